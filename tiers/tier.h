@@ -1,0 +1,86 @@
+// The one interface of every memory tier below the heap: DRAM, NVM, NVMe, and the doubles that tests use.
+//
+// A tier is a space of bytes that is carved into extents and filled and emptied by asynchronous transfers.
+// It neither owns data nor knows what it means; statistics, limits, tracing, delays and faults are adaptors
+// around a tier (trace_adaptor.h, slow_adaptor.h, failing_adaptor.h), not flags in it.
+//
+// Contract
+//  * After construction nothing here allocates, throws, logs, or takes a lock of the C library: the paging
+//    agent inside a job calls it while other threads may hold any lock (fork, malloc).
+//  * Threads: {reserve, release, space} must be serialised by the caller, and so must {submit, poll}; the two
+//    groups are independent of each other and may run at the same time.
+//  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
+//  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is polled, and
+//    the extent reserved. Transfers on one extent are not ordered among each other: wait for one before the next.
+//  * Errors are errno values. A transfer is all or nothing to the caller: short reads and writes are carried
+//    on inside; one that cannot be finished completes with EIO (or the device's errno).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace terrace::tiers {
+
+inline constexpr std::uint64_t block_bytes = 4096;
+
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+struct Space {
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t used_bytes = 0;
+};
+
+enum class Direction : std::uint8_t { read, write };
+
+struct Transfer {
+  Direction direction = Direction::read;
+  Extent extent;               // whole, as reserved, or a part of it
+  void* buffer = nullptr;      // at least extent.bytes
+  std::uint64_t token = 0;     // comes back in the completion
+};
+
+struct Completion {
+  std::uint64_t token = 0;
+  int error = 0;  // 0 or an errno value
+};
+
+class Tier {
+ public:
+  Tier() = default;
+  Tier(const Tier&) = delete;
+  Tier& operator=(const Tier&) = delete;
+  virtual ~Tier() = default;
+
+  // A static string: "nvme", "dram", "failing(nvme)".
+  virtual const char* name() const noexcept = 0;
+  // How transfers run: "io_uring", "pread", "memcpy".
+  virtual const char* io() const noexcept = 0;
+
+  virtual Space space() const noexcept = 0;
+  // Reserves one contiguous extent of `bytes` rounded up to block_bytes. 0, or ENOSPC, EINVAL (zero), or the
+  // errno of growing the pool; *out is untouched then.
+  virtual int reserve(std::uint64_t bytes, Extent* out) noexcept = 0;
+  // `extent` must be exactly one that reserve() gave out.
+  virtual void release(const Extent& extent) noexcept = 0;
+
+  // Starts a transfer. 0; EAGAIN when queue_depth() transfers are in flight; EINVAL for a misaligned or
+  // out-of-range one. After any non-zero return no completion follows.
+  virtual int submit(const Transfer& transfer) noexcept = 0;
+  // Takes finished transfers without blocking; returns how many.
+  virtual std::size_t poll(std::span<Completion> out) noexcept = 0;
+  // Readable when poll() may have something; -1 when completions are ready as soon as submit() returns.
+  virtual int wait_fd() const noexcept = 0;
+  virtual std::size_t in_flight() const noexcept = 0;
+  virtual std::size_t queue_depth() const noexcept = 0;
+
+  // In a forked child: the parent's transfers are its own, the space is frozen as a read-only copy. Makes the
+  // tier usable for reads of what was stored before the fork, with rings of its own. 0 or errno.
+  virtual int reopen_after_fork() noexcept = 0;
+};
+
+}  // namespace terrace::tiers
