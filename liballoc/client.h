@@ -1,0 +1,143 @@
+// The job's end of the connection to terraced.
+//
+// It lives inside a program that knows nothing of it, on the paging agent's thread: it never allocates, never
+// throws, takes no lock of the C library, and every wait has a bound. The daemon may be absent, die or be
+// replaced at any moment; the job keeps its last grant and its pool file, and this class finds the next
+// daemon and says what it holds. With `respawn` it starts that daemon itself.
+//
+// Counters and events are written straight into memory. While no daemon is there, the same calls write into a
+// private mapping, so the writer never asks whether somebody listens.
+//
+//   start() ──welcome──> connected ──daemon gone──> disconnected ──connect, hello──> greeting ──welcome──┐
+//      └──refused / nobody there                         ^              └──refused, 2 s──┘               │
+//                                                        └───────────────────────────────── connected <──┘
+//
+// Threads: push() by any thread, one at a time (the heap's lock); stats() and what it points to by any
+// thread; all else by the agent's thread only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/wire/protocol.h"
+#include "liballoc/wire/segment.h"
+
+namespace terrace::liballoc {
+
+// The strings are copied. nullptr is an empty string everywhere.
+struct ClientConfig {
+  const char* socket_path = nullptr;
+  const char* job = nullptr;
+  const char* program = nullptr;
+  std::uint64_t requested_budget_bytes = 0;  // 0: whatever the job gets
+  std::uint64_t pool_wanted_bytes = 0;       // 0: none, wire::any_bytes: what there is
+  const char* daemon_path = nullptr;         // of terraced, absolute; for `respawn`
+  const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
+  bool respawn = false;                 // the daemon is ours alone: start another when it dies
+};
+
+// What the daemon gave. Descriptors are close-on-exec and -1 when there is none. They belong to the client,
+// which keeps them open until shutdown(): use them, do not close them. They stay valid across reconnects.
+struct Grant {
+  std::uint64_t budget_bytes = 0;
+  int pool_fd = -1;
+  std::uint64_t pool_capacity_bytes = 0;
+  std::uint64_t pool_limit_bytes = 0;  // how much of the pool may be in use now (processes of one job share)
+  int uffd_device_fd = -1;
+  std::uint64_t session_id = 0;
+};
+
+enum class Notice { none, budget_changed, trim, disconnected, reconnected };
+
+class Client {
+ public:
+  // constexpr, so that a static one needs no constructor to run: it may be used before any has.
+  constexpr Client() noexcept = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  // Does nothing: a preload library has no orderly end. shutdown() is the destructor.
+  ~Client() = default;
+
+  // Connects and waits at most 2 s for the daemon's answer. 0; EINVAL (config), ENOMEM, the errno of connect,
+  // ETIMEDOUT, EPROTO/EBADMSG, or the errno of a refusal, whose reason is refused_text(). After a failure
+  // other than EINVAL, ENOMEM or a refusal, step() goes on trying.
+  int start(const ClientConfig& config) noexcept;
+  // Says goodbye and closes everything.
+  void shutdown() noexcept;
+
+  bool connected() const noexcept { return state_ == State::connected; }
+  const Grant& grant() const noexcept { return grant_; }
+  const char* refused_text() const noexcept { return refused_text_; }
+
+  // Poll it for reading; -1 while there is no socket. It changes: ask before every poll.
+  int wait_fd() const noexcept { return socket_; }
+
+  // Call when wait_fd() is readable and every 100 ms, until it returns none. `now_ns` is CLOCK_MONOTONIC.
+  Notice step(std::uint64_t now_ns) noexcept;
+
+  // Never nullptr. Set absolute values: the memory behind it changes when another daemon takes over.
+  wire::JobStats* stats() noexcept { return view().stats; }
+  void push(const wire::Event& event) noexcept { view().ring.push(event); }
+  // One line for the daemon's log; dropped while disconnected or when the daemon does not read.
+  void log(wire::Severity severity, const char* text) noexcept;
+
+  // In a forked child, before any other call: forgets the session without a word to the daemon. The pool
+  // descriptor stays open (the child reads what was stored before the fork), the rest is closed.
+  void after_fork_in_child() noexcept;
+
+ private:
+  enum class State { idle, disconnected, greeting, connected };
+
+  // Where counters and events go: two areas that take turns, so that a thread still writing to the old one
+  // always finds memory there.
+  struct View {
+    wire::JobStats* stats = nullptr;
+    wire::RingWriter ring;
+  };
+
+  View& view() noexcept { return *view_.load(std::memory_order_acquire); }
+  int reserve_areas() noexcept;
+  void use_private_area(std::size_t area) noexcept;
+  int use_segment(const wire::Welcome& welcome, int segment_fd) noexcept;
+
+  int copy_config(const ClientConfig& config) noexcept;
+  int connect_socket() noexcept;
+  int send_hello() noexcept;
+  int await_answer(std::uint64_t deadline_ns) noexcept;
+  Notice reconnect(std::uint64_t now_ns) noexcept;
+  Notice receive(std::uint64_t now_ns) noexcept;
+  int dispatch(const wire::Header& header, int* fds, std::size_t fd_count, Notice* notice) noexcept;
+  int accept_welcome(const wire::Welcome& welcome, int* fds, std::size_t fd_count) noexcept;
+  Notice lose_daemon(std::uint64_t now_ns) noexcept;
+  void respawn_daemon(std::uint64_t now_ns) noexcept;
+
+  State state_ = State::idle;
+  int socket_ = -1;
+  int refused_error_ = 0;
+  bool was_welcomed_ = false;
+  std::uint64_t next_attempt_ns_ = 0;
+  std::uint64_t next_respawn_ns_ = 0;
+  std::uint64_t deadline_ns_ = 0;
+  Grant grant_;
+
+  std::byte* areas_ = nullptr;           // 2 * max_segment_bytes, once reserved
+  wire::JobStats unstarted_stats_ = {};  // before start()
+  wire::EventRing unstarted_ring_ = {};
+  wire::Word unstarted_slots_[4 * wire::slot_words] = {};
+  View views_[2] = {{&unstarted_stats_, wire::RingWriter(&unstarted_ring_, unstarted_slots_, 4)}, {}};
+  std::atomic<View*> view_{&views_[0]};
+
+  char socket_path_[108] = {};
+  char job_[wire::name_bytes] = {};
+  char program_[wire::name_bytes] = {};
+  char daemon_path_[1024] = {};
+  char daemon_config_[1024] = {};
+  bool respawn_ = false;
+  std::uint64_t requested_budget_bytes_ = 0;
+  std::uint64_t pool_wanted_bytes_ = 0;
+  char refused_text_[wire::text_bytes] = {};
+  alignas(16) std::byte packet_[4096] = {};
+};
+
+}  // namespace terrace::liballoc
