@@ -96,25 +96,41 @@ class Client {
     wire::RingWriter ring;
   };
 
+  // Descriptors that came with a packet; whatever is not taken is closed.
+  struct Descriptors {
+    int fds[wire::max_fds] = {-1, -1, -1};
+    std::size_t count = 0;
+    int take(std::size_t index) noexcept;
+    void close_rest() noexcept;
+  };
+
   View& view() noexcept { return *view_.load(std::memory_order_acquire); }
   int reserve_areas() noexcept;
-  void use_private_area(std::size_t area) noexcept;
+  void detach_areas() noexcept;
   int use_segment(const wire::Welcome& welcome, int segment_fd) noexcept;
 
   int copy_config(const ClientConfig& config) noexcept;
+  int connect_before(std::uint64_t deadline_ns) noexcept;
   int connect_socket() noexcept;
   int send_hello() noexcept;
-  int await_answer(std::uint64_t deadline_ns) noexcept;
-  Notice reconnect(std::uint64_t now_ns) noexcept;
-  Notice receive(std::uint64_t now_ns) noexcept;
-  int dispatch(const wire::Header& header, int* fds, std::size_t fd_count, Notice* notice) noexcept;
-  int accept_welcome(const wire::Welcome& welcome, int* fds, std::size_t fd_count) noexcept;
-  Notice lose_daemon(std::uint64_t now_ns) noexcept;
+  int await_welcome(std::uint64_t deadline_ns) noexcept;
+  int read_message(Notice* notice) noexcept;
+  int receive(std::size_t* bytes, Descriptors* descriptors) noexcept;
+  int dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) noexcept;
+  int accept_welcome(Descriptors* descriptors) noexcept;
+  int accept_refusal() noexcept;
+  void accept_budget(Notice* notice) noexcept;
+  Notice step_disconnected(std::uint64_t now_ns) noexcept;
+  Notice step_greeting(std::uint64_t now_ns) noexcept;
+  Notice step_connected(std::uint64_t now_ns) noexcept;
+  bool socket_is_ours() const noexcept;
+  void close_socket() noexcept;
   void respawn_daemon(std::uint64_t now_ns) noexcept;
+  bool daemon_holds_lock() const noexcept;
 
   State state_ = State::idle;
   int socket_ = -1;
-  int refused_error_ = 0;
+  std::uint64_t socket_inode_ = 0;  // programs that close every descriptor close ours too
   bool was_welcomed_ = false;
   std::uint64_t next_attempt_ns_ = 0;
   std::uint64_t next_respawn_ns_ = 0;
@@ -137,7 +153,8 @@ class Client {
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
   char refused_text_[wire::text_bytes] = {};
-  alignas(16) std::byte packet_[4096] = {};
+  alignas(16) std::byte packet_[1024] = {};           // the longest message to a job, and then some
+  alignas(16) std::byte child_stacks_[2][8192] = {};  // of respawn's children
 };
 
 }  // namespace terrace::liballoc

@@ -1,0 +1,357 @@
+// The connection itself: connect, greet, read, lose, connect again. What lies in shared memory is
+// client_areas.cpp, starting a daemon is client_respawn.cpp; client.h has the picture.
+//
+// Every call here is one system call deep: glibc's thin wrappers, which take no lock. Descriptors are moved
+// out of the low numbers, because programs (and their tests) expect the next free one to be theirs, and the
+// socket's inode is checked before use, because programs close descriptors that they did not open.
+#include "liballoc/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t millisecond = 1'000'000;
+constexpr std::uint64_t answer_ns = 2000 * millisecond;
+constexpr std::uint64_t retry_ns = 100 * millisecond;
+constexpr std::uint64_t retry_refused_ns = 5000 * millisecond;
+constexpr int lowest_fd = 512;
+
+std::uint64_t clock_ns() noexcept {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+int move_high(int fd) noexcept {
+  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, lowest_fd);
+  if (high < 0) return fd;  // a low limit on descriptors: leave it where it is
+  ::close(fd);
+  return high;
+}
+
+std::uint64_t inode_of(int fd) noexcept {
+  struct stat status;
+  return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+bool copy_path(char* to, std::size_t to_bytes, const char* from, const char* suffix) noexcept {
+  std::size_t length = 0;
+  for (const char* part : {from, suffix}) {
+    for (; part != nullptr && *part != '\0'; ++part) {
+      if (length + 1 >= to_bytes) return false;
+      to[length++] = *part;
+    }
+  }
+  to[length] = '\0';
+  return true;
+}
+
+template <class Message>
+int send_message(int socket, const Message& message, int fd = -1) noexcept {
+  iovec part{const_cast<Message*>(&message), sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  for (;;) {
+    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+}
+
+bool retries_help(int error) noexcept { return error == EAGAIN || error == EINTR; }
+
+}  // namespace
+
+int Client::Descriptors::take(std::size_t index) noexcept {
+  if (index >= count || fds[index] < 0) return -1;
+  const int fd = fds[index];
+  fds[index] = -1;
+  return move_high(fd);
+}
+
+void Client::Descriptors::close_rest() noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (fds[i] >= 0) ::close(fds[i]);
+  }
+  count = 0;
+}
+
+int Client::copy_config(const ClientConfig& config) noexcept {
+  if (config.socket_path == nullptr || config.socket_path[0] == '\0') return EINVAL;
+  if (!copy_path(socket_path_, sizeof socket_path_, config.socket_path, nullptr)) return EINVAL;
+  if (!copy_path(daemon_path_, sizeof daemon_path_, config.daemon_path, nullptr)) return EINVAL;
+  const bool given = config.daemon_config != nullptr;
+  if (!copy_path(daemon_config_, sizeof daemon_config_, given ? config.daemon_config : socket_path_,
+                 given ? nullptr : ".toml"))
+    return EINVAL;
+  wire::copy_text(job_, sizeof job_, config.job);
+  wire::copy_text(program_, sizeof program_, config.program);
+  respawn_ = config.respawn && daemon_path_[0] == '/';
+  requested_budget_bytes_ = config.requested_budget_bytes;
+  pool_wanted_bytes_ = config.pool_wanted_bytes;
+  return 0;
+}
+
+int Client::start(const ClientConfig& config) noexcept {
+  if (state_ != State::idle) return EALREADY;
+  if (const int error = copy_config(config); error != 0) return error;
+  if (const int error = reserve_areas(); error != 0) return error;
+  state_ = State::disconnected;
+  const std::uint64_t deadline_ns = clock_ns() + answer_ns;
+  if (const int error = connect_before(deadline_ns); error != 0) return error;
+  return await_welcome(deadline_ns);
+}
+
+int Client::connect_before(std::uint64_t deadline_ns) noexcept {
+  for (;;) {
+    const int error = connect_socket();
+    if (!retries_help(error)) return error != 0 ? error : send_hello();
+    if (clock_ns() >= deadline_ns) return ETIMEDOUT;
+    ::poll(nullptr, 0, 10);  // the daemon's backlog is full
+  }
+}
+
+int Client::connect_socket() noexcept {
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, socket_path_, sizeof socket_path_);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return error;
+  }
+  socket_ = move_high(fd);
+  socket_inode_ = inode_of(socket_);
+  state_ = State::greeting;
+  return 0;
+}
+
+int Client::send_hello() noexcept {
+  wire::Hello hello = wire::make<wire::Hello>();
+  std::memcpy(hello.job, job_, sizeof job_);
+  std::memcpy(hello.program, program_, sizeof program_);
+  hello.requested_budget_bytes = requested_budget_bytes_;
+  hello.pool_wanted_bytes = pool_wanted_bytes_;
+  if (was_welcomed_) {
+    hello.flags |= wire::hello_reattach;
+    hello.held_budget_bytes = grant_.budget_bytes;
+  }
+  if (grant_.pool_fd >= 0) {
+    hello.flags |= wire::hello_has_pool_fd;
+    hello.pool_capacity_bytes = grant_.pool_capacity_bytes;
+    hello.pool_used_bytes = stats()->get(wire::Stat::pool_used_bytes);
+  }
+  const int error = send_message(socket_, hello, grant_.pool_fd);
+  if (error != 0) close_socket();
+  return error;
+}
+
+int Client::await_welcome(std::uint64_t deadline_ns) noexcept {
+  for (;;) {
+    Notice notice = Notice::none;
+    const int error = read_message(&notice);
+    if (error == 0) return 0;
+    if (error != EAGAIN) {
+      close_socket();
+      return error;
+    }
+    const std::uint64_t now = clock_ns();
+    if (now >= deadline_ns) break;
+    pollfd waiting{socket_, POLLIN, 0};
+    ::poll(&waiting, 1, static_cast<int>((deadline_ns - now) / millisecond) + 1);
+  }
+  close_socket();
+  return ETIMEDOUT;
+}
+
+// One message: 0; EAGAIN when there is none; anything else means that this daemon is no use any more.
+int Client::read_message(Notice* notice) noexcept {
+  std::size_t bytes = 0;
+  Descriptors descriptors;
+  int error = receive(&bytes, &descriptors);
+  if (error == 0) {
+    wire::Header header;
+    error = wire::check_packet(packet_, bytes, &header);
+    if (error == 0) error = dispatch(header.type, &descriptors, notice);
+  }
+  descriptors.close_rest();
+  return error;
+}
+
+int Client::receive(std::size_t* bytes, Descriptors* descriptors) noexcept {
+  iovec part{packet_, sizeof packet_};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::max_fds)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket_, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return retries_help(errno) ? EAGAIN : errno;
+  if (got == 0) return ECONNRESET;
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count && descriptors->count < wire::max_fds; ++i)
+      std::memcpy(&descriptors->fds[descriptors->count++], CMSG_DATA(item) + i * sizeof(int), sizeof(int));
+  }
+  *bytes = static_cast<std::size_t>(got);
+  return (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? EBADMSG : 0;
+}
+
+int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) noexcept {
+  if (state_ == State::greeting) {
+    if (type == wire::Type::welcome) return accept_welcome(descriptors);
+    if (type == wire::Type::refused) return accept_refusal();
+    return EBADMSG;
+  }
+  if (type == wire::Type::trim)
+    *notice = Notice::trim;
+  else if (type == wire::Type::budget)
+    accept_budget(notice);
+  else
+    return EBADMSG;
+  return 0;
+}
+
+int Client::accept_welcome(Descriptors* descriptors) noexcept {
+  const auto welcome = wire::read_as<wire::Welcome>(packet_);
+  std::size_t next = 0;
+  if ((welcome.flags & wire::welcome_segment_fd) == 0 || descriptors->count == 0) return EBADMSG;
+  if (const int error = use_segment(welcome, descriptors->fds[next++]); error != 0) return error;
+  if ((welcome.flags & wire::welcome_pool_fd) != 0 && grant_.pool_fd < 0) {
+    grant_.pool_fd = descriptors->take(next);
+    grant_.pool_capacity_bytes = welcome.pool_capacity_bytes;
+  }
+  if ((welcome.flags & wire::welcome_pool_fd) != 0) ++next;
+  if ((welcome.flags & wire::welcome_uffd_fd) != 0 && grant_.uffd_device_fd < 0)
+    grant_.uffd_device_fd = descriptors->take(next);
+  grant_.budget_bytes = welcome.budget_bytes;
+  grant_.pool_limit_bytes = welcome.pool_limit_bytes;
+  grant_.session_id = welcome.session_id;
+  was_welcomed_ = true;
+  state_ = State::connected;
+  return 0;
+}
+
+int Client::accept_refusal() noexcept {
+  const auto refused = wire::read_as<wire::Refused>(packet_);
+  wire::copy_text(refused_text_, sizeof refused_text_, nullptr);
+  for (std::size_t i = 0; i + 1 < sizeof refused_text_ && refused.text[i] != '\0'; ++i)
+    refused_text_[i] = refused.text[i];
+  close_socket();
+  // A job that was in session carries on and asks again now and then; a new one takes the answer.
+  if (!was_welcomed_) state_ = State::idle;
+  next_attempt_ns_ = clock_ns() + retry_refused_ns;
+  const bool sane = refused.error > 0 && refused.error < 4096 && refused.error != EAGAIN;
+  return sane ? refused.error : EPROTO;
+}
+
+void Client::accept_budget(Notice* notice) noexcept {
+  const auto budget = wire::read_as<wire::Budget>(packet_);
+  grant_.budget_bytes = budget.budget_bytes;
+  grant_.pool_limit_bytes = budget.pool_limit_bytes;
+  *notice = Notice::budget_changed;
+}
+
+Notice Client::step(std::uint64_t now_ns) noexcept {
+  if (socket_ >= 0 && !socket_is_ours()) socket_ = -1;
+  switch (state_) {
+    case State::idle:
+      return Notice::none;
+    case State::disconnected:
+      return step_disconnected(now_ns);
+    case State::greeting:
+      return step_greeting(now_ns);
+    case State::connected:
+      return step_connected(now_ns);
+  }
+  return Notice::none;
+}
+
+Notice Client::step_disconnected(std::uint64_t now_ns) noexcept {
+  if (now_ns < next_attempt_ns_) return Notice::none;
+  next_attempt_ns_ = now_ns + retry_ns;
+  const int error = connect_socket();
+  if (error == 0) {
+    deadline_ns_ = now_ns + answer_ns;
+    send_hello();
+  } else if (error == ENOENT || error == ECONNREFUSED) {
+    respawn_daemon(now_ns);
+  }
+  return Notice::none;
+}
+
+Notice Client::step_greeting(std::uint64_t now_ns) noexcept {
+  Notice notice = Notice::none;
+  const int error = socket_ < 0 ? EBADF : read_message(&notice);
+  if (error == 0) return Notice::reconnected;
+  if (error != EAGAIN || now_ns >= deadline_ns_) close_socket();
+  return Notice::none;
+}
+
+Notice Client::step_connected(std::uint64_t now_ns) noexcept {
+  Notice notice = Notice::none;
+  const int error = socket_ < 0 ? EBADF : read_message(&notice);
+  if (error == 0) return notice;
+  if (error == EAGAIN) return Notice::none;
+  close_socket();
+  next_attempt_ns_ = now_ns;
+  return Notice::disconnected;
+}
+
+bool Client::socket_is_ours() const noexcept { return inode_of(socket_) == socket_inode_; }
+
+void Client::close_socket() noexcept {
+  if (socket_ >= 0 && socket_is_ours()) ::close(socket_);
+  socket_ = -1;
+  if (state_ != State::idle) state_ = State::disconnected;
+}
+
+void Client::log(wire::Severity severity, const char* text) noexcept {
+  if (state_ != State::connected || socket_ < 0) return;
+  wire::Log message = wire::make<wire::Log>();
+  message.severity = severity;
+  wire::copy_text(message.text, sizeof message.text, text);
+  send_message(socket_, message);
+}
+
+void Client::shutdown() noexcept {
+  if (state_ == State::connected && socket_ >= 0) send_message(socket_, wire::make<wire::Goodbye>());
+  close_socket();
+  if (grant_.pool_fd >= 0) ::close(grant_.pool_fd);
+  if (grant_.uffd_device_fd >= 0) ::close(grant_.uffd_device_fd);
+  grant_ = Grant{};
+  was_welcomed_ = false;
+  state_ = State::idle;
+}
+
+void Client::after_fork_in_child() noexcept {
+  detach_areas();
+  close_socket();
+  if (grant_.uffd_device_fd >= 0) ::close(grant_.uffd_device_fd);
+  grant_.uffd_device_fd = -1;
+  state_ = State::idle;
+}
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,113 @@
+// Starting a private daemon from inside a program that must not notice.
+//
+// fork() is out: it would copy the page tables of a huge process, run its atfork handlers, and hand it a
+// child that its wait() reports. Instead, clone(CLONE_VM | CLONE_VFORK) without an exit signal, twice: the
+// program never has a child that it could see, and the daemon belongs to init.
+//
+//   agent ──clone──▶ child: setsid ──clone──▶ grandchild: signals, descriptors, execve(terraced)
+//     └─ waits (__WALL) ◀── exits ◀─────────────┘ runs on by itself
+//
+// Both children borrow our memory until they exec or exit, so they run on stacks of their own with every
+// signal blocked, and make nothing but system calls. Several jobs may see the daemon die at once: the daemon
+// holds a lock on "<socket>.lock" for its life and a second one leaves again, so a race here costs one short
+// process.
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "liballoc/client.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t between_attempts_ns = 1'000'000'000;
+constexpr std::size_t kernel_sigset_bytes = 8;
+constexpr int signal_count = 64;
+
+struct KernelSigaction {  // what rt_sigaction reads; all zero is SIG_DFL
+  unsigned long handler = 0, flags = 0, restorer = 0, mask = 0;
+};
+
+struct Launch {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  std::byte* second_stack_top;
+};
+
+std::uint64_t set_signal_mask(std::uint64_t mask) noexcept {
+  std::uint64_t old = 0;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &old, kernel_sigset_bytes);
+  return old;
+}
+
+void reset_signals() noexcept {
+  const KernelSigaction standard;
+  for (int signal = 1; signal <= signal_count; ++signal)
+    ::syscall(SYS_rt_sigaction, signal, &standard, nullptr, kernel_sigset_bytes);
+  set_signal_mask(0);
+}
+
+void redirect_descriptors() noexcept {
+  const int null_fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0));
+  for (int fd = 0; fd <= 2; ++fd) ::syscall(SYS_dup2, null_fd, fd);
+  ::syscall(SYS_close_range, 3U, ~0U, 0U);
+}
+
+int become_daemon(void* argument) noexcept {
+  const Launch& launch = *static_cast<const Launch*>(argument);
+  reset_signals();
+  redirect_descriptors();
+  ::syscall(SYS_chdir, "/");
+  ::syscall(SYS_execve, launch.path, launch.arguments, launch.environment);
+  ::syscall(SYS_exit_group, 127);
+  return 127;
+}
+
+int become_parent_of_daemon(void* argument) noexcept {
+  Launch* launch = static_cast<Launch*>(argument);
+  ::syscall(SYS_setsid);
+  const int child = ::clone(become_daemon, launch->second_stack_top, CLONE_VM | CLONE_VFORK, launch);
+  ::syscall(SYS_exit_group, child < 0 ? 1 : 0);
+  return 1;
+}
+
+}  // namespace
+
+bool Client::daemon_holds_lock() const noexcept {
+  char path[sizeof socket_path_ + 8] = {};
+  const std::size_t length = std::strlen(socket_path_);
+  std::memcpy(path, socket_path_, length);
+  std::memcpy(path + length, ".lock", 5);
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
+void Client::respawn_daemon(std::uint64_t now_ns) noexcept {
+  if (!respawn_ || now_ns < next_respawn_ns_) return;
+  next_respawn_ns_ = now_ns + between_attempts_ns;
+  if (daemon_holds_lock()) return;  // it is starting, or stopped: no second one
+  static char flag_private[] = "--private", flag_respawned[] = "--respawned", flag_socket[] = "--socket",
+              flag_config[] = "--config", path_variable[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+  const bool configured = ::access(daemon_config_, R_OK) == 0;
+  char* const arguments[] = {daemon_path_,   flag_private, flag_respawned,
+                             flag_socket,    socket_path_, configured ? flag_config : nullptr,
+                             daemon_config_, nullptr};
+  char* const environment[] = {path_variable, nullptr};
+  Launch launch{daemon_path_, arguments, environment, child_stacks_[1] + sizeof child_stacks_[1]};
+  const std::uint64_t mask = set_signal_mask(~std::uint64_t{0});
+  const int child = ::clone(become_parent_of_daemon, child_stacks_[0] + sizeof child_stacks_[0],
+                            CLONE_VM | CLONE_VFORK, &launch);
+  while (child > 0 && ::wait4(child, nullptr, __WALL, nullptr) < 0 && errno == EINTR) {
+  }
+  set_signal_mask(mask);
+}
+
+}  // namespace terrace::liballoc
