@@ -1,0 +1,149 @@
+"""One measured run of a workload: stock, under Terrace, with kernel swap, or with the bare preload.
+
+Every competitor runs the same command in a fresh memory cgroup of ours; its peak is what the kernel charged,
+for Terrace the launcher and the private daemon included. The limits differ in who sets them: kernel swap gets
+its limit on that cgroup, Terrace is told it (`terrace run --limit`) and makes a cgroup below. A run that fails
+is an outcome with its reason, not an exception: being killed for memory is a result too.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from cgroup import MemoryCgroup
+from swapfile import SwapFile, moved_bytes
+
+HERE = Path(__file__).resolve().parent
+PYTHON = "/usr/bin/python3"  # Debian's: the one that Debian's torch belongs to, whatever comes first in PATH
+TRAIN = HERE / "workloads" / "train.py"
+
+
+@dataclass
+class Settings:
+    terrace: Path          # the terrace command
+    preload: Path          # libterrace_preload.so
+    pool: Path             # directory for the pool and the swap file
+    scratch: Path          # logs and results of the runs
+    timeout_seconds: float = 3600
+
+
+@dataclass
+class Outcome:
+    competitor: str
+    wall_seconds: float
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    result: dict | None = None                        # what train.py wrote
+    moved: dict = field(default_factory=dict)          # bytes and counters, by name
+    failure: str | None = None
+
+    def step_seconds(self):
+        return [step["seconds"] for step in self.result["steps"]] if self.result else []
+
+    def digest(self):
+        """What must be equal to the last bit: every loss and the hash of parameters and buffers."""
+        return ([step["loss"] for step in self.result["steps"]], self.result["state_sha256"]) if self.result else None
+
+
+def warm_page_cache():
+    """So that no competitor pays for, or is charged with, reading PyTorch's libraries from disk."""
+    subprocess.run([PYTHON, "-c", "import torch, torchvision"], check=True)
+
+
+def run_stock(workload, settings):
+    with MemoryCgroup() as group:
+        return measure("stock", group, workload, settings)
+
+
+def run_preload(workload, settings):
+    with MemoryCgroup() as group:
+        return measure("preload", group, workload, settings, environment=preloaded(settings.preload))
+
+
+def run_terrace(workload, settings, limit_bytes):
+    summary = settings.scratch / "summary.json"
+    launcher = [settings.terrace, "run", "--limit", str(limit_bytes), "--pool", settings.pool,
+                "--json-summary", summary, "--"]
+    summary.unlink(missing_ok=True)
+    with MemoryCgroup() as group:
+        outcome = measure("terrace", group, workload, settings, launcher)
+    outcome.limit_bytes = limit_bytes
+    outcome.moved = counters(summary)
+    return outcome
+
+
+def run_swap(workload, settings, limit_bytes, swap_bytes):
+    # The cgroup goes first, so that no process holds swapped pages when swap is turned off.
+    with SwapFile(settings.pool, swap_bytes), MemoryCgroup(limit_bytes) as group:
+        before = moved_bytes()
+        outcome = measure("swap", group, workload, settings)
+        after = moved_bytes()
+        if group.oom_kills():
+            outcome.failure = "killed for memory: " + (outcome.failure or "a process of the job")
+    outcome.limit_bytes = limit_bytes
+    outcome.moved = {"written_bytes": after[0] - before[0], "read_bytes": after[1] - before[1]}
+    return outcome
+
+
+def preloaded(library):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TERRACE_")}
+    chain = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
+    return kept | {"LD_PRELOAD": ":".join(chain)}
+
+
+def measure(name, group, workload, settings, launcher=(), environment=None):
+    result_file, log = settings.scratch / "result.json", settings.scratch / f"{name}.log"
+    result_file.unlink(missing_ok=True)
+    command = [*launcher, PYTHON, TRAIN, *workload, "--json", result_file]
+    start = time.monotonic()
+    failure = run_logged(group.command(command), log, settings.timeout_seconds, environment)
+    outcome = Outcome(name, time.monotonic() - start, group.peak_bytes(), failure=failure)
+    if not failure:
+        outcome.result = json.loads(result_file.read_text(encoding="utf-8"))
+    return outcome
+
+
+def run_logged(command, log, timeout, environment):
+    """None, or why it failed with the last lines it wrote. The caller's cgroup ends what is left running."""
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=environment)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return f"did not finish in {timeout:.0f} s"
+    if code == 0:
+        return None
+    tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+    return (f"ended by signal {-code}" if code < 0 else f"exit code {code}") + "".join("\n    " + line for line in tail)
+
+
+def counters(summary):
+    """The job's counters from `terrace run --json-summary`; empty when the run left none."""
+    try:
+        return flatten(json.loads(summary.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def flatten(node):
+    found = {}
+    for name, value in node.items():
+        found |= flatten(value) if isinstance(value, dict) else {name: value}
+    return found
+
+
+def typical_step(outcomes, first=1):
+    """Median over the steps of all runs. By default without each run's first step, for every competitor alike:
+    the first one builds kernels, caches and the heap, and a training job has thousands of the others."""
+    seconds = [second for outcome in outcomes for second in (outcome.step_seconds()[first:] or outcome.step_seconds())]
+    return median(seconds) if seconds else None
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,124 @@
+"""The result of a training comparison: one document for programs, one table for people.
+
+Seconds and bytes in the document, IEC units in the table; what is not known is left out of the first and shown
+as '-' in the second. A ratio is always competitor over baseline of step times: below 1 is faster.
+"""
+from statistics import median
+
+from competitors import typical_step
+from sizes import format_size
+
+
+def document(comparisons, no_limit):
+    models = [model_entry(comparison, no_limit) for comparison in comparisons]
+    verdicts = [entry["bit_identical"] for model in models for entry in model["entries"]]
+    return {"format": "terrace-bench-training", "version": 1, "mode": "no-limit" if no_limit else "limit",
+            "all_bit_identical": all(verdicts), "models": models}
+
+
+def model_entry(comparison, no_limit):
+    reference = comparison.runs[0][1]
+    stock = comparison.outcomes("stock")
+    entries = [entry(reference, stock, "stock", None, stock)]
+    for fraction in [100] if no_limit else comparison.arguments.fractions:
+        for competitor in ("preload", "terrace", "swap"):
+            outcomes = comparison.outcomes(competitor, fraction)
+            if outcomes:
+                entries.append(entry(reference, stock, competitor, fraction, outcomes))
+        compare_with_swap(entries, fraction)
+    if no_limit:
+        entries[1] |= present(ratio_to_stock=paired_ratio(stock[1:], comparison.outcomes("preload")))
+    return {"model": comparison.model, "arguments": comparison.workload, "stock_peak_bytes": reference.peak_bytes,
+            "entries": entries}
+
+
+def entry(reference, stock, competitor, fraction, outcomes):
+    step, with_first = typical_step(outcomes), typical_step(outcomes, first=0)
+    facts = present(
+        competitor=competitor, percent_of_stock_peak=fraction, limit_bytes=outcomes[0].limit_bytes,
+        step_seconds_median=step, step_seconds_median_with_first=with_first,
+        ratio_to_stock=ratio(step, typical_step(stock)), ratio_to_stock_with_first=ratio(with_first, typical_step(stock, first=0)),
+        peak_bytes=max((outcome.peak_bytes or 0 for outcome in outcomes), default=None) or None,
+        bit_identical=all(outcome.digest() == reference.digest() for outcome in outcomes),
+        failures=[outcome.failure for outcome in outcomes if outcome.failure] or None,
+    )
+    facts["runs"] = [present(step_seconds=outcome.step_seconds(), wall_seconds=outcome.wall_seconds,
+                             peak_bytes=outcome.peak_bytes, moved=outcome.moved or None) for outcome in outcomes]
+    return facts
+
+
+def compare_with_swap(entries, fraction):
+    at = {item["competitor"]: item for item in entries if item.get("percent_of_stock_peak") == fraction}
+    if "terrace" in at and "swap" in at:
+        at["terrace"] |= present(ratio_to_swap=ratio(at["terrace"].get("step_seconds_median"),
+                                                     at["swap"].get("step_seconds_median")))
+
+
+def paired_ratio(stock, preload):
+    """Median over the pairs of neighbours: drift of the machine between the pairs drops out."""
+    ratios = [ratio(typical_step([ours]), typical_step([theirs])) for theirs, ours in zip(stock, preload)]
+    return median(ratios) if ratios and None not in ratios else None
+
+
+def present(**facts):
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def ratio(ours, baseline):
+    return ours / baseline if ours and baseline else None
+
+
+def progress(model, fraction, outcome):
+    place = f" at {fraction}%" if fraction else ""
+    if outcome.failure:
+        return f"{model} {outcome.competitor}{place}: {outcome.failure}"
+    return (f"{model} {outcome.competitor}{place}: {typical_step([outcome]):.3f} s a step, "
+            f"peak {format_size(outcome.peak_bytes)}")
+
+
+HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "written", "read", "identical")
+
+
+def table(result):
+    lines = []
+    for model in result["models"]:
+        rows = [HEADINGS, *(row(item) for item in model["entries"])]
+        widths = [max(len(cells[column]) for cells in rows) for column in range(len(HEADINGS))]
+        lines += ["", " ".join([model["model"], *model["arguments"][2:]])]
+        lines += ["  ".join(pad(cell, width, column) for column, (cell, width) in enumerate(zip(cells, widths))).rstrip()
+                  for cells in rows]
+        lines += [f"  {item['competitor']}: {text}" for item in model["entries"] for text in item.get("failures", [])]
+    lines += ["", foot(result)]
+    return "\n".join(lines[1:])
+
+
+def pad(cell, width, column):
+    return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def row(item):
+    percent = item.get("percent_of_stock_peak")
+    moved = [run.get("moved", {}) for run in item["runs"]]
+    return (item["competitor"] + (f" {percent}%" if percent and "limit_bytes" in item else ""),
+            format_size(item.get("limit_bytes")), format_size(item.get("peak_bytes")),
+            number(item.get("step_seconds_median"), 3), number(item.get("step_seconds_median_with_first"), 3),
+            number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
+            format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
+            "yes" if item["bit_identical"] else "NO")
+
+
+def number(value, digits):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def middle(moved, name):
+    values = [counters[name] for counters in moved if name in counters]
+    return median(values) if values else None
+
+
+def foot(result):
+    where = result.get("machine", {})
+    facts = [where.get("cpu"), f"{where['cores']} cores" if "cores" in where else None,
+             format_size(where.get("memory_bytes")), f"Linux {where['kernel']}" if "kernel" in where else None,
+             f"commit {result['commit']}" if "commit" in result else None]
+    return ", ".join(fact for fact in facts if fact)

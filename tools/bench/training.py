@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""terrace bench training: what a training job costs in less memory than it needs.
+
+For each network a stock run gives the peak of memory that the kernel charges; then, at each fraction of that
+peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
+reversed every round. All of it is one invocation, so that a noisy machine is noisy for all. Every run must give
+the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1.
+
+The headline is the median over all steps but each run's first; the median with the first is given beside it.
+
+    terrace bench training --json training.json            everything (about half an hour on two cores)
+    terrace bench training --models densenet121 --fractions 60
+    terrace bench training --quick                         small networks, for CI
+    terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
+"""
+import argparse
+import json
+import shlex
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import competitors
+import machine
+import report
+from cgroup import CgroupUnavailable
+from swapfile import SwapUnavailable
+
+HERE = Path(__file__).resolve().parent
+FULL = {"densenet121": [], "transformer": [], "relu_cnn": []}
+QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
+         "relu_cnn": ["--batch", "8"]}
+DEFAULT_MODELS = ["densenet121", "transformer"]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=sorted(FULL), default=DEFAULT_MODELS)
+    parser.add_argument("--fractions", nargs="+", type=percentage,
+                        help="percent of stock's peak (80 60 40; with --quick 60)")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=1, help="repetitions of the whole comparison")
+    parser.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
+    parser.add_argument("--no-limit", action="store_true", help="the bare preload against stock malloc, in pairs")
+    parser.add_argument("--quick", action="store_true", help="networks of about 1 GiB")
+    parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
+    parser.add_argument("--terrace", type=Path, help="the terrace command to measure")
+    parser.add_argument("--preload", type=Path, help="the library for --no-limit")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.steps < 2 or arguments.rounds < 1:
+        parser.error("--steps must be at least 2 and --rounds at least 1: the first step is not counted")
+    if not arguments.pool.is_dir():
+        parser.error(f"--pool {arguments.pool} is not a directory")
+    arguments.fractions = arguments.fractions or ([60] if arguments.quick else [80, 60, 40])
+    return arguments
+
+
+def percentage(text):
+    number = int(text.rstrip("%"))
+    if not 10 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 10 and 100 percent")
+    return number
+
+
+def find_terrace(asked):
+    """The command asked for, the one this file is installed with, or the release build's."""
+    candidates = [asked] if asked else [HERE.parents[2] / "bin/terrace", HERE.parents[1] / "build/release/bin/terrace"]
+    for path in candidates:
+        if path.is_file():
+            return path.resolve()
+    sys.exit(f"training.py: no terrace command at {candidates[-1]}; build it (cmake --workflow --preset release) "
+             "or name it with --terrace")
+
+
+def find_preload(asked, terrace):
+    candidates = [asked] if asked else [terrace.parents[1] / place / "libterrace_preload.so"
+                                        for place in ("lib/terrace", "lib/x86_64-linux-gnu", "lib")]
+    return next((path.resolve() for path in candidates if path.is_file()), candidates[-1])
+
+
+def workload_of(model, arguments):
+    sizes = (QUICK if arguments.quick else FULL)[model]
+    return ["--model", model, *sizes, "--steps", str(arguments.steps)]
+
+
+class Comparison:
+    """All runs of one network; the first stock run is the reference for the peak and for the bits."""
+
+    def __init__(self, model, arguments, settings):
+        self.model, self.arguments, self.settings = model, arguments, settings
+        self.workload = workload_of(model, arguments)
+        self.runs = []  # (fraction or None, outcome)
+
+    def run(self):
+        reference = self._keep(None, competitors.run_stock(self.workload, self.settings))
+        if reference.failure:
+            sys.exit(f"training.py: {self.model} fails without any limit: {reference.failure}")
+        for number in range(self.arguments.rounds):
+            self._no_limit_round(number) if self.arguments.no_limit else self._limited_round(number, reference)
+
+    def _limited_round(self, number, reference):
+        for fraction in self.arguments.fractions:
+            limit = reference.peak_bytes * fraction // 100 & ~0xfff
+            turns = [lambda: competitors.run_stock(self.workload, self.settings),
+                     lambda: competitors.run_terrace(self.workload, self.settings, limit)]
+            if not self.arguments.no_swap:
+                turns.append(lambda: competitors.run_swap(self.workload, self.settings, limit, 2 * reference.peak_bytes))
+            for turn in turns if number % 2 == 0 else reversed(turns):
+                self._keep(fraction, turn())
+
+    def _no_limit_round(self, number):
+        turns = [competitors.run_stock, competitors.run_preload]
+        for turn in turns if number % 2 == 0 else reversed(turns):
+            self._keep(100, turn(self.workload, self.settings))
+
+    def _keep(self, fraction, outcome):
+        self.runs.append((fraction, outcome))
+        competitors.note(report.progress(self.model, fraction, outcome))
+        return outcome
+
+    def outcomes(self, competitor, fraction=None):
+        return [outcome for at, outcome in self.runs
+                if outcome.competitor == competitor and (fraction is None or at == fraction)]
+
+
+def compare_all(arguments):
+    terrace = find_terrace(arguments.terrace)
+    competitors.warm_page_cache()
+    with tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
+        settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch))
+        comparisons = [Comparison(model, arguments, settings) for model in arguments.models]
+        for comparison in comparisons:
+            comparison.run()
+    return comparisons
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that swap and cgroups are cleaned up
+    arguments = parse_arguments()
+    try:
+        comparisons = compare_all(arguments)
+    except (CgroupUnavailable, SwapUnavailable) as error:
+        print(f"training.py: {error}", file=sys.stderr)
+        return 4
+    except KeyboardInterrupt:
+        return 130
+    document = report.document(comparisons, arguments.no_limit)
+    document |= {"machine": machine.describe(arguments.pool), "command": shlex.join(sys.argv)}
+    document |= {"commit": machine.commit(HERE)} if machine.commit(HERE) else {}
+    print(report.table(document))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0 if document["all_bit_identical"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
