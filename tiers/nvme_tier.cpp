@@ -1,0 +1,175 @@
+// Reserve and release on one side, submit and poll on the other; they share nothing that changes after
+// open().
+#include "tiers/nvme_tier.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+namespace terrace::tiers {
+namespace {
+
+constexpr std::uint64_t max_request_bytes = std::uint64_t{1} << 30;  // a request's length is 32 bits wide
+
+bool valid(const NvmeTier::Options& options) noexcept {
+  return options.queue_depth > 0 && options.queue_depth <= max_queue_depth &&
+         options.grow_step_bytes <= ExtentAllocator::max_capacity_bytes;
+}
+
+struct Piece {
+  std::byte* buffer;
+  std::uint64_t bytes;
+  std::uint64_t offset;
+};
+
+Piece rest_of(const Transfer& transfer, const Progress& progress) noexcept {
+  return {static_cast<std::byte*>(transfer.buffer) + progress.done_bytes,
+          std::min(progress.total_bytes - progress.done_bytes, max_request_bytes),
+          transfer.extent.offset + progress.done_bytes};
+}
+
+// System calls by number: the C library's pread and pwrite may be wrapped by the program we live in.
+std::int64_t move(int fd, Direction direction, const Piece& piece) noexcept {
+  const long number = direction == Direction::read ? SYS_pread64 : SYS_pwrite64;
+  const long result = ::syscall(number, fd, piece.buffer, piece.bytes, piece.offset);
+  return result < 0 ? -errno : result;
+}
+
+}  // namespace
+
+int NvmeTier::open(int fd, const Options& options) noexcept {
+  if (!valid(options)) return EINVAL;
+  if (file_.fd() >= 0) return EBUSY;
+  options_ = options;
+  const int error = open_parts(fd);
+  if (error != 0) {
+    file_.disown();
+    close();
+  }
+  return error;
+}
+
+int NvmeTier::open_parts(int fd) noexcept {
+  if (const int error = file_.adopt(fd)) return error;
+  if (const int error = extents_.open(options_.capacity_bytes)) return error;
+  return start_io();
+}
+
+int NvmeTier::start_io() noexcept {
+  if (options_.io == Io::pread) return 0;
+  const int error = ring_.init(static_cast<unsigned>(options_.queue_depth), file_.fd());
+  return options_.io == Io::automatic ? 0 : error;
+}
+
+void NvmeTier::close() noexcept {
+  drain();
+  ring_.close();
+  file_.close();
+  extents_.close();
+  ready_.clear();
+  slots_.clear();
+  frozen_ = false;
+}
+
+// Buffers belong to the kernel until their completions are in.
+void NvmeTier::drain() noexcept {
+  Completion dropped[16];
+  while (slots_.size() > 0)
+    if (poll(dropped) == 0 && ring_.wait() != 0) return;
+}
+
+int NvmeTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
+  if (frozen_) return EROFS;
+  Extent extent;
+  if (const int error = extents_.reserve(bytes, &extent)) return error;
+  const int error =
+      file_.grow(extent.offset + extent.bytes, options_.grow_step_bytes, extents_.capacity_bytes());
+  if (error != 0) {
+    (void)extents_.release(extent);
+    return error;
+  }
+  *out = extent;
+  return 0;
+}
+
+void NvmeTier::release(const Extent& extent) noexcept {
+  if (frozen_) return;
+  [[maybe_unused]] const bool was_reserved = extents_.release(extent);
+  assert(was_reserved && "release() of an extent that is not reserved");
+}
+
+int NvmeTier::submit(const Transfer& transfer) noexcept {
+  if (const int error = check_transfer(transfer, extents_.capacity_bytes())) return error;
+  if (frozen_ && transfer.direction == Direction::write) return EROFS;
+  if (in_flight() >= options_.queue_depth) return EAGAIN;
+  if (uses_ring()) return submit_to_ring(transfer);
+  ready_.push({transfer.token, transfer_now(transfer)});
+  return 0;
+}
+
+int NvmeTier::submit_to_ring(const Transfer& transfer) noexcept {
+  const std::size_t slot = slots_.take({transfer, {.total_bytes = transfer.extent.bytes}});
+  const int error = send_rest(slot);
+  if (error != 0) slots_.release(slot);
+  return error;
+}
+
+int NvmeTier::send_rest(std::uint64_t slot) noexcept {
+  const Transfer& transfer = slots_[slot].transfer;
+  const Piece piece = rest_of(transfer, slots_[slot].progress);
+  return ring_.submit({.direction = transfer.direction,
+                       .buffer = piece.buffer,
+                       .bytes = static_cast<std::uint32_t>(piece.bytes),
+                       .offset = piece.offset,
+                       .tag = slot});
+}
+
+std::size_t NvmeTier::poll(std::span<Completion> out) noexcept {
+  if (!uses_ring()) return ready_.take(out);
+  Uring::Result results[16];
+  std::size_t count = 0;
+  while (count < out.size()) {
+    const std::size_t wanted = std::min(out.size() - count, std::size(results));
+    const std::size_t got = ring_.reap({results, wanted});
+    for (std::size_t i = 0; i < got; ++i) count += settle(results[i], &out[count]) ? 1 : 0;
+    if (got < wanted) break;
+  }
+  return count;
+}
+
+// True when the transfer is over and *out says how; false when the rest of it has been sent on.
+bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
+  if (!slots_.holds(result.tag)) return false;
+  Slot& slot = slots_[result.tag];
+  int error = 0;
+  if (advance(slot.progress, result.result, &error) == Step::again) {
+    error = send_rest(result.tag);
+    if (error == 0) return false;
+  }
+  *out = {slot.transfer.token, error};
+  slots_.release(result.tag);
+  return true;
+}
+
+int NvmeTier::transfer_now(const Transfer& transfer) noexcept {
+  if (!file_.is_ours()) return EBADF;
+  Progress progress{.total_bytes = transfer.extent.bytes};
+  int error = 0;
+  Step step = Step::again;
+  while (step == Step::again)
+    step = advance(progress, move(file_.fd(), transfer.direction, rest_of(transfer, progress)), &error);
+  return error;
+}
+
+int NvmeTier::reopen_after_fork() noexcept {
+  ring_.abandon_in_child();
+  slots_.clear();
+  ready_.clear();
+  frozen_ = true;
+  return start_io();
+}
+
+}  // namespace terrace::tiers
