@@ -1,0 +1,48 @@
+// The base of everything that wraps a tier: forwards each call, so that an adaptor writes only what it
+// changes.
+//
+// An adaptor does not own what it wraps; the wrapped tier outlives it. Adaptors nest, and name() shows how:
+// "slow(failing(nvme))".
+#pragma once
+
+#include <cstddef>
+
+#include "tiers/tier.h"
+
+namespace terrace::tiers {
+
+class TierAdaptor : public Tier {
+ public:
+  const char* name() const noexcept override { return name_; }
+  const char* io() const noexcept override { return inner_.io(); }
+  Space space() const noexcept override { return inner_.space(); }
+  int reserve(std::uint64_t bytes, Extent* out) noexcept override { return inner_.reserve(bytes, out); }
+  void release(const Extent& extent) noexcept override { inner_.release(extent); }
+  int submit(const Transfer& transfer) noexcept override { return inner_.submit(transfer); }
+  std::size_t poll(std::span<Completion> out) noexcept override { return inner_.poll(out); }
+  int wait_fd() const noexcept override { return inner_.wait_fd(); }
+  std::size_t in_flight() const noexcept override { return inner_.in_flight(); }
+  std::size_t queue_depth() const noexcept override { return inner_.queue_depth(); }
+  int reopen_after_fork() noexcept override { return inner_.reopen_after_fork(); }
+
+ protected:
+  TierAdaptor(Tier& inner, const char* kind) noexcept : inner_(inner) {
+    std::size_t at = append(0, kind);
+    at = append(at, "(");
+    at = append(at, inner.name());
+    append(at, ")");
+  }
+
+  Tier& inner_;
+
+ private:
+  std::size_t append(std::size_t at, const char* text) noexcept {
+    while (*text != '\0' && at + 1 < sizeof name_) name_[at++] = *text++;
+    name_[at] = '\0';
+    return at;
+  }
+
+  char name_[64] = {};
+};
+
+}  // namespace terrace::tiers
