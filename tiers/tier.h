@@ -11,7 +11,8 @@
 //    groups are independent of each other and may run at the same time.
 //  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
 //  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is polled, and
-//    the extent reserved. Transfers on one extent are not ordered among each other: wait for one before the next.
+//    the extent reserved. Transfers on one extent are not ordered among each other: wait for one before the
+//    next.
 //  * Errors are errno values. A transfer is all or nothing to the caller: short reads and writes are carried
 //    on inside; one that cannot be finished completes with EIO (or the device's errno).
 #pragma once
@@ -39,9 +40,9 @@ enum class Direction : std::uint8_t { read, write };
 
 struct Transfer {
   Direction direction = Direction::read;
-  Extent extent;               // whole, as reserved, or a part of it
-  void* buffer = nullptr;      // at least extent.bytes
-  std::uint64_t token = 0;     // comes back in the completion
+  Extent extent = {};       // whole, as reserved, or a part of it
+  void* buffer = nullptr;   // at least extent.bytes
+  std::uint64_t token = 0;  // comes back in the completion
 };
 
 struct Completion {
