@@ -49,14 +49,32 @@ class Outcome:
         return ([step["loss"] for step in self.result["steps"]], self.result["state_sha256"]) if self.result else None
 
 
+class NoCgroup:
+    """Stands in where no memory cgroup can be made: nothing is enforced, the program's own peak is all there is."""
+
+    def command(self, arguments):
+        return [str(word) for word in arguments]
+
+    def peak_bytes(self):
+        return None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
 def warm_page_cache():
-    """So that no competitor pays for, or is charged with, reading PyTorch's libraries from disk."""
-    subprocess.run([PYTHON, "-c", "import torch, torchvision"], check=True)
+    """So that no competitor pays for, or is charged with, reading PyTorch's libraries from disk. Returns the
+    resident bytes of Python with those libraries and nothing else."""
+    say = "import sys, torch, torchvision; sys.path.insert(0, sys.argv[1]); import train; print(train.peak_resident_bytes())"
+    return int(subprocess.check_output([PYTHON, "-c", say, TRAIN.parent], text=True))
 
 
-def run_stock(workload, settings):
-    with MemoryCgroup() as group:
-        return measure("stock", group, workload, settings)
+def run_stock(workload, settings, group=None):
+    with group or MemoryCgroup() as place:
+        return measure("stock", place, workload, settings)
 
 
 def run_preload(workload, settings):
@@ -65,13 +83,19 @@ def run_preload(workload, settings):
 
 
 def run_terrace(workload, settings, limit_bytes):
-    summary = settings.scratch / "summary.json"
-    launcher = [settings.terrace, "run", "--limit", str(limit_bytes), "--pool", settings.pool,
-                "--json-summary", summary, "--"]
-    summary.unlink(missing_ok=True)
-    with MemoryCgroup() as group:
-        outcome = measure("terrace", group, workload, settings, launcher)
+    outcome = launch_terrace(workload, settings, ["--limit", str(limit_bytes)], MemoryCgroup())
     outcome.limit_bytes = limit_bytes
+    if outcome.moved.get("oom_kills"):
+        outcome.failure = "killed for memory: " + (outcome.failure or "a process of the job")
+    return outcome
+
+
+def launch_terrace(workload, settings, budget, group):
+    summary = settings.scratch / "summary.json"
+    summary.unlink(missing_ok=True)
+    launcher = [settings.terrace, "run", *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
+    with group:
+        outcome = measure("terrace", group, workload, settings, launcher)
     outcome.moved = counters(summary)
     return outcome
 
@@ -104,6 +128,7 @@ def measure(name, group, workload, settings, launcher=(), environment=None):
     outcome = Outcome(name, time.monotonic() - start, group.peak_bytes(), failure=failure)
     if not failure:
         outcome.result = json.loads(result_file.read_text(encoding="utf-8"))
+        outcome.peak_bytes = outcome.peak_bytes or outcome.result["peak_resident_bytes"]
     return outcome
 
 
