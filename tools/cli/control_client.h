@@ -1,0 +1,58 @@
+// The command line's end of the connection to terraced: one JSON request, one JSON answer, as many times as
+// wanted (liballoc/wire/protocol.h, messages Control and Reply). Every wait has a bound, and what comes back
+// is checked: the daemon may be of another version, or something else may listen there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/cli/result.h"
+
+namespace terrace::cli {
+
+inline constexpr const char* system_socket = "/run/terrace/terraced.sock";
+
+class ControlClient {
+ public:
+  static Result<ControlClient> connect(const std::string& socket_path);
+  ControlClient(ControlClient&& other) noexcept;
+  ControlClient& operator=(ControlClient&& other) noexcept;
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
+  ~ControlClient();
+
+  const std::string& socket_path() const { return path_; }
+  // The answer, or why not: no daemon any more, a malformed reply, or the error the daemon answered with.
+  Result<nlohmann::json> request(const nlohmann::json& what);
+
+ private:
+  ControlClient(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  int send_request(const std::string& text) const;
+  Result<std::string> receive_answer() const;
+  std::string describe(const char* what, int error) const;
+
+  int fd_ = -1;
+  std::string path_;
+};
+
+// The socket that was asked for (option, then TERRACE_SOCKET), alone; else the system's daemon and the
+// private ones that this user's `terrace run` started, as far as they answer.
+class Daemons {
+ public:
+  static Result<Daemons> find(const std::string& socket_option);
+  const std::vector<ControlClient>& all() const { return clients_; }
+  // Asks every daemon; the answers in the order of all(), each with "socket" added. Daemons that went away
+  // are left out; an error when none is left.
+  Result<std::vector<nlohmann::json>> request(const nlohmann::json& what);
+
+ private:
+  std::vector<ControlClient> clients_;
+};
+
+// Where private daemons of this user put their sockets: $XDG_RUNTIME_DIR/terrace or /tmp/terrace-<uid>.
+std::filesystem::path private_directory();
+
+}  // namespace terrace::cli

@@ -1,0 +1,156 @@
+// The child cgroup of one job: where it can be made, its life, and what the kernel counted in it.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+#include "tools/cli/cgroup.h"
+#include "tools/cli/files.h"
+
+namespace terrace::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* prefix = "terrace-";
+
+bool hands_on_memory(const fs::path& directory) {
+  std::istringstream words(read_text(directory / "cgroup.subtree_control").value_or(""));
+  for (std::string word; words >> word;)
+    if (word == "memory") return true;
+  return false;
+}
+
+bool only_process_is(const fs::path& directory, pid_t self) {
+  return trimmed(read_text(directory / "cgroup.procs").value_or("")) == std::to_string(self);
+}
+
+// The kernel's topmost cgroup has no cgroup.type and is exempt from the rule against processes in it.
+bool is_topmost(const fs::path& directory) { return !fs::exists(directory / "cgroup.type"); }
+
+// Leaving our own cgroup must not lift a limit from the job that somebody put on us.
+bool may_sit_beside(const MemoryCgroup& own) {
+  return own.directory != own.mount && !limit_of(own.version, own.directory) &&
+         hands_on_memory(own.directory.parent_path());
+}
+
+Result<JobPlace> plan_v2(const MemoryCgroup& own, pid_t self) {
+  if (hands_on_memory(own.directory)) return ok(JobPlace{own.directory});
+  if (is_topmost(own.directory)) return ok(JobPlace{own.directory, true, false});
+  if (only_process_is(own.directory, self)) return ok(JobPlace{own.directory, true, true});
+  if (may_sit_beside(own)) return ok(JobPlace{own.directory.parent_path()});
+  return refused<JobPlace>(
+      fmt::format("the cgroup {} also holds other processes, so it cannot get a child with a memory limit; "
+                  "start the job in a "
+                  "scope of its own: systemd-run --user --scope -p Delegate=yes terrace run …",
+                  own.directory.string()));
+}
+
+// The pid in "terrace-<pid>", also for the leaf "terrace-<pid>-run".
+std::optional<pid_t> owner_of(const std::string& name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const char* digits = name.c_str() + std::strlen(prefix);
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(digits, name.c_str() + name.size(), pid);
+  const bool whole = *end == '\0' || std::strcmp(end, "-run") == 0;
+  return error == std::errc{} && pid > 0 && whole ? std::optional(pid) : std::nullopt;
+}
+
+// A run that was killed could not remove its cgroup. rmdir refuses one that still holds processes.
+void remove_abandoned(const fs::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    const auto owner = owner_of(entry.path().filename().string());
+    if (owner && (*owner == getpid() || (kill(*owner, 0) != 0 && errno == ESRCH)))
+      rmdir(entry.path().c_str());
+  }
+}
+
+fs::path leaf_of(const JobPlace& place) { return place.parent / fmt::format("{}{}-run", prefix, getpid()); }
+
+Result<JobCgroup> cannot(const char* what, const fs::path& where, int error) {
+  const char* remedy =
+      error == EACCES || error == EPERM || error == EROFS
+          ? "; run as root, or inside: systemd-run --user --scope -p Delegate=yes terrace run …"
+          : "";
+  return refused<JobCgroup>(
+      fmt::format("cannot {} {}: {}{}", what, where.string(), std::strerror(error), remedy));
+}
+
+}  // namespace
+
+Result<JobPlace> plan_job_place(const MemoryCgroup& own, pid_t self) {
+  return own.version == CgroupVersion::v1 ? ok(JobPlace{own.directory}) : plan_v2(own, self);
+}
+
+JobCgroup::JobCgroup(CgroupVersion version, JobPlace place, fs::path directory)
+    : version_(version), place_(std::move(place)), directory_(std::move(directory)) {}
+
+Result<JobCgroup> JobCgroup::create(const MemoryCgroup& own, std::optional<std::uint64_t> limit_bytes) {
+  auto place = plan_job_place(own, getpid());
+  if (!place) return refused<JobCgroup>(place.error);
+  remove_abandoned(place->parent);
+  JobCgroup made(own.version, *place, place->parent / fmt::format("{}{}", prefix, getpid()));
+  if (const int error = made.prepare_parent())
+    return cannot("hand the memory controller on in", place->parent, error);
+  if (mkdir(made.directory_.c_str(), 0755) != 0) return cannot("make the cgroup", made.directory_, errno);
+  const int error = limit_bytes ? made.set_limit(*limit_bytes) : 0;
+  if (error == 0) return ok(std::move(made));
+  made.remove();
+  return cannot("set the memory limit of", made.directory_, error);
+}
+
+int JobCgroup::prepare_parent() const {
+  if (place_.step_aside) {
+    const fs::path leaf = leaf_of(place_);
+    if (mkdir(leaf.c_str(), 0755) != 0) return errno;
+    if (const int error = write_text(leaf / "cgroup.procs", "0")) return error;
+  }
+  return place_.enable_controller ? write_text(place_.parent / "cgroup.subtree_control", "+memory") : 0;
+}
+
+int JobCgroup::set_limit(std::uint64_t bytes) const {
+  const char* file = version_ == CgroupVersion::v1 ? "memory.limit_in_bytes" : "memory.max";
+  return write_text(directory_ / file, std::to_string(bytes));
+}
+
+int JobCgroup::attach_self() const { return write_text(directory_ / "cgroup.procs", "0"); }
+
+std::optional<std::uint64_t> JobCgroup::peak_bytes() const {
+  return read_number(directory_ /
+                     (version_ == CgroupVersion::v1 ? "memory.max_usage_in_bytes" : "memory.peak"));
+}
+
+std::optional<std::uint64_t> JobCgroup::limit_hits() const {
+  return version_ == CgroupVersion::v1 ? read_number(directory_ / "memory.failcnt")
+                                       : read_keyed_number(directory_ / "memory.events", "max");
+}
+
+std::optional<std::uint64_t> JobCgroup::oom_kills() const {
+  const char* file = version_ == CgroupVersion::v1 ? "memory.oom_control" : "memory.events";
+  return read_keyed_number(directory_ / file, "oom_kill");
+}
+
+bool JobCgroup::remove() {
+  // The kernel takes a moment to let go of tasks that have just exited.
+  for (int attempt = 0; attempt < 20 && rmdir(directory_.c_str()) != 0 && errno == EBUSY; ++attempt)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (fs::exists(directory_)) return false;
+  if (place_.step_aside) return_to_parent();
+  return true;
+}
+
+// The reverse order of prepare_parent(): only a cgroup that hands nothing on takes processes back.
+void JobCgroup::return_to_parent() const {
+  if (write_text(place_.parent / "cgroup.subtree_control", "-memory") != 0) return;
+  if (write_text(place_.parent / "cgroup.procs", "0") == 0) rmdir(leaf_of(place_).c_str());
+}
+
+}  // namespace terrace::cli

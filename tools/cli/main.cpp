@@ -1,0 +1,51 @@
+// terrace: starts jobs and shows what happens. The words are parsed by one table (option_table.h), the verbs
+// are functions (verbs.h), exit codes are listed in exit_code.h.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "tools/cli/exit_code.h"
+#include "tools/cli/option_table.h"
+#include "tools/cli/verbs.h"
+
+namespace {
+
+using namespace terrace::cli;
+
+int dispatch(const CLI::App& table, const Options& options) {
+  if (table.got_subcommand("run")) return run(options.run);
+  if (table.got_subcommand("doctor")) return doctor(options.doctor);
+  if (table.got_subcommand("bench")) return bench(options.bench);
+  if (table.got_subcommand("version")) return version(options.version_json);
+  if (!table.got_subcommand("completion")) return doctor({.quick = true});
+  std::cout << completion_script(table, options.shell);
+  return exit_ok;
+}
+
+int parse_and_dispatch(std::vector<std::string> words) {
+  Options options;
+  const auto table = make_option_table(&options);
+  auto command = split_command(*table, &words);
+  (words.empty() || words.front() == "run" ? options.run.command : options.bench.words) = std::move(command);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
+  try {
+    table->parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return table->exit(error) == 0 ? exit_ok : exit_usage;
+  }
+  return dispatch(*table, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const int code = parse_and_dispatch(std::vector<std::string>(argv + 1, argv + argc));
+    std::cout.flush();
+    return std::cout ? code : exit_failure;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "terrace: %s\n", error.what());
+    return exit_failure;
+  }
+}

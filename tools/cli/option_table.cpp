@@ -1,0 +1,144 @@
+#include "tools/cli/option_table.h"
+
+namespace terrace::cli {
+
+namespace {
+
+void add_run(CLI::App* app, RunOptions* o) {
+  CLI::App* run = app->add_subcommand("run", "Run a command with its large allocations tiered");
+  // Only for --help: split_command() has taken the command away before the table sees the words.
+  run->add_option("command", o->command,
+                  "The command and its own options; put -- before it if it begins with -");
+  run->add_option("--dram", o->dram,
+                  "Keep at most this much of its data in DRAM: 2G, 1536MiB, or 60% of what there is")
+      ->type_name("SIZE|PCT%")
+      ->envname("TERRACE_DRAM");
+  run->add_option("--limit", o->limit,
+                  "Put the whole job under this memory limit (a cgroup); the budget follows it")
+      ->type_name("SIZE|PCT%");
+  run->add_option("--pool", o->pool, "Directory for what does not fit in DRAM (default /var/tmp)")
+      ->type_name("DIR")
+      ->envname("TERRACE_POOL_DIR");
+  run->add_option("--pool-size", o->pool_size, "Use at most this much of that file system")
+      ->type_name("SIZE")
+      ->envname("TERRACE_POOL_SIZE");
+  run->add_option("--threshold", o->threshold, "Allocations of at least this size are tiered (default 256K)")
+      ->type_name("SIZE")
+      ->envname("TERRACE_THRESHOLD");
+  run->add_option("--mover", o->mover, "How pages are taken out of memory")
+      ->check(CLI::IsMember({"auto", "move", "mremap", "copy"}))
+      ->type_name("HOW")
+      ->envname("TERRACE_MOVER");
+  run->add_option("--io", o->io, "How the pool is read and written")
+      ->check(CLI::IsMember({"auto", "io_uring", "pread"}))
+      ->type_name("HOW")
+      ->envname("TERRACE_IO");
+  run->add_option("--socket", o->socket, "Use the daemon at this socket")
+      ->type_name("PATH")
+      ->envname("TERRACE_SOCKET");
+  run->add_option("--name", o->name, "The job's name in 'terrace jobs' (default: command and process id)")
+      ->type_name("NAME");
+  run->add_option("--log", o->log, "What the library and its daemon report")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}))
+      ->type_name("LEVEL")
+      ->envname("TERRACE_LOG");
+  run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
+  run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved");
+  run->add_option("--json-summary", o->json_summary, "Write that summary to FILE as JSON")->type_name("FILE");
+}
+
+CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
+  CLI::App* view = app->add_subcommand(name, about);
+  view->add_option("--socket", o->socket,
+                   "Ask the daemon at this socket (default: every one of yours that answers)")
+      ->type_name("PATH");
+  view->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
+  return view;
+}
+
+void add_table_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
+  CLI::App* view = add_view(app, name, about, o);
+  view->add_flag("--json", o->json, "JSON; with --watch one object a line");
+  view->add_flag("--no-headings", o->no_headings, "Leave the headings out");
+  view->add_option("-o,--columns", o->columns, "+COL adds a column, COL,COL selects; '-o help' lists them")
+      ->type_name("COL")
+      ->delimiter(',')
+      ->expected(1);
+  view->add_option("--watch", o->watch,
+                   "Again every INTERVAL seconds (default 1), COUNT times; rates after the first")
+      ->type_name("[INTERVAL [COUNT]]")
+      ->expected(0, 2)
+      ->check(CLI::PositiveNumber)
+      ->each([o](const std::string&) { o->watch_given = true; });
+}
+
+void add_views(CLI::App* app, ViewOptions* o) {
+  add_table_view(app, "status", "The daemon, its budget and its totals", o);
+  add_table_view(app, "jobs", "One row for each job", o);
+  add_table_view(app, "tiers", "One row for each tier: what it holds, how fast it is", o);
+  add_table_view(app, "events", "The latest evictions, restores, faults and mishaps", o);
+  app->get_subcommand("events")
+      ->add_option("-n,--last", o->last, "How many events to show (default 20)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000));
+  add_view(app, "top", "Watch jobs on the whole screen; q quits", o);
+}
+
+void add_doctor(CLI::App* app, DoctorOptions* o) {
+  CLI::App* doctor =
+      app->add_subcommand("doctor", "What this machine can do, and how to get what is missing");
+  doctor->add_option("--pool", o->pool, "The pool directory to examine (default /var/tmp)")
+      ->type_name("DIR")
+      ->envname("TERRACE_POOL_DIR");
+  doctor->add_flag("--json", o->json, "JSON");
+  doctor->add_flag("--check", o->check, "Exit with 6 when something that 'terrace run' wants is missing");
+  doctor->add_flag("--quick", o->quick, "Leave the measurements of speed out");
+}
+
+void add_rest(CLI::App* app, Options* o) {
+  app->add_subcommand("bench", "Measure against a baseline; alone: list the benchmarks")
+      ->add_option("name", o->bench.words, "The benchmark and its own options");
+  app->add_subcommand("version", "The version")->add_flag("--json", o->version_json, "JSON");
+  app->add_subcommand("completion", "Print a completion script for a shell")
+      ->add_option("shell", o->shell, "bash or zsh")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}));
+}
+
+bool takes_value(const CLI::App& verb, const std::string& word) {
+  const CLI::Option* option = verb.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_option_table(Options* options) {
+  auto app =
+      std::make_unique<CLI::App>("Terrace: more memory for a training job than its DRAM has", "terrace");
+  app->require_subcommand(0, 1);
+  app->set_version_flag("--version", "terrace " TERRACE_VERSION);
+  app->footer(
+      "Exit codes: 0 ok, 1 failure, 2 usage, 3 daemon not reachable, 4 permission, 5 not found,\n"
+      "6 degraded; 'run' returns the command's own. 'terrace VERB --help' says more.");
+  add_run(app.get(), &options->run);
+  add_views(app.get(), &options->view);
+  add_doctor(app.get(), &options->doctor);
+  add_rest(app.get(), options);
+  return app;
+}
+
+std::vector<std::string> split_command(const CLI::App& table, std::vector<std::string>* words) {
+  if (words->empty() || (words->front() != "run" && words->front() != "bench")) return {};
+  const CLI::App* verb = table.get_subcommand(words->front());
+  auto at = words->begin() + 1;
+  while (at != words->end() && at->starts_with('-') && *at != "--") {
+    const bool value_follows = at->find('=') == std::string::npos && takes_value(*verb, *at);
+    at += value_follows && at + 1 != words->end() ? 2 : 1;
+  }
+  const auto first = at != words->end() && *at == "--" ? at + 1 : at;
+  std::vector<std::string> command(first, words->end());
+  words->erase(at, words->end());
+  return command;
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,54 @@
+// What the user asked for, one struct per verb, filled by the option table (option_table.cpp) and nothing
+// else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace terrace::cli {
+
+struct RunOptions {
+  std::string dram, limit;  // a size or a percentage
+  std::string pool, pool_size;
+  std::string threshold;
+  std::string mover, io, log;  // empty: the library's default
+  std::string socket, name;
+  std::string json_summary;
+  bool disable = false;
+  bool summary = false;
+  std::vector<std::string> command;
+};
+
+// status, jobs, tiers, events, top: what is shown of a daemon, and how.
+struct ViewOptions {
+  std::string socket;
+  bool json = false;
+  bool bytes = false;
+  bool no_headings = false;
+  std::vector<std::string> columns;  // "+COL" adds, "COL" selects
+  bool watch_given = false;
+  std::vector<double> watch;  // seconds between rows, how many rows
+  int last = 20;              // events: how many to begin with
+};
+
+struct DoctorOptions {
+  std::string pool = "/var/tmp";
+  bool json = false;
+  bool check = false;
+  bool quick = false;
+};
+
+struct BenchOptions {
+  std::vector<std::string> words;  // the benchmark's name and its own arguments
+};
+
+struct Options {
+  RunOptions run;
+  ViewOptions view;
+  DoctorOptions doctor;
+  BenchOptions bench;
+  bool version_json = false;
+  std::string shell;
+};
+
+}  // namespace terrace::cli

@@ -1,0 +1,182 @@
+// `terrace run`: checks what was asked, finds or brings a daemon, and becomes the command, or stays as its
+// parent where something remains to be done at the end (a cgroup to remove, a summary to print).
+//
+// Only a request that cannot be met stops the job. A missing daemon does not: the library works alone.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <optional>
+
+#include "tools/cli/control_client.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/install_layout.h"
+#include "tools/cli/private_daemon.h"
+#include "tools/cli/run_plan.h"
+#include "tools/cli/run_summary.h"
+#include "tools/cli/verbs.h"
+
+namespace terrace::cli {
+
+using nlohmann::json;
+
+namespace {
+
+// Empty removes it: what an outer `terrace run` left must not reach this job.
+void set_variable(const char* name, const std::string& value) {
+  if (value.empty()) {
+    unsetenv(name);
+  } else {
+    setenv(name, value.c_str(), 1);
+  }
+}
+
+bool stays_as_parent(const RunOptions& options) {
+  return !options.limit.empty() || options.summary || !options.json_summary.empty();
+}
+
+// What the job's library will talk to; empty when it works alone.
+struct Daemon {
+  std::string socket;
+  std::string why_not;
+  std::string program;  // of a private one: the library starts another with it when ours dies
+};
+
+std::optional<std::string> answering(const std::string& socket) {
+  auto client = ControlClient::connect(socket);
+  return client && client->request({{"verb", "ping"}}) ? std::optional(socket) : std::nullopt;
+}
+
+Daemon bring_daemon(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout) {
+  const auto program = layout.daemon();
+  if (!program) return {"", program.error, ""};
+  const auto dram = plan.dram_bytes ? plan.dram_bytes : plan.limit_bytes;
+  const auto started =
+      start_private_daemon({*program, dram, plan.pool_directory, plan.pool_bytes, options.log});
+  if (!started) return {"", started.error, ""};
+  return {*started, "", program->string()};
+}
+
+Daemon find_or_bring_daemon(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout) {
+  if (options.disable) return {"", "Terrace is disabled", ""};
+  if (!options.socket.empty()) {
+    auto client = ControlClient::connect(options.socket);
+    return {options.socket, client ? "" : client.error, ""};
+  }
+  if (const auto socket = answering(system_socket)) return {*socket, "", ""};
+  return bring_daemon(options, plan, layout);
+}
+
+// A daemon shared with other jobs may have less left than the machine has: refuse before the job starts.
+std::string refusal_of(const std::string& socket, const RunPlan& plan) {
+  if (socket.empty() || !plan.dram_bytes) return "";
+  auto client = ControlClient::connect(socket);
+  const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
+  if (!status) return "";
+  const json left = status->value("/budget/available_bytes"_json_pointer, json());
+  if (!left.is_number_unsigned() || left.get<std::uint64_t>() >= *plan.dram_bytes) return "";
+  return fmt::format(
+      "--dram {} cannot be met: the daemon at {} has {} left for new jobs; ask for at most that, or wait",
+      exact_size(*plan.dram_bytes), socket, size_at_most(left.get<std::uint64_t>()));
+}
+
+void apply_environment(const RunPlan& plan, const std::string& preload, const Daemon& daemon) {
+  for (const auto& [name, value] : plan.environment) set_variable(name.c_str(), value);
+  set_variable("LD_PRELOAD", preload_list(preload, std::getenv("LD_PRELOAD")));
+  set_variable("TERRACE_SOCKET", daemon.socket);
+  set_variable("TERRACE_DAEMON", daemon.program);
+}
+
+Result<JobCgroup> make_cgroup(const RunPlan& plan) {
+  const auto own = find_memory_cgroup();
+  if (!own)
+    return refused<JobCgroup>(
+        "no memory cgroup hierarchy is mounted here; mount one (cgroup2) or use --dram instead");
+  return JobCgroup::create(*own, plan.limit_bytes);
+}
+
+void ask_for_counters(const std::string& socket, RunReport* report) {
+  auto client = ControlClient::connect(socket);
+  auto answer = client ? client->request({{"verb", "summary"}, {"job", report->plan.job}})
+                       : refused<json>(client.error);
+  if (answer && answer->contains("counters")) report->counters = std::move((*answer)["counters"]);
+  report->counters_why = answer ? "" : answer.error;
+}
+
+// Returns the exit code for a summary that could not be written, else 0.
+int give_summary(const RunOptions& options, const RunReport& report) {
+  if (options.summary) std::cerr << summary_text(report);
+  if (options.json_summary.empty()) return exit_ok;
+  std::ofstream file(options.json_summary);
+  file << summary_json(report).dump(2) << '\n';
+  file.close();
+  return file ? exit_ok
+              : complain(exit_failure, fmt::format("cannot write the summary to {}: {}", options.json_summary,
+                                                   std::strerror(errno)));
+}
+
+// Found out now and not after ten hours of training.
+bool can_write(const std::string& file) { return file.empty() || std::ofstream(file, std::ios::app).good(); }
+
+int cannot_start(const std::string& command, const StartFailure& failure) {
+  if (failure.entering_cgroup)
+    return complain(exit_permission,
+                    fmt::format("cannot put the job into its cgroup: {}", std::strerror(failure.error)));
+  return complain(exit_code_for_exec_error(failure.error),
+                  fmt::format("cannot start {}: {}", command, std::strerror(failure.error)));
+}
+
+int run_as_parent(const RunOptions& options, const RunPlan& plan, const Daemon& daemon, JobCgroup* cgroup) {
+  RunReport report{plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not};
+  if (cgroup != nullptr) {
+    read_cgroup(*cgroup, &report);
+    if (!cgroup->remove())
+      complain(exit_failure,
+               fmt::format("processes of the job are still in {}; it stays", cgroup->directory().string()));
+  }
+  if (report.outcome.failure.error != 0) return cannot_start(options.command.front(), report.outcome.failure);
+  if (!daemon.socket.empty()) ask_for_counters(daemon.socket, &report);
+  const int written = give_summary(options, report);
+  if (written != exit_ok && report.outcome.wait_status == 0) return written;
+  end_like(report.outcome.wait_status);
+}
+
+// In this order: the cgroup first (version 2 wants this process alone in its own), then the daemon, then the
+// job.
+int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout,
+           const std::string& preload) {
+  auto cgroup = stays_as_parent(options) ? make_cgroup(plan) : refused<JobCgroup>("");
+  if (!cgroup && plan.limit_bytes) return complain(exit_permission, "--limit: " + cgroup.error);
+  set_variable("TERRACE_LIMIT_CGROUP", cgroup && plan.limit_bytes ? cgroup->directory().string() : "");
+  const Daemon daemon = find_or_bring_daemon(options, plan, layout);
+  if (!daemon.why_not.empty() && !options.disable)
+    complain(exit_ok, "running without a daemon: " + daemon.why_not);
+  const std::string refusal = refusal_of(daemon.socket, plan);
+  if (!refusal.empty() && cgroup) cgroup->remove();
+  if (!refusal.empty()) return complain(exit_usage, refusal);
+  apply_environment(plan, preload, daemon);
+  if (stays_as_parent(options)) return run_as_parent(options, plan, daemon, cgroup ? &*cgroup : nullptr);
+  return cannot_start(options.command.front(), {execute(options.command), false});
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  if (options.command.empty())
+    return complain(exit_usage, "run: no command given; try: terrace run --dram 60% -- python3 train.py");
+  const InstallLayout layout = InstallLayout::of_this_program();
+  const auto preload = layout.preload();
+  if (!preload) return complain(exit_failure, preload.error);
+  const auto plan = plan_run(options, memory_ceiling(), getpid());
+  if (!plan) return complain(exit_usage, plan.error);
+  if (!can_write(options.json_summary))
+    return complain(exit_usage,
+                    fmt::format("--json-summary {}: {}", options.json_summary, std::strerror(errno)));
+  return launch(options, *plan, layout, preload->string());
+}
+
+}  // namespace terrace::cli

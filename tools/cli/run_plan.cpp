@@ -1,0 +1,139 @@
+#include "tools/cli/run_plan.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "liballoc/wire/protocol.h"
+#include "tools/cli/format.h"
+
+namespace terrace::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t smallest_pool_bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t smallest_threshold_bytes = 4096;
+
+// Fills `*out` from one option; the error, or "" when it was absent or fine.
+std::string take_budget(const char* option, const std::string& text, const Ceiling& ceiling,
+                        std::optional<std::uint64_t>* out) {
+  if (text.empty()) return "";
+  auto bytes = resolve_budget(option, text, ceiling);
+  *out = bytes.value;
+  return bytes.error;
+}
+
+std::string check_against_limit(const RunPlan& plan) {
+  if (!plan.dram_bytes || !plan.limit_bytes || *plan.dram_bytes <= *plan.limit_bytes) return "";
+  return fmt::format(
+      "--dram {} is more than --limit {}: Terrace cannot keep more in DRAM than the job may use; lower "
+      "--dram or leave it out, and the budget follows the limit",
+      bytes_text(*plan.dram_bytes), bytes_text(*plan.limit_bytes));
+}
+
+std::string check_directory(const std::string& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error))
+    return fmt::format("--pool {} is not a directory; name one on a fast local disk, such as /var/tmp",
+                       directory);
+  if (access(directory.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("--pool {} cannot be written to ({}); name a directory of yours, such as /var/tmp",
+                       directory, std::strerror(errno));
+  return "";
+}
+
+std::string take_pool_directory(const std::string& text, RunPlan* plan) {
+  if (text.empty()) return "";
+  std::string problem = check_directory(text);
+  std::error_code ignored;
+  if (problem.empty()) plan->pool_directory = fs::absolute(text, ignored).string();
+  return problem;
+}
+
+std::uint64_t free_bytes_of(const std::string& directory) {
+  struct statvfs found {};
+  if (statvfs(directory.c_str(), &found) != 0) return 0;
+  return std::uint64_t{found.f_bavail} * found.f_frsize;
+}
+
+std::string take_pool_size(const std::string& text, RunPlan* plan) {
+  if (text.empty()) return "";
+  const auto bytes = parse_size(text);
+  if (!bytes) return "--pool-size: " + bytes.error;
+  if (*bytes < smallest_pool_bytes)
+    return fmt::format("--pool-size {}: the smallest possible is {}", text, bytes_text(smallest_pool_bytes));
+  const std::string directory = plan->pool_directory.empty() ? "/var/tmp" : plan->pool_directory;
+  const std::uint64_t free = free_bytes_of(directory);
+  if (*bytes > free)
+    return fmt::format(
+        "--pool-size {} cannot be met: the file system of {} has {} free; ask for less or name another "
+        "directory with --pool",
+        text, directory, bytes_text(free));
+  plan->pool_bytes = *bytes;
+  return "";
+}
+
+std::string take_threshold(const std::string& text, RunPlan* plan) {
+  if (text.empty()) return "";
+  const auto bytes = parse_size(text);
+  if (!bytes) return "--threshold: " + bytes.error;
+  if (*bytes < smallest_threshold_bytes)
+    return fmt::format("--threshold {}: the smallest possible is {}", text,
+                       bytes_text(smallest_threshold_bytes));
+  plan->environment.emplace_back("TERRACE_THRESHOLD", exact_size(*bytes));
+  return "";
+}
+
+std::string take_name(const RunOptions& options, int pid, RunPlan* plan) {
+  constexpr std::size_t most = wire::name_bytes - 1;
+  if (options.name.size() > most) return fmt::format("--name: at most {} characters", most);
+  const std::string suffix = fmt::format("-{}", pid);
+  const std::string program = fs::path(options.command.front()).filename().string();
+  plan->job = !options.name.empty() ? options.name : program.substr(0, most - suffix.size()) + suffix;
+  return "";
+}
+
+void add_environment(const RunOptions& options, RunPlan* plan) {
+  const auto add = [plan](const char* variable, const std::string& value) {
+    if (!value.empty()) plan->environment.emplace_back(variable, value);
+  };
+  add("TERRACE_DISABLE", options.disable ? "1" : "");
+  // With a limit alone, the library lowers the budget to what the rest of the process leaves.
+  const auto dram = plan->dram_bytes ? plan->dram_bytes : plan->limit_bytes;
+  add("TERRACE_DRAM", dram ? exact_size(*dram) : "");
+  add("TERRACE_POOL_DIR", plan->pool_directory);
+  add("TERRACE_POOL_SIZE", plan->pool_bytes ? exact_size(*plan->pool_bytes) : "");
+  add("TERRACE_JOB", plan->job);
+  add("TERRACE_MOVER", options.mover);
+  add("TERRACE_IO", options.io);
+  add("TERRACE_LOG", options.log);
+}
+
+}  // namespace
+
+Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid) {
+  RunPlan plan;
+  for (const std::string& problem :
+       {take_budget("--limit", options.limit, ceiling, &plan.limit_bytes),
+        take_budget("--dram", options.dram, ceiling, &plan.dram_bytes), check_against_limit(plan),
+        take_pool_directory(options.pool, &plan), take_pool_size(options.pool_size, &plan),
+        take_threshold(options.threshold, &plan), take_name(options, pid, &plan)})
+    if (!problem.empty()) return refused<RunPlan>(problem);
+  add_environment(options, &plan);
+  return ok(std::move(plan));
+}
+
+std::string preload_list(const std::string& preload, const char* existing) {
+  const std::string before = existing == nullptr ? "" : existing;
+  if (before.empty() || before == preload) return preload;
+  return before.starts_with(preload + ":") ? before : preload + ":" + before;
+}
+
+}  // namespace terrace::cli

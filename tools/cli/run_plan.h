@@ -1,0 +1,34 @@
+// Everything about `terrace run` that is decided before anything is started: options checked against the
+// machine and turned into the TERRACE_* variables of docs/environment.md. Pure but for looking at the pool
+// directory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/cli/budget.h"
+#include "tools/cli/options.h"
+#include "tools/cli/result.h"
+
+namespace terrace::cli {
+
+struct RunPlan {
+  std::optional<std::uint64_t> dram_bytes;
+  std::optional<std::uint64_t> limit_bytes;
+  std::optional<std::uint64_t> pool_bytes;
+  std::string pool_directory;  // absolute; empty: the default
+  std::string job;
+  std::vector<std::pair<std::string, std::string>>
+      environment;  // without what depends on a daemon or a cgroup
+};
+
+// `pid` makes the default name unique: processes of one name share one budget.
+Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid);
+
+// "<preload>" before what LD_PRELOAD held; not twice.
+std::string preload_list(const std::string& preload, const char* existing);
+
+}  // namespace terrace::cli

@@ -1,0 +1,25 @@
+// The verbs, one file each. They return an exit code (exit_code.h), print results on standard output and what
+// went wrong on standard error, once, prefixed with "terrace: ".
+#pragma once
+
+#include <string>
+
+#include "tools/cli/options.h"
+
+namespace terrace::cli {
+
+int run(const RunOptions& options);
+int doctor(const DoctorOptions& options);
+int status(const ViewOptions& options);
+int jobs(const ViewOptions& options);
+int tiers(const ViewOptions& options);
+int events(const ViewOptions& options);
+int top(const ViewOptions& options);
+int bench(const BenchOptions& options);
+int version(bool json);
+int overview();  // bare `terrace`
+
+// Prints "terrace: message" on standard error and gives the code back.
+int complain(int exit_code, const std::string& message);
+
+}  // namespace terrace::cli
