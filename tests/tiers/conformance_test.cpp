@@ -1,0 +1,110 @@
+// The conformance suite over every tier that stores bytes, and over adaptors around one.
+#include <catch2/catch.hpp>
+
+#include "support.h"
+#include "tier_conformance.h"
+#include "tiers/dram_tier.h"
+#include "tiers/failing_adaptor.h"
+#include "tiers/slow_adaptor.h"
+#include "tiers/trace_adaptor.h"
+
+using namespace terrace::tiers;
+using namespace terrace::tiers::test;
+
+namespace {
+
+struct Dram : Subject {
+  explicit Dram(std::uint64_t capacity) { REQUIRE(dram_.open(capacity, 16) == 0); }
+  Tier& tier() override { return dram_; }
+  DramTier dram_;
+};
+
+struct Nvme : Subject {
+  Nvme(std::uint64_t capacity, NvmeTier::Io io, bool direct = true, const char* dir = TERRACE_TEST_POOL_DIR) {
+    REQUIRE(open_nvme(nvme_, {.capacity_bytes = capacity, .grow_step_bytes = 8 * mib, .io = io}, direct,
+                      dir) == 0);
+    if (!direct) REQUIRE_FALSE(nvme_.direct());
+  }
+  Tier& tier() override { return nvme_; }
+  NvmeTier nvme_;
+};
+
+// An adaptor around `Base`, built from whatever follows the capacity.
+template <class Adaptor, class Base>
+struct Adapted : Subject {
+  template <class... Arguments>
+  explicit Adapted(std::unique_ptr<Base> base, const Arguments&... arguments)
+      : base_(std::move(base)), adaptor_(base_->tier(), arguments...) {}
+  Tier& tier() override { return adaptor_; }
+  std::unique_ptr<Base> base_;
+  Adaptor adaptor_;
+};
+
+bool io_uring_works() {
+  NvmeTier tier;
+  return open_nvme(tier, {.capacity_bytes = mib, .grow_step_bytes = 0, .io = NvmeTier::Io::io_uring}) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("Dram conforms") {
+  check_conformance([](std::uint64_t capacity) { return std::make_unique<Dram>(capacity); });
+}
+
+TEST_CASE("NvmeOverIoUring conforms") {
+  if (!io_uring_works()) {
+    puts("SKIP: io_uring is refused on this machine");
+    return;
+  }
+  check_conformance(
+      [](std::uint64_t capacity) { return std::make_unique<Nvme>(capacity, NvmeTier::Io::io_uring); });
+}
+
+TEST_CASE("NvmeOverPread conforms") {
+  check_conformance(
+      [](std::uint64_t capacity) { return std::make_unique<Nvme>(capacity, NvmeTier::Io::pread); });
+}
+
+TEST_CASE("NvmeThroughThePageCache conforms") {
+  const NvmeTier::Io io = GENERATE(NvmeTier::Io::automatic, NvmeTier::Io::pread);
+  check_conformance([io](std::uint64_t capacity) { return std::make_unique<Nvme>(capacity, io, false); });
+}
+
+TEST_CASE("NvmeOnTmpfs conforms") {
+  check_conformance([](std::uint64_t capacity) {
+    return std::make_unique<Nvme>(capacity, NvmeTier::Io::automatic, false, "/dev/shm");
+  });
+}
+
+TEST_CASE("SlowDram conforms") {
+  const SlowAdaptor::Speed speed{100'000, 4'000'000'000};
+  check_conformance([&](std::uint64_t capacity) {
+    auto subject = std::make_unique<Adapted<SlowAdaptor, Dram>>(std::make_unique<Dram>(capacity), speed);
+    REQUIRE(subject->adaptor_.open() == 0);
+    return subject;
+  });
+}
+
+TEST_CASE("SlowNvme conforms") {
+  const SlowAdaptor::Speed speed{100'000, 4'000'000'000};
+  check_conformance([&](std::uint64_t capacity) {
+    auto subject = std::make_unique<Adapted<SlowAdaptor, Nvme>>(
+        std::make_unique<Nvme>(capacity, NvmeTier::Io::automatic), speed);
+    REQUIRE(subject->adaptor_.open() == 0);
+    return subject;
+  });
+}
+
+TEST_CASE("TracedNvme conforms") {
+  check_conformance([](std::uint64_t capacity) {
+    return std::make_unique<Adapted<TraceAdaptor, Nvme>>(
+        std::make_unique<Nvme>(capacity, NvmeTier::Io::automatic));
+  });
+}
+
+TEST_CASE("FailingNvmeWithoutAPlan conforms") {
+  check_conformance([](std::uint64_t capacity) {
+    return std::make_unique<Adapted<FailingAdaptor, Nvme>>(
+        std::make_unique<Nvme>(capacity, NvmeTier::Io::automatic));
+  });
+}
