@@ -1,0 +1,281 @@
+#include "liballoc/address_space.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstdlib>
+
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+std::uint32_t granules_for(std::size_t bytes) {
+  return static_cast<std::uint32_t>(std::max<std::size_t>((bytes + granule_bytes - 1) / granule_bytes, 1));
+}
+
+[[noreturn]] void broken(const char* what, std::uint32_t id) {
+  Message(Severity::error) << "heap invariant broken: " << what << ", block " << std::uint64_t{id};
+  std::abort();
+}
+
+}  // namespace
+
+int AddressSpace::initialise(std::byte* base, std::size_t bytes) {
+  const auto granules = static_cast<std::uint32_t>(bytes / granule_bytes);
+  most_records_ = std::min<std::uint32_t>(granules, 1U << 24);
+  auto* map = os::map_anonymous(std::size_t{granules} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE);
+  auto* records = os::map_anonymous(std::size_t{most_records_} * sizeof(Block), PROT_READ | PROT_WRITE);
+  if (map == nullptr || records == nullptr) return ENOMEM;
+  base_ = base;
+  granules_ = granules;
+  block_at_ = static_cast<std::uint32_t*>(map);
+  blocks_ = static_cast<Block*>(records);
+  return 0;
+}
+
+AddressSpace::Bin AddressSpace::bin_of(std::uint32_t granules) {
+  const unsigned level = static_cast<unsigned>(std::bit_width(granules)) - 1;
+  if (level < sub_bits) return {0, granules};  // sizes 1..15 have bins of their own
+  const unsigned sub = (granules >> (level - sub_bits)) & (sub_levels - 1);
+  return {level - sub_bits + 1, sub};
+}
+
+std::uint32_t AddressSpace::new_record() {
+  if (spare_ != 0) {
+    const std::uint32_t id = spare_;
+    spare_ = blocks_[id].next;
+    blocks_[id] = Block{};
+    return id;
+  }
+  return records_ < most_records_ ? records_++ : 0;
+}
+
+void AddressSpace::drop_record(std::uint32_t id) {
+  blocks_[id] = Block{};
+  blocks_[id].next = spare_;
+  spare_ = id;
+}
+
+void AddressSpace::map_ends(std::uint32_t id) {
+  const Block& b = blocks_[id];
+  block_at_[b.first] = id;
+  block_at_[b.first + b.granules - 1] = id;
+}
+
+void AddressSpace::unmap_ends(std::uint32_t id) {
+  const Block& b = blocks_[id];
+  block_at_[b.first] = 0;
+  block_at_[b.first + b.granules - 1] = 0;
+}
+
+void AddressSpace::link(std::uint32_t id) {
+  const auto [level, sub] = bin_of(blocks_[id].granules);
+  std::uint32_t& head = heads_[level][sub];
+  blocks_[id].previous = 0;
+  blocks_[id].next = head;
+  if (head != 0) blocks_[head].previous = id;
+  head = id;
+  first_level_map_ |= 1U << level;
+  sub_level_map_[level] |= 1U << sub;
+}
+
+void AddressSpace::unlink(std::uint32_t id) {
+  const auto [level, sub] = bin_of(blocks_[id].granules);
+  Block& b = blocks_[id];
+  if (b.previous != 0) blocks_[b.previous].next = b.next;
+  if (b.next != 0) blocks_[b.next].previous = b.previous;
+  if (heads_[level][sub] == id) heads_[level][sub] = b.next;
+  if (heads_[level][sub] == 0) sub_level_map_[level] &= ~(1U << sub);
+  if (sub_level_map_[level] == 0) first_level_map_ &= ~(1U << level);
+}
+
+std::uint32_t AddressSpace::add_free(std::uint32_t first, std::uint32_t granules, bool virgin) {
+  const std::uint32_t id = new_record();
+  if (id == 0) return 0;
+  blocks_[id] = Block{.first = first, .granules = granules, .state = BlockState::free, .virgin = virgin};
+  map_ends(id);
+  link(id);
+  return id;
+}
+
+std::uint32_t AddressSpace::fit_in_bin(unsigned level, unsigned sub, std::uint32_t granules, std::uint32_t align,
+                                       unsigned most_tries) const {
+  for (std::uint32_t id = heads_[level][sub]; id != 0 && most_tries > 0; id = blocks_[id].next, --most_tries) {
+    const Block& b = blocks_[id];
+    if (round_up(b.first, align) + granules <= b.first + b.granules) return id;
+  }
+  return 0;
+}
+
+// From the block's own bin upwards. The own bin may hold smaller ones, any bin may hold ones whose alignment
+// does not work out: a bounded number is tried in each, unless `whole_bin`.
+std::uint32_t AddressSpace::find(std::uint32_t granules, std::uint32_t align, bool whole_bin) {
+  const unsigned most_tries = whole_bin ? ~0U : 8;
+  auto [level, sub] = bin_of(granules);
+  std::uint32_t subs = sub_level_map_[level] & (~0U << sub);
+  for (;;) {
+    for (; subs != 0; subs &= subs - 1) {
+      const auto s = static_cast<unsigned>(std::countr_zero(subs));
+      if (const std::uint32_t id = fit_in_bin(level, s, granules, align, most_tries); id != 0) return id;
+    }
+    const std::uint32_t levels = level + 1 < first_levels ? first_level_map_ & (~0U << (level + 1)) : 0;
+    if (levels == 0) return 0;
+    level = static_cast<unsigned>(std::countr_zero(levels));
+    subs = sub_level_map_[level];
+  }
+}
+
+// Takes fresh address space: a free block at the top that is about to be carved.
+std::uint32_t AddressSpace::extend(std::uint32_t granules, std::uint32_t align) {
+  const std::uint32_t start = round_up(top_, align);
+  if (start < top_ || granules > granules_ - start) return 0;
+  const std::uint32_t id = add_free(top_, start + granules - top_, true);
+  if (id != 0) top_ = start + granules;
+  return id;
+}
+
+// Turns a free block that fits into a live one; what is left at either end stays free.
+std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t granules, std::uint32_t align) {
+  const Block whole = blocks_[id];
+  unlink(id);
+  unmap_ends(id);
+  const std::uint32_t start = round_up(whole.first, align);
+  const std::uint32_t left = start - whole.first;
+  const std::uint32_t right = whole.granules - left - granules;
+  blocks_[id] = Block{.first = start, .granules = granules, .state = BlockState::live, .virgin = whole.virgin};
+  map_ends(id);
+  if (left != 0) add_free(whole.first, left, whole.virgin);
+  if (right != 0) add_free(start + granules, right, whole.virgin);
+  return id;
+}
+
+std::uint32_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes > std::size_t{granules_} * granule_bytes || records_ + 2 >= most_records_) return 0;
+  const std::uint32_t granules = granules_for(bytes);
+  if (alignment > (std::size_t{1} << 40)) return 0;
+  std::uint32_t align = static_cast<std::uint32_t>(std::max<std::size_t>(alignment / granule_bytes, 1));
+  if (granules >= granules_per_run) align = std::max(align, granules_per_run);
+  std::uint32_t id = find(granules, align, false);
+  if (id == 0) id = extend(granules, align);
+  if (id == 0) id = find(granules, align, true);
+  return id == 0 ? 0 : carve(id, granules, align);
+}
+
+std::uint32_t AddressSpace::merge_left(std::uint32_t id) {
+  const Block b = blocks_[id];
+  if (b.first == 0) return id;
+  const std::uint32_t left = block_at_[b.first - 1];
+  if (left == 0 || blocks_[left].state != BlockState::free) return id;
+  unlink(left);
+  unmap_ends(left);
+  unmap_ends(id);
+  blocks_[left].granules += b.granules;
+  blocks_[left].virgin = false;
+  drop_record(id);
+  map_ends(left);
+  return left;
+}
+
+void AddressSpace::merge_right(std::uint32_t id) {
+  const std::uint32_t end = blocks_[id].first + blocks_[id].granules;
+  if (end >= top_) return;
+  const std::uint32_t right = block_at_[end];
+  if (right == 0 || blocks_[right].state != BlockState::free) return;
+  unlink(right);
+  unmap_ends(right);
+  unmap_ends(id);
+  blocks_[id].granules += blocks_[right].granules;
+  drop_record(right);
+  map_ends(id);
+}
+
+void AddressSpace::free(std::uint32_t id) {
+  blocks_[id].state = BlockState::free;
+  blocks_[id].virgin = false;
+  merge_right(id);
+  link(merge_left(id));
+}
+
+bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {
+  if (bytes > std::size_t{granules_} * granule_bytes) return false;
+  const Block b = blocks_[id];
+  const std::uint32_t wanted = granules_for(bytes);
+  if (wanted <= b.granules) return true;
+  const std::uint32_t end = b.first + b.granules;
+  if (end == top_ && extend(wanted - b.granules, 1) == 0) return false;
+  const std::uint32_t right = block_at_[end];
+  if (right == 0 || blocks_[right].state != BlockState::free || b.granules + blocks_[right].granules < wanted) {
+    return false;
+  }
+  carve(right, wanted - b.granules, 1);
+  unmap_ends(right);
+  drop_record(right);
+  unmap_ends(id);
+  blocks_[id].granules = wanted;
+  map_ends(id);
+  return true;
+}
+
+void AddressSpace::shrink(std::uint32_t id, std::size_t bytes) {
+  const std::uint32_t wanted = granules_for(bytes);
+  Block& b = blocks_[id];
+  if (wanted >= b.granules) return;
+  unmap_ends(id);
+  const std::uint32_t rest = b.granules - wanted;
+  b.granules = wanted;
+  map_ends(id);
+  const std::uint32_t tail = add_free(b.first + wanted, rest, false);
+  if (tail == 0) return;
+  unlink(tail);
+  merge_right(tail);
+  link(tail);
+}
+
+std::uint32_t AddressSpace::live_block_at(const void* address) const {
+  const std::size_t offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
+  if (offset % granule_bytes != 0) return 0;
+  const std::uint32_t granule = static_cast<std::uint32_t>(offset / granule_bytes);
+  if (granule >= top_) return 0;
+  const std::uint32_t id = block_at_[granule];
+  return id != 0 && blocks_[id].first == granule && blocks_[id].state == BlockState::live ? id : 0;
+}
+
+std::uint32_t AddressSpace::live_block_covering(const void* address) const {
+  const std::size_t offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
+  const auto granule = static_cast<std::uint32_t>(offset / granule_bytes);
+  if (granule >= top_) return 0;
+  for (std::uint32_t g = granule + 1; g-- > 0;) {
+    const std::uint32_t id = block_at_[g];
+    if (id == 0) continue;
+    const Block& b = blocks_[id];
+    const bool covers = granule >= b.first && granule < b.first + b.granules;
+    return covers && b.state == BlockState::live ? id : 0;
+  }
+  return 0;
+}
+
+void AddressSpace::check_invariants() const {
+  std::uint32_t granule = 0;
+  bool previous_free = false;
+  while (granule < top_) {
+    const std::uint32_t id = block_at_[granule];
+    if (id == 0 || id >= records_) broken("no block at a boundary", id);
+    const Block& b = blocks_[id];
+    if (b.first != granule || b.granules == 0) broken("record and map disagree", id);
+    if (block_at_[b.first + b.granules - 1] != id) broken("the end is not mapped", id);
+    if (b.state == BlockState::unused) broken("an unused record is mapped", id);
+    const bool is_free = b.state == BlockState::free;
+    if (is_free && previous_free && !b.virgin) broken("free neighbours were not merged", id);
+    previous_free = is_free && !b.virgin;
+    granule += b.granules;
+  }
+  if (granule != top_) broken("blocks end beyond the top", 0);
+}
+
+}  // namespace terrace::liballoc

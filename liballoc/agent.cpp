@@ -1,0 +1,365 @@
+#include "liballoc/agent.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "liballoc/heap.h"
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+#include "tiers/pool_file.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t tick_ns = 100'000'000;
+constexpr std::uint64_t follow_tick_ns = 10'000'000;
+constexpr std::size_t stack_bytes = 256 * 1024;
+constexpr std::size_t fixed_descriptors = 4;
+constexpr std::uint64_t default_pool_most = 64ULL << 30;
+
+const char* program_name() { return program_invocation_short_name; }
+
+wire::Mover wire_mover(MoverKind kind) {
+  switch (kind) {
+    case MoverKind::move: return wire::Mover::move;
+    case MoverKind::mremap: return wire::Mover::mremap;
+    case MoverKind::copy: return wire::Mover::copy;
+    case MoverKind::automatic: break;
+  }
+  return wire::Mover::none;
+}
+
+wire::Pager wire_pager(const char* state) {
+  if (std::strcmp(state, "active") == 0) return wire::Pager::active;
+  return std::strcmp(state, "unavailable") == 0 ? wire::Pager::unavailable : wire::Pager::inactive;
+}
+
+}  // namespace
+
+// ---- life -----------------------------------------------------------------------------------------------
+
+void Agent::start_if_wanted(Heap* heap) {
+  if (started_.load(std::memory_order_relaxed) != 0) return;
+  if (started_.exchange(1) != 0) return;
+  const Options& o = heap->options();
+  if (o.dram_bytes == 0 && o.socket[0] == '\0') return;
+  heap_ = heap;
+  kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
+  if (kick_fd_ < 0 || !create_thread()) give_up("the agent thread cannot be started");
+}
+
+// All signals are the program's business: the thread is born with every one blocked.
+bool Agent::create_thread() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, &Agent::thread_main, this);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
+}
+
+void* Agent::thread_main(void* self) {
+  auto* agent = static_cast<Agent*>(self);
+  syscall(SYS_prctl, PR_SET_NAME, "terrace-agent", 0, 0, 0);
+  if (!agent->is_child_) agent->set_up();
+  agent->run();
+  return nullptr;
+}
+
+void Agent::give_up(const char* reason) {
+  state_ = "unavailable";
+  reason_ = reason;
+  Message(Severity::warning) << reason << "; the program runs on plain memory";
+}
+
+void Agent::set_up() {
+  granted_bytes_ = heap_->options().dram_bytes;
+  connect();
+  LockGuard gate(gate_);
+  if (granted_bytes_ == 0 || state_[0] == 'u') return;
+  if (!open_mover() || !open_tier()) return;
+  const Options& o = heap_->options();
+  if (o.limit_cgroup[0] != '\0') {
+    if (const int error = follower_.open(o.limit_cgroup); error != 0) {
+      Message m(Severity::warning);
+      m << "TERRACE_LIMIT_CGROUP=" << o.limit_cgroup << ": not a readable memory cgroup, ";
+      m.error(error) << "; the budget does not follow it";
+    }
+  }
+  LockGuard lock(heap_->lock());
+  if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_); error != 0) {
+    return give_up(error == ENOMEM ? "no address space for the pager" : "userfaultfd refuses the heap's range");
+  }
+  state_ = "active";
+  reason_ = "";
+}
+
+// The daemon's word replaces the environment's: it knows what other jobs were granted.
+void Agent::connect() {
+  const Options& o = heap_->options();
+  if (o.socket[0] == '\0') return;
+  uses_daemon_ = true;
+  const ClientConfig config{
+      .socket_path = o.socket,
+      .job = o.job[0] != '\0' ? o.job : program_name(),
+      .program = program_name(),
+      .requested_budget_bytes = o.dram_bytes,
+      .pool_wanted_bytes = o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes,
+      .daemon_path = o.daemon,
+      .respawn = o.daemon[0] != '\0',
+  };
+  const int error = client_.start(config);
+  if (error == 0) {
+    granted_bytes_ = client_.grant().budget_bytes;
+    return;
+  }
+  if (client_.refused_text()[0] != '\0') {
+    state_ = "unavailable";
+    reason_ = "the daemon refused the budget";
+    Message(Severity::error) << "the daemon refused: " << client_.refused_text()
+                             << "; the program runs on plain memory";
+    return;
+  }
+  Message m(Severity::warning);
+  m << "no daemon at " << o.socket << ", ";
+  m.error(error) << "; going on without it";
+}
+
+bool Agent::open_mover() {
+  const int device = client_.grant().uffd_device_fd;
+  const int error = mover_.open(heap_->options().mover, device);
+  if (error == 0) return true;
+  if (error == EPERM || error == EACCES) {
+    give_up("userfaultfd is not permitted (allow /dev/userfaultfd to this user's group, or run terraced)");
+  } else if (error == ENOTSUP) {
+    give_up("this kernel cannot move pages in the way TERRACE_MOVER asks for");
+  } else {
+    give_up("this kernel has no usable userfaultfd");
+  }
+  return false;
+}
+
+std::uint64_t Agent::default_pool_bytes(int fd) const {
+  struct statvfs fs {};
+  if (fstatvfs(fd, &fs) != 0) return default_pool_most;
+  const std::uint64_t free_bytes = std::uint64_t{fs.f_bavail} * fs.f_frsize;
+  return std::min(default_pool_most, free_bytes / 5 * 4);
+}
+
+bool Agent::open_tier() {
+  const Options& o = heap_->options();
+  int fd = -1;
+  if (client_.grant().pool_fd >= 0) {
+    fd = static_cast<int>(syscall(SYS_fcntl, client_.grant().pool_fd, F_DUPFD_CLOEXEC, 3));
+    pool_bytes_ = client_.grant().pool_capacity_bytes;
+  } else if (const int error = tiers::open_pool_file(o.pool_directory, &fd); error != 0) {
+    Message m(Severity::warning);
+    m << "TERRACE_POOL_DIR=" << o.pool_directory << ": no pool file can be made there, ";
+    m.error(error);
+    give_up("there is no lower tier");
+    return false;
+  }
+  if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);
+  pool_bytes_ = pool_bytes_ / run_bytes * run_bytes;
+  const tiers::NvmeTier::Options options{
+      .capacity_bytes = pool_bytes_, .io = static_cast<tiers::NvmeTier::Io>(o.io)};
+  if (const int error = nvme_.open(fd, options); error != 0) {
+    os::close_fd(fd);
+    give_up(o.io == IoKind::io_uring ? "io_uring is not available, and TERRACE_IO insists on it"
+                                     : "the pool file cannot be used");
+    return false;
+  }
+  if (std::strcmp(nvme_.io(), "io_uring") != 0 && o.io == IoKind::automatic) {
+    Message(Severity::warning) << "io_uring is not available here: the pool is read and written with pread and pwrite";
+  }
+  tier_ = injection_.wrap(&nvme_, o.fault);
+  if (tier_ != nullptr) return true;
+  Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood";
+  give_up("TERRACE_FAULT is not understood");
+  return false;
+}
+
+// ---- the loop -------------------------------------------------------------------------------------------
+
+void Agent::run() {
+  for (;;) {
+    asleep_.store(1);
+    wait(timeout_ms());
+    asleep_.store(0);
+    while (fork_waits_.load() != 0) os::futex_wait(reinterpret_cast<std::uint32_t*>(&fork_waits_), 1);
+    LockGuard gate(gate_);
+    round();
+  }
+}
+
+int Agent::timeout_ms() const {
+  return follower_.is_open() ? 10 : 100;
+}
+
+void Agent::wait(int timeout_ms) {
+  pollfd fds[fixed_descriptors + ForkLedger::most_children];
+  int children[ForkLedger::most_children];
+  nfds_t n = 0;
+  for (const int fd : {kick_fd_, mover_.fd(), tier_ != nullptr ? tier_->wait_fd() : -1, client_.wait_fd()}) {
+    fds[n++] = {.fd = fd, .events = POLLIN, .revents = 0};
+  }
+  const std::size_t watched = heap_->pager().forks().watched(children, ForkLedger::most_children);
+  for (std::size_t i = 0; i < watched; ++i) fds[n++] = {.fd = children[i], .events = 0, .revents = 0};
+  const timespec limit{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+  syscall(SYS_ppoll, fds, n, &limit, nullptr, 0);
+  if ((fds[0].revents & POLLIN) != 0) {
+    std::uint64_t count = 0;
+    const long got = syscall(SYS_read, kick_fd_, &count, sizeof(count));
+    static_cast<void>(got);
+  }
+  gone_children_ = 0;
+  for (std::size_t i = fixed_descriptors; i < n; ++i) {
+    if (fds[i].revents != 0) gone_[gone_children_++] = fds[i].fd;
+  }
+}
+
+void Agent::round() {
+  const std::uint64_t now = os::now_ns();
+  reap_children();
+  if (uses_daemon_) follow_daemon(now);
+  if (follower_.is_open() && now >= next_tick_ns_) follow_budget(now);
+  if (tier_ != nullptr && heap_->pager().mode() != Pager::Mode::plain) {
+    bool progress = true;
+    while (progress && fork_waits_.load(std::memory_order_relaxed) == 0) {
+      serve_faults();
+      heap_->pager().handle_completions();
+      progress = heap_->pager().balance();
+      if (follower_.is_open() && os::now_ns() >= next_tick_ns_) follow_budget(os::now_ns());
+    }
+  }
+#ifdef TERRACE_CHECK_INVARIANTS
+  {
+    LockGuard lock(heap_->lock());
+    heap_->space().check_invariants();
+    heap_->pager().check_invariants();
+  }
+#endif
+  if (now >= next_publish_ns_) publish(now);
+}
+
+void Agent::serve_faults() {
+  Fault fault{};
+  while (mover_.next_fault(&fault)) heap_->pager().handle_fault(fault);
+}
+
+void Agent::reap_children() {
+  if (gone_children_ == 0) return;
+  LockGuard lock(heap_->lock());
+  for (std::size_t i = 0; i < gone_children_; ++i) heap_->pager().forks().child_gone(gone_[i]);
+  gone_children_ = 0;
+  heap_->pager().release_unread_extents();
+}
+
+void Agent::follow_daemon(std::uint64_t now_ns) {
+  for (;;) {
+    switch (client_.step(now_ns)) {
+      case Notice::none: return;
+      case Notice::budget_changed:
+      case Notice::reconnected: granted_bytes_ = client_.grant().budget_bytes; break;
+      case Notice::trim: heap_->trim(); continue;
+      case Notice::disconnected: continue;
+    }
+    if (follower_.is_open() || heap_->pager().mode() != Pager::Mode::paging) continue;
+    LockGuard lock(heap_->lock());
+    heap_->pager().set_budget(granted_bytes_);
+  }
+}
+
+void Agent::follow_budget(std::uint64_t now_ns) {
+  next_tick_ns_ = now_ns + follow_tick_ns;
+  LockGuard lock(heap_->lock());
+  Pager& pager = heap_->pager();
+  if (pager.mode() == Pager::Mode::paging) pager.set_budget(follower_.budget(pager.backed_bytes(), granted_bytes_));
+}
+
+void Agent::publish(std::uint64_t now_ns) {
+  next_publish_ns_ = now_ns + tick_ns;
+  if (!uses_daemon_) return;
+  terrace_statistics s{};
+  s.size = sizeof(s);
+  heap_->statistics(&s);
+  wire::JobStats& out = *client_.stats();
+  // Both lists are in the same order (wire/segment.h): one word per counter.
+  const auto* words = reinterpret_cast<const std::uint64_t*>(&s) + 1;
+  constexpr std::size_t counters = sizeof(s) / sizeof(std::uint64_t) - 1;
+  static_assert(counters == static_cast<std::size_t>(wire::Stat::pool_used_bytes));
+  for (std::size_t i = 0; i < counters; ++i) out.set(static_cast<wire::Stat>(i), words[i]);
+  out.set(wire::Stat::pool_used_bytes, heap_->pager().pool_used_bytes());
+  out.set(wire::Stat::heartbeat_ns, now_ns);
+  out.set_state(wire::Stat::phase, wire::Phase::running);
+  out.set_state(wire::Stat::pager, wire_pager(state_));
+  out.set_state(wire::Stat::mover, wire_mover(mover_.kind()));
+  out.set_state(wire::Stat::io, tier_ == nullptr                               ? wire::Io::none
+                                : std::strcmp(tier_->io(), "io_uring") == 0 ? wire::Io::io_uring
+                                                                            : wire::Io::pread);
+  if (!follower_.is_open()) return;
+  out.set(wire::Stat::cgroup_usage_bytes, follower_.usage_bytes());
+  out.set(wire::Stat::cgroup_limit_bytes, follower_.limit_bytes());
+}
+
+void Agent::kick() {
+  if (asleep_.exchange(0) == 0) return;
+  const std::uint64_t one = 1;
+  const long written = syscall(SYS_write, kick_fd_, &one, sizeof(one));
+  static_cast<void>(written);  // EAGAIN: it is awake already
+}
+
+// ---- fork -----------------------------------------------------------------------------------------------
+
+void Agent::enter_for_fork() {
+  fork_waits_.store(1);
+  if (kick_fd_ >= 0) kick();
+  gate_.lock();
+}
+
+void Agent::leave_after_fork() {
+  gate_.unlock();
+  fork_waits_.store(0);
+  os::futex_wake(reinterpret_cast<std::uint32_t*>(&fork_waits_), 1);
+}
+
+void Agent::reset_in_child() {
+  gate_.reset_after_fork();
+  fork_waits_.store(0);
+  asleep_.store(0);
+  client_.after_fork_in_child();
+  mover_.close();
+  follower_.close();
+  if (kick_fd_ >= 0) os::close_fd(kick_fd_);
+  kick_fd_ = -1;
+  uses_daemon_ = false;
+  is_child_ = true;
+  gone_children_ = 0;
+  state_ = "inactive";
+  reason_ = "a forked child keeps its own pages resident";
+}
+
+bool Agent::restart_in_child(Heap* heap) {
+  kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
+  if (kick_fd_ < 0 || mover_.open(heap->options().mover, -1) != 0) return false;
+  if (heap->pager().start_restoring(&mover_) != 0) return false;
+  state_ = "active";
+  reason_ = "";
+  return create_thread();
+}
+
+}  // namespace terrace::liballoc

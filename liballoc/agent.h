@@ -1,0 +1,88 @@
+// The agent: the one thread of the library. It serves faults, moves data, follows the budget, and talks to the
+// daemon.
+//
+// It never allocates and never takes a lock of the C library: a thread of the program may hold any of them while
+// it waits for this one (fork holds malloc's). Everything that only the agent may touch belongs, strictly, to
+// whoever holds the gate: the agent while it works, or a forking thread, which thereby finds it between two
+// steps. The thread starts with the first large allocation of a process that has a budget or a daemon.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "liballoc/budget_follower.h"
+#include "liballoc/client.h"
+#include "liballoc/fault_injection.h"
+#include "liballoc/fork_ledger.h"
+#include "liballoc/lock.h"
+#include "liballoc/mover.h"
+#include "liballoc/options.h"
+#include "tiers/nvme_tier.h"
+
+namespace terrace::liballoc {
+
+class Heap;
+
+class Agent {
+ public:
+  // Starts the thread once, if the options ask for one. Any thread, without the heap's lock.
+  void start_if_wanted(Heap* heap);
+  // Wakes the thread if it sleeps. Any thread; async-signal-safe.
+  void kick();
+  const char* pager_state() const { return state_; }
+  const char* reason() const { return reason_; }
+  const Mover& mover() const { return mover_; }
+  const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
+
+  // Fork handlers; see fork_handlers.cpp for the order.
+  void enter_for_fork();
+  void leave_after_fork();
+  void reset_in_child();
+  // In the child: a userfaultfd and a thread of its own. False: evicted data cannot be served here.
+  bool restart_in_child(Heap* heap);
+
+ private:
+  static void* thread_main(void* self);
+  bool create_thread();
+  void set_up();
+  void connect();
+  bool open_mover();
+  bool open_tier();
+  std::uint64_t default_pool_bytes(int fd) const;
+  void run();
+  void wait(int timeout_ms);
+  int timeout_ms() const;
+  void round();
+  void serve_faults();
+  void follow_daemon(std::uint64_t now_ns);
+  void follow_budget(std::uint64_t now_ns);
+  void reap_children();
+  void publish(std::uint64_t now_ns);
+  void give_up(const char* reason);
+
+  Heap* heap_ = nullptr;
+  Lock gate_;
+  std::atomic<std::uint32_t> fork_waits_{0};
+  std::atomic<std::uint32_t> started_{0};
+  std::atomic<std::uint32_t> asleep_{0};
+  int kick_fd_ = -1;
+  int pool_fd_ = -1;
+  std::uint64_t granted_bytes_ = 0;
+  std::uint64_t pool_bytes_ = 0;
+  std::uint64_t next_tick_ns_ = 0;
+  std::uint64_t next_publish_ns_ = 0;
+  bool uses_daemon_ = false;
+  bool is_child_ = false;
+  std::size_t gone_children_ = 0;
+  int gone_[ForkLedger::most_children] = {};
+  const char* state_ = "inactive";
+  const char* reason_ = "no budget was asked for (TERRACE_DRAM)";
+  Client client_;
+  Mover mover_;
+  tiers::NvmeTier nvme_;
+  FaultInjection injection_;
+  tiers::Tier* tier_ = nullptr;
+  BudgetFollower follower_;
+};
+
+}  // namespace terrace::liballoc

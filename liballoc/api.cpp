@@ -1,0 +1,112 @@
+// The C API (terrace.h) over the heap. Translates errno values to -errno and nothing else.
+#include <cerrno>
+#include <cstring>
+
+#include "liballoc/heap.h"
+#include "liballoc/os.h"
+#include "liballoc/startup.h"
+#include "liballoc/terrace.h"
+
+using terrace::liballoc::ensure_started;
+using terrace::liballoc::Heap;
+using terrace::liballoc::heap;
+
+namespace {
+
+constexpr std::size_t default_alignment = 64;
+constexpr std::uint64_t poll_pause_ns = 200'000;
+
+bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+bool is_quiet() {
+  terrace::liballoc::LockGuard guard(heap().lock());
+  return heap().pager().is_quiet();
+}
+
+// Copies at most the size that the caller's struct has.
+template <typename Struct>
+int copy_out(const Struct& full, Struct* out) {
+  if (out == nullptr || out->size < sizeof(std::size_t)) return -EINVAL;
+  const std::size_t bytes = out->size < sizeof(Struct) ? out->size : sizeof(Struct);
+  std::memcpy(out, &full, bytes);
+  out->size = bytes;
+  return 0;
+}
+
+}  // namespace
+
+void* terrace_alloc(size_t bytes, size_t alignment, unsigned hints) {
+  constexpr unsigned known = TERRACE_HINT_LONG_LIVED | TERRACE_HINT_COLD | TERRACE_HINT_PINNED;
+  if (alignment == 0) alignment = default_alignment;
+  if (!is_power_of_two(alignment) || (hints & ~known) != 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  void* block =
+      ensure_started() ? heap().allocate(bytes, alignment, __builtin_return_address(0), false, hints) : nullptr;
+  if (block != nullptr && (hints & TERRACE_HINT_PINNED) != 0 && heap().pin(block, bytes == 0 ? 1 : bytes) != 0) {
+    heap().release(block, __builtin_return_address(0));
+    block = nullptr;
+  }
+  if (block == nullptr) errno = ENOMEM;
+  return block;
+}
+
+void terrace_free(void* block) {
+  if (block != nullptr) heap().release(block, __builtin_return_address(0));
+}
+
+int terrace_owns(const void* address) { return heap().owns(address) && !heap().is_bootstrap(address) ? 1 : 0; }
+
+int terrace_pin(const void* address, size_t bytes) {
+  return heap().ready() ? -heap().pin(address, bytes) : -EINVAL;
+}
+
+int terrace_unpin(const void* address, size_t bytes) {
+  return heap().ready() ? -heap().unpin(address, bytes) : -EINVAL;
+}
+
+int terrace_advise(const void* address, size_t bytes, enum terrace_advice advice) {
+  if (advice < TERRACE_ADVISE_WILL_NEED || advice > TERRACE_ADVISE_PAGE_OUT || !heap().ready()) return -EINVAL;
+  return -heap().advise(address, bytes, advice);
+}
+
+int terrace_prefetch(const void* address, size_t bytes) {
+  const int error = terrace_advise(address, bytes, TERRACE_ADVISE_WILL_NEED);
+  if (error == -EINVAL) return error;
+  const auto* at = static_cast<const volatile char*>(address);
+  for (size_t offset = 0; offset < bytes; offset += terrace::os::page_bytes) static_cast<void>(at[offset]);
+  return 0;
+}
+
+int terrace_quiesce(unsigned timeout_ms) {
+  if (!heap().ready()) return 0;
+  const std::uint64_t deadline = terrace::os::now_ns() + timeout_ms * 1'000'000ULL;
+  constexpr std::uint32_t never = 0;
+  while (!is_quiet()) {
+    if (timeout_ms != 0 && terrace::os::now_ns() >= deadline) return -ETIMEDOUT;
+    heap().agent().kick();
+    terrace::os::futex_wait_for(&never, 0, poll_pause_ns);
+  }
+  return 0;
+}
+
+size_t terrace_trim(void) { return heap().ready() ? heap().trim() : 0; }
+
+int terrace_get_statistics(struct terrace_statistics* out) {
+  struct terrace_statistics full {};
+  if (heap().ready()) heap().statistics(&full);
+  return copy_out(full, out);
+}
+
+int terrace_get_status(struct terrace_status* out) {
+  struct terrace_status full {};
+  auto& agent = heap().agent();
+  full.pager = agent.pager_state();
+  full.reason = heap().ready() ? agent.reason() : "the heap has not been used";
+  full.mover = agent.mover().name();
+  full.io = agent.io();
+  return copy_out(full, out);
+}
+
+const char* terrace_version(void) { return TERRACE_VERSION_STRING; }

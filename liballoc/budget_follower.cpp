@@ -1,0 +1,100 @@
+#include "liballoc/budget_follower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// For what grows between two looks, and for the page cache of the program's own code.
+std::uint64_t reserve_for(std::uint64_t limit) { return std::max<std::uint64_t>(48ULL << 20, limit / 32); }
+
+constexpr unsigned rounds_between_stat = 8;  // memory.stat costs 20 times the usage counter
+
+int open_in(int directory, const char* name) {
+  return static_cast<int>(syscall(SYS_openat, directory, name, O_RDONLY | O_CLOEXEC));
+}
+
+bool read_text(int fd, char* out, std::size_t capacity) {
+  const long got = syscall(SYS_pread64, fd, out, capacity - 1, 0L);
+  out[got > 0 ? got : 0] = '\0';
+  return got > 0;
+}
+
+bool read_number(int fd, std::uint64_t* value) {
+  char text[64];
+  return read_text(fd, text, sizeof(text)) && parse_number(text, value);
+}
+
+}  // namespace
+
+bool parse_number(const char* text, std::uint64_t* value) {
+  if (*text < '0' || *text > '9') return false;
+  std::uint64_t number = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    if (number > (~0ULL - 9) / 10) return false;
+    number = number * 10 + static_cast<std::uint64_t>(*text - '0');
+  }
+  *value = number;
+  return true;
+}
+
+bool find_field(const char* text, const char* key, std::uint64_t* value) {
+  const std::size_t length = std::strlen(key);
+  for (const char* line = text; *line != '\0';) {
+    if (std::strncmp(line, key, length) == 0 && line[length] == ' ') return parse_number(line + length + 1, value);
+    const char* end = std::strchr(line, '\n');
+    if (end == nullptr) return false;
+    line = end + 1;
+  }
+  return false;
+}
+
+int BudgetFollower::open(const char* cgroup_directory) {
+  const auto directory =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, cgroup_directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+  if (directory < 0) return errno;
+  const bool v2 = (usage_fd_ = open_in(directory, "memory.current")) >= 0;
+  if (!v2) usage_fd_ = open_in(directory, "memory.usage_in_bytes");
+  const int error = usage_fd_ < 0 ? errno : 0;
+  limit_fd_ = open_in(directory, v2 ? "memory.max" : "memory.limit_in_bytes");
+  stat_fd_ = open_in(directory, "memory.stat");
+  os::close_fd(directory);
+  if (error != 0 || limit_fd_ < 0 || stat_fd_ < 0) {
+    close();
+    return error != 0 ? error : ENOENT;
+  }
+  return 0;
+}
+
+void BudgetFollower::close() {
+  for (int* fd : {&usage_fd_, &limit_fd_, &stat_fd_}) {
+    if (*fd >= 0) os::close_fd(*fd);
+    *fd = -1;
+  }
+}
+
+std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t most_bytes) {
+  if (!read_number(usage_fd_, &usage_)) return most_bytes;
+  if (countdown_-- == 0) {
+    countdown_ = rounds_between_stat;
+    char text[8192];
+    std::uint64_t active = 0;
+    std::uint64_t inactive = 0;
+    if (read_text(stat_fd_, text, sizeof(text))) {
+      find_field(text, "active_file", &active);
+      find_field(text, "inactive_file", &inactive);
+      page_cache_ = active + inactive;
+    }
+    if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
+  }
+  const std::uint64_t fixed = usage_ - std::min(usage_, page_cache_) + reserve_for(limit_);
+  const std::uint64_t allowed = held_bytes + limit_;
+  const std::uint64_t budget = allowed > fixed ? allowed - fixed : 0;
+  return std::min(budget, most_bytes);
+}
+
+}  // namespace terrace::liballoc

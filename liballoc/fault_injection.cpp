@@ -1,0 +1,101 @@
+#include "liballoc/fault_injection.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "liballoc/budget_follower.h"
+
+namespace terrace::liballoc {
+namespace {
+
+using Operation = tiers::FailingAdaptor::Operation;
+
+bool starts_with(const char* text, const char* prefix, const char** rest) {
+  const std::size_t length = std::strlen(prefix);
+  if (std::strncmp(text, prefix, length) != 0) return false;
+  *rest = text + length;
+  return true;
+}
+
+bool error_named(const char* text, int* error) {
+  static constexpr struct {
+    const char* name;
+    int value;
+  } names[] = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"ENODEV", ENODEV}, {"EAGAIN", EAGAIN}};
+  for (const auto& n : names) {
+    if (std::strcmp(text, n.name) != 0) continue;
+    *error = n.value;
+    return true;
+  }
+  return false;
+}
+
+// "5:EIO"
+bool count_and_error(const char* text, std::uint64_t* count, int* error) {
+  const char* colon = std::strchr(text, ':');
+  return colon != nullptr && parse_number(text, count) && *count > 0 && error_named(colon + 1, error);
+}
+
+}  // namespace
+
+tiers::FailingAdaptor* FaultInjection::failing(tiers::Tier** tier) {
+  if (failing_ == nullptr) {
+    failing_ = new (failing_storage_) tiers::FailingAdaptor(**tier);
+    *tier = failing_;
+  }
+  return failing_;
+}
+
+// "20ms"
+bool FaultInjection::slow(const char* text, tiers::Tier** tier) {
+  std::uint64_t milliseconds = 0;
+  if (!parse_number(text, &milliseconds) || std::strstr(text, "ms") == nullptr || milliseconds > 60000) return false;
+  auto* adaptor = new (slow_storage_) tiers::SlowAdaptor(**tier, {.latency_ns = milliseconds * 1000000});
+  if (adaptor->open() != 0) return false;
+  *tier = adaptor;
+  return true;
+}
+
+bool FaultInjection::apply(const char* word, std::size_t length, tiers::Tier** tier) {
+  char text[64];
+  if (length >= sizeof(text)) return false;
+  std::memcpy(text, word, length);
+  text[length] = '\0';
+  const char* rest = nullptr;
+  std::uint64_t nth = 0;
+  int error = 0;
+  static constexpr struct {
+    const char* prefix;
+    Operation operation;
+  } plans[] = {{"read:", Operation::read}, {"write:", Operation::write}, {"reserve:", Operation::reserve}};
+  for (const auto& plan : plans) {
+    if (!starts_with(text, plan.prefix, &rest)) continue;
+    if (!count_and_error(rest, &nth, &error)) return false;
+    failing(tier)->fail_from(plan.operation, nth, error);
+    return true;
+  }
+  if (starts_with(text, "corrupt:", &rest) && parse_number(rest, &nth) && nth > 0) {
+    failing(tier)->flip_bit_in_nth_read(nth, 12345);
+    return true;
+  }
+  if (starts_with(text, "lose:", &rest) && parse_number(rest, &nth) && nth > 0) {
+    failing(tier)->fail_from(Operation::write, nth + 1, EIO);
+    failing(tier)->fail_from(Operation::read, 1, EIO);
+    return true;
+  }
+  return starts_with(text, "slow:", &rest) && slow(rest, tier);
+}
+
+tiers::Tier* FaultInjection::wrap(tiers::Tier* tier, const char* spec) {
+  while (*spec != '\0') {
+    const char* comma = std::strchr(spec, ',');
+    const std::size_t length = comma != nullptr ? static_cast<std::size_t>(comma - spec) : std::strlen(spec);
+    if (!apply(spec, length, &tier)) return nullptr;
+    spec += length + (comma != nullptr ? 1 : 0);
+  }
+  return tier;
+}
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,35 @@
+// TERRACE_FAULT: damage on demand, so that what happens when a device fails is tested in the real library.
+//
+//   read:5:EIO      the 5th and every later read fails        write:3:ENOSPC  likewise for writes
+//   reserve:4:ENOSPC                                          corrupt:2       one bit of the 2nd read is wrong
+//   slow:20ms       every transfer takes that long            lose:10         the device is gone after 10 writes
+//
+// Several, separated by commas. The doubles of tiers/ do the work; without the variable nothing is wrapped.
+#pragma once
+
+#include <cstddef>
+
+#include "tiers/failing_adaptor.h"
+#include "tiers/slow_adaptor.h"
+#include "tiers/tier.h"
+
+namespace terrace::liballoc {
+
+class FaultInjection {
+ public:
+  constexpr FaultInjection() = default;
+  // Wraps `tier` as `spec` says; the wrapped tier, or nullptr when the text is not understood. Call once.
+  tiers::Tier* wrap(tiers::Tier* tier, const char* spec);
+
+ private:
+  bool apply(const char* word, std::size_t length, tiers::Tier** tier);
+  tiers::FailingAdaptor* failing(tiers::Tier** tier);
+  bool slow(const char* text, tiers::Tier** tier);
+
+  // Storage, so that a library without damage constructs and destroys nothing.
+  alignas(tiers::FailingAdaptor) std::byte failing_storage_[sizeof(tiers::FailingAdaptor)] = {};
+  alignas(tiers::SlowAdaptor) std::byte slow_storage_[sizeof(tiers::SlowAdaptor)] = {};
+  tiers::FailingAdaptor* failing_ = nullptr;
+};
+
+}  // namespace terrace::liballoc

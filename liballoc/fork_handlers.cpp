@@ -1,0 +1,71 @@
+// What happens around fork().
+//
+//   prepare   one forking thread at a time; the agent comes to rest between two steps (the gate), what is leaving
+//             is put back or waited for (at most 50 ms), then the heap's lock is taken
+//   parent    the same in reverse
+//   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the child
+//             gets a userfaultfd and an agent of its own before any of its code runs
+//
+// Handlers run in libc's fork() while it holds locks of its own, and in the child before other libraries'
+// handlers have run: nothing here allocates except through the bootstrap arena.
+#include "liballoc/fork_handlers.h"
+
+#include <pthread.h>
+
+#include "liballoc/heap.h"
+#include "liballoc/message.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t drain_limit_ns = 50'000'000;
+
+constinit Lock fork_lock;
+constinit bool child_handler_runs = false;
+using ChildHandlerHook = void (*)(bool begins);
+constinit ChildHandlerHook child_handler_hook = nullptr;
+
+void prepare() {
+  Heap& h = heap();
+  fork_lock.lock();
+  h.agent().enter_for_fork();
+  h.pager().prepare_fork(drain_limit_ns);
+  h.lock().lock();
+}
+
+// libc does not tell whether fork succeeded; a failed one looks like a child that ended at once, since the
+// only holder of the pipe's writing end is closed here.
+void parent() {
+  Heap& h = heap();
+  h.pager().after_fork_in_parent(true);
+  h.lock().unlock();
+  h.agent().leave_after_fork();
+  fork_lock.unlock();
+}
+
+void child() {
+  child_handler_runs = true;
+  if (child_handler_hook != nullptr) child_handler_hook(true);
+  Heap& h = heap();
+  fork_lock.reset_after_fork();
+  h.lock().reset_after_fork();
+  h.agent().reset_in_child();
+  const bool evicted = h.pager().after_fork_in_child();
+  if (evicted && !h.agent().restart_in_child(&h)) {
+    h.pager().abandon_stored();
+    Message(Severity::error) << "a forked child cannot be served its evicted pages (no userfaultfd here); "
+                                "touching one ends it with SIGSEGV";
+  }
+  if (child_handler_hook != nullptr) child_handler_hook(false);
+  child_handler_runs = false;
+}
+
+}  // namespace
+
+void register_fork_handlers() { pthread_atfork(&prepare, &parent, &child); }
+
+void set_child_handler_hook(void (*hook)(bool begins)) { child_handler_hook = hook; }
+
+bool in_fork_child_handler() { return child_handler_runs; }
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,282 @@
+#include "liballoc/heap.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "liballoc/fork_handlers.h"
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::size_t most_span = std::size_t{1} << 40;
+constexpr std::size_t least_span = std::size_t{1} << 32;
+constexpr std::uint64_t decay_window_ns = 10'000'000'000;
+
+// A union has no destructor of its own: the heap outlives everything, and a static object with a destructor
+// would be torn down while other threads still free memory.
+union Storage {
+  Heap heap;
+  constexpr Storage() : heap() {}
+  constexpr ~Storage() {}
+};
+constinit Storage storage;
+
+}  // namespace
+
+Heap& heap() { return storage.heap; }
+
+// Halves the wish until the address space limit (ulimit -v) allows it.
+bool Heap::reserve_range() {
+  for (std::size_t span = most_span; span >= least_span; span /= 2) {
+    auto* area = static_cast<std::byte*>(os::map_anonymous(span + run_bytes, PROT_NONE));
+    if (area == nullptr) continue;
+    const std::size_t head = (run_bytes - reinterpret_cast<std::uintptr_t>(area) % run_bytes) % run_bytes;
+    base_ = reinterpret_cast<std::uintptr_t>(area) + head;
+    span_ = span;
+    return true;
+  }
+  return false;
+}
+
+int Heap::initialise(const Options& options) {
+  options_ = options;
+  if (!reserve_range()) return ENOMEM;
+  auto* base = reinterpret_cast<std::byte*>(base_);  // NOLINT: the reserved range
+  blocks_ = base + arena_bytes;
+  const std::size_t bytes = span_ - arena_bytes;
+  os::advise(blocks_, bytes, MADV_HUGEPAGE);
+  int error = os::protect(base, arena_bytes, PROT_READ | PROT_WRITE);
+  if (error == 0) error = space_.initialise(blocks_, bytes);
+  if (error == 0) error = pager_.initialise(blocks_, bytes, &space_);
+  if (error == 0) {
+    pager_.use_lock(&lock_);
+    register_fork_handlers();
+    return 0;
+  }
+  os::unmap(base, span_);
+  span_ = 0;
+  base_ = 0;
+  return error;
+}
+
+void* Heap::bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
+  LockGuard guard(lock_);
+  const std::size_t align = std::max<std::size_t>(alignment, 16);
+  const std::size_t start = (arena_used_ + 16 + align - 1) / align * align;
+  if (bytes > arena_bytes || start + bytes > arena_bytes) return nullptr;
+  arena_used_ = start + bytes;
+  auto* block = reinterpret_cast<std::byte*>(base_ + start);  // NOLINT
+  std::memcpy(block - sizeof(bytes), &bytes, sizeof(bytes));
+  return block;
+}
+
+// The range is reserved without access; what blocks reach becomes writable in large steps.
+bool Heap::commit(std::uint32_t top_granule) {
+  const std::size_t needed = std::size_t{top_granule} * granule_bytes;
+  if (needed <= committed_) return true;
+  const std::size_t limit = span_ - arena_bytes;
+  const std::size_t wanted = std::min((needed + commit_bytes - 1) / commit_bytes * commit_bytes, limit);
+  if (os::protect(blocks_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0) return false;
+  committed_ = wanted;
+  return true;
+}
+
+void Heap::wake_agent_if_needed() {
+  if (pager_.wants_agent()) agent_.kick();
+}
+
+void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed, unsigned hints) {
+  agent_.start_if_wanted(this);
+  std::uint32_t id = 0;
+  bool virgin = false;
+  {
+    LockGuard guard(lock_);
+    id = space_.allocate(bytes, alignment);
+    if (id == 0) return nullptr;
+    Block& b = space_.block(id);
+    if (!commit(b.first + b.granules)) {
+      space_.free(id);
+      return nullptr;
+    }
+    b.call_site = reinterpret_cast<std::uintptr_t>(call_site);
+    b.hints = static_cast<std::uint8_t>(hints);
+    virgin = b.virgin;
+    if (zeroed) pager_.mark_zero_fill(id);
+    pager_.on_allocate(id);
+    if (pager_.mode() == Pager::Mode::plain) {
+      window_peak_[0] = std::max(window_peak_[0], pager_.data_runs());
+    } else {
+      wake_agent_if_needed();
+    }
+  }
+  if (zeroed) zero(id, bytes, virgin);
+  return space_.address(id);
+}
+
+// Runs that are still empty come back zeroed at their first touch (mark_zero_fill); the others are cleared here.
+void Heap::zero(std::uint32_t block, std::size_t bytes, bool virgin) {
+  std::byte* const begin = space_.address(block);
+  std::byte* const end = begin + bytes;
+  for (std::byte* at = begin; at < end;) {
+    const std::uint32_t n = pager_.run_of(at);
+    std::byte* const next = std::min(end, pager_.run_address(n) + run_bytes);
+    if (!pager_.reads_as_zero(n, virgin)) std::memset(at, 0, static_cast<std::size_t>(next - at));
+    at = next;
+  }
+}
+
+void Heap::bad_pointer(const void* block, const char* operation, const void* call_site) {
+  Message(Severity::error) << operation << "(" << block << ") called from " << call_site
+                           << ": not the start of a live block of Terrace's heap (freed twice, or never allocated)";
+  std::abort();
+}
+
+void Heap::release(void* block, const void* call_site) {
+  if (is_bootstrap(block)) return;
+  LockGuard guard(lock_);
+  const std::uint32_t id = space_.live_block_at(block);
+  if (id == 0) bad_pointer(block, "free", call_site);
+  pager_.on_free(id);
+  space_.free(id);
+  if (pager_.mode() == Pager::Mode::plain) {
+    decay_recycled();
+  } else {
+    wake_agent_if_needed();
+  }
+}
+
+// Without an agent nobody trims in the background: recycled memory beyond the highest need of the last two
+// windows of ten seconds goes back to the kernel on the way through free().
+void Heap::decay_recycled() {
+  constexpr std::uint32_t always_kept = 32;
+  if (pager_.recycled_runs() <= always_kept) return;
+  const std::uint64_t now = os::now_ns();
+  if (now - window_start_ns_ < decay_window_ns) return;
+  const std::uint32_t needed = std::max(window_peak_[0], window_peak_[1]);
+  const std::uint32_t live = pager_.data_runs();
+  pager_.trim(std::max(always_kept, needed > live ? needed - live : 0));
+  window_start_ns_ = now;
+  window_peak_[1] = window_peak_[0];
+  window_peak_[0] = live;
+}
+
+void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
+  std::size_t old_bytes = 0;
+  {
+    LockGuard guard(lock_);
+    const std::uint32_t id = space_.live_block_at(block);
+    if (id == 0) bad_pointer(block, "realloc", call_site);
+    const Block before = space_.block(id);
+    old_bytes = space_.capacity(id);
+    if (bytes <= old_bytes && bytes > old_bytes / 2) return block;
+    if (bytes > old_bytes && space_.grow(id, bytes)) {
+      const Block after = space_.block(id);
+      if (commit(after.first + after.granules)) {
+        pager_.on_extend(id, before.first + before.granules, after.granules - before.granules);
+        return block;
+      }
+      space_.shrink(id, old_bytes);
+    }
+  }
+  void* moved = allocate(bytes, 0, call_site, false);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, block, std::min(bytes, old_bytes));
+  release(block, call_site);
+  return moved;
+}
+
+std::size_t Heap::usable_bytes(const void* block) {
+  if (is_bootstrap(block)) {
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, static_cast<const std::byte*>(block) - sizeof(bytes), sizeof(bytes));
+    return bytes;
+  }
+  LockGuard guard(lock_);
+  const std::uint32_t id = space_.live_block_at(block);
+  return id == 0 ? 0 : space_.capacity(id);
+}
+
+bool Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last) {
+  if (!owns(address) || is_bootstrap(address) || bytes == 0) return false;
+  const std::uint32_t id = space_.live_block_covering(address);
+  if (id == 0) return false;
+  const auto* at = static_cast<const std::byte*>(address);
+  const std::byte* end = space_.address(id) + space_.capacity(id);
+  if (bytes > static_cast<std::size_t>(end - at)) return false;
+  *first = pager_.run_of(at);
+  *last = pager_.run_of(at + bytes - 1);
+  return true;
+}
+
+int Heap::pin(const void* address, std::size_t bytes) {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  {
+    LockGuard guard(lock_);
+    if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+    if (!pager_.can_pin(last - first + 1)) return ENOMEM;
+    pager_.pin(first, last);
+  }
+  const auto* at = static_cast<const volatile std::byte*>(address);
+  for (std::size_t offset = 0; offset < bytes; offset += os::page_bytes) static_cast<void>(at[offset]);
+  static_cast<void>(at[bytes - 1]);
+  return 0;
+}
+
+int Heap::unpin(const void* address, std::size_t bytes) {
+  LockGuard guard(lock_);
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+  pager_.unpin(first, last);
+  return 0;
+}
+
+// Only whole runs inside the range: the neighbours in a shared run asked for nothing.
+int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) {
+  LockGuard guard(lock_);
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+  if (pager_.mode() == Pager::Mode::plain) return ENOTSUP;
+  if (pager_.run_address(first) < address) ++first;
+  const auto* end = static_cast<const std::byte*>(address) + bytes;
+  const std::uint32_t id = space_.live_block_covering(address);
+  const bool to_block_end = end >= space_.address(id) + space_.capacity(id) - (granule_bytes - 1);
+  if (pager_.run_address(last) + run_bytes > end && !(to_block_end && pager_.run(last).live == 1)) {
+    if (last == 0) return 0;
+    --last;
+  }
+  if (first > last || last == none) return 0;
+  pager_.advise(first, last, advice);
+  agent_.kick();
+  return 0;
+}
+
+void Heap::forget(const void* address, std::size_t bytes) {
+  const auto* at = static_cast<const std::byte*>(address);
+  const std::uint32_t first = pager_.run_of(at + run_bytes - 1);
+  const std::uint32_t end = pager_.run_of(at + bytes);
+  LockGuard guard(lock_);
+  if (first < end) pager_.forget(first, end - 1);
+}
+
+void Heap::stop_evicting() {
+  LockGuard guard(lock_);
+  pager_.stop_evicting();
+}
+
+std::size_t Heap::trim() {
+  LockGuard guard(lock_);
+  return std::size_t{pager_.trim(0)} * run_bytes;
+}
+
+void Heap::statistics(terrace_statistics* out) {
+  LockGuard guard(lock_);
+  pager_.fill(out);
+}
+
+}  // namespace terrace::liballoc

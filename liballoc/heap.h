@@ -1,0 +1,92 @@
+// The heap of large allocations: one reserved range of addresses, owned by compare.
+//
+// Heap ties together where blocks lie (address_space.h), what backs them (pager.h) and the thread that moves
+// it (agent.h), under one lock. There is one heap in a process, in static storage without constructors or
+// destructors: it must work before main and after exit.
+//
+//   [base, base + arena)      bootstrap arena: what libc asks for while the next allocator is being looked up
+//   [blocks, base + span)     blocks, 2 MiB runs
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/address_space.h"
+#include "liballoc/agent.h"
+#include "liballoc/lock.h"
+#include "liballoc/options.h"
+#include "liballoc/pager.h"
+
+namespace terrace::liballoc {
+
+class Heap {
+ public:
+  // Reserves the range and registers the fork handlers. 0 or errno; on failure nothing is owned.
+  int initialise(const Options& options);
+  bool ready() const { return span_ != 0; }
+
+  bool owns(const void* address) const { return reinterpret_cast<std::uintptr_t>(address) - base_ < span_; }
+  std::uintptr_t base() const { return base_; }
+  std::size_t span() const { return span_; }
+
+  // nullptr when out of memory. `alignment` is a power of two. Zeroed: the content reads as zeroes.
+  void* allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed, unsigned hints = 0);
+  // `block` must be owned. Aborts with a message when it is not the start of a live block.
+  void release(void* block, const void* call_site);
+  // Both sizes stay in the heap. nullptr: out of memory, the old block is untouched.
+  void* resize(void* block, std::size_t bytes, const void* call_site);
+  std::size_t usable_bytes(const void* block);
+
+  // Memory that is never given back, for the few requests made while nothing else works yet.
+  void* bootstrap_allocate(std::size_t bytes, std::size_t alignment);
+  bool is_bootstrap(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < arena_bytes;
+  }
+
+  // The runs of [address, address + bytes), which must lie inside one live block. False otherwise.
+  bool runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last);
+  int pin(const void* address, std::size_t bytes);
+  int unpin(const void* address, std::size_t bytes);
+  int advise(const void* address, std::size_t bytes, terrace_advice advice);
+  // The program drops the content of a range of ours (MADV_DONTNEED, munmap): evicted runs become zeroes.
+  void forget(const void* address, std::size_t bytes);
+  std::size_t trim();
+  // mlockall: from now on everything stays where it is.
+  void stop_evicting();
+  void statistics(terrace_statistics* out);
+
+  Lock& lock() { return lock_; }
+  Pager& pager() { return pager_; }
+  Agent& agent() { return agent_; }
+  AddressSpace& space() { return space_; }
+  const Options& options() const { return options_; }
+
+ private:
+  static constexpr std::size_t arena_bytes = run_bytes;
+  static constexpr std::size_t commit_bytes = std::size_t{1} << 30;
+
+  bool reserve_range();
+  bool commit(std::uint32_t top_granule);
+  void zero(std::uint32_t block, std::size_t bytes, bool virgin);
+  void wake_agent_if_needed();
+  void decay_recycled();
+  [[noreturn]] void bad_pointer(const void* block, const char* operation, const void* call_site);
+
+  std::uintptr_t base_ = 0;
+  std::size_t span_ = 0;
+  std::byte* blocks_ = nullptr;
+  std::size_t committed_ = 0;
+  std::size_t arena_used_ = 0;
+  std::uint64_t window_start_ns_ = 0;
+  std::uint32_t window_peak_[2] = {};
+  Lock lock_;
+  AddressSpace space_;
+  Pager pager_;
+  Agent agent_;
+  Options options_;
+};
+
+// The process's heap.
+Heap& heap();
+
+}  // namespace terrace::liballoc

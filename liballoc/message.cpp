@@ -1,0 +1,95 @@
+#include "liballoc/message.h"
+
+#include <cstring>
+
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+Severity log_level = Severity::warning;
+
+const char* errno_name(int value) {
+  switch (value) {
+    case EPERM: return "EPERM";
+    case ENOENT: return "ENOENT";
+    case EIO: return "EIO";
+    case EBADF: return "EBADF";
+    case EAGAIN: return "EAGAIN";
+    case ENOMEM: return "ENOMEM";
+    case EACCES: return "EACCES";
+    case EBUSY: return "EBUSY";
+    case EEXIST: return "EEXIST";
+    case ENODEV: return "ENODEV";
+    case ENOTDIR: return "ENOTDIR";
+    case EINVAL: return "EINVAL";
+    case EMFILE: return "EMFILE";
+    case EFBIG: return "EFBIG";
+    case ENOSPC: return "ENOSPC";
+    case EROFS: return "EROFS";
+    case ENOSYS: return "ENOSYS";
+    case ENOTSUP: return "ENOTSUP";
+    case ETIMEDOUT: return "ETIMEDOUT";
+    case ECONNREFUSED: return "ECONNREFUSED";
+    default: return "see errno(3)";
+  }
+}
+
+}  // namespace
+
+void set_log_level(Severity level) { log_level = level; }
+
+Message::Message(Severity severity) : severity_(severity) {
+  *this << "terrace: ";
+  if (severity == Severity::error) *this << "error: ";
+}
+
+Message::~Message() {
+  if (severity_ > log_level) return;
+  text_[used_++] = '\n';
+  const long written = syscall(SYS_write, STDERR_FILENO, text_, static_cast<std::size_t>(used_));
+  static_cast<void>(written);  // there is nowhere left to report to
+}
+
+void Message::put(char c) {
+  if (used_ < sizeof(text_) - 1) text_[used_++] = c;
+}
+
+Message& Message::operator<<(const char* text) {
+  for (; *text != '\0'; ++text) put(*text);
+  return *this;
+}
+
+Message& Message::operator<<(std::uint64_t value) {
+  char digits[20];
+  unsigned n = 0;
+  do {
+    digits[n++] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value != 0);
+  while (n > 0) put(digits[--n]);
+  return *this;
+}
+
+Message& Message::operator<<(const void* address) {
+  *this << "0x";
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  for (int shift = 44; shift >= 0; shift -= 4) put("0123456789abcdef"[(value >> shift) & 15U]);
+  return *this;
+}
+
+Message& Message::error(int errno_value) {
+  return *this << "errno " << static_cast<std::uint64_t>(errno_value) << " (" << errno_name(errno_value) << ")";
+}
+
+Message& Message::bytes(std::uint64_t value) {
+  static constexpr const char* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  unsigned unit = 0;
+  std::uint64_t tenths = value * 10;
+  for (; tenths >= 10240 && unit < 4; ++unit) tenths /= 1024;
+  *this << tenths / 10;
+  if (unit > 0) *this << "." << tenths % 10;
+  return *this << units[unit];
+}
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,350 @@
+#include "liballoc/mover.h"
+
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+
+#include <cstring>
+#include <initializer_list>
+
+#include "liballoc/address_space.h"
+#include "liballoc/os.h"
+
+// Newer than Debian 12's kernel headers; from include/uapi/linux/userfaultfd.h of Linux 6.8.
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+  __u64 dst;
+  __u64 src;
+  __u64 len;
+  __u64 mode;
+  __s64 move;
+};
+#define UFFDIO_MOVE _IOWR(UFFDIO, 0x05, struct uffdio_move)
+#define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (1ULL << 1)
+#define UFFD_FEATURE_MOVE (1ULL << 16)
+#endif
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
+#endif
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr int most_retries = 64;  // EAGAIN means another thread of this process is changing its mappings
+
+std::uint64_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+int control(int fd, unsigned long request, void* argument) {
+  return os::error_of(syscall(SYS_ioctl, fd, request, argument));
+}
+
+}  // namespace
+
+int Mover::open_descriptor(int device_fd) {
+  constexpr int flags = O_CLOEXEC | O_NONBLOCK;
+  if (device_fd >= 0) {
+    fd_ = static_cast<int>(syscall(SYS_ioctl, device_fd, USERFAULTFD_IOC_NEW, flags));
+    if (fd_ >= 0) return 0;
+  }
+  const int own = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  if (own >= 0) {
+    fd_ = static_cast<int>(syscall(SYS_ioctl, own, USERFAULTFD_IOC_NEW, flags));
+    os::close_fd(own);
+    if (fd_ >= 0) return 0;
+  }
+  fd_ = static_cast<int>(syscall(SYS_userfaultfd, flags));
+  return fd_ >= 0 ? 0 : errno;
+}
+
+int Mover::choose(MoverKind wanted, std::uint64_t features) {
+  const bool can_move = (features & UFFD_FEATURE_MOVE) != 0;
+  const bool can_protect = (features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
+  if (wanted == MoverKind::move && !can_move) return ENOTSUP;
+  if (wanted == MoverKind::copy && !can_protect) return ENOTSUP;
+  kind_ = wanted != MoverKind::automatic ? wanted : can_move ? MoverKind::move : MoverKind::mremap;
+  return 0;
+}
+
+int Mover::open(MoverKind wanted, int device_fd) {
+  if (const int error = open_descriptor(device_fd); error != 0) return error;
+  // A descriptor takes one UFFDIO_API call, so the features are asked for with all that this kernel offers
+  // and none that needs more rights: MOVE needs no enabling, write protection does not either.
+  uffdio_api api{};
+  api.api = UFFD_API;
+  int error = control(fd_, UFFDIO_API, &api);
+  if (error == 0) error = choose(wanted, api.features);
+  if (error == 0) {
+    // Two runs of address space give one aligned run.
+    auto* area = static_cast<std::byte*>(os::map_anonymous(2 * run_bytes, PROT_READ | PROT_WRITE));
+    if (area == nullptr) error = ENOMEM;
+    if (area != nullptr) {
+      nursery_ = area + (run_bytes - number(area) % run_bytes) % run_bytes;
+      os::advise(nursery_, run_bytes, MADV_HUGEPAGE);
+      os::advise(nursery_, run_bytes, MADV_DONTFORK);
+    }
+  }
+  if (error != 0) {
+    close();
+    return error;
+  }
+  pagemap_fd_ = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  poison_fd_ = static_cast<int>(syscall(SYS_memfd_create, "terrace-lost", 1U /* MFD_CLOEXEC */));
+  return 0;
+}
+
+void Mover::close() {
+  for (int* fd : {&fd_, &pagemap_fd_, &poison_fd_}) {
+    if (*fd >= 0) os::close_fd(*fd);
+    *fd = -1;
+  }
+  kind_ = MoverKind::automatic;
+  nursery_ = nullptr;
+}
+
+const char* Mover::name() const {
+  switch (kind_) {
+    case MoverKind::move: return "move";
+    case MoverKind::mremap: return "mremap";
+    case MoverKind::copy: return "copy";
+    case MoverKind::automatic: break;
+  }
+  return "none";
+}
+
+int Mover::register_range(std::byte* address, std::size_t bytes) {
+  uffdio_register range{};
+  range.range = {number(address), bytes};
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (kind_ == MoverKind::copy) range.mode |= UFFDIO_REGISTER_MODE_WP;
+  return control(fd_, UFFDIO_REGISTER, &range);
+}
+
+int Mover::watch(std::byte* address, std::size_t bytes) { return register_range(address, bytes); }
+
+int Mover::unwatch(std::byte* address, std::size_t bytes) {
+  uffdio_range range{number(address), bytes};
+  return control(fd_, UFFDIO_UNREGISTER, &range);
+}
+
+int Mover::adopt_frames(std::byte* address, std::size_t bytes) {
+  return kind_ == MoverKind::move ? register_range(address, bytes) : 0;
+}
+
+int Mover::move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved) {
+  *moved = 0;
+  for (int attempt = 0; attempt < most_retries;) {
+    uffdio_move request{};
+    request.dst = number(to) + *moved;
+    request.src = number(from) + *moved;
+    request.len = bytes - *moved;
+    request.mode = allow_holes ? UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES : 0;
+    const int error = control(fd_, UFFDIO_MOVE, &request);
+    if (error == 0) {
+      *moved = bytes;
+      return 0;
+    }
+    if (request.move > 0) *moved += static_cast<std::size_t>(request.move);
+    if (error != EAGAIN) return error;
+    if (request.move <= 0) ++attempt;
+  }
+  return EAGAIN;
+}
+
+// All or nothing: what had moved before a failure goes back.
+int Mover::move_whole(std::byte* from, std::byte* to) {
+  std::size_t moved = 0;
+  int error = move(from, to, run_bytes, false, &moved);
+  if (error == ENOENT) error = take_with_holes(from, to, moved);
+  if (error != 0 && moved > 0) {
+    std::size_t returned = 0;
+    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from);
+  }
+  return error;
+}
+
+// Some pages of the run were never touched: move the rest and fill the gaps with zeroes, since the kernel
+// must find every page of a frame that it writes to a device (a touch of a gap would wait for this thread).
+int Mover::take_with_holes(std::byte* run, std::byte* frame, std::size_t from) {
+  std::size_t moved = 0;
+  const int error = move(run + from, frame + from, run_bytes - from, true, &moved);
+  if (error != 0) {
+    std::size_t returned = 0;
+    if (moved > 0) move(frame + from, run + from, moved, true, &returned);
+    return error;
+  }
+  for (std::size_t offset = from; offset < run_bytes;) {
+    uffdio_zeropage zero{};
+    zero.range = {number(frame) + offset, run_bytes - offset};
+    zero.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE;
+    const int result = control(fd_, UFFDIO_ZEROPAGE, &zero);
+    if (result == 0) break;
+    if (zero.zeropage > 0) offset += static_cast<std::size_t>(zero.zeropage);
+    if (result == EEXIST) offset += os::page_bytes;
+    if (result != EEXIST && result != EAGAIN) return result;
+  }
+  return 0;
+}
+
+Mover::Sharing Mover::sharing(std::byte* run) const {
+  constexpr std::size_t pages = run_bytes / os::page_bytes;
+  constexpr std::uint64_t present = 1ULL << 63;
+  constexpr std::uint64_t exclusive = 1ULL << 56;
+  std::uint64_t entries[pages];
+  const auto offset = static_cast<long>(number(run) / os::page_bytes * sizeof(std::uint64_t));
+  if (syscall(SYS_pread64, pagemap_fd_, entries, sizeof(entries), offset) != sizeof(entries)) {
+    return Sharing::unknown;
+  }
+  std::size_t shared = 0;
+  std::size_t alone = 0;
+  for (const std::uint64_t entry : entries) {
+    if ((entry & present) == 0) continue;
+    ++((entry & exclusive) != 0 ? alone : shared);
+  }
+  if (alone == 0) return Sharing::all_shared;
+  return shared == 0 ? Sharing::none_shared : Sharing::mixed;
+}
+
+// MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
+int Mover::take_shared(std::byte* run, std::byte* frame) {
+  switch (sharing(run)) {
+    case Sharing::none_shared: {
+      // Shared once: a write fault without a write makes the pages exclusive again, unless they are pinned.
+      if (os::advise(run, run_bytes, os::advice_populate_write) != 0) return EBUSY;
+      return move_whole(run, frame);
+    }
+    case Sharing::all_shared: break;
+    case Sharing::mixed:
+    case Sharing::unknown: return EBUSY;
+  }
+  if (const int error = os::remap_keeping(run, run_bytes, frame); error != 0) return EBUSY;
+  const bool still_shared = sharing(frame) == Sharing::all_shared;
+  if (!still_shared) {
+    put_by_remap(frame, run);
+    adopt_frames(frame, run_bytes);
+    return EBUSY;
+  }
+  return adopt_frames(frame, run_bytes);
+}
+
+int Mover::take_by_remap(std::byte* run, std::byte* frame) { return os::remap_keeping(run, run_bytes, frame); }
+
+int Mover::take_by_copy(std::byte* run, std::byte* frame) {
+  uffdio_writeprotect protect{};
+  protect.range = {number(run), run_bytes};
+  protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+  if (const int error = control(fd_, UFFDIO_WRITEPROTECT, &protect); error != 0) return error;
+  std::memcpy(frame, run, run_bytes);
+  const int error = os::advise(run, run_bytes, MADV_DONTNEED);
+  // Writers that met the protection retry, and then find the page missing.
+  if (error == 0) {
+    wake(run, run_bytes);
+    return 0;
+  }
+  protect.mode = 0;
+  control(fd_, UFFDIO_WRITEPROTECT, &protect);
+  return error;
+}
+
+int Mover::take(std::byte* run, std::byte* frame) {
+  switch (kind_) {
+    case MoverKind::move: {
+      const int error = move_whole(run, frame);
+      return error == EBUSY && pagemap_fd_ >= 0 ? take_shared(run, frame) : error;
+    }
+    case MoverKind::mremap: return take_by_remap(run, frame);
+    case MoverKind::copy: return take_by_copy(run, frame);
+    case MoverKind::automatic: break;
+  }
+  return ENOTSUP;
+}
+
+int Mover::put_by_copy(std::byte* frame, std::byte* run) {
+  std::size_t done = 0;
+  for (int attempt = 0; done < run_bytes && attempt < most_retries;) {
+    uffdio_copy copy{};
+    copy.dst = number(run) + done;
+    copy.src = number(frame) + done;
+    copy.len = run_bytes - done;
+    const int error = control(fd_, UFFDIO_COPY, &copy);
+    if (error == 0) return 0;
+    if (copy.copy > 0) done += static_cast<std::size_t>(copy.copy);
+    if (error == EEXIST) {
+      done += os::page_bytes;
+    } else if (error != EAGAIN) {
+      return error;
+    } else if (copy.copy <= 0) {
+      ++attempt;
+    }
+  }
+  wake(run, run_bytes);
+  return done >= run_bytes ? 0 : EAGAIN;
+}
+
+int Mover::put_by_remap(std::byte* frame, std::byte* run) {
+  if (const int error = os::remap_keeping(frame, run_bytes, run); error != 0) return error;
+  const int error = register_range(run, run_bytes);
+  wake(run, run_bytes);
+  return error;
+}
+
+int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
+  *frame_keeps_memory = false;
+  // Too many mappings, most likely: the copy below needs none.
+  if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
+  if (kind_ == MoverKind::move) {
+    std::size_t moved = 0;
+    const int error = move(frame, run, run_bytes, true, &moved);
+    if (error == 0) return 0;
+    // EBUSY: the frame's pages are shared with a child, or under a transfer. Copy what has not moved.
+    if (error != EBUSY && error != EAGAIN && error != EEXIST) return error;
+  }
+  *frame_keeps_memory = true;
+  return put_by_copy(frame, run);
+}
+
+int Mover::populate(std::byte* frame) {
+  if (const int error = os::advise(nursery_, run_bytes, os::advice_populate_write); error != 0) return error;
+  if (kind_ == MoverKind::move) return move_whole(nursery_, frame);
+  return os::remap_keeping(nursery_, run_bytes, frame);
+}
+
+int Mover::zero_page(std::byte* address) {
+  uffdio_zeropage zero{};
+  zero.range = {number(address) & ~(os::page_bytes - 1), os::page_bytes};
+  int error = control(fd_, UFFDIO_ZEROPAGE, &zero);
+  for (int attempt = 0; error == EAGAIN && attempt < most_retries; ++attempt) {
+    error = control(fd_, UFFDIO_ZEROPAGE, &zero);
+  }
+  if (error == EEXIST || error == EAGAIN) wake(address, os::page_bytes);
+  return error;
+}
+
+void Mover::wake(std::byte* address, std::size_t bytes) {
+  uffdio_range range{number(address) & ~(os::page_bytes - 1), bytes};
+  control(fd_, UFFDIO_WAKE, &range);
+}
+
+int Mover::poison(std::byte* run) {
+  if (os::map_file_private(run_bytes, poison_fd_, run) == nullptr) return errno;
+  wake(run, run_bytes);
+  return 0;
+}
+
+int Mover::heal(std::byte* run) {
+  if (os::map_anonymous(run_bytes, PROT_READ | PROT_WRITE, run) == nullptr) return errno;
+  os::advise(run, run_bytes, MADV_HUGEPAGE);
+  return register_range(run, run_bytes);
+}
+
+bool Mover::next_fault(Fault* fault) {
+  uffd_msg message;
+  for (;;) {
+    const long got = syscall(SYS_read, fd_, &message, sizeof(message));
+    if (got != sizeof(message)) return false;
+    if (message.event != UFFD_EVENT_PAGEFAULT) continue;
+    fault->address = reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
+    fault->write_protected = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
+    return true;
+  }
+}
+
+}  // namespace terrace::liballoc

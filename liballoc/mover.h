@@ -1,0 +1,90 @@
+// Takes the pages out from under an address and puts them back: the one place that speaks to userfaultfd.
+//
+//   take   heap run -> staging frame   the address stays, a touch of it now faults to the agent
+//   put    staging frame -> heap run   wakes whoever waits for it
+//
+// Three ways, best first. `move`: UFFDIO_MOVE (Linux 6.8), page-table entries are moved under the kernel's
+// locks, huge pages survive, pages pinned for DMA are refused with EBUSY. `mremap`: MREMAP_DONTUNMAP (5.7), the
+// same for whole mappings. `copy`: write-protect, copy, discard; 4 KiB pages come back.
+//
+// MOVE also refuses pages that a forked child shares. Those cannot be pinned (pinning breaks the sharing), so
+// they are taken with mremap; afterwards, when no new pin can be taken on them any more, /proc/self/pagemap
+// must still call every page shared, else all go back. Source: Documentation/admin-guide/mm/pagemap.rst, bit
+// 56; mm/userfaultfd.c, move_pages(); mm/gup.c, "pinned anonymous pages are exclusive".
+//
+// Only the agent thread calls this, under the heap's lock. All functions return 0 or an errno value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/options.h"
+
+namespace terrace::liballoc {
+
+struct Fault {
+  std::byte* address;
+  bool write_protected;
+};
+
+class Mover {
+ public:
+  // Opens a userfaultfd that also serves the kernel's own accesses, through `device_fd` (an open
+  // /dev/userfaultfd, or -1), the device itself, or the system call. EPERM: only user-mode faults would be
+  // served, and read(2) into an evicted page would fail.
+  int open(MoverKind wanted, int device_fd);
+  // In a forked child: gives up the inherited descriptors.
+  void close();
+
+  const char* name() const;
+  MoverKind kind() const { return kind_; }
+  int fd() const { return fd_; }
+  // True when take() needs the frame to have memory of its own already.
+  bool takes_by_copy() const { return kind_ == MoverKind::copy; }
+
+  // Begins to catch touches of missing pages in a heap range.
+  int watch(std::byte* address, std::size_t bytes);
+  int unwatch(std::byte* address, std::size_t bytes);
+  // Makes a range usable as frames, that is, as a destination of take().
+  int adopt_frames(std::byte* address, std::size_t bytes);
+
+  int take(std::byte* run, std::byte* frame);
+  // *frame_keeps_memory: the bytes were copied, the frame still has pages of its own.
+  int put(std::byte* frame, std::byte* run, bool* frame_keeps_memory);
+  // Gives an empty frame fresh memory, huge if the kernel has it.
+  int populate(std::byte* frame);
+
+  // A hole inside a run that is there: the kernel's zeroes, as if the page were touched for the first time.
+  int zero_page(std::byte* address);
+  void wake(std::byte* address, std::size_t bytes);
+  // Every later touch of the run raises SIGBUS.
+  int poison(std::byte* run);
+  // Makes a poisoned run ordinary empty memory again.
+  int heal(std::byte* run);
+
+  // Next fault, false when none is waiting.
+  bool next_fault(Fault* fault);
+
+ private:
+  int open_descriptor(int device_fd);
+  int choose(MoverKind wanted, std::uint64_t features);
+  int register_range(std::byte* address, std::size_t bytes);
+  int move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved);
+  int move_whole(std::byte* from, std::byte* to);
+  int take_with_holes(std::byte* run, std::byte* frame, std::size_t from);
+  int take_shared(std::byte* run, std::byte* frame);
+  int take_by_remap(std::byte* run, std::byte* frame);
+  int take_by_copy(std::byte* run, std::byte* frame);
+  int put_by_copy(std::byte* frame, std::byte* run);
+  int put_by_remap(std::byte* frame, std::byte* run);
+  enum class Sharing { all_shared, none_shared, mixed, unknown };
+  Sharing sharing(std::byte* run) const;
+
+  int fd_ = -1;
+  int pagemap_fd_ = -1;
+  int poison_fd_ = -1;  // an empty file: a mapping of it raises SIGBUS
+  MoverKind kind_ = MoverKind::automatic;
+  std::byte* nursery_ = nullptr;  // one unregistered run in which fresh pages are born
+};
+
+}  // namespace terrace::liballoc

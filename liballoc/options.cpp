@@ -1,0 +1,108 @@
+#include "liballoc/options.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace terrace::liballoc {
+namespace {
+
+bool refuse(const char* name, const char* value, const char* accepted) {
+  Message(Severity::error) << name << "=" << value << " is not understood (" << accepted
+                           << "); running without Terrace";
+  return false;
+}
+
+bool size_option(const char* name, std::uint64_t least, std::uint64_t* out) {
+  const char* value = getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  std::uint64_t bytes = 0;
+  if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 2G, 1536MiB");
+  if (bytes < least) {
+    Message(Severity::error).operator<<(name) << "=" << value << " is below the least of " << least
+                                              << " bytes; running without Terrace";
+    return false;
+  }
+  *out = bytes;
+  return true;
+}
+
+bool text_option(const char* name, char* out, std::size_t capacity) {
+  const char* value = getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  if (std::strlen(value) >= capacity) return refuse(name, "(too long)", "at most 511 characters; names 63");
+  std::memcpy(out, value, std::strlen(value) + 1);
+  return true;
+}
+
+template <typename Enum, std::size_t count>
+bool choice_option(const char* name, const char* const (&words)[count], const char* accepted, Enum* out) {
+  const char* value = getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::strcmp(value, words[i]) == 0) {
+      *out = static_cast<Enum>(i);
+      return true;
+    }
+  }
+  return refuse(name, value, accepted);
+}
+
+bool disabled_by_environment() {
+  const char* value = getenv("TERRACE_DISABLE");
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+bool unit_of(const char* text, unsigned* shift) {
+  static constexpr struct {
+    const char* name;
+    unsigned shift;
+  } units[] = {{"", 0},    {"B", 0},    {"K", 10},   {"KB", 10},  {"KiB", 10}, {"M", 20},   {"MB", 20},
+               {"MiB", 20}, {"G", 30},  {"GB", 30},  {"GiB", 30}, {"T", 40},   {"TB", 40},  {"TiB", 40}};
+  for (const auto& unit : units) {
+    if (std::strcmp(text, unit.name) == 0) {
+      *shift = unit.shift;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool parse_size(const char* text, std::uint64_t* bytes) {
+  if (*text < '0' || *text > '9') return false;
+  std::uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    value = value * 10 + static_cast<std::uint64_t>(*text - '0');
+    if (value >= (1ULL << 62)) return false;
+  }
+  unsigned shift = 0;
+  if (!unit_of(text, &shift) || value >= (1ULL << (62 - shift))) return false;
+  *bytes = value << shift;
+  return true;
+}
+
+bool read_options(Options* o) {
+  o->disabled = disabled_by_environment();
+  if (o->disabled) return true;
+  static constexpr const char* movers[] = {"auto", "move", "mremap", "copy"};
+  static constexpr const char* ios[] = {"auto", "io_uring", "pread"};
+  static constexpr const char* levels[] = {"error", "warning", "info", "debug"};
+  std::uint64_t threshold = o->threshold_bytes;
+  const bool good = choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
+                    size_option("TERRACE_THRESHOLD", 4096, &threshold) &&
+                    size_option("TERRACE_DRAM", 32ULL << 20, &o->dram_bytes) &&
+                    size_option("TERRACE_POOL_SIZE", 4ULL << 20, &o->pool_bytes) &&
+                    choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
+                    choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
+                    text_option("TERRACE_POOL_DIR", o->pool_directory, sizeof(o->pool_directory)) &&
+                    text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
+                    text_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
+                    text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
+                    text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
+                    text_option("TERRACE_FAULT", o->fault, sizeof(o->fault));
+  o->threshold_bytes = threshold;
+  return good;
+}
+
+}  // namespace terrace::liballoc

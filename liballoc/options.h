@@ -1,0 +1,42 @@
+// The library's settings, read once from TERRACE_* environment variables (docs/environment.md).
+//
+// The environment is input from outside: each value is checked, a bad one disables the library with one line
+// that names variable, value and what is accepted. Strings point into the environment block, which may
+// change later, so they are copied here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/message.h"
+
+namespace terrace::liballoc {
+
+enum class MoverKind : std::uint8_t { automatic, move, mremap, copy };
+enum class IoKind : std::uint8_t { automatic, io_uring, pread };
+
+struct Options {
+  static constexpr std::size_t path_bytes = 512;
+
+  bool disabled = false;
+  std::size_t threshold_bytes = 256 * 1024;
+  std::uint64_t dram_bytes = 0;  // 0: no budget was asked for
+  std::uint64_t pool_bytes = 0;  // 0: the default
+  MoverKind mover = MoverKind::automatic;
+  IoKind io = IoKind::automatic;
+  Severity log_level = Severity::warning;
+  char pool_directory[path_bytes] = "/var/tmp";
+  char socket[path_bytes] = "";
+  char daemon[path_bytes] = "";
+  char limit_cgroup[path_bytes] = "";
+  char job[64] = "";
+  char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see fault_injection.h
+};
+
+// Parses "256K", "2G", "1536MiB". False: not a size, or over 2^63.
+bool parse_size(const char* text, std::uint64_t* bytes);
+
+// Reads every variable. False after reporting the first bad one: the caller stays out of the way.
+bool read_options(Options* options);
+
+}  // namespace terrace::liballoc

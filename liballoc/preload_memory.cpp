@@ -1,0 +1,111 @@
+// libterrace_preload.so: what a program does with memory that malloc gave it, by system calls that would
+// otherwise pass the pager by.
+//
+//   madvise(DONTNEED, FREE)   an evicted run must come back as zeroes, not as what was evicted
+//   mlock, mprotect           the run stays in DRAM: a locked page must not fault, and a mapping that is cut
+//                             up can no longer be moved whole
+//   munmap                    the addresses stay reserved for the heap, the content goes
+//   mremap                    the content moves to a mapping of the program's own
+//
+// Ranges outside the heap go straight to the kernel.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdint>
+#include <cstring>
+
+#include "liballoc/heap.h"
+#include "liballoc/os.h"
+#include "liballoc/terrace.h"
+
+namespace os = terrace::os;
+using terrace::liballoc::heap;
+
+namespace {
+
+bool is_heap(const void* address) { return heap().owns(address) && !heap().is_bootstrap(address); }
+
+int result_of(int error) {
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+void discard(void* address, std::size_t bytes) {
+  heap().forget(address, bytes);
+  os::advise(address, bytes, MADV_DONTNEED);
+}
+
+// The content goes to memory outside the heap.
+void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, void* wanted) {
+  if ((flags & MREMAP_MAYMOVE) == 0) return new_bytes <= old_bytes ? from : MAP_FAILED;
+  const bool fixed = (flags & MREMAP_FIXED) != 0;
+  void* to = os::map_anonymous(new_bytes, PROT_READ | PROT_WRITE, fixed ? wanted : nullptr);
+  if (to == nullptr) return MAP_FAILED;
+  std::memcpy(to, from, std::min(old_bytes, new_bytes));
+  discard(from, old_bytes);
+  return to;
+}
+
+}  // namespace
+
+extern "C" {
+
+TERRACE_API int madvise(void* address, std::size_t bytes, int advice) {
+  if (is_heap(address) && (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)) {
+    heap().forget(address, bytes);
+  }
+  return result_of(os::advise(address, bytes, advice));
+}
+
+TERRACE_API int munmap(void* address, std::size_t bytes) {
+  if (!is_heap(address)) return result_of(os::unmap(address, bytes));
+  discard(address, bytes);
+  return 0;
+}
+
+TERRACE_API int mprotect(void* address, std::size_t bytes, int protection) {
+  if (is_heap(address)) heap().pin(address, bytes);
+  return result_of(os::protect(address, bytes, protection));
+}
+
+TERRACE_API int mlock(const void* address, std::size_t bytes) {
+  if (is_heap(address)) heap().pin(address, bytes);
+  return result_of(os::error_of(syscall(SYS_mlock, address, bytes)));
+}
+
+TERRACE_API int mlock2(const void* address, std::size_t bytes, unsigned flags) noexcept {
+  if (is_heap(address)) heap().pin(address, bytes);
+  return result_of(os::error_of(syscall(SYS_mlock2, address, bytes, flags)));
+}
+
+TERRACE_API int munlock(const void* address, std::size_t bytes) {
+  const int error = os::error_of(syscall(SYS_munlock, address, bytes));
+  if (error == 0 && is_heap(address)) heap().unpin(address, bytes);
+  return result_of(error);
+}
+
+TERRACE_API int mlockall(int flags) {
+  if (heap().ready()) heap().stop_evicting();
+  return result_of(os::error_of(syscall(SYS_mlockall, flags)));
+}
+
+TERRACE_API void* mremap(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
+  void* wanted = nullptr;
+  if ((flags & MREMAP_FIXED) != 0) {
+    va_list arguments;
+    va_start(arguments, flags);
+    wanted = va_arg(arguments, void*);
+    va_end(arguments);
+  }
+  if (is_heap(from)) {
+    void* moved = move_out(from, old_bytes, new_bytes, flags, wanted);
+    if (moved == MAP_FAILED) errno = ENOMEM;
+    return moved;
+  }
+  const long result = syscall(SYS_mremap, from, old_bytes, new_bytes, flags, wanted);
+  return reinterpret_cast<void*>(result);
+}
+
+}  // extern "C"

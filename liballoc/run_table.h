@@ -1,0 +1,86 @@
+// The state of every run (2 MiB of the heap's address space) and the lists that order them.
+//
+//                 take                 write done              reclaim
+//      resident ────────► staged ► writing ────────► cached ───────────► stored
+//         ▲  ▲               │        │  (slot+frame)  │  ▲               │
+//         │  └──── touch ────┴────────┴────────────────┘  └── reading ◄───┘
+//         │ first touch                                       (verified)     touch, read ahead
+//       empty                                        any failure to get the bytes back: lost
+//
+// `cached` means: the bytes are on the tier and in a frame, so a touch costs one move and a shortage costs
+// nothing. Lists are doubly linked through the records, each run is on at most one; which one follows from
+// its state (list_of in pager.cpp). Only the pager changes states, under the heap's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/address_space.h"
+
+namespace terrace::liballoc {
+
+inline constexpr std::uint32_t none = ~0U;
+
+enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
+
+struct Run {
+  std::uint32_t previous = none;
+  std::uint32_t next = none;
+  std::uint32_t block = 0;        // the block that owns it whole; 0: none or several
+  std::uint32_t frame = none;     // staging frame that holds its bytes
+  std::uint64_t slot_offset = 0;  // extent on the tier, run_bytes long
+  std::uint64_t sum = 0;          // XXH3 of the stored bytes
+  std::uint64_t wait_since_ns = 0;
+  std::uint32_t generation = 0;  // of the stored bytes; seeds the sum
+  std::uint32_t slot_epoch = 0;  // fork epoch at which the slot was taken
+  std::uint16_t live = 0;        // live blocks that overlap it
+  std::uint16_t pins = 0;
+  RunState state = RunState::empty;
+  std::uint8_t heat = 0;          // times it was brought back while still being live
+  bool has_slot : 1 = false;
+  bool waiting : 1 = false;       // a thread waits for it
+  bool hidden : 1 = false;        // MADV_DONTFORK is set: a raw clone gets a hole, never zeroes
+  bool page_out : 1 = false;      // give its frame back as soon as it is written
+  bool from_read : 1 = false;     // cached by read-ahead rather than by eviction
+  bool zero_fill : 1 = false;     // next first touch must see zeroes
+  bool queued : 1 = false;        // in the queue of runs that wait for a frame
+};
+
+// A list of runs; front is the oldest.
+class RunList {
+ public:
+  void attach(Run* runs) { runs_ = runs; }
+  std::uint32_t front() const { return front_; }
+  std::uint32_t back() const { return back_; }
+  std::uint32_t size() const { return size_; }
+  bool is_empty() const { return size_ == 0; }
+
+  void push_back(std::uint32_t n) {
+    runs_[n].previous = back_;
+    runs_[n].next = none;
+    (back_ == none ? front_ : runs_[back_].next) = n;
+    back_ = n;
+    ++size_;
+  }
+  void push_front(std::uint32_t n) {
+    runs_[n].next = front_;
+    runs_[n].previous = none;
+    (front_ == none ? back_ : runs_[front_].previous) = n;
+    front_ = n;
+    ++size_;
+  }
+  void remove(std::uint32_t n) {
+    Run& r = runs_[n];
+    (r.previous == none ? front_ : runs_[r.previous].next) = r.next;
+    (r.next == none ? back_ : runs_[r.next].previous) = r.previous;
+    r.previous = r.next = none;
+    --size_;
+  }
+
+ private:
+  Run* runs_ = nullptr;
+  std::uint32_t front_ = none;
+  std::uint32_t back_ = none;
+  std::uint32_t size_ = 0;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,50 @@
+#include "liballoc/staging.h"
+
+#include "liballoc/os.h"
+#include "liballoc/run_table.h"
+
+namespace terrace::liballoc {
+
+int Staging::initialise(std::uint32_t frames, Mover* mover) {
+  const std::size_t bytes = std::size_t{frames} * run_bytes;
+  auto* area = static_cast<std::byte*>(os::map_anonymous(bytes + run_bytes, PROT_READ | PROT_WRITE));
+  auto* stacks = os::map_anonymous(2 * std::size_t{frames} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE);
+  if (area == nullptr || stacks == nullptr) return ENOMEM;
+  const std::size_t head = (run_bytes - reinterpret_cast<std::uintptr_t>(area) % run_bytes) % run_bytes;
+  base_ = area + head;
+  frames_ = frames;
+  absent_ = static_cast<std::uint32_t*>(stacks);
+  free_ = absent_ + frames;
+  os::advise(base_, bytes, MADV_HUGEPAGE);
+  os::advise(base_, bytes, MADV_DONTFORK);
+  for (std::uint32_t frame = frames; frame-- > 0;) give_absent(frame);
+  return mover->adopt_frames(base_, bytes);
+}
+
+void Staging::reset_after_fork() {
+  absent_count_ = 0;
+  free_count_ = 0;
+  frames_ = 0;
+}
+
+std::uint32_t Staging::take_absent() { return absent_count_ == 0 ? none : absent_[--absent_count_]; }
+void Staging::give_absent(std::uint32_t frame) { absent_[absent_count_++] = frame; }
+std::uint32_t Staging::take_free() { return free_count_ == 0 ? none : free_[--free_count_]; }
+void Staging::give_free(std::uint32_t frame) { free_[free_count_++] = frame; }
+
+bool Staging::drop_free() {
+  const std::uint32_t frame = take_free();
+  if (frame == none) return false;
+  discard(frame);
+  return true;
+}
+
+void Staging::discard(std::uint32_t frame) {
+  os::advise(address(frame), run_bytes, MADV_DONTNEED);
+  give_absent(frame);
+}
+
+void Staging::expose(std::uint32_t frame) { os::advise(address(frame), run_bytes, MADV_DOFORK); }
+void Staging::hide(std::uint32_t frame) { os::advise(address(frame), run_bytes, MADV_DONTFORK); }
+
+}  // namespace terrace::liballoc

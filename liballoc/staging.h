@@ -1,0 +1,50 @@
+// Staging frames: where pages lie between the heap and the tier.
+//
+// A frame is one run of address space that holds somebody's pages, or free memory, or nothing. Moving pages
+// into a frame costs a page-table update, so frames are how memory is recycled between addresses: what one
+// tensor gives up is moved under the next one, and nothing is faulted in twice. Under the heap's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/mover.h"
+
+namespace terrace::liballoc {
+
+class Staging {
+ public:
+  // Reserves address space for `frames` frames. 0 or errno.
+  int initialise(std::uint32_t frames, Mover* mover);
+  // In a forked child: no frame came along but those that were shown to it (expose()).
+  void reset_after_fork();
+
+  std::byte* address(std::uint32_t frame) const { return base_ + std::size_t{frame} * run_bytes_; }
+
+  // A frame without memory, `none` when all are in use.
+  std::uint32_t take_absent();
+  void give_absent(std::uint32_t frame);
+  // A frame with memory whose content is nobody's.
+  std::uint32_t take_free();
+  void give_free(std::uint32_t frame);
+  std::uint32_t free_frames() const { return free_count_; }
+
+  // Returns one free frame's memory to the kernel. False when there is none.
+  bool drop_free();
+  void discard(std::uint32_t frame);
+
+  // Frames are kept from forked children; a frame whose bytes lie nowhere else is shown to them.
+  void expose(std::uint32_t frame);
+  void hide(std::uint32_t frame);
+
+ private:
+  static constexpr std::size_t run_bytes_ = 2 * 1024 * 1024;
+  std::byte* base_ = nullptr;
+  std::uint32_t frames_ = 0;
+  std::uint32_t* absent_ = nullptr;  // stacks of frame numbers
+  std::uint32_t* free_ = nullptr;
+  std::uint32_t absent_count_ = 0;
+  std::uint32_t free_count_ = 0;
+};
+
+}  // namespace terrace::liballoc

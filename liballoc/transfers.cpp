@@ -1,0 +1,201 @@
+// Transfers between staging frames and the tier: started under the lock, hashed without it, finished under it.
+#include <algorithm>
+#include <cstdlib>
+
+#include "liballoc/checksum.h"
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+#include "liballoc/pager.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t retry_pause_ns = 1'000'000'000;
+
+}  // namespace
+
+Pager::Operation* Pager::new_operation() {
+  for (Operation& op : operations_) {
+    if (op.busy) continue;
+    op = Operation{};
+    op.busy = true;
+    return &op;
+  }
+  return nullptr;
+}
+
+// Takes the first staged run to the tier. False when there is nothing to write or nowhere to write it.
+bool Pager::start_write() {
+  Operation* op = nullptr;
+  {
+    LockGuard guard(*lock_);
+    if (staged_.is_empty() || writes_ >= writes_in_flight) return false;
+    const std::uint32_t n = staged_.front();
+    Run& r = runs_[n];
+    tiers::Extent extent;
+    if (const int error = tier_->reserve(run_bytes, &extent); error != 0) {
+      refuse_writes(error);
+      return false;
+    }
+    ++slots_used_;
+    op = new_operation();
+    op->write = true;
+    op->run = n;
+    op->frame = r.frame;
+    op->slot_offset = extent.offset;
+    op->slot_epoch = forks_.epoch();
+    op->generation = ++generation_;
+    become(n, RunState::writing);
+    ++writes_;
+  }
+  op->sum = checksum(staging_.address(op->frame), run_bytes, op->generation);
+  submit(op);
+  return true;
+}
+
+// The pool has no room (or cannot grow): what was to leave stays in DRAM, and the user is told once.
+void Pager::refuse_writes(int error) {
+  while (!staged_.is_empty()) unstage(staged_.front());
+  pool_full_ = true;
+  retry_after_ns_ = os::now_ns() + retry_pause_ns;
+  tell(wire::EventKind::pool_full, 0, slots_used_ * run_bytes);
+  if (pool_full_told_) return;
+  pool_full_told_ = true;
+  Message m(Severity::warning);
+  m << "the pool is full at ";
+  m.bytes(slots_used_ * run_bytes) << " (";
+  m.error(error) << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
+}
+
+// Starts to read run n, which is stored. False when no frame or operation is free.
+bool Pager::start_read(std::uint32_t n, bool demanded) {
+  Operation* op = nullptr;
+  {
+    LockGuard guard(*lock_);
+    Run& r = runs_[n];
+    if (r.state != RunState::stored || reads_ >= reads_in_flight) return false;
+    const std::uint32_t frame = take_frame(demanded);
+    if (frame == none) return false;
+    op = new_operation();
+    op->run = n;
+    op->frame = frame;
+    op->slot_offset = r.slot_offset;
+    op->slot_epoch = r.slot_epoch;
+    op->sum = r.sum;
+    op->generation = r.generation;
+    become(n, RunState::reading);
+    r.frame = frame;
+    ++reads_;
+  }
+  submit(op);
+  return true;
+}
+
+void Pager::submit(Operation* op) {
+  const tiers::Transfer transfer{
+      .direction = op->write ? tiers::Direction::write : tiers::Direction::read,
+      .extent = {op->slot_offset, run_bytes},
+      .buffer = staging_.address(op->frame),
+      .token = static_cast<std::uint64_t>(op - operations_),
+  };
+  if (const int error = tier_->submit(transfer); error != 0) finish(op, error);
+}
+
+void Pager::handle_completions() {
+  tiers::Completion done[most_operations];
+  const std::size_t count = tier_->poll(done);
+  for (std::size_t i = 0; i < count; ++i) finish(&operations_[done[i].token % most_operations], done[i].error);
+}
+
+void Pager::finish(Operation* op, int error) { op->write ? finish_write(op, error) : finish_read(op, error); }
+
+// Nobody wants the result any more.
+void Pager::tidy(Operation* op) {
+  staging_.give_free(op->frame);
+  --used_frames_;
+  if (op->releases_slot) release_extent(op->slot_offset, op->slot_epoch);
+  op->busy = false;
+}
+
+void Pager::finish_write(Operation* op, int error) {
+  LockGuard guard(*lock_);
+  --writes_;
+  if (op->run == none) return tidy(op);
+  if (error != 0) return write_failed(op, error);
+  Run& r = runs_[op->run];
+  const std::uint32_t n = op->run;
+  op->busy = false;
+  r.slot_offset = op->slot_offset;
+  r.slot_epoch = op->slot_epoch;
+  r.sum = op->sum;
+  r.generation = op->generation;
+  r.has_slot = true;
+  counts_.written_bytes += run_bytes;
+  write_errors_ = 0;
+  become(n, RunState::cached);
+  tell(wire::EventKind::write_done, n, run_bytes);
+  if (r.waiting) {
+    unstage(n);
+  } else if (r.page_out) {
+    r.page_out = false;
+    reclaim(n);
+  }
+}
+
+void Pager::write_failed(Operation* op, int error) {
+  const std::uint32_t n = op->run;
+  ++counts_.io_errors;
+  ++write_errors_;
+  op->busy = false;
+  release_extent(op->slot_offset, op->slot_epoch);
+  become(n, RunState::staged);
+  unstage(n);
+  tell(wire::EventKind::io_error, n, run_bytes);
+  retry_after_ns_ = os::now_ns() + retry_pause_ns;
+  if (!tier_failing_) {
+    Message m(Severity::warning);
+    m << "writing to the pool failed: ";
+    m.error(error) << "; data stays in DRAM, over the budget if need be, next try in 1 s";
+  }
+  tier_failing_ = true;
+}
+
+void Pager::finish_read(Operation* op, int error) {
+  bool intact = false;
+  if (error == 0) intact = checksum(staging_.address(op->frame), run_bytes, op->generation) == op->sum;
+  LockGuard guard(*lock_);
+  if (op->run != none && !intact && !op->retried) {
+    op->retried = true;
+    counts_.checksum_failures += error == 0 ? 1 : 0;
+    counts_.io_errors += error != 0 ? 1 : 0;
+    return retry_read(op);
+  }
+  --reads_;
+  if (op->run == none) return tidy(op);
+  const std::uint32_t n = op->run;
+  Run& r = runs_[n];
+  op->busy = false;
+  if (!intact) return lose(n, error == 0 ? "its checksum is wrong" : "it cannot be read back", error == 0 ? EIO : error);
+  counts_.read_bytes += run_bytes;
+  r.from_read = true;
+  become(n, RunState::cached);
+  tell(wire::EventKind::read_done, n, run_bytes);
+  if (!r.waiting) return;
+  restore_cached(n);
+  put_back_neighbours(n);
+}
+
+// Devices and paths do fail once; the second answer counts.
+void Pager::retry_read(Operation* op) {
+  const tiers::Transfer transfer{.direction = tiers::Direction::read,
+                                 .extent = {op->slot_offset, run_bytes},
+                                 .buffer = staging_.address(op->frame),
+                                 .token = static_cast<std::uint64_t>(op - operations_)};
+  if (const int error = tier_->submit(transfer); error != 0) {
+    --reads_;
+    op->busy = false;
+    lose(op->run, "it cannot be read back", error);
+  }
+}
+
+}  // namespace terrace::liballoc
