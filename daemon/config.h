@@ -1,0 +1,45 @@
+// The daemon's settings and the file they come from, /etc/terrace/terraced.toml.
+//
+// The file is read strictly: an unknown key, a wrong type or a value out of range is an error that names the
+// file, the line and the remedy, and nothing of the file is used. daemon/terraced.toml is the documented
+// example.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+
+struct Config {
+  std::string socket = "/run/terrace/terraced.sock";
+  std::string group;  // that may connect, besides root; empty: the daemon's own
+  Amount dram{Amount::Unit::percent, 90};
+  std::string pool_directory = "/var/tmp";
+  std::optional<std::uint64_t> pool_bytes;  // nothing: 64 GiB or 80% of what is free, the smaller
+  std::string log_level = "info";
+};
+
+inline constexpr std::string_view default_config_path = "/etc/terrace/terraced.toml";
+
+struct ConfigResult {
+  Config config;
+  std::string error;  // "" or "FILE:LINE: what; remedy"
+};
+
+// `base` holds what the text does not mention. `name` is how messages call it.
+ConfigResult parse_config(std::string_view text, std::string_view name, const Config& base);
+ConfigResult load_config(const std::string& path, const Config& base);
+
+// Nothing, or what is wrong with a value and what would be right: shared by the file and the command line.
+std::optional<std::string> check_socket_path(std::string_view path);
+std::optional<std::string> check_directory(std::string_view path);
+std::optional<std::string> check_log_level(std::string_view level);
+
+// The file form, from which a respawned private daemon learns what its predecessor was told.
+std::string to_toml(const Config& config);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,40 @@
+// Answers the requests of the `terrace` command: JSON in, JSON out, no sockets. docs/formats/wire.md lists
+// the verbs and their answers.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "daemon/config.h"
+#include "daemon/registry.h"
+
+namespace terrace::daemon {
+
+struct ControlContext {
+  Registry& registry;
+  const Config& config;
+  bool is_private = false;
+  std::uint64_t now_ns = 0;
+  std::uint64_t started_ns = 0;
+};
+
+struct ControlOutcome {
+  nlohmann::json reply;
+  std::vector<SessionId> trim;  // to be told so
+  bool shut_down = false;
+};
+
+ControlOutcome answer(std::string_view request, const Peer& peer, const ControlContext& context);
+
+// The pieces of answers (control_views.cpp).
+nlohmann::json view_status(const ControlContext& context);
+nlohmann::json view_jobs(const ControlContext& context);
+nlohmann::json view_tiers(const ControlContext& context);
+nlohmann::json view_events(const ControlContext& context, std::uint64_t since, std::size_t last);
+nlohmann::json view_lifetimes(const ControlContext& context, const JobKey& job, std::size_t last);
+// null when no such job is known.
+nlohmann::json view_summary(const ControlContext& context, const JobKey& job);
+
+}  // namespace terrace::daemon

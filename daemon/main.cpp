@@ -1,0 +1,165 @@
+// terraced: from the command line to a running Server.
+//
+//   exit codes: 0 ended in order, 1 cannot serve, 2 wrong usage or settings
+//
+// Under systemd and with --foreground it stays in front and logs to standard error. A private daemon goes to
+// the background once it serves, so that whoever started it can go on when the command returns; it leaves its
+// settings beside the socket ("<socket>.toml") for the job that may have to start it again, and its log
+// ("<socket>.log"), and takes both away when it ends.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "daemon/options.h"
+#include "daemon/server.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr rlim_t wanted_descriptors = 8192;
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted_descriptors));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+UniqueFd block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void log_to_standard_error(const Config& config) {
+  auto logger = spdlog::stderr_logger_mt("terraced");
+  logger->set_pattern(::getenv("JOURNAL_STREAM") != nullptr ? "%v" : "%Y-%m-%dT%H:%M:%S.%e terraced %l: %v");
+  spdlog::set_default_logger(std::move(logger));
+  spdlog::set_level(spdlog::level::from_str(config.log_level));
+}
+
+// False when the file cannot be written; the log then goes nowhere rather than to a program's terminal.
+bool log_to_file(const Config& config, bool append) try {
+  auto logger = spdlog::basic_logger_mt("terraced-file", config.socket + ".log", !append);
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  spdlog::set_level(spdlog::level::from_str(config.log_level));
+  return true;
+} catch (const spdlog::spdlog_ex&) {
+  spdlog::set_level(spdlog::level::off);
+  return false;
+}
+
+std::string settings_path(const Config& config) { return config.socket + ".toml"; }
+
+void leave_settings(const Config& config) {
+  const mode_t mask = ::umask(0077);
+  std::ofstream file(settings_path(config), std::ios::trunc);
+  file << to_toml(config);
+  ::umask(mask);
+}
+
+void take_traces_away(const Config& config) {
+  ::unlink(settings_path(config).c_str());
+  ::unlink((config.socket + ".log").c_str());
+}
+
+std::optional<Config> reload_config(const Options& options) {
+  if (options.config_path.empty()) {
+    spdlog::warn("nothing to reload: terraced was started without a settings file");
+    return std::nullopt;
+  }
+  ConfigResult loaded = load_config(options.config_path, Config{});
+  if (loaded.error.empty()) return loaded.config;
+  spdlog::error("{}; the old settings stay", loaded.error);
+  return std::nullopt;
+}
+
+// Goes to the background. In the parent: waits for the daemon's word, prints a failure, and does not return.
+UniqueFd detach() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  if (::fork() > 0) {
+    writer.reset();
+    char text[1024];
+    std::string word;
+    for (ssize_t got; (got = ::read(reader.get(), text, sizeof text)) > 0;)
+      word.append(text, static_cast<size_t>(got));
+    if (word == "ready") ::_exit(0);
+    fmt::print(stderr, "terraced: {}\n", word.empty() ? "it ended before it could serve" : word);
+    ::_exit(1);
+  }
+  ::setsid();
+  if (::fork() > 0) ::_exit(0);
+  return writer;
+}
+
+void tell(UniqueFd parent, std::string_view word) {
+  if (parent && ::write(parent.get(), word.data(), word.size()) < 0) spdlog::debug("nobody waits for us");
+}
+
+void leave_terminal() {
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (int fd = 0; fd <= 2; ++fd) ::dup2(null.get(), fd);
+  if (::chdir("/") != 0) spdlog::debug("staying in the current directory");
+}
+
+int serve(const Options& options) {
+  const bool in_background = options.is_private && !options.foreground;
+  UniqueFd parent = in_background && !options.respawned ? detach() : UniqueFd();
+  const UniqueFd signals = block_signals();
+  raise_descriptor_limit();
+  if (!in_background) log_to_standard_error(options.config);
+  if (in_background) spdlog::set_level(spdlog::level::off);  // until the socket is ours: the log is beside it
+  Server server(
+      {options.config, options.is_private, options.respawned, [&] { return reload_config(options); }});
+  if (const std::string error = server.open(); !error.empty()) {
+    if (server.socket_taken() && options.respawned) return 0;
+    if (!in_background) spdlog::error("{}", error);
+    tell(std::move(parent), error);
+    return 1;
+  }
+  if (in_background) log_to_file(options.config, options.respawned);
+  if (options.is_private) leave_settings(options.config);
+  server.watch_signals(signals.get());
+  tell(std::move(parent), "ready");
+  if (in_background) leave_terminal();
+  server.run();
+  if (options.is_private) take_traces_away(options.config);
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const OptionsResult parsed = parse_options(arguments);
+  const Options& options = parsed.options;
+  if (parsed.error.empty() && options.show_help) return fmt::print("{}", usage_text()), 0;
+  if (parsed.error.empty() && options.show_version) return fmt::print("terraced {}\n", TERRACE_VERSION), 0;
+  if (!parsed.error.empty()) {
+    fmt::print(stderr, "terraced: {}\n", parsed.error);
+    return 2;
+  }
+  if (!options.check_config) return serve(options);
+  fmt::print("{}: no errors\n", options.config_path.empty() ? "built-in settings" : options.config_path);
+  return 0;
+}
+
+}  // namespace
+}  // namespace terrace::daemon
+
+int main(int argc, char** argv) {
+  return terrace::daemon::run(std::vector<std::string>(argv + 1, argv + argc));
+}

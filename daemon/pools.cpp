@@ -1,0 +1,128 @@
+// See pools.h.
+#include "daemon/pools.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "daemon/size.h"
+#include "liballoc/wire/protocol.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::uint64_t least_useful_bytes = 64ULL << 20;
+
+std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from > bytes ? from - bytes : 0; }
+
+// For file systems without O_TMPFILE (overlayfs before 6.3, NFS): a name for an instant.
+int open_named_and_unlink(const std::string& directory) {
+  std::string path = directory + "/.terrace-pool-XXXXXX";
+  const int fd = ::mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) return -errno;
+  ::unlink(path.c_str());
+  return fd;
+}
+
+}  // namespace
+
+int open_unlinked(const std::string& directory) {
+  constexpr int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
+  int fd = ::open(directory.c_str(), flags | O_DIRECT, 0600);
+  if (fd < 0 && errno == EINVAL) fd = ::open(directory.c_str(), flags, 0600);
+  if (fd >= 0) return fd;
+  if (errno != EOPNOTSUPP && errno != EISDIR) return -errno;
+  return open_named_and_unlink(directory);
+}
+
+void Pools::join(SessionId session, const JobKey& key) {
+  jobs_[key].sessions.push_back(session);
+  sessions_[session] = {key, 0};
+}
+
+std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std::uint64_t wanted_bytes) {
+  const auto known = jobs_.find(key);
+  const std::uint64_t held = known == jobs_.end() ? 0 : known->second.promised_bytes;
+  const std::uint64_t left = minus(quota_bytes_, promised_bytes() - held);
+  std::uint64_t promised = wanted_bytes;
+  if (wanted_bytes == wire::any_bytes) {
+    // Half of what is left keeps a place for the jobs that come later.
+    promised = held != 0 ? held : generous_ ? left : std::max(left / 2, std::min(left, least_useful_bytes));
+    if (promised == 0) return Refusal{ENOSPC, 0, fmt::format("no pool space is left in {}", directory_)};
+  } else if (wanted_bytes > left) {
+    return Refusal{
+        ENOSPC, left,
+        fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
+                    "[pool] size",
+                    format_size(wanted_bytes), format_size(left), format_size(quota_bytes_), directory_)};
+  }
+  join(session, key);
+  jobs_[key].promised_bytes = std::max(held, promised);
+  return std::nullopt;
+}
+
+void Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
+                  std::uint64_t used_bytes) {
+  join(session, key);
+  Job& job = jobs_[key];
+  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, quota_bytes_));
+  sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
+}
+
+void Pools::leave(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  const auto job = jobs_.find(found->second.job);
+  std::erase(job->second.sessions, session);
+  if (job->second.sessions.empty()) jobs_.erase(job);
+  sessions_.erase(found);
+}
+
+PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) const {
+  const int fd = open_unlinked(directory_);
+  if (fd < 0) return {-fd, -1, 0};
+  if (::geteuid() == 0 && ::fchown(fd, uid, gid) != 0) {
+    // Only disk quotas miss it.
+  }
+  return {0, fd, capacity_bytes(session)};
+}
+
+void Pools::observe(SessionId session, std::uint64_t used_bytes) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  found->second.used_bytes = std::min(used_bytes, jobs_.at(found->second.job).promised_bytes);
+}
+
+std::uint64_t Pools::limit_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return 0;
+  const Job& job = jobs_.at(found->second.job);
+  std::uint64_t used = 0;
+  for (const SessionId other : job.sessions) used += sessions_.at(other).used_bytes;
+  const std::uint64_t share = minus(job.promised_bytes, used) / job.sessions.size();
+  return found->second.used_bytes + share;
+}
+
+std::uint64_t Pools::capacity_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? 0 : jobs_.at(found->second.job).promised_bytes;
+}
+
+std::uint64_t Pools::promised_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [key, job] : jobs_) sum += job.promised_bytes;
+  return sum;
+}
+
+std::uint64_t Pools::used_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, session] : sessions_) sum += session.used_bytes;
+  return sum;
+}
+
+}  // namespace terrace::daemon
