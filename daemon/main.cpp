@@ -2,10 +2,11 @@
 //
 //   exit codes: 0 ended in order, 1 cannot serve, 2 wrong usage or settings
 //
-// Under systemd and with --foreground it stays in front and logs to standard error. A private daemon goes to
-// the background once it serves, so that whoever started it can go on when the command returns; it leaves its
-// settings beside the socket ("<socket>.toml") for the job that may have to start it again, and its log
-// ("<socket>.log"), and takes both away when it ends.
+// It stays in the foreground and logs to standard error, as systemd wants it; `terrace run` puts a private
+// daemon into the background. A private daemon leaves its settings beside the socket ("<socket>.toml") for
+// the job that may have to start it again; one that a job started has no standard error worth the name and
+// logs to
+// "<socket>.log". It takes both away when it ends.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -51,16 +52,13 @@ void log_to_standard_error(const Config& config) {
   spdlog::set_level(spdlog::level::from_str(config.log_level));
 }
 
-// False when the file cannot be written; the log then goes nowhere rather than to a program's terminal.
-bool log_to_file(const Config& config, bool append) try {
-  auto logger = spdlog::basic_logger_mt("terraced-file", config.socket + ".log", !append);
+void log_to_file(const Config& config) try {
+  auto logger = spdlog::basic_logger_mt("terraced-file", config.socket + ".log");
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   spdlog::set_level(spdlog::level::from_str(config.log_level));
-  return true;
-} catch (const spdlog::spdlog_ex&) {
-  spdlog::set_level(spdlog::level::off);
-  return false;
+} catch (const spdlog::spdlog_ex& error) {
+  spdlog::warn("no log file: {}", error.what());
 }
 
 std::string settings_path(const Config& config) { return config.socket + ".toml"; }
@@ -88,56 +86,20 @@ std::optional<Config> reload_config(const Options& options) {
   return std::nullopt;
 }
 
-// Goes to the background. In the parent: waits for the daemon's word, prints a failure, and does not return.
-UniqueFd detach() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  UniqueFd reader(ends[0]), writer(ends[1]);
-  if (::fork() > 0) {
-    writer.reset();
-    char text[1024];
-    std::string word;
-    for (ssize_t got; (got = ::read(reader.get(), text, sizeof text)) > 0;)
-      word.append(text, static_cast<size_t>(got));
-    if (word == "ready") ::_exit(0);
-    fmt::print(stderr, "terraced: {}\n", word.empty() ? "it ended before it could serve" : word);
-    ::_exit(1);
-  }
-  ::setsid();
-  if (::fork() > 0) ::_exit(0);
-  return writer;
-}
-
-void tell(UniqueFd parent, std::string_view word) {
-  if (parent && ::write(parent.get(), word.data(), word.size()) < 0) spdlog::debug("nobody waits for us");
-}
-
-void leave_terminal() {
-  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (int fd = 0; fd <= 2; ++fd) ::dup2(null.get(), fd);
-  if (::chdir("/") != 0) spdlog::debug("staying in the current directory");
-}
-
 int serve(const Options& options) {
-  const bool in_background = options.is_private && !options.foreground;
-  UniqueFd parent = in_background && !options.respawned ? detach() : UniqueFd();
   const UniqueFd signals = block_signals();
   raise_descriptor_limit();
-  if (!in_background) log_to_standard_error(options.config);
-  if (in_background) spdlog::set_level(spdlog::level::off);  // until the socket is ours: the log is beside it
+  log_to_standard_error(options.config);
   Server server(
       {options.config, options.is_private, options.respawned, [&] { return reload_config(options); }});
   if (const std::string error = server.open(); !error.empty()) {
     if (server.socket_taken() && options.respawned) return 0;
-    if (!in_background) spdlog::error("{}", error);
-    tell(std::move(parent), error);
+    spdlog::error("{}", error);
     return 1;
   }
-  if (in_background) log_to_file(options.config, options.respawned);
+  if (options.respawned) log_to_file(options.config);
   if (options.is_private) leave_settings(options.config);
   server.watch_signals(signals.get());
-  tell(std::move(parent), "ready");
-  if (in_background) leave_terminal();
   server.run();
   if (options.is_private) take_traces_away(options.config);
   return 0;

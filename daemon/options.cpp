@@ -65,9 +65,7 @@ constexpr std::array option_table{
     Option{"--pool", "DIR", "directory for jobs' unlinked pool files", set_pool},
     Option{"--pool-size", "SIZE", "most that all pool files together may take", set_pool_size},
     Option{"--log-level", "LEVEL", "error, warning, info or debug", set_log_level},
-    Option{"--private", "", "serve one user; go to the background when ready; end when nobody needs it",
-           set_flag<&Options::is_private>},
-    Option{"--foreground", "", "with --private: stay, log to standard error", set_flag<&Options::foreground>},
+    Option{"--private", "", "serve one user; end when nobody needs it", set_flag<&Options::is_private>},
     Option{"--respawned", "", "", set_flag<&Options::respawned>},  // by a job whose private daemon died
     Option{"--check-config", "", "check the settings and exit", set_flag<&Options::check_config>},
     Option{"--version", "", "print the version and exit", set_flag<&Options::show_version>},

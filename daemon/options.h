@@ -13,7 +13,6 @@ struct Options {
   Config config;            // the file's, changed by the command line
   std::string config_path;  // "" when no file is used
   bool is_private = false;
-  bool foreground = false;
   bool respawned = false;
   bool check_config = false;
   bool show_help = false;
