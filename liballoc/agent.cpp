@@ -19,6 +19,7 @@ namespace terrace::liballoc {
 namespace {
 
 constexpr std::uint64_t tick_ns = 100'000'000;
+constexpr std::uint64_t set_up_limit_ns = 4'000'000'000;
 constexpr std::uint64_t follow_tick_ns = 10'000'000;
 constexpr std::size_t stack_bytes = 256 * 1024;
 constexpr std::size_t fixed_descriptors = 4;
@@ -46,13 +47,32 @@ wire::Pager wire_pager(const char* state) {
 // ---- life -----------------------------------------------------------------------------------------------
 
 void Agent::start_if_wanted(Heap* heap) {
-  if (started_.load(std::memory_order_relaxed) != 0) return;
-  if (started_.exchange(1) != 0) return;
+  if (started_.load(std::memory_order_acquire) == ready) return;
+  std::uint32_t expected = untouched;
+  if (!started_.compare_exchange_strong(expected, starting)) return await_set_up();
   const Options& o = heap->options();
-  if (o.dram_bytes == 0 && o.socket[0] == '\0') return;
+  if (o.dram_bytes == 0 && o.socket[0] == '\0') return set_up_done();
   heap_ = heap;
   kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
-  if (kick_fd_ < 0 || !create_thread()) give_up("the agent thread cannot be started");
+  if (kick_fd_ < 0 || !create_thread()) {
+    give_up("the agent thread cannot be started");
+    return set_up_done();
+  }
+  await_set_up();
+}
+
+void Agent::set_up_done() {
+  started_.store(ready, std::memory_order_release);
+  os::futex_wake(reinterpret_cast<const std::uint32_t*>(&started_), 1 << 30);
+}
+
+// The first large allocations wait until it is known whether there is a pager, so that memory under a budget is
+// counted from the first byte. Bounded: a daemon that does not answer holds the program up for 2 s, once.
+void Agent::await_set_up() {
+  const std::uint64_t deadline = os::now_ns() + set_up_limit_ns;
+  while (started_.load(std::memory_order_acquire) != ready && os::now_ns() < deadline) {
+    os::futex_wait_for(reinterpret_cast<const std::uint32_t*>(&started_), starting, tick_ns);
+  }
 }
 
 // All signals are the program's business: the thread is born with every one blocked.
@@ -75,7 +95,10 @@ bool Agent::create_thread() {
 void* Agent::thread_main(void* self) {
   auto* agent = static_cast<Agent*>(self);
   syscall(SYS_prctl, PR_SET_NAME, "terrace-agent", 0, 0, 0);
-  if (!agent->is_child_) agent->set_up();
+  if (!agent->is_child_) {
+    agent->set_up();
+    agent->set_up_done();
+  }
   agent->run();
   return nullptr;
 }

@@ -25,7 +25,8 @@ class Heap;
 
 class Agent {
  public:
-  // Starts the thread once, if the options ask for one. Any thread, without the heap's lock.
+  // Starts the thread once, if the options ask for one, and waits until it is known whether there is a pager.
+  // Any thread, without the heap's lock.
   void start_if_wanted(Heap* heap);
   // Wakes the thread if it sleeps. Any thread; async-signal-safe.
   void kick();
@@ -45,6 +46,8 @@ class Agent {
   static void* thread_main(void* self);
   bool create_thread();
   void set_up();
+  void set_up_done();
+  void await_set_up();
   void connect();
   bool open_mover();
   bool open_tier();
@@ -60,10 +63,12 @@ class Agent {
   void publish(std::uint64_t now_ns);
   void give_up(const char* reason);
 
+  enum : std::uint32_t { untouched, starting, ready };
+
   Heap* heap_ = nullptr;
   Lock gate_;
   std::atomic<std::uint32_t> fork_waits_{0};
-  std::atomic<std::uint32_t> started_{0};
+  std::atomic<std::uint32_t> started_{untouched};
   std::atomic<std::uint32_t> asleep_{0};
   int kick_fd_ = -1;
   int pool_fd_ = -1;

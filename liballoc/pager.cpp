@@ -40,6 +40,8 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
 
 void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
+  // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
+  if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
 }
 
 // ---- lists and states ---------------------------------------------------------------------------------------
@@ -270,8 +272,8 @@ std::uint32_t Pager::steal_recycled() {
   return none;
 }
 
-std::uint32_t Pager::create_frame() {
-  if (mode_ == Mode::paging && backed_ >= budget_) return none;
+std::uint32_t Pager::create_frame(std::uint32_t allowance) {
+  if (mode_ == Mode::paging && backed_ >= budget_ + allowance) return none;
   const std::uint32_t frame = staging_.take_absent();
   if (frame == none) return none;
   if (mover_->populate(staging_.address(frame)) != 0) {
@@ -286,12 +288,19 @@ std::uint32_t Pager::create_frame() {
 std::uint32_t Pager::take_frame(bool reclaim_cached) {
   std::uint32_t frame = staging_.take_free();
   if (frame == none) frame = steal_recycled();
-  if (frame == none) frame = create_frame();
+  if (frame == none) frame = create_frame(0);
   if (frame == none && reclaim_cached && !(cached_.is_empty() && loaded_.is_empty())) {
     reclaim(!cached_.is_empty() ? cached_.front() : loaded_.back());
     outgrown_ = true;
     frame = staging_.take_free();
   }
+  if (frame != none) ++used_frames_;
+  return frame;
+}
+
+std::uint32_t Pager::take_copy_frame() {
+  std::uint32_t frame = staging_.take_free();
+  if (frame == none) frame = create_frame(copy_allowance);
   if (frame != none) ++used_frames_;
   return frame;
 }
@@ -347,12 +356,8 @@ bool Pager::put_back(std::uint32_t n) {
   }
   delist(n);
   --used_frames_;
-  if (keeps_memory) {
-    ++backed_;
-    staging_.give_free(r.frame);
-  } else {
-    staging_.give_absent(r.frame);
-  }
+  // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
+  keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
   r.frame = none;
   r.from_read = r.page_out = false;
   release_slot(r);
@@ -367,7 +372,7 @@ bool Pager::put_back(std::uint32_t n) {
 bool Pager::stage(std::uint32_t n) {
   Run& r = runs_[n];
   const bool copies = mover_->takes_by_copy();
-  const std::uint32_t frame = copies ? take_frame(false) : staging_.take_absent();
+  const std::uint32_t frame = copies ? take_copy_frame() : staging_.take_absent();
   if (frame == none) return false;
   if (const int error = mover_->take(run_address(n), staging_.address(frame)); error != 0) {
     if (copies) {

@@ -136,6 +136,7 @@ class Pager {
   static constexpr unsigned most_operations = 32;
   static constexpr std::uint32_t writes_in_flight = 6;
   static constexpr std::uint32_t reads_in_flight = 8;
+  static constexpr std::uint32_t copy_allowance = 12;
   static constexpr unsigned most_pending = 1U << 16;
 
   // pager.cpp: transitions
@@ -149,7 +150,8 @@ class Pager {
   std::uint32_t take_frame(bool reclaim_cached);
   std::uint32_t steal_recycled();
   void drop_recycled(std::uint32_t n);
-  std::uint32_t create_frame();
+  std::uint32_t create_frame(std::uint32_t allowance);
+  std::uint32_t take_copy_frame();
   bool back(std::uint32_t n);
   bool put_back(std::uint32_t n);
   bool stage(std::uint32_t n);
