@@ -43,7 +43,7 @@ class ControlClient {
 class Daemons {
  public:
   static Result<Daemons> find(const std::string& socket_option);
-  const std::vector<ControlClient>& all() const { return clients_; }
+  std::vector<ControlClient>& all() { return clients_; }
   // Asks every daemon; the answers in the order of all(), each with "socket" added. Daemons that went away
   // are left out; an error when none is left.
   Result<std::vector<nlohmann::json>> request(const nlohmann::json& what);

@@ -15,10 +15,15 @@ using namespace terrace::cli;
 
 int dispatch(const CLI::App& table, const Options& options) {
   if (table.got_subcommand("run")) return run(options.run);
+  if (table.got_subcommand("status")) return status(options.view);
+  if (table.got_subcommand("jobs")) return jobs(options.view);
+  if (table.got_subcommand("tiers")) return tiers(options.view);
+  if (table.got_subcommand("events")) return events(options.view);
+  if (table.got_subcommand("top")) return top(options.view);
   if (table.got_subcommand("doctor")) return doctor(options.doctor);
   if (table.got_subcommand("bench")) return bench(options.bench);
   if (table.got_subcommand("version")) return version(options.version_json);
-  if (!table.got_subcommand("completion")) return doctor({.quick = true});
+  if (!table.got_subcommand("completion")) return overview();
   std::cout << completion_script(table, options.shell);
   return exit_ok;
 }

@@ -75,7 +75,7 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
 void add_views(CLI::App* app, ViewOptions* o) {
   add_table_view(app, "status", "The daemon, its budget and its totals", o);
   add_table_view(app, "jobs", "One row for each job", o);
-  add_table_view(app, "tiers", "One row for each tier: what it holds, how fast it is", o);
+  add_table_view(app, "tiers", "One row for each tier: what it may hold and holds, what goes in and out", o);
   add_table_view(app, "events", "The latest evictions, restores, faults and mishaps", o);
   app->get_subcommand("events")
       ->add_option("-n,--last", o->last, "How many events to show (default 20)")

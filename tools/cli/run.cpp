@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include "tools/cli/private_daemon.h"
 #include "tools/cli/run_plan.h"
 #include "tools/cli/run_summary.h"
+#include "tools/cli/snapshot.h"
 #include "tools/cli/verbs.h"
 
 namespace terrace::cli {
@@ -71,17 +73,22 @@ Daemon find_or_bring_daemon(const RunOptions& options, const RunPlan& plan, cons
   return bring_daemon(options, plan, layout);
 }
 
-// A daemon shared with other jobs may have less left than the machine has: refuse before the job starts.
+// A daemon shared with other jobs may have less left than the machine has: refuse before the job starts. (A
+// job of this name that runs already has its share; what that allows is for the daemon to say.)
 std::string refusal_of(const std::string& socket, const RunPlan& plan) {
   if (socket.empty() || !plan.dram_bytes) return "";
   auto client = ControlClient::connect(socket);
   const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
   if (!status) return "";
-  const json left = status->value("/budget/available_bytes"_json_pointer, json());
-  if (!left.is_number_unsigned() || left.get<std::uint64_t>() >= *plan.dram_bytes) return "";
+  for (const json& job : job_rows(*status))
+    if (job.value("job", "") == plan.job) return "";
+  const json row = status_row(*status);
+  const auto whole = row.value("dram_capacity_bytes", std::uint64_t{0});
+  const auto left = whole - std::min(whole, row.value("dram_promised_bytes", std::uint64_t{0}));
+  if (whole == 0 || left >= *plan.dram_bytes) return "";
   return fmt::format(
-      "--dram {} cannot be met: the daemon at {} has {} left for new jobs; ask for at most that, or wait",
-      exact_size(*plan.dram_bytes), socket, size_at_most(left.get<std::uint64_t>()));
+      "--dram {} cannot be met: the daemon at {} has {} left of {}; ask for at most that, or wait",
+      exact_size(*plan.dram_bytes), socket, size_at_most(left), size_at_most(whole));
 }
 
 void apply_environment(const RunPlan& plan, const std::string& preload, const Daemon& daemon) {
@@ -99,12 +106,18 @@ Result<JobCgroup> make_cgroup(const RunPlan& plan) {
   return JobCgroup::create(*own, plan.limit_bytes);
 }
 
+// The daemon keeps the totals of a job after its last process ended.
 void ask_for_counters(const std::string& socket, RunReport* report) {
   auto client = ControlClient::connect(socket);
-  auto answer = client ? client->request({{"verb", "summary"}, {"job", report->plan.job}})
-                       : refused<json>(client.error);
-  if (answer && answer->contains("counters")) report->counters = std::move((*answer)["counters"]);
-  report->counters_why = answer ? "" : answer.error;
+  const auto answer =
+      client ? client->request({{"verb", "summary"}, {"job", report->plan.job}, {"uid", getuid()}})
+             : refused<json>(client.error);
+  report->counters_why = answer.error;
+  if (!answer) return;
+  const json summary = answer->value("summary", json::object());
+  report->counters = summary.value("totals", json::object());
+  for (const char* state : {"pager", "mover", "io"})
+    if (summary.contains(state)) report->counters[state] = summary[state];
 }
 
 // Returns the exit code for a summary that could not be written, else 0.

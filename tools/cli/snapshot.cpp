@@ -1,0 +1,225 @@
+#include "tools/cli/snapshot.h"
+
+#include <algorithm>
+#include <array>
+
+namespace terrace::cli {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array jobs_table{
+    Column{"job", "JOB", Kind::text},
+    Column{"pid", "PID", Kind::count, false, false},
+    Column{"uid", "UID", Kind::count, false, false},
+    Column{"processes", "PROCS", Kind::count},
+    Column{"pager", "PAGER", Kind::text},
+    Column{"mover", "MOVER", Kind::text, false, false},
+    Column{"io", "IO", Kind::text, false, false},
+    Column{"phase", "PHASE", Kind::text, false, false},
+    Column{"budget_bytes", "BUDGET", Kind::bytes},
+    Column{"resident_bytes", "RESIDENT", Kind::bytes},
+    Column{"stored_bytes", "STORED", Kind::bytes},
+    Column{"heap_live_bytes", "LIVE", Kind::bytes},
+    Column{"heap_peak_bytes", "PEAK", Kind::bytes, false, false},
+    Column{"resident_peak_bytes", "RES-PEAK", Kind::bytes, false, false},
+    Column{"recycled_bytes", "RECYCLED", Kind::bytes, false, false},
+    Column{"staging_bytes", "STAGING", Kind::bytes, false, false},
+    Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
+    Column{"cgroup_usage_bytes", "CGROUP", Kind::bytes, false, false},
+    Column{"cgroup_limit_bytes", "LIMIT", Kind::bytes, false, false},
+    Column{"faults", "FAULTS", Kind::count, true},
+    Column{"stall_seconds", "STALL", Kind::seconds, true},
+    Column{"evicted_bytes", "EVICTED", Kind::bytes, true},
+    Column{"restored_bytes", "RESTORED", Kind::bytes, true},
+    Column{"written_bytes", "WRITTEN", Kind::bytes, true},
+    Column{"read_bytes", "READ", Kind::bytes, true},
+    Column{"allocations", "ALLOCS", Kind::count, true, false},
+    Column{"frees", "FREES", Kind::count, true, false},
+    Column{"recycled_allocations", "REUSED", Kind::count, true, false},
+    Column{"evictions", "EVICTS", Kind::count, true, false},
+    Column{"restores", "RESTORES", Kind::count, true, false},
+    Column{"prefetch_hits", "IN-TIME", Kind::count, true, false},
+    Column{"prefetch_wasted", "WASTED", Kind::count, true, false},
+    Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
+    Column{"pinned_refusals", "PINNED", Kind::count, true, false},
+    Column{"checksum_failures", "BADSUM", Kind::count, true, false},
+    Column{"io_errors", "IOERRORS", Kind::count, true, false},
+    Column{"lost_runs", "LOST", Kind::count, true, false},
+    Column{"lost_events", "MISSED", Kind::count, true, false},
+    Column{"heartbeat_age_seconds", "HEARTBEAT", Kind::seconds, false, false},
+    Column{"socket", "SOCKET", Kind::text, false, false},
+};
+
+constexpr std::array tiers_table{
+    Column{"tier", "TIER", Kind::text},
+    Column{"capacity_bytes", "CAPACITY", Kind::bytes},
+    Column{"promised_bytes", "PROMISED", Kind::bytes},
+    Column{"used_bytes", "USED", Kind::bytes},
+    Column{"free_bytes", "DISK-FREE", Kind::bytes},
+    Column{"written_bytes", "IN", Kind::bytes, true},
+    Column{"read_bytes", "OUT", Kind::bytes, true},
+    Column{"directory", "DIRECTORY", Kind::text},
+    Column{"socket", "SOCKET", Kind::text, false, false},
+};
+
+constexpr std::array status_table{
+    Column{"jobs", "JOBS", Kind::count},
+    Column{"processes", "PROCS", Kind::count},
+    Column{"dram_capacity_bytes", "DRAM", Kind::bytes},
+    Column{"dram_promised_bytes", "PROMISED", Kind::bytes},
+    Column{"dram_used_bytes", "RESIDENT", Kind::bytes},
+    Column{"pool_capacity_bytes", "POOL", Kind::bytes},
+    Column{"pool_used_bytes", "STORED", Kind::bytes},
+    Column{"faults", "FAULTS", Kind::count, true},
+    Column{"stall_seconds", "STALL", Kind::seconds, true},
+    Column{"evicted_bytes", "EVICTED", Kind::bytes, true},
+    Column{"restored_bytes", "RESTORED", Kind::bytes, true},
+    Column{"written_bytes", "WRITTEN", Kind::bytes, true},
+    Column{"read_bytes", "READ", Kind::bytes, true},
+    Column{"uptime_seconds", "UP", Kind::seconds, false, false},
+    Column{"sessions_seen", "SEEN", Kind::count, false, false},
+    Column{"daemon_version", "VERSION", Kind::text, false, false},
+    Column{"private", "PRIVATE", Kind::text, false, false},
+    Column{"pool_directory", "DIRECTORY", Kind::text, false, false},
+    Column{"socket", "SOCKET", Kind::text, false, false},
+};
+
+const json empty_list = json::array();
+const json empty_object = json::object();
+
+const json& list_at(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_array() ? *found : empty_list;
+}
+
+const json& object_at(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_object() ? *found : empty_object;
+}
+
+void copy(const json& from, const char* name, json* to, const char* as = nullptr) {
+  const auto found = from.find(name);
+  if (found != from.end() && !found->is_null()) (*to)[as != nullptr ? as : name] = *found;
+}
+
+double number(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+// Counters keep their names but for time: stall_ns becomes stall_seconds.
+void take_totals(const json& totals, json* row) {
+  for (const auto& [name, value] : totals.items()) {
+    if (!value.is_number()) continue;
+    if (name == "stall_ns") {
+      (*row)["stall_seconds"] = value.get<double>() / 1e9;
+    } else if (name != "budget_bytes") {  // what the processes acknowledged; the row has what was granted
+      (*row)[name] = value;
+    }
+  }
+}
+
+// The process that speaks for the job: the one that holds most. A shell around it is not interesting.
+const json* leading_session(const json& sessions) {
+  const json* best = nullptr;
+  const auto live = [](const json& session) {
+    return number(object_at(session, "statistics"), "heap_live_bytes");
+  };
+  for (const json& session : sessions)
+    if (session.is_object() && (best == nullptr || live(session) > live(*best))) best = &session;
+  return best;
+}
+
+double sum_over(const json& sessions, const char* name) {
+  double sum = 0;
+  for (const json& session : sessions) sum += number(session, name);
+  return sum;
+}
+
+json job_row(const json& job, const std::string& socket) {
+  json row{{"socket", socket}};
+  const json& sessions = list_at(job, "sessions");
+  copy(job, "job", &row);
+  copy(job, "uid", &row);
+  if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
+  row["processes"] = sessions.size();
+  row["lost_events"] = sum_over(sessions, "lost_events");
+  if (const json* leader = leading_session(sessions))
+    for (const char* name : {"pid", "program", "pager", "mover", "io", "phase", "cgroup_usage_bytes",
+                             "cgroup_limit_bytes", "heartbeat_age_seconds"})
+      copy(*leader, name, &row);
+  take_totals(object_at(job, "totals"), &row);
+  return row;
+}
+
+std::string socket_of(const json& status) { return status.value("socket", ""); }
+
+double sum_of(const Rows& rows, const char* name) {
+  double sum = 0;
+  for (const json& row : rows) sum += number(row, name);
+  return sum;
+}
+
+std::string text_of(const json& row, const char* name) {
+  const auto found = row.find(name);
+  return found == row.end() ? "" : found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+}  // namespace
+
+std::span<const Column> job_columns() { return jobs_table; }
+std::span<const Column> tier_columns() { return tiers_table; }
+std::span<const Column> status_columns() { return status_table; }
+
+Rows job_rows(const json& status) {
+  Rows rows;
+  for (const json& job : list_at(status, "jobs"))
+    if (job.is_object()) rows.push_back(job_row(job, socket_of(status)));
+  return rows;
+}
+
+Rows tier_rows(const json& status) {
+  const Rows jobs = job_rows(status);
+  Rows rows;
+  for (const json& tier : list_at(status, "tiers")) {
+    if (!tier.is_object()) continue;
+    json row = tier;
+    row["socket"] = socket_of(status);
+    // Into DRAM comes what is restored, out of it goes what is evicted; the pool sees what is written and
+    // read.
+    const bool dram = row.value("tier", "") == "dram";
+    row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : "written_bytes");
+    row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : "read_bytes");
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+json status_row(const json& status) {
+  json row{{"socket", socket_of(status)}};
+  for (const char* name : {"daemon_version", "private", "uptime_seconds", "sessions_seen"})
+    copy(status, name, &row);
+  const Rows jobs = job_rows(status);
+  row["jobs"] = jobs.size();
+  for (const char* name : {"processes", "faults", "stall_seconds", "evicted_bytes", "restored_bytes",
+                           "written_bytes", "read_bytes"})
+    row[name] = sum_of(jobs, name);
+  for (const json& tier : list_at(status, "tiers")) {
+    const bool dram = tier.is_object() && tier.value("tier", "") == "dram";
+    copy(tier, "capacity_bytes", &row, dram ? "dram_capacity_bytes" : "pool_capacity_bytes");
+    copy(tier, "promised_bytes", &row, dram ? "dram_promised_bytes" : "pool_promised_bytes");
+    copy(tier, "used_bytes", &row, dram ? "dram_used_bytes" : "pool_used_bytes");
+    if (!dram) copy(tier, "directory", &row, "pool_directory");
+  }
+  return row;
+}
+
+std::string job_key(const json& row) {
+  return text_of(row, "socket") + '\n' + text_of(row, "uid") + '\n' + text_of(row, "job");
+}
+std::string tier_key(const json& row) { return text_of(row, "socket") + '\n' + text_of(row, "tier"); }
+std::string daemon_key(const json& row) { return text_of(row, "socket"); }
+
+}  // namespace terrace::cli

@@ -1,0 +1,96 @@
+// `terrace status`: a page for people, one row a daemon for programs and with --watch. Bare `terrace` is the
+// same page for a machine that may have no daemon.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "tools/cli/budget.h"
+#include "tools/cli/cgroup.h"
+#include "tools/cli/color.h"
+#include "tools/cli/control_client.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/format.h"
+#include "tools/cli/snapshot.h"
+#include "tools/cli/verbs.h"
+#include "tools/cli/watch.h"
+
+namespace terrace::cli {
+
+using nlohmann::json;
+
+namespace {
+
+std::uint64_t number(const json& row, const char* name) {
+  const auto found = row.find(name);
+  return found != row.end() && found->is_number() ? found->get<std::uint64_t>() : 0;
+}
+
+std::string daemon_line(const json& row) {
+  return fmt::format("daemon  {} {}, up {}, at {}\n", row.value("private", false) ? "private" : "system",
+                     row.value("daemon_version", ""),
+                     duration_text(static_cast<std::uint64_t>(row.value("uptime_seconds", 0.0) * 1e9)),
+                     row.value("socket", ""));
+}
+
+std::string dram_line(const json& row, bool exact) {
+  return fmt::format("DRAM    {} in use, {} promised to jobs, of {}\n",
+                     bytes_text(number(row, "dram_used_bytes"), exact),
+                     bytes_text(number(row, "dram_promised_bytes"), exact),
+                     bytes_text(number(row, "dram_capacity_bytes"), exact));
+}
+
+std::string pool_line(const json& row, bool exact) {
+  return fmt::format("pool    {} in use of {}, in {}\n", bytes_text(number(row, "pool_used_bytes"), exact),
+                     bytes_text(number(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"));
+}
+
+std::string job_lines(const json& status, const ViewOptions& options) {
+  const Rows rows = job_rows(status);
+  if (rows.empty()) return "jobs    none\n";
+  return fmt::format("\n{}", render(*choose_columns(job_columns(), {}), rows, {options.bytes, !options.no_headings}));
+}
+
+void print_page(const std::vector<json>& answers, const ViewOptions& options) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const json row = status_row(answers[i]);
+    std::cout << (i == 0 ? "" : "\n") << daemon_line(row) << dram_line(row, options.bytes)
+              << pool_line(row, options.bytes) << job_lines(answers[i], options);
+  }
+}
+
+int page(const ViewOptions& options) {
+  auto daemons = Daemons::find(options.socket);
+  if (!daemons) return complain(exit_no_daemon, daemons.error);
+  const auto answers = daemons->request({{"verb", "status"}});
+  if (!answers) return complain(exit_no_daemon, answers.error);
+  print_page(*answers, options);
+  return exit_ok;
+}
+
+}  // namespace
+
+int status(const ViewOptions& options) {
+  const bool as_rows = options.json || options.watch_given || !options.columns.empty();
+  if (!as_rows) return page(options);
+  return show(options, {"terrace-status", "daemons", status_columns(),
+                        [](const json& answer) { return Rows{status_row(answer)}; }, daemon_key});
+}
+
+int overview() {
+  const Ceiling ceiling = memory_ceiling();
+  std::cout << fmt::format("memory  {} at most ({})\n", bytes_text(ceiling.bytes), ceiling.origin);
+  auto daemons = Daemons::find("");
+  const auto answers = daemons ? daemons->request({{"verb", "status"}}) : refused<std::vector<json>>("");
+  if (answers) {
+    print_page(*answers, {});
+  } else {
+    std::cout << "daemon  none; 'terrace run' brings its own\n";
+  }
+  std::cout << "\nTry:  terrace run --dram 60% -- python3 train.py\n"
+               "      terrace doctor      what this machine can do\n"
+               "      terrace --help      everything else\n";
+  return exit_ok;
+}
+
+}  // namespace terrace::cli
