@@ -1,0 +1,160 @@
+// Limits that others set: the memory cgroup of the job, and a budget that changes while it runs. The job must
+// not be killed for memory while the pool has room, and must not lose a byte when its budget shrinks under
+// it.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <vector>
+
+#include "tests/hazards/hazard.h"
+
+namespace terrace::hazards {
+namespace {
+
+bool write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  return file.good();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A memory cgroup of this test's own: version 1 where that hierarchy is mounted, else version 2.
+class MemoryCgroup {
+ public:
+  MemoryCgroup() {
+    const std::string name = "/terrace-hazard-" + std::to_string(getpid());
+    is_v1_ = access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0;
+    path_ = (is_v1_ ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup") + name;
+    made_ = mkdir(path_.c_str(), 0755) == 0;
+  }
+  ~MemoryCgroup() {
+    for (int i = 0; made_ && rmdir(path_.c_str()) != 0 && i < 100; ++i) usleep(10'000);
+  }
+  MemoryCgroup(const MemoryCgroup&) = delete;
+  MemoryCgroup& operator=(const MemoryCgroup&) = delete;
+
+  bool limit(std::size_t bytes) const {
+    return made_ &&
+           write_file(path_ + (is_v1_ ? "/memory.limit_in_bytes" : "/memory.max"), std::to_string(bytes));
+  }
+  std::string kills() const {
+    std::istringstream lines(read_file(path_ + (is_v1_ ? "/memory.oom_control" : "/memory.events")));
+    for (std::string word, count; lines >> word >> count;) {
+      if (word == "oom_kill") return count;
+    }
+    return "unknown";
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool is_v1_ = false;
+  bool made_ = false;
+};
+
+std::string cgroup_to_join;  // read between fork and exec
+
+void join_cgroup() {
+  if (!write_file(cgroup_to_join + "/cgroup.procs", std::to_string(getpid()))) _exit(126);
+}
+
+constexpr std::size_t block_bytes = 16 * mib;
+constexpr int blocks = 14;
+
+void churn(int rounds, std::size_t other_bytes) {
+  std::vector<void*> held;
+  for (int i = 0; i < blocks; ++i) {
+    held.push_back(allocate(block_bytes));
+    fill_pattern(held.back(), block_bytes, i);
+  }
+  // What the rest of the process uses is under the same limit.
+  std::vector<void*> small;
+  for (std::size_t used = 0; used < other_bytes; used += 64 * 1024) {
+    small.push_back(allocate(64 * 1024));
+    std::memset(small.back(), 1, 64 * 1024);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (int i = 0; i < blocks; ++i) {
+      HAZARD_CHECK(count_wrong_pages(held[i], block_bytes, i + 100 * round) == 0);
+      fill_pattern(held[i], block_bytes, i + 100 * (round + 1));
+    }
+    std::printf("round %d of %d, resident %llu MiB\n", round + 1, rounds,
+                static_cast<unsigned long long>(statistics().resident_bytes / mib));
+    std::fflush(stdout);
+  }
+  for (void* block : small) std::free(block);
+  for (void* block : held) std::free(block);
+}
+
+}  // namespace
+
+HAZARD_SCENARIO(churn_under_cgroup) {
+  require_pager();
+  churn(3, 24 * mib);
+}
+
+TEST_CASE("hazard_cgroup_limit") {
+  const MemoryCgroup cgroup;
+  if (!cgroup.limit(160 * mib))
+    return report_skip("no memory cgroup can be made here (needs root and the memory controller)");
+  cgroup_to_join = cgroup.path();
+  for (const std::string& mover : movers()) {
+    const Outcome outcome = run_scenario(
+        "churn_under_cgroup",
+        {{"TERRACE_MOVER", mover}, {"TERRACE_DRAM", "160M"}, {"TERRACE_LIMIT_CGROUP", cgroup.path()}},
+        &join_cgroup);
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+    CHECK(cgroup.kills() == "0");
+  }
+}
+
+HAZARD_SCENARIO(churn_while_budget_changes) {
+  require_pager();
+  churn(8, 4 * mib);
+}
+
+// The limit falls while the job runs. The kernel refuses a limit below what is in use, so it is asked again
+// until the job has made room.
+TEST_CASE("hazard_budget_changes") {
+  const MemoryCgroup cgroup;
+  if (!cgroup.limit(300 * mib))
+    return report_skip("no memory cgroup can be made here (needs root and the memory controller)");
+  cgroup_to_join = cgroup.path();
+  for (const std::string& mover : movers()) {
+    REQUIRE(cgroup.limit(300 * mib));
+    Job job("churn_while_budget_changes",
+            {{"TERRACE_MOVER", mover}, {"TERRACE_DRAM", "300M"}, {"TERRACE_LIMIT_CGROUP", cgroup.path()}},
+            &join_cgroup);
+    if (!job.wait_for_output("round 1 of")) {
+      const Outcome outcome = job.wait();
+      INFO(outcome.output);
+      if (outcome.skipped) return report_skip(outcome.skip_reason());
+      FAIL("the job ended early");
+    }
+    for (const std::size_t limit : {240 * mib, 180 * mib, 260 * mib, 150 * mib}) {
+      for (int i = 0; i < 40 && job.is_running() && !cgroup.limit(limit); ++i) usleep(50'000);
+      usleep(100'000);
+    }
+    const Outcome outcome = job.wait();
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    CHECK(outcome.held());
+    CHECK(cgroup.kills() == "0");
+  }
+}
+
+}  // namespace terrace::hazards

@@ -1,0 +1,175 @@
+// Threads, signals and ends: many threads at one missing run, a job that is stopped, killed, or leaves
+// through exit while its pages are on the move.
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/hazards/hazard.h"
+
+namespace terrace::hazards {
+namespace {
+
+constexpr std::size_t block_bytes = 32 * mib;
+
+void* filled(std::size_t bytes, std::uint64_t seed) {
+  void* block = allocate(bytes);
+  fill_pattern(block, bytes, seed);
+  return block;
+}
+
+// Unlinked files below `directory` that some process holds open.
+int count_deleted_files(const std::string& directory) {
+  int count = 0;
+  DIR* processes = opendir("/proc");
+  while (const dirent* process = readdir(processes)) {
+    const std::string folder = std::string("/proc/") + process->d_name + "/fd";
+    DIR* descriptors = std::atoi(process->d_name) > 0 ? opendir(folder.c_str()) : nullptr;
+    if (descriptors == nullptr) continue;
+    while (const dirent* fd = readdir(descriptors)) {
+      char target[PATH_MAX] = {};
+      if (readlink((folder + "/" + fd->d_name).c_str(), target, sizeof target - 1) <= 0) continue;
+      if (std::strncmp(target, directory.c_str(), directory.size()) == 0) ++count;
+    }
+    closedir(descriptors);
+  }
+  closedir(processes);
+  return count;
+}
+
+}  // namespace
+
+HAZARD_TEST(threads_fault_same_run) {
+  require_pager();
+  constexpr int threads = 16;
+  auto* block = static_cast<unsigned char*>(filled(block_bytes, 1));
+  for (int round = 0; round < 15; ++round) {
+    evict(block, block_bytes);
+    pthread_barrier_t together;
+    HAZARD_CHECK(pthread_barrier_init(&together, nullptr, threads) == 0);
+    std::vector<std::thread> readers;
+    for (int t = 0; t < threads; ++t) {
+      readers.emplace_back([&, t] {
+        pthread_barrier_wait(&together);
+        for (std::size_t n = t; n < block_bytes / page_bytes; n += threads) {
+          HAZARD_CHECK(page_is_right(block + n * page_bytes, round + 1, n));
+          fill_page(block + n * page_bytes, round + 2, n);
+        }
+      });
+    }
+    for (std::thread& reader : readers) reader.join();
+    pthread_barrier_destroy(&together);
+    HAZARD_CHECK(count_wrong_pages(block, block_bytes, round + 2) == 0);
+  }
+}
+
+// Pages leave and come back for about two seconds of work.
+HAZARD_SCENARIO(churn_for_a_while) {
+  require_pager();
+  void* first = filled(block_bytes, 1);
+  void* second = filled(block_bytes, 2);
+  for (int round = 0; round < 30; ++round) {
+    HAZARD_CHECK(terrace_advise(first, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+    HAZARD_CHECK(count_wrong_pages(second, block_bytes, 2) == 0);
+    HAZARD_CHECK(terrace_advise(second, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+    HAZARD_CHECK(count_wrong_pages(first, block_bytes, 1) == 0);
+  }
+}
+
+TEST_CASE("hazard_sigstop_sigcont") {
+  for (const std::string& mover : movers()) {
+    Job job("churn_for_a_while", {{"TERRACE_MOVER", mover}});
+    std::minstd_rand random(7);
+    while (job.is_running()) {
+      job.send_signal(SIGSTOP);
+      usleep(static_cast<useconds_t>(1000 + random() % 20'000));
+      job.send_signal(SIGCONT);
+      usleep(static_cast<useconds_t>(1000 + random() % 50'000));
+    }
+    const Outcome outcome = job.wait();
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+  }
+}
+
+HAZARD_SCENARIO(evict_and_wait) {
+  require_pager();
+  void* first = filled(2 * block_bytes, 1);
+  void* second = filled(2 * block_bytes, 2);
+  evict(first, 2 * block_bytes);
+  HAZARD_CHECK(terrace_advise(second, 2 * block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+  std::puts("evicting");
+  std::fflush(stdout);
+  pause();
+}
+
+TEST_CASE("hazard_sigkill_job_frees_space") {
+  for (const std::string& mover : movers()) {
+    const ScratchDirectory pool;
+    Job job("evict_and_wait", {{"TERRACE_MOVER", mover}, {"TERRACE_POOL_DIR", pool.path()}});
+    if (!job.wait_for_output("evicting")) {
+      const Outcome outcome = job.wait();
+      INFO(outcome.output);
+      if (outcome.skipped) return report_skip(outcome.skip_reason());
+      FAIL("the job ended early");
+    }
+    CHECK(count_deleted_files(pool.path()) > 0);
+    job.send_signal(SIGKILL);
+    const Outcome outcome = job.wait();
+    CHECK((WIFSIGNALED(outcome.status) && WTERMSIG(outcome.status) == SIGKILL));
+    CHECK(count_deleted_files(pool.path()) == 0);
+    CHECK(rmdir(pool.path().c_str()) == 0);  // nothing was left by name either
+  }
+}
+
+namespace {
+
+void* checked_at_exit = nullptr;
+
+void check_at_exit() { HAZARD_CHECK(count_wrong_pages(checked_at_exit, block_bytes, 1) == 0); }
+
+}  // namespace
+
+// Leaves through exit (handlers still use the heap), _exit, or the end of the main thread's work in another
+// thread, with writes in flight. The exit status is the program's.
+HAZARD_TEST(exit_while_evicting) {
+  require_pager();
+  for (int round = 0; round < 12; ++round) {
+    const int status = in_forked_child([&] {
+      execl(HAZARD_PROGRAM, HAZARD_PROGRAM, "--scenario", "exit_now", nullptr);
+      return 2;
+    });
+    HAZARD_CHECK(exited_with(status, 42));
+    HAZARD_CHECK(setenv("HAZARD_ROUND", std::to_string(round + 1).c_str(), 1) == 0);
+  }
+}
+
+HAZARD_SCENARIO(exit_now) {
+  const char* text = std::getenv("HAZARD_ROUND");
+  const int round = text != nullptr ? std::atoi(text) : 0;
+  checked_at_exit = filled(block_bytes, 1);
+  void* other = filled(2 * block_bytes, 2);
+  HAZARD_CHECK(terrace_advise(other, 2 * block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+  HAZARD_CHECK(terrace_advise(checked_at_exit, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+  usleep(static_cast<useconds_t>(round) * 3000);
+  if (round % 3 == 0) _exit(42);
+  HAZARD_CHECK(std::atexit(&check_at_exit) == 0);
+  if (round % 3 == 1) std::exit(42);
+  std::thread([] { std::exit(42); }).detach();
+  pause();
+}
+
+}  // namespace terrace::hazards
