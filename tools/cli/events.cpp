@@ -21,15 +21,15 @@ namespace {
 
 constexpr std::array columns_of_events{
     Column{"age_seconds", "AGE", Kind::seconds},
-    Column{"number", "NUMBER", Kind::count, false, false},
+    Column{"number", "NUMBER", Kind::identity, false, false},
     Column{"job", "JOB", Kind::text},
-    Column{"session", "SESSION", Kind::count, false, false},
+    Column{"session", "SESSION", Kind::identity, false, false},
     Column{"kind", "KIND", Kind::text},
     Column{"bytes", "BYTES", Kind::bytes},
     Column{"address", "ADDRESS", Kind::address},
     Column{"call_site", "CALLER", Kind::address, false, false},
-    Column{"position", "POSITION", Kind::count, false, false},
-    Column{"errno", "ERRNO", Kind::count, false, false},
+    Column{"position", "POSITION", Kind::identity, false, false},
+    Column{"errno", "ERRNO", Kind::identity, false, false},
     Column{"text", "", Kind::text},
     Column{"socket", "SOCKET", Kind::text, false, false},
 };

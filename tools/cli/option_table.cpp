@@ -63,7 +63,7 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
   view->add_option("-o,--columns", o->columns, "+COL adds a column, COL,COL selects; '-o help' lists them")
       ->type_name("COL")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   view->add_option("--watch", o->watch,
                    "Again every INTERVAL seconds (default 1), COUNT times; rates after the first")
       ->type_name("[INTERVAL [COUNT]]")

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
@@ -55,9 +57,10 @@ std::string saved_text(const json& counters) {
   const std::uint64_t held = counter(counters, "heap_peak_bytes");
   const std::uint64_t resident = counter(counters, "resident_peak_bytes");
   if (held == 0) return "  data     nothing was large enough for Terrace's heap\n";
-  std::string text =
-      fmt::format("  data     {} at most, of it {} in DRAM", bytes_text(held), bytes_text(resident));
-  if (held > resident) text += fmt::format(": {} of DRAM saved", bytes_text(held - resident));
+  std::string text = fmt::format("  data     {} at most", bytes_text(held));
+  if (resident != 0) text += fmt::format(", of it {} in DRAM", bytes_text(std::min(resident, held)));
+  if (resident != 0 && held > resident)
+    text += fmt::format(": {} of DRAM saved", bytes_text(held - resident));
   return text + "\n";
 }
 

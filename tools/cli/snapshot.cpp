@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::array jobs_table{
     Column{"job", "JOB", Kind::text},
-    Column{"pid", "PID", Kind::count, false, false},
-    Column{"uid", "UID", Kind::count, false, false},
+    Column{"pid", "PID", Kind::identity, false, false},
+    Column{"uid", "UID", Kind::identity, false, false},
     Column{"processes", "PROCS", Kind::count},
     Column{"pager", "PAGER", Kind::text},
     Column{"mover", "MOVER", Kind::text, false, false},
@@ -132,10 +132,19 @@ const json* leading_session(const json& sessions) {
   return best;
 }
 
-double sum_over(const json& sessions, const char* name) {
-  double sum = 0;
-  for (const json& session : sessions) sum += number(session, name);
-  return sum;
+// Whole numbers stay whole in JSON; only durations have fractions.
+json sum_of(const Rows& rows, const char* name) {
+  double fractions = 0;
+  std::uint64_t sum = 0;
+  bool whole = true;
+  for (const json& row : rows) {
+    const auto found = row.is_object() ? row.find(name) : row.end();
+    if (found == row.end() || !found->is_number()) continue;
+    whole = whole && found->is_number_integer();
+    fractions += found->get<double>();
+    if (found->is_number_integer()) sum += found->get<std::uint64_t>();
+  }
+  return whole ? json(sum) : json(fractions);
 }
 
 json job_row(const json& job, const std::string& socket) {
@@ -145,7 +154,7 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "uid", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
   row["processes"] = sessions.size();
-  row["lost_events"] = sum_over(sessions, "lost_events");
+  row["lost_events"] = sum_of(sessions, "lost_events");
   if (const json* leader = leading_session(sessions))
     for (const char* name : {"pid", "program", "pager", "mover", "io", "phase", "cgroup_usage_bytes",
                              "cgroup_limit_bytes", "heartbeat_age_seconds"})
@@ -155,12 +164,6 @@ json job_row(const json& job, const std::string& socket) {
 }
 
 std::string socket_of(const json& status) { return status.value("socket", ""); }
-
-double sum_of(const Rows& rows, const char* name) {
-  double sum = 0;
-  for (const json& row : rows) sum += number(row, name);
-  return sum;
-}
 
 std::string text_of(const json& row, const char* name) {
   const auto found = row.find(name);

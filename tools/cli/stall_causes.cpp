@@ -33,14 +33,13 @@ std::string advice_for(const json& rates, const StallCauses& causes, double unex
   const double most =
       std::max({causes.pool_seconds, causes.put_back_seconds, causes.leaving_seconds, unexplained});
   if (most == causes.pool_seconds)
-    return fmt::format(
-        "mostly for data on the pool's disk, which gives {}: a larger --dram or a faster --pool helps",
-        rate(rates, "read_bytes"));
+    return fmt::format("mostly for data on the pool's disk ({}): raise --dram or use a faster --pool",
+                       rate(rates, "read_bytes"));
   if (most == causes.put_back_seconds)
-    return "mostly for data that left the job but is still in DRAM: a slightly larger --dram helps";
+    return "mostly for data taken out but still in DRAM: a slightly larger --dram helps";
   if (most == causes.leaving_seconds)
-    return "mostly for data taken out and wanted again at once: the step needs more than --dram at one time";
-  return fmt::format("mostly for free memory: new data comes faster than the pool takes the old ({} written)",
+    return "mostly for data wanted again while it leaves: it needs more than --dram at once";
+  return fmt::format("mostly for free memory: the pool takes old data too slowly ({} written)",
                      rate(rates, "written_bytes"));
 }
 

@@ -48,7 +48,8 @@ std::string pool_line(const json& row, bool exact) {
 std::string job_lines(const json& status, const ViewOptions& options) {
   const Rows rows = job_rows(status);
   if (rows.empty()) return "jobs    none\n";
-  return fmt::format("\n{}", render(*choose_columns(job_columns(), {}), rows, {options.bytes, !options.no_headings}));
+  return fmt::format("\n{}",
+                     render(*choose_columns(job_columns(), {}), rows, {options.bytes, !options.no_headings}));
 }
 
 void print_page(const std::vector<json>& answers, const ViewOptions& options) {

@@ -44,6 +44,7 @@ std::string cell_text(const Column& column, const json& row, bool exact_bytes, b
   if (found->is_string()) return found->get<std::string>();
   if (found->is_boolean()) return found->get<bool>() ? "yes" : "no";
   if (!found->is_number()) return found->dump();
+  if (column.kind == Kind::identity) return found->dump();
   // Addresses use all 64 bits, which a double does not have.
   if (column.kind == Kind::address) return fmt::format("{:#x}", found->get<std::uint64_t>());
   const double value = found->get<double>();
@@ -81,7 +82,9 @@ Cells cells_of(const Columns& columns, const Rows& rows, const TableStyle& style
 
 // Rows printed one by one under one heading still line up: numbers have room for the widest there is.
 std::size_t column_width(const Column& column, const Cells& cells, std::size_t at) {
-  std::size_t width = column.kind == Kind::text ? 4 : column.kind == Kind::count ? 7 : 9;
+  std::size_t width = column.kind == Kind::text                                     ? 4
+                      : column.kind == Kind::count || column.kind == Kind::identity ? 7
+                                                                                    : 9;
   width = std::max(width, width_of(column.heading) + (column.grows ? 2 : 0));
   for (const auto& line : cells) width = std::max(width, width_of(line[at]));
   return width;

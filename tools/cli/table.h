@@ -14,7 +14,7 @@
 
 namespace terrace::cli {
 
-enum class Kind { text, count, bytes, seconds, address };
+enum class Kind { text, identity, count, bytes, seconds, address };  // identity: a number that is a name
 
 struct Column {
   const char* name;  // of the member, and for -o

@@ -31,34 +31,56 @@ std::string cut(const std::string& text, int width) {
              : text.substr(0, static_cast<std::size_t>(width - 1)) + "~";
 }
 
+constexpr int wide_columns = 100;
+
+// "200 MiB of 1.00 GiB", with a bar where there is room.
+std::string level(const json& row, const char* used, const char* capacity, const TopStyle& style) {
+  const std::string text = fmt::format("{} of {}", bytes(row, used, style), bytes(row, capacity, style));
+  if (style.columns < wide_columns) return text;
+  return fmt::format("{} {}", bar(number(row, used), number(row, capacity), bar_width), text);
+}
+
 std::string daemon_line(const json& row, const TopStyle& style) {
-  return fmt::format("{} daemon  DRAM {} {} of {}   pool {} {} of {} in {}",
-                     row.value("private", false) ? "private" : "system",
-                     bar(number(row, "dram_used_bytes"), number(row, "dram_capacity_bytes"), bar_width),
-                     bytes(row, "dram_used_bytes", style), bytes(row, "dram_capacity_bytes", style),
-                     bar(number(row, "pool_used_bytes"), number(row, "pool_capacity_bytes"), bar_width),
-                     bytes(row, "pool_used_bytes", style), bytes(row, "pool_capacity_bytes", style),
+  return fmt::format("{} daemon  DRAM {}  pool {} in {}", row.value("private", false) ? "private" : "system",
+                     level(row, "dram_used_bytes", "dram_capacity_bytes", style),
+                     level(row, "pool_used_bytes", "pool_capacity_bytes", style),
                      row.value("pool_directory", "?"));
 }
 
-std::string heading() {
-  return fmt::format("{:<18} {:>5}  {:<18} {:>9} {:>9} {:>9} {:>8} {:>6} {:>11} {:>11}", "JOB", "PROCS",
-                     "RESIDENT/BUDGET", "RESIDENT", "BUDGET", "STORED", "FAULTS/s", "STALL", "READ/s",
-                     "WRITE/s");
+// One cell of the job table. Narrow terminals leave out what the bar and `terrace jobs` say as well.
+struct Cell {
+  const char* heading;
+  int width;
+  bool narrow;
+  std::string text;
+};
+
+std::vector<Cell> cells_of(const json& row, const TopState& state, const TopStyle& style) {
+  const auto rate = [&](std::string text) { return state.first ? std::string("-") : text; };
+  return {{"PROCS", 5, false, count_text(number(row, "processes"))},
+          {"RESIDENT", 9, false, bytes(row, "resident_bytes", style)},
+          {"BUDGET", 8, true, bytes(row, "budget_bytes", style)},
+          {"STORED", 8, true, bytes(row, "stored_bytes", style)},
+          {"FAULTS/s", 8, true, rate(count_text(number(row, "faults")))},
+          {"STALL", 6, true, rate(percent_text(number(row, "stall_seconds")))},
+          {"READ/s", 8, true, rate(bytes(row, "read_bytes", style))},
+          {"WRITE/s", 8, true, rate(bytes(row, "written_bytes", style))}};
 }
 
-std::string job_line(const TopJob& job, const TopState& state, const TopStyle& style) {
-  const json& row = job.rates;
-  const auto rate = [&](const char* name) {
-    return state.first ? std::string("-") : bytes(row, name, style);
-  };
-  return fmt::format("{:<18} {:>5}  {:<18} {:>9} {:>9} {:>9} {:>8} {:>6} {:>11} {:>11}",
-                     cut(row.value("job", "?"), 18), static_cast<int>(number(row, "processes")),
-                     bar(number(row, "resident_bytes"), number(row, "budget_bytes"), bar_width),
-                     bytes(row, "resident_bytes", style), bytes(row, "budget_bytes", style),
-                     bytes(row, "stored_bytes", style), state.first ? "-" : count_text(number(row, "faults")),
-                     state.first ? "-" : percent_text(number(row, "stall_seconds")), rate("read_bytes"),
-                     rate("written_bytes"));
+std::string job_line(const json& row, const std::string& name, const std::string& fill, bool heading,
+                     const TopState& state, const TopStyle& style) {
+  const bool wide = style.columns >= wide_columns;
+  const int name_width = wide ? 20 : 11;
+  std::string line =
+      fmt::format("{:<{}} {:<{}}", cut(name, name_width), name_width, fill, wide ? bar_width : 12);
+  for (const Cell& cell : cells_of(row, state, style))
+    if (wide || cell.narrow) line += fmt::format(" {:>{}}", heading ? cell.heading : cell.text, cell.width);
+  return line;
+}
+
+std::string fill_of(const json& row, const TopStyle& style) {
+  const int width = style.columns >= wide_columns ? bar_width : 12;
+  return bar(number(row, "resident_bytes"), number(row, "budget_bytes"), width);
 }
 
 const char* color_for(const TopJob& job, bool first) {
@@ -67,7 +89,7 @@ const char* color_for(const TopJob& job, bool first) {
 }
 
 std::string cause_line(const char* what, double seconds, double whole) {
-  return fmt::format("    {:<38} {} {:>6}", what, bar(seconds, whole, bar_width),
+  return fmt::format("    {:<40} {} {:>6}", what, bar(seconds, whole, bar_width),
                      percent_text(whole > 0 ? seconds / whole : 0));
 }
 
@@ -91,15 +113,15 @@ std::string traffic_line(const TopJob& job) {
       count_text(number(row, "prefetch_wasted")));
 }
 
-std::vector<std::string> detail_of(const TopJob& job, const Painter& paint) {
+std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {
   const double stall = number(job.rates, "stall_seconds");
-  std::vector<std::string> lines{
-      paint(fmt::format("{}: waiting {}: {}", job.rates.value("job", "?"), percent_text(stall),
-                        why_slow(job.rates, job.causes, job.complete)),
-            color::bold)};
+  const std::string title =
+      fmt::format("{}: waiting {} of the time", job.rates.value("job", "?"), percent_text(stall));
+  std::vector<std::string> lines{paint(cut(title, style.columns), color::bold),
+                                 cut("  " + why_slow(job.rates, job.causes, job.complete), style.columns)};
   if (stall < 0.001) return lines;
-  for (std::string& line : causes_of(job)) lines.push_back(std::move(line));
-  lines.push_back(traffic_line(job));
+  for (const std::string& line : causes_of(job)) lines.push_back(cut(line, style.columns));
+  lines.push_back(cut(traffic_line(job), style.columns));
   return lines;
 }
 
@@ -117,9 +139,13 @@ std::vector<const TopJob*> by_stall(const TopState& state) {
 }
 
 std::vector<std::string> job_table(const TopState& state, const TopStyle& style, const Painter& paint) {
-  std::vector<std::string> lines{paint(heading(), color::bold)};
+  std::vector<std::string> lines{
+      paint(cut(job_line({}, "JOB", "IN BUDGET", true, state, style), style.columns), color::bold)};
   for (const TopJob* job : by_stall(state))
-    lines.push_back(paint(cut(job_line(*job, state, style), style.columns), color_for(*job, state.first)));
+    lines.push_back(paint(cut(job_line(job->rates, job->rates.value("job", "?"), fill_of(job->rates, style),
+                                       false, state, style),
+                              style.columns),
+                          color_for(*job, state.first)));
   if (state.jobs.empty()) lines.emplace_back("no job is running");
   return lines;
 }
@@ -142,7 +168,7 @@ std::vector<std::string> top_page(const TopState& state, const TopStyle& style, 
   for (const TopJob* job : by_stall(state)) {
     if (state.first) break;
     lines.emplace_back("");
-    append(&lines, detail_of(*job, paint));
+    append(&lines, detail_of(*job, style, paint));
   }
   if (lines.size() > static_cast<std::size_t>(style.lines))
     lines.resize(static_cast<std::size_t>(style.lines));
