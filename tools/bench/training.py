@@ -65,8 +65,10 @@ def percentage(text):
 
 
 def find_terrace(asked):
-    """The command asked for, the one this file is installed with, or the release build's."""
-    candidates = [asked] if asked else [HERE.parents[2] / "bin/terrace", HERE.parents[1] / "build/release/bin/terrace"]
+    """The command asked for; else the one that this file is installed with (bin/ beside share/, also in a build
+    tree, where share/terrace/bench is a link); else the release build's."""
+    beside = Path(__file__).absolute().parents[3] / "bin/terrace"
+    candidates = [asked] if asked else [beside, HERE.parents[1] / "build/release/bin/terrace"]
     for path in candidates:
         if path.is_file():
             return path.resolve()
