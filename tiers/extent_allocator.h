@@ -29,7 +29,7 @@ namespace terrace::tiers {
 
 class ExtentAllocator {
  public:
-  static constexpr std::uint64_t unit_bytes = 64 * 1024;
+  static constexpr std::uint64_t unit_bytes = std::uint64_t{64} << 10;
   static constexpr std::uint64_t max_capacity_bytes = std::uint64_t{4} << 40;
 
   constexpr ExtentAllocator() = default;

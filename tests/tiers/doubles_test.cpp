@@ -79,6 +79,16 @@ TEST_CASE("Tiers that finish at once refuse a queue out of range") {
   CHECK(tier.open(mib) == 0);
 }
 
+TEST_CASE("Dram gives the memory of a released extent back") {
+  Fixture f;
+  f.dram.release(f.extent);
+  Extent again;
+  REQUIRE(f.dram.reserve(f.buffer.bytes(), &again) == 0);
+  REQUIRE(again == f.extent);
+  REQUIRE(read(f.dram, again, f.buffer) == 0);
+  CHECK(differing_bits(f.buffer, Buffer(f.buffer.bytes())) == 0);
+}
+
 TEST_CASE("ReleaseOfWhatIsNotReserved stops a debug build and is ignored otherwise") {
   Fixture f;
   const int result = in_child([&] {
@@ -248,6 +258,21 @@ TEST_CASE("Slow stays readable while a due completion is not taken") {
     CHECK(tier.poll({&done, 1}) == 1);
   }
   CHECK_FALSE(readable(tier.wait_fd()));
+}
+
+TEST_CASE("Slow in a child leaves the parent's timer alone") {
+  Fixture f;
+  SlowAdaptor tier(f.dram, {.latency_ns = 20'000'000, .bytes_per_second = 0});
+  REQUIRE(tier.open() == 0);
+  REQUIRE(tier.submit({Direction::read, f.extent, f.buffer.data(), 1}) == 0);
+  const int result = in_child([&] {
+    Completion none;
+    return tier.reopen_after_fork() != 0 ? 1 : static_cast<int>(tier.poll({&none, 1}));
+  });
+  CHECK(result == 0);
+  pollfd waited{tier.wait_fd(), POLLIN, 0};
+  CHECK(::poll(&waited, 1, 30'000) == 1);
+  CHECK(finish(tier).size() == 1);
 }
 
 TEST_CASE("Slow passes errors of the wrapped tier on") {

@@ -21,7 +21,7 @@ TEST_CASE("Every figure of a probe is filled in") {
   CHECK(result.random_reads == 50);
   CHECK(result.read_latency_p50_ns > 0);
   CHECK(result.read_latency_p99_ns >= result.read_latency_p50_ns);
-  CHECK(std::string(result.io) != "");
+  CHECK_FALSE(std::string(result.io).empty());
 }
 
 TEST_CASE("A probe without time says so") {

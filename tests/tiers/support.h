@@ -91,6 +91,12 @@ inline int read(Tier& tier, const Extent& extent, const Buffer& buffer) {
   return transfer(tier, Direction::read, extent, buffer);
 }
 
+inline int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
 // Runs `body` in a forked child; its return value (0 to 125), or 200 + the signal that ended it.
 inline int in_child(const std::function<int()>& body) {
   std::fflush(nullptr);

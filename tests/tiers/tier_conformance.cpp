@@ -198,8 +198,10 @@ void reserve_and_release_run_beside_transfers(Tier& tier) {
 
 // Exit code of the child: which of its expectations failed first.
 int child_of_a_fork(Tier& tier, const std::vector<Stored>& stored) {
+  const int descriptors = open_descriptors();
   if (tier.reopen_after_fork() != 0) return 1;
   if (tier.in_flight() != 0) return 2;
+  if (open_descriptors() > descriptors) return 7;
   for (const Stored& one : stored)
     if (!reads_back(tier, one)) return 3;
   Extent extent;
