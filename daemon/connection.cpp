@@ -73,7 +73,8 @@ int Connection::send(const void* bytes, std::size_t size, std::span<const int> f
     const int error = send_packet(socket_.get(), bytes, size, fds);
     if (error != EAGAIN) return error;
   }
-  if (!fds.empty() || queued_bytes_ + size > max_queued_bytes) return ENOBUFS;
+  if (!fds.empty() || queue_.size() >= max_queued_packets) return ENOBUFS;
+  if (queued_bytes_ + size > max_queued_bytes) return ENOBUFS;
   const auto* first = static_cast<const std::byte*>(bytes);
   queue_.emplace_back(first, first + size);
   queued_bytes_ += size;

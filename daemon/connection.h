@@ -26,6 +26,7 @@ class Connection {
  public:
   enum class Role { fresh, waiting, job, control };
   static constexpr std::size_t max_queued_bytes = 4 << 20;
+  static constexpr std::size_t max_queued_packets = 256;
 
   Connection(UniqueFd socket, const Peer& peer, std::uint64_t accepted_ns)
       : socket_(std::move(socket)), peer_(peer), accepted_ns_(accepted_ns) {}

@@ -44,7 +44,6 @@ bool Listener::adopt_from_systemd() {
   if (::sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, nullptr, 0) <= 0) return false;
   socket_.reset(SD_LISTEN_FDS_START);
   ::fcntl(socket_.get(), F_SETFL, ::fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
-  from_systemd_ = true;
   return true;
 }
 
@@ -86,6 +85,7 @@ std::string Listener::bind(const Config& config, bool only_owner) {
   const int bound = ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ::umask(mask);
   if (bound != 0) return failure("cannot bind", path_, "choose another --socket");
+  bound_ = true;
   if (!only_owner) {
     if (auto error = give_to_group(path_, config.group); !error.empty()) return error;
     if (::chmod(path_.c_str(), 0660) != 0)
@@ -104,7 +104,8 @@ std::string Listener::open(const Config& config, bool only_owner) {
 }
 
 void Listener::close() {
-  if (socket_ && lock_ && !from_systemd_) ::unlink(path_.c_str());
+  if (bound_) ::unlink(path_.c_str());
+  bound_ = false;
   if (lock_) ::unlink((path_ + ".lock").c_str());
   socket_.reset();
   lock_.reset();

@@ -36,7 +36,7 @@ class Listener {
   UniqueFd socket_;
   UniqueFd lock_;
   std::string path_;
-  bool from_systemd_ = false;
+  bool bound_ = false;  // the socket file is ours
   bool taken_ = false;
   bool found_remains_ = false;
 };

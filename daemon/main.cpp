@@ -75,23 +75,20 @@ void take_traces_away(const Config& config) {
   ::unlink((config.socket + ".log").c_str());
 }
 
-std::optional<Config> reload_config(const Options& options) {
-  if (options.config_path.empty()) {
-    spdlog::warn("nothing to reload: terraced was started without a settings file");
-    return std::nullopt;
-  }
-  ConfigResult loaded = load_config(options.config_path, Config{});
-  if (loaded.error.empty()) return loaded.config;
-  spdlog::error("{}; the old settings stay", loaded.error);
+// The file again, and over it the same command line.
+std::optional<Config> reload_config(const std::vector<std::string>& arguments) {
+  OptionsResult parsed = parse_options(arguments);
+  if (parsed.error.empty()) return std::move(parsed.options.config);
+  spdlog::error("{}; the old settings stay", parsed.error);
   return std::nullopt;
 }
 
-int serve(const Options& options) {
+int serve(const Options& options, const std::vector<std::string>& arguments) {
   const UniqueFd signals = block_signals();
   raise_descriptor_limit();
   log_to_standard_error(options.config);
   Server server(
-      {options.config, options.is_private, options.respawned, [&] { return reload_config(options); }});
+      {options.config, options.is_private, options.respawned, [&] { return reload_config(arguments); }});
   if (const std::string error = server.open(); !error.empty()) {
     if (server.socket_taken() && options.respawned) return 0;
     spdlog::error("{}", error);
@@ -114,7 +111,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "terraced: {}\n", parsed.error);
     return 2;
   }
-  if (!options.check_config) return serve(options);
+  if (!options.check_config) return serve(options, arguments);
   fmt::print("{}: no errors\n", options.config_path.empty() ? "built-in settings" : options.config_path);
   return 0;
 }

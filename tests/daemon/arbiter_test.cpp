@@ -1,0 +1,226 @@
+// Budgets: met or refused, shared by demand within a job, never handed out twice.
+#include "daemon/arbiter.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <numeric>
+#include <random>
+
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::uint64_t gib = 1 << 30;
+const JobKey a{1000, "a"}, b{1000, "b"}, c{1000, "c"};
+
+// Lets every process shrink to what it was told until nothing changes any more.
+void settle(Arbiter& arbiter, const std::map<SessionId, std::uint64_t>& live) {
+  for (int i = 0; i < 100; ++i) {
+    const auto changes = arbiter.rebalance();
+    for (const auto& [id, bytes] : live)
+      arbiter.observe(id, {std::min(bytes, arbiter.granted_bytes(id)), bytes});
+    if (changes.empty()) return;
+  }
+  FAIL("budgets do not settle");
+}
+
+}  // namespace
+
+TEST_CASE("a job alone gets what it asks for") {
+  Arbiter arbiter(10 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, a, 4 * gib));
+  CHECK(arbiter.rebalance() == std::vector<Change>{{1, 4 * gib}});
+  CHECK(arbiter.rebalance().empty());
+  CHECK(arbiter.granted_bytes(1) == 4 * gib);
+}
+
+TEST_CASE("a job that asks for nothing in particular gets what is left") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 4 * gib);
+  arbiter.admit(2, b, 0);
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == 6 * gib);
+  arbiter.admit(3, c, 0);
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == 3 * gib);
+  CHECK(arbiter.granted_bytes(3) == 3 * gib);
+}
+
+TEST_CASE("BudgetThatDoesNotFitIsRefusedWithWhatIsLeft") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 7 * gib);
+  const auto refusal = arbiter.admit(2, b, 4 * gib);
+  REQUIRE(refusal);
+  CHECK(refusal->error == ENOSPC);
+  CHECK(refusal->available_bytes == 3 * gib);
+  CHECK_THAT(refusal->reason, Contains("4.0 GiB") && Contains("3.0 GiB"));
+  CHECK_FALSE(arbiter.admit(2, b, 3 * gib));
+}
+
+TEST_CASE("BudgetTooSmallToPageIsRefused") {
+  Arbiter arbiter(10 * gib);
+  const auto refusal = arbiter.admit(1, a, mib);
+  REQUIRE(refusal);
+  CHECK(refusal->error == EINVAL);
+}
+
+TEST_CASE("a refused process leaves no trace") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 11 * gib);
+  CHECK(arbiter.promised_bytes() == 0);
+  CHECK(arbiter.job_budget_bytes(a) == 0);
+  CHECK_FALSE(arbiter.admit(2, a, 10 * gib));
+}
+
+TEST_CASE("processes of one job share one budget") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  REQUIRE_FALSE(arbiter.admit(2, a, 2 * gib));
+  CHECK(arbiter.promised_bytes() == 2 * gib);
+  settle(arbiter, {{1, 8 * gib}, {2, 8 * gib}});
+  CHECK(arbiter.granted_bytes(1) == gib);
+  CHECK(arbiter.granted_bytes(2) == gib);
+}
+
+TEST_CASE("an idle process leaves its part to the busy one") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);  // a shell
+  arbiter.admit(2, a, 2 * gib);  // the training program
+  settle(arbiter, {{1, 0}, {2, 8 * gib}});
+  CHECK(arbiter.granted_bytes(1) == Arbiter::starting_bytes);
+  CHECK(arbiter.granted_bytes(2) == 2 * gib - Arbiter::starting_bytes);
+}
+
+TEST_CASE("the budget of a process that left goes to the others") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.admit(2, a, 2 * gib);
+  settle(arbiter, {{1, 8 * gib}, {2, 8 * gib}});
+  arbiter.leave(1);
+  CHECK(arbiter.rebalance() == std::vector<Change>{{2, 2 * gib}});
+  arbiter.leave(2);
+  CHECK(arbiter.promised_bytes() == 0);
+}
+
+TEST_CASE("a raise waits until the giver has given") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.rebalance();
+  arbiter.observe(1, {2 * gib, 8 * gib});
+  arbiter.admit(2, a, 2 * gib);
+  arbiter.observe(2, {0, 8 * gib});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(1) == gib);
+  CHECK(arbiter.granted_bytes(2) == Arbiter::starting_bytes);  // process 1 still holds 2 GiB
+  arbiter.observe(1, {gib, 8 * gib});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == gib);
+}
+
+TEST_CASE("small swings of demand are not announced") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.admit(2, a, 2 * gib);
+  settle(arbiter, {{1, 500 * mib}, {2, 8 * gib}});
+  arbiter.observe(1, {500 * mib, 510 * mib});
+  CHECK(arbiter.rebalance().empty());
+}
+
+TEST_CASE("a process that comes back keeps what it held, even over the budget") {
+  Arbiter arbiter(4 * gib);
+  arbiter.readmit(1, a, 3 * gib, 3 * gib);
+  arbiter.readmit(2, b, 3 * gib, 3 * gib);
+  CHECK(arbiter.granted_bytes(1) == 3 * gib);
+  CHECK(arbiter.granted_bytes(2) == 3 * gib);
+  const auto refusal = arbiter.admit(3, c, gib);
+  REQUIRE(refusal);
+  CHECK(refusal->available_bytes == 0);
+}
+
+TEST_CASE("a claim to have held more than the machine has is cut to the machine") {
+  Arbiter arbiter(4 * gib);
+  arbiter.readmit(1, a, ~std::uint64_t{0}, ~std::uint64_t{0});
+  CHECK(arbiter.granted_bytes(1) == 4 * gib);
+  CHECK(arbiter.promised_bytes() == 4 * gib);
+}
+
+TEST_CASE("an administrator's budget holds until the job ends") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.rebalance();
+  REQUIRE_FALSE(arbiter.set_job_budget(a, 5 * gib));
+  CHECK(arbiter.rebalance() == std::vector<Change>{{1, 5 * gib}});
+  REQUIRE_FALSE(arbiter.admit(2, a, 9 * gib));
+  CHECK(arbiter.job_budget_bytes(a) == 5 * gib);
+  CHECK(arbiter.set_job_budget(a, 11 * gib)->error == ENOSPC);
+  CHECK(arbiter.set_job_budget(b, gib)->error == ENOENT);
+}
+
+TEST_CASE("a smaller machine budget takes from those who asked for nothing") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 4 * gib);
+  arbiter.admit(2, b, 0);
+  arbiter.rebalance();
+  arbiter.set_machine_budget(5 * gib);
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(1) == 4 * gib);
+  CHECK(arbiter.granted_bytes(2) == gib);
+}
+
+TEST_CASE("fair shares sum to the whole and starve nobody") {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const std::uint64_t whole = random() % (64 * gib);
+    std::vector<std::uint64_t> wanted(1 + random() % 9);
+    for (auto& bytes : wanted) bytes = random() % (40 * gib);
+    const auto shares = fair_shares(whole, wanted);
+    REQUIRE(std::accumulate(shares.begin(), shares.end(), std::uint64_t{0}) == whole);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      REQUIRE(shares[i] >= std::min(wanted[i], whole / wanted.size()));
+  }
+}
+
+// Joins, ends, demands and settings at random: no job's processes are ever granted more than the job's budget
+// beyond the starting amounts of those that just joined, and promises never exceed the machine.
+TEST_CASE("no sequence of events hands memory out twice") {
+  constexpr std::uint64_t machine = 32 * gib;
+  std::mt19937_64 random(2);
+  Arbiter arbiter(machine);
+  std::map<SessionId, JobKey> sessions;
+  std::map<SessionId, std::uint64_t> resident;
+  const JobKey jobs[] = {a, b, c};
+  SessionId next = 1;
+  for (int step = 0; step < 5000; ++step) {
+    const auto what = random() % 10;
+    if (what < 2) {
+      const JobKey& job = jobs[random() % 3];
+      if (!arbiter.admit(next, job, random() % 3 == 0 ? 0 : random() % machine)) sessions[next++] = job;
+    } else if (what < 4 && !sessions.empty()) {
+      const auto victim = std::next(sessions.begin(), static_cast<long>(random() % sessions.size()));
+      arbiter.leave(victim->first);
+      resident.erase(victim->first);
+      sessions.erase(victim);
+    } else if (what == 4) {
+      arbiter.set_job_budget(jobs[random() % 3], random() % machine);
+    }
+    for (const auto& [id, job] : sessions) {
+      if (random() % 2 != 0) continue;
+      resident[id] = std::min(random() % machine, arbiter.granted_bytes(id));
+      arbiter.observe(id, {resident[id], random() % machine});
+    }
+    arbiter.rebalance();
+    REQUIRE(arbiter.promised_bytes() <= machine);
+    for (const JobKey& job : jobs) {
+      std::uint64_t granted = 0, members = 0;
+      for (const auto& [id, of] : sessions) {
+        if (of != job) continue;
+        granted += arbiter.granted_bytes(id);
+        ++members;
+        REQUIRE(arbiter.granted_bytes(id) > 0);
+      }
+      REQUIRE(granted <= arbiter.job_budget_bytes(job) + members * Arbiter::starting_bytes);
+    }
+  }
+}

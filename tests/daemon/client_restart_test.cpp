@@ -1,0 +1,193 @@
+// kill -9 of the daemon: the job keeps what it has, and the next daemon, whoever starts it, learns it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "liballoc/client.h"
+#include "tests/daemon/support.h"
+
+using namespace terrace;
+using namespace terrace::tests;
+using liballoc::Client;
+using liballoc::ClientConfig;
+using liballoc::Notice;
+
+namespace {
+
+std::uint64_t now_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+bool await_notice(Client& client, Notice wanted) {
+  return eventually([&] { return client.step(now_ns()) == wanted; });
+}
+
+struct Fixture {
+  TemporaryDirectory directory;
+  std::string socket = directory / "t.sock";
+  std::unique_ptr<Client> client = std::make_unique<Client>();
+
+  ~Fixture() { client->shutdown(); }
+  ClientConfig config(bool respawn = false) const {
+    return {.socket_path = socket.c_str(),
+            .job = "train",
+            .program = "test",
+            .requested_budget_bytes = 256 * mib,
+            .pool_wanted_bytes = 128 * mib,
+            .daemon_path = TERRACED_PATH,
+            .respawn = respawn};
+  }
+  std::vector<std::string> arguments() const { return {"--private", "--pool", directory.path()}; }
+};
+
+ino_t inode_of(int fd) {
+  struct stat status {};
+  REQUIRE(::fstat(fd, &status) == 0);
+  return status.st_ino;
+}
+
+// The daemon that a job started is nobody's child: it is found by what it says of itself.
+pid_t daemon_pid(const std::string& socket) { return ask(socket, {{"verb", "ping"}})["pid"].get<pid_t>(); }
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a killed daemon's successor takes the job over, pool and budget unchanged") {
+  auto first = std::make_unique<DaemonProcess>(socket, arguments());
+  REQUIRE(client->start(config()) == 0);
+  const ino_t pool = inode_of(client->grant().pool_fd);
+  REQUIRE(::ftruncate(client->grant().pool_fd, 1 << 20) == 0);
+  client->stats()->set(wire::Stat::pool_used_bytes, 1 << 20);
+  client->stats()->set(wire::Stat::faults, 7);
+  for (int round = 0; round < 5; ++round) {
+    first->kill();
+    REQUIRE(await_notice(*client, Notice::disconnected));
+    CHECK(client->grant().budget_bytes == 256 * mib);
+    client->stats()->set(wire::Stat::faults, 8);  // nobody listens, nobody stumbles
+    for (int i = 0; i < 20'000; ++i) client->push({.address = 5, .kind = wire::EventKind::alloc});
+    first = std::make_unique<DaemonProcess>(socket, arguments());
+    REQUIRE(await_notice(*client, Notice::reconnected));
+    CHECK(client->grant().budget_bytes == 256 * mib);
+    CHECK(client->grant().pool_capacity_bytes == 128 * mib);
+    CHECK(inode_of(client->grant().pool_fd) == pool);
+    client->push({.address = 0xFEED, .kind = wire::EventKind::fault});
+    const auto jobs = ask(socket, {{"verb", "jobs"}});
+    const auto& session = jobs["jobs"][0]["sessions"][0];
+    CHECK(session["reattached"] == true);
+    CHECK(session["granted_bytes"] == 256 * mib);
+    CHECK(session["lost_events"] == 0);
+    CHECK(session["statistics"]["faults"] == 8);
+    const auto tiers = ask(socket, {{"verb", "tiers"}});
+    CHECK(tiers["tiers"][1]["used_bytes"] == 1 << 20);
+    CHECK(tiers["tiers"][1]["promised_bytes"] == 128 * mib);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "an orderly end of the daemon is taken the same way") {
+  auto first = std::make_unique<DaemonProcess>(socket, arguments());
+  REQUIRE(client->start(config()) == 0);
+  CHECK(first->terminate() == 0);
+  REQUIRE(await_notice(*client, Notice::disconnected));
+  DaemonProcess second(socket, arguments());
+  CHECK(await_notice(*client, Notice::reconnected));
+}
+
+TEST_CASE_METHOD(Fixture, "a stopped daemon is neither lost nor replaced") {
+  DaemonProcess process(socket, arguments());
+  REQUIRE(client->start(config(/*respawn=*/true)) == 0);
+  ::kill(process.pid(), SIGSTOP);
+  for (int i = 0; i < 20; ++i) CHECK(client->step(now_ns()) == Notice::none);
+  ::kill(process.pid(), SIGCONT);
+  CHECK(daemon_pid(socket) == process.pid());
+  CHECK(client->step(now_ns()) == Notice::none);
+}
+
+TEST_CASE_METHOD(Fixture, "a job starts its private daemon again, unseen by the program, with its settings") {
+  {
+    auto first = std::make_unique<DaemonProcess>(socket, arguments());
+    REQUIRE(client->start(config(/*respawn=*/true)) == 0);
+    first->kill();
+  }
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(await_notice(*client, Notice::disconnected));
+    REQUIRE(await_notice(*client, Notice::reconnected));
+    const auto tiers = ask(socket, {{"verb", "tiers"}});
+    CHECK(tiers["tiers"][0]["capacity_bytes"] == gib);
+    CHECK(tiers["tiers"][1]["directory"] == directory.path());
+    const pid_t pid = daemon_pid(socket);
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // the program has no child that it did not make
+    CHECK(errno == ECHILD);
+    std::string environment;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/environ"), environment);
+    CHECK(environment.find("LD_PRELOAD") == std::string::npos);
+    if (round < 2) ::kill(pid, SIGKILL);
+  }
+  const pid_t pid = daemon_pid(socket);
+  client->shutdown();
+  ask(socket, {{"verb", "shutdown"}});
+  CHECK(eventually([&] { return ::kill(pid, 0) != 0; }));
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
+TEST_CASE_METHOD(Fixture, "many jobs that lose their daemon get one, and all are back in it") {
+  auto first = std::make_unique<DaemonProcess>(socket, arguments());
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::make_unique<Client>());
+    REQUIRE(clients.back()->start(config(/*respawn=*/true)) == 0);
+  }
+  first->kill();
+  CHECK(eventually([&] {
+    for (auto& each : clients) each->step(now_ns());
+    return std::all_of(clients.begin(), clients.end(), [](const auto& each) { return each->connected(); });
+  }));
+  const auto jobs = ask(socket, {{"verb", "jobs"}});
+  REQUIRE(jobs["jobs"].size() == 1);
+  CHECK(jobs["jobs"][0]["sessions"].size() == 8);
+  for (auto& each : clients) each->shutdown();
+  ask(socket, {{"verb", "shutdown"}});
+}
+
+TEST_CASE_METHOD(Fixture, "a daemon that cannot be started leaves the job as it is") {
+  auto first = std::make_unique<DaemonProcess>(socket, arguments());
+  ClientConfig broken = config(/*respawn=*/true);
+  broken.daemon_path = "/nonexistent/terraced";
+  REQUIRE(client->start(broken) == 0);
+  first->kill();
+  REQUIRE(await_notice(*client, Notice::disconnected));
+  for (std::uint64_t t = 0; t < 5; ++t) CHECK(client->step(now_ns() + t * 2'000'000'000) == Notice::none);
+  CHECK(client->grant().budget_bytes == 256 * mib);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+// The issue's promise: the space of a killed job is free at once. The daemon holds no descriptor of it.
+TEST_CASE_METHOD(Fixture, "kill -9 of a job frees its pool and its budget") {
+  DaemonProcess process(socket, arguments());
+  const pid_t job = ::fork();
+  if (job == 0) {
+    if (client->start(config()) != 0) ::_exit(1);
+    if (::fallocate(client->grant().pool_fd, 0, 0, 64 << 20) != 0) ::_exit(2);
+    for (;;) ::pause();
+  }
+  REQUIRE(eventually([&] { return ask(socket, {{"verb", "jobs"}})["jobs"].size() == 1; }));
+  ::kill(job, SIGKILL);
+  ::waitpid(job, nullptr, 0);
+  CHECK(eventually([&] {
+    const auto tiers = ask(socket, {{"verb", "tiers"}});
+    return tiers["tiers"][0]["promised_bytes"] == 0 && tiers["tiers"][1]["promised_bytes"] == 0;
+  }));
+  std::size_t pools_held = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid()) + "/fd")) {
+    std::error_code ignored;
+    const std::string target = std::filesystem::read_symlink(entry, ignored);
+    pools_held += target.find(directory.path() + "/#") != std::string::npos ? 1 : 0;
+  }
+  CHECK(pools_held == 0);
+}

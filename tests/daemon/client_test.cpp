@@ -1,0 +1,307 @@
+// The job's client against a server in the same process: what a grant looks like, what is shared, what a
+// child forgets, and what a bad daemon cannot do to a job.
+#include "liballoc/client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "daemon/connection.h"
+#include "tests/daemon/support.h"
+
+using namespace terrace;
+using namespace terrace::tests;
+using liballoc::Client;
+using liballoc::ClientConfig;
+using liballoc::Notice;
+
+namespace {
+
+std::uint64_t now_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Notice await_notice(Client& client) {
+  Notice notice = Notice::none;
+  eventually([&] { return (notice = client.step(now_ns())) != Notice::none; });
+  return notice;
+}
+
+ClientConfig config_for(const std::string& socket, std::uint64_t budget = 256 * mib, std::uint64_t pool = 0) {
+  return {.socket_path = socket.c_str(),
+          .job = "train",
+          .program = "python3",
+          .requested_budget_bytes = budget,
+          .pool_wanted_bytes = pool};
+}
+
+// A daemon that answers every greeting with the same packet.
+class FalseDaemon {
+ public:
+  FalseDaemon() {
+    listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path_.c_str(), path_.size());
+    REQUIRE(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::listen(listener_.get(), 5) == 0);
+  }
+  int start_against(const void* answer, std::size_t size, std::span<const int> fds = {}) {
+    std::thread serving([&] {
+      daemon::Connection connection(daemon::UniqueFd(::accept(listener_.get(), nullptr, nullptr)), {}, 0);
+      pollfd waiting{connection.fd(), POLLIN, 0};
+      ::poll(&waiting, 1, 5000);
+      connection.send(answer, size, fds);
+      ::poll(&waiting, 1, 5000);
+      daemon::Packet packet;
+      connection.receive(&packet);
+      ::poll(&waiting, 1, 5000);  // until the client hangs up
+    });
+    const int error = client.start(config_for(path_));
+    client.shutdown();
+    serving.join();
+    return error;
+  }
+  const std::string& path() const { return path_; }
+  Client client;
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_ = directory_ / "false.sock";
+  daemon::UniqueFd listener_;
+};
+
+}  // namespace
+
+TEST_CASE("a client is usable before it is started, and needs no constructor") {
+  static constinit Client client;
+  client.push({.address = 1, .kind = wire::EventKind::alloc});
+  for (int i = 0; i < 100; ++i) client.push({.address = 2, .kind = wire::EventKind::free});
+  client.stats()->set(wire::Stat::faults, 3);
+  CHECK(client.stats()->get(wire::Stat::faults) == 3);
+  CHECK(client.wait_fd() == -1);
+  CHECK(client.step(now_ns()) == Notice::none);
+  CHECK_FALSE(client.connected());
+}
+
+TEST_CASE("a grant is what the daemon has promised") {
+  ServerThread server;
+  auto client = std::make_unique<Client>();
+  REQUIRE(client->start(config_for(server.socket(), 256 * mib, 128 * mib)) == 0);
+  CHECK(client->connected());
+  CHECK(client->grant().budget_bytes == 256 * mib);
+  CHECK(client->grant().pool_capacity_bytes == 128 * mib);
+  CHECK(client->grant().pool_limit_bytes == 128 * mib);
+  REQUIRE(client->grant().pool_fd >= 0);
+  CHECK((::fcntl(client->grant().pool_fd, F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK((::fcntl(client->wait_fd(), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(client->start(config_for(server.socket())) == EALREADY);
+  client->shutdown();
+  CHECK(eventually([&] { return ask(server.socket(), {{"verb", "jobs"}})["jobs"].empty(); }));
+}
+
+TEST_CASE("low descriptor numbers stay the program's") {
+  ServerThread server;
+  const int next = ::dup(0);
+  ::close(next);
+  auto client = std::make_unique<Client>();
+  REQUIRE(client->start(config_for(server.socket(), 256 * mib, 128 * mib)) == 0);
+  CHECK(client->wait_fd() > next);
+  CHECK(client->grant().pool_fd > next);
+  client->shutdown();
+}
+
+TEST_CASE("a refusal is told with its reason, and not asked again") {
+  ServerThread server;
+  Client client;
+  CHECK(client.start(config_for(server.socket(), 2 * gib)) == ENOSPC);
+  CHECK_THAT(std::string(client.refused_text()), Catch::Matchers::Contains("1.0 GiB"));
+  CHECK(client.wait_fd() == -1);
+  CHECK(client.step(now_ns() + 60'000'000'000) == Notice::none);
+  CHECK(client.wait_fd() == -1);
+}
+
+TEST_CASE("nobody there and senseless settings are errors at once") {
+  Client client;
+  CHECK(client.start(config_for("/nonexistent/t.sock")) == ENOENT);
+  Client second;
+  CHECK(second.start(config_for("")) == EINVAL);
+  CHECK(second.start(ClientConfig{}) == EINVAL);
+  CHECK(second.start(config_for(std::string(200, 'x'))) == EINVAL);
+}
+
+TEST_CASE("a daemon that comes later is found") {
+  Client client;
+  const TemporaryDirectory directory;
+  const std::string socket = directory / "late.sock";
+  CHECK(client.start(config_for(socket)) == ENOENT);
+  ServerThread server([&](daemon::ServerOptions& options) { options.config.socket = socket; });
+  CHECK(await_notice(client) == Notice::reconnected);
+  CHECK(client.grant().budget_bytes == 256 * mib);
+  client.shutdown();
+}
+
+TEST_CASE("counters and events reach the daemon") {
+  ServerThread server;
+  Client client;
+  client.stats()->set(wire::Stat::evictions, 4);  // before the start: carried over
+  REQUIRE(client.start(config_for(server.socket())) == 0);
+  client.stats()->set(wire::Stat::faults, 17);
+  client.stats()->set_state(wire::Stat::pager, wire::Pager::active);
+  client.push({.time_ns = 1, .address = 0xABC000, .bytes = 4096, .kind = wire::EventKind::evict});
+  client.log(wire::Severity::warning, "hello");
+  const auto jobs = ask(server.socket(), {{"verb", "jobs"}});
+  const auto& session = jobs["jobs"][0]["sessions"][0];
+  CHECK(session["statistics"]["faults"] == 17);
+  CHECK(session["statistics"]["evictions"] == 4);
+  CHECK(session["pager"] == "active");
+  CHECK(session["program"] == "python3");
+  CHECK(eventually([&] {
+    const auto events = ask(server.socket(), {{"verb", "events"}}).dump();
+    return events.find("\"evict\"") != std::string::npos && events.find("hello") != std::string::npos;
+  }));
+  client.shutdown();
+}
+
+TEST_CASE("budget changes and trims are noticed") {
+  ServerThread server;
+  Client client;
+  REQUIRE(client.start(config_for(server.socket())) == 0);
+  ask(server.socket(), {{"verb", "trim"}, {"job", "train"}});
+  CHECK(await_notice(client) == Notice::trim);
+  ask(server.socket(), {{"verb", "set_budget"}, {"job", "train"}, {"bytes", 128 * mib}});
+  CHECK(await_notice(client) == Notice::budget_changed);
+  CHECK(client.grant().budget_bytes == 128 * mib);
+  CHECK(client.step(now_ns()) == Notice::none);
+  client.shutdown();
+}
+
+TEST_CASE("a forked child forgets the session and disturbs nothing") {
+  ServerThread server;
+  Client client;
+  REQUIRE(client.start(config_for(server.socket(), 256 * mib, 128 * mib)) == 0);
+  client.stats()->set(wire::Stat::faults, 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    client.after_fork_in_child();
+    client.stats()->set(wire::Stat::faults, 999);
+    client.push({.address = 666, .kind = wire::EventKind::alloc});
+    const bool forgot = client.wait_fd() == -1 && client.step(now_ns()) == Notice::none &&
+                        ::fcntl(client.grant().pool_fd, F_GETFD) >= 0;
+    client.shutdown();
+    ::_exit(forgot ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(client.step(now_ns()) == Notice::none);
+  CHECK(client.connected());
+  CHECK(client.stats()->get(wire::Stat::faults) == 1);
+  CHECK(ask(server.socket(), {{"verb", "events"}}).dump().find("666") == std::string::npos);
+  client.shutdown();
+}
+
+TEST_CASE("a program that closes descriptors it did not open loses the session, not its own files") {
+  ServerThread server;
+  Client client;
+  REQUIRE(client.start(config_for(server.socket())) == 0);
+  const int number = client.wait_fd();
+  const daemon::UniqueFd file(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  REQUIRE(::dup2(file.get(), number) == number);  // what the number is now is the program's
+  CHECK(await_notice(client) == Notice::disconnected);
+  CHECK(::fcntl(number, F_GETFD) >= 0);
+  ::close(number);
+  CHECK(await_notice(client) == Notice::reconnected);
+  client.shutdown();
+}
+
+TEST_CASE_METHOD(FalseDaemon, "DaemonThatSendsGarbageIsLeft") {
+  CHECK(start_against("garbage", 7) == EBADMSG);
+}
+
+TEST_CASE_METHOD(FalseDaemon, "DaemonThatAnswersOutOfPlaceIsLeft") {
+  const auto trim = wire::make<wire::Trim>();
+  CHECK(start_against(&trim, sizeof trim) == EBADMSG);
+}
+
+TEST_CASE_METHOD(FalseDaemon, "WelcomeWithoutASegmentIsLeft") {
+  const auto welcome = wire::make<wire::Welcome>();
+  CHECK(start_against(&welcome, sizeof welcome) == EBADMSG);
+}
+
+namespace {
+
+wire::Welcome sound_welcome() {
+  wire::Welcome welcome = wire::make<wire::Welcome>();
+  welcome.flags = wire::welcome_segment_fd;
+  welcome.segment_bytes = 16384;
+  welcome.stats_offset = 0;
+  welcome.ring_offset = 4096;
+  welcome.ring_capacity = 64;
+  return welcome;
+}
+
+daemon::UniqueFd segment(unsigned seals, off_t bytes = 16384) {
+  daemon::UniqueFd fd(::memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(fd.get(), bytes) == 0);
+  REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, seals) == 0);
+  return fd;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(FalseDaemon, "WelcomeWithASoundSegmentIsTaken") {
+  const auto fd = segment(F_SEAL_SHRINK);
+  const int fds[] = {fd.get()};
+  const auto welcome = sound_welcome();
+  CHECK(start_against(&welcome, sizeof welcome, fds) == 0);
+}
+
+TEST_CASE_METHOD(FalseDaemon, "SegmentThatCouldShrinkIsNotMapped") {
+  const auto fd = segment(F_SEAL_GROW);
+  const int fds[] = {fd.get()};
+  const auto welcome = sound_welcome();
+  CHECK(start_against(&welcome, sizeof welcome, fds) == EBADMSG);
+}
+
+TEST_CASE_METHOD(FalseDaemon, "SegmentShorterThanItSaysIsNotMapped") {
+  const auto fd = segment(F_SEAL_SHRINK, 4096);
+  const int fds[] = {fd.get()};
+  const auto welcome = sound_welcome();
+  CHECK(start_against(&welcome, sizeof welcome, fds) == EBADMSG);
+}
+
+TEST_CASE_METHOD(FalseDaemon, "OffsetsOutsideTheSegmentAreNotUsed") {
+  const auto fd = segment(F_SEAL_SHRINK);
+  const int fds[] = {fd.get()};
+  auto welcome = sound_welcome();
+  SECTION("counters behind the end") { welcome.stats_offset = 16384; }
+  SECTION("counters across the end") { welcome.stats_offset = 16384 - 64; }
+  SECTION("counters misaligned") { welcome.stats_offset = 8; }
+  SECTION("ring behind the end") { welcome.ring_offset = std::uint64_t{1} << 63; }
+  SECTION("ring longer than the segment") { welcome.ring_capacity = 1024; }
+  SECTION("ring of no power of two") { welcome.ring_capacity = 63; }
+  SECTION("empty ring") { welcome.ring_capacity = 0; }
+  SECTION("ring of overflowing size") { welcome.ring_capacity = std::uint64_t{1} << 62; }
+  SECTION("huge segment") { welcome.segment_bytes = std::uint64_t{1} << 40; }
+  CHECK(start_against(&welcome, sizeof welcome, fds) == EBADMSG);
+}
+
+TEST_CASE("a daemon that never answers holds a job for 2 s at most") {
+  const TemporaryDirectory directory;
+  FalseDaemon silent;  // listens, never accepts
+  Client client;
+  CHECK(client.start(config_for(silent.path())) == ETIMEDOUT);
+  CHECK(client.wait_fd() == -1);
+}

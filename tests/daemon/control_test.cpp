@@ -1,0 +1,147 @@
+// Requests of the terrace command and their answers.
+#include "daemon/control.h"
+
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+using namespace terrace;
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint64_t gib = 1 << 30;
+const Peer owner{100, 4000, 4000}, stranger{200, 5000, 5000}, root{1, 0, 0};
+
+struct Fixture {
+  Config config;
+  Registry registry{8 * gib, Pools("/var/tmp", 4 * gib, false)};
+  bool is_private = false;
+  SessionId session = join("train");
+
+  SessionId join(const char* job) {
+    wire::Hello hello = wire::make<wire::Hello>();
+    wire::copy_text(hello.job, sizeof hello.job, job);
+    wire::copy_text(hello.program, sizeof hello.program, "python3");
+    hello.requested_budget_bytes = 2 * gib;
+    const SessionId id = registry.admit(hello, owner, -1, 1).session->id();
+    registry.announcements();
+    return id;
+  }
+  ControlOutcome ask_text(const std::string& text, const Peer& peer = owner) {
+    return answer(text, peer, {registry, config, is_private, 2'000'000'000, 1'000'000'000});
+  }
+  json ask(const json& request, const Peer& peer = owner) { return ask_text(request.dump(), peer).reply; }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "every answer says its format and whether it worked") {
+  const json reply = ask({{"verb", "ping"}});
+  CHECK(reply["ok"] == true);
+  CHECK(reply["format"] == "terrace-control");
+  CHECK(reply["version"] == 1);
+  CHECK(reply["pid"] == ::getpid());
+}
+
+TEST_CASE_METHOD(Fixture, "status shows jobs, processes and tiers") {
+  const json reply = ask({{"verb", "status"}});
+  REQUIRE(reply["jobs"].size() == 1);
+  const json& job = reply["jobs"][0];
+  CHECK(job["job"] == "train");
+  CHECK(job["uid"] == 4000);
+  CHECK(job["budget_bytes"] == 2 * gib);
+  CHECK(job["sessions"][0]["program"] == "python3");
+  CHECK(job["sessions"][0]["granted_bytes"] == 2 * gib);
+  CHECK(job["sessions"][0]["statistics"]["faults"] == 0);
+  CHECK_FALSE(job["sessions"][0].contains("pager"));  // not known is not there
+  CHECK(reply["tiers"][0]["tier"] == "dram");
+  CHECK(reply["tiers"][0]["promised_bytes"] == 2 * gib);
+  CHECK(reply["tiers"][1]["directory"] == "/var/tmp");
+  CHECK(reply["uptime_seconds"] == 1.0);
+}
+
+TEST_CASE_METHOD(Fixture, "events are followed by number") {
+  const json first = ask({{"verb", "events"}});
+  REQUIRE(first["events"].size() == 1);
+  CHECK(first["events"][0]["kind"] == "joined");
+  CHECK(first["events"][0]["job"] == "train");
+  registry.note(session, "log", "hello", 5);
+  const json next = ask({{"verb", "events"}, {"since", first["last_number"]}});
+  REQUIRE(next["events"].size() == 1);
+  CHECK(next["events"][0]["text"] == "hello");
+}
+
+TEST_CASE_METHOD(Fixture, "a summary outlives the job") {
+  registry.end(session, "closed", 9);
+  const json reply = ask({{"verb", "summary"}, {"job", "train"}});
+  REQUIRE(reply["ok"] == true);
+  CHECK(reply["summary"]["ended_processes"] == 1);
+  CHECK(reply["summary"]["running_processes"] == 0);
+  CHECK(reply["summary"]["totals"]["faults"] == 0);
+  CHECK(ask({{"verb", "summary"}, {"job", "nobody"}})["errno"] == ENOENT);
+}
+
+TEST_CASE_METHOD(Fixture, "lifetimes are listed per process") {
+  const json reply = ask({{"verb", "lifetimes"}, {"job", "train"}});
+  CHECK(reply["lifetimes"][0]["id"] == session);
+  CHECK(ask({{"verb", "lifetimes"}, {"job", "nobody"}})["errno"] == ENOENT);
+}
+
+TEST_CASE_METHOD(Fixture, "a budget is changed by the owner and root, not by others") {
+  const json request{{"verb", "set_budget"}, {"job", "train"}, {"bytes", 3 * gib}};
+  CHECK(ask(request, stranger)["errno"] == EPERM);
+  CHECK(registry.arbiter().job_budget_bytes({owner.uid, "train"}) == 2 * gib);
+  CHECK(ask(request, owner)["ok"] == true);
+  CHECK(registry.arbiter().job_budget_bytes({owner.uid, "train"}) == 3 * gib);
+  CHECK(ask(request, root)["ok"] == true);
+}
+
+TEST_CASE_METHOD(Fixture, "a budget that does not fit is refused with what is available") {
+  const json reply = ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", 9 * gib}});
+  CHECK(reply["ok"] == false);
+  CHECK(reply["errno"] == ENOSPC);
+  CHECK(reply["available_bytes"] == 8 * gib);
+  CHECK(ask({{"verb", "set_budget"}, {"job", "train"}})["errno"] == EINVAL);
+  CHECK(ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", -5}})["errno"] == EINVAL);
+}
+
+TEST_CASE_METHOD(Fixture, "trim reaches every process of the job") {
+  const SessionId second = join("train");
+  const auto outcome = ask_text(R"({"verb":"trim","job":"train"})");
+  CHECK(outcome.trim == std::vector<SessionId>{session, second});
+  CHECK(ask_text(R"({"verb":"trim","job":"train"})", stranger).trim.empty());
+  CHECK(ask_text(R"({"verb":"trim","job":"nobody"})").reply["errno"] == ENOENT);
+}
+
+TEST_CASE_METHOD(Fixture, "only a private daemon is shut down, and only by its user") {
+  const std::string request = R"({"verb":"shutdown"})";
+  CHECK_FALSE(ask_text(request, root).shut_down);
+  is_private = true;
+  CHECK_FALSE(ask_text(request, stranger).shut_down);
+  CHECK(ask_text(request, Peer{1, ::geteuid(), 0}).shut_down);
+}
+
+TEST_CASE_METHOD(Fixture, "requests that make no sense are answered, not obeyed") {
+  const auto* text =
+      GENERATE("", "{", "[]", "null", "42", "\"ping\"", "{}", R"({"verb":7})", R"({"verb":"dance"})",
+               R"({"verb":"trim"})", R"({"verb":"summary","job":["train"]})", "\xff\xfe");
+  CAPTURE(text);
+  const auto outcome = ask_text(text);
+  CHECK(outcome.reply["ok"] == false);
+  CHECK(outcome.reply["error"].is_string());
+  CHECK_FALSE(outcome.shut_down);
+}
+
+TEST_CASE_METHOD(Fixture, "an unknown verb lists the known ones") {
+  CHECK_THAT(ask({{"verb", "dance"}})["error"].get<std::string>(),
+             Contains("dance") && Contains("set_budget"));
+}
+
+TEST_CASE_METHOD(Fixture, "numbers out of range fall back to the defaults") {
+  CHECK(ask({{"verb", "events"}, {"last", -1}})["events"].size() == 1);
+  CHECK(ask({{"verb", "events"}, {"last", 1e300}})["events"].size() == 1);
+  CHECK(ask({{"verb", "events"}, {"since", ~std::uint64_t{0}}})["events"].empty());
+}

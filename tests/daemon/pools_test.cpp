@@ -1,0 +1,100 @@
+#include "daemon/pools.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "daemon/unique_fd.h"
+#include "liballoc/wire/protocol.h"
+#include "tests/daemon/temporary_directory.h"
+
+using namespace terrace;
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::uint64_t gib = 1 << 30;
+const JobKey a{1000, "a"}, b{1000, "b"};
+
+}  // namespace
+
+TEST_CASE("a pool of a size is promised in full or refused with what is left") {
+  Pools pools("/var/tmp", 10 * gib, false);
+  REQUIRE_FALSE(pools.promise(1, a, 8 * gib));
+  CHECK(pools.capacity_bytes(1) == 8 * gib);
+  const auto refusal = pools.promise(2, b, 4 * gib);
+  REQUIRE(refusal);
+  CHECK(refusal->error == ENOSPC);
+  CHECK(refusal->available_bytes == 2 * gib);
+  CHECK_THAT(refusal->reason, Contains("/var/tmp"));
+}
+
+TEST_CASE("whatever there is: half of the rest on a shared machine, all of it in private") {
+  Pools shared("/var/tmp", 10 * gib, false);
+  shared.promise(1, a, wire::any_bytes);
+  CHECK(shared.capacity_bytes(1) == 5 * gib);
+  Pools own("/var/tmp", 10 * gib, true);
+  own.promise(1, a, wire::any_bytes);
+  CHECK(own.capacity_bytes(1) == 10 * gib);
+  REQUIRE(own.promise(2, b, wire::any_bytes));
+}
+
+TEST_CASE("processes of one job share one promise, and one of them may use it all") {
+  Pools pools("/var/tmp", 10 * gib, false);
+  pools.promise(1, a, 8 * gib);
+  CHECK(pools.limit_bytes(1) == 8 * gib);
+  REQUIRE_FALSE(pools.promise(2, a, 8 * gib));
+  CHECK(pools.promised_bytes() == 8 * gib);
+  pools.observe(1, 6 * gib);
+  CHECK(pools.limit_bytes(1) == 7 * gib);
+  CHECK(pools.limit_bytes(2) == gib);
+  pools.leave(2);
+  CHECK(pools.limit_bytes(1) == 8 * gib);
+}
+
+TEST_CASE("the promise ends with the job's last process") {
+  Pools pools("/var/tmp", 10 * gib, false);
+  pools.promise(1, a, 8 * gib);
+  pools.promise(2, a, 8 * gib);
+  pools.leave(1);
+  CHECK(pools.promised_bytes() == 8 * gib);
+  pools.leave(2);
+  CHECK(pools.promised_bytes() == 0);
+  CHECK(pools.used_bytes() == 0);
+}
+
+TEST_CASE("a pool that a job brings along counts, but no more than the quota") {
+  Pools pools("/var/tmp", 10 * gib, false);
+  pools.adopt(1, a, ~std::uint64_t{0}, ~std::uint64_t{0});
+  CHECK(pools.promised_bytes() == 10 * gib);
+  CHECK(pools.used_bytes() == 10 * gib);
+}
+
+TEST_CASE("a process cannot claim to use more than its job was promised") {
+  Pools pools("/var/tmp", 10 * gib, false);
+  pools.promise(1, a, gib);
+  pools.observe(1, ~std::uint64_t{0});
+  CHECK(pools.limit_bytes(1) == gib);
+}
+
+TEST_CASE("a pool file has no name, belongs to the job's user, and closes on exec") {
+  const tests::TemporaryDirectory directory;
+  Pools pools(directory.path(), gib, false);
+  pools.promise(1, a, gib);
+  const PoolGrant grant = pools.open_file(1, 1234, 1234);
+  REQUIRE(grant.error == 0);
+  const UniqueFd fd(grant.fd);
+  struct stat status {};
+  REQUIRE(::fstat(fd.get(), &status) == 0);
+  CHECK(status.st_nlink == 0);
+  CHECK(status.st_uid == (::geteuid() == 0 ? 1234U : ::geteuid()));
+  CHECK(std::filesystem::is_empty(directory.path()));
+  CHECK(grant.capacity_bytes == gib);
+}
+
+TEST_CASE("a directory that cannot hold a pool says why") {
+  CHECK(open_unlinked("/nonexistent") == -ENOENT);
+  CHECK(open_unlinked("/proc") < 0);
+}

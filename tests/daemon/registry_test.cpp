@@ -1,0 +1,183 @@
+// Sessions and what they were granted, without a socket.
+#include "daemon/registry.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "tests/daemon/temporary_directory.h"
+
+using namespace terrace;
+using namespace terrace::daemon;
+
+namespace {
+
+constexpr std::uint64_t gib = 1 << 30;
+const Peer user{100, 1000, 1000};
+
+wire::Hello hello(const char* job, std::uint64_t budget, std::uint64_t pool = 0) {
+  wire::Hello message = wire::make<wire::Hello>();
+  wire::copy_text(message.job, sizeof message.job, job);
+  message.requested_budget_bytes = budget;
+  message.pool_wanted_bytes = pool;
+  return message;
+}
+
+struct Fixture {
+  tests::TemporaryDirectory directory;
+  Registry registry{8 * gib, Pools(directory.path(), 4 * gib, false), Limits{4, 3, 2}};
+  Admission admit(const wire::Hello& message, const Peer& peer = user, int fd = -1) {
+    return registry.admit(message, peer, fd, 1);
+  }
+};
+
+// As the job would: through a mapping of its own.
+class JobSide {
+ public:
+  explicit JobSide(Segment& segment) : bytes_(segment.bytes()) {
+    base_ =
+        static_cast<std::byte*>(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0));
+    stats = reinterpret_cast<wire::JobStats*>(base_ + segment.stats_offset());
+    auto* ring = reinterpret_cast<wire::EventRing*>(base_ + segment.ring_offset());
+    writer = wire::RingWriter(ring, wire::slots_of(ring), Segment::ring_capacity);
+  }
+  ~JobSide() { ::munmap(base_, bytes_); }
+  wire::JobStats* stats;
+  wire::RingWriter writer;
+
+ private:
+  std::byte* base_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a session gets its budget, a pool and a segment") {
+  const Admission admission = admit(hello("train", 2 * gib, gib));
+  REQUIRE_FALSE(admission.refusal);
+  CHECK(admission.pool_fd);
+  CHECK(registry.pools().capacity_bytes(admission.session->id()) == gib);
+  registry.announcements();
+  CHECK(registry.arbiter().granted_bytes(admission.session->id()) == 2 * gib);
+  CHECK(admission.session->job().name == "train");
+}
+
+TEST_CASE_METHOD(Fixture, "a refusal leaves nothing promised") {
+  CHECK(admit(hello("a", 9 * gib)).refusal->error == ENOSPC);
+  CHECK(admit(hello("a", gib, 5 * gib)).refusal->error == ENOSPC);
+  CHECK(registry.arbiter().promised_bytes() == 0);
+  CHECK(registry.pools().promised_bytes() == 0);
+  CHECK(registry.sessions().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "users and the whole machine have bounds on processes") {
+  for (int i = 0; i < 3; ++i) REQUIRE_FALSE(admit(hello("a", 0)).refusal);
+  CHECK(admit(hello("a", 0)).refusal->error == EUSERS);
+  REQUIRE_FALSE(admit(hello("a", 0), Peer{1, 2000, 2000}).refusal);
+  CHECK(admit(hello("a", 0), Peer{1, 3000, 3000}).refusal->error == EUSERS);
+}
+
+TEST_CASE_METHOD(Fixture, "jobs of the same name but other users are other jobs") {
+  admit(hello("a", 5 * gib));
+  CHECK(admit(hello("a", 5 * gib), Peer{1, 2000, 2000}).refusal);
+  CHECK_FALSE(admit(hello("a", 5 * gib)).refusal);
+}
+
+TEST_CASE_METHOD(Fixture, "a pool comes back with its job and no second one is made") {
+  wire::Hello back = hello("a", gib, gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  back.held_budget_bytes = gib;
+  back.pool_capacity_bytes = 3 * gib;
+  back.pool_used_bytes = 2 * gib;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  const Admission admission = admit(back, user, pool.get());
+  REQUIRE_FALSE(admission.refusal);
+  CHECK_FALSE(admission.pool_fd);
+  CHECK(registry.pools().promised_bytes() == 3 * gib);
+  CHECK(registry.arbiter().granted_bytes(admission.session->id()) == gib);
+}
+
+TEST_CASE_METHOD(Fixture, "a pool that is no file is refused") {
+  wire::Hello back = hello("a", gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
+  CHECK(admit(back, user, reader.get()).refusal->error == EBADMSG);
+  CHECK(admit(back, user, -1).refusal->error == EBADMSG);
+  CHECK(registry.arbiter().promised_bytes() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a job that takes whatever pool there is runs without one if there is none") {
+  Registry without(8 * gib, Pools("/nonexistent", 4 * gib, true));
+  const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  REQUIRE_FALSE(admission.refusal);
+  CHECK_FALSE(admission.pool_fd);
+  CHECK_FALSE(admission.pool_problem.empty());
+  CHECK(without.pools().promised_bytes() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "counters and events reach sessions, journal and totals") {
+  const Admission admission = admit(hello("a", gib));
+  JobSide job(admission.session->segment());
+  job.stats->set(wire::Stat::faults, 5);
+  job.stats->set(wire::Stat::resident_bytes, 1234);
+  job.writer.push(
+      {.time_ns = 9, .address = 0x1000, .call_site = 7, .bytes = 4096, .kind = wire::EventKind::alloc});
+  registry.take_in();
+  CHECK(admission.session->counter(wire::Stat::faults) == 5);
+  CHECK(admission.session->lifetimes().sites() == 1);
+  const auto entries = registry.journal().after(0, 10);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0]->kind == "joined");
+  CHECK(entries[1]->kind == "alloc");
+  CHECK(entries[1]->event.address == 0x1000);
+  const JobKey key = admission.session->job();
+  registry.end(admission.session->id(), "closed", 2);
+  REQUIRE(registry.ended_jobs().contains(key));
+  const EndedJob& ended = registry.ended_jobs().at(key);
+  CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::faults)] == 5);
+  CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::resident_bytes)] == 0);  // it holds nothing now
+}
+
+TEST_CASE_METHOD(Fixture, "hostile counters change nothing for others") {
+  const Admission bad = admit(hello("bad", 2 * gib));
+  const Admission good = admit(hello("good", 4 * gib));
+  registry.announcements();
+  JobSide job(bad.session->segment());
+  for (std::size_t i = 0; i < wire::stat_slots; ++i) job.stats->words[i].store(~std::uint64_t{0});
+  registry.take_in();
+  CHECK(registry.announcements().empty());
+  CHECK(registry.arbiter().granted_bytes(good.session->id()) == 4 * gib);
+  CHECK(registry.pools().used_bytes() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "the totals of ended jobs are bounded, the oldest goes") {
+  for (const char* name : {"one", "two", "three"}) {
+    const Admission admission = admit(hello(name, gib));
+    registry.end(admission.session->id(), "closed", registry.sessions_seen());
+  }
+  CHECK(registry.ended_jobs().size() == 2);
+  CHECK_FALSE(registry.ended_jobs().contains({user.uid, "one"}));
+}
+
+TEST_CASE_METHOD(Fixture, "names are printable and never empty") {
+  CHECK(admit(hello("", 0)).session->job().name == "unnamed");
+  CHECK(admit(hello("a\x1b[31m\n", 0)).session->job().name == "a?[31m?");
+  wire::Hello endless = hello("", 0);
+  std::memset(endless.job, 'x', sizeof endless.job);
+  CHECK(admit(endless).session->job().name == std::string(wire::name_bytes, 'x'));
+}
+
+TEST_CASE("the journal keeps the last entries under growing numbers") {
+  Journal journal;
+  for (std::size_t i = 0; i < Journal::capacity + 10; ++i) journal.add({0, 0, 0, nullptr, "log", {}, {}});
+  CHECK(journal.last_number() == Journal::capacity + 10);
+  CHECK(journal.after(0, 1'000'000).size() == Journal::capacity);
+  CHECK(journal.after(0, 1'000'000).front()->number == 11);
+  CHECK(journal.after(journal.last_number() - 2, 100).size() == 2);
+  CHECK(journal.after(0, 5).size() == 5);
+  CHECK(journal.after(journal.last_number(), 5).empty());
+}
