@@ -11,10 +11,6 @@
 namespace terrace::liballoc {
 namespace {
 
-std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 std::uint32_t granules_for(std::size_t bytes) {
   return static_cast<std::uint32_t>(std::max<std::size_t>((bytes + granule_bytes - 1) / granule_bytes, 1));
 }
@@ -28,7 +24,8 @@ std::uint32_t granules_for(std::size_t bytes) {
 
 int AddressSpace::initialise(std::byte* base, std::size_t bytes) {
   const auto granules = static_cast<std::uint32_t>(bytes / granule_bytes);
-  most_records_ = std::min<std::uint32_t>(granules, 1U << 24);
+  // One for each granule, none, and what an allocation takes for a moment.
+  most_records_ = std::min<std::uint32_t>(granules + 4, 1U << 24);
   auto* map = os::map_anonymous(std::size_t{granules} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE);
   auto* records = os::map_anonymous(std::size_t{most_records_} * sizeof(Block), PROT_READ | PROT_WRITE);
   if (map == nullptr || records == nullptr) return ENOMEM;
@@ -54,6 +51,20 @@ std::uint32_t AddressSpace::new_record() {
     return id;
   }
   return records_ < most_records_ ? records_++ : 0;
+}
+
+// The first granule from `granule` on whose address is a multiple of `align` granules; the base itself is
+// only on a run.
+std::uint32_t AddressSpace::aligned(std::uint32_t granule, std::uint32_t align) const {
+  const std::uint64_t origin = reinterpret_cast<std::uintptr_t>(base_) / granule_bytes;
+  return static_cast<std::uint32_t>((origin + granule + align - 1) / align * align - origin);
+}
+
+// Extending takes one record, carving two: an operation that would run out halfway is not begun.
+bool AddressSpace::has_records(std::uint32_t wanted) const {
+  std::uint32_t have = most_records_ - records_;
+  for (std::uint32_t id = spare_; id != 0 && have < wanted; id = blocks_[id].next) ++have;
+  return have >= wanted;
 }
 
 void AddressSpace::drop_record(std::uint32_t id) {
@@ -104,11 +115,12 @@ std::uint32_t AddressSpace::add_free(std::uint32_t first, std::uint32_t granules
   return id;
 }
 
-std::uint32_t AddressSpace::fit_in_bin(unsigned level, unsigned sub, std::uint32_t granules, std::uint32_t align,
-                                       unsigned most_tries) const {
-  for (std::uint32_t id = heads_[level][sub]; id != 0 && most_tries > 0; id = blocks_[id].next, --most_tries) {
+std::uint32_t AddressSpace::fit_in_bin(unsigned level, unsigned sub, std::uint32_t granules,
+                                       std::uint32_t align, unsigned most_tries) const {
+  for (std::uint32_t id = heads_[level][sub]; id != 0 && most_tries > 0;
+       id = blocks_[id].next, --most_tries) {
     const Block& b = blocks_[id];
-    if (round_up(b.first, align) + granules <= b.first + b.granules) return id;
+    if (aligned(b.first, align) + granules <= b.first + b.granules) return id;
   }
   return 0;
 }
@@ -133,8 +145,8 @@ std::uint32_t AddressSpace::find(std::uint32_t granules, std::uint32_t align, bo
 
 // Takes fresh address space: a free block at the top that is about to be carved.
 std::uint32_t AddressSpace::extend(std::uint32_t granules, std::uint32_t align) {
-  const std::uint32_t start = round_up(top_, align);
-  if (start < top_ || granules > granules_ - start) return 0;
+  const std::uint32_t start = aligned(top_, align);
+  if (start < top_ || start > granules_ || granules > granules_ - start) return 0;
   const std::uint32_t id = add_free(top_, start + granules - top_, true);
   if (id != 0) top_ = start + granules;
   return id;
@@ -145,10 +157,11 @@ std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t granules, std:
   const Block whole = blocks_[id];
   unlink(id);
   unmap_ends(id);
-  const std::uint32_t start = round_up(whole.first, align);
+  const std::uint32_t start = aligned(whole.first, align);
   const std::uint32_t left = start - whole.first;
   const std::uint32_t right = whole.granules - left - granules;
-  blocks_[id] = Block{.first = start, .granules = granules, .state = BlockState::live, .virgin = whole.virgin};
+  blocks_[id] =
+      Block{.first = start, .granules = granules, .state = BlockState::live, .virgin = whole.virgin};
   map_ends(id);
   if (left != 0) add_free(whole.first, left, whole.virgin);
   if (right != 0) add_free(start + granules, right, whole.virgin);
@@ -156,7 +169,7 @@ std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t granules, std:
 }
 
 std::uint32_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
-  if (bytes > std::size_t{granules_} * granule_bytes || records_ + 2 >= most_records_) return 0;
+  if (bytes > std::size_t{granules_} * granule_bytes || !has_records(3)) return 0;
   const std::uint32_t granules = granules_for(bytes);
   if (alignment > (std::size_t{1} << 40)) return 0;
   std::uint32_t align = static_cast<std::uint32_t>(std::max<std::size_t>(alignment / granule_bytes, 1));
@@ -203,14 +216,15 @@ void AddressSpace::free(std::uint32_t id) {
 }
 
 bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {
-  if (bytes > std::size_t{granules_} * granule_bytes) return false;
+  if (bytes > std::size_t{granules_} * granule_bytes || !has_records(2)) return false;
   const Block b = blocks_[id];
   const std::uint32_t wanted = granules_for(bytes);
   if (wanted <= b.granules) return true;
   const std::uint32_t end = b.first + b.granules;
   if (end == top_ && extend(wanted - b.granules, 1) == 0) return false;
   const std::uint32_t right = block_at_[end];
-  if (right == 0 || blocks_[right].state != BlockState::free || b.granules + blocks_[right].granules < wanted) {
+  if (right == 0 || blocks_[right].state != BlockState::free ||
+      b.granules + blocks_[right].granules < wanted) {
     return false;
   }
   carve(right, wanted - b.granules, 1);
@@ -225,13 +239,12 @@ bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {
 void AddressSpace::shrink(std::uint32_t id, std::size_t bytes) {
   const std::uint32_t wanted = granules_for(bytes);
   Block& b = blocks_[id];
-  if (wanted >= b.granules) return;
+  if (wanted >= b.granules || !has_records(1)) return;
   unmap_ends(id);
   const std::uint32_t rest = b.granules - wanted;
   b.granules = wanted;
   map_ends(id);
   const std::uint32_t tail = add_free(b.first + wanted, rest, false);
-  if (tail == 0) return;
   unlink(tail);
   merge_right(tail);
   link(tail);
@@ -240,7 +253,7 @@ void AddressSpace::shrink(std::uint32_t id, std::size_t bytes) {
 std::uint32_t AddressSpace::live_block_at(const void* address) const {
   const std::size_t offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
   if (offset % granule_bytes != 0) return 0;
-  const std::uint32_t granule = static_cast<std::uint32_t>(offset / granule_bytes);
+  const std::size_t granule = offset / granule_bytes;
   if (granule >= top_) return 0;
   const std::uint32_t id = block_at_[granule];
   return id != 0 && blocks_[id].first == granule && blocks_[id].state == BlockState::live ? id : 0;
@@ -248,8 +261,8 @@ std::uint32_t AddressSpace::live_block_at(const void* address) const {
 
 std::uint32_t AddressSpace::live_block_covering(const void* address) const {
   const std::size_t offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
+  if (offset / granule_bytes >= top_) return 0;
   const auto granule = static_cast<std::uint32_t>(offset / granule_bytes);
-  if (granule >= top_) return 0;
   for (std::uint32_t g = granule + 1; g-- > 0;) {
     const std::uint32_t id = block_at_[g];
     if (id == 0) continue;

@@ -74,6 +74,8 @@ class AddressSpace {
   };
 
   static Bin bin_of(std::uint32_t granules);
+  std::uint32_t aligned(std::uint32_t granule, std::uint32_t align) const;
+  bool has_records(std::uint32_t wanted) const;
   std::uint32_t new_record();
   void drop_record(std::uint32_t id);
   void map_ends(std::uint32_t id);

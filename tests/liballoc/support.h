@@ -1,0 +1,78 @@
+// What the tests of the core share: a reserved range, forked children, random numbers that are the same in
+// every run.
+//
+// Nothing here asserts through Catch2, so that forked children and second threads can use all of it.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include "liballoc/address_space.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc::test {
+
+inline constexpr std::size_t kib = 1024;
+inline constexpr std::size_t mib = 1024 * kib;
+
+// Run-aligned private memory that costs nothing until touched.
+class Region {
+ public:
+  explicit Region(std::size_t bytes, int protection = PROT_READ | PROT_WRITE) : bytes_(bytes + run_bytes) {
+    mapping_ = static_cast<std::byte*>(os::map_anonymous(bytes_, protection));
+    if (mapping_ == nullptr) std::abort();
+    base_ = mapping_ + (run_bytes - reinterpret_cast<std::uintptr_t>(mapping_) % run_bytes) % run_bytes;
+    os::advise(base_, bytes, MADV_HUGEPAGE);
+  }
+  ~Region() { os::unmap(mapping_, bytes_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::byte* base() const { return base_; }
+
+ private:
+  std::byte* mapping_ = nullptr;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_;
+};
+
+// splitmix64
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t below(std::uint64_t limit) { return next() % limit; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// What a child ended with: its status (0 to 125), or 200 + the signal.
+inline int result_of(pid_t child) {
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child) return 126;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
+}
+
+// Runs `body` in a forked child that a signal ends after a minute if it hangs.
+inline pid_t start_child(const std::function<int()>& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::alarm(60);
+  ::_exit(body());
+}
+inline int in_child(const std::function<int()>& body) { return result_of(start_child(body)); }
+
+}  // namespace terrace::liballoc::test
