@@ -18,8 +18,8 @@ bool size_option(const char* name, std::uint64_t least, std::uint64_t* out) {
   std::uint64_t bytes = 0;
   if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 2G, 1536MiB");
   if (bytes < least) {
-    Message(Severity::error).operator<<(name) << "=" << value << " is below the least of " << least
-                                              << " bytes; running without Terrace";
+    Message(Severity::error).operator<<(name)
+        << "=" << value << " is below the least of " << least << " bytes; running without Terrace";
     return false;
   }
   *out = bytes;
@@ -56,8 +56,8 @@ bool unit_of(const char* text, unsigned* shift) {
   static constexpr struct {
     const char* name;
     unsigned shift;
-  } units[] = {{"", 0},    {"B", 0},    {"K", 10},   {"KB", 10},  {"KiB", 10}, {"M", 20},   {"MB", 20},
-               {"MiB", 20}, {"G", 30},  {"GB", 30},  {"GiB", 30}, {"T", 40},   {"TB", 40},  {"TiB", 40}};
+  } units[] = {{"", 0},     {"B", 0},  {"K", 10},  {"KB", 10},  {"KiB", 10}, {"M", 20},  {"MB", 20},
+               {"MiB", 20}, {"G", 30}, {"GB", 30}, {"GiB", 30}, {"T", 40},   {"TB", 40}, {"TiB", 40}};
   for (const auto& unit : units) {
     if (std::strcmp(text, unit.name) == 0) {
       *shift = unit.shift;
@@ -73,8 +73,8 @@ bool parse_size(const char* text, std::uint64_t* bytes) {
   if (*text < '0' || *text > '9') return false;
   std::uint64_t value = 0;
   for (; *text >= '0' && *text <= '9'; ++text) {
+    if (value >= (1ULL << 62) / 10) return false;  // the next digit would reach the limit
     value = value * 10 + static_cast<std::uint64_t>(*text - '0');
-    if (value >= (1ULL << 62)) return false;
   }
   unsigned shift = 0;
   if (!unit_of(text, &shift) || value >= (1ULL << (62 - shift))) return false;

@@ -33,7 +33,7 @@ struct Options {
   char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see fault_injection.h
 };
 
-// Parses "256K", "2G", "1536MiB". False: not a size, or over 2^63.
+// Parses "256K", "2G", "1536MiB". False: not a size, or 2^62 and more.
 bool parse_size(const char* text, std::uint64_t* bytes);
 
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.

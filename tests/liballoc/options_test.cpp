@@ -1,0 +1,155 @@
+// The environment is input from outside: what is accepted, what is refused, and that a refusal says so.
+#include "liballoc/options.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "tests/liballoc/captured_stderr.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// Sets a variable for one scope.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+// The line that a refused value produces; empty when it was accepted.
+std::string refusal(const char* name, const std::string& value) {
+  Variable variable(name, value);
+  test::CapturedStderr captured;
+  Options options;
+  const bool good = read_options(&options);
+  const std::string text = captured.text();
+  return good ? "" : text;
+}
+
+}  // namespace
+
+TEST_CASE("parse_size accepts sizes in powers of 1024") {
+  struct Row {
+    const char* text;
+    std::uint64_t bytes;
+  };
+  const Row row =
+      GENERATE(Row{"0", 0}, Row{"1", 1}, Row{"4096", 4096}, Row{"17B", 17}, Row{"256K", 256ULL << 10},
+               Row{"3KB", 3072}, Row{"3KiB", 3072}, Row{"5M", 5ULL << 20}, Row{"5MB", 5ULL << 20},
+               Row{"1536MiB", 1536ULL << 20}, Row{"2G", 2ULL << 30}, Row{"2GB", 2ULL << 30},
+               Row{"2GiB", 2ULL << 30}, Row{"1T", 1ULL << 40}, Row{"1TB", 1ULL << 40},
+               Row{"1TiB", 1ULL << 40}, Row{"007", 7}, Row{"4194303T", 4194303ULL << 40});
+  std::uint64_t bytes = 99;
+  INFO(row.text);
+  CHECK(parse_size(row.text, &bytes));
+  CHECK(bytes == row.bytes);
+}
+
+TEST_CASE("parse_size refuses what is not a size and leaves the output alone") {
+  const char* text =
+      GENERATE("", "K", "G2", "-1", "+1", " 1", "1 ", "1 G", "1.5G", "1g", "1kb", "1Kib", "1KK", "1P", "0x10",
+               "1e9", "60%", "4194304T", "4611686018427387904", "18446744073709551616",
+               "99999999999999999999999999999999999999", "1\n", "1G\n");
+  std::uint64_t bytes = 99;
+  INFO(text);
+  CHECK_FALSE(parse_size(text, &bytes));
+  CHECK(bytes == 99);
+}
+
+TEST_CASE("Without variables the defaults hold") {
+  Options options;
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.disabled);
+  CHECK(options.threshold_bytes == 256 * 1024);
+  CHECK(options.dram_bytes == 0);
+  CHECK(options.mover == MoverKind::automatic);
+  CHECK(options.io == IoKind::automatic);
+  CHECK(options.log_level == Severity::warning);
+  CHECK(std::string(options.pool_directory) == "/var/tmp");
+}
+
+TEST_CASE("Every variable is read") {
+  Variable threshold("TERRACE_THRESHOLD", "1M");
+  Variable dram("TERRACE_DRAM", "2G");
+  Variable pool_size("TERRACE_POOL_SIZE", "3G");
+  Variable mover("TERRACE_MOVER", "mremap");
+  Variable io("TERRACE_IO", "pread");
+  Variable log("TERRACE_LOG", "debug");
+  Variable pool("TERRACE_POOL_DIR", "/mnt/fast");
+  Variable socket("TERRACE_SOCKET", "/run/t.sock");
+  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
+  Variable limit("TERRACE_LIMIT_CGROUP", "/sys/fs/cgroup/x");
+  Variable job("TERRACE_JOB", "resnet");
+  Variable fault("TERRACE_FAULT", "read:1:EIO");
+  Options options;
+  REQUIRE(read_options(&options));
+  CHECK(options.threshold_bytes == 1 << 20);
+  CHECK(options.dram_bytes == 2ULL << 30);
+  CHECK(options.pool_bytes == 3ULL << 30);
+  CHECK(options.mover == MoverKind::mremap);
+  CHECK(options.io == IoKind::pread);
+  CHECK(options.log_level == Severity::debug);
+  CHECK(std::string(options.pool_directory) == "/mnt/fast");
+  CHECK(std::string(options.socket) == "/run/t.sock");
+  CHECK(std::string(options.daemon) == "/usr/bin/terraced");
+  CHECK(std::string(options.limit_cgroup) == "/sys/fs/cgroup/x");
+  CHECK(std::string(options.job) == "resnet");
+  CHECK(std::string(options.fault) == "read:1:EIO");
+}
+
+TEST_CASE("A bad value is refused, naming variable and value") {
+  struct Row {
+    const char* name;
+    const char* value;
+  };
+  const Row row =
+      GENERATE(Row{"TERRACE_THRESHOLD", "big"}, Row{"TERRACE_THRESHOLD", "4095"}, Row{"TERRACE_DRAM", "60%"},
+               Row{"TERRACE_DRAM", "31M"}, Row{"TERRACE_DRAM", "-1"}, Row{"TERRACE_POOL_SIZE", "1.5G"},
+               Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_MOVER", "MOVE"}, Row{"TERRACE_MOVER", "moves"},
+               Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"});
+  const std::string line = refusal(row.name, row.value);
+  INFO(line);
+  CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);
+  CHECK(line.find("running without Terrace") != std::string::npos);
+}
+
+TEST_CASE("A path or a name that does not fit is refused, not cut") {
+  const char* name = GENERATE("TERRACE_POOL_DIR", "TERRACE_SOCKET", "TERRACE_DAEMON", "TERRACE_LIMIT_CGROUP",
+                              "TERRACE_JOB", "TERRACE_FAULT");
+  const std::size_t most = std::strcmp(name, "TERRACE_JOB") == 0 ? 63 : 511;
+  CHECK(refusal(name, std::string(most, 'x')) == "");
+  CHECK(refusal(name, std::string(most + 1, 'x')).find(name) != std::string::npos);
+}
+
+TEST_CASE("An empty variable is as good as none") {
+  const char* name = GENERATE("TERRACE_THRESHOLD", "TERRACE_DRAM", "TERRACE_MOVER", "TERRACE_POOL_DIR");
+  CHECK(refusal(name, "") == "");
+}
+
+TEST_CASE("The kill switch wins over bad values") {
+  Variable bad("TERRACE_DRAM", "nonsense");
+  SECTION("1 disables") {
+    Variable disable("TERRACE_DISABLE", "1");
+    Options options;
+    CHECK(read_options(&options));
+    CHECK(options.disabled);
+  }
+  SECTION("0 does not") {
+    Variable disable("TERRACE_DISABLE", "0");
+    CHECK(refusal("TERRACE_DRAM", "nonsense") != "");
+  }
+}
+
+}  // namespace terrace::liballoc
