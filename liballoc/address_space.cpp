@@ -212,7 +212,9 @@ void AddressSpace::free(std::uint32_t id) {
   blocks_[id].state = BlockState::free;
   blocks_[id].virgin = false;
   merge_right(id);
-  link(merge_left(id));
+  // More than once: what was skipped for alignment keeps apart from a free left neighbour while it is virgin.
+  for (std::uint32_t left = merge_left(id); left != id; left = merge_left(id)) id = left;
+  link(id);
 }
 
 bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {
