@@ -95,9 +95,10 @@ bool below(const std::string& path, const std::string& subtree) {
 fs::path directory_of(const Mount& mount, const std::string& path, const fs::path& point) {
   std::string inside = path;
   if (mount.subtree != "/") inside = below(path, mount.subtree) ? path.substr(mount.subtree.size()) : "";
-  const fs::path directory = point / fs::path(inside).relative_path();
+  const fs::path relative = fs::path(inside).relative_path();
+  const fs::path directory = relative.empty() ? point : (point / relative).lexically_normal();
   std::error_code ignored;
-  return fs::is_directory(directory, ignored) ? directory.lexically_normal() : point;
+  return fs::is_directory(directory, ignored) ? directory : point;
 }
 
 std::optional<MemoryCgroup> find_version(const fs::path& root, CgroupVersion version) {

@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t counter(const json& counters, const char* name) {
   const auto found = counters.find(name);
-  return found != counters.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  return found != counters.end() && found->is_number() ? found->get<std::uint64_t>() : 0;
 }
 
 std::string word(const json& counters, const char* name) {

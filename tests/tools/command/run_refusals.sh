@@ -1,0 +1,33 @@
+# What cannot be met is refused with 2, before anything runs, saying what is possible.
+. "$(dirname "$0")/common.sh"
+refused() {
+  local pattern=$1
+  shift
+  rm -f ran
+  expect_code 2 "$*" "$terrace" run "$@" -- touch ran
+  expect_text err "$pattern" "$*"
+  [ "$(wc -l <err)" -eq 1 ] || fail "$*: more than one line: $(cat err)"
+  [ -e ran ] && fail "$*: the job ran all the same"
+}
+refused "ask for at most" --dram 900T
+refused "ask for at most" --limit 900T
+refused "smallest possible is 64.0 MiB" --dram 1M
+refused "smallest possible is 64.0 MiB" --limit 1M
+refused "is not a size" --dram lots
+refused "is not a percentage" --dram 120%
+refused "is more than --limit" --dram 200M --limit 100M
+refused "is not a directory" --pool /etc/passwd
+refused "is not a directory" --pool /nonexistent
+refused "has .* free" --pool "$directory" --pool-size 900T
+refused "at most 63 characters" --name "$(printf 'x%.0s' $(seq 64))"
+refused "No such file" --json-summary /nonexistent/summary.json
+# A shared daemon that has less left than the machine has.
+daemon=$(dirname "$terrace")/terraced
+[ -x "$daemon" ] || skip "terraced is not built"
+"$daemon" --private --socket "$XDG_RUNTIME_DIR/d.sock" --dram 256M --pool "$directory" >daemon.log 2>&1 &
+pid=$!
+wait_for 10 "$terrace" status --socket "$XDG_RUNTIME_DIR/d.sock" || fail "the daemon did not start: $(cat daemon.log)"
+refused "256M left of 256M" --socket "$XDG_RUNTIME_DIR/d.sock" --dram 300M
+expect_code 0 "what does fit" "$terrace" run --socket "$XDG_RUNTIME_DIR/d.sock" --dram 200M -- true
+kill "$pid"
+finish

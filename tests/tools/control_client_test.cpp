@@ -1,0 +1,140 @@
+// The client against something that listens but is no terraced.
+#include "tools/cli/control_client.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "liballoc/wire/protocol.h"
+#include "tests/tools/temporary_directory.h"
+#include "tools/cli/private_daemon.h"
+
+using namespace terrace;
+using namespace terrace::cli;
+
+namespace {
+
+std::string reply_packet(const std::string& text, std::uint32_t flags = 0) {
+  auto reply = wire::make<wire::Reply>();
+  reply.flags = flags;
+  reply.header.length += static_cast<std::uint32_t>(text.size());
+  return std::string(reinterpret_cast<const char*>(&reply), sizeof reply) + text;
+}
+
+// Takes one connection and one request, sends the packets, closes.
+class Impostor {
+ public:
+  explicit Impostor(std::vector<std::string> packets)
+      : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), packets_(std::move(packets)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    REQUIRE(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(listen(fd_, 1) == 0);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Impostor() {
+    thread_.join();
+    close(fd_);
+  }
+  Impostor(const Impostor&) = delete;
+  Impostor& operator=(const Impostor&) = delete;
+  std::string path() const { return (directory_.path() / "s.sock").string(); }
+
+ private:
+  void serve() {
+    const int client = accept(fd_, nullptr, nullptr);
+    std::array<char, 8192> request{};
+    if (recv(client, request.data(), request.size(), 0) > 0)
+      for (const std::string& packet : packets_) send(client, packet.data(), packet.size(), MSG_NOSIGNAL);
+    close(client);
+  }
+
+  TemporaryDirectory directory_;
+  int fd_;
+  std::vector<std::string> packets_;
+  std::thread thread_;
+};
+
+Result<nlohmann::json> ask(std::vector<std::string> packets) {
+  const Impostor impostor(std::move(packets));
+  auto client = ControlClient::connect(impostor.path());
+  REQUIRE(client);
+  return client->request({{"verb", "ping"}});
+}
+
+}  // namespace
+
+TEST_CASE("AnswersInPiecesArePutTogether") {
+  const auto answer = ask({reply_packet("{\"a\"", wire::reply_more), reply_packet(":1}")});
+  REQUIRE(answer);
+  CHECK((*answer)["a"] == 1);
+}
+
+TEST_CASE("ErrorOfTheDaemonIsTheError") {
+  const auto answer = ask({reply_packet(R"({"ok":false,"error":"no such job"})")});
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error == "no such job");
+}
+
+TEST_CASE("WhatIsNoAnswerIsRefused") {
+  auto wrong_magic = reply_packet("{}");
+  wrong_magic[0] = 'x';
+  auto wrong_length = reply_packet("{}");
+  wrong_length[8] = 99;
+  const auto goodbye = wire::make<wire::Goodbye>();
+  const std::string packet =
+      GENERATE_COPY(std::string("hello"), reply_packet("not json"), reply_packet("[1]"), wrong_magic,
+                    wrong_length, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
+  CHECK_FALSE(ask({packet}));
+}
+
+TEST_CASE("ConnectionClosedBeforeTheAnswerIsSaid") {
+  const auto answer = ask({});
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error.find("lost the daemon") != std::string::npos);
+}
+
+TEST_CASE("NobodyListeningSaysHowToStartOne") {
+  const auto client = ControlClient::connect("/nonexistent/s.sock");
+  REQUIRE_FALSE(client);
+  CHECK(client.error.find("/nonexistent/s.sock") != std::string::npos);
+  CHECK(client.error.find("terrace run") != std::string::npos);
+}
+
+TEST_CASE("SocketPathTooLongIsRefused") { CHECK_FALSE(ControlClient::connect("/" + std::string(200, 'x'))); }
+
+TEST_CASE("OversizedRequestIsNotSent") {
+  const Impostor impostor({});
+  auto client = ControlClient::connect(impostor.path());
+  REQUIRE(client);
+  CHECK_FALSE(client->request({{"verb", std::string(8192, 'x')}}));
+}
+
+TEST_CASE("PrivateDirectoryIsMadeForUsAlone") {
+  const TemporaryDirectory parent;
+  REQUIRE(make_private_directory(parent.path() / "terrace"));
+  struct stat found {};
+  REQUIRE(stat((parent.path() / "terrace").c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777) == 0700);
+  CHECK(make_private_directory(parent.path() / "terrace"));
+}
+
+TEST_CASE("PrivateDirectoryOpenToOthersIsRefused") {
+  const TemporaryDirectory parent;
+  REQUIRE(mkdir((parent.path() / "terrace").c_str(), 0755) == 0);
+  CHECK_FALSE(make_private_directory(parent.path() / "terrace"));
+}
+
+TEST_CASE("PrivateDirectoryThatIsALinkIsRefused") {
+  const TemporaryDirectory parent;
+  REQUIRE(mkdir((parent.path() / "real").c_str(), 0700) == 0);
+  REQUIRE(symlink("real", (parent.path() / "terrace").c_str()) == 0);
+  CHECK_FALSE(make_private_directory(parent.path() / "terrace"));
+}

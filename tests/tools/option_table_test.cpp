@@ -1,0 +1,84 @@
+#include "tools/cli/option_table.h"
+
+#include <catch2/catch.hpp>
+
+using namespace terrace::cli;
+
+namespace {
+
+struct Split {
+  std::vector<std::string> words;
+  std::vector<std::string> command;
+};
+
+Split split(std::vector<std::string> words) {
+  Options options;
+  auto command = split_command(*make_option_table(&options), &words);
+  return {words, command};
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("CommandBeginsAtTheFirstWordThatIsNoOption") {
+  const auto [words, command] = split({"run", "--dram", "2G", "python3", "--dram", "x"});
+  CHECK(words == Words{"run", "--dram", "2G"});
+  CHECK(command == Words{"python3", "--dram", "x"});
+}
+
+TEST_CASE("DoubleDashEndsTheOptionsAndIsRemovedOnce") {
+  const auto [words, command] = split({"run", "--summary", "--", "--", "x"});
+  CHECK(words == Words{"run", "--summary"});
+  CHECK(command == Words{"--", "x"});
+}
+
+TEST_CASE("FlagsTakeNoWord") {
+  CHECK(split({"run", "--summary", "true"}).command == Words{"true"});
+  CHECK(split({"run", "--disable", "true"}).command == Words{"true"});
+}
+
+TEST_CASE("ValuesAfterEqualSignsTakeNoWord") {
+  CHECK(split({"run", "--dram=2G", "true"}).command == Words{"true"});
+}
+
+TEST_CASE("UnknownOptionsAreLeftForTheParserToRefuse") {
+  CHECK(split({"run", "--bogus", "true"}).words == Words{"run", "--bogus"});
+}
+
+TEST_CASE("OptionWithoutItsValueIsLeftForTheParserToRefuse") {
+  CHECK(split({"run", "--dram"}).words == Words{"run", "--dram"});
+}
+
+TEST_CASE("OtherVerbsAreNotSplit") { CHECK(split({"jobs", "x"}).words == Words{"jobs", "x"}); }
+
+TEST_CASE("BenchmarksKeepTheirOwnOptions") {
+  CHECK(split({"bench", "training", "--quick"}).command == Words{"training", "--quick"});
+}
+
+TEST_CASE("WatchTakesIntervalAndCount") {
+  Options options;
+  const auto table = make_option_table(&options);
+  table->parse(Words{"5", "2", "--watch", "jobs"});
+  CHECK(options.view.watch_given);
+  CHECK(options.view.watch == std::vector<double>{2, 5});
+}
+
+TEST_CASE("ColumnsComeSeparatedOrRepeated") {
+  Options options;
+  const auto table = make_option_table(&options);
+  table->parse(Words{"+io", "-o", "+pid,+mover", "-o", "jobs"});
+  CHECK(options.view.columns == Words{"+pid", "+mover", "+io"});
+}
+
+TEST_CASE("CompletionKnowsEveryVerbAndOption") {
+  Options options;
+  const auto table = make_option_table(&options);
+  const std::string script = completion_script(*table, "bash");
+  for (const CLI::App* verb : table->get_subcommands([](const CLI::App*) { return true; })) {
+    CHECK(script.find(verb->get_name()) != std::string::npos);
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& name : option->get_lnames())
+        CHECK(script.find("--" + name) != std::string::npos);
+  }
+}

@@ -1,0 +1,92 @@
+#include "tools/cli/snapshot.h"
+
+#include <catch2/catch.hpp>
+
+using namespace terrace::cli;
+using nlohmann::json;
+
+namespace {
+
+json session(int pid, std::uint64_t live, const char* pager) {
+  return {{"id", pid},
+          {"pid", pid},
+          {"lost_events", 2},
+          {"pager", pager},
+          {"statistics", {{"heap_live_bytes", live}}}};
+}
+
+json answer() {
+  return {{"socket", "/s"},
+          {"private", true},
+          {"uptime_seconds", 1.5},
+          {"tiers",
+           {{{"tier", "dram"}, {"capacity_bytes", 100}, {"promised_bytes", 60}, {"used_bytes", 50}},
+            {{"tier", "nvme"}, {"capacity_bytes", 1000}, {"used_bytes", 300}, {"directory", "/var/tmp"}}}},
+          {"jobs",
+           {{{"job", "train"},
+             {"uid", 7},
+             {"budget_bytes", 60},
+             {"sessions", {session(1, 10, "inactive"), session(2, 500, "active")}},
+             {"totals",
+              {{"faults", 5}, {"stall_ns", 2500000000}, {"written_bytes", 900}, {"restored_bytes", 80}}}}}}};
+}
+
+}  // namespace
+
+TEST_CASE("AJobIsOneRowOfItsTotals") {
+  const Rows rows = job_rows(answer());
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0]["job"] == "train");
+  CHECK(rows[0]["processes"] == 2);
+  CHECK(rows[0]["faults"] == 5);
+  CHECK(rows[0]["lost_events"] == 4);
+}
+
+TEST_CASE("DurationsBecomeSeconds") {
+  const json row = job_rows(answer())[0];
+  CHECK(row["stall_seconds"] == 2.5);
+  CHECK_FALSE(row.contains("stall_ns"));
+}
+
+TEST_CASE("TheLargestProcessSpeaksForTheJob") { CHECK(job_rows(answer())[0]["pager"] == "active"); }
+
+TEST_CASE("BudgetOfZeroIsUnknown") {
+  json status = answer();
+  status["jobs"][0]["budget_bytes"] = 0;
+  CHECK_FALSE(job_rows(status)[0].contains("budget_bytes"));
+}
+
+TEST_CASE("TrafficOfATierIsThatOfItsJobs") {
+  const Rows rows = tier_rows(answer());
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["written_bytes"] == 80);
+  CHECK(rows[1]["written_bytes"] == 900);
+}
+
+TEST_CASE("StatusSumsWhatTheDaemonHas") {
+  const json row = status_row(answer());
+  CHECK(row["jobs"] == 1);
+  CHECK(row["processes"] == 2);
+  CHECK(row["dram_promised_bytes"] == 60);
+  CHECK(row["pool_directory"] == "/var/tmp");
+  CHECK(row["faults"].is_number_integer());
+}
+
+TEST_CASE("RowsOfDifferentUsersAndDaemonsAreToldApart") {
+  const json a{{"socket", "/s"}, {"uid", 1}, {"job", "x"}};
+  json b = a;
+  b["uid"] = 2;
+  json c = a;
+  c["socket"] = "/t";
+  CHECK(job_key(a) != job_key(b));
+  CHECK(job_key(a) != job_key(c));
+}
+
+TEST_CASE("AnswersOfAnotherShapeAreEmptyNotFatal") {
+  const json status =
+      GENERATE(json::object(), json({{"jobs", 5}, {"tiers", "x"}}), json({{"jobs", {1, "a", nullptr}}}),
+               json({{"jobs", {{{"totals", 3}, {"sessions", {4}}}}}}));
+  CHECK_NOTHROW(job_rows(status));
+  CHECK_NOTHROW(tier_rows(status));
+  CHECK_NOTHROW(status_row(status));
+}
