@@ -1,0 +1,94 @@
+// What a client can send, through everything that looks at it without a socket: the judge of packets,
+// greetings into the registry, requests into the control verbs, and a session's shared memory overwritten at
+// will.
+//
+// The first byte chooses; the rest is a packet, or a run of (offset, value) pairs stored into the segment.
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "daemon/control.h"
+
+using namespace terrace;
+using namespace terrace::daemon;
+
+namespace {
+
+constexpr std::uint64_t machine_bytes = std::uint64_t{8} << 30;
+
+void check_budgets(const Registry& registry) {
+  if (registry.arbiter().promised_bytes() > 64 * machine_bytes) std::abort();
+  if (registry.pools().used_bytes() > registry.pools().promised_bytes()) std::abort();
+}
+
+void greet(Registry& registry, const std::uint8_t* packet) {
+  const Admission admission = registry.admit(wire::read_as<wire::Hello>(packet), Peer{1, 1000, 1000}, -1, 1);
+  registry.announcements();
+  check_budgets(registry);
+  if (admission.session != nullptr) registry.end(admission.session->id(), "fuzz", 2);
+}
+
+void ask(Registry& registry, std::string_view text) {
+  const Config config;
+  const auto outcome = answer(text, Peer{1, 1000, 1000}, {registry, config, true, 2, 1});
+  if (outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).empty()) std::abort();
+}
+
+void take_packet(Registry& registry, const std::uint8_t* data, std::size_t size) {
+  wire::Header header;
+  if (wire::check_packet(data, size, &header) != 0) return;
+  if (header.type == wire::Type::hello) greet(registry, data);
+  if (header.type == wire::Type::control)
+    ask(registry, {reinterpret_cast<const char*>(data) + sizeof header, size - sizeof header});
+}
+
+// A greeting that passes, with whatever fields; most random packets fall at the first check.
+void take_fields(Registry& registry, const std::uint8_t* data, std::size_t size) {
+  wire::Hello hello = wire::make<wire::Hello>();
+  const std::size_t body = sizeof hello - sizeof hello.header;
+  std::memcpy(reinterpret_cast<char*>(&hello) + sizeof hello.header, data, std::min(size, body));
+  greet(registry, reinterpret_cast<const std::uint8_t*>(&hello));
+}
+
+void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t size) {
+  Session* session = registry.admit(wire::make<wire::Hello>(), Peer{1, 1000, 1000}, -1, 1).session;
+  if (session == nullptr) std::abort();
+  Segment& segment = session->segment();
+  void* base = ::mmap(nullptr, segment.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);
+  if (base == MAP_FAILED) std::abort();
+  for (; size >= 12; data += 12, size -= 12) {
+    std::uint32_t offset = 0;
+    std::memcpy(&offset, data, sizeof offset);
+    std::memcpy(static_cast<char*>(base) + offset % (segment.bytes() - 8), data + 4, 8);
+    registry.take_in();
+  }
+  ::munmap(base, segment.bytes());
+  registry.announcements();
+  check_budgets(registry);
+  ask(registry, R"({"verb":"status"})");
+  ask(registry, R"({"verb":"lifetimes","job":"unnamed"})");
+  registry.end(session->id(), "fuzz", 2);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  static Registry registry(machine_bytes, Pools("/nonexistent", machine_bytes, false));
+  switch (data[0] % 4) {
+    case 0:
+      take_packet(registry, data + 1, size - 1);
+      break;
+    case 1:
+      take_fields(registry, data + 1, size - 1);
+      break;
+    case 2:
+      overwrite_segment(registry, data + 1, size - 1);
+      break;
+    default:
+      ask(registry, {reinterpret_cast<const char*>(data) + 1, size - 1});
+  }
+  return 0;
+}
