@@ -69,6 +69,7 @@ Job::Job(const std::string& scenario, const Environment& settings, Preparation p
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(output_, STDOUT_FILENO);
   dup2(output_, STDERR_FILENO);
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what this program was started with is not the scenario's
   if (preparation != nullptr) preparation();
   execve(HAZARD_PROGRAM, arguments.data(), environment.data());
   std::perror("execve " HAZARD_PROGRAM);
