@@ -15,13 +15,12 @@ std::string option_words(const CLI::App& verb) {
 }
 
 // "--mover" -> its words, for options that take one of a few.
-std::string choice_cases(const CLI::App& verb) {
-  constexpr std::pair<const char*, const char*> choices[] = {
-      {"mover", "auto move mremap copy"}, {"io", "auto io_uring pread"}, {"log", "error warning info debug"}};
+std::string choice_cases() {
   std::string cases;
-  for (const auto& [name, words] : choices)
-    if (verb.get_option_no_throw(std::string("--") + name) != nullptr)
-      cases += fmt::format("    --{}) COMPREPLY=($(compgen -W '{}' -- \"$word\")); return;;\n", name, words);
+  for (const RunEntry& entry : run_entries())
+    if (!entry.choices.empty())
+      cases += fmt::format("    {}) COMPREPLY=($(compgen -W '{}' -- \"$word\")); return;;\n", entry.name,
+                           fmt::join(entry.choices, " "));
   return cases;
 }
 
@@ -55,9 +54,8 @@ std::string completion_script(const CLI::App& table, const std::string& shell) {
     options += fmt::format("    {}) COMPREPLY=($(compgen -W '{}' -- \"$word\"));;\n", verb->get_name(),
                            option_words(*verb));
   }
-  const std::string bash =
-      fmt::format(fmt::runtime(script), fmt::arg("verbs", verbs), fmt::arg("options", options),
-                  fmt::arg("choices", choice_cases(*table.get_subcommand("run"))));
+  const std::string bash = fmt::format(fmt::runtime(script), fmt::arg("verbs", verbs),
+                                       fmt::arg("options", options), fmt::arg("choices", choice_cases()));
   return shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" + bash : bash;
 }
 

@@ -9,42 +9,13 @@ void add_run(CLI::App* app, RunOptions* o) {
   // Only for --help: split_command() has taken the command away before the table sees the words.
   run->add_option("command", o->command,
                   "The command and its own options; put -- before it if it begins with -");
-  run->add_option("--dram", o->dram,
-                  "Keep at most this much of its data in DRAM: 2G, 1536MiB, or 60% of what there is")
-      ->type_name("SIZE|PCT%")
-      ->envname("TERRACE_DRAM");
-  run->add_option("--limit", o->limit,
-                  "Put the whole job under this memory limit (a cgroup); the budget follows it")
-      ->type_name("SIZE|PCT%");
-  run->add_option("--pool", o->pool, "Directory for what does not fit in DRAM (default /var/tmp)")
-      ->type_name("DIR")
-      ->envname("TERRACE_POOL_DIR");
-  run->add_option("--pool-size", o->pool_size, "Use at most this much of that file system")
-      ->type_name("SIZE")
-      ->envname("TERRACE_POOL_SIZE");
-  run->add_option("--threshold", o->threshold, "Allocations of at least this size are tiered (default 256K)")
-      ->type_name("SIZE")
-      ->envname("TERRACE_THRESHOLD");
-  run->add_option("--mover", o->mover, "How pages are taken out of memory")
-      ->check(CLI::IsMember({"auto", "move", "mremap", "copy"}))
-      ->type_name("HOW")
-      ->envname("TERRACE_MOVER");
-  run->add_option("--io", o->io, "How the pool is read and written")
-      ->check(CLI::IsMember({"auto", "io_uring", "pread"}))
-      ->type_name("HOW")
-      ->envname("TERRACE_IO");
-  run->add_option("--socket", o->socket, "Use the daemon at this socket")
-      ->type_name("PATH")
-      ->envname("TERRACE_SOCKET");
-  run->add_option("--name", o->name, "The job's name in 'terrace jobs' (default: command and process id)")
-      ->type_name("NAME");
-  run->add_option("--log", o->log, "What the library and its daemon report")
-      ->check(CLI::IsMember({"error", "warning", "info", "debug"}))
-      ->type_name("LEVEL")
-      ->envname("TERRACE_LOG");
+  for (const RunEntry& entry : run_entries()) {
+    CLI::Option* option = run->add_option(entry.name, o->*entry.value, entry.about)->type_name(entry.type);
+    if (!entry.choices.empty()) option->check(CLI::IsMember(entry.choices));
+    if (entry.variable != nullptr) option->envname(entry.variable);
+  }
   run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
   run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved");
-  run->add_option("--json-summary", o->json_summary, "Write that summary to FILE as JSON")->type_name("FILE");
 }
 
 CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
@@ -111,6 +82,69 @@ bool takes_value(const CLI::App& verb, const std::string& word) {
 }
 
 }  // namespace
+
+const std::vector<RunEntry>& run_entries() {
+  using R = RunOptions;
+  static const std::vector<RunEntry> entries{
+      {"--dram",
+       &R::dram,
+       "SIZE|PCT%",
+       "TERRACE_DRAM",
+       "Keep at most this much of its data in DRAM: 2G, or 60% of what there is",
+       {}},
+      {"--limit",
+       &R::limit,
+       "SIZE|PCT%",
+       nullptr,
+       "Put the whole job under this memory limit (a cgroup); the budget follows it",
+       {}},
+      {"--pool",
+       &R::pool,
+       "DIR",
+       "TERRACE_POOL_DIR",
+       "Directory for what does not fit in DRAM (default /var/tmp)",
+       {}},
+      {"--pool-size",
+       &R::pool_size,
+       "SIZE",
+       "TERRACE_POOL_SIZE",
+       "Use at most this much of that file system",
+       {}},
+      {"--threshold",
+       &R::threshold,
+       "SIZE",
+       "TERRACE_THRESHOLD",
+       "Allocations of at least this size are tiered (default 256K)",
+       {}},
+      {"--mover",
+       &R::mover,
+       "HOW",
+       "TERRACE_MOVER",
+       "How pages are taken out of memory",
+       {"auto", "move", "mremap", "copy"}},
+      {"--io",
+       &R::io,
+       "HOW",
+       "TERRACE_IO",
+       "How the pool is read and written",
+       {"auto", "io_uring", "pread"}},
+      {"--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
+      {"--name",
+       &R::name,
+       "NAME",
+       "TERRACE_JOB",
+       "The job's name in 'terrace jobs' (default: command and process id)",
+       {}},
+      {"--log",
+       &R::log,
+       "LEVEL",
+       "TERRACE_LOG",
+       "What the library and its daemon report",
+       {"error", "warning", "info", "debug"}},
+      {"--json-summary", &R::json_summary, "FILE", nullptr, "Write the summary to FILE as JSON", {}},
+  };
+  return entries;
+}
 
 std::unique_ptr<CLI::App> make_option_table(Options* options) {
   auto app =

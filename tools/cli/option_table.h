@@ -13,6 +13,18 @@
 
 namespace terrace::cli {
 
+// An option of `run` that takes a value: each but --limit and --json-summary mirrors an environment variable
+// of the library (docs/environment.md), which is its default.
+struct RunEntry {
+  const char* name;
+  std::string RunOptions::*value;
+  const char* type;
+  const char* variable;
+  const char* about;
+  std::vector<std::string> choices;
+};
+const std::vector<RunEntry>& run_entries();
+
 // Verb names, options and where their values go. `options` must outlive the table.
 std::unique_ptr<CLI::App> make_option_table(Options* options);
 

@@ -164,7 +164,8 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
            const std::string& preload) {
   auto cgroup = stays_as_parent(options) ? make_cgroup(plan) : refused<JobCgroup>("");
   if (!cgroup && plan.limit_bytes) return complain(exit_permission, "--limit: " + cgroup.error);
-  set_variable("TERRACE_LIMIT_CGROUP", cgroup && plan.limit_bytes ? cgroup->directory().string() : "");
+  // Without a limit of its own, a job inside another one stays under that one's.
+  if (cgroup && plan.limit_bytes) set_variable("TERRACE_LIMIT_CGROUP", cgroup->directory().string());
   const Daemon daemon = find_or_bring_daemon(options, plan, layout);
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);
