@@ -156,7 +156,7 @@ int Mover::move_whole(std::byte* from, std::byte* to) {
   if (error == ENOENT) error = take_with_holes(from, to, moved);
   if (error != 0 && moved > 0) {
     std::size_t returned = 0;
-    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from);
+    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from, returned);
   }
   return error;
 }
@@ -165,23 +165,39 @@ int Mover::move_whole(std::byte* from, std::byte* to) {
 // must find every page of a frame that it writes to a device (a touch of a gap would wait for this thread).
 int Mover::take_with_holes(std::byte* run, std::byte* frame, std::size_t from) {
   std::size_t moved = 0;
-  const int error = move(run + from, frame + from, run_bytes - from, true, &moved);
-  if (error != 0) {
+  int error = move(run + from, frame + from, run_bytes - from, true, &moved);
+  if (error == 0) error = fill_holes(frame + from, run_bytes - from);
+  if (error != 0 && moved > 0) {
     std::size_t returned = 0;
-    if (moved > 0) move(frame + from, run + from, moved, true, &returned);
-    return error;
+    move(frame + from, run + from, moved, true, &returned);
   }
-  for (std::size_t offset = from; offset < run_bytes;) {
+  return error;
+}
+
+int Mover::fill_holes(std::byte* address, std::size_t bytes) {
+  for (std::size_t offset = 0; offset < bytes;) {
     uffdio_zeropage zero{};
-    zero.range = {number(frame) + offset, run_bytes - offset};
+    zero.range = {number(address) + offset, bytes - offset};
     zero.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE;
-    const int result = control(fd_, UFFDIO_ZEROPAGE, &zero);
-    if (result == 0) break;
+    const int error = control(fd_, UFFDIO_ZEROPAGE, &zero);
+    if (error == 0) break;
     if (zero.zeropage > 0) offset += static_cast<std::size_t>(zero.zeropage);
-    if (result == EEXIST) offset += os::page_bytes;
-    if (result != EEXIST && result != EAGAIN) return result;
+    if (error == EEXIST) offset += os::page_bytes;
+    if (error != EEXIST && error != EAGAIN) return error;
   }
   return 0;
+}
+
+bool Mover::is_whole(std::byte* run) const {
+  constexpr std::size_t pages = run_bytes / os::page_bytes;
+  constexpr std::uint64_t present_or_swapped = 3ULL << 62;
+  std::uint64_t entries[pages];
+  const auto offset = static_cast<long>(number(run) / os::page_bytes * sizeof(std::uint64_t));
+  if (syscall(SYS_pread64, pagemap_fd_, entries, sizeof(entries), offset) != sizeof(entries)) return false;
+  for (const std::uint64_t entry : entries) {
+    if ((entry & present_or_swapped) == 0) return false;
+  }
+  return true;
 }
 
 Mover::Sharing Mover::sharing(std::byte* run) const {
@@ -228,6 +244,10 @@ int Mover::take_shared(std::byte* run, std::byte* frame) {
 int Mover::take_by_remap(std::byte* run, std::byte* frame) { return os::remap_keeping(run, run_bytes, frame); }
 
 int Mover::take_by_copy(std::byte* run, std::byte* frame) {
+  // The copy below must not touch a gap: the fault would wait for this thread.
+  if (!is_whole(run)) {
+    if (const int error = fill_holes(run, run_bytes); error != 0) return error;
+  }
   uffdio_writeprotect protect{};
   protect.range = {number(run), run_bytes};
   protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
@@ -257,8 +277,9 @@ int Mover::take(std::byte* run, std::byte* frame) {
   return ENOTSUP;
 }
 
-int Mover::put_by_copy(std::byte* frame, std::byte* run) {
-  std::size_t done = 0;
+// From `done` on: what has been moved already is not in the frame any more, and touching it there would wait
+// for this thread.
+int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done) {
   for (int attempt = 0; done < run_bytes && attempt < most_retries;) {
     uffdio_copy copy{};
     copy.dst = number(run) + done;
@@ -290,15 +311,15 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   *frame_keeps_memory = false;
   // Too many mappings, most likely: the copy below needs none.
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
+  std::size_t moved = 0;
   if (kind_ == MoverKind::move) {
-    std::size_t moved = 0;
     const int error = move(frame, run, run_bytes, true, &moved);
     if (error == 0) return 0;
     // EBUSY: the frame's pages are shared with a child, or under a transfer. Copy what has not moved.
     if (error != EBUSY && error != EAGAIN && error != EEXIST) return error;
   }
   *frame_keeps_memory = true;
-  return put_by_copy(frame, run);
+  return put_by_copy(frame, run, moved);
 }
 
 int Mover::populate(std::byte* frame) {

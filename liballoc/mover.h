@@ -72,10 +72,12 @@ class Mover {
   int move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved);
   int move_whole(std::byte* from, std::byte* to);
   int take_with_holes(std::byte* run, std::byte* frame, std::size_t from);
+  int fill_holes(std::byte* address, std::size_t bytes);
+  bool is_whole(std::byte* run) const;
   int take_shared(std::byte* run, std::byte* frame);
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame);
-  int put_by_copy(std::byte* frame, std::byte* run);
+  int put_by_copy(std::byte* frame, std::byte* run, std::size_t done);
   int put_by_remap(std::byte* frame, std::byte* run);
   enum class Sharing { all_shared, none_shared, mixed, unknown };
   Sharing sharing(std::byte* run) const;

@@ -58,6 +58,23 @@ class Random {
   std::uint64_t state_;
 };
 
+// Bytes that follow from seed and position, so that one out of place shows.
+inline void fill(std::byte* at, std::uint64_t seed, std::size_t bytes = run_bytes) {
+  auto* words = reinterpret_cast<std::uint64_t*>(at);
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint64_t); ++i) words[i] = (seed + 1) * 0x9e3779b97f4a7c15 + i;
+}
+inline bool holds(const std::byte* at, std::uint64_t seed, std::size_t bytes = run_bytes) {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(at);
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint64_t); ++i)
+    if (words[i] != (seed + 1) * 0x9e3779b97f4a7c15 + i) return false;
+  return true;
+}
+inline bool is_zero(const std::byte* at, std::size_t bytes = run_bytes) {
+  for (std::size_t i = 0; i < bytes; ++i)
+    if (at[i] != std::byte{0}) return false;
+  return true;
+}
+
 // What a child ended with: its status (0 to 125), or 200 + the signal.
 inline int result_of(pid_t child) {
   int status = 0;
@@ -65,12 +82,12 @@ inline int result_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
 }
 
-// Runs `body` in a forked child that a signal ends after a minute if it hangs.
+// Runs `body` in a forked child that a signal ends after 20 s if it hangs.
 inline pid_t start_child(const std::function<int()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child != 0) return child;
-  ::alarm(60);
+  ::alarm(20);
   ::_exit(body());
 }
 inline int in_child(const std::function<int()>& body) { return result_of(start_child(body)); }
