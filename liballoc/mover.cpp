@@ -219,12 +219,19 @@ Mover::Sharing Mover::sharing(std::byte* run) const {
   return shared == 0 ? Sharing::none_shared : Sharing::mixed;
 }
 
+int Mover::make_exclusive(std::byte* run) {
+  if (!is_whole(run)) {
+    if (const int error = fill_holes(run, run_bytes); error != 0) return error;
+  }
+  return os::advise(run, run_bytes, os::advice_populate_write);
+}
+
 // MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
 int Mover::take_shared(std::byte* run, std::byte* frame) {
   switch (sharing(run)) {
     case Sharing::none_shared: {
       // Shared once: a write fault without a write makes the pages exclusive again, unless they are pinned.
-      if (os::advise(run, run_bytes, os::advice_populate_write) != 0) return EBUSY;
+      if (make_exclusive(run) != 0) return EBUSY;
       return move_whole(run, frame);
     }
     case Sharing::all_shared: break;

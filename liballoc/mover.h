@@ -74,6 +74,7 @@ class Mover {
   int take_with_holes(std::byte* run, std::byte* frame, std::size_t from);
   int fill_holes(std::byte* address, std::size_t bytes);
   bool is_whole(std::byte* run) const;
+  int make_exclusive(std::byte* run);
   int take_shared(std::byte* run, std::byte* frame);
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame);

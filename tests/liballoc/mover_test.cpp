@@ -147,6 +147,20 @@ TEST_CASE("Holes in a run read as zero after its way out and back") {
         }) == 0);
 }
 
+TEST_CASE("A run with holes that a child shares can be taken or is refused") {
+  const MoverKind kind = any_kind();
+  CHECK(in_child([&] {
+          MoverFixture f(kind, [](std::byte* heap) { touch_one_page(heap, 3); });
+          if (!f.ready()) return 0;
+          const pid_t child = test::start_child([] { return ::pause(); });
+          const int error = f.take(0);
+          if (error == 0 && f.put(0) != 0) return 2;
+          ::kill(child, SIGKILL);
+          test::result_of(child);
+          return holds(f.run(0) + 3 * os::page_bytes, 5, os::page_bytes) ? 0 : 3;
+        }) == 0);
+}
+
 TEST_CASE("A run that was never touched can be taken and is zero") {
   const MoverKind kind = any_kind();
   CHECK(in_child([&] {
