@@ -207,16 +207,12 @@ Mover::Sharing Mover::sharing(std::byte* run) const {
   std::uint64_t entries[pages];
   const auto offset = static_cast<long>(number(run) / os::page_bytes * sizeof(std::uint64_t));
   if (syscall(SYS_pread64, pagemap_fd_, entries, sizeof(entries), offset) != sizeof(entries)) {
-    return Sharing::unknown;
+    return Sharing::some_exclusive;
   }
-  std::size_t shared = 0;
-  std::size_t alone = 0;
   for (const std::uint64_t entry : entries) {
-    if ((entry & present) == 0) continue;
-    ++((entry & exclusive) != 0 ? alone : shared);
+    if ((entry & present) == 0 || (entry & exclusive) != 0) return Sharing::some_exclusive;
   }
-  if (alone == 0) return Sharing::all_shared;
-  return shared == 0 ? Sharing::none_shared : Sharing::mixed;
+  return Sharing::all_shared;
 }
 
 int Mover::make_exclusive(std::byte* run) {
@@ -228,17 +224,13 @@ int Mover::make_exclusive(std::byte* run) {
 
 // MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
 int Mover::take_shared(std::byte* run, std::byte* frame) {
-  switch (sharing(run)) {
-    case Sharing::none_shared: {
-      // Shared once: a write fault without a write makes the pages exclusive again, unless they are pinned.
-      if (make_exclusive(run) != 0) return EBUSY;
-      return move_whole(run, frame);
-    }
-    case Sharing::all_shared: break;
-    case Sharing::mixed:
-    case Sharing::unknown: return EBUSY;
+  if (sharing(run) != Sharing::all_shared) {
+    // A write fault without a write gives this process pages of its own wherever they are still shared (or were
+    // once). What MOVE refuses after that is pinned.
+    if (make_exclusive(run) != 0) return EBUSY;
+    return move_whole(run, frame);
   }
-  if (const int error = os::remap_keeping(run, run_bytes, frame); error != 0) return EBUSY;
+  if (const int error = take_by_remap(run, frame); error != 0) return EBUSY;
   const bool still_shared = sharing(frame) == Sharing::all_shared;
   if (!still_shared) {
     put_by_remap(frame, run);
@@ -248,7 +240,11 @@ int Mover::take_shared(std::byte* run, std::byte* frame) {
   return adopt_frames(frame, run_bytes);
 }
 
-int Mover::take_by_remap(std::byte* run, std::byte* frame) { return os::remap_keeping(run, run_bytes, frame); }
+// The mapping moves with its pages: a frame is hidden from forked children, a run in place is not.
+int Mover::take_by_remap(std::byte* run, std::byte* frame) {
+  if (const int error = os::remap_keeping(run, run_bytes, frame); error != 0) return error;
+  return os::advise(frame, run_bytes, MADV_DONTFORK);
+}
 
 int Mover::take_by_copy(std::byte* run, std::byte* frame) {
   // The copy below must not touch a gap: the fault would wait for this thread.
@@ -309,6 +305,7 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done) {
 
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
   if (const int error = os::remap_keeping(frame, run_bytes, run); error != 0) return error;
+  os::advise(run, run_bytes, MADV_DOFORK);
   const int error = register_range(run, run_bytes);
   wake(run, run_bytes);
   return error;

@@ -83,6 +83,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   delist(n);
   r.block = whole ? block : 0;
   const bool first = r.live++ == 0;
+  if (first) r.frame = none;  // records begin as the kernel's zeroes
   if (first && r.state == RunState::empty && mode_ == Mode::plain) {
     r.state = RunState::resident;
     ++backed_;
@@ -581,9 +582,9 @@ void Pager::check_invariants() const {
   for (std::uint32_t n = 0; n * granules_per_run < space_->top(); ++n) {
     const Run& r = runs_[n];
     resident += r.state == RunState::resident ? 1 : 0;
-    frames += r.frame != none && r.state != RunState::reading && r.state != RunState::writing ? 1 : 0;
-    data += r.live > 0 && r.state != RunState::empty ? 1 : 0;
     const bool needs_frame = r.state == RunState::staged || r.state == RunState::cached;
+    frames += needs_frame ? 1 : 0;
+    data += r.live > 0 && r.state != RunState::empty ? 1 : 0;
     if (needs_frame && r.frame == none) std::abort();
   }
   for (const Operation& op : operations_) frames += op.busy ? 1 : 0;

@@ -190,7 +190,7 @@ class Pager {
   bool serve_pending();
   void pop_pending();
   bool can_back() const;
-  void relieve();
+  bool relieve();
   bool evict_one();
   bool read_ahead_one();
   std::uint32_t next_expected();
@@ -244,7 +244,6 @@ class Pager {
   std::uint64_t retry_after_ns_ = 0;
   bool over_budget_told_ = false;
   bool evicts_ = true;
-  std::uint32_t overdraft_ = 0;  // runs by which the budget had to give way
 
   terrace_statistics counts_{};
 };

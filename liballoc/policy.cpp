@@ -136,10 +136,7 @@ bool Pager::serve_pending() {
       n = pending_[pending_head_ % most_pending];
       Run& r = runs_[n];
       if (r.state == RunState::empty && r.waiting) {
-        if (!can_back()) {
-          relieve();
-          return false;
-        }
+        if (!can_back()) return false;
         r.queued = false;
         pop_pending();
         if (back(n)) back_ahead(n);
@@ -151,11 +148,7 @@ bool Pager::serve_pending() {
         continue;
       }
     }
-    if (!start_read(n, true)) {
-      LockGuard guard(*lock_);
-      relieve();
-      return false;
-    }
+    if (!start_read(n, true)) return false;
     LockGuard guard(*lock_);
     runs_[n].queued = false;
     pop_pending();
@@ -172,17 +165,18 @@ bool Pager::can_back() const {
          !cached_.is_empty() || !loaded_.is_empty();
 }
 
-// A thread waits and no memory is coming: nothing can be written (pool full or failing, everything pinned).
-// Data is never dropped and the program is never stopped for good: the budget gives way, and says so.
-void Pager::relieve() {
-  if (writes_ > 0 || reads_ > 0 || !staged_.is_empty() || wants_eviction()) return;
-  ++overdraft_;
-  ++budget_;
-  if (over_budget_told_) return;
+// A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or everything is
+// pinned. Data is never dropped and the program never stopped for good: the budget gives way, and says so.
+bool Pager::relieve() {
+  LockGuard guard(*lock_);
+  if (pending_count_ == 0 || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
+  budget_ = std::max(budget_, backed_) + 1;
+  if (over_budget_told_) return true;
   over_budget_told_ = true;
   Message m(Severity::warning);
-  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget of ";
+  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget, now ";
   m.bytes(budget_bytes());
+  return true;
 }
 
 bool Pager::shed_excess() {
@@ -208,7 +202,7 @@ bool Pager::balance() {
   progress |= evict_one();
   progress |= start_write();
   progress |= read_ahead_one();
-  return progress;
+  return progress || relieve();
 }
 
 void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice) {
