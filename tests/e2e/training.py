@@ -27,7 +27,9 @@ CASES = {
 def train(arguments, scratch, launcher=()):
     source, result = Path(os.environ["TERRACE_SOURCE"]), scratch / "result.json"
     program = source / "tools/bench/workloads/train.py"
-    subprocess.run([*launcher, PYTHON, program, *arguments, "--json", result], check=True)
+    # Other tests may use the processors too; OpenMP's threads would otherwise spin for each other.
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
+    subprocess.run([*launcher, PYTHON, program, *arguments, "--json", result], check=True, env=environment)
     return json.loads(result.read_text(encoding="utf-8"))
 
 
