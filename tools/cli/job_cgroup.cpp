@@ -53,24 +53,25 @@ Result<JobPlace> plan_v2(const MemoryCgroup& own, pid_t self) {
                   own.directory.string()));
 }
 
-// The pid in "terrace-<pid>", also for the leaf "terrace-<pid>-run".
-std::optional<pid_t> owner_of(const std::string& name) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  const char* digits = name.c_str() + std::strlen(prefix);
+// The pid in "terrace-<pid>", also for the leaf "terrace-<pid>-run"; 0 for any other name.
+pid_t owner_of(const std::string& name) {
+  if (!name.starts_with(prefix)) return 0;
   pid_t pid = 0;
-  const auto [end, error] = std::from_chars(digits, name.c_str() + name.size(), pid);
+  const auto [end, error] =
+      std::from_chars(name.c_str() + std::strlen(prefix), name.c_str() + name.size(), pid);
   const bool whole = *end == '\0' || std::strcmp(end, "-run") == 0;
-  return error == std::errc{} && pid > 0 && whole ? std::optional(pid) : std::nullopt;
+  return error == std::errc{} && whole ? pid : 0;
+}
+
+bool is_abandoned(pid_t owner) {
+  return owner > 0 && (owner == getpid() || (kill(owner, 0) != 0 && errno == ESRCH));
 }
 
 // A run that was killed could not remove its cgroup. rmdir refuses one that still holds processes.
 void remove_abandoned(const fs::path& parent) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
-    const auto owner = owner_of(entry.path().filename().string());
-    if (owner && (*owner == getpid() || (kill(*owner, 0) != 0 && errno == ESRCH)))
-      rmdir(entry.path().c_str());
-  }
+  for (const auto& entry : fs::directory_iterator(parent, ignored))
+    if (is_abandoned(owner_of(entry.path().filename().string()))) rmdir(entry.path().c_str());
 }
 
 fs::path leaf_of(const JobPlace& place) { return place.parent / fmt::format("{}{}-run", prefix, getpid()); }

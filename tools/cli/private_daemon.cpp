@@ -43,6 +43,7 @@ std::vector<std::string> arguments_for(const PrivateDaemonRequest& request, cons
 // keep a pipeline behind `terrace run` waiting for the daemon to end.
 [[noreturn]] void become_daemon(const std::vector<std::string>& arguments, const std::string& log) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
