@@ -4,10 +4,18 @@
 
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <stdexcept>
+
+// toml++ 3.3 states as assertions what malformed text can break ("[[["), and in a release build as
+// unreachable: in this file, which alone includes it, a broken one is an error like the others.
+#undef NDEBUG
+#define TOML_ASSERT(condition) ((condition) ? void() : throw std::logic_error(#condition))
+#include <toml++/toml.h>
 
 namespace terrace::daemon {
 namespace {
@@ -124,6 +132,38 @@ std::string apply_root(Config& config, const toml::table& root, std::string_view
   return {};
 }
 
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte == 0x7f || (byte < 0x20 && c != '\t' && c != '\n' && c != '\r');
+}
+
+// TOML has no place for control characters, nor for others than ASCII outside comments and strings, and
+// toml++ 3.3 runs into undefined behaviour on some of them ("\u0432=", and strings where none may be): they
+// are kept from it. In strings, "\u00e9" says the same.
+std::optional<int> line_with_foreign_character(std::string_view text) {
+  int line = 1;
+  char quote = 0;
+  bool comment = false, escaped = false;
+  for (const char c : text) {
+    if (is_control(c) || (!comment && static_cast<unsigned char>(c) > 0x7f)) return line;
+    if (c == '\n') {
+      ++line;
+      quote = 0;
+      comment = escaped = false;
+    } else if (escaped) {
+      escaped = false;
+    } else if (quote == 0 && !comment) {
+      comment = c == '#';
+      quote = c == '"' || c == '\'' ? c : '\0';
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      escaped = quote == '"' && c == '\\';
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> check_socket_path(std::string_view path) {
@@ -150,6 +190,11 @@ ConfigResult parse_config(std::string_view text, std::string_view name, const Co
   if (text.size() > max_file_bytes)
     return {base,
             fmt::format("{}:1: the file has over {} KiB; is it the right one?", name, max_file_bytes / 1024)};
+  if (const auto line = line_with_foreign_character(text))
+    return {base, fmt::format(
+                      "{}:{}: a control character, or one that is not ASCII outside a comment; remove it, or "
+                      "write it as \\u00e9 in a string",
+                      name, *line)};
   try {
     const toml::table root = toml::parse(text, name);
     ConfigResult result{base, {}};
@@ -158,6 +203,8 @@ ConfigResult parse_config(std::string_view text, std::string_view name, const Co
     return result;
   } catch (const toml::parse_error& error) {
     return {base, located(name, error.source(), fmt::format("not valid TOML: {}", error.description()))};
+  } catch (const std::logic_error&) {
+    return {base, fmt::format("{}:1: not valid TOML; compare it with the example in terraced.toml(5)", name)};
   }
 }
 

@@ -102,6 +102,25 @@ TEST_CASE("BrokenTomlNamesTheLine") {
   CHECK_THAT(error_of("[log]\n[log]\n"), StartsWith("t.toml:2: "));
 }
 
+TEST_CASE("ControlCharactersAreRefused") {
+  const auto* text = GENERATE("\n[\x1f", "\n[pool]\x01", "\n\x7f", "\n# \x1b[31m");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("control character"));
+}
+
+TEST_CASE("ForeignCharactersAreWelcomeOnlyInComments") {
+  const auto* text = GENERATE("\n\xd0\xb2 = \"1G\"", "\n[pool\xc2\xa0]", "\nx = \"\\\"\" \xe2\x80\x83",
+                              "\n\xff", "\nx = \"#\xd0\xb2\"", "\n-=-\"'\xd1\xbd-\"");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("ASCII"));
+  const auto result =
+      parse_config("# \xd0\xb2 it's\n[pool] # \xd0\xb2\ndirectory = \"/caf\\u00e9\"\n", "t.toml", Config{});
+  CHECK(result.error.empty());
+  CHECK(result.config.pool_directory == "/caf\xc3\xa9");
+}
+
+TEST_CASE("TextThatBreaksTheParsersAssertionsIsAnError") {
+  CHECK_THAT(error_of("[[[["), StartsWith("t.toml:1: ") && Contains("not valid TOML"));
+}
+
 TEST_CASE("HugeFileIsRefused") { CHECK_THAT(error_of(std::string(100'000, '#')), Contains("64 KiB")); }
 
 TEST_CASE("an error leaves nothing of the file in force") {

@@ -62,8 +62,8 @@ void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t
     std::uint32_t offset = 0;
     std::memcpy(&offset, data, sizeof offset);
     std::memcpy(static_cast<char*>(base) + offset % (segment.bytes() - 8), data + 4, 8);
-    registry.take_in();
   }
+  registry.take_in();
   ::munmap(base, segment.bytes());
   registry.announcements();
   check_budgets(registry);
