@@ -14,7 +14,10 @@
 // toml++ 3.3 states as assertions what malformed text can break ("[[["), and in a release build as
 // unreachable: in this file, which alone includes it, a broken one is an error like the others.
 #undef NDEBUG
-#define TOML_ASSERT(condition) ((condition) ? void() : throw std::logic_error(#condition))
+namespace terrace::daemon {
+[[noreturn]] static void assertion_of_toml(const char* what) { throw std::logic_error(what); }
+}  // namespace terrace::daemon
+#define TOML_ASSERT(condition) ((condition) ? void() : terrace::daemon::assertion_of_toml(#condition))
 #include <toml++/toml.h>
 
 namespace terrace::daemon {
