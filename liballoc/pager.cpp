@@ -301,7 +301,8 @@ std::uint32_t Pager::take_frame(bool reclaim_cached) {
 
 std::uint32_t Pager::take_copy_frame() {
   std::uint32_t frame = staging_.take_free();
-  if (frame == none) frame = create_frame(copy_allowance);
+  // Whatever the budget, or a budget that was cut could never be met: the copy frees its run at once.
+  if (frame == none) frame = create_frame(run_count_);
   if (frame != none) ++used_frames_;
   return frame;
 }

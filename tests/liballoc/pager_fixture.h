@@ -1,0 +1,188 @@
+// A pager whose agent is the test: it moves nothing unless the test pumps it, so every state can be stopped
+// at.
+//
+// Only other threads may touch blocks (with()): a touch of an evicted run waits until the test serves it. On
+// destruction everything is freed and the accounts must be level.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "liballoc/pager.h"
+#include "tests/liballoc/mover_fixture.h"
+
+namespace terrace::liballoc::test {
+
+class PagerFixture {
+ public:
+  static constexpr std::size_t heap_bytes = 1024 * mib;
+
+  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t budget_runs)
+      : tier_(tier), budget_bytes_(budget_runs * run_bytes), heap_(heap_bytes) {
+    if (!open_or_skip(mover, kind)) return;
+    if (space.initialise(heap_.base(), heap_bytes) != 0 ||
+        pager.initialise(heap_.base(), heap_bytes, &space) != 0)
+      std::abort();
+    pager.use_lock(&lock);
+    LockGuard guard(lock);
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_) != 0) std::abort();
+    ready_ = true;
+  }
+
+  ~PagerFixture() {
+    if (!ready_) return;
+    while (!blocks_.empty()) release(blocks_.begin()->first);
+    finish_transfers();
+    LockGuard guard(lock);
+    pager.check_invariants();
+    space.check_invariants();
+    pager.trim(0);
+    if (pager.backed_bytes() != 0) std::abort();
+    mover.close();
+  }
+
+  bool ready() const { return ready_; }
+
+  std::byte* allocate(std::size_t bytes, bool zeroed = false) {
+    LockGuard guard(lock);
+    const std::uint32_t id = space.allocate(bytes, 64);
+    if (id == 0) std::abort();
+    if (zeroed) pager.mark_zero_fill(id);
+    pager.on_allocate(id);
+    blocks_[space.address(id)] = id;
+    return space.address(id);
+  }
+  void release(std::byte* block) {
+    LockGuard guard(lock);
+    pager.on_free(blocks_.at(block));
+    space.free(blocks_.at(block));
+    blocks_.erase(block);
+  }
+
+  // One step of the agent; the budget is looked at between any two.
+  void serve_faults() {
+    Fault fault{};
+    while (mover.next_fault(&fault)) {
+      pager.handle_fault(fault);
+      look();
+    }
+  }
+  void complete() {
+    pager.handle_completions();
+    look();
+  }
+  bool balance() {
+    const bool progress = pager.balance();
+    look();
+    return progress;
+  }
+  void pump() {
+    do {
+      serve_faults();
+      complete();
+    } while (balance());
+  }
+
+  // Runs `body` in a thread while the agent works, or only the step that is given.
+  void with(const std::function<void()>& body) {
+    with(body, [this] { pump(); });
+  }
+  void with(const std::function<void()>& body, const std::function<void()>& step) {
+    std::atomic<bool> done{false};
+    std::thread thread([&] {
+      body();
+      done.store(true);
+    });
+    const std::uint64_t deadline = os::now_ns() + 60'000'000'000;
+    while (!done.load()) {
+      step();
+      pollfd waiting{mover.fd(), POLLIN, 0};
+      if (!done.load()) ::poll(&waiting, 1, 1);
+      if (os::now_ns() > deadline) give_up();
+    }
+    thread.join();
+  }
+  void write(std::byte* block, std::uint64_t seed, std::size_t bytes = run_bytes) {
+    with([=] { fill(block, seed, bytes); });
+  }
+  bool reads(const std::byte* block, std::uint64_t seed, std::size_t bytes = run_bytes) {
+    std::atomic<bool> right{false};
+    with([&] { right = holds(block, seed, bytes); });
+    return right;
+  }
+  bool reads_zero(const std::byte* block, std::size_t bytes = run_bytes) {
+    std::atomic<bool> right{false};
+    with([&] { right = is_zero(block, bytes); });
+    return right;
+  }
+
+  // Until nothing is under way.
+  void settle() {
+    const std::uint64_t deadline = os::now_ns() + 60'000'000'000;
+    do {
+      pump();
+      if (os::now_ns() > deadline) give_up();
+    } while (!pager.is_quiet());
+  }
+  // Only ends what was begun.
+  void finish_transfers() {
+    const std::uint64_t deadline = os::now_ns() + 60'000'000'000;
+    while (tier_.in_flight() > 0) {
+      complete();
+      if (os::now_ns() > deadline) give_up();
+    }
+  }
+
+  std::uint32_t run_of(const std::byte* address) const { return pager.run_of(address); }
+  RunState state(const std::byte* address) const { return pager.run(run_of(address)).state; }
+  void advise(const std::byte* block, std::size_t bytes, terrace_advice advice) {
+    LockGuard guard(lock);
+    pager.advise(run_of(block), run_of(block + bytes - 1), advice);
+  }
+  // Takes whole runs out to the tier.
+  void page_out(const std::byte* block, std::size_t bytes = run_bytes) {
+    advise(block, bytes, TERRACE_ADVISE_PAGE_OUT);
+    settle();
+  }
+  terrace_statistics statistics() {
+    terrace_statistics s{};
+    s.size = sizeof(s);
+    LockGuard guard(lock);
+    pager.fill(&s);
+    return s;
+  }
+  void check() {
+    LockGuard guard(lock);
+    pager.check_invariants();
+  }
+
+  std::uint64_t most_backed() const { return most_backed_; }
+  std::uint64_t asked_budget() const { return budget_bytes_; }
+
+  AddressSpace space;
+  Lock lock;
+  Pager pager;
+  Mover mover;
+
+ private:
+  void look() { most_backed_ = std::max(most_backed_, pager.backed_bytes()); }
+  [[noreturn]] static void give_up() {
+    std::fprintf(stderr, "the pager made no progress for a minute\n");
+    std::abort();
+  }
+
+  tiers::Tier& tier_;
+  std::uint64_t budget_bytes_;
+  std::uint64_t most_backed_ = 0;
+  Region heap_;
+  bool ready_ = false;
+  std::map<std::byte*, std::uint32_t> blocks_;
+};
+
+}  // namespace terrace::liballoc::test
