@@ -31,6 +31,7 @@ void prepare() {
   h.agent().enter_for_fork();
   h.pager().prepare_fork(drain_limit_ns);
   h.lock().lock();
+  h.pager().seal_for_fork();
 }
 
 // libc does not tell whether fork succeeded; a failed one looks like a child that ended at once, since the

@@ -86,9 +86,11 @@ class Pager {
   bool balance();                                              // one round of policy; true: call again
   void advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice);  // under the lock
 
-  // ---- fork (pager_fork.cpp); under the lock -------------------------------------------------------------
-  // The agent, before it parks: nothing is left half written if the device allows within `limit_ns`.
+  // ---- fork (pager_fork.cpp); under the lock, but for the first ------------------------------------------
+  // While the agent rests: nothing is left half written if the device allows within `limit_ns`.
   void prepare_fork(std::uint64_t limit_ns);
+  // From here to after_fork_*() the lock is not let go: what the child will find does not change any more.
+  void seal_for_fork();
   void after_fork_in_parent(bool child_exists);
   // True when runs are evicted, so that the child needs an agent of its own.
   bool after_fork_in_child();

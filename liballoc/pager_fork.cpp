@@ -29,7 +29,11 @@ void Pager::prepare_fork(std::uint64_t limit_ns) {
     syscall(SYS_ppoll, &waiting, 1, &pause, nullptr, 0);
     handle_completions();
   }
-  LockGuard guard(*lock_);
+}
+
+void Pager::seal_for_fork() {
+  // Another thread may have given advice since.
+  while (!staged_.is_empty()) unstage(staged_.front());
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }

@@ -15,10 +15,14 @@ namespace terrace::liballoc::test {
 
 inline const char* word_of(MoverKind kind) {
   switch (kind) {
-    case MoverKind::move: return "move";
-    case MoverKind::mremap: return "mremap";
-    case MoverKind::copy: return "copy";
-    case MoverKind::automatic: break;
+    case MoverKind::move:
+      return "move";
+    case MoverKind::mremap:
+      return "mremap";
+    case MoverKind::copy:
+      return "copy";
+    case MoverKind::automatic:
+      break;
   }
   return "auto";
 }

@@ -55,10 +55,11 @@ class Reader {
 // Reads one byte of every page in a thread of its own.
 class Toucher {
  public:
-  explicit Toucher(const std::function<void()>& touch) : thread_([this, touch] {
-    touch();
-    done_.store(true);
-  }) {}
+  explicit Toucher(const std::function<void()>& touch)
+      : thread_([this, touch] {
+          touch();
+          done_.store(true);
+        }) {}
   ~Toucher() { join(); }
   bool done() const { return done_.load(); }
   void join() {

@@ -1,6 +1,8 @@
 // The pager's states and accounts, driven step by step, with doubles for the tier and real pages.
 #include "liballoc/pager.h"
 
+#include <fcntl.h>
+
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -46,6 +48,12 @@ std::vector<std::byte*> allocate(PagerFixture& f, std::size_t count) {
   std::vector<std::byte*> blocks;
   for (std::size_t i = 0; i < count; ++i) blocks.push_back(f.allocate(block_bytes));
   return blocks;
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
 }
 
 // Writes far more than the budget, reads it back in several orders, changes some: every byte, every account.
@@ -535,6 +543,47 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   pager.trim(0);
   CHECK(pager.backed_bytes() == 0);
   mover.close();
+}
+
+TEST_CASE("A fork just before which the last stored block is freed leaks no descriptor") {
+  Dram dram;
+  PagerFixture f(MoverKind::mremap, dram.tier, budget_runs);
+  if (!f.ready()) return;
+  const int before = open_descriptors();
+  for (int round = 0; round < 3; ++round) {
+    std::byte* block = f.allocate(run_bytes);
+    f.write(block, 1);
+    f.page_out(block);
+    REQUIRE(f.state(block) == RunState::stored);
+    f.pager.prepare_fork(1'000'000);
+    f.release(block);  // by another thread, before the fork takes the heap's lock
+    LockGuard guard(f.lock);
+    f.pager.seal_for_fork();
+    f.pager.after_fork_in_parent(false);
+  }
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("Nothing is on its way out when a fork happens, whatever was advised meanwhile") {
+  Dram dram;
+  PagerFixture f(any_kind(), dram.tier, budget_runs);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate(2 * run_bytes);
+  f.write(block, 1, 2 * run_bytes);
+  f.advise(block, run_bytes, TERRACE_ADVISE_COLD);
+  f.pager.prepare_fork(1'000'000);
+  CHECK(f.state(block) == RunState::resident);
+  f.advise(block, 2 * run_bytes, TERRACE_ADVISE_COLD);  // another thread, before the fork takes the lock
+  {
+    LockGuard guard(f.lock);
+    f.pager.seal_for_fork();
+    CHECK(f.state(block) == RunState::resident);
+    CHECK(f.state(block + run_bytes) == RunState::resident);
+    CHECK(test::in_child([&] { return test::holds(block, 1, 2 * run_bytes) ? 0 : 1; }) == 0);
+    f.pager.after_fork_in_parent(true);
+  }
+  f.check();
 }
 
 }  // namespace terrace::liballoc

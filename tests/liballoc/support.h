@@ -61,7 +61,8 @@ class Random {
 // Bytes that follow from seed and position, so that one out of place shows.
 inline void fill(std::byte* at, std::uint64_t seed, std::size_t bytes = run_bytes) {
   auto* words = reinterpret_cast<std::uint64_t*>(at);
-  for (std::size_t i = 0; i < bytes / sizeof(std::uint64_t); ++i) words[i] = (seed + 1) * 0x9e3779b97f4a7c15 + i;
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint64_t); ++i)
+    words[i] = (seed + 1) * 0x9e3779b97f4a7c15 + i;
 }
 inline bool holds(const std::byte* at, std::uint64_t seed, std::size_t bytes = run_bytes) {
   const auto* words = reinterpret_cast<const std::uint64_t*>(at);
