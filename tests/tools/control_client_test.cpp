@@ -8,7 +8,6 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <thread>
 
 #include "liballoc/wire/protocol.h"
@@ -34,7 +33,7 @@ class Impostor {
       : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), packets_(std::move(packets)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, path().c_str());
+    path().copy(address.sun_path, sizeof address.sun_path - 1);
     REQUIRE(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     REQUIRE(listen(fd_, 1) == 0);
     thread_ = std::thread([this] { serve(); });

@@ -68,7 +68,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view text, const Ceiling& ceiling) {
-  const auto bytes = parse_budget(text, ceiling);
+  auto bytes = parse_budget(text, ceiling);
   if (!bytes) return refused<std::uint64_t>(fmt::format("{}: {}", option, bytes.error));
   if (*bytes < smallest_budget_bytes)
     return refused<std::uint64_t>(fmt::format("{} {} is {}; the smallest possible is {}", option, text,

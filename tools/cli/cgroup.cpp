@@ -64,7 +64,7 @@ bool lists(const std::string& comma_separated, const std::string& item) {
 std::optional<Mount> find_mount(const fs::path& root, CgroupVersion version) {
   std::istringstream lines(read_text(root / "proc/self/mountinfo").value_or(""));
   for (std::string line; std::getline(lines, line);) {
-    const auto mount = parse_mount(line);
+    auto mount = parse_mount(line);
     if (!mount) continue;
     if (version == CgroupVersion::v1 && mount->type == "cgroup" && lists(mount->options, "memory"))
       return mount;

@@ -15,6 +15,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace terrace::cli {
@@ -44,7 +45,9 @@ class StallAttribution {
     std::string socket;
     std::uint64_t session = 0;
     std::uint64_t address = 0;
-    friend auto operator<=>(const Run&, const Run&) = default;
+    friend bool operator<(const Run& a, const Run& b) {
+      return std::tie(a.socket, a.session, a.address) < std::tie(b.socket, b.session, b.address);
+    }
   };
   void finish(const Run& run, const nlohmann::json& event, bool cancelled);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tools/cli/format.h"
 
@@ -35,7 +36,7 @@ constexpr int wide_columns = 100;
 
 // "200 MiB of 1.00 GiB", with a bar where there is room.
 std::string level(const json& row, const char* used, const char* capacity, const TopStyle& style) {
-  const std::string text = fmt::format("{} of {}", bytes(row, used, style), bytes(row, capacity, style));
+  std::string text = fmt::format("{} of {}", bytes(row, used, style), bytes(row, capacity, style));
   if (style.columns < wide_columns) return text;
   return fmt::format("{} {}", bar(number(row, used), number(row, capacity), bar_width), text);
 }
@@ -56,7 +57,7 @@ struct Cell {
 };
 
 std::vector<Cell> cells_of(const json& row, const TopState& state, const TopStyle& style) {
-  const auto rate = [&](std::string text) { return state.first ? std::string("-") : text; };
+  const auto rate = [&](const std::string& text) { return state.first ? std::string("-") : text; };
   return {{"PROCS", 5, false, count_text(number(row, "processes"))},
           {"RESIDENT", 9, false, bytes(row, "resident_bytes", style)},
           {"BUDGET", 8, true, bytes(row, "budget_bytes", style)},
@@ -155,7 +156,7 @@ std::vector<std::string> job_table(const TopState& state, const TopStyle& style,
 std::string bar(double part, double whole, int width) {
   if (whole <= 0) return "";
   const int inside = width - 2;
-  const int full = static_cast<int>(std::clamp(part / whole, 0.0, 1.0) * inside + 0.5);
+  const int full = static_cast<int>(std::lround(std::clamp(part / whole, 0.0, 1.0) * inside));
   return fmt::format("[{:#<{}}{:.<{}}]", "", full, "", inside - full);
 }
 
