@@ -143,8 +143,6 @@ void Pager::on_allocate(std::uint32_t block) {
   const Block& b = space_->block(block);
   on_extend(block, b.first, b.granules);
   ++counts_.allocations;
-  counts_.heap_live_bytes += std::uint64_t{b.granules} * granule_bytes;
-  counts_.heap_peak_bytes = std::max(counts_.heap_peak_bytes, counts_.heap_live_bytes);
   if (client_ != nullptr) {
     client_->push({.time_ns = os::now_ns(),
                    .address = reinterpret_cast<std::uintptr_t>(space_->address(block)),
@@ -169,6 +167,8 @@ void Pager::on_extend(std::uint32_t block, std::uint32_t first, std::uint32_t gr
     attach_block(n, block, whole);
   }
   if (recycled_before - recycled_.size() == end - begin) ++counts_.recycled_allocations;
+  counts_.heap_live_bytes += std::uint64_t{granules} * granule_bytes;
+  counts_.heap_peak_bytes = std::max(counts_.heap_peak_bytes, counts_.heap_live_bytes);
   phase_.update(data_runs_, reserve_runs());
 }
 
@@ -195,6 +195,7 @@ void Pager::on_cut(std::uint32_t first, std::uint32_t granules) {
   const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
   for (std::uint32_t n = begin; n < end; ++n) detach_block(n);
   if (first % granules_per_run != 0) runs_[first / granules_per_run].block = 0;
+  counts_.heap_live_bytes -= std::uint64_t{granules} * granule_bytes;
 }
 
 // In plain mode the kernel backs fresh addresses with zeroes by itself.
