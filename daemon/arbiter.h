@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace terrace::daemon {
@@ -27,7 +28,10 @@ using SessionId = std::uint64_t;
 struct JobKey {
   std::uint32_t uid = 0;
   std::string name;
-  friend auto operator<=>(const JobKey&, const JobKey&) = default;
+  friend bool operator==(const JobKey&, const JobKey&) = default;
+  friend bool operator<(const JobKey& a, const JobKey& b) {
+    return std::tie(a.uid, a.name) < std::tie(b.uid, b.name);
+  }
 };
 
 // What one process uses, as far as it tells the truth; it can only cheat its own job.

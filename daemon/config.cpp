@@ -23,7 +23,7 @@ namespace terrace::daemon {
 namespace terrace::daemon {
 namespace {
 
-constexpr std::size_t max_file_bytes = 64 * 1024;
+constexpr std::size_t max_file_bytes = std::size_t{64} * 1024;
 constexpr std::size_t max_value_bytes = 4096;
 
 using Apply = std::optional<std::string> (*)(Config&, const std::string&);

@@ -45,7 +45,7 @@ bool is_known(const Registry& registry, const JobKey& key) {
 JobKey find_job(const Request& request) {
   const std::string name = text_of(request.fields, "job");
   const auto uid = number_or(request.fields, "uid", request.peer.uid);
-  const JobKey own{static_cast<std::uint32_t>(uid), name};
+  JobKey own{static_cast<std::uint32_t>(uid), name};
   const Registry& registry = request.context.registry;
   if (is_known(registry, own) || request.fields.contains("uid")) return own;
   for (const auto& [id, session] : registry.sessions()) {

@@ -20,6 +20,7 @@ struct ControlContext {
   std::uint64_t started_ns = 0;
 };
 
+// NOLINTNEXTLINE(bugprone-exception-escape): nlohmann's move checks itself with a throwing assertion
 struct ControlOutcome {
   nlohmann::json reply;
   std::vector<SessionId> trim;  // to be told so

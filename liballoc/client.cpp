@@ -1,5 +1,6 @@
 // The connection itself: connect, greet, read, lose, connect again. What lies in shared memory is
-// client_areas.cpp, starting a daemon is client_respawn.cpp; client.h has the picture.
+// client_areas.cpp, what packets mean is client_messages.cpp, starting a daemon is client_respawn.cpp;
+// client.h has the picture.
 //
 // Every call here is one system call deep: glibc's thin wrappers, which take no lock. Descriptors are moved
 // out of the low numbers, because programs (and their tests) expect the next free one to be theirs, and the
@@ -22,19 +23,11 @@ constexpr std::uint64_t millisecond = 1'000'000;
 constexpr std::uint64_t answer_ns = 2000 * millisecond;
 constexpr std::uint64_t retry_ns = 100 * millisecond;
 constexpr std::uint64_t retry_refused_ns = 5000 * millisecond;
-constexpr int lowest_fd = 512;
 
 std::uint64_t clock_ns() noexcept {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-int move_high(int fd) noexcept {
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, lowest_fd);
-  if (high < 0) return fd;  // a low limit on descriptors: leave it where it is
-  ::close(fd);
-  return high;
 }
 
 std::uint64_t inode_of(int fd) noexcept {
@@ -76,23 +69,7 @@ int send_message(int socket, const Message& message, int fd = -1) noexcept {
   }
 }
 
-bool retries_help(int error) noexcept { return error == EAGAIN || error == EINTR; }
-
 }  // namespace
-
-int Client::Descriptors::take(std::size_t index) noexcept {
-  if (index >= count || fds[index] < 0) return -1;
-  const int fd = fds[index];
-  fds[index] = -1;
-  return move_high(fd);
-}
-
-void Client::Descriptors::close_rest() noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (fds[i] >= 0) ::close(fds[i]);
-  }
-  count = 0;
-}
 
 int Client::copy_config(const ClientConfig& config) noexcept {
   if (config.socket_path == nullptr || config.socket_path[0] == '\0') return EINVAL;
@@ -123,7 +100,7 @@ int Client::start(const ClientConfig& config) noexcept {
 int Client::connect_before(std::uint64_t deadline_ns) noexcept {
   for (;;) {
     const int error = connect_socket();
-    if (!retries_help(error)) return error != 0 ? error : send_hello();
+    if (error != EAGAIN && error != EINTR) return error != 0 ? error : send_hello();
     if (clock_ns() >= deadline_ns) return ETIMEDOUT;
     ::poll(nullptr, 0, 10);  // the daemon's backlog is full
   }
@@ -140,9 +117,10 @@ int Client::connect_socket() noexcept {
     ::close(fd);
     return error;
   }
-  socket_ = move_high(fd);
+  socket_ = move_to_high_number(fd);
   socket_inode_ = inode_of(socket_);
   state_ = State::greeting;
+  refused_ = false;
   return 0;
 }
 
@@ -184,96 +162,6 @@ int Client::await_welcome(std::uint64_t deadline_ns) noexcept {
   return ETIMEDOUT;
 }
 
-// One message: 0; EAGAIN when there is none; anything else means that this daemon is no use any more.
-int Client::read_message(Notice* notice) noexcept {
-  std::size_t bytes = 0;
-  Descriptors descriptors;
-  int error = receive(&bytes, &descriptors);
-  if (error == 0) {
-    wire::Header header;
-    error = wire::check_packet(packet_, bytes, &header);
-    if (error == 0) error = dispatch(header.type, &descriptors, notice);
-  }
-  descriptors.close_rest();
-  return error;
-}
-
-int Client::receive(std::size_t* bytes, Descriptors* descriptors) noexcept {
-  iovec part{packet_, sizeof packet_};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::max_fds)] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(socket_, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) return retries_help(errno) ? EAGAIN : errno;
-  if (got == 0) return ECONNRESET;
-  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count && descriptors->count < wire::max_fds; ++i)
-      std::memcpy(&descriptors->fds[descriptors->count++], CMSG_DATA(item) + i * sizeof(int), sizeof(int));
-  }
-  *bytes = static_cast<std::size_t>(got);
-  return (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? EBADMSG : 0;
-}
-
-int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) noexcept {
-  if (state_ == State::greeting) {
-    if (type == wire::Type::welcome) return accept_welcome(descriptors);
-    if (type == wire::Type::refused) return accept_refusal();
-    return EBADMSG;
-  }
-  if (type == wire::Type::trim)
-    *notice = Notice::trim;
-  else if (type == wire::Type::budget)
-    accept_budget(notice);
-  else
-    return EBADMSG;
-  return 0;
-}
-
-int Client::accept_welcome(Descriptors* descriptors) noexcept {
-  const auto welcome = wire::read_as<wire::Welcome>(packet_);
-  std::size_t next = 0;
-  if ((welcome.flags & wire::welcome_segment_fd) == 0 || descriptors->count == 0) return EBADMSG;
-  if (const int error = use_segment(welcome, descriptors->fds[next++]); error != 0) return error;
-  if ((welcome.flags & wire::welcome_pool_fd) != 0 && grant_.pool_fd < 0) {
-    grant_.pool_fd = descriptors->take(next);
-    grant_.pool_capacity_bytes = welcome.pool_capacity_bytes;
-  }
-  if ((welcome.flags & wire::welcome_pool_fd) != 0) ++next;
-  if ((welcome.flags & wire::welcome_uffd_fd) != 0 && grant_.uffd_device_fd < 0)
-    grant_.uffd_device_fd = descriptors->take(next);
-  grant_.budget_bytes = welcome.budget_bytes;
-  grant_.pool_limit_bytes = welcome.pool_limit_bytes;
-  grant_.session_id = welcome.session_id;
-  was_welcomed_ = true;
-  state_ = State::connected;
-  return 0;
-}
-
-int Client::accept_refusal() noexcept {
-  const auto refused = wire::read_as<wire::Refused>(packet_);
-  wire::copy_text(refused_text_, sizeof refused_text_, nullptr);
-  for (std::size_t i = 0; i + 1 < sizeof refused_text_ && refused.text[i] != '\0'; ++i)
-    refused_text_[i] = refused.text[i];
-  close_socket();
-  // A job that was in session carries on and asks again now and then; a new one takes the answer.
-  if (!was_welcomed_) state_ = State::idle;
-  next_attempt_ns_ = clock_ns() + retry_refused_ns;
-  const bool sane = refused.error > 0 && refused.error < 4096 && refused.error != EAGAIN;
-  return sane ? refused.error : EPROTO;
-}
-
-void Client::accept_budget(Notice* notice) noexcept {
-  const auto budget = wire::read_as<wire::Budget>(packet_);
-  grant_.budget_bytes = budget.budget_bytes;
-  grant_.pool_limit_bytes = budget.pool_limit_bytes;
-  *notice = Notice::budget_changed;
-}
-
 Notice Client::step(std::uint64_t now_ns) noexcept {
   if (socket_ >= 0 && !socket_is_ours()) socket_ = -1;
   switch (state_) {
@@ -307,6 +195,7 @@ Notice Client::step_greeting(std::uint64_t now_ns) noexcept {
   const int error = socket_ < 0 ? EBADF : read_message(&notice);
   if (error == 0) return Notice::reconnected;
   if (error != EAGAIN || now_ns >= deadline_ns_) close_socket();
+  if (refused_) next_attempt_ns_ = now_ns + retry_refused_ns;
   return Notice::none;
 }
 

@@ -71,7 +71,10 @@ int Client::use_segment(const wire::Welcome& welcome, int segment_fd) noexcept {
 // A forked child must not write into its parent's segment: private zero pages take its place.
 void Client::detach_areas() noexcept {
   if (areas_ == nullptr) return;
-  ::mmap(areas_, reserved_bytes, PROT_READ | PROT_WRITE, area_flags | MAP_FIXED, -1, 0);
+  void* fresh = ::mmap(areas_, reserved_bytes, PROT_READ | PROT_WRITE, area_flags | MAP_FIXED, -1, 0);
+  if (fresh != MAP_FAILED) return;
+  views_[0] = {&unstarted_stats_, wire::RingWriter(&unstarted_ring_, unstarted_slots_, 4)};
+  view_.store(&views_[0], std::memory_order_release);
 }
 
 }  // namespace terrace::liballoc

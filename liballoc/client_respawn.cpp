@@ -85,7 +85,7 @@ bool Client::daemon_holds_lock() const noexcept {
   char path[sizeof socket_path_ + 8] = {};
   const std::size_t length = std::strlen(socket_path_);
   std::memcpy(path, socket_path_, length);
-  std::memcpy(path + length, ".lock", 5);
+  std::memcpy(path + length, ".lock", sizeof ".lock");
   const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -20,11 +20,11 @@ namespace terrace::wire {
 inline constexpr std::uint32_t magic = 0x43525254;  // "TRRC"
 inline constexpr std::uint16_t protocol_version = 1;
 
-inline constexpr std::size_t max_packet_bytes = 64 * 1024;
+inline constexpr std::size_t max_packet_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t max_fds = 3;
 inline constexpr std::size_t name_bytes = 64;
 inline constexpr std::size_t text_bytes = 200;
-inline constexpr std::uint64_t max_segment_bytes = 1024 * 1024;
+inline constexpr std::uint64_t max_segment_bytes = std::uint64_t{1} << 20;
 // "As much as there is", for Hello::pool_wanted_bytes.
 inline constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
 

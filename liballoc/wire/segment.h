@@ -132,7 +132,7 @@ static_assert(sizeof(Event) == 4 * 8 + 4 + 1 + 1 + 2);
 
 // In the segment: this, then `capacity` slots of slot_words words each.
 inline constexpr std::size_t slot_words = sizeof(Event) / 8;
-inline constexpr std::uint64_t max_ring_capacity = 16 * 1024;
+inline constexpr std::uint64_t max_ring_capacity = std::uint64_t{1} << 14;
 
 struct alignas(64) EventRing {
   Word head;  // events ever written; a hint to the reader, the producer keeps its own

@@ -203,6 +203,7 @@ TEST_CASE_METHOD(Fixture, "AThousandConnectionsOfOneUserAreBounded") {
     return;
   }
   std::vector<std::unique_ptr<RawClient>> clients;
+  clients.reserve(1000);
   for (int i = 0; i < 1000; ++i) clients.push_back(std::make_unique<RawClient>(server.socket()));
   // The last ones are refused; the daemon keeps no more than its bound.
   CHECK(clients.back()->receive()->as<wire::Refused>().error == EUSERS);

@@ -40,7 +40,7 @@ bool eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-ServerThread::ServerThread(std::function<void(daemon::ServerOptions&)> change) {
+ServerThread::ServerThread(const std::function<void(daemon::ServerOptions&)>& change) {
   spdlog::set_level(spdlog::level::off);
   daemon::ServerOptions options;
   options.config.socket = socket_;
@@ -50,7 +50,7 @@ ServerThread::ServerThread(std::function<void(daemon::ServerOptions&)> change) {
   options.is_private = true;
   if (change) change(options);
   server_ = std::make_unique<daemon::Server>(options);
-  REQUIRE(server_->open() == "");
+  REQUIRE_THAT(server_->open(), Catch::Matchers::Equals(""));
   thread_ = std::thread([this] { server_->run(); });
 }
 
@@ -70,6 +70,7 @@ DaemonProcess::DaemonProcess(const std::string& socket, const std::vector<std::s
   if (!has_file) words.insert(words.end(), {"--dram", "1G", "--pool-size", "1G"});
   words.insert(words.end(), more.begin(), more.end());
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_ = ::fork();

@@ -25,11 +25,10 @@ bool eventually(const std::function<bool()>& condition);
 
 class ServerThread {
  public:
-  explicit ServerThread(std::function<void(daemon::ServerOptions&)> change = {});
+  explicit ServerThread(const std::function<void(daemon::ServerOptions&)>& change = {});
   ~ServerThread();
   const std::string& socket() const { return socket_; }
   const TemporaryDirectory& directory() const { return directory_; }
-  // As a process: `terraced` on the same socket after stop().
   void stop();
 
  private:

@@ -29,6 +29,7 @@ struct Memory {
     std::vector<wire::Event> events(limit);
     events.resize(reader.read(events.data(), limit));
     std::vector<std::uint64_t> addresses;
+    addresses.reserve(events.size());
     for (const auto& event : events) addresses.push_back(event.address);
     return addresses;
   }
