@@ -1,5 +1,6 @@
 #include "tests/stress/worker.h"
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -297,7 +298,10 @@ void run(const Settings& settings) {
   for (Worker& worker : all) workers.push_back(&worker);
   std::vector<std::thread> threads;
   for (Worker& worker : all) threads.emplace_back([&worker] { worker.run(); });
-  std::this_thread::sleep_for(std::chrono::duration<double>(settings.seconds));
+  signal(SIGTERM, [](int) { stop = true; });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings.seconds);
+  while (!stop && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   stop = true;
   for (std::thread& thread : threads) thread.join();
 }

@@ -1,0 +1,11 @@
+// One competitor's side of `terrace bench malloc`: times the malloc family of the process that it runs in.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace terrace::bench {
+
+// Nanoseconds by name of the operation.
+nlohmann::json measure_malloc();
+
+}  // namespace terrace::bench

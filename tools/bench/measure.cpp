@@ -1,0 +1,160 @@
+#include "tools/bench/measure.h"
+
+#include <fcntl.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+extern char** environ;
+
+namespace terrace::bench {
+namespace {
+
+std::vector<char*> pointers_to(std::vector<std::string>* strings) {
+  std::vector<char*> pointers;
+  for (std::string& s : *strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
+  for (const auto& [name, value] : variables) {
+    const std::string prefix = name + "=";
+    std::erase_if(all, [&](const std::string& entry) { return entry.starts_with(prefix); });
+    if (!value.empty()) all.push_back(prefix + value);
+  }
+  return all;
+}
+
+[[noreturn]] void stop(const std::string& what) {
+  std::fprintf(stderr, "bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char piece[4096];
+  for (ssize_t got = 0; (got = read(fd, piece, sizeof piece)) > 0;)
+    text.append(piece, static_cast<std::size_t>(got));
+  return text;
+}
+
+std::string first_value(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t at = line.find_first_not_of(" \t:", key.size());
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+}  // namespace
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  const auto at =
+      std::min(values.size() - 1, static_cast<std::size_t>(p * static_cast<double>(values.size())));
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
+
+std::string run_captured(const std::vector<std::string>& command, const Variables& variables) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) stop("no pipe");
+  std::vector<std::string> words = command;
+  std::vector<std::string> environment = environment_with(variables);
+  const std::vector<char*> arguments = pointers_to(&words);
+  const std::vector<char*> settings = pointers_to(&environment);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    execvpe(arguments[0], arguments.data(), settings.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string output = read_all(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+    stop(command[0] + " failed (wait status " + std::to_string(status) + ")");
+  }
+  return output;
+}
+
+std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+std::string library_path(const std::string& name) {
+  const auto bin = std::filesystem::path(own_path()).parent_path();
+  for (const char* folder :
+       {"../lib", "../lib/x86_64-linux-gnu", "../lib/aarch64-linux-gnu", "../lib/terrace"}) {
+    const auto candidate = bin / folder / name;
+    if (std::filesystem::exists(candidate)) return std::filesystem::canonical(candidate).string();
+  }
+  stop(name + " is not beside " + bin.string() + ": build or install it");
+}
+
+nlohmann::json describe_machine() {
+  utsname system{};
+  uname(&system);
+  return {{"cpu", first_value("/proc/cpuinfo", "model name")},
+          {"cores", std::thread::hardware_concurrency()},
+          {"memory_bytes", static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * 4096},
+          {"kernel", system.release}};
+}
+
+void write_json(const std::string& path, const nlohmann::json& report) {
+  std::ofstream file(path);
+  file << report.dump(2) << "\n";
+  if (!file.good()) stop("--json " + path + ": cannot be written");
+}
+
+Arguments::Arguments(int argc, char** argv, std::vector<std::string> known, const char* usage) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (std::find(known.begin(), known.end(), name) == known.end() || i + 1 == argc) {
+      const bool asked = name == "--help";
+      std::fprintf(asked ? stdout : stderr, "%s\n", usage);
+      std::exit(asked ? 0 : 2);
+    }
+    given_.emplace_back(name, argv[i + 1]);
+  }
+}
+
+std::string Arguments::text(const std::string& name, const std::string& fallback) const {
+  for (const auto& [given, value] : given_) {
+    if (given == name) return value;
+  }
+  return fallback;
+}
+
+long Arguments::number(const std::string& name, long fallback, long smallest, long largest) const {
+  const std::string value = text(name, "");
+  if (value.empty()) return fallback;
+  char* end = nullptr;
+  const long parsed = std::strtol(value.c_str(), &end, 10);
+  if (*end == '\0' && parsed >= smallest && parsed <= largest) return parsed;
+  std::fprintf(stderr, "bench: %s %s: a number from %ld to %ld\n", name.c_str(), value.c_str(), smallest,
+               largest);
+  std::exit(2);
+}
+
+}  // namespace terrace::bench

@@ -1,0 +1,44 @@
+// What the C++ benchmarks share: medians, running a competitor as a child with its own environment, the
+// machine.
+//
+// A benchmark runs every competitor in the same invocation, as a fresh process (an allocator cannot be
+// changed in a running one), in an order that alternates from round to round, and compares medians over the
+// rounds.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace terrace::bench {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+double now_s();
+double median(std::vector<double> values);
+// The value below which the share `p` of the values lies.
+double percentile(std::vector<double> values, double p);
+
+// Runs a command with `variables` set (an empty value removes one) and returns what it wrote to standard
+// output. A command that cannot be run or fails ends the benchmark with its name.
+std::string run_captured(const std::vector<std::string>& command, const Variables& variables);
+// The path of this program and of the libraries of its build or installation.
+std::string own_path();
+std::string library_path(const std::string& name);
+
+nlohmann::json describe_machine();
+void write_json(const std::string& path, const nlohmann::json& report);
+
+// The value that follows `--name`, or `fallback`. Unknown options end the program with `usage`.
+class Arguments {
+ public:
+  Arguments(int argc, char** argv, std::vector<std::string> known, const char* usage);
+  std::string text(const std::string& name, const std::string& fallback) const;
+  long number(const std::string& name, long fallback, long smallest, long largest) const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace terrace::bench
