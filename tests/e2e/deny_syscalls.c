@@ -2,8 +2,8 @@
  *
  *   deny_syscalls userfaultfd io_uring -- command…
  *
- * "userfaultfd" refuses the system call and the ioctl through which /dev/userfaultfd gives out descriptors; the
- * device itself can still be opened, seccomp cannot look at names. "io_uring" refuses io_uring_setup. */
+ * "userfaultfd" refuses the system call and the ioctl through which /dev/userfaultfd gives out descriptors;
+ * the device itself can still be opened, seccomp cannot look at names. "io_uring" refuses io_uring_setup. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -28,9 +28,9 @@ static int install(struct sock_filter* code, size_t count) {
 }
 
 static int deny_userfaultfd(void) {
-  struct sock_filter code[] = {LOAD(nr),  SKIP_UNLESS(__NR_userfaultfd, 1), REFUSE,
-                               SKIP_UNLESS(__NR_ioctl, 3), LOAD(args[1]),   SKIP_UNLESS(USERFAULTFD_IOC_NEW, 1),
-                               REFUSE,    ALLOW};
+  struct sock_filter code[] = {
+      LOAD(nr),      SKIP_UNLESS(__NR_userfaultfd, 1),    REFUSE, SKIP_UNLESS(__NR_ioctl, 3),
+      LOAD(args[1]), SKIP_UNLESS(USERFAULTFD_IOC_NEW, 1), REFUSE, ALLOW};
   return install(code, sizeof code / sizeof code[0]);
 }
 
@@ -40,15 +40,15 @@ static int deny_io_uring(void) {
 }
 
 static int deny(const char* what) {
-  if (!strcmp(what, "userfaultfd")) return deny_userfaultfd();
-  if (!strcmp(what, "io_uring")) return deny_io_uring();
+  if (strcmp(what, "userfaultfd") == 0) return deny_userfaultfd();
+  if (strcmp(what, "io_uring") == 0) return deny_io_uring();
   errno = EINVAL;
   return -1;
 }
 
 int main(int argc, char** argv) {
   int at = 1;
-  for (; at < argc && strcmp(argv[at], "--"); ++at) {
+  for (; at < argc && strcmp(argv[at], "--") != 0; ++at) {
     if (deny(argv[at])) {
       fprintf(stderr, "deny_syscalls: cannot refuse %s: %s\n", argv[at], strerror(errno));
       return 125;

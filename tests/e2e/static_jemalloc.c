@@ -1,6 +1,7 @@
-/* A program with jemalloc linked into it. Its malloc wins over every preloaded one, also for calls from libc, so a
- * preload that sees such a pointer must leave it alone. Blocks of all sizes are made by the program and by libc
- * (getline, strdup, open_memstream) and released by the other, in threads, and their contents are checked. */
+/* A program with jemalloc linked into it. Its malloc wins over every preloaded one, also for calls from libc,
+ * so a preload that sees such a pointer must leave it alone. Blocks of all sizes are made by the program and
+ * by libc (getline, strdup, open_memstream) and released by the other, in threads, and their contents are
+ * checked. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
