@@ -29,6 +29,7 @@ struct uffdio_move {
 namespace terrace::liballoc {
 namespace {
 
+constexpr int busy_retries = 16;
 constexpr int most_retries = 64;  // EAGAIN means another thread of this process is changing its mappings
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -156,7 +157,7 @@ int Mover::move_whole(std::byte* from, std::byte* to) {
   if (error == ENOENT) error = take_with_holes(from, to, moved);
   if (error != 0 && moved > 0) {
     std::size_t returned = 0;
-    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from, returned);
+    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from, returned, moved);
   }
   return error;
 }
@@ -280,14 +281,14 @@ int Mover::take(std::byte* run, std::byte* frame) {
   return ENOTSUP;
 }
 
-// From `done` on: what has been moved already is not in the frame any more, and touching it there would wait
+// Offsets [done, end): what has been moved already is not in the frame any more, and touching it there would wait
 // for this thread.
-int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done) {
-  for (int attempt = 0; done < run_bytes && attempt < most_retries;) {
+int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end) {
+  for (int attempt = 0; done < end && attempt < most_retries;) {
     uffdio_copy copy{};
     copy.dst = number(run) + done;
     copy.src = number(frame) + done;
-    copy.len = run_bytes - done;
+    copy.len = end - done;
     const int error = control(fd_, UFFDIO_COPY, &copy);
     if (error == 0) return 0;
     if (copy.copy > 0) done += static_cast<std::size_t>(copy.copy);
@@ -300,7 +301,7 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done) {
     }
   }
   wake(run, run_bytes);
-  return done >= run_bytes ? 0 : EAGAIN;
+  return done >= end ? 0 : EAGAIN;
 }
 
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
@@ -317,13 +318,20 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;
   if (kind_ == MoverKind::move) {
-    const int error = move(frame, run, run_bytes, true, &moved);
+    int error = move(frame, run, run_bytes, true, &moved);
+    // The block layer lets go of the pages of a finished read a little after it reports its end.
+    for (int attempt = 0; error == EBUSY && attempt < busy_retries; ++attempt) {
+      syscall(SYS_sched_yield);
+      std::size_t more = 0;
+      error = move(frame + moved, run + moved, run_bytes - moved, true, &more);
+      moved += more;
+    }
     if (error == 0) return 0;
-    // EBUSY: the frame's pages are shared with a child, or under a transfer. Copy what has not moved.
+    // Still EBUSY: the frame's pages are shared with a child. Copy what has not moved.
     if (error != EBUSY && error != EAGAIN && error != EEXIST) return error;
   }
   *frame_keeps_memory = true;
-  return put_by_copy(frame, run, moved);
+  return put_by_copy(frame, run, moved, run_bytes);
 }
 
 int Mover::populate(std::byte* frame) {

@@ -78,7 +78,7 @@ class Mover {
   int take_shared(std::byte* run, std::byte* frame);
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame);
-  int put_by_copy(std::byte* frame, std::byte* run, std::size_t done);
+  int put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end);
   int put_by_remap(std::byte* frame, std::byte* run);
   enum class Sharing { all_shared, some_exclusive };
   Sharing sharing(std::byte* run) const;
