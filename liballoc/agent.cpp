@@ -127,6 +127,7 @@ void Agent::set_up() {
   if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_); error != 0) {
     return give_up(error == ENOMEM ? "no address space for the pager" : "userfaultfd refuses the heap's range");
   }
+  if (client_.grant().pool_fd >= 0) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
   state_ = "active";
   reason_ = "";
 }
@@ -163,8 +164,11 @@ void Agent::connect() {
 }
 
 bool Agent::open_mover() {
-  const int device = client_.grant().uffd_device_fd;
-  const int error = mover_.open(heap_->options().mover, device);
+  // Kept for forked children, whose client forgets the daemon's descriptors.
+  if (client_.grant().uffd_device_fd >= 0) {
+    device_fd_ = static_cast<int>(syscall(SYS_fcntl, client_.grant().uffd_device_fd, F_DUPFD_CLOEXEC, 3));
+  }
+  const int error = mover_.open(heap_->options().mover, device_fd_);
   if (error == 0) return true;
   if (error == EPERM || error == EACCES) {
     give_up("userfaultfd is not permitted (allow /dev/userfaultfd to this user's group, or run terraced)");
@@ -301,9 +305,10 @@ void Agent::follow_daemon(std::uint64_t now_ns) {
       case Notice::trim: heap_->trim(); continue;
       case Notice::disconnected: continue;
     }
-    if (follower_.is_open() || heap_->pager().mode() != Pager::Mode::paging) continue;
+    if (heap_->pager().mode() != Pager::Mode::paging) continue;
     LockGuard lock(heap_->lock());
-    heap_->pager().set_budget(granted_bytes_);
+    heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
+    if (!follower_.is_open()) heap_->pager().set_budget(granted_bytes_);
   }
 }
 
@@ -378,7 +383,7 @@ void Agent::reset_in_child() {
 
 bool Agent::restart_in_child(Heap* heap) {
   kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
-  if (kick_fd_ < 0 || mover_.open(heap->options().mover, -1) != 0) return false;
+  if (kick_fd_ < 0 || mover_.open(heap->options().mover, device_fd_) != 0) return false;
   if (heap->pager().start_restoring(&mover_) != 0) return false;
   state_ = "active";
   reason_ = "";

@@ -71,7 +71,7 @@ class Agent {
   std::atomic<std::uint32_t> started_{untouched};
   std::atomic<std::uint32_t> asleep_{0};
   int kick_fd_ = -1;
-  int pool_fd_ = -1;
+  int device_fd_ = -1;  // /dev/userfaultfd, from the daemon
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t pool_bytes_ = 0;
   std::uint64_t next_tick_ns_ = 0;

@@ -86,7 +86,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   if (first) r.frame = none;  // records begin as the kernel's zeroes
   if (first && r.state == RunState::empty && mode_ == Mode::plain) {
     r.state = RunState::resident;
-    ++backed_;
+    grow_backed();
   }
   if (first && r.state != RunState::empty) ++data_runs_;
   enlist(n);
@@ -274,6 +274,11 @@ std::uint32_t Pager::steal_recycled() {
   return none;
 }
 
+void Pager::grow_backed() {
+  ++backed_;
+  counts_.resident_peak_bytes = std::max(counts_.resident_peak_bytes, backed_bytes());
+}
+
 std::uint32_t Pager::create_frame(std::uint32_t allowance) {
   if (mode_ == Mode::paging && backed_ >= budget_ + allowance) return none;
   const std::uint32_t frame = staging_.take_absent();
@@ -282,7 +287,7 @@ std::uint32_t Pager::create_frame(std::uint32_t allowance) {
     staging_.give_absent(frame);
     return none;
   }
-  ++backed_;
+  grow_backed();
   return frame;
 }
 

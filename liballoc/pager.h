@@ -57,6 +57,8 @@ class Pager {
   // Starts paging with an open mover. The tier and the client outlive the pager.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes);
   void set_budget(std::uint64_t bytes);
+  // This process's share of the pool, when several of one job use it.
+  void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes / run_bytes; }
   void stop_evicting() { evicts_ = false; }
 
   // ---- any thread, under the heap's lock; constant time per run ------------------------------------------
@@ -152,6 +154,7 @@ class Pager {
   std::uint32_t take_frame(bool reclaim_cached);
   std::uint32_t steal_recycled();
   void drop_recycled(std::uint32_t n);
+  void grow_backed();
   std::uint32_t create_frame(std::uint32_t allowance);
   std::uint32_t take_copy_frame();
   bool back(std::uint32_t n);
@@ -234,6 +237,7 @@ class Pager {
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint64_t slots_used_ = 0;
+  std::uint64_t pool_limit_ = ~0ULL;  // in runs
   std::uint32_t generation_ = 0;
   std::uint32_t cursor_run_ = none;  // read-ahead goes on here
   std::uint32_t cursor_block_ = 0;

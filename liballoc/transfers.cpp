@@ -33,7 +33,8 @@ bool Pager::start_write() {
     const std::uint32_t n = staged_.front();
     Run& r = runs_[n];
     tiers::Extent extent;
-    if (const int error = tier_->reserve(run_bytes, &extent); error != 0) {
+    const bool within_share = slots_used_ < pool_limit_;
+    if (const int error = within_share ? tier_->reserve(run_bytes, &extent) : ENOSPC; error != 0) {
       refuse_writes(error);
       return false;
     }
