@@ -43,34 +43,53 @@ std::vector<Competitor> competitors() {
   return all;
 }
 
-using Samples = std::map<std::string, std::map<std::string, std::vector<double>>>;  // operation, competitor
+// Nanoseconds by competitor and round, for one operation.
+struct Operation {
+  std::string name;
+  std::map<std::string, std::vector<double>> ns;
+};
+using Samples = std::vector<Operation>;  // in the order of measurement
+
+Operation& find_or_add(Samples* samples, const std::string& name) {
+  for (Operation& operation : *samples) {
+    if (operation.name == name) return operation;
+  }
+  return samples->emplace_back(Operation{name, {}});
+}
 
 void run_round(const std::vector<Competitor>& order, Samples* samples) {
   for (const Competitor& competitor : order) {
-    const std::string output =
+    const auto result = nlohmann::ordered_json::parse(
         run_captured({own_path(), "--measure"},
-                     {{"LD_PRELOAD", competitor.preload}, {"TERRACE_DRAM", ""}, {"TERRACE_SOCKET", ""}});
-    for (const auto& [operation, ns] : nlohmann::json::parse(output).items()) {
-      (*samples)[operation][competitor.name].push_back(ns.get<double>());
+                     {{"LD_PRELOAD", competitor.preload}, {"TERRACE_DRAM", ""}, {"TERRACE_SOCKET", ""}}));
+    for (const auto& [operation, ns] : result.items()) {
+      find_or_add(samples, operation).ns[competitor.name].push_back(ns.get<double>());
     }
   }
 }
 
-nlohmann::json summarise(const Samples& samples) {
-  nlohmann::json rows;
-  for (const auto& [operation, by_name] : samples) {
-    nlohmann::json row;
-    for (const auto& [name, values] : by_name) row["median_ns"][name] = median(values);
-    const double stock = row["median_ns"]["stock"];
-    const double ours = row["median_ns"]["terrace"];
-    row["difference_ns"] = ours - stock;
-    row["ratio"] = ours / stock;
-    rows[operation] = row;
+// The difference is taken round by round: what slows the machine down for a while slows both.
+double paired_difference(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < ours.size(); ++i) differences.push_back(ours[i] - theirs[i]);
+  return median(differences);
+}
+
+nlohmann::ordered_json summarise(const Samples& samples) {
+  nlohmann::ordered_json rows;
+  for (const Operation& operation : samples) {
+    nlohmann::ordered_json row;
+    for (const auto& [name, values] : operation.ns) row["median_ns"][name] = median(values);
+    const std::vector<double>& ours = operation.ns.at("terrace");
+    const std::vector<double>& stock = operation.ns.at("stock");
+    row["difference_ns"] = paired_difference(ours, stock);
+    row["ratio"] = median(ours) / median(stock);
+    rows[operation.name] = row;
   }
   return rows;
 }
 
-void print_table(const nlohmann::json& rows, const std::vector<Competitor>& all) {
+void print_table(const nlohmann::ordered_json& rows, const std::vector<Competitor>& all) {
   std::printf("%-28s", "ns per operation, medians");
   for (const Competitor& c : all) std::printf("%12s", c.name.c_str());
   std::printf("%14s\n", "terrace-stock");
@@ -90,7 +109,7 @@ int compare(const Arguments& arguments) {
     if (round % 2 == 1) std::reverse(order.begin(), order.end());
     run_round(order, &samples);
   }
-  const nlohmann::json rows = summarise(samples);
+  const nlohmann::ordered_json rows = summarise(samples);
   print_table(rows, all);
   const std::string path = arguments.text("--json", "");
   if (!path.empty()) {

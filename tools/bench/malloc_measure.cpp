@@ -83,8 +83,8 @@ double growth_ns() {
 
 }  // namespace
 
-nlohmann::json measure_malloc() {
-  nlohmann::json result;
+nlohmann::ordered_json measure_malloc() {
+  nlohmann::ordered_json result;
   constexpr std::size_t kib = 1024;
   for (const std::size_t bytes :
        {std::size_t{16}, std::size_t{64}, std::size_t{256}, kib, 4 * kib, 16 * kib, 64 * kib}) {

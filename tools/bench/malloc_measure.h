@@ -5,7 +5,7 @@
 
 namespace terrace::bench {
 
-// Nanoseconds by name of the operation.
-nlohmann::json measure_malloc();
+// Nanoseconds by name of the operation, in the order of measurement.
+nlohmann::ordered_json measure_malloc();
 
 }  // namespace terrace::bench
