@@ -1,4 +1,4 @@
-"""Works on 40 arrays of 16 MiB and prints what came out, so that two runs can be compared.
+"""Works on 24 arrays of 16 MiB and prints what came out, so that two runs can be compared.
 
 The arrays are used in rounds, so under a budget of 128 MiB most of them have been evicted when their turn
 comes. With a number in EXPECT_EVICTED_BYTES the library must have evicted at least as much; with 0, nothing.
@@ -10,7 +10,7 @@ import sys
 
 import numpy
 
-ARRAYS, ELEMENTS, ROUNDS = 40, 2 << 20, 3
+ARRAYS, ELEMENTS, ROUNDS = 24, 2 << 20, 2
 
 # struct terrace_statistics of liballoc/terrace.h: its size, then counters in this order.
 COUNTERS = ("heap_live_bytes heap_peak_bytes resident_bytes resident_peak_bytes recycled_bytes staging_bytes "

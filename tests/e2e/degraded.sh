@@ -23,7 +23,7 @@ case $1 in
     quiet "$work/err"
     ;;
   no_daemon)
-    run TERRACE_SOCKET="$work/nobody.sock" EXPECT_EVICTED_BYTES=1000000000
+    run TERRACE_SOCKET="$work/nobody.sock" EXPECT_EVICTED_BYTES=400000000
     one_line_about daemon
     ;;
   no_userfaultfd)
@@ -33,7 +33,7 @@ case $1 in
     ;;
   no_io_uring)
     LAUNCHER=("$TERRACE_DENY_SYSCALLS" io_uring --)
-    run EXPECT_EVICTED_BYTES=1000000000
+    run EXPECT_EVICTED_BYTES=400000000
     ;;
   neither)
     LAUNCHER=("$TERRACE_DENY_SYSCALLS" userfaultfd io_uring --)
