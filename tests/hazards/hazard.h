@@ -132,6 +132,7 @@ class Job {
 Outcome run_scenario(const std::string& name, const Environment& settings = {},
                      Preparation preparation = nullptr);
 // Runs the scenario once for each mover that this kernel has and requires that it held.
+void run_for_mover(const std::string& name, const std::string& mover, const Environment& settings = {});
 void run_for_movers(const std::string& name, const Environment& settings = {});
 const std::vector<std::string>& movers();
 // A directory on the file system of the build tree that is removed at the end.

@@ -8,7 +8,8 @@
 
 static _Alignas(64) char buffer[64 * 1024];
 static size_t used;
-static __thread int resolving;
+/* volatile: dlsym is declared a leaf that does not call back into this file, which is what it does here */
+static __thread volatile int resolving;
 static void* (*next_malloc)(size_t);
 static void* (*next_calloc)(size_t, size_t);
 static void* (*next_realloc)(void*, size_t);
@@ -23,14 +24,19 @@ static void* bump(size_t bytes) {
   return at + bytes <= sizeof buffer ? buffer + at : NULL;
 }
 
+static void look_up(const char* name, void* function) {
+  void* symbol = dlsym(RTLD_NEXT, name);
+  memcpy(function, &symbol, sizeof symbol);
+}
+
 static void resolve(void) {
   if (next_free != NULL || resolving) return;
   resolving = 1;
   dlsym(RTLD_NEXT, "a_symbol_that_is_nowhere"); /* the failing look-up is the one that allocates */
-  *(void**)&next_malloc = dlsym(RTLD_NEXT, "malloc");
-  *(void**)&next_calloc = dlsym(RTLD_NEXT, "calloc");
-  *(void**)&next_realloc = dlsym(RTLD_NEXT, "realloc");
-  *(void**)&next_free = dlsym(RTLD_NEXT, "free");
+  look_up("malloc", &next_malloc);
+  look_up("calloc", &next_calloc);
+  look_up("realloc", &next_realloc);
+  look_up("free", &next_free);
   resolving = 0;
 }
 

@@ -49,7 +49,7 @@ void read_fixed(io_uring* ring, int fd, void* page, std::size_t file_page) {
 }  // namespace
 
 // Eviction is asked for before every read; a read that does not show at its address is a lost one.
-HAZARD_TEST(pinned_pages_stay) {
+HAZARD_SCENARIO(pinned_pages_stay) {
   require_pager();
   io_uring ring;
   if (io_uring_queue_init(4, &ring, 0) != 0)
@@ -77,6 +77,11 @@ HAZARD_TEST(pinned_pages_stay) {
   HAZARD_CHECK(lost == 0);
   io_uring_queue_exit(&ring);
 }
+
+// The kernel refuses to move a pinned page.
+TEST_CASE("hazard_pinned_pages_stay") { run_for_mover("pinned_pages_stay", "move"); }
+// mremap takes pinned pages like any others: here the library itself must know.
+TEST_CASE("hazard_pinned_pages_stay_mremap") { run_for_mover("pinned_pages_stay", "mremap"); }
 
 // A block that terrace_pin() holds is not evicted; unpinned, it is again.
 HAZARD_TEST(pin_interface) {
