@@ -70,8 +70,10 @@ void Agent::set_up_done() {
 // counted from the first byte. Bounded: a daemon that does not answer holds the program up for 2 s, once.
 void Agent::await_set_up() {
   const std::uint64_t deadline = os::now_ns() + set_up_limit_ns;
-  while (started_.load(std::memory_order_acquire) != ready && os::now_ns() < deadline) {
+  while (started_.load(std::memory_order_acquire) == starting) {
     os::futex_wait_for(reinterpret_cast<const std::uint32_t*>(&started_), starting, tick_ns);
+    // Late: nobody waits for it any more, the pager takes over whenever it comes.
+    if (os::now_ns() >= deadline) set_up_done();
   }
 }
 
@@ -95,7 +97,7 @@ bool Agent::create_thread() {
 void* Agent::thread_main(void* self) {
   auto* agent = static_cast<Agent*>(self);
   syscall(SYS_prctl, PR_SET_NAME, "terrace-agent", 0, 0, 0);
-  if (!agent->is_child_) {
+  if (!agent->restoring_) {
     agent->set_up();
     agent->set_up_done();
   }
@@ -375,13 +377,19 @@ void Agent::reset_in_child() {
   if (kick_fd_ >= 0) os::close_fd(kick_fd_);
   kick_fd_ = -1;
   uses_daemon_ = false;
-  is_child_ = true;
   gone_children_ = 0;
+  // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting, and the
+  // fork held the gate): such a child starts like any process, with its first large allocation.
+  if (started_.load() != ready) {
+    started_.store(untouched);
+    return;
+  }
   state_ = "inactive";
   reason_ = "a forked child keeps its own pages resident";
 }
 
 bool Agent::restart_in_child(Heap* heap) {
+  restoring_ = true;
   kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
   if (kick_fd_ < 0 || mover_.open(heap->options().mover, device_fd_) != 0) return false;
   if (heap->pager().start_restoring(&mover_) != 0) return false;

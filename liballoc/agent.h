@@ -77,7 +77,7 @@ class Agent {
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t next_publish_ns_ = 0;
   bool uses_daemon_ = false;
-  bool is_child_ = false;
+  bool restoring_ = false;  // in a forked child: serves what the parent had evicted
   std::size_t gone_children_ = 0;
   int gone_[ForkLedger::most_children] = {};
   const char* state_ = "inactive";
