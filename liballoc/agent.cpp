@@ -198,8 +198,9 @@ bool Agent::open_tier() {
   } else if (const int error = tiers::open_pool_file(o.pool_directory, &fd); error != 0) {
     Message m(Severity::warning);
     m << "TERRACE_POOL_DIR=" << o.pool_directory << ": no pool file can be made there, ";
-    m.error(error);
-    give_up("there is no lower tier");
+    m.error(error) << "; the program runs on plain memory";
+    state_ = "unavailable";
+    reason_ = "no pool file can be made in TERRACE_POOL_DIR";
     return false;
   }
   if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);

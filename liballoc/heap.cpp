@@ -256,12 +256,25 @@ int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) 
   return 0;
 }
 
-void Heap::forget(const void* address, std::size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(address);
-  const std::uint32_t first = pager_.run_of(at + run_bytes - 1);
-  const std::uint32_t end = pager_.run_of(at + bytes);
-  LockGuard guard(lock_);
-  if (first < end) pager_.forget(first, end - 1);
+// Whole runs are forgotten where they lie. Of a run that is discarded in part the rest must survive, so it is
+// brought back and held while the kernel takes the pages.
+int Heap::discard(void* address, std::size_t bytes, int advice) {
+  auto* const begin = static_cast<std::byte*>(address);
+  std::byte* const end = begin + bytes;
+  const std::uint32_t first = pager_.run_of(begin + run_bytes - 1);
+  const std::uint32_t past = pager_.run_of(end);
+  std::byte* const head_end = std::min(end, pager_.run_address(first));
+  std::byte* const tail = std::max(head_end, pager_.run_address(past));
+  const bool holds_head = head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin)) == 0;
+  const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail)) == 0;
+  {
+    LockGuard guard(lock_);
+    if (first < past) pager_.forget(first, past - 1);
+  }
+  const int error = os::advise(address, bytes, advice);
+  if (holds_head) unpin(begin, static_cast<std::size_t>(head_end - begin));
+  if (holds_tail) unpin(tail, static_cast<std::size_t>(end - tail));
+  return error;
 }
 
 void Heap::stop_evicting() {

@@ -48,8 +48,9 @@ class Heap {
   int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
-  // The program drops the content of a range of ours (MADV_DONTNEED, munmap): evicted runs become zeroes.
-  void forget(const void* address, std::size_t bytes);
+  // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted of it
+  // comes back as zeroes. 0 or errno of the kernel's madvise.
+  int discard(void* address, std::size_t bytes, int advice);
   std::size_t trim();
   // mlockall: from now on everything stays where it is.
   void stop_evicting();

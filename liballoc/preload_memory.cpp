@@ -32,11 +32,6 @@ int result_of(int error) {
   return -1;
 }
 
-void discard(void* address, std::size_t bytes) {
-  heap().forget(address, bytes);
-  os::advise(address, bytes, MADV_DONTNEED);
-}
-
 // The content goes to memory outside the heap.
 void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, void* wanted) {
   if ((flags & MREMAP_MAYMOVE) == 0) return new_bytes <= old_bytes ? from : MAP_FAILED;
@@ -44,7 +39,7 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
   void* to = os::map_anonymous(new_bytes, PROT_READ | PROT_WRITE, fixed ? wanted : nullptr);
   if (to == nullptr) return MAP_FAILED;
   std::memcpy(to, from, std::min(old_bytes, new_bytes));
-  discard(from, old_bytes);
+  heap().discard(from, old_bytes, MADV_DONTNEED);
   return to;
 }
 
@@ -53,16 +48,14 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
 extern "C" {
 
 TERRACE_API int madvise(void* address, std::size_t bytes, int advice) {
-  if (is_heap(address) && (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)) {
-    heap().forget(address, bytes);
-  }
+  const bool drops = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
+  if (drops && is_heap(address)) return result_of(heap().discard(address, bytes, advice));
   return result_of(os::advise(address, bytes, advice));
 }
 
 TERRACE_API int munmap(void* address, std::size_t bytes) {
   if (!is_heap(address)) return result_of(os::unmap(address, bytes));
-  discard(address, bytes);
-  return 0;
+  return result_of(heap().discard(address, bytes, MADV_DONTNEED));
 }
 
 TERRACE_API int mprotect(void* address, std::size_t bytes, int protection) {
