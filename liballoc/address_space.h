@@ -1,15 +1,16 @@
 // The heap's address space: which granules belong to which block, and where the next block goes.
 //
 // Addresses are plentiful and frames are what counts, so this is a classic extent allocator over one reserved
-// range, kept apart from what backs the range (pager.h). Free extents hang in two-level segregated bins (TLSF,
-// Masmano et al., ECRTS 2004): O(1) insert and remove, best fit to within 1/16. Neighbours coalesce at once.
+// range, kept apart from what backs the range (pager.h). Free extents hang in two-level segregated bins
+// (TLSF, Masmano et al., ECRTS 2004): O(1) insert and remove, best fit to within 1/16. Neighbours coalesce at
+// once.
 //
 //   granule (16 KiB)   |0|1|2|3|4|5|6|7|...            block_at_[granule] = id of the block that
 //   blocks             [ live 3  ][free][ live  ...     begins or ends there
 //   runs (2 MiB)       |------ 128 granules ------|     a block of 2 MiB or more begins on a run
 //
-// Blocks of a run or more begin on a run boundary, so that large tensors never share their runs' heads and huge
-// pages fit; smaller blocks fill the tails. Not thread-safe: the heap's lock covers it. Never allocates:
+// Blocks of a run or more begin on a run boundary, so that large tensors never share their runs' heads and
+// huge pages fit; smaller blocks fill the tails. Not thread-safe: the heap's lock covers it. Never allocates:
 // records come from a reserved array.
 #pragma once
 
@@ -55,7 +56,9 @@ class AddressSpace {
 
   const Block& block(std::uint32_t id) const { return blocks_[id]; }
   Block& block(std::uint32_t id) { return blocks_[id]; }
-  std::byte* address(std::uint32_t id) const { return base_ + std::size_t{blocks_[id].first} * granule_bytes; }
+  std::byte* address(std::uint32_t id) const {
+    return base_ + std::size_t{blocks_[id].first} * granule_bytes;
+  }
   std::size_t capacity(std::uint32_t id) const { return std::size_t{blocks_[id].granules} * granule_bytes; }
 
   // Granules ever handed out; beyond them nothing has been touched.
@@ -84,8 +87,8 @@ class AddressSpace {
   void unlink(std::uint32_t id);
   std::uint32_t add_free(std::uint32_t first, std::uint32_t granules, bool virgin);
   std::uint32_t find(std::uint32_t granules, std::uint32_t align, bool whole_bin);
-  std::uint32_t fit_in_bin(unsigned first_level, unsigned sub_level, std::uint32_t granules, std::uint32_t align,
-                           unsigned most_tries) const;
+  std::uint32_t fit_in_bin(unsigned first_level, unsigned sub_level, std::uint32_t granules,
+                           std::uint32_t align, unsigned most_tries) const;
   std::uint32_t extend(std::uint32_t granules, std::uint32_t align);
   std::uint32_t carve(std::uint32_t id, std::uint32_t granules, std::uint32_t align);
   std::uint32_t merge_left(std::uint32_t id);

@@ -29,10 +29,14 @@ const char* program_name() { return program_invocation_short_name; }
 
 wire::Mover wire_mover(MoverKind kind) {
   switch (kind) {
-    case MoverKind::move: return wire::Mover::move;
-    case MoverKind::mremap: return wire::Mover::mremap;
-    case MoverKind::copy: return wire::Mover::copy;
-    case MoverKind::automatic: break;
+    case MoverKind::move:
+      return wire::Mover::move;
+    case MoverKind::mremap:
+      return wire::Mover::mremap;
+    case MoverKind::copy:
+      return wire::Mover::copy;
+    case MoverKind::automatic:
+      break;
   }
   return wire::Mover::none;
 }
@@ -66,8 +70,8 @@ void Agent::set_up_done() {
   os::futex_wake(reinterpret_cast<const std::uint32_t*>(&started_), 1 << 30);
 }
 
-// The first large allocations wait until it is known whether there is a pager, so that memory under a budget is
-// counted from the first byte. Bounded: a daemon that does not answer holds the program up for 2 s, once.
+// The first large allocations wait until it is known whether there is a pager, so that memory under a budget
+// is counted from the first byte. Bounded: a daemon that does not answer holds the program up for 2 s, once.
 void Agent::await_set_up() {
   const std::uint64_t deadline = os::now_ns() + set_up_limit_ns;
   while (started_.load(std::memory_order_acquire) == starting) {
@@ -127,7 +131,8 @@ void Agent::set_up() {
   }
   LockGuard lock(heap_->lock());
   if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_); error != 0) {
-    return give_up(error == ENOMEM ? "no address space for the pager" : "userfaultfd refuses the heap's range");
+    return give_up(error == ENOMEM ? "no address space for the pager"
+                                   : "userfaultfd refuses the heap's range");
   }
   if (client_.grant().pool_fd >= 0) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
   state_ = "active";
@@ -205,8 +210,8 @@ bool Agent::open_tier() {
   }
   if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);
   pool_bytes_ = pool_bytes_ / run_bytes * run_bytes;
-  const tiers::NvmeTier::Options options{
-      .capacity_bytes = pool_bytes_, .io = static_cast<tiers::NvmeTier::Io>(o.io)};
+  const tiers::NvmeTier::Options options{.capacity_bytes = pool_bytes_,
+                                         .io = static_cast<tiers::NvmeTier::Io>(o.io)};
   if (const int error = nvme_.open(fd, options); error != 0) {
     os::close_fd(fd);
     give_up(o.io == IoKind::io_uring ? "io_uring is not available, and TERRACE_IO insists on it"
@@ -214,7 +219,8 @@ bool Agent::open_tier() {
     return false;
   }
   if (std::strcmp(nvme_.io(), "io_uring") != 0 && o.io == IoKind::automatic) {
-    Message(Severity::warning) << "io_uring is not available here: the pool is read and written with pread and pwrite";
+    Message(Severity::warning)
+        << "io_uring is not available here: the pool is read and written with pread and pwrite";
   }
   tier_ = injection_.wrap(&nvme_, o.fault);
   if (tier_ != nullptr) return true;
@@ -236,9 +242,7 @@ void Agent::run() {
   }
 }
 
-int Agent::timeout_ms() const {
-  return follower_.is_open() ? 10 : 100;
-}
+int Agent::timeout_ms() const { return follower_.is_open() ? 10 : 100; }
 
 void Agent::wait(int timeout_ms) {
   pollfd fds[fixed_descriptors + ForkLedger::most_children];
@@ -302,11 +306,17 @@ void Agent::reap_children() {
 void Agent::follow_daemon(std::uint64_t now_ns) {
   for (;;) {
     switch (client_.step(now_ns)) {
-      case Notice::none: return;
+      case Notice::none:
+        return;
       case Notice::budget_changed:
-      case Notice::reconnected: granted_bytes_ = client_.grant().budget_bytes; break;
-      case Notice::trim: heap_->trim(); continue;
-      case Notice::disconnected: continue;
+      case Notice::reconnected:
+        granted_bytes_ = client_.grant().budget_bytes;
+        break;
+      case Notice::trim:
+        heap_->trim();
+        continue;
+      case Notice::disconnected:
+        continue;
     }
     if (heap_->pager().mode() != Pager::Mode::paging) continue;
     LockGuard lock(heap_->lock());
@@ -319,7 +329,8 @@ void Agent::follow_budget(std::uint64_t now_ns) {
   next_tick_ns_ = now_ns + follow_tick_ns;
   LockGuard lock(heap_->lock());
   Pager& pager = heap_->pager();
-  if (pager.mode() == Pager::Mode::paging) pager.set_budget(follower_.budget(pager.backed_bytes(), granted_bytes_));
+  if (pager.mode() == Pager::Mode::paging)
+    pager.set_budget(follower_.budget(pager.backed_bytes(), granted_bytes_));
 }
 
 void Agent::publish(std::uint64_t now_ns) {
@@ -339,7 +350,7 @@ void Agent::publish(std::uint64_t now_ns) {
   out.set_state(wire::Stat::phase, wire::Phase::running);
   out.set_state(wire::Stat::pager, wire_pager(state_));
   out.set_state(wire::Stat::mover, wire_mover(mover_.kind()));
-  out.set_state(wire::Stat::io, tier_ == nullptr                               ? wire::Io::none
+  out.set_state(wire::Stat::io, tier_ == nullptr                            ? wire::Io::none
                                 : std::strcmp(tier_->io(), "io_uring") == 0 ? wire::Io::io_uring
                                                                             : wire::Io::pread);
   if (!follower_.is_open()) return;
@@ -379,8 +390,8 @@ void Agent::reset_in_child() {
   kick_fd_ = -1;
   uses_daemon_ = false;
   gone_children_ = 0;
-  // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting, and the
-  // fork held the gate): such a child starts like any process, with its first large allocation.
+  // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting,
+  // and the fork held the gate): such a child starts like any process, with its first large allocation.
   if (started_.load() != ready) {
     started_.store(untouched);
     return;

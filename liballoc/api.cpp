@@ -42,9 +42,11 @@ void* terrace_alloc(size_t bytes, size_t alignment, unsigned hints) {
     errno = EINVAL;
     return nullptr;
   }
-  void* block =
-      ensure_started() ? heap().allocate(bytes, alignment, __builtin_return_address(0), false, hints) : nullptr;
-  if (block != nullptr && (hints & TERRACE_HINT_PINNED) != 0 && heap().pin(block, bytes == 0 ? 1 : bytes) != 0) {
+  void* block = ensure_started()
+                    ? heap().allocate(bytes, alignment, __builtin_return_address(0), false, hints)
+                    : nullptr;
+  if (block != nullptr && (hints & TERRACE_HINT_PINNED) != 0 &&
+      heap().pin(block, bytes == 0 ? 1 : bytes) != 0) {
     heap().release(block, __builtin_return_address(0));
     block = nullptr;
   }
@@ -56,7 +58,9 @@ void terrace_free(void* block) {
   if (block != nullptr) heap().release(block, __builtin_return_address(0));
 }
 
-int terrace_owns(const void* address) { return heap().owns(address) && !heap().is_bootstrap(address) ? 1 : 0; }
+int terrace_owns(const void* address) {
+  return heap().owns(address) && !heap().is_bootstrap(address) ? 1 : 0;
+}
 
 int terrace_pin(const void* address, size_t bytes) {
   return heap().ready() ? -heap().pin(address, bytes) : -EINVAL;
@@ -67,7 +71,8 @@ int terrace_unpin(const void* address, size_t bytes) {
 }
 
 int terrace_advise(const void* address, size_t bytes, enum terrace_advice advice) {
-  if (advice < TERRACE_ADVISE_WILL_NEED || advice > TERRACE_ADVISE_PAGE_OUT || !heap().ready()) return -EINVAL;
+  if (advice < TERRACE_ADVISE_WILL_NEED || advice > TERRACE_ADVISE_PAGE_OUT || !heap().ready())
+    return -EINVAL;
   return -heap().advise(address, bytes, advice);
 }
 

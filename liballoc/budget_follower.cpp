@@ -45,7 +45,8 @@ bool parse_number(const char* text, std::uint64_t* value) {
 bool find_field(const char* text, const char* key, std::uint64_t* value) {
   const std::size_t length = std::strlen(key);
   for (const char* line = text; *line != '\0';) {
-    if (std::strncmp(line, key, length) == 0 && line[length] == ' ') return parse_number(line + length + 1, value);
+    if (std::strncmp(line, key, length) == 0 && line[length] == ' ')
+      return parse_number(line + length + 1, value);
     const char* end = std::strchr(line, '\n');
     if (end == nullptr) return false;
     line = end + 1;

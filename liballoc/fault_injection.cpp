@@ -51,7 +51,8 @@ tiers::FailingAdaptor* FaultInjection::failing(tiers::Tier** tier) {
 // "20ms"
 bool FaultInjection::slow(const char* text, tiers::Tier** tier) {
   std::uint64_t milliseconds = 0;
-  if (!parse_number(text, &milliseconds) || std::strstr(text, "ms") == nullptr || milliseconds > 60000) return false;
+  if (!parse_number(text, &milliseconds) || std::strstr(text, "ms") == nullptr || milliseconds > 60000)
+    return false;
   auto* adaptor = new (slow_storage_) tiers::SlowAdaptor(**tier, {.latency_ns = milliseconds * 1000000});
   if (adaptor->open() != 0) return false;
   *tier = adaptor;

@@ -88,7 +88,8 @@ void Heap::wake_agent_if_needed() {
   if (pager_.wants_agent()) agent_.kick();
 }
 
-void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed, unsigned hints) {
+void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed,
+                     unsigned hints) {
   agent_.start_if_wanted(this);
   std::uint32_t id = 0;
   bool virgin = false;
@@ -116,7 +117,8 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_
   return space_.address(id);
 }
 
-// Runs that are still empty come back zeroed at their first touch (mark_zero_fill); the others are cleared here.
+// Runs that are still empty come back zeroed at their first touch (mark_zero_fill); the others are cleared
+// here.
 void Heap::zero(std::uint32_t block, std::size_t bytes, bool virgin) {
   std::byte* const begin = space_.address(block);
   std::byte* const end = begin + bytes;
@@ -129,8 +131,9 @@ void Heap::zero(std::uint32_t block, std::size_t bytes, bool virgin) {
 }
 
 void Heap::bad_pointer(const void* block, const char* operation, const void* call_site) {
-  Message(Severity::error) << operation << "(" << block << ") called from " << call_site
-                           << ": not the start of a live block of Terrace's heap (freed twice, or never allocated)";
+  Message(Severity::error)
+      << operation << "(" << block << ") called from " << call_site
+      << ": not the start of a live block of Terrace's heap (freed twice, or never allocated)";
   std::abort();
 }
 

@@ -30,7 +30,8 @@ class Heap {
   std::size_t span() const { return span_; }
 
   // nullptr when out of memory. `alignment` is a power of two. Zeroed: the content reads as zeroes.
-  void* allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed, unsigned hints = 0);
+  void* allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed,
+                 unsigned hints = 0);
   // `block` must be owned. Aborts with a message when it is not the start of a live block.
   void release(void* block, const void* call_site);
   // Both sizes stay in the heap. nullptr: out of memory, the old block is untouched.
@@ -48,8 +49,8 @@ class Heap {
   int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
-  // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted of it
-  // comes back as zeroes. 0 or errno of the kernel's madvise.
+  // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
+  // of it comes back as zeroes. 0 or errno of the kernel's madvise.
   int discard(void* address, std::size_t bytes, int advice);
   std::size_t trim();
   // mlockall: from now on everything stays where it is.

@@ -11,27 +11,48 @@ Severity log_level = Severity::warning;
 
 const char* errno_name(int value) {
   switch (value) {
-    case EPERM: return "EPERM";
-    case ENOENT: return "ENOENT";
-    case EIO: return "EIO";
-    case EBADF: return "EBADF";
-    case EAGAIN: return "EAGAIN";
-    case ENOMEM: return "ENOMEM";
-    case EACCES: return "EACCES";
-    case EBUSY: return "EBUSY";
-    case EEXIST: return "EEXIST";
-    case ENODEV: return "ENODEV";
-    case ENOTDIR: return "ENOTDIR";
-    case EINVAL: return "EINVAL";
-    case EMFILE: return "EMFILE";
-    case EFBIG: return "EFBIG";
-    case ENOSPC: return "ENOSPC";
-    case EROFS: return "EROFS";
-    case ENOSYS: return "ENOSYS";
-    case ENOTSUP: return "ENOTSUP";
-    case ETIMEDOUT: return "ETIMEDOUT";
-    case ECONNREFUSED: return "ECONNREFUSED";
-    default: return "see errno(3)";
+    case EPERM:
+      return "EPERM";
+    case ENOENT:
+      return "ENOENT";
+    case EIO:
+      return "EIO";
+    case EBADF:
+      return "EBADF";
+    case EAGAIN:
+      return "EAGAIN";
+    case ENOMEM:
+      return "ENOMEM";
+    case EACCES:
+      return "EACCES";
+    case EBUSY:
+      return "EBUSY";
+    case EEXIST:
+      return "EEXIST";
+    case ENODEV:
+      return "ENODEV";
+    case ENOTDIR:
+      return "ENOTDIR";
+    case EINVAL:
+      return "EINVAL";
+    case EMFILE:
+      return "EMFILE";
+    case EFBIG:
+      return "EFBIG";
+    case ENOSPC:
+      return "ENOSPC";
+    case EROFS:
+      return "EROFS";
+    case ENOSYS:
+      return "ENOSYS";
+    case ENOTSUP:
+      return "ENOTSUP";
+    case ETIMEDOUT:
+      return "ETIMEDOUT";
+    case ECONNREFUSED:
+      return "ECONNREFUSED";
+    default:
+      return "see errno(3)";
   }
 }
 
@@ -79,7 +100,8 @@ Message& Message::operator<<(const void* address) {
 }
 
 Message& Message::error(int errno_value) {
-  return *this << "errno " << static_cast<std::uint64_t>(errno_value) << " (" << errno_name(errno_value) << ")";
+  return *this << "errno " << static_cast<std::uint64_t>(errno_value) << " (" << errno_name(errno_value)
+               << ")";
 }
 
 Message& Message::bytes(std::uint64_t value) {

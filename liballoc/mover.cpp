@@ -103,10 +103,14 @@ void Mover::close() {
 
 const char* Mover::name() const {
   switch (kind_) {
-    case MoverKind::move: return "move";
-    case MoverKind::mremap: return "mremap";
-    case MoverKind::copy: return "copy";
-    case MoverKind::automatic: break;
+    case MoverKind::move:
+      return "move";
+    case MoverKind::mremap:
+      return "mremap";
+    case MoverKind::copy:
+      return "copy";
+    case MoverKind::automatic:
+      break;
   }
   return "none";
 }
@@ -226,8 +230,8 @@ int Mover::make_exclusive(std::byte* run) {
 // MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
 int Mover::take_shared(std::byte* run, std::byte* frame) {
   if (sharing(run) != Sharing::all_shared) {
-    // A write fault without a write gives this process pages of its own wherever they are still shared (or were
-    // once). What MOVE refuses after that is pinned.
+    // A write fault without a write gives this process pages of its own wherever they are still shared (or
+    // were once). What MOVE refuses after that is pinned.
     if (make_exclusive(run) != 0) return EBUSY;
     return move_whole(run, frame);
   }
@@ -275,15 +279,18 @@ int Mover::take(std::byte* run, std::byte* frame) {
       const int error = move_whole(run, frame);
       return error == EBUSY && pagemap_fd_ >= 0 ? take_shared(run, frame) : error;
     }
-    case MoverKind::mremap: return take_by_remap(run, frame);
-    case MoverKind::copy: return take_by_copy(run, frame);
-    case MoverKind::automatic: break;
+    case MoverKind::mremap:
+      return take_by_remap(run, frame);
+    case MoverKind::copy:
+      return take_by_copy(run, frame);
+    case MoverKind::automatic:
+      break;
   }
   return ENOTSUP;
 }
 
-// Offsets [done, end): what has been moved already is not in the frame any more, and touching it there would wait
-// for this thread.
+// Offsets [done, end): what has been moved already is not in the frame any more, and touching it there would
+// wait for this thread.
 int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end) {
   for (int attempt = 0; done < end && attempt < most_retries;) {
     uffdio_copy copy{};
@@ -375,7 +382,8 @@ bool Mover::next_fault(Fault* fault) {
     const long got = syscall(SYS_read, fd_, &message, sizeof(message));
     if (got != sizeof(message)) return false;
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
-    fault->address = reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
+    fault->address =
+        reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
     fault->write_protected = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
     return true;
   }

@@ -4,8 +4,8 @@
 //   put    staging frame -> heap run   wakes whoever waits for it
 //
 // Three ways, best first. `move`: UFFDIO_MOVE (Linux 6.8), page-table entries are moved under the kernel's
-// locks, huge pages survive, pages pinned for DMA are refused with EBUSY. `mremap`: MREMAP_DONTUNMAP (5.7), the
-// same for whole mappings. `copy`: write-protect, copy, discard; 4 KiB pages come back.
+// locks, huge pages survive, pages pinned for DMA are refused with EBUSY. `mremap`: MREMAP_DONTUNMAP (5.7),
+// the same for whole mappings. `copy`: write-protect, copy, discard; 4 KiB pages come back.
 //
 // MOVE also refuses pages that a forked child shares. Those cannot be pinned (pinning breaks the sharing), so
 // they are taken with mremap; afterwards, when no new pin can be taken on them any more, /proc/self/pagemap

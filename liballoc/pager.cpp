@@ -15,7 +15,8 @@ int Pager::initialise(std::byte* base, std::size_t bytes, AddressSpace* space) {
   base_ = base;
   run_count_ = static_cast<std::uint32_t>(bytes / run_bytes);
   space_ = space;
-  auto* runs = static_cast<Run*>(os::map_anonymous(std::size_t{run_count_} * sizeof(Run), PROT_READ | PROT_WRITE));
+  auto* runs =
+      static_cast<Run*>(os::map_anonymous(std::size_t{run_count_} * sizeof(Run), PROT_READ | PROT_WRITE));
   pending_ = static_cast<std::uint32_t*>(
       os::map_anonymous(most_pending * sizeof(std::uint32_t), PROT_READ | PROT_WRITE));
   if (runs == nullptr || pending_ == nullptr) return ENOMEM;
@@ -44,20 +45,25 @@ void Pager::set_budget(std::uint64_t bytes) {
   if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
 }
 
-// ---- lists and states ---------------------------------------------------------------------------------------
+// ---- lists and states
+// ---------------------------------------------------------------------------------------
 
 RunList* Pager::list_of(const Run& r) {
   switch (r.state) {
     case RunState::resident:
       if (r.live == 0) return &recycled_;
       return r.pins == 0 ? &idle_ : nullptr;
-    case RunState::staged: return &staged_;
-    case RunState::cached: return r.from_read ? &loaded_ : &cached_;
-    case RunState::stored: return &stored_;
+    case RunState::staged:
+      return &staged_;
+    case RunState::cached:
+      return r.from_read ? &loaded_ : &cached_;
+    case RunState::stored:
+      return &stored_;
     case RunState::empty:
     case RunState::writing:
     case RunState::reading:
-    case RunState::lost: break;
+    case RunState::lost:
+      break;
   }
   return nullptr;
 }
@@ -76,7 +82,8 @@ void Pager::become(std::uint32_t n, RunState state) {
   enlist(n);
 }
 
-// ---- blocks come and go -------------------------------------------------------------------------------------
+// ---- blocks come and go
+// -------------------------------------------------------------------------------------
 
 void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   Run& r = runs_[n];
@@ -107,7 +114,8 @@ void Pager::detach_block(std::uint32_t n) {
   r.page_out = r.waiting = false;
   switch (r.state) {
     case RunState::empty:
-    case RunState::resident: break;
+    case RunState::resident:
+      break;
     case RunState::lost:
       r.state = mover_->heal(run_address(n)) == 0 ? RunState::empty : RunState::lost;
       r.hidden = false;
@@ -250,7 +258,8 @@ std::uint32_t Pager::trim(std::uint32_t keep) {
   return given;
 }
 
-// ---- frames -------------------------------------------------------------------------------------------------
+// ---- frames
+// -------------------------------------------------------------------------------------------------
 
 void Pager::drop_recycled(std::uint32_t n) {
   become(n, RunState::empty);
@@ -327,7 +336,8 @@ void Pager::reclaim(std::uint32_t n) {
   tell(wire::EventKind::drop, n, run_bytes);
 }
 
-// ---- arriving -----------------------------------------------------------------------------------------------
+// ---- arriving
+// -----------------------------------------------------------------------------------------------
 
 void Pager::settle(std::uint32_t n) {
   Run& r = runs_[n];
@@ -375,7 +385,8 @@ bool Pager::put_back(std::uint32_t n) {
   return true;
 }
 
-// ---- leaving ------------------------------------------------------------------------------------------------
+// ---- leaving
+// ------------------------------------------------------------------------------------------------
 
 bool Pager::stage(std::uint32_t n) {
   Run& r = runs_[n];
@@ -460,8 +471,7 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
 }
 
 void Pager::report_block(std::uint32_t n, const char* what, int error) {
-  const std::uint32_t id =
-      runs_[n].block != 0 ? runs_[n].block : space_->live_block_covering(run_address(n));
+  const std::uint32_t id = runs_[n].block != 0 ? runs_[n].block : space_->live_block_covering(run_address(n));
   Message m(Severity::error);
   m << "lost 2 MiB at " << static_cast<const void*>(run_address(n));
   if (id != 0) {
@@ -473,7 +483,8 @@ void Pager::report_block(std::uint32_t n, const char* what, int error) {
   m.error(error) << "; touching it raises SIGBUS";
 }
 
-// ---- faults -------------------------------------------------------------------------------------------------
+// ---- faults
+// -------------------------------------------------------------------------------------------------
 
 void Pager::enqueue(std::uint32_t n) {
   Run& r = runs_[n];
@@ -503,12 +514,17 @@ void Pager::fault_on_missing(std::uint32_t n) {
   Run& r = runs_[n];
   tell(wire::EventKind::fault, n, run_bytes);
   switch (r.state) {
-    case RunState::resident: break;
+    case RunState::resident:
+      break;
     case RunState::empty:
       if (back(n)) back_ahead(n);
       break;
-    case RunState::staged: unstage(n); break;
-    case RunState::writing: rescue(n); break;
+    case RunState::staged:
+      unstage(n);
+      break;
+    case RunState::writing:
+      rescue(n);
+      break;
     case RunState::cached:
       ++counts_.prefetch_hits;
       restore_cached(n);
@@ -519,8 +535,11 @@ void Pager::fault_on_missing(std::uint32_t n) {
       cursor_block_ = r.block;
       cursor_run_ = n + 1;
       break;
-    case RunState::reading: break;
-    case RunState::lost: mover_->wake(run_address(n), run_bytes); break;
+    case RunState::reading:
+      break;
+    case RunState::lost:
+      mover_->wake(run_address(n), run_bytes);
+      break;
   }
 }
 
@@ -565,7 +584,8 @@ void Pager::tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) {
                  .kind = kind});
 }
 
-// ---- accounts -----------------------------------------------------------------------------------------------
+// ---- accounts
+// -----------------------------------------------------------------------------------------------
 
 bool Pager::is_quiet() const {
   return staged_.is_empty() && writes_ == 0 && reads_ == 0 && pending_count_ == 0 && !wants_eviction();

@@ -6,10 +6,12 @@
 //
 // What is counted is memory: `backed` runs and frames, at most `budget`. Reactive policy:
 //  * keep what is used, write out the oldest idle: runs of live blocks queue in `idle_` by last use;
-//  * written runs stay cached in their frame until memory is short: an eviction that a touch takes back is free;
+//  * written runs stay cached in their frame until memory is short: an eviction that a touch takes back is
+//  free;
 //  * expect evicted runs back in reverse order (backward passes do that): when the job's live data shrinks,
 //    bring back the most recently evicted first, block by block in address order;
-//  * once a job has outgrown its budget, begin to write as soon as its data grows again, so that the device is
+//  * once a job has outgrown its budget, begin to write as soon as its data grows again, so that the device
+//  is
 //    busy throughout the forward pass instead of when it is too late (policy.cpp).
 #pragma once
 
@@ -79,13 +81,14 @@ class Pager {
   bool can_pin(std::uint32_t runs) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
-  // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs are left. Runs given back.
+  // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs are left. Runs given
+  // back.
   std::uint32_t trim(std::uint32_t keep);
 
   // ---- the agent's thread --------------------------------------------------------------------------------
-  void handle_fault(const Fault& fault);                       // takes the lock itself
-  void handle_completions();                                   // polls the tier
-  bool balance();                                              // one round of policy; true: call again
+  void handle_fault(const Fault& fault);  // takes the lock itself
+  void handle_completions();              // polls the tier
+  bool balance();                         // one round of policy; true: call again
   void advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice);  // under the lock
 
   // ---- fork (pager_fork.cpp); under the lock, but for the first ------------------------------------------
@@ -115,8 +118,8 @@ class Pager {
   const Run& run(std::uint32_t n) const { return runs_[n]; }
   std::byte* run_address(std::uint32_t n) const { return base_ + std::size_t{n} * run_bytes; }
   std::uint32_t run_of(const void* address) const {
-    return static_cast<std::uint32_t>(static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_) /
-                                      run_bytes);
+    return static_cast<std::uint32_t>(
+        static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_) / run_bytes);
   }
   void check_invariants() const;
   Lock& lock() { return *lock_; }
@@ -232,8 +235,8 @@ class Pager {
   std::uint32_t writes_ = 0;
   std::uint32_t reads_ = 0;
 
-  std::uint32_t budget_ = 0;   // runs; 0: none
-  std::uint32_t backed_ = 0;   // runs of memory: under addresses or in frames
+  std::uint32_t budget_ = 0;  // runs; 0: none
+  std::uint32_t backed_ = 0;  // runs of memory: under addresses or in frames
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint64_t slots_used_ = 0;

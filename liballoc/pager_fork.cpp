@@ -1,5 +1,5 @@
-// Fork. The child gets the heap's pages copy-on-write from the kernel, the run table by the same means, and the
-// pool file by inheritance; what it does not get is this library's threads, transfers and registrations.
+// Fork. The child gets the heap's pages copy-on-write from the kernel, the run table by the same means, and
+// the pool file by inheritance; what it does not get is this library's threads, transfers and registrations.
 //
 //   resident         copied by the kernel
 //   stored, cached,  read by the child from the same extent, which the ForkLedger keeps alive
@@ -39,7 +39,8 @@ void Pager::seal_for_fork() {
   }
   const bool evicted = slots_used_ > 0 || mode_ == Mode::restore;
   if (evicted && forks_.begin() != 0) {
-    Message(Severity::warning) << "no descriptor to watch a forked child with: what is on the pool now stays there";
+    Message(Severity::warning)
+        << "no descriptor to watch a forked child with: what is on the pool now stays there";
   }
 }
 

@@ -1,15 +1,16 @@
-// The reactive policy: what leaves DRAM, what comes back, and when. Everything here looks at counts and queues
-// and asks for transitions; nothing here moves a byte.
+// The reactive policy: what leaves DRAM, what comes back, and when. Everything here looks at counts and
+// queues and asks for transitions; nothing here moves a byte.
 //
-//   spare       memory that a fault can have at once: free frames, recycled runs, written cached runs, and what
+//   spare       memory that a fault can have at once: free frames, recycled runs, written cached runs, and
+//   what
 //               the budget still allows
 //   reserve     spare that is kept in hand so that a new tensor does not wait for the device
 //
 // Growing (forward pass). Eviction begins when spare falls below the reserve; a job that has outgrown its
-// budget once begins as soon as it grows again, because the device needs the whole forward pass to take in what
-// will not fit: it goes on until as much is written as the expected peak exceeds the budget.
-// Shrinking (backward pass). What was evicted last is needed first: it is brought back in that order into every
-// frame that is not in reserve.
+// budget once begins as soon as it grows again, because the device needs the whole forward pass to take in
+// what will not fit: it goes on until as much is written as the expected peak exceeds the budget. Shrinking
+// (backward pass). What was evicted last is needed first: it is brought back in that order into every frame
+// that is not in reserve.
 #include <algorithm>
 
 #include "liballoc/message.h"
@@ -165,8 +166,9 @@ bool Pager::can_back() const {
          !cached_.is_empty() || !loaded_.is_empty();
 }
 
-// A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or everything is
-// pinned. Data is never dropped and the program never stopped for good: the budget gives way, and says so.
+// A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or
+// everything is pinned. Data is never dropped and the program never stopped for good: the budget gives way,
+// and says so.
 bool Pager::relieve() {
   LockGuard guard(*lock_);
   if (pending_count_ == 0 || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
@@ -174,7 +176,8 @@ bool Pager::relieve() {
   if (over_budget_told_) return true;
   over_budget_told_ = true;
   Message m(Severity::warning);
-  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget, now ";
+  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget, "
+       "now ";
   m.bytes(budget_bytes());
   return true;
 }

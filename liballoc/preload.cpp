@@ -1,10 +1,10 @@
 // libterrace_preload.so: the malloc family.
 //
-// Requests under the threshold go to the next allocator by one compare and one indirect jump; larger ones live in
-// Terrace's heap. A pointer is ours if it lies in the heap's range, again one compare. Everything starts in
-// "not started" values that need no test on these paths: threshold_bytes is 0, so the first request takes the
-// slow path, which brings the heap up and sets it; base and span are 0, so no pointer is ours; and the pointers
-// to the next allocator lead to functions that start everything first.
+// Requests under the threshold go to the next allocator by one compare and one indirect jump; larger ones
+// live in Terrace's heap. A pointer is ours if it lies in the heap's range, again one compare. Everything
+// starts in "not started" values that need no test on these paths: threshold_bytes is 0, so the first request
+// takes the slow path, which brings the heap up and sets it; base and span are 0, so no pointer is ours; and
+// the pointers to the next allocator lead to functions that start everything first.
 //
 // While the next allocator is being looked up, and in a forked child before all handlers have run, small
 // requests come from the heap's bootstrap arena, which is inside the owned range.
@@ -127,7 +127,8 @@ void* resize_owned(void* block, std::size_t bytes, const void* call_site) {
     if (moved == nullptr) errno = ENOMEM;
     return moved;
   }
-  void* moved = bytes < threshold_bytes && !use_arena() ? next.malloc(bytes) : large(bytes, 0, false, call_site);
+  void* moved =
+      bytes < threshold_bytes && !use_arena() ? next.malloc(bytes) : large(bytes, 0, false, call_site);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, std::min(bytes, heap().usable_bytes(block)));
   heap().release(block, call_site);
@@ -144,7 +145,8 @@ constinit NextAllocator next{
     .realloc =
         [](void* block, std::size_t bytes) {
           start();
-          return block == nullptr || !next_is_known ? large(bytes, 0, false, nullptr) : next.realloc(block, bytes);
+          return block == nullptr || !next_is_known ? large(bytes, 0, false, nullptr)
+                                                    : next.realloc(block, bytes);
         },
     .free =
         [](void* block) {

@@ -69,27 +69,27 @@ TERRACE_API size_t terrace_trim(void);
 
 /* What the heap and the pager hold and have done, since the process started. */
 struct terrace_statistics {
-  size_t size; /* in: sizeof(struct terrace_statistics); out: bytes filled in */
-  uint64_t heap_live_bytes;     /* live blocks, wherever their pages lie */
-  uint64_t heap_peak_bytes;     /* highest heap_live_bytes so far */
-  uint64_t resident_bytes;      /* every byte kept in DRAM: live, recycled, staging */
-  uint64_t resident_peak_bytes; /* highest resident_bytes so far */
-  uint64_t recycled_bytes;      /* part of resident_bytes: freed pages kept for the next allocation */
-  uint64_t staging_bytes;       /* part of resident_bytes: being written, being read, or cached */
-  uint64_t stored_bytes;        /* live data that lies on the lower tier only */
-  uint64_t budget_bytes;        /* the DRAM budget in force; 0: none */
-  uint64_t allocations, frees;  /* blocks */
-  uint64_t recycled_allocations; /* allocations served without any fresh page */
-  uint64_t evictions, evicted_bytes;  /* runs taken out from under their address */
-  uint64_t written_bytes;             /* to the lower tier */
-  uint64_t restores, restored_bytes;  /* runs put back */
-  uint64_t read_bytes;                /* from the lower tier */
-  uint64_t faults;                    /* touches of a page that was not there */
-  uint64_t stall_ns;                  /* time that faults waited for their page, summed over threads */
-  uint64_t prefetch_hits;             /* restores whose bytes were in DRAM before the touch */
-  uint64_t prefetch_wasted;           /* runs read ahead and dropped untouched */
-  uint64_t cancelled_evictions;       /* touched while leaving: taken back without a copy */
-  uint64_t pinned_refusals;           /* evictions that the kernel refused because of a pin */
+  size_t size;                       /* in: sizeof(struct terrace_statistics); out: bytes filled in */
+  uint64_t heap_live_bytes;          /* live blocks, wherever their pages lie */
+  uint64_t heap_peak_bytes;          /* highest heap_live_bytes so far */
+  uint64_t resident_bytes;           /* every byte kept in DRAM: live, recycled, staging */
+  uint64_t resident_peak_bytes;      /* highest resident_bytes so far */
+  uint64_t recycled_bytes;           /* part of resident_bytes: freed pages kept for the next allocation */
+  uint64_t staging_bytes;            /* part of resident_bytes: being written, being read, or cached */
+  uint64_t stored_bytes;             /* live data that lies on the lower tier only */
+  uint64_t budget_bytes;             /* the DRAM budget in force; 0: none */
+  uint64_t allocations, frees;       /* blocks */
+  uint64_t recycled_allocations;     /* allocations served without any fresh page */
+  uint64_t evictions, evicted_bytes; /* runs taken out from under their address */
+  uint64_t written_bytes;            /* to the lower tier */
+  uint64_t restores, restored_bytes; /* runs put back */
+  uint64_t read_bytes;               /* from the lower tier */
+  uint64_t faults;                   /* touches of a page that was not there */
+  uint64_t stall_ns;                 /* time that faults waited for their page, summed over threads */
+  uint64_t prefetch_hits;            /* restores whose bytes were in DRAM before the touch */
+  uint64_t prefetch_wasted;          /* runs read ahead and dropped untouched */
+  uint64_t cancelled_evictions;      /* touched while leaving: taken back without a copy */
+  uint64_t pinned_refusals;          /* evictions that the kernel refused because of a pin */
   uint64_t checksum_failures, io_errors, lost_runs;
 };
 

@@ -1,4 +1,5 @@
-// Transfers between staging frames and the tier: started under the lock, hashed without it, finished under it.
+// Transfers between staging frames and the tier: started under the lock, hashed without it, finished under
+// it.
 #include <algorithm>
 #include <cstdlib>
 
@@ -65,7 +66,8 @@ void Pager::refuse_writes(int error) {
   Message m(Severity::warning);
   m << "the pool is full at ";
   m.bytes(slots_used_ * run_bytes) << " (";
-  m.error(error) << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
+  m.error(error)
+      << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
 }
 
 // Starts to read run n, which is stored. False when no frame or operation is free.
@@ -105,7 +107,8 @@ void Pager::submit(Operation* op) {
 void Pager::handle_completions() {
   tiers::Completion done[most_operations];
   const std::size_t count = tier_->poll(done);
-  for (std::size_t i = 0; i < count; ++i) finish(&operations_[done[i].token % most_operations], done[i].error);
+  for (std::size_t i = 0; i < count; ++i)
+    finish(&operations_[done[i].token % most_operations], done[i].error);
 }
 
 void Pager::finish(Operation* op, int error) { op->write ? finish_write(op, error) : finish_read(op, error); }
@@ -176,7 +179,8 @@ void Pager::finish_read(Operation* op, int error) {
   const std::uint32_t n = op->run;
   Run& r = runs_[n];
   op->busy = false;
-  if (!intact) return lose(n, error == 0 ? "its checksum is wrong" : "it cannot be read back", error == 0 ? EIO : error);
+  if (!intact)
+    return lose(n, error == 0 ? "its checksum is wrong" : "it cannot be read back", error == 0 ? EIO : error);
   counts_.read_bytes += run_bytes;
   r.from_read = true;
   become(n, RunState::cached);
