@@ -38,7 +38,8 @@ inline constexpr std::array<const char*, counts> count_names = {
     "allocated", "freed",  "resized", "zeroed",     "pages_read", "pages_written",
     "advised",   "pinned", "forked",  "forked_all", "spawned"};
 
-// Runs the threads for settings.seconds, or until SIGTERM. Ends the process with status 1 at the first wrong byte.
+// Runs the threads for settings.seconds, or until SIGTERM. Ends the process with status 1 at the first wrong
+// byte.
 void run(const Settings& settings);
 // How often something was done, over all threads.
 std::uint64_t total(Count which);
