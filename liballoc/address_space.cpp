@@ -37,7 +37,7 @@ int AddressSpace::initialise(std::byte* base, std::size_t bytes) {
 }
 
 AddressSpace::Bin AddressSpace::bin_of(std::uint32_t granules) {
-  const unsigned level = static_cast<unsigned>(std::bit_width(granules)) - 1;
+  const unsigned level = static_cast<unsigned>(std::bit_width(granules | 1U)) - 1;
   if (level < sub_bits) return {0, granules};  // sizes 1..15 have bins of their own
   const unsigned sub = (granules >> (level - sub_bits)) & (sub_levels - 1);
   return {level - sub_bits + 1, sub};

@@ -19,8 +19,8 @@
 
 namespace terrace::liballoc {
 
-inline constexpr std::size_t granule_bytes = 16 * 1024;
-inline constexpr std::size_t run_bytes = 2 * 1024 * 1024;
+inline constexpr std::size_t granule_bytes = std::size_t{16} * 1024;
+inline constexpr std::size_t run_bytes = std::size_t{2} * 1024 * 1024;
 inline constexpr std::uint32_t granules_per_run = run_bytes / granule_bytes;
 
 enum class BlockState : std::uint8_t { unused, free, live };

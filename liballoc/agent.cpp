@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t tick_ns = 100'000'000;
 constexpr std::uint64_t set_up_limit_ns = 4'000'000'000;
 constexpr std::uint64_t follow_tick_ns = 10'000'000;
-constexpr std::size_t stack_bytes = 256 * 1024;
+constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
 constexpr std::size_t fixed_descriptors = 4;
 constexpr std::uint64_t default_pool_most = 64ULL << 30;
 

@@ -8,7 +8,6 @@
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::ensure_started;
-using terrace::liballoc::Heap;
 using terrace::liballoc::heap;
 
 namespace {

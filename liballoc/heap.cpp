@@ -20,7 +20,7 @@ constexpr std::uint64_t decay_window_ns = 10'000'000'000;
 union Storage {
   Heap heap;
   constexpr Storage() : heap() {}
-  constexpr ~Storage() {}
+  ~Storage() {}
 };
 constinit Storage storage;
 

@@ -19,7 +19,7 @@ struct Options {
   static constexpr std::size_t path_bytes = 512;
 
   bool disabled = false;
-  std::size_t threshold_bytes = 256 * 1024;
+  std::size_t threshold_bytes = std::size_t{256} * 1024;
   std::uint64_t dram_bytes = 0;  // 0: no budget was asked for
   std::uint64_t pool_bytes = 0;  // 0: the default
   MoverKind mover = MoverKind::automatic;

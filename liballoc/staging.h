@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "liballoc/address_space.h"
 #include "liballoc/mover.h"
 
 namespace terrace::liballoc {
@@ -19,7 +20,7 @@ class Staging {
   // In a forked child: no frame came along but those that were shown to it (expose()).
   void reset_after_fork();
 
-  std::byte* address(std::uint32_t frame) const { return base_ + std::size_t{frame} * run_bytes_; }
+  std::byte* address(std::uint32_t frame) const { return base_ + std::size_t{frame} * run_bytes; }
 
   // A frame without memory, `none` when all are in use.
   std::uint32_t take_absent();
@@ -38,7 +39,6 @@ class Staging {
   void hide(std::uint32_t frame);
 
  private:
-  static constexpr std::size_t run_bytes_ = 2 * 1024 * 1024;
   std::byte* base_ = nullptr;
   std::uint32_t frames_ = 0;
   std::uint32_t* absent_ = nullptr;  // stacks of frame numbers
