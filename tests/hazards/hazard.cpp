@@ -144,7 +144,10 @@ std::string parameter(const char* name) {
 }
 
 // Opaque to the optimizer, which would otherwise see through what a scenario does wrong on purpose.
-[[gnu::noipa]] void* laundered(void* pointer) { return pointer; }
+void* laundered(void* pointer) {
+  void* volatile opaque = pointer;
+  return opaque;
+}
 
 void* allocate(std::size_t bytes) {
   void* block = laundered(std::malloc(bytes));

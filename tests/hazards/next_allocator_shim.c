@@ -32,7 +32,7 @@ static void look_up(const char* name, void* function) {
 static void resolve(void) {
   if (next_free != NULL || resolving) return;
   resolving = 1;
-  dlsym(RTLD_NEXT, "a_symbol_that_is_nowhere"); /* the failing look-up is the one that allocates */
+  (void)dlsym(RTLD_NEXT, "a_symbol_that_is_nowhere"); /* the failing look-up is the one that allocates */
   look_up("malloc", &next_malloc);
   look_up("calloc", &next_calloc);
   look_up("realloc", &next_realloc);

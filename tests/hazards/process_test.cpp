@@ -60,6 +60,7 @@ HAZARD_TEST(threads_fault_same_run) {
     pthread_barrier_t together;
     HAZARD_CHECK(pthread_barrier_init(&together, nullptr, threads) == 0);
     std::vector<std::thread> readers;
+    readers.reserve(threads);
     for (int t = 0; t < threads; ++t) {
       readers.emplace_back([&, t] {
         pthread_barrier_wait(&together);

@@ -95,12 +95,12 @@ TEST_CASE("A message that is too long is cut and still ends its line") {
 
 TEST_CASE("The level decides what is written") {
   set_log_level(Severity::error);
-  CHECK(line([](Message& m) { m << "w"; }, Severity::warning) == "");
+  CHECK(line([](Message& m) { m << "w"; }, Severity::warning).empty());
   CHECK(line([](Message& m) { m << "e"; }, Severity::error) == "terrace: error: e\n");
   set_log_level(Severity::debug);
   CHECK(line([](Message& m) { m << "d"; }, Severity::debug) == "terrace: d\n");
   set_log_level(Severity::warning);
-  CHECK(line([](Message& m) { m << "i"; }, Severity::info) == "");
+  CHECK(line([](Message& m) { m << "i"; }, Severity::info).empty());
 }
 
 }  // namespace terrace::liballoc

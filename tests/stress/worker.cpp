@@ -294,9 +294,11 @@ class Worker {
 
 void run(const Settings& settings) {
   std::vector<Worker> all;
+  all.reserve(settings.threads);
   for (unsigned t = 0; t < settings.threads; ++t) all.emplace_back(settings, t);
   for (Worker& worker : all) workers.push_back(&worker);
   std::vector<std::thread> threads;
+  threads.reserve(all.size());
   for (Worker& worker : all) threads.emplace_back([&worker] { worker.run(); });
   signal(SIGTERM, [](int) { stop = true; });
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings.seconds);
