@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -125,11 +126,14 @@ int compare(const Arguments& arguments) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace terrace::bench;  // NOLINT: this is their program
   if (argc == 2 && std::strcmp(argv[1], "--measure") == 0) {
     std::printf("%s\n", measure_malloc().dump().c_str());
     return 0;
   }
   return compare(Arguments(argc, argv, {"--rounds", "--json"}, usage));
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 1;
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <sstream>
 #include <string>
@@ -133,11 +134,14 @@ int compare(const Arguments& arguments) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace terrace::bench;  // NOLINT: this is their program
   if (argc == 3 && std::strcmp(argv[1], "--measure") == 0) {
     std::printf("%s\n", measure_pager(std::strtoul(argv[2], nullptr, 10) << 20).dump().c_str());
     return 0;
   }
   return compare(Arguments(argc, argv, {"--rounds", "--mib", "--directory", "--movers", "--json"}, usage));
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 1;
 }
