@@ -38,7 +38,7 @@ class Pools {
   PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) const;
 
   void observe(SessionId session, std::uint64_t used_bytes);
-  // How much this session may have in use now; 0 for a session without a pool.
+  // How much this connection may have in use now; 0 for a session without a pool.
   std::uint64_t limit_bytes(SessionId session) const;
   std::uint64_t capacity_bytes(SessionId session) const;
 

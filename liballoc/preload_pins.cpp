@@ -7,6 +7,7 @@
 // pinned until its block is freed. What goes past these libraries straight to the kernel must be named with
 // terrace_pin().
 #include <dlfcn.h>
+#include <liburing.h>
 #include <linux/types.h>
 #include <sys/uio.h>
 
@@ -19,7 +20,6 @@
 using terrace::liballoc::heap;
 using terrace::liballoc::MoverKind;
 
-struct io_uring;
 struct ibv_pd;
 struct ibv_mr;
 
@@ -38,12 +38,36 @@ bool must_hold(const void* address) {
          heap().agent().mover().kind() != MoverKind::move;
 }
 
-void hold(const void* address, std::size_t bytes) {
-  if (must_hold(address)) heap().pin(address, bytes);
+// What is held, and for whom: a ring, a memory region, an address. A range beyond the table's end stays
+// pinned until its block is freed.
+struct Registration {
+  const void* owner;
+  const void* address;
+  std::size_t bytes;
+};
+constexpr std::size_t most_registrations = 4096;
+constinit Registration registrations[most_registrations] = {};
+constinit std::size_t registration_count = 0;
+constinit terrace::liballoc::Lock registrations_lock;
+
+void hold(const void* owner, const void* address, std::size_t bytes) {
+  if (!must_hold(address) || heap().pin(address, bytes) != 0) return;
+  const terrace::liballoc::LockGuard guard(registrations_lock);
+  if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
 
-void hold_all(const iovec* buffers, unsigned count) {
-  for (unsigned i = 0; i < count; ++i) hold(buffers[i].iov_base, buffers[i].iov_len);
+void hold_all(const io_uring* ring, const iovec* buffers, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) hold(ring, buffers[i].iov_base, buffers[i].iov_len);
+}
+
+void let_go(const void* owner) {
+  const terrace::liballoc::LockGuard guard(registrations_lock);
+  for (std::size_t i = registration_count; i-- > 0;) {
+    const Registration r = registrations[i];
+    if (r.owner != owner) continue;
+    registrations[i] = registrations[--registration_count];
+    heap().unpin(r.address, r.bytes);
+  }
 }
 
 constexpr int cuda_error_not_supported = 801;
@@ -55,7 +79,7 @@ extern "C" {
 TERRACE_API int io_uring_register_buffers(io_uring* ring, const iovec* buffers, unsigned count) {
   static const auto real = next<int (*)(io_uring*, const iovec*, unsigned)>("io_uring_register_buffers");
   if (real == nullptr) return -ENOSYS;
-  hold_all(buffers, count);
+  hold_all(ring, buffers, count);
   return real(ring, buffers, count);
 }
 
@@ -64,7 +88,7 @@ TERRACE_API int io_uring_register_buffers_tags(io_uring* ring, const iovec* buff
   static const auto real =
       next<int (*)(io_uring*, const iovec*, const __u64*, unsigned)>("io_uring_register_buffers_tags");
   if (real == nullptr) return -ENOSYS;
-  hold_all(buffers, count);
+  hold_all(ring, buffers, count);
   return real(ring, buffers, tags, count);
 }
 
@@ -73,7 +97,7 @@ TERRACE_API int io_uring_register_buffers_update_tag(io_uring* ring, unsigned of
   static const auto real = next<int (*)(io_uring*, unsigned, const iovec*, const __u64*, unsigned)>(
       "io_uring_register_buffers_update_tag");
   if (real == nullptr) return -ENOSYS;
-  hold_all(buffers, count);
+  hold_all(ring, buffers, count);
   return real(ring, offset, buffers, tags, count);
 }
 
@@ -83,15 +107,47 @@ TERRACE_API ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t bytes,
     errno = ENOSYS;
     return nullptr;
   }
-  hold(address, bytes);
-  return real(domain, address, bytes, access);
+  ibv_mr* region = real(domain, address, bytes, access);
+  if (region != nullptr) hold(region, address, bytes);
+  return region;
 }
 
 TERRACE_API int cudaHostRegister(void* address, std::size_t bytes, unsigned flags) {
   static const auto real = next<int (*)(void*, std::size_t, unsigned)>("cudaHostRegister");
   if (real == nullptr) return cuda_error_not_supported;
-  hold(address, bytes);
+  hold(address, address, bytes);
   return real(address, bytes, flags);
+}
+
+TERRACE_API int io_uring_unregister_buffers(io_uring* ring) {
+  static const auto real = next<int (*)(io_uring*)>("io_uring_unregister_buffers");
+  if (real == nullptr) return -ENOSYS;
+  const int result = real(ring);
+  if (result == 0) let_go(ring);
+  return result;
+}
+
+TERRACE_API void io_uring_queue_exit(io_uring* ring) {
+  static const auto real = next<void (*)(io_uring*)>("io_uring_queue_exit");
+  // Without liburing.so the caller is this library's own tier, which links the archive.
+  real != nullptr ? real(ring) : static_cast<void>(syscall(SYS_close, ring->ring_fd));
+  let_go(ring);
+}
+
+TERRACE_API int ibv_dereg_mr(ibv_mr* region) {
+  static const auto real = next<int (*)(ibv_mr*)>("ibv_dereg_mr");
+  if (real == nullptr) return ENOSYS;
+  const int result = real(region);
+  if (result == 0) let_go(region);
+  return result;
+}
+
+TERRACE_API int cudaHostUnregister(void* address) {
+  static const auto real = next<int (*)(void*)>("cudaHostUnregister");
+  if (real == nullptr) return cuda_error_not_supported;
+  const int result = real(address);
+  if (result == 0) let_go(address);
+  return result;
 }
 
 }  // extern "C"
