@@ -168,14 +168,14 @@ TEST_CASE("Random operations agree with a model of live ranges") {
     if (i % 1000 != 0) continue;
     s.space.check_invariants();
     model.check_lookups();
-    REQUIRE(std::string(model.wrong()) == "");
+    REQUIRE(std::string(model.wrong()).empty());
   }
   CHECK(model.live() > 100);
   CHECK(model.grown() > 100);
   CHECK(model.virgins() > 100);
   model.release_all();
   s.space.check_invariants();
-  CHECK(std::string(model.wrong()) == "");
+  CHECK(std::string(model.wrong()).empty());
 
   const std::size_t touched = std::size_t{s.space.top()} * granule_bytes;
   const std::uint32_t whole = s.space.allocate(touched, 64);
