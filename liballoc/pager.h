@@ -151,21 +151,12 @@ class Pager {
   void delist(std::uint32_t n);
   RunList* list_of(const Run& r);
   void become(std::uint32_t n, RunState state);
-  void attach_block(std::uint32_t n, std::uint32_t block, bool whole);
-  void detach_block(std::uint32_t n);
   void settle(std::uint32_t n);  // resident now: account the wait, wake
-  std::uint32_t take_frame(bool reclaim_cached);
-  std::uint32_t steal_recycled();
-  void drop_recycled(std::uint32_t n);
-  void grow_backed();
-  std::uint32_t create_frame(std::uint32_t allowance);
-  std::uint32_t take_copy_frame();
   bool back(std::uint32_t n);
   bool put_back(std::uint32_t n);
   bool stage(std::uint32_t n);
   bool unstage(std::uint32_t n);
   void rescue(std::uint32_t n);
-  void reclaim(std::uint32_t n);
   void lose(std::uint32_t n, const char* why, int error);
   void release_slot(Run& r);
   void release_extent(std::uint64_t offset, std::uint32_t epoch);
@@ -174,6 +165,21 @@ class Pager {
   void back_ahead(std::uint32_t n);
   void put_back_neighbours(std::uint32_t n);
   void restore_cached(std::uint32_t n);
+
+  // pager_blocks.cpp
+  void attach_block(std::uint32_t n, std::uint32_t block, bool whole);
+  void detach_block(std::uint32_t n);
+
+  // pager_frames.cpp
+  std::uint32_t take_frame(bool reclaim_cached);
+  std::uint32_t take_copy_frame();
+  std::uint32_t create_frame(std::uint32_t allowance);
+  std::uint32_t steal_recycled();
+  void drop_recycled(std::uint32_t n);
+  void grow_backed();
+  void reclaim(std::uint32_t n);
+
+  // pager_accounts.cpp
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes);
   void report_block(std::uint32_t n, const char* what, int error);
 

@@ -1,0 +1,178 @@
+// Blocks come and go. A block lies on whole runs and on parts of runs; a run is live while any block lies
+// on it, and its record names a block only where the run is wholly that block's.
+//
+// The program's threads run this when they allocate and free, under the heap's lock: it moves no data and
+// waits for none. A run that is freed while the device works on its frame is let go at once, and the
+// transfer goes on for nobody (Pager::Operation). Pins are here because they, too, only put runs on lists
+// and take them off.
+#include <algorithm>
+
+#include "liballoc/os.h"
+#include "liballoc/pager.h"
+
+namespace terrace::liballoc {
+
+void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
+  Run& r = runs_[n];
+  delist(n);
+  r.block = whole ? block : 0;
+  const bool first = r.live++ == 0;
+  if (first) r.frame = none;  // records begin as the kernel's zeroes
+  if (first && r.state == RunState::empty && mode_ == Mode::plain) {
+    r.state = RunState::resident;
+    grow_backed();
+  }
+  if (first && r.state != RunState::empty) ++data_runs_;
+  enlist(n);
+}
+
+void Pager::detach_block(std::uint32_t n) {
+  Run& r = runs_[n];
+  r.block = 0;
+  if (r.live > 1) {
+    --r.live;
+    return;
+  }
+  delist(n);
+  if (r.state != RunState::empty) --data_runs_;
+  r.live = 0;
+  r.pins = 0;
+  r.heat = 0;
+  r.page_out = r.waiting = false;
+  switch (r.state) {
+    case RunState::empty:
+    case RunState::resident:
+      break;
+    case RunState::lost:
+      r.state = mover_->heal(run_address(n)) == 0 ? RunState::empty : RunState::lost;
+      r.hidden = false;
+      break;
+    case RunState::writing:
+    case RunState::reading:
+      // The transfer goes on into a frame that is nobody's; its end gives back frame and extent.
+      for (Operation& op : operations_) {
+        if (!op.busy || op.run != n) continue;
+        op.run = none;
+        op.releases_slot = true;
+      }
+      r.has_slot = false;
+      r.state = RunState::empty;
+      break;
+    case RunState::staged:
+    case RunState::cached:
+      staging_.give_free(r.frame);
+      --used_frames_;
+      [[fallthrough]];
+    case RunState::stored:
+      release_slot(r);
+      r.state = RunState::empty;
+      break;
+  }
+  if (r.state == RunState::empty) r.frame = none;
+  enlist(n);
+}
+
+// From the last run to the first, so that a block's runs leave from its end and, brought back in the reverse
+// order, return from its beginning.
+void Pager::on_allocate(std::uint32_t block) {
+  const Block& b = space_->block(block);
+  on_extend(block, b.first, b.granules);
+  ++counts_.allocations;
+  if (client_ != nullptr) {
+    client_->push({.time_ns = os::now_ns(),
+                   .address = reinterpret_cast<std::uintptr_t>(space_->address(block)),
+                   .call_site = b.call_site,
+                   .bytes = std::uint64_t{b.granules} * granule_bytes,
+                   .kind = wire::EventKind::alloc});
+  }
+}
+
+void Pager::on_extend(std::uint32_t block, std::uint32_t first, std::uint32_t granules) {
+  const Block& b = space_->block(block);
+  const std::uint32_t begin = first / granules_per_run;
+  const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
+  const std::uint32_t recycled_before = recycled_.size();
+  for (std::uint32_t n = end; n-- > begin;) {
+    const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.first + b.granules;
+    // A block that grows inside a run it already has does not count twice.
+    if (first != b.first && n == begin && first % granules_per_run != 0 && runs_[n].live > 0) {
+      runs_[n].block = whole ? block : runs_[n].block;
+      continue;
+    }
+    attach_block(n, block, whole);
+  }
+  if (recycled_before - recycled_.size() == end - begin) ++counts_.recycled_allocations;
+  counts_.heap_live_bytes += std::uint64_t{granules} * granule_bytes;
+  counts_.heap_peak_bytes = std::max(counts_.heap_peak_bytes, counts_.heap_live_bytes);
+  phase_.update(data_runs_, reserve_runs());
+}
+
+void Pager::on_free(std::uint32_t block) {
+  const Block& b = space_->block(block);
+  const std::uint64_t bytes = std::uint64_t{b.granules} * granule_bytes;
+  const std::uint32_t end = (b.first + b.granules - 1) / granules_per_run + 1;
+  for (std::uint32_t n = b.first / granules_per_run; n < end; ++n) detach_block(n);
+  ++counts_.frees;
+  counts_.heap_live_bytes -= bytes;
+  phase_.update(data_runs_, reserve_runs());
+  if (client_ != nullptr) {
+    client_->push({.time_ns = os::now_ns(),
+                   .address = reinterpret_cast<std::uintptr_t>(space_->address(block)),
+                   .call_site = b.call_site,
+                   .bytes = bytes,
+                   .kind = wire::EventKind::free});
+  }
+}
+
+// The tail of a block was cut off at `first`; the run in which the cut lies stays the block's.
+void Pager::on_cut(std::uint32_t first, std::uint32_t granules) {
+  const std::uint32_t begin = (first + granules_per_run - 1) / granules_per_run;
+  const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
+  for (std::uint32_t n = begin; n < end; ++n) detach_block(n);
+  if (first % granules_per_run != 0) runs_[first / granules_per_run].block = 0;
+  counts_.heap_live_bytes -= std::uint64_t{granules} * granule_bytes;
+}
+
+// In plain mode the kernel backs fresh addresses with zeroes by itself.
+void Pager::mark_zero_fill(std::uint32_t block) {
+  if (mode_ == Mode::plain) return;
+  const Block& b = space_->block(block);
+  const std::uint32_t begin = (b.first + granules_per_run - 1) / granules_per_run;
+  const std::uint32_t end = (b.first + b.granules) / granules_per_run;
+  for (std::uint32_t n = begin; n < end; ++n) runs_[n].zero_fill = runs_[n].state == RunState::empty;
+}
+
+bool Pager::reads_as_zero(std::uint32_t n, bool virgin) const {
+  return mode_ == Mode::plain ? virgin : runs_[n].zero_fill;
+}
+
+bool Pager::can_pin(std::uint32_t runs) const { return mode_ != Mode::paging || runs + 4 < budget_; }
+
+void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
+  for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    delist(n);
+    ++runs_[n].pins;
+    enlist(n);
+  }
+}
+
+void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run) {
+  for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    delist(n);
+    if (runs_[n].pins > 0) --runs_[n].pins;
+    enlist(n);
+  }
+}
+
+void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {
+  for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    const std::uint16_t live = runs_[n].live;
+    const std::uint32_t block = runs_[n].block;
+    if (live != 1 || runs_[n].state == RunState::resident || runs_[n].state == RunState::empty) continue;
+    detach_block(n);
+    attach_block(n, block, block != 0);
+    runs_[n].zero_fill = true;
+  }
+}
+
+}  // namespace terrace::liballoc
