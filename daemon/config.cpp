@@ -1,5 +1,5 @@
-// See config.h. One table of known keys drives everything: reading, "unknown key", and the list in that
-// message.
+// See config.h. One table of known keys drives everything: reading, "unknown key", and
+// the list in that message.
 #include "daemon/config.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // The daemon's settings and the file they come from, /etc/terrace/terraced.toml.
 //
-// The file is read strictly: an unknown key, a wrong type or a value out of range is an error that names the
-// file, the line and the remedy, and nothing of the file is used. daemon/terraced.toml is the documented
-// example.
+// The file is read strictly: an unknown key, a wrong type or a value out of range is an error that
+// names the file, the line and the remedy, and nothing of the file is used. daemon/terraced.toml
+// is the documented example.
 #pragma once
 
 #include <cstdint>

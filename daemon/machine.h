@@ -6,9 +6,9 @@
 
 namespace terrace::daemon {
 
-// The smaller of MemTotal and every limit from our own memory cgroup (v1 and v2) up to its root. `root` is
-// where /proc and /sys are looked for: "" on a real machine, a directory in tests. 0 when nothing can be
-// read.
+// The smaller of MemTotal and every limit from our own memory cgroup (v1 and v2) up to its root.
+// `root` is where /proc and /sys are looked for: "" on a real machine, a directory in tests. 0
+// when nothing can be read.
 std::uint64_t memory_limit_bytes(const std::string& root = "");
 
 // Free for unprivileged users on the file system of `directory`; 0 when it cannot be asked.

@@ -2,11 +2,10 @@
 //
 //   exit codes: 0 ended in order, 1 cannot serve, 2 wrong usage or settings
 //
-// It stays in the foreground and logs to standard error, as systemd wants it; `terrace run` puts a private
-// daemon into the background. A private daemon leaves its settings beside the socket ("<socket>.toml") for
-// the job that may have to start it again; one that a job started has no standard error worth the name and
-// logs to
-// "<socket>.log". It takes both away when it ends.
+// It stays in the foreground and logs to standard error, as systemd wants it; `terrace run` puts a
+// private daemon into the background. A private daemon leaves its settings beside the socket
+// ("<socket>.toml") for the job that may have to start it again; one that a job started has no standard
+// error worth the name and logs to "<socket>.log". It takes both away when it ends.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>

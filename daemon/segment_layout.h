@@ -1,8 +1,8 @@
 // Makes the segment that a job shares with us: a sealed memfd, laid out once with Boost.Interprocess.
 //
-// Boost's allocator lives inside the segment, so it is used only before the job can reach it; afterwards we
-// keep nothing but offsets into our own mapping and read through JobStats and RingReader, which believe
-// nothing.
+// Boost's allocator lives inside the segment, so it is used only before the job can reach it;
+// afterwards we keep nothing but offsets into our own mapping and read through JobStats and
+// RingReader, which believe nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The heap's address space: which granules belong to which block, and where the next block goes.
 //
-// Addresses are plentiful and frames are what counts, so this is a classic extent allocator over one reserved
-// range, kept apart from what backs the range (pager.h). Free extents hang in two-level segregated bins
-// (TLSF, Masmano et al., ECRTS 2004): O(1) insert and remove, best fit to within 1/16. Neighbours coalesce at
-// once.
+// Addresses are plentiful and frames are what counts, so this is a classic extent allocator over one
+// reserved range, kept apart from what backs the range (pager.h). Free extents hang in two-level
+// segregated bins (TLSF, Masmano et al., ECRTS 2004): O(1) insert and remove, best fit to within 1/16.
+// Neighbours coalesce at once.
 //
 //   granule (16 KiB)   |0|1|2|3|4|5|6|7|...            block_at_[granule] = id of the block that
 //   blocks             [ live 3  ][free][ live  ...     begins or ends there

@@ -1,11 +1,11 @@
-// The agent: the one thread of the library. It serves faults, moves data, follows the budget, and talks to
-// the daemon.
+// The agent: the one thread of the library. It serves faults, moves data, follows the
+// budget, and talks to the daemon.
 //
-// It never allocates and never takes a lock of the C library: a thread of the program may hold any of them
-// while it waits for this one (fork holds malloc's). Everything that only the agent may touch belongs,
-// strictly, to whoever holds the gate: the agent while it works, or a forking thread, which thereby finds it
-// between two steps. The thread starts with the first large allocation of a process that has a budget or a
-// daemon.
+// It never allocates and never takes a lock of the C library: a thread of the program may hold any of
+// them while it waits for this one (fork holds malloc's). Everything that only the agent may touch
+// belongs, strictly, to whoever holds the gate: the agent while it works, or a forking thread, which
+// thereby finds it between two steps. The thread starts with the first large allocation of a process that
+// has a budget or a daemon.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// XXH3-64 of a stored run, seeded with its generation so that an older version of the same extent is as wrong
-// as a flipped bit. The widest vector unit the machine has is chosen at the first call; all give the same
-// sum.
+// XXH3-64 of a stored run, seeded with its generation so that an older version of the same extent
+// is as wrong as a flipped bit. The widest vector unit the machine has is chosen at the first
+// call; all give the same sum.
 #pragma once
 
 #include <cstddef>

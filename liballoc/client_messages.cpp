@@ -1,5 +1,5 @@
-// What the daemon sends: one packet at a time, judged by wire::check_packet(), its descriptors taken or
-// closed.
+// What the daemon sends: one packet at a time, judged by wire::check_packet(), its
+// descriptors taken or closed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>

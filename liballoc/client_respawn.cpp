@@ -7,10 +7,10 @@
 //   agent ──clone──▶ child: setsid ──clone──▶ grandchild: signals, descriptors, execve(terraced)
 //     └─ waits (__WALL) ◀── exits ◀─────────────┘ runs on by itself
 //
-// Both children borrow our memory until they exec or exit, so they run on stacks of their own with every
-// signal blocked, and make nothing but system calls. Several jobs may see the daemon die at once: the daemon
-// holds a lock on "<socket>.lock" for its life and a second one leaves again, so a race here costs one short
-// process.
+// Both children borrow our memory until they exec or exit, so they run on stacks of their own with
+// every signal blocked, and make nothing but system calls. Several jobs may see the daemon die at
+// once: the daemon holds a lock on "<socket>.lock" for its life and a second one leaves again, so a
+// race here costs one short process.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

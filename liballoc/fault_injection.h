@@ -1,9 +1,11 @@
 // TERRACE_FAULT: damage on demand, so that what happens when a device fails is tested in the real library.
 //
-//   read:5:EIO      the 5th and every later read fails        write:3:ENOSPC  likewise for writes
-//   reserve:4:ENOSPC                                          corrupt:2       one bit of the 2nd read is
-//   wrong slow:20ms       every transfer takes that long            lose:10         the device is gone after
-//   10 writes
+//   read:5:EIO        the 5th and every later read fails
+//   write:3:ENOSPC    likewise for writes
+//   reserve:4:ENOSPC  likewise for reservations
+//   corrupt:2         one bit of the 2nd read is wrong
+//   slow:20ms         every transfer takes that long
+//   lose:10           the device is gone after 10 writes
 //
 // Several, separated by commas. The doubles of tiers/ do the work; without the variable nothing is wrapped.
 #pragma once

@@ -1,12 +1,10 @@
 // What happens around fork().
 //
 //   prepare   one forking thread at a time; the agent comes to rest between two steps (the gate), what is
-//   leaving
-//             is put back or waited for (at most 50 ms), then the heap's lock is taken
+//             leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
 //   parent    the same in reverse
 //   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the
-//   child
-//             gets a userfaultfd and an agent of its own before any of its code runs
+//             child gets a userfaultfd and an agent of its own before any of its code runs
 //
 // Handlers run in libc's fork() while it holds locks of its own, and in the child before other libraries'
 // handlers have run: nothing here allocates except through the bootstrap arena.

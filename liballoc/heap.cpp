@@ -117,8 +117,8 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_
   return space_.address(id);
 }
 
-// Runs that are still empty come back zeroed at their first touch (mark_zero_fill); the others are cleared
-// here.
+// Runs that are still empty come back zeroed at their first touch (mark_zero_fill);
+// the others are cleared here.
 void Heap::zero(std::uint32_t block, std::size_t bytes, bool virgin) {
   std::byte* const begin = space_.address(block);
   std::byte* const end = begin + bytes;

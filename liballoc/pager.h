@@ -6,13 +6,12 @@
 //
 // What is counted is memory: `backed` runs and frames, at most `budget`. Reactive policy:
 //  * keep what is used, write out the oldest idle: runs of live blocks queue in `idle_` by last use;
-//  * written runs stay cached in their frame until memory is short: an eviction that a touch takes back is
-//  free;
+//  * written runs stay cached in their frame until memory is short: an eviction that a
+//    touch takes back is free;
 //  * expect evicted runs back in reverse order (backward passes do that): when the job's live data shrinks,
 //    bring back the most recently evicted first, block by block in address order;
-//  * once a job has outgrown its budget, begin to write as soon as its data grows again, so that the device
-//  is
-//    busy throughout the forward pass instead of when it is too late (policy.cpp).
+//  * once a job has outgrown its budget, begin to write as soon as its data grows again, so that the
+//    device is busy throughout the forward pass instead of when it is too late (policy.cpp).
 #pragma once
 
 #include <cstddef>
@@ -81,8 +80,8 @@ class Pager {
   bool can_pin(std::uint32_t runs) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
-  // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs are left. Runs given
-  // back.
+  // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs
+  // are left. Runs given back.
   std::uint32_t trim(std::uint32_t keep);
 
   // ---- the agent's thread --------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 // queues and asks for transitions; nothing here moves a byte.
 //
 //   spare       memory that a fault can have at once: free frames, recycled runs, written cached runs, and
-//   what
-//               the budget still allows
+//               what the budget still allows
 //   reserve     spare that is kept in hand so that a new tensor does not wait for the device
 //
 // Growing (forward pass). Eviction begins when spare falls below the reserve; a job that has outgrown its

@@ -1,11 +1,11 @@
-// libterrace_preload.so: the calls by which a program hands memory to a device for longer than one system
-// call.
+// libterrace_preload.so: the calls by which a program hands memory to a device for
+// longer than one system call.
 //
-// Under the `move` path the kernel refuses pinned pages by itself (docs/decisions/004). The other two cannot
-// see a pin, so whatever is registered through a library we can stand in front of is pinned here: io_uring's
-// fixed buffers (liburing), RDMA memory regions (libibverbs), host memory registered with CUDA. A range stays
-// pinned until its block is freed. What goes past these libraries straight to the kernel must be named with
-// terrace_pin().
+// Under the `move` path the kernel refuses pinned pages by itself (docs/decisions/004). The other two
+// cannot see a pin, so whatever is registered through a library we can stand in front of is pinned here:
+// io_uring's fixed buffers (liburing), RDMA memory regions (libibverbs), host memory registered with
+// CUDA. A range stays pinned until its block is freed. What goes past these libraries straight to the
+// kernel must be named with terrace_pin().
 #include <dlfcn.h>
 #include <liburing.h>
 #include <linux/types.h>

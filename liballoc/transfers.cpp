@@ -1,5 +1,5 @@
-// Transfers between staging frames and the tier: started under the lock, hashed without it, finished under
-// it.
+// Transfers between staging frames and the tier: started under the lock, hashed
+// without it, finished under it.
 #include <algorithm>
 #include <cstdlib>
 

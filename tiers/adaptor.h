@@ -1,8 +1,8 @@
-// The base of everything that wraps a tier: forwards each call, so that an adaptor writes only what it
-// changes.
+// The base of everything that wraps a tier: forwards each call, so that an adaptor
+// writes only what it changes.
 //
-// An adaptor does not own what it wraps; the wrapped tier outlives it. Adaptors nest, and name() shows how:
-// "slow(failing(nvme))".
+// An adaptor does not own what it wraps; the wrapped tier outlives it. Adaptors nest, and name() shows
+// how: "slow(failing(nvme))".
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Carves a space of bytes into extents: the bookkeeping of every tier, without the bytes.
 //
-// First fit over a bitmap of 64 KiB units. First fit, because a pool file is preallocated from its start and
-// overwriting blocks that were written before is cheaper than writing fresh ones; 64 KiB, because runs are
-// 1 to 4 MiB, compressed frames a fraction of that, and 4 TiB then needs 8 MiB of bitmap. Two things keep the
-// search short:
+// First fit over a bitmap of 64 KiB units. First fit, because a pool file is preallocated from its start
+// and overwriting blocks that were written before is cheaper than writing fresh ones; 64 KiB, because
+// runs are 1 to 4 MiB, compressed frames a fraction of that, and 4 TiB then needs 8 MiB of bitmap. Two
+// things keep the search short:
 //
 //   full_     one bit per 64-bit word of the bitmap, set when the word has no free unit: 256 MiB of used
 //             space is passed over by one instruction
@@ -34,8 +34,8 @@ class ExtentAllocator {
 
   constexpr ExtentAllocator() = default;
 
-  // Capacity is rounded down to whole units. EINVAL: less than one unit or above max_capacity_bytes; EBUSY:
-  // open.
+  // Capacity is rounded down to whole units. EINVAL: less than one unit or above
+  // max_capacity_bytes; EBUSY: open.
   int open(std::uint64_t capacity_bytes) noexcept;
   // Back to the default state.
   void close() noexcept;

@@ -4,8 +4,8 @@
 //  * SlotTable<T>: what is known of each transfer in flight, under an index that travels as the token of the
 //    layer below and comes back with its completion.
 //
-// Both are bounded by max_queue_depth and constant-initialised. Callers serialise {submit, poll} as tier.h
-// says.
+// Both are bounded by max_queue_depth and constant-initialised. Callers serialise
+// {submit, poll} as tier.h says.
 #pragma once
 
 #include <algorithm>

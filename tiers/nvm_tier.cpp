@@ -54,8 +54,8 @@ int NvmTier::carry_out(const Transfer& transfer) noexcept {
   return 0;
 }
 
-// DONTNEED frees private memory, REMOVE the blocks of a shared file; each is refused or harmless for the
-// other.
+// DONTNEED frees private memory, REMOVE the blocks of a shared file; each is refused
+// or harmless for the other.
 void NvmTier::discard(const Extent& extent) noexcept {
   std::byte* const place = arena_ + extent.offset;
   ::madvise(place, extent.bytes, owns_kind_ ? MADV_REMOVE : MADV_DONTNEED);

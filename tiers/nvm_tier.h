@@ -1,12 +1,11 @@
 // A tier in NVM: CXL or persistent memory that the processor addresses, reached through memkind.
 //
 // Two ways in, in this order:
-//  * NUMA nodes of slow memory that the kernel uses as system memory (memkind's MEMKIND_DAX_KMEM). memkind
-//  finds them
-//    itself, or MEMKIND_DAX_KMEM_NODES names them.
-//  * A directory on a file system, meant for one mounted with DAX on persistent memory (memkind_create_pmem):
-//  memkind
-//    keeps an unnamed file there. Any directory works, at the speed of its page cache.
+//  * NUMA nodes of slow memory that the kernel uses as system memory (memkind's MEMKIND_DAX_KMEM).
+//    memkind finds them itself, or MEMKIND_DAX_KMEM_NODES names them.
+//  * A directory on a file system, meant for one mounted with DAX on persistent memory
+//    (memkind_create_pmem): memkind keeps an unnamed file there. Any directory works, at
+//    the speed of its page cache.
 // The whole capacity is taken from memkind once, at open(), and carved by the same allocator as every other
 // tier: memkind's own heap (a jemalloc) is never entered on the transfer path.
 //

@@ -1,5 +1,5 @@
-// Reserve and release on one side, submit and poll on the other; they share nothing that changes after
-// open().
+// Reserve and release on one side, submit and poll on the other; they share nothing
+// that changes after open().
 #include "tiers/nvme_tier.h"
 
 #include <sys/syscall.h>

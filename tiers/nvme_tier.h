@@ -1,5 +1,5 @@
-// The NVMe tier: extents of a file, moved with io_uring and O_DIRECT straight between the job's pages and the
-// device.
+// The NVMe tier: extents of a file, moved with io_uring and O_DIRECT straight between the
+// job's pages and the device.
 //
 // One file and no file system metadata of ours: what lies where is known to the pager alone, and the file
 // dies with its last holder. The file is preallocated in steps, so that a full disk is found when space is
@@ -39,9 +39,9 @@ class NvmeTier final : public Tier {
   constexpr NvmeTier() = default;
   ~NvmeTier() override { close(); }
 
-  // Owns `fd` from success on; on failure it stays the caller's. EINVAL: options out of range or a descriptor
-  // that is not a regular file open O_RDWR without O_APPEND; EBUSY: open already; with Io::io_uring, why it
-  // was refused.
+  // Owns `fd` from success on; on failure it stays the caller's. EINVAL: options out of range or a
+  // descriptor that is not a regular file open O_RDWR without O_APPEND; EBUSY: open already; with
+  // Io::io_uring, why it was refused.
   int open(int fd, const Options& options) noexcept;
   // Waits for what is in flight, then drops ring and file. Also done on destruction.
   void close() noexcept;

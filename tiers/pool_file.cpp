@@ -107,8 +107,8 @@ int PoolFile::allocate_to(std::uint64_t end) noexcept {
   do {
     result = ::fallocate(fd_, 0, from, bytes);
   } while (result != 0 && errno == EINTR);
-  // Without fallocate (some network file systems) the file is sparse, and a full disk shows as a failed
-  // write.
+  // Without fallocate (some network file systems) the file is sparse, and a full
+  // disk shows as a failed write.
   if (result != 0 && errno == EOPNOTSUPP) result = ::ftruncate(fd_, static_cast<off_t>(end));
   if (result != 0) return errno;
   allocated_bytes_ = end;

@@ -1,14 +1,13 @@
-// The file behind the NVMe tier: opened without a name, preallocated as it grows, and never mistaken for
-// another.
+// The file behind the NVMe tier: opened without a name, preallocated as it grows, and
+// never mistaken for another.
 //
 // Unlinked from birth, so that its space is free the moment the last process holding it dies, however it
 // dies, and so that no other job can open it. The file may be made here (embedded use) or come from the
 // daemon by descriptor. It lives inside somebody else's program, which shapes two things:
-//  * A program may close descriptors that are not its own and open its file under the same number. Device and
-//  inode
-//    are remembered, and is_ours() is asked before the descriptor is used.
-//  * Growing past RLIMIT_FSIZE would raise SIGXFSZ and end the job; the limit is read first and answers
-//  EFBIG.
+//  * A program may close descriptors that are not its own and open its file under the same number. Device
+//    and inode are remembered, and is_ours() is asked before the descriptor is used.
+//  * Growing past RLIMIT_FSIZE would raise SIGXFSZ and end the job; the limit is
+//    read first and answers EFBIG.
 #pragma once
 
 #include <sys/types.h>

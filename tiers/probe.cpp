@@ -122,8 +122,8 @@ int Probe::sequential(Direction direction, double* bytes_per_second) noexcept {
   return 0;
 }
 
-// Buffers go round: completions of a queue this short come nearly in order, and what is in them is noise
-// anyway.
+// Buffers go round: completions of a queue this short come nearly in order, and what
+// is in them is noise anyway.
 int Probe::fill_queue(Direction direction, std::uint64_t* next) noexcept {
   while (*next < file_.bytes && tier_.in_flight() < pieces_in_flight) {
     std::byte* const buffer = buffers_.data() + *next % buffers_.bytes();

@@ -1,12 +1,12 @@
-// Measures what a directory's file system gives to a pool file there: for `terrace doctor` and the planner's
-// model.
+// Measures what a directory's file system gives to a pool file there: for `terrace
+// doctor` and the planner's model.
 //
-// An unnamed file is written twice and read once, in 1 MiB transfers at queue depth 8 through the NVMe tier
-// itself (so what is measured is what the pager gets), then read in 4 KiB pieces at random, one at a time.
-// The first pass writes blocks that were never written (the file system must record each), the second
-// overwrites. Work is bounded in bytes and in time; a pass cut short reports the speed of what it did. The
-// page cache is not involved where O_DIRECT works; where it does not, direct is false and reads are as fast
-// as memory.
+// An unnamed file is written twice and read once, in 1 MiB transfers at queue depth 8 through the NVMe
+// tier itself (so what is measured is what the pager gets), then read in 4 KiB pieces at random, one at
+// a time. The first pass writes blocks that were never written (the file system must record each), the
+// second overwrites. Work is bounded in bytes and in time; a pass cut short reports the speed of what
+// it did. The page cache is not involved where O_DIRECT works; where it does not, direct is false and
+// reads are as fast as memory.
 #pragma once
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 //  * Threads: {reserve, release, space} must be serialised by the caller, and so must {submit, poll}; the two
 //    groups are independent of each other and may run at the same time.
 //  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
-//  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is polled, and
-//    the extent reserved. Transfers on one extent are not ordered among each other: wait for one before the
-//    next.
+//  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is
+//    polled, and the extent reserved. Transfers on one extent are not ordered among each other:
+//    wait for one before the next.
 //  * Errors are errno values. A transfer is all or nothing to the caller: short reads and writes are carried
 //    on inside; one that cannot be finished completes with EIO (or the device's errno).
 #pragma once

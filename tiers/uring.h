@@ -3,10 +3,9 @@
 // Choices, each for the place where this runs (inside someone else's program):
 //  * The file is registered with the ring. A program that closes all its descriptors (daemons do) and opens
 //    its own file under the same number would otherwise get our pages written into it.
-//  * No IORING_SETUP_SINGLE_ISSUER, COOP_TASKRUN or DEFER_TASKRUN: they save an interrupt per request, and
-//  need
-//    the submitting thread to enter the kernel again before a completion shows. The thread that submits may
-//    be the program's, which then computes for seconds.
+//  * No IORING_SETUP_SINGLE_ISSUER, COOP_TASKRUN or DEFER_TASKRUN: they save an interrupt per request,
+//    and need the submitting thread to enter the kernel again before a completion shows. The thread that
+//    submits may be the program's, which then computes for seconds.
 //  * The mappings are kept out of forked children (MADV_DONTFORK): parent and child would otherwise both
 //    move the same ring heads. A child calls abandon_in_child() and then init() for a ring of its own.
 //  * liburing is linked statically and calls no libc function that allocates.

@@ -3,9 +3,9 @@
 //   writer: word 4 = 0 ─ words 0..3, release ─ word 4 = (position, kind, flags, detail), release
 //   reader: word 4, acquire ─ words 0..3, acquire ─ word 4 again: the same, or the copy is thrown away
 //
-// which is Boehm's seqlock ("Can seqlocks get along with programming language memory models?", 2012) with the
-// position as the sequence number, and ordered accesses instead of fences (which ThreadSanitizer cannot
-// follow).
+// which is Boehm's seqlock ("Can seqlocks get along with programming language memory models?", 2012)
+// with the position as the sequence number, and ordered accesses instead of fences (which
+// ThreadSanitizer cannot follow).
 #include "liballoc/wire/segment.h"
 
 #include <cstring>
