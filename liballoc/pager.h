@@ -181,7 +181,7 @@ class Pager {
   Operation* new_operation();
   bool start_write();
   bool start_read(std::uint32_t n, bool demanded);
-  void refuse_writes(int error);
+  void refuse_writes(int error, bool by_share);
   void retry_read(Operation* op);
   void submit(Operation* op);
   void finish(Operation* op, int error);
