@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "liballoc/message.h"
 #include "liballoc/os.h"
@@ -43,6 +44,7 @@ void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
   // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
   if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
+  asked_budget_ = budget_;
 }
 
 // ---- lists and states
@@ -109,7 +111,7 @@ void Pager::detach_block(std::uint32_t n) {
   delist(n);
   if (r.state != RunState::empty) --data_runs_;
   r.live = 0;
-  r.pins = 0;
+  if (r.pins > 0) let_go_of_pins(n);
   r.heat = 0;
   r.page_out = r.waiting = false;
   switch (r.state) {
@@ -219,12 +221,27 @@ bool Pager::reads_as_zero(std::uint32_t n, bool virgin) const {
   return mode_ == Mode::plain ? virgin : runs_[n].zero_fill;
 }
 
-bool Pager::can_pin(std::uint32_t runs) const { return mode_ != Mode::paging || runs + 4 < budget_; }
+// Freed as it is: mlock() and mprotect() left marks on the mapping that the next block must not find.
+void Pager::let_go_of_pins(std::uint32_t n) {
+  runs_[n].pins = 0;
+  --pinned_runs_;
+  os::unlock(run_address(n), run_bytes);
+  os::protect(run_address(n), run_bytes, PROT_READ | PROT_WRITE);
+}
+
+bool Pager::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
+  constexpr std::uint32_t left_to_page_with = 4;
+  std::uint32_t more = 0;
+  for (std::uint32_t n = first_run; n <= last_run; ++n) more += runs_[n].pins == 0 ? 1 : 0;
+  return mode_ != Mode::paging || more == 0 || pinned_runs_ + more + left_to_page_with < budget_;
+}
 
 void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     delist(n);
-    ++runs_[n].pins;
+    Run& r = runs_[n];
+    if (r.pins == 0) ++pinned_runs_;
+    if (r.pins < std::numeric_limits<std::uint16_t>::max()) ++r.pins;
     enlist(n);
   }
 }
@@ -232,7 +249,7 @@ void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
 void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     delist(n);
-    if (runs_[n].pins > 0) --runs_[n].pins;
+    if (runs_[n].pins > 0 && --runs_[n].pins == 0) --pinned_runs_;
     enlist(n);
   }
 }
@@ -461,7 +478,9 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
     --used_frames_;
   }
   r.frame = none;
-  r.has_slot = false;  // the extent is not trusted again
+  // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
+  // put where some was lost. It still takes up disk, and therefore counts in slots_used_.
+  r.has_slot = false;
   r.state = RunState::lost;
   mover_->poison(run_address(n));
   settle(n);

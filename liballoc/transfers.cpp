@@ -139,7 +139,7 @@ void Pager::finish_write(Operation* op, int error) {
   write_errors_ = 0;
   become(n, RunState::cached);
   tell(wire::EventKind::write_done, n, run_bytes);
-  if (r.waiting) {
+  if (r.waiting || !evicts_) {
     unstage(n);
   } else if (r.page_out) {
     r.page_out = false;
