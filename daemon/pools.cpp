@@ -45,15 +45,31 @@ void Pools::join(SessionId session, const JobKey& key) {
   sessions_[session] = {key, 0};
 }
 
+// "Whatever there is" may be nothing, or nothing that a run fits into.
+std::optional<Refusal> Pools::refuse_any(const Job* job, std::uint64_t promised) const {
+  if (promised < least_bytes)
+    return Refusal{ENOSPC, promised, fmt::format("no pool space is left in {}", directory_)};
+  if (job == nullptr || minus(promised, used_bytes(*job)) / (job->sessions.size() + 1) >= least_bytes)
+    return std::nullopt;
+  return Refusal{
+      ENOSPC, 0,
+      fmt::format("its other processes use its pool of {} in {}", format_size(promised), directory_)};
+}
+
 std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std::uint64_t wanted_bytes) {
   const auto known = jobs_.find(key);
-  const std::uint64_t held = known == jobs_.end() ? 0 : known->second.promised_bytes;
+  const Job* job = known == jobs_.end() ? nullptr : &known->second;
+  const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
   const std::uint64_t left = minus(quota_bytes_, promised_bytes() - held);
   std::uint64_t promised = wanted_bytes;
   if (wanted_bytes == wire::any_bytes) {
     // Half of what is left keeps a place for the jobs that come later.
     promised = held != 0 ? held : generous_ ? left : std::max(left / 2, std::min(left, least_useful_bytes));
-    if (promised == 0) return Refusal{ENOSPC, 0, fmt::format("no pool space is left in {}", directory_)};
+    if (auto refusal = refuse_any(job, promised)) return refusal;
+  } else if (wanted_bytes < least_bytes) {
+    return Refusal{EINVAL, least_bytes,
+                   fmt::format("a pool of {} is too small to use; ask for at least {}",
+                               format_size(wanted_bytes), format_size(least_bytes))};
   } else if (wanted_bytes > left) {
     return Refusal{
         ENOSPC, left,
@@ -67,10 +83,12 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
 }
 
 void Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
-                  std::uint64_t used_bytes) {
+                  std::uint64_t used_bytes, std::uint64_t allocated_bytes) {
   join(session, key);
   Job& job = jobs_[key];
-  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, quota_bytes_));
+  job.brought_bytes += allocated_bytes;
+  job.promised_bytes =
+      std::max(job.promised_bytes, std::min(capacity_bytes, quota_bytes_ + job.brought_bytes));
   sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
 }
 
@@ -102,10 +120,14 @@ std::uint64_t Pools::limit_bytes(SessionId session) const {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return 0;
   const Job& job = jobs_.at(found->second.job);
-  std::uint64_t used = 0;
-  for (const SessionId other : job.sessions) used += sessions_.at(other).used_bytes;
-  const std::uint64_t share = minus(job.promised_bytes, used) / job.sessions.size();
+  const std::uint64_t share = minus(job.promised_bytes, used_bytes(job)) / job.sessions.size();
   return found->second.used_bytes + share;
+}
+
+std::uint64_t Pools::used_bytes(const Job& job) const {
+  std::uint64_t used = 0;
+  for (const SessionId session : job.sessions) used += sessions_.at(session).used_bytes;
+  return used;
 }
 
 std::uint64_t Pools::capacity_bytes(SessionId session) const {

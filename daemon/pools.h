@@ -28,10 +28,16 @@ class Pools {
   Pools(std::string directory, std::uint64_t quota_bytes, bool share_generously)
       : directory_(std::move(directory)), quota_bytes_(quota_bytes), generous_(share_generously) {}
 
+  // Less than this cannot take in a single one of a job's runs.
+  static constexpr std::uint64_t least_bytes = 2ULL << 20;
+
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
-  // For a session that brings a pool: counted, even past the quota.
-  void adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes);
+  // For a session that brings a pool. Its claims are believed within the quota, and beyond it as far as the
+  // file takes up disk: what an earlier daemon promised may be more than this one's quota, which follows the
+  // free space that the file has taken.
+  void adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes,
+             std::uint64_t allocated_bytes);
   void leave(SessionId session);
 
   // A new unlinked file owned by uid:gid (for disk quotas).
@@ -55,9 +61,12 @@ class Pools {
   };
   struct Job {
     std::uint64_t promised_bytes = 0;
+    std::uint64_t brought_bytes = 0;  // on disk in files that came along
     std::vector<SessionId> sessions;
   };
   void join(SessionId session, const JobKey& job);
+  std::uint64_t used_bytes(const Job& job) const;
+  std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
 
   std::string directory_;
   std::uint64_t quota_bytes_;

@@ -13,9 +13,11 @@
 namespace terrace::daemon {
 namespace {
 
-bool is_regular_file(int fd) {
+// Disk that the file takes up; nothing when it is none.
+std::optional<std::uint64_t> allocated_bytes(int fd) {
   struct stat status;
-  return fd >= 0 && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  if (fd < 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
 Refusal too_many(const char* what, std::size_t most) {
@@ -77,9 +79,9 @@ std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job,
 std::optional<Refusal> Registry::promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
                                               int pool_fd, std::string* problem) {
   if ((hello.flags & wire::hello_has_pool_fd) != 0) {
-    if (!is_regular_file(pool_fd))
-      return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
-    pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes);
+    const auto allocated = allocated_bytes(pool_fd);
+    if (!allocated) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
+    pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, *allocated);
     return std::nullopt;
   }
   if (hello.pool_wanted_bytes == 0) return std::nullopt;
@@ -169,6 +171,9 @@ void Registry::digest(Session& session) {
     if (i + journal_share < count) continue;
     journal_.add({0, event.time_ns, session.id(), session.job_name(), wire::name_of(event.kind), {}, event});
   }
+  // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
+  // Until then that says nothing, which must not be taken for a job that holds nothing.
+  if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
   arbiter_.observe(session.id(), {session.counter(wire::Stat::resident_bytes),
                                   session.counter(wire::Stat::heap_live_bytes)});
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));

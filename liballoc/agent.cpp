@@ -134,7 +134,7 @@ void Agent::set_up() {
     return give_up(error == ENOMEM ? "no address space for the pager"
                                    : "userfaultfd refuses the heap's range");
   }
-  if (client_.grant().pool_fd >= 0) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
+  if (pool_is_granted_) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
   state_ = "active";
   reason_ = "";
 }
@@ -194,13 +194,33 @@ std::uint64_t Agent::default_pool_bytes(int fd) const {
   return std::min(default_pool_most, free_bytes / 5 * 4);
 }
 
+// The daemon's file where it granted one, else our own, of which the daemon then knows nothing.
+int Agent::open_pool_file(int* fd) {
+  const Grant& grant = client_.grant();
+  pool_is_granted_ = grant.pool_fd >= 0 && grant.pool_capacity_bytes >= run_bytes;
+  if (pool_is_granted_) {
+    *fd = static_cast<int>(syscall(SYS_fcntl, grant.pool_fd, F_DUPFD_CLOEXEC, 3));
+    pool_bytes_ = grant.pool_capacity_bytes;
+    return *fd >= 0 ? 0 : errno;
+  }
+  client_.use_no_pool();
+  return tiers::open_pool_file(heap_->options().pool_directory, fd);
+}
+
+bool Agent::pool_unusable(int error) {
+  state_ = "unavailable";
+  reason_ = "the pool file cannot be used";
+  Message m(Severity::warning);
+  m << reason_ << ", ";
+  m.error(error) << "; the program runs on plain memory";
+  return false;
+}
+
 bool Agent::open_tier() {
   const Options& o = heap_->options();
   int fd = -1;
-  if (client_.grant().pool_fd >= 0) {
-    fd = static_cast<int>(syscall(SYS_fcntl, client_.grant().pool_fd, F_DUPFD_CLOEXEC, 3));
-    pool_bytes_ = client_.grant().pool_capacity_bytes;
-  } else if (const int error = tiers::open_pool_file(o.pool_directory, &fd); error != 0) {
+  if (const int error = open_pool_file(&fd); error != 0) {
+    if (pool_is_granted_) return pool_unusable(error);
     Message m(Severity::warning);
     m << "TERRACE_POOL_DIR=" << o.pool_directory << ": no pool file can be made there, ";
     m.error(error) << "; the program runs on plain memory";
@@ -210,12 +230,16 @@ bool Agent::open_tier() {
   }
   if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);
   pool_bytes_ = pool_bytes_ / run_bytes * run_bytes;
+  if (pool_bytes_ == 0) {  // the disk is full
+    os::close_fd(fd);
+    return pool_unusable(ENOSPC);
+  }
   const tiers::NvmeTier::Options options{.capacity_bytes = pool_bytes_,
                                          .io = static_cast<tiers::NvmeTier::Io>(o.io)};
   if (const int error = nvme_.open(fd, options); error != 0) {
     os::close_fd(fd);
-    give_up(o.io == IoKind::io_uring ? "io_uring is not available, and TERRACE_IO insists on it"
-                                     : "the pool file cannot be used");
+    if (o.io != IoKind::io_uring) return pool_unusable(error);
+    give_up("io_uring is not available, and TERRACE_IO insists on it");
     return false;
   }
   if (std::strcmp(nvme_.io(), "io_uring") != 0 && o.io == IoKind::automatic) {
@@ -320,7 +344,7 @@ void Agent::follow_daemon(std::uint64_t now_ns) {
     }
     if (heap_->pager().mode() != Pager::Mode::paging) continue;
     LockGuard lock(heap_->lock());
-    heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
+    if (pool_is_granted_) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
     if (!follower_.is_open()) heap_->pager().set_budget(granted_bytes_);
   }
 }

@@ -52,6 +52,8 @@ class Agent {
   void connect();
   bool open_mover();
   bool open_tier();
+  int open_pool_file(int* fd);
+  bool pool_unusable(int error);
   std::uint64_t default_pool_bytes(int fd) const;
   void run();
   void wait(int timeout_ms);
@@ -78,7 +80,8 @@ class Agent {
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t next_publish_ns_ = 0;
   bool uses_daemon_ = false;
-  bool restoring_ = false;  // in a forked child: serves what the parent had evicted
+  bool pool_is_granted_ = false;  // by the daemon, whose limit on it counts; else the file is our own
+  bool restoring_ = false;        // in a forked child: serves what the parent had evicted
   std::size_t gone_children_ = 0;
   int gone_[ForkLedger::most_children] = {};
   const char* state_ = "inactive";

@@ -235,6 +235,13 @@ void Client::shutdown() noexcept {
   state_ = State::idle;
 }
 
+void Client::use_no_pool() noexcept {
+  if (grant_.pool_fd >= 0) ::close(grant_.pool_fd);
+  grant_.pool_fd = -1;
+  grant_.pool_capacity_bytes = grant_.pool_limit_bytes = 0;
+  pool_wanted_bytes_ = 0;
+}
+
 void Client::after_fork_in_child() noexcept {
   detach_areas();
   close_socket();

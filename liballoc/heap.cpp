@@ -214,13 +214,13 @@ bool Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* 
   return true;
 }
 
-int Heap::pin(const void* address, std::size_t bytes) {
+int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   {
     LockGuard guard(lock_);
     if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
-    if (!pager_.can_pin(last - first + 1)) return ENOMEM;
+    if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
     pager_.pin(first, last);
   }
   const auto* at = static_cast<const volatile std::byte*>(address);
@@ -268,8 +268,9 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
   const std::uint32_t past = pager_.run_of(end);
   std::byte* const head_end = std::min(end, pager_.run_address(first));
   std::byte* const tail = std::max(head_end, pager_.run_address(past));
-  const bool holds_head = head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin)) == 0;
-  const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail)) == 0;
+  const bool holds_head =
+      head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin), true) == 0;
+  const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail), true) == 0;
   {
     LockGuard guard(lock_);
     if (first < past) pager_.forget(first, past - 1);
@@ -278,11 +279,6 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
   if (holds_head) unpin(begin, static_cast<std::size_t>(head_end - begin));
   if (holds_tail) unpin(tail, static_cast<std::size_t>(end - tail));
   return error;
-}
-
-void Heap::stop_evicting() {
-  LockGuard guard(lock_);
-  pager_.stop_evicting();
 }
 
 std::size_t Heap::trim() {

@@ -46,15 +46,14 @@ class Heap {
 
   // The runs of [address, address + bytes), which must lie inside one live block. False otherwise.
   bool runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last);
-  int pin(const void* address, std::size_t bytes);
+  // ENOMEM: what is pinned would leave too little of the budget; not asked of what is held `briefly`.
+  int pin(const void* address, std::size_t bytes, bool briefly = false);
   int unpin(const void* address, std::size_t bytes);
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
   // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
   // of it comes back as zeroes. 0 or errno of the kernel's madvise.
   int discard(void* address, std::size_t bytes, int advice);
   std::size_t trim();
-  // mlockall: from now on everything stays where it is.
-  void stop_evicting();
   void statistics(terrace_statistics* out);
 
   Lock& lock() { return lock_; }

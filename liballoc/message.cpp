@@ -107,10 +107,13 @@ Message& Message::error(int errno_value) {
 Message& Message::bytes(std::uint64_t value) {
   static constexpr const char* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   unsigned unit = 0;
-  std::uint64_t tenths = value * 10;
-  for (; tenths >= 10240 && unit < 4; ++unit) tenths /= 1024;
-  *this << tenths / 10;
-  if (unit > 0) *this << "." << tenths % 10;
+  std::uint64_t rest = 0;  // in 1024ths of the unit
+  for (; value >= 1024 && unit < 4; ++unit) {
+    rest = value % 1024;
+    value /= 1024;
+  }
+  *this << value;
+  if (unit > 0) *this << "." << rest * 10 / 1024;
   return *this << units[unit];
 }
 

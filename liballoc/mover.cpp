@@ -79,6 +79,7 @@ int Mover::open(MoverKind wanted, int device_fd) {
     if (area == nullptr) error = ENOMEM;
     if (area != nullptr) {
       nursery_ = area + (run_bytes - number(area) % run_bytes) % run_bytes;
+      unlock();  // after mlockall(MCL_FUTURE) it was born locked
       os::advise(nursery_, run_bytes, MADV_HUGEPAGE);
       os::advise(nursery_, run_bytes, MADV_DONTFORK);
     }
@@ -342,6 +343,10 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   return put_by_copy(frame, run, moved, run_bytes);
 }
 
+void Mover::unlock() const {
+  if (nursery_ != nullptr) os::unlock(nursery_, run_bytes);
+}
+
 int Mover::populate(std::byte* frame) {
   if (const int error = os::advise(nursery_, run_bytes, os::advice_populate_write); error != 0) return error;
   if (kind_ == MoverKind::move) return move_whole(nursery_, frame);
@@ -372,6 +377,7 @@ int Mover::poison(std::byte* run) {
 
 int Mover::heal(std::byte* run) {
   if (os::map_anonymous(run_bytes, PROT_READ | PROT_WRITE, run) == nullptr) return errno;
+  os::unlock(run, run_bytes);
   os::advise(run, run_bytes, MADV_HUGEPAGE);
   return register_range(run, run_bytes);
 }

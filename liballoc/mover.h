@@ -53,6 +53,8 @@ class Mover {
   int put(std::byte* frame, std::byte* run, bool* frame_keeps_memory);
   // Gives an empty frame fresh memory, huge if the kernel has it.
   int populate(std::byte* frame);
+  // Takes what we move pages through out of what the kernel locked: MOVE wants both sides alike.
+  void unlock() const;
 
   // A hole inside a run that is there: the kernel's zeroes, as if the page were touched for the first time.
   int zero_page(std::byte* address);

@@ -34,6 +34,12 @@ bool text_option(const char* name, char* out, std::size_t capacity) {
   return true;
 }
 
+// A respawned daemon is started from inside the program, whose directory may have changed by then.
+bool program_option(const char* name, char* out, std::size_t capacity) {
+  if (!text_option(name, out, capacity)) return false;
+  return *out == '\0' || *out == '/' || refuse(name, out, "the absolute path of terraced");
+}
+
 template <typename Enum, std::size_t count>
 bool choice_option(const char* name, const char* const (&words)[count], const char* accepted, Enum* out) {
   const char* value = getenv(name);
@@ -97,7 +103,7 @@ bool read_options(Options* o) {
                     choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
                     text_option("TERRACE_POOL_DIR", o->pool_directory, sizeof(o->pool_directory)) &&
                     text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
-                    text_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
+                    program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
                     text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
                     text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
                     text_option("TERRACE_FAULT", o->fault, sizeof(o->fault));

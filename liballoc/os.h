@@ -39,6 +39,7 @@ inline int unmap(void* address, std::size_t bytes) { return error_of(syscall(SYS
 inline int advise(void* address, std::size_t bytes, int advice) {
   return error_of(syscall(SYS_madvise, address, bytes, advice));
 }
+inline int unlock(void* address, std::size_t bytes) { return error_of(syscall(SYS_munlock, address, bytes)); }
 inline int protect(void* address, std::size_t bytes, int protection) {
   return error_of(syscall(SYS_mprotect, address, bytes, protection));
 }

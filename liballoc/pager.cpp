@@ -45,6 +45,7 @@ void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
   // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
   if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
+  asked_budget_ = budget_;
 }
 
 // ---- lists and states -----------------------------------------------------------------------------------
@@ -206,7 +207,9 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
     --used_frames_;
   }
   r.frame = none;
-  r.has_slot = false;  // the extent is not trusted again
+  // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
+  // put where some was lost. It still takes up disk, and therefore counts in slots_used_.
+  r.has_slot = false;
   r.state = RunState::lost;
   mover_->poison(run_address(n));
   settle(n);

@@ -60,7 +60,12 @@ class Pager {
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.
   void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes / run_bytes; }
-  void stop_evicting() { evicts_ = false; }
+  // mlockall: what is in DRAM stays, what is not comes when it is touched. Under the lock, any thread.
+  void stop_evicting();
+  void resume_evicting();
+  bool evicts() const { return evicts_; }
+  // Takes our memory out of what the kernel locked: pages locked in place can be neither moved nor dropped.
+  void unlock_memory();
 
   // ---- any thread, under the heap's lock; constant time per run ------------------------------------------
   void on_allocate(std::uint32_t block);
@@ -77,7 +82,8 @@ class Pager {
   std::uint32_t data_runs() const { return data_runs_; }
   void pin(std::uint32_t first_run, std::uint32_t last_run);
   void unpin(std::uint32_t first_run, std::uint32_t last_run);
-  bool can_pin(std::uint32_t runs) const;
+  // Whether enough of the budget would be left to page with, over all that is pinned already.
+  bool can_pin(std::uint32_t first_run, std::uint32_t last_run) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
   // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs
@@ -152,6 +158,7 @@ class Pager {
   void become(std::uint32_t n, RunState state);
   void settle(std::uint32_t n);  // resident now: account the wait, wake
   bool back(std::uint32_t n);
+  void let_go_of_pins(std::uint32_t n);
   bool put_back(std::uint32_t n);
   bool stage(std::uint32_t n);
   bool unstage(std::uint32_t n);
@@ -186,7 +193,7 @@ class Pager {
   Operation* new_operation();
   bool start_write();
   bool start_read(std::uint32_t n, bool demanded);
-  void refuse_writes(int error);
+  void refuse_writes(int error, bool by_share);
   void retry_read(Operation* op);
   void submit(Operation* op);
   void finish(Operation* op, int error);
@@ -240,10 +247,12 @@ class Pager {
   std::uint32_t writes_ = 0;
   std::uint32_t reads_ = 0;
 
-  std::uint32_t budget_ = 0;  // runs; 0: none
-  std::uint32_t backed_ = 0;  // runs of memory: under addresses or in frames
+  std::uint32_t budget_ = 0;        // runs; 0: none
+  std::uint32_t asked_budget_ = 0;  // before it had to give way
+  std::uint32_t backed_ = 0;        // runs of memory: under addresses or in frames
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
+  std::uint32_t pinned_runs_ = 0;
   std::uint64_t slots_used_ = 0;
   std::uint64_t pool_limit_ = ~0ULL;  // in runs
   std::uint32_t generation_ = 0;

@@ -6,6 +6,7 @@
 // transfer goes on for nobody (Pager::Operation). Pins are here because they, too, only put runs on lists
 // and take them off.
 #include <algorithm>
+#include <limits>
 
 #include "liballoc/os.h"
 #include "liballoc/pager.h"
@@ -36,7 +37,7 @@ void Pager::detach_block(std::uint32_t n) {
   delist(n);
   if (r.state != RunState::empty) --data_runs_;
   r.live = 0;
-  r.pins = 0;
+  if (r.pins > 0) let_go_of_pins(n);
   r.heat = 0;
   r.page_out = r.waiting = false;
   switch (r.state) {
@@ -146,12 +147,27 @@ bool Pager::reads_as_zero(std::uint32_t n, bool virgin) const {
   return mode_ == Mode::plain ? virgin : runs_[n].zero_fill;
 }
 
-bool Pager::can_pin(std::uint32_t runs) const { return mode_ != Mode::paging || runs + 4 < budget_; }
+// Freed as it is: mlock() and mprotect() left marks on the mapping that the next block must not find.
+void Pager::let_go_of_pins(std::uint32_t n) {
+  runs_[n].pins = 0;
+  --pinned_runs_;
+  os::unlock(run_address(n), run_bytes);
+  os::protect(run_address(n), run_bytes, PROT_READ | PROT_WRITE);
+}
+
+bool Pager::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
+  constexpr std::uint32_t left_to_page_with = 4;
+  std::uint32_t more = 0;
+  for (std::uint32_t n = first_run; n <= last_run; ++n) more += runs_[n].pins == 0 ? 1 : 0;
+  return mode_ != Mode::paging || more == 0 || pinned_runs_ + more + left_to_page_with < budget_;
+}
 
 void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     delist(n);
-    ++runs_[n].pins;
+    Run& r = runs_[n];
+    if (r.pins == 0) ++pinned_runs_;
+    if (r.pins < std::numeric_limits<std::uint16_t>::max()) ++r.pins;
     enlist(n);
   }
 }
@@ -159,7 +175,7 @@ void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
 void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     delist(n);
-    if (runs_[n].pins > 0) --runs_[n].pins;
+    if (runs_[n].pins > 0 && --runs_[n].pins == 0) --pinned_runs_;
     enlist(n);
   }
 }

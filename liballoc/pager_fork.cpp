@@ -67,6 +67,7 @@ bool Pager::after_fork_in_child() {
   cursor_block_ = 0;
   staging_.reset_after_fork();
   client_ = nullptr;
+  evicts_ = true;  // a child inherits no locks
   mode_ = stored_.is_empty() ? Mode::plain : Mode::restore;
   return mode_ == Mode::restore;
 }

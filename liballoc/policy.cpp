@@ -181,6 +181,27 @@ bool Pager::relieve() {
   return true;
 }
 
+// What was leaving is put back under its address; what the device is still reading follows when it is done.
+void Pager::stop_evicting() {
+  evicts_ = false;
+  over_budget_told_ = true;  // who stopped it says so
+  while (!staged_.is_empty()) unstage(staged_.front());
+  while (!cached_.is_empty()) restore_cached(cached_.front());
+  while (!loaded_.is_empty()) restore_cached(loaded_.front());
+}
+
+void Pager::resume_evicting() {
+  evicts_ = true;
+  over_budget_told_ = false;
+  budget_ = asked_budget_;
+}
+
+void Pager::unlock_memory() {
+  os::unlock(base_, std::size_t{run_count_} * run_bytes);
+  staging_.unlock();
+  if (mover_ != nullptr) mover_->unlock();
+}
+
 bool Pager::shed_excess() {
   LockGuard guard(*lock_);
   if (mode_ != Mode::paging || backed_ <= budget_) return false;
@@ -215,7 +236,7 @@ void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advi
       if (runs_[ascending].state == RunState::stored) enqueue(ascending);
       continue;
     }
-    if (mode_ != Mode::paging) continue;
+    if (mode_ != Mode::paging || !evicts_) continue;
     const bool page_out = advice == TERRACE_ADVISE_PAGE_OUT;
     if (r.state == RunState::resident && r.live > 0 && r.pins == 0) stage(n);
     const bool leaving = r.state == RunState::staged || r.state == RunState::writing;

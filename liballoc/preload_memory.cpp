@@ -4,6 +4,8 @@
 //   madvise(DONTNEED, FREE)   an evicted run must come back as zeroes, not as what was evicted
 //   mlock, mprotect           the run stays in DRAM: a locked page must not fault, and a mapping that is cut
 //                             up can no longer be moved whole
+//   mlockall                  paging stops until munlockall: what is in DRAM stays there, what is not comes
+//                             when it is touched and then stays
 //   munmap                    the addresses stay reserved for the heap, the content goes
 //   mremap                    the content moves to a mapping of the program's own
 //
@@ -16,11 +18,14 @@
 #include <cstring>
 
 #include "liballoc/heap.h"
+#include "liballoc/message.h"
 #include "liballoc/os.h"
 #include "liballoc/terrace.h"
 
 namespace os = terrace::os;
 using terrace::liballoc::heap;
+using terrace::liballoc::Message;
+using terrace::liballoc::Severity;
 
 namespace {
 
@@ -43,6 +48,53 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
   return to;
 }
 
+// Pages that the kernel locks can be neither moved nor dropped, and a pager's addresses and frames are far
+// more than its memory: a kernel that fills what it locks would never come to an end. So the pager holds what
+// is in its range, which the kernel does not lock, and with MCL_ONFAULT the rest of the program is locked
+// page by page as it is touched.
+int lock_everything(int flags) {
+  terrace::liballoc::Pager& pager = heap().pager();
+  const terrace::liballoc::LockGuard guard(heap().lock());
+  const bool was_evicting = pager.evicts();
+  pager.stop_evicting();
+  const int error = os::error_of(syscall(SYS_mlockall, flags | MCL_ONFAULT));
+  if (error == 0) {
+    pager.unlock_memory();
+  } else if (was_evicting) {
+    pager.resume_evicting();
+  }
+  if (error == 0 && was_evicting && heap().agent().pager_state()[0] != 'u') {
+    Message(Severity::warning) << "mlockall: what is in DRAM stays there, so paging stops until munlockall, "
+                                  "over the budget if need be";
+  }
+  return error;
+}
+
+int unlock_everything() {
+  const int error = os::error_of(syscall(SYS_munlockall));
+  if (error != 0 || !heap().ready()) return error;
+  {
+    const terrace::liballoc::LockGuard guard(heap().lock());
+    if (!heap().pager().evicts()) heap().pager().resume_evicting();
+  }
+  heap().agent().kick();
+  return 0;
+}
+
+// Locked or protected pages are held first; a hold that the budget has no room for is refused.
+int hold(const void* address, std::size_t bytes) {
+  return is_heap(address) && heap().pin(address, bytes) == ENOMEM ? ENOMEM : 0;
+}
+
+int let_go_unless(int error, const void* address, std::size_t bytes) {
+  if (error != 0 && is_heap(address)) heap().unpin(address, bytes);
+  return error;
+}
+
+bool may_page() {
+  return heap().ready() && (heap().options().dram_bytes != 0 || heap().options().socket[0] != '\0');
+}
+
 }  // namespace
 
 extern "C" {
@@ -59,18 +111,18 @@ TERRACE_API int munmap(void* address, std::size_t bytes) {
 }
 
 TERRACE_API int mprotect(void* address, std::size_t bytes, int protection) {
-  if (is_heap(address)) heap().pin(address, bytes);
-  return result_of(os::protect(address, bytes, protection));
+  if (const int error = hold(address, bytes); error != 0) return result_of(error);
+  return result_of(let_go_unless(os::protect(address, bytes, protection), address, bytes));
 }
 
 TERRACE_API int mlock(const void* address, std::size_t bytes) {
-  if (is_heap(address)) heap().pin(address, bytes);
-  return result_of(os::error_of(syscall(SYS_mlock, address, bytes)));
+  if (const int error = hold(address, bytes); error != 0) return result_of(error);
+  return result_of(let_go_unless(os::error_of(syscall(SYS_mlock, address, bytes)), address, bytes));
 }
 
 TERRACE_API int mlock2(const void* address, std::size_t bytes, unsigned flags) noexcept {
-  if (is_heap(address)) heap().pin(address, bytes);
-  return result_of(os::error_of(syscall(SYS_mlock2, address, bytes, flags)));
+  if (const int error = hold(address, bytes); error != 0) return result_of(error);
+  return result_of(let_go_unless(os::error_of(syscall(SYS_mlock2, address, bytes, flags)), address, bytes));
 }
 
 TERRACE_API int munlock(const void* address, std::size_t bytes) {
@@ -80,9 +132,10 @@ TERRACE_API int munlock(const void* address, std::size_t bytes) {
 }
 
 TERRACE_API int mlockall(int flags) {
-  if (heap().ready()) heap().stop_evicting();
-  return result_of(os::error_of(syscall(SYS_mlockall, flags)));
+  return result_of(may_page() ? lock_everything(flags) : os::error_of(syscall(SYS_mlockall, flags)));
 }
+
+TERRACE_API int munlockall() { return result_of(unlock_everything()); }
 
 TERRACE_API void* mremap(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
   void* wanted = nullptr;

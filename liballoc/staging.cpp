@@ -15,11 +15,14 @@ int Staging::initialise(std::uint32_t frames, Mover* mover) {
   frames_ = frames;
   absent_ = static_cast<std::uint32_t*>(stacks);
   free_ = absent_ + frames;
+  unlock();  // after mlockall(MCL_FUTURE) it was born locked
   os::advise(base_, bytes, MADV_HUGEPAGE);
   os::advise(base_, bytes, MADV_DONTFORK);
   for (std::uint32_t frame = frames; frame-- > 0;) give_absent(frame);
   return mover->adopt_frames(base_, bytes);
 }
+
+void Staging::unlock() { os::unlock(base_, std::size_t{frames_} * run_bytes); }
 
 void Staging::reset_after_fork() {
   absent_count_ = 0;

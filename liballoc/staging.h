@@ -34,6 +34,9 @@ class Staging {
   bool drop_free();
   void discard(std::uint32_t frame);
 
+  // Takes the frames out of what the kernel locked.
+  void unlock();
+
   // Frames are kept from forked children; a frame whose bytes lie nowhere else is shown to them.
   void expose(std::uint32_t frame);
   void hide(std::uint32_t frame);

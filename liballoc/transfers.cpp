@@ -36,7 +36,7 @@ bool Pager::start_write() {
     tiers::Extent extent;
     const bool within_share = slots_used_ < pool_limit_;
     if (const int error = within_share ? tier_->reserve(run_bytes, &extent) : ENOSPC; error != 0) {
-      refuse_writes(error);
+      refuse_writes(error, !within_share);
       return false;
     }
     ++slots_used_;
@@ -56,7 +56,7 @@ bool Pager::start_write() {
 }
 
 // The pool has no room (or cannot grow): what was to leave stays in DRAM, and the user is told once.
-void Pager::refuse_writes(int error) {
+void Pager::refuse_writes(int error, bool by_share) {
   while (!staged_.is_empty()) unstage(staged_.front());
   pool_full_ = true;
   retry_after_ns_ = os::now_ns() + retry_pause_ns;
@@ -64,7 +64,8 @@ void Pager::refuse_writes(int error) {
   if (pool_full_told_) return;
   pool_full_told_ = true;
   Message m(Severity::warning);
-  m << "the pool is full at ";
+  m << (by_share ? "the pool that this job's processes share is full, this one's part at "
+                 : "the pool is full at ");
   m.bytes(slots_used_ * run_bytes) << " (";
   m.error(error)
       << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
@@ -138,7 +139,7 @@ void Pager::finish_write(Operation* op, int error) {
   write_errors_ = 0;
   become(n, RunState::cached);
   tell(wire::EventKind::write_done, n, run_bytes);
-  if (r.waiting) {
+  if (r.waiting || !evicts_) {
     unstage(n);
   } else if (r.page_out) {
     r.page_out = false;

@@ -151,6 +151,19 @@ TEST_CASE("a daemon that comes later is found") {
   client.shutdown();
 }
 
+TEST_CASE("a job with a pool file of its own takes none of a daemon that comes later") {
+  Client client;
+  const TemporaryDirectory directory;
+  const std::string socket = directory / "late.sock";
+  CHECK(client.start(config_for(socket, 256 * mib, 128 * mib)) == ENOENT);
+  client.use_no_pool();
+  ServerThread server([&](daemon::ServerOptions& options) { options.config.socket = socket; });
+  CHECK(await_notice(client) == Notice::reconnected);
+  CHECK(client.grant().pool_fd == -1);
+  CHECK(client.grant().pool_capacity_bytes == 0);
+  client.shutdown();
+}
+
 TEST_CASE("counters and events reach the daemon") {
   ServerThread server;
   Client client;

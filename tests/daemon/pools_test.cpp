@@ -65,11 +65,61 @@ TEST_CASE("the promise ends with the job's last process") {
   CHECK(pools.used_bytes() == 0);
 }
 
-TEST_CASE("a pool that a job brings along counts, but no more than the quota") {
+TEST_CASE("a pool that a job brings along counts, but a mere claim no more than the quota") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.adopt(1, a, ~std::uint64_t{0}, ~std::uint64_t{0});
+  pools.adopt(1, a, ~std::uint64_t{0}, ~std::uint64_t{0}, 0);
   CHECK(pools.promised_bytes() == 10 * gib);
   CHECK(pools.used_bytes() == 10 * gib);
+}
+
+TEST_CASE("a pool that a job brings along keeps its size when the quota has shrunk by what it holds") {
+  Pools pools("/var/tmp", 4 * gib, false);  // of free disk, after the job took 8 GiB of it
+  pools.adopt(1, a, 10 * gib, 8 * gib, 8 * gib);
+  CHECK(pools.limit_bytes(1) == 10 * gib);
+  pools.adopt(2, a, 10 * gib, gib, gib);
+  CHECK(pools.limit_bytes(1) >= 8 * gib);
+  CHECK(pools.limit_bytes(2) >= gib);
+  CHECK(pools.promised_bytes() == 10 * gib);
+  Pools none("/var/tmp", 0, false);
+  none.adopt(1, a, 10 * gib, 8 * gib, 8 * gib);
+  CHECK(none.limit_bytes(1) == 8 * gib);
+}
+
+TEST_CASE("a pool that no run fits into is refused with the reason") {
+  Pools crumbs("/var/tmp", 1 << 20, true);
+  const auto refusal = crumbs.promise(1, a, wire::any_bytes);
+  REQUIRE(refusal);
+  CHECK(refusal->error == ENOSPC);
+  CHECK_THAT(refusal->reason, Contains("/var/tmp"));
+  CHECK(crumbs.capacity_bytes(1) == 0);
+  CHECK(crumbs.promised_bytes() == 0);
+  Pools pools("/var/tmp", gib, true);
+  REQUIRE(pools.promise(1, a, (2 << 20) - 1));
+  CHECK_THAT(pools.promise(1, a, 1)->reason, Contains("at least"));
+  CHECK_FALSE(pools.promise(1, a, 2 << 20));
+}
+
+TEST_CASE("a process whose job has used up its pool gets none, rather than one with nothing in it") {
+  Pools pools("/var/tmp", gib, true);
+  REQUIRE_FALSE(pools.promise(1, a, wire::any_bytes));
+  pools.observe(1, gib - (1 << 20));
+  const auto refusal = pools.promise(2, a, wire::any_bytes);
+  REQUIRE(refusal);
+  CHECK_THAT(refusal->reason, Contains("other processes"));
+  CHECK(pools.capacity_bytes(2) == 0);
+  CHECK(pools.limit_bytes(1) == gib);  // nothing was shared out to the second
+  pools.observe(1, gib / 2);
+  CHECK_FALSE(pools.promise(2, a, wire::any_bytes));
+  CHECK(pools.limit_bytes(2) == gib / 4);
+}
+
+TEST_CASE("no process is told less than what it holds") {
+  Pools pools("/var/tmp", gib, false);
+  for (SessionId id = 1; id <= 3; ++id) REQUIRE_FALSE(pools.promise(id, a, gib));
+  pools.observe(1, gib / 2);
+  pools.observe(2, gib / 2);
+  pools.observe(3, gib / 2);  // more than was promised, in all
+  for (SessionId id = 1; id <= 3; ++id) CHECK(pools.limit_bytes(id) == gib / 2);
 }
 
 TEST_CASE("a process cannot claim to use more than its job was promised") {

@@ -99,6 +99,35 @@ TEST_CASE_METHOD(Fixture, "a pool comes back with its job and no second one is m
   CHECK(registry.arbiter().granted_bytes(admission.session->id()) == gib);
 }
 
+TEST_CASE_METHOD(Fixture, "a job that is back is not taken to hold nothing before it has read its welcome") {
+  wire::Hello back = hello("a", gib, gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  back.held_budget_bytes = gib;
+  back.pool_capacity_bytes = 4 * gib;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  back.pool_used_bytes = 3 * gib;
+  const SessionId first = admit(back, user, pool.get()).session->id();
+  back.pool_used_bytes = 0;
+  const Admission second = admit(back, user, pool.get());
+  registry.take_in();
+  registry.announcements();
+  CHECK(registry.pools().limit_bytes(first) == 3 * gib + gib / 2);
+  JobSide job(registry.find(first)->segment());
+  job.stats->set(wire::Stat::pool_used_bytes, 2 * gib);
+  job.stats->set(wire::Stat::heartbeat_ns, 1);
+  registry.take_in();
+  CHECK(registry.pools().limit_bytes(first) == 3 * gib);
+}
+
+TEST_CASE_METHOD(Fixture, "a job for which too little pool is left runs with a file of its own") {
+  Registry crumbs(8 * gib, Pools(directory.path(), 1 << 20, true));
+  const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  REQUIRE_FALSE(admission.refusal);
+  CHECK_FALSE(admission.pool_fd);
+  CHECK_FALSE(admission.pool_problem.empty());
+  CHECK(crumbs.pools().promised_bytes() == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "a pool that is no file is refused") {
   wire::Hello back = hello("a", gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;

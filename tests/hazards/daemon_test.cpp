@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "liballoc/wire/protocol.h"
 #include "tests/hazards/hazard.h"
 
 namespace terrace::hazards {
@@ -20,26 +21,33 @@ namespace {
 
 constexpr std::size_t block_bytes = 32 * mib;
 
-bool accepts_connections(const std::string& path) {
+int connected_socket(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  const bool connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   close(fd);
-  return connected;
+  return -1;
+}
+
+bool accepts_connections(const std::string& path) {
+  const int fd = connected_socket(path);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
 }
 
 // A terraced of the test's own, on a socket in `directory`.
 class Daemon {
  public:
-  explicit Daemon(const std::string& directory) : socket_(directory + "/d.sock") {
+  explicit Daemon(const std::string& directory, const char* pool_size = "1G")
+      : socket_(directory + "/d.sock") {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       execl(HAZARD_DAEMON, HAZARD_DAEMON, "--socket", socket_.c_str(), "--dram", "512M", "--pool",
-            directory.c_str(), "--pool-size", "1G", nullptr);
+            directory.c_str(), "--pool-size", pool_size, nullptr);
       _exit(127);
     }
     for (int i = 0; i < 500 && !accepts_connections(socket_); ++i) usleep(10'000);
@@ -56,6 +64,24 @@ class Daemon {
     pid_ = -1;
   }
   const std::string& socket() const { return socket_; }
+  // As `terrace budget` does; the answer.
+  std::string set_budget(const std::string& job, std::size_t bytes) const {
+    const std::string text =
+        R"({"verb":"set_budget","job":")" + job + R"(","bytes":)" + std::to_string(bytes) + "}";
+    wire::Header header;
+    header.type = wire::Type::control;
+    header.length = static_cast<std::uint32_t>(text.size());
+    std::string packet(reinterpret_cast<const char*>(&header), sizeof header);
+    packet += text;
+    const int fd = connected_socket(socket_);
+    REQUIRE(fd >= 0);
+    REQUIRE(send(fd, packet.data(), packet.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size()));
+    char answer[4096] = {};
+    const ssize_t got = recv(fd, answer, sizeof answer, 0);
+    close(fd);
+    REQUIRE(got > static_cast<ssize_t>(sizeof(wire::Reply)));
+    return {answer + sizeof(wire::Reply), answer + got};
+  }
 
  private:
   std::string socket_;
@@ -107,6 +133,27 @@ void run_and_end_daemon(const std::string& scenario, int signal) {
     if (outcome.skipped) return report_skip(outcome.skip_reason());
     CHECK(outcome.held());
   }
+}
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+constexpr int churned_blocks = 6;
+
+void churn(void* const* blocks, std::uint64_t* round) {
+  for (std::size_t i = 0; i < churned_blocks; ++i) {
+    HAZARD_CHECK(count_wrong_pages(blocks[i], block_bytes, i + 100 * *round) == 0);
+    fill_pattern(blocks[i], block_bytes, i + 100 * (*round + 1));
+  }
+  ++*round;
+}
+
+// The mover that copies keeps some frames out of the budget.
+bool has_budget(std::size_t bytes) {
+  const std::uint64_t budget = statistics().budget_bytes;
+  return budget <= bytes && budget + 32 * mib > bytes;
 }
 
 }  // namespace
@@ -177,6 +224,80 @@ HAZARD_SCENARIO(goes_on_beside_a_stopped_daemon) {
 
 TEST_CASE("hazard_daemon_stopped_by_a_signal") {
   run_and_end_daemon("goes_on_beside_a_stopped_daemon", SIGSTOP);
+}
+
+constexpr std::size_t budgets[] = {96 * mib, 160 * mib, 64 * mib};
+
+// 192 MiB of data under budgets that come and go while it is read and written.
+HAZARD_SCENARIO(churn_under_the_daemons_budgets) {
+  require_pager();
+  void* blocks[churned_blocks];
+  std::uint64_t round = 0;
+  for (std::size_t i = 0; i < churned_blocks; ++i) blocks[i] = filled(block_bytes, i);
+  for (const std::size_t budget : budgets) {
+    say("give me " + std::to_string(budget));
+    while (!has_budget(budget)) churn(blocks, &round);
+    churn(blocks, &round);
+    quiesce();
+    while (statistics().resident_bytes > budget) usleep(10'000);
+    churn(blocks, &round);
+    HAZARD_CHECK(statistics().resident_bytes <= budget);
+  }
+  HAZARD_CHECK(statistics().evictions > 0 && statistics().lost_runs == 0);
+}
+
+TEST_CASE("hazard_budget_changed_by_the_daemon") {
+  for (const std::string& mover : movers()) {
+    const ScratchDirectory directory;
+    const Daemon daemon(directory.path());
+    Job job("churn_under_the_daemons_budgets", {{"TERRACE_MOVER", mover},
+                                                {"TERRACE_SOCKET", daemon.socket()},
+                                                {"TERRACE_JOB", "churn"},
+                                                {"TERRACE_DRAM", "128M"},
+                                                {"TERRACE_POOL_DIR", ""}});
+    for (const std::size_t budget : budgets) {
+      if (!job.wait_for_output("give me " + std::to_string(budget))) break;
+      const std::string answer = daemon.set_budget("churn", budget);
+      INFO(answer);
+      CHECK(answer.find("\"ok\":true") != std::string::npos);
+    }
+    const Outcome outcome = job.wait();
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+    CHECK_FALSE(outcome.says("over the budget"));
+  }
+}
+
+// What the daemon says of pools is not about a pool file of the job's own.
+HAZARD_SCENARIO(evicts_after_a_budget_change) {
+  require_pager();
+  void* block = filled(block_bytes, 1);
+  evict(block, block_bytes);
+  HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+  say("give me less");
+  while (!has_budget(96 * mib)) usleep(10'000);
+  for (int round = 0; round < 3; ++round) {
+    evict(block, block_bytes);
+    HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+  }
+}
+
+TEST_CASE("hazard_daemon_without_pool_space") {
+  for (const std::string& mover : movers()) {
+    const ScratchDirectory directory;
+    const Daemon daemon(directory.path(), "1M");
+    Job job("evicts_after_a_budget_change", {{"TERRACE_MOVER", mover},
+                                             {"TERRACE_SOCKET", daemon.socket()},
+                                             {"TERRACE_JOB", "poor"},
+                                             {"TERRACE_POOL_SIZE", ""}});
+    if (job.wait_for_output("give me less")) daemon.set_budget("poor", 96 * mib);
+    const Outcome outcome = job.wait();
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+    CHECK_FALSE(outcome.says("pool"));
+  }
 }
 
 }  // namespace terrace::hazards

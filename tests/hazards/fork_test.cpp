@@ -64,6 +64,37 @@ int verify_and_overwrite(void* first, void* second) {
 
 }  // namespace
 
+namespace {
+
+// 320 MiB, over a budget of 256 MiB.
+int allocate_beyond_the_budget(std::uint64_t seed) {
+  constexpr std::size_t count = 10;
+  void* blocks[count];
+  for (std::size_t i = 0; i < count; ++i) blocks[i] = filled(block_bytes, seed + i);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (count_wrong_pages(blocks[i], block_bytes, seed + i) != 0) return exit_wrong;
+    fill_pattern(blocks[i], block_bytes, seed + 50 + i);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (count_wrong_pages(blocks[i], block_bytes, seed + 50 + i) != 0) return exit_wrong;
+  }
+  HAZARD_CHECK(statistics().evictions > 0);
+  HAZARD_CHECK(statistics().resident_bytes <= 256 * mib);
+  return 0;
+}
+
+}  // namespace
+
+// Neither has a pager yet: each gets its own.
+HAZARD_TEST(fork_before_the_first_large_allocation) {
+  const pid_t child = fork_checked();
+  require_pager();  // skips in both, or in neither
+  const int result = allocate_beyond_the_budget(child == 0 ? 100 : 300);
+  if (child == 0) _exit(result);
+  HAZARD_CHECK(result == 0);
+  HAZARD_CHECK(exited_with(wait_for(child), 0));
+}
+
 HAZARD_TEST(fork_evicted_pages_parent_and_child_exact) {
   require_pager();
   void* first = filled(block_bytes, 1);

@@ -100,6 +100,101 @@ HAZARD_TEST(pin_interface) {
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
 }
 
+constexpr int many = 20;  // more than the budget of 256 MiB
+
+std::size_t resident_of_all(void* const* blocks) {
+  std::size_t pages = 0;
+  for (int i = 0; i < many; ++i) pages += resident_pages(blocks[i], block_bytes);
+  return pages;
+}
+
+// mlockall() of what is more than the budget: what is in DRAM stays there, the rest comes when it is touched
+// and then stays as well. Over again with munlockall().
+HAZARD_SCENARIO(everything_is_locked) {
+  require_pager();
+  void* blocks[many];
+  for (int i = 0; i < many; ++i) {
+    blocks[i] = page_aligned(block_bytes);
+    fill_pattern(blocks[i], block_bytes, i);
+  }
+  evict(blocks[0], block_bytes);
+  void* freed = page_aligned(block_bytes);
+  fill_pattern(freed, block_bytes, 99);
+  if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) skip("mlockall is refused (RLIMIT_MEMLOCK)");
+  const std::size_t before = resident_of_all(blocks);
+  const std::uint64_t evictions = statistics().evictions;
+  std::free(freed);
+  auto* zeroes = static_cast<unsigned char*>(std::calloc(1, 2 * block_bytes));
+  HAZARD_CHECK(zeroes != nullptr && is_zero(zeroes, 2 * block_bytes));
+  HAZARD_CHECK(terrace_advise(blocks[many - 1], block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+  quiesce();
+  HAZARD_CHECK(resident_of_all(blocks) >= before);
+  for (int i = 0; i < many; ++i) HAZARD_CHECK(count_wrong_pages(blocks[i], block_bytes, i) == 0);
+  quiesce();
+  HAZARD_CHECK(resident_of_all(blocks) == many * block_pages);
+  HAZARD_CHECK(statistics().evictions == evictions);
+  HAZARD_CHECK(exited_with(
+      in_forked_child([&] { return count_wrong_pages(blocks[3], block_bytes, 3) == 0 ? 0 : exit_wrong; }),
+      0));
+  HAZARD_CHECK(munlockall() == 0);
+  for (int i = 0; i < many; ++i) {
+    evict(blocks[i], block_bytes);
+    HAZARD_CHECK(count_wrong_pages(blocks[i], block_bytes, i) == 0);
+  }
+  quiesce();
+  while (statistics().resident_bytes > 256 * mib) usleep(10'000);
+}
+
+// Before there is a pager: the frames it then makes room for are not to be filled at once.
+HAZARD_SCENARIO(everything_was_locked_from_the_start) {
+  if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) skip("mlockall is refused (RLIMIT_MEMLOCK)");
+  require_pager();
+  void* blocks[many];
+  for (int i = 0; i < many; ++i) {
+    blocks[i] = page_aligned(block_bytes);
+    fill_pattern(blocks[i], block_bytes, i);
+  }
+  for (int i = 0; i < many; ++i) HAZARD_CHECK(count_wrong_pages(blocks[i], block_bytes, i) == 0);
+  HAZARD_CHECK(resident_of_all(blocks) == many * block_pages);
+  HAZARD_CHECK(statistics().evictions == 0);
+}
+
+TEST_CASE("hazard_mlockall") {
+  for (const char* scenario : {"everything_is_locked", "everything_was_locked_from_the_start"}) {
+    for (const std::string& mover : movers()) {
+      const Outcome outcome = run_scenario(scenario, {{"TERRACE_MOVER", mover}});
+      INFO(scenario << ", mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+      if (outcome.skipped) return report_skip(outcome.skip_reason());
+      CHECK(outcome.held());
+      const std::size_t line = outcome.output.find("terrace: ");
+      CHECK(outcome.output.find("mlockall", line) != std::string::npos);
+      CHECK(outcome.output.find("terrace: ", line + 1) == std::string::npos);
+    }
+  }
+}
+
+// Freed without a munlock, as programs do: the addresses serve the next block like any.
+HAZARD_TEST(locked_then_freed) {
+  require_pager();
+  for (int round = 0; round < 3; ++round) {
+    void* block = page_aligned(block_bytes);
+    fill_pattern(block, block_bytes, 1);
+    if (mlock(block, block_bytes) != 0) skip("mlock is refused (RLIMIT_MEMLOCK)");
+    std::free(block);
+    terrace_trim();
+    auto* zeroes = static_cast<unsigned char*>(std::calloc(1, block_bytes));
+    HAZARD_CHECK(zeroes != nullptr && is_zero(zeroes, block_bytes));
+    void* next = page_aligned(block_bytes);
+    fill_pattern(next, block_bytes, 2);
+    evict(zeroes, block_bytes);
+    evict(next, block_bytes);
+    HAZARD_CHECK(is_zero(zeroes, block_bytes));
+    HAZARD_CHECK(count_wrong_pages(next, block_bytes, 2) == 0);
+    std::free(zeroes);
+    std::free(next);
+  }
+}
+
 // Locking what is evicted brings it back, and locked pages stay until they are unlocked.
 HAZARD_TEST(mlock) {
   require_pager();

@@ -53,6 +53,13 @@ void deny_userfaultfd() {
   deny_system_call(SYS_userfaultfd);
 }
 
+void fill_the_pools_disk() {
+  const bool is_full = unshare(CLONE_NEWNS) == 0 &&
+                       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount("tmpfs", HAZARD_SCRATCH, "tmpfs", 0, "size=1m") == 0;
+  if (!is_full) _exit(exit_skip);
+}
+
 void deny_io_uring() { deny_system_call(SYS_io_uring_setup); }
 
 terrace_status status_now() {
@@ -136,6 +143,16 @@ TEST_CASE("hazard_no_pool_directory") {
   CHECK(outcome.held());
   CHECK(lines_of_ours(outcome.output) == 1);
   CHECK(outcome.says("/nonexistent/pool"));
+}
+
+TEST_CASE("hazard_pool_disk_full_at_the_start") {
+  const Outcome outcome =
+      run_scenario("runs_without_pager", {{"TERRACE_POOL_SIZE", ""}}, &fill_the_pools_disk);
+  INFO(outcome.output);
+  if (outcome.skipped) return report_skip("a full disk cannot be mounted here (needs root)");
+  CHECK(outcome.held());
+  CHECK(lines_of_ours(outcome.output) == 1);
+  CHECK(outcome.says("the pool file cannot be used, errno 28 (ENOSPC)"));
 }
 
 // Without io_uring the pager works on pread and pwrite.

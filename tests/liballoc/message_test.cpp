@@ -82,6 +82,8 @@ TEST_CASE("Amounts of bytes are for people") {
   CHECK(bytes(2ULL << 30) == "2.0 GiB");
   CHECK(bytes((1ULL << 40) + (1ULL << 39)) == "1.5 TiB");
   CHECK(bytes(4096ULL << 40) == "4096.0 TiB");
+  CHECK(bytes(2ULL << 60) == "2097152.0 TiB");  // tenths of bytes would not fit into 64 bits
+  CHECK(bytes(~std::uint64_t{0}) == "16777215.9 TiB");
 }
 
 TEST_CASE("A message that is too long is cut and still ends its line") {

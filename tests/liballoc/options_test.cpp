@@ -118,19 +118,29 @@ TEST_CASE("A bad value is refused, naming variable and value") {
       GENERATE(Row{"TERRACE_THRESHOLD", "big"}, Row{"TERRACE_THRESHOLD", "4095"}, Row{"TERRACE_DRAM", "60%"},
                Row{"TERRACE_DRAM", "31M"}, Row{"TERRACE_DRAM", "-1"}, Row{"TERRACE_POOL_SIZE", "1.5G"},
                Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_MOVER", "MOVE"}, Row{"TERRACE_MOVER", "moves"},
-               Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"});
+               Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"}, Row{"TERRACE_DAEMON", "terraced"},
+               Row{"TERRACE_DAEMON", "./bin/terraced"});
   const std::string line = refusal(row.name, row.value);
   INFO(line);
   CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);
   CHECK(line.find("running without Terrace") != std::string::npos);
 }
 
+TEST_CASE("A daemon that could not be started again is refused at once, with the remedy") {
+  const std::string line = refusal("TERRACE_DAEMON", "bin/terraced");
+  INFO(line);
+  CHECK(line.find("TERRACE_DAEMON=bin/terraced") != std::string::npos);
+  CHECK(line.find("absolute path") != std::string::npos);
+  CHECK(line.find('\n') == line.size() - 1);
+  CHECK(refusal("TERRACE_DAEMON", "/usr/bin/terraced").empty());
+}
+
 TEST_CASE("A path or a name that does not fit is refused, not cut") {
   const char* name = GENERATE("TERRACE_POOL_DIR", "TERRACE_SOCKET", "TERRACE_DAEMON", "TERRACE_LIMIT_CGROUP",
                               "TERRACE_JOB", "TERRACE_FAULT");
   const std::size_t most = std::strcmp(name, "TERRACE_JOB") == 0 ? 63 : 511;
-  CHECK(refusal(name, std::string(most, 'x')).empty());
-  CHECK(refusal(name, std::string(most + 1, 'x')).find(name) != std::string::npos);
+  CHECK(refusal(name, std::string(most, '/')).empty());
+  CHECK(refusal(name, std::string(most + 1, '/')).find(name) != std::string::npos);
 }
 
 TEST_CASE("An empty variable is as good as none") {

@@ -226,8 +226,9 @@ TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   CHECK(f.statistics().checksum_failures == 1);
   CHECK(f.reads(block, 1));
   f.check();
-  // Freed and used again, the address is ordinary memory.
+  // Freed and used again, the address is ordinary memory. The extent stays out of use, and counts.
   f.release(block);
+  CHECK(f.pager.pool_used_bytes() == run_bytes);
   std::byte* next = f.allocate(3 * run_bytes);
   REQUIRE(next == block);
   f.write(next, 2, 3 * run_bytes);

@@ -371,6 +371,34 @@ TEST_CASE("Pinned runs are never evicted") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
+TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") {
+  Dram dram;
+  PagerFixture f(any_kind(), dram.tier, budget_runs);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const auto budget = static_cast<std::uint32_t>(f.pager.budget_bytes() / run_bytes);
+  const std::uint32_t half = budget / 2;
+  std::byte* block = f.allocate(budget * run_bytes);
+  const std::uint32_t first = f.run_of(block);
+  {
+    LockGuard guard(f.lock);
+    CHECK_FALSE(f.pager.can_pin(first, first + budget - 1));
+    CHECK(f.pager.can_pin(first, first + half - 1));
+    CHECK(f.pager.can_pin(first + half, first + budget - 1));
+    f.pager.pin(first, first + half - 1);
+    CHECK_FALSE(f.pager.can_pin(first + half, first + budget - 1));
+    CHECK(f.pager.can_pin(first, first + half - 1));  // no more than there is already
+    f.pager.pin(first, first);
+    f.pager.unpin(first, first + half - 1);
+    CHECK(f.pager.can_pin(first + half, first + budget - 1));
+    f.pager.pin(first, first + half - 1);
+  }
+  f.release(block);  // and with it its pins
+  std::byte* next = f.allocate(budget * run_bytes);
+  LockGuard guard(f.lock);
+  CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
+}
+
 TEST_CASE("Runs that the program discarded come back as zeroes") {
   Dram dram;
   PagerFixture f(any_kind(), dram.tier, budget_runs);
