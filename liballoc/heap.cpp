@@ -274,6 +274,7 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
   {
     LockGuard guard(lock_);
     if (first < past) pager_.forget(first, past - 1);
+    if (end > begin) pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
   }
   const int error = os::advise(address, bytes, advice);
   if (holds_head) unpin(begin, static_cast<std::size_t>(head_end - begin));

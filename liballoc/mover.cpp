@@ -156,28 +156,29 @@ int Mover::move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_ho
 }
 
 // All or nothing: what had moved before a failure goes back.
-int Mover::move_whole(std::byte* from, std::byte* to) {
+int Mover::move_whole(std::byte* from, std::byte* to, bool may_have_holes) {
   std::size_t moved = 0;
   int error = move(from, to, run_bytes, false, &moved);
-  if (error == ENOENT) error = take_with_holes(from, to, moved);
-  if (error != 0 && moved > 0) {
-    std::size_t returned = 0;
-    if (move(to, from, moved, true, &returned) != 0) put_by_copy(to, from, returned, moved);
-  }
+  if (error == ENOENT && may_have_holes) error = move_with_holes(from, to, &moved);
+  if (error != 0 && moved > 0) move_back(to, from, moved);
   return error;
 }
 
 // Some pages of the run were never touched: move the rest and fill the gaps with zeroes, since the kernel
 // must find every page of a frame that it writes to a device (a touch of a gap would wait for this thread).
-int Mover::take_with_holes(std::byte* run, std::byte* frame, std::size_t from) {
-  std::size_t moved = 0;
-  int error = move(run + from, frame + from, run_bytes - from, true, &moved);
-  if (error == 0) error = fill_holes(frame + from, run_bytes - from);
-  if (error != 0 && moved > 0) {
-    std::size_t returned = 0;
-    move(frame + from, run + from, moved, true, &returned);
-  }
-  return error;
+int Mover::move_with_holes(std::byte* run, std::byte* frame, std::size_t* moved) {
+  const std::size_t from = *moved;
+  std::size_t more = 0;
+  const int error = move(run + from, frame + from, run_bytes - from, true, &more);
+  *moved += more;
+  return error != 0 ? error : fill_holes(frame + from, run_bytes - from);
+}
+
+// Pages that MOVE refuses are copied; then the frame must not keep its own, or the next take() finds them.
+void Mover::move_back(std::byte* frame, std::byte* run, std::size_t bytes) {
+  std::size_t returned = 0;
+  if (move(frame, run, bytes, true, &returned) == 0) return;
+  if (put_by_copy(frame, run, returned, bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
 }
 
 int Mover::fill_holes(std::byte* address, std::size_t bytes) {
@@ -221,20 +222,20 @@ Mover::Sharing Mover::sharing(std::byte* run) const {
   return Sharing::all_shared;
 }
 
-int Mover::make_exclusive(std::byte* run) {
-  if (!is_whole(run)) {
-    if (const int error = fill_holes(run, run_bytes); error != 0) return error;
-  }
-  return os::advise(run, run_bytes, os::advice_populate_write);
+// Fills holes where there may be some. Without a pagemap nobody knows, and filling is harmless.
+int Mover::make_whole(std::byte* run, bool may_have_holes) {
+  if (is_whole(run)) return 0;
+  return may_have_holes || pagemap_fd_ < 0 ? fill_holes(run, run_bytes) : ENOENT;
 }
 
 // MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
-int Mover::take_shared(std::byte* run, std::byte* frame) {
+int Mover::take_shared(std::byte* run, std::byte* frame, bool may_have_holes) {
   if (sharing(run) != Sharing::all_shared) {
     // A write fault without a write gives this process pages of its own wherever they are still shared (or
     // were once). What MOVE refuses after that is pinned.
-    if (make_exclusive(run) != 0) return EBUSY;
-    return move_whole(run, frame);
+    if (const int error = make_whole(run, may_have_holes); error != 0) return error;
+    if (os::advise(run, run_bytes, os::advice_populate_write) != 0) return EBUSY;
+    return move_whole(run, frame, may_have_holes);
   }
   if (const int error = take_by_remap(run, frame); error != 0) return EBUSY;
   const bool still_shared = sharing(frame) == Sharing::all_shared;
@@ -253,11 +254,9 @@ int Mover::take_by_remap(std::byte* run, std::byte* frame) {
   return 0;
 }
 
-int Mover::take_by_copy(std::byte* run, std::byte* frame) {
+int Mover::take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes) {
   // The copy below must not touch a gap: the fault would wait for this thread.
-  if (!is_whole(run)) {
-    if (const int error = fill_holes(run, run_bytes); error != 0) return error;
-  }
+  if (const int error = make_whole(run, may_have_holes); error != 0) return error;
   uffdio_writeprotect protect{};
   protect.range = {number(run), run_bytes};
   protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
@@ -274,16 +273,16 @@ int Mover::take_by_copy(std::byte* run, std::byte* frame) {
   return error;
 }
 
-int Mover::take(std::byte* run, std::byte* frame) {
+int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
   switch (kind_) {
     case MoverKind::move: {
-      const int error = move_whole(run, frame);
-      return error == EBUSY && pagemap_fd_ >= 0 ? take_shared(run, frame) : error;
+      const int error = move_whole(run, frame, may_have_holes);
+      return error == EBUSY && pagemap_fd_ >= 0 ? take_shared(run, frame, may_have_holes) : error;
     }
     case MoverKind::mremap:
       return take_by_remap(run, frame);
     case MoverKind::copy:
-      return take_by_copy(run, frame);
+      return take_by_copy(run, frame, may_have_holes);
     case MoverKind::automatic:
       break;
   }
@@ -327,12 +326,12 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;
   if (kind_ == MoverKind::move) {
-    int error = move(frame, run, run_bytes, true, &moved);
+    int error = move(frame, run, run_bytes, false, &moved);
     // The block layer lets go of the pages of a finished read a little after it reports its end.
     for (int attempt = 0; error == EBUSY && attempt < busy_retries; ++attempt) {
       syscall(SYS_sched_yield);
       std::size_t more = 0;
-      error = move(frame + moved, run + moved, run_bytes - moved, true, &more);
+      error = move(frame + moved, run + moved, run_bytes - moved, false, &more);
       moved += more;
     }
     if (error == 0) return 0;
@@ -349,8 +348,15 @@ void Mover::unlock() const {
 
 int Mover::populate(std::byte* frame) {
   if (const int error = os::advise(nursery_, run_bytes, os::advice_populate_write); error != 0) return error;
-  if (kind_ == MoverKind::move) return move_whole(nursery_, frame);
+  if (kind_ == MoverKind::move) return move_whole(nursery_, frame, false);
   return os::remap_keeping(nursery_, run_bytes, frame);
+}
+
+bool Mover::has_page(const std::byte* address) {
+  unsigned char resident = 0;
+  const int error = os::error_of(
+      syscall(SYS_mincore, number(address) & ~std::uint64_t{os::page_bytes - 1}, os::page_bytes, &resident));
+  return error == 0 && (resident & 1) != 0;
 }
 
 int Mover::zero_page(std::byte* address) {

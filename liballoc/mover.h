@@ -12,7 +12,11 @@
 // must still call every page shared, else all go back. Source: Documentation/admin-guide/mm/pagemap.rst, bit
 // 56; mm/userfaultfd.c, move_pages(); mm/gup.c, "pinned anonymous pages are exclusive".
 //
-// Only the agent thread calls this, under the heap's lock. All functions return 0 or an errno value.
+// Holes. A run that was never evicted may have pages that were never touched, and those are zeroes. Any other
+// page that is missing was lost: it is reported (ENOENT), never taken for zeroes. So a frame is always whole,
+// and take() is told whether the run may have holes. `mremap` carries holes along and cannot tell.
+//
+// Only one thread at a time calls this, under the heap's lock. All functions return 0 or an errno value.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +44,10 @@ class Mover {
   MoverKind kind() const { return kind_; }
   int fd() const { return fd_; }
   // True when take() needs the frame to have memory of its own already.
+  // False when untouched pages stay untouched on the way out and back, so that a run may always have holes.
+  bool fills_holes() const { return kind_ != MoverKind::mremap; }
+  // Whether the page at the address is there.
+  static bool has_page(const std::byte* address);
   bool takes_by_copy() const { return kind_ == MoverKind::copy; }
 
   // Begins to catch touches of missing pages in a heap range.
@@ -48,7 +56,8 @@ class Mover {
   // Makes a range usable as frames, that is, as a destination of take().
   int adopt_frames(std::byte* address, std::size_t bytes);
 
-  int take(std::byte* run, std::byte* frame);
+  // What could not be taken stays in the run. ENOENT: a page is missing, and `may_have_holes` is false.
+  int take(std::byte* run, std::byte* frame, bool may_have_holes);
   // *frame_keeps_memory: the bytes were copied, the frame still has pages of its own.
   int put(std::byte* frame, std::byte* run, bool* frame_keeps_memory);
   // Gives an empty frame fresh memory, huge if the kernel has it.
@@ -72,14 +81,15 @@ class Mover {
   int choose(MoverKind wanted, std::uint64_t features);
   int register_range(std::byte* address, std::size_t bytes);
   int move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved);
-  int move_whole(std::byte* from, std::byte* to);
-  int take_with_holes(std::byte* run, std::byte* frame, std::size_t from);
+  int move_whole(std::byte* from, std::byte* to, bool may_have_holes);
+  int move_with_holes(std::byte* run, std::byte* frame, std::size_t* moved);
+  void move_back(std::byte* frame, std::byte* run, std::size_t bytes);
   int fill_holes(std::byte* address, std::size_t bytes);
   bool is_whole(std::byte* run) const;
-  int make_exclusive(std::byte* run);
-  int take_shared(std::byte* run, std::byte* frame);
+  int make_whole(std::byte* run, bool may_have_holes);
+  int take_shared(std::byte* run, std::byte* frame, bool may_have_holes);
   int take_by_remap(std::byte* run, std::byte* frame);
-  int take_by_copy(std::byte* run, std::byte* frame);
+  int take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes);
   int put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end);
   int put_by_remap(std::byte* frame, std::byte* run);
   enum class Sharing { all_shared, some_exclusive };

@@ -124,7 +124,7 @@ bool Pager::put_back(std::uint32_t n) {
   // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
   keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
   r.frame = none;
-  r.from_read = r.page_out = false;
+  r.from_read = r.page_out = r.may_have_holes = false;
   release_slot(r);
   r.state = RunState::resident;
   enlist(n);
@@ -139,7 +139,7 @@ bool Pager::stage(std::uint32_t n) {
   const bool copies = mover_->takes_by_copy();
   const std::uint32_t frame = copies ? take_copy_frame() : staging_.take_absent();
   if (frame == none) return false;
-  if (const int error = mover_->take(run_address(n), staging_.address(frame)); error != 0) {
+  if (const int error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes); error != 0) {
     if (copies) {
       --used_frames_;
       staging_.give_free(frame);
@@ -235,13 +235,22 @@ void Pager::handle_fault(const Fault& fault) {
   Run& r = runs_[n];
   ++counts_.faults;
   if (r.state == RunState::resident) {
-    // A hole in a run that is there, or a page that came back since the fault was raised.
-    fault.write_protected ? mover_->wake(run_address(n), run_bytes) : void(mover_->zero_page(fault.address));
-    return;
+    if (fault.write_protected) return mover_->wake(run_address(n), run_bytes);
+    return fault_on_resident(n, fault.address);
   }
   if (!r.waiting) r.wait_since_ns = start;
   r.waiting = true;
   fault_on_missing(n);
+}
+
+// A hole in a run that is there, or a page that came back since the fault was raised; anything else was lost.
+void Pager::fault_on_resident(std::uint32_t n, std::byte* address) {
+  if (runs_[n].may_have_holes || !mover_->fills_holes() || Mover::has_page(address)) {
+    mover_->zero_page(address);
+    return;
+  }
+  --backed_;
+  lose(n, "a page of it has vanished", EFAULT);
 }
 
 void Pager::fault_on_missing(std::uint32_t n) {

@@ -86,6 +86,8 @@ class Pager {
   bool can_pin(std::uint32_t first_run, std::uint32_t last_run) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
+  // The kernel is about to take pages out of the resident ones: what is missing then are zeroes.
+  void expect_holes(std::uint32_t first_run, std::uint32_t last_run);
   // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs
   // are left. Runs given back.
   std::uint32_t trim(std::uint32_t keep);
@@ -167,6 +169,7 @@ class Pager {
   void release_slot(Run& r);
   void release_extent(std::uint64_t offset, std::uint32_t epoch);
   void enqueue(std::uint32_t n);
+  void fault_on_resident(std::uint32_t n, std::byte* address);
   void fault_on_missing(std::uint32_t n);
   void back_ahead(std::uint32_t n);
   void put_back_neighbours(std::uint32_t n);

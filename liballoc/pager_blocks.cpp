@@ -21,6 +21,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   if (first) r.frame = none;  // records begin as the kernel's zeroes
   if (first && r.state == RunState::empty && mode_ == Mode::plain) {
     r.state = RunState::resident;
+    r.may_have_holes = true;
     grow_backed();
   }
   if (first && r.state != RunState::empty) ++data_runs_;
@@ -178,6 +179,11 @@ void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run) {
     if (runs_[n].pins > 0 && --runs_[n].pins == 0) --pinned_runs_;
     enlist(n);
   }
+}
+
+void Pager::expect_holes(std::uint32_t first_run, std::uint32_t last_run) {
+  for (std::uint32_t n = first_run; n <= last_run; ++n)
+    if (runs_[n].state == RunState::resident) runs_[n].may_have_holes = true;
 }
 
 void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {

@@ -31,7 +31,7 @@ std::uint32_t Pager::steal_recycled() {
   while (!recycled_.is_empty()) {
     const std::uint32_t n = recycled_.front();
     const std::uint32_t frame = mover_->takes_by_copy() ? none : staging_.take_absent();
-    if (frame != none && mover_->take(run_address(n), staging_.address(frame)) == 0) {
+    if (frame != none && mover_->take(run_address(n), staging_.address(frame), true) == 0) {
       become(n, RunState::empty);
       return frame;
     }

@@ -42,6 +42,7 @@ struct Run {
   bool page_out : 1 = false;   // give its frame back as soon as it is written
   bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
   bool zero_fill : 1 = false;  // next first touch must see zeroes
+  bool may_have_holes : 1 = false;  // a page that is missing was never touched
   bool queued : 1 = false;     // in the queue of runs that wait for a frame
 };
 

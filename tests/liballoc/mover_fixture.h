@@ -68,11 +68,11 @@ class MoverFixture {
     return error;
   }
   // take() wants a frame with memory when it copies.
-  int take(std::size_t i) {
+  int take(std::size_t i, bool may_have_holes = true) {
     if (mover.takes_by_copy()) {
       if (const int error = mover.populate(frame(i)); error != 0) return error;
     }
-    return mover.take(run(i), frame(i));
+    return mover.take(run(i), frame(i), may_have_holes);
   }
   int put(std::size_t i) {
     bool keeps = false;
