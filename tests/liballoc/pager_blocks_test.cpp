@@ -18,7 +18,7 @@ TEST_CASE("Blocks that share a run leave and return together, and go one by one"
   DramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
-  constexpr std::size_t small = 256 * 1024;
+  constexpr std::size_t small = 256 * test::kib;
   std::vector<std::byte*> blocks;
   for (std::size_t i = 0; i < 8; ++i) blocks.push_back(f.allocate(small));
   for (std::size_t i = 0; i < 8; ++i) f.write(blocks[i], i, small);
