@@ -2,13 +2,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 
 #include "liballoc/client.h"
+#include "liballoc/os.h"
 #include "tests/daemon/support.h"
 
 using namespace terrace;
@@ -16,14 +16,9 @@ using namespace terrace::tests;
 using liballoc::Client;
 using liballoc::ClientConfig;
 using liballoc::Notice;
+using os::now_ns;
 
 namespace {
-
-std::uint64_t now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 bool await_notice(Client& client, Notice wanted) {
   return eventually([&] { return client.step(now_ns()) == wanted; });

@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "daemon/connection.h"
+#include "liballoc/os.h"
 #include "tests/daemon/support.h"
 
 using namespace terrace;
@@ -22,14 +22,9 @@ using namespace terrace::tests;
 using liballoc::Client;
 using liballoc::ClientConfig;
 using liballoc::Notice;
+using os::now_ns;
 
 namespace {
-
-std::uint64_t now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Notice await_notice(Client& client) {
   Notice notice = Notice::none;

@@ -101,7 +101,7 @@ void corrupt_pool() {
   const int fd = open_pool_again();
   struct stat file {};
   HAZARD_CHECK(fstat(fd, &file) == 0);
-  for (off_t at = run_bytes / 2; at < file.st_size; at += 64 * 1024) {
+  for (off_t at = run_bytes / 2; at < file.st_size; at += off_t{64} * 1024) {
     unsigned char byte = 0;
     HAZARD_CHECK(pread(fd, &byte, 1, at) == 1);
     byte ^= 0x10;

@@ -82,9 +82,10 @@ void churn(int rounds, std::size_t other_bytes) {
   }
   // What the rest of the process uses is under the same limit.
   std::vector<void*> small;
-  for (std::size_t used = 0; used < other_bytes; used += 64 * 1024) {
-    small.push_back(allocate(64 * 1024));
-    std::memset(small.back(), 1, 64 * 1024);
+  constexpr std::size_t small_bytes = std::size_t{64} * 1024;
+  for (std::size_t used = 0; used < other_bytes; used += small_bytes) {
+    small.push_back(allocate(small_bytes));
+    std::memset(small.back(), 1, small_bytes);
   }
   for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < blocks; ++i) {

@@ -124,8 +124,9 @@ void* resized(void* block, std::size_t from, std::size_t to, std::uint64_t seed)
 // Growing into free space, shrinking, moving because something is in the way, and across the threshold.
 HAZARD_TEST(realloc_in_place_and_moving) {
   require_pager();
-  constexpr std::size_t sizes[] = {8 * mib, 12 * mib, 3 * mib,  24 * mib,  300 * 1024, 100 * 1024,
-                                   5 * mib, 40 * mib, 38 * mib, 64 * 1024, 16 * mib};
+  constexpr std::size_t kib = 1024;
+  constexpr std::size_t sizes[] = {8 * mib, 12 * mib, 3 * mib,  24 * mib, 300 * kib, 100 * kib,
+                                   5 * mib, 40 * mib, 38 * mib, 64 * kib, 16 * mib};
   for (const bool blocked : {false, true}) {
     std::size_t bytes = 6 * mib;
     void* block = allocate(bytes);

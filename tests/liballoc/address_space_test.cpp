@@ -74,7 +74,7 @@ class Model {
   }
 
   std::size_t random_bytes() {
-    static constexpr std::size_t most[] = {granule_bytes, 256 * 1024, 2 * mib, 12 * mib};
+    static constexpr std::size_t most[] = {granule_bytes, 256 * test::kib, 2 * mib, 12 * mib};
     return 1 + random_.below(most[random_.below(4)]);
   }
 

@@ -96,7 +96,7 @@ TEST_CASE("A block is owned, aligned, and as large as was asked for") {
 
 TEST_CASE("A zeroed block is zero, fresh and recycled") {
   CleanHeap own;
-  const std::size_t bytes = GENERATE(std::size_t{300 * 1024}, 2 * mib, 5 * mib + 4096);
+  const std::size_t bytes = GENERATE(300 * kib, 2 * mib, 5 * mib + 4096);
   std::byte* fresh = own.allocate(bytes, 64, true);
   CHECK(is_zero(fresh, bytes));
   fill(fresh, 1, bytes);

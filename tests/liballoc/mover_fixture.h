@@ -5,13 +5,19 @@
 
 #include <poll.h>
 
+#include <atomic>
+#include <catch2/catch.hpp>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "liballoc/mover.h"
 #include "tests/liballoc/support.h"
 
 namespace terrace::liballoc::test {
+
+// Every way of taking pages, one after the other.
+inline MoverKind any_kind() { return GENERATE(MoverKind::move, MoverKind::mremap, MoverKind::copy); }
 
 inline const char* word_of(MoverKind kind) {
   switch (kind) {
@@ -93,6 +99,31 @@ class MoverFixture {
   Region heap_;
   Region frames_;
   bool ready_ = false;
+};
+
+// Makes page `page` of 4 KiB the only one of a run that has memory.
+inline void touch_one_page(std::byte* run, std::size_t page) {
+  os::advise(run, run_bytes, MADV_NOHUGEPAGE);
+  fill(run + page * os::page_bytes, 5, os::page_bytes);
+}
+
+// Touches memory in a thread of its own.
+class Toucher {
+ public:
+  explicit Toucher(const std::function<void()>& touch)
+      : thread_([this, touch] {
+          touch();
+          done_.store(true);
+        }) {}
+  ~Toucher() { join(); }
+  bool done() const { return done_.load(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread thread_;
 };
 
 // Bytes of [address, address + run_bytes) that are mapped by huge pages. The kernel counts per mapping, so

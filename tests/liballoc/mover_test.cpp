@@ -2,76 +2,23 @@
 #include "liballoc/mover.h"
 
 #include <liburing.h>
-#include <signal.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <thread>
 
 #include "tests/liballoc/mover_fixture.h"
 
 namespace terrace::liballoc {
-namespace {
 
+using test::any_kind;
 using test::fill;
 using test::holds;
 using test::in_child;
 using test::is_zero;
 using test::MoverFixture;
-
-MoverKind any_kind() { return GENERATE(MoverKind::move, MoverKind::mremap, MoverKind::copy); }
-
-// Makes page `page` of 4 KiB the only one of a run that has memory.
-void touch_one_page(std::byte* run, std::size_t page) {
-  os::advise(run, run_bytes, MADV_NOHUGEPAGE);
-  fill(run + page * os::page_bytes, 5, os::page_bytes);
-}
-
-// A child that reads run 0 when told, and says whether the bytes were right.
-class Reader {
- public:
-  Reader(const std::byte* run, std::uint64_t seed) {
-    if (::pipe2(ends_, O_CLOEXEC) != 0) std::abort();
-    pid_ = test::start_child([&] {
-      char order = 0;
-      if (::read(ends_[0], &order, 1) != 1) return 2;
-      return holds(run, seed) ? 0 : 1;
-    });
-  }
-  ~Reader() {
-    for (const int end : ends_) ::close(end);
-  }
-  int result() {
-    if (::write(ends_[1], "x", 1) != 1) std::abort();
-    return test::result_of(pid_);
-  }
-
- private:
-  int ends_[2] = {-1, -1};
-  pid_t pid_ = -1;
-};
-
-// Reads one byte of every page in a thread of its own.
-class Toucher {
- public:
-  explicit Toucher(const std::function<void()>& touch)
-      : thread_([this, touch] {
-          touch();
-          done_.store(true);
-        }) {}
-  ~Toucher() { join(); }
-  bool done() const { return done_.load(); }
-  void join() {
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  std::atomic<bool> done_{false};
-  std::thread thread_;
-};
-
-}  // namespace
+using test::touch_one_page;
+using test::Toucher;
 
 TEST_CASE("Take then put keeps the bytes") {
   MoverFixture f(any_kind());
@@ -148,20 +95,6 @@ TEST_CASE("Holes in a run read as zero after its way out and back") {
         }) == 0);
 }
 
-TEST_CASE("A run with holes that a child shares can be taken or is refused") {
-  const MoverKind kind = any_kind();
-  CHECK(in_child([&] {
-          MoverFixture f(kind, [](std::byte* heap) { touch_one_page(heap, 3); });
-          if (!f.ready()) return 0;
-          const pid_t child = test::start_child([] { return ::pause(); });
-          const int error = f.take(0);
-          if (error == 0 && f.put(0) != 0) return 2;
-          ::kill(child, SIGKILL);
-          test::result_of(child);
-          return holds(f.run(0) + 3 * os::page_bytes, 5, os::page_bytes) ? 0 : 3;
-        }) == 0);
-}
-
 TEST_CASE("A run that was never touched can be taken and is zero") {
   const MoverKind kind = any_kind();
   CHECK(in_child([&] {
@@ -213,180 +146,6 @@ TEST_CASE("A run pinned for DMA is refused under move, its content intact") {
   CHECK(holds(f.frame(0), 2));
   REQUIRE(f.put(0) == 0);
   CHECK(holds(f.run(0), 2));
-}
-
-TEST_CASE("A run shared with a forked child goes out and back, and both see the right bytes") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  Reader child(f.run(0), 1);
-  REQUIRE(f.take(0) == 0);
-  CHECK(holds(f.frame(0), 1));
-  REQUIRE(f.put(0) == 0);
-  CHECK(holds(f.run(0), 1));
-  fill(f.run(0), 2);  // must not reach the child
-  CHECK(child.result() == 0);
-  CHECK(holds(f.run(0), 2));
-  REQUIRE(f.take(0) == 0);
-  REQUIRE(f.put(0) == 0);
-  CHECK(holds(f.run(0), 2));
-}
-
-TEST_CASE("A run once shared with a child that has gone can be taken") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  CHECK(in_child([] { return 0; }) == 0);
-  REQUIRE(f.take(0) == 0);
-  REQUIRE(f.put(0) == 0);
-  CHECK(holds(f.run(0), 1));
-}
-
-TEST_CASE("A run of which the parent wrote a part after fork keeps its bytes, taken or refused") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  Reader child(f.run(0), 1);
-  fill(f.run(0) + run_bytes / 2, 9, os::page_bytes);
-  const int error = f.take(0);
-  CHECK((error == 0 || error == EBUSY));
-  if (error == 0) REQUIRE(f.put(0) == 0);
-  CHECK(holds(f.run(0), 1, run_bytes / 2));
-  CHECK(holds(f.run(0) + run_bytes / 2, 9, os::page_bytes));
-  CHECK(child.result() == 0);
-}
-
-TEST_CASE("A child sees what was put back before the fork") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  CHECK(in_child([&] { return holds(f.run(0), 1) ? 0 : 1; }) == 0);
-  REQUIRE(f.take(0) == 0);
-  REQUIRE(f.put(0) == 0);
-  CHECK(in_child([&] { return holds(f.run(0), 1) ? 0 : 1; }) == 0);
-}
-
-TEST_CASE("A frame that was shown to a child is put back whole, whatever the parent wrote to it") {
-  const MoverKind kind = any_kind();
-  CHECK(in_child([&] {  // its own alarm: a put that touches its own missing frame would wait for ever
-          MoverFixture f(kind);
-          if (!f.ready()) return 0;
-          if (f.back(0, 1) != 0 || f.take(0) != 0) return 2;
-          os::advise(f.frame(0), run_bytes, MADV_DOFORK);
-          Reader child(f.frame(0), 1);
-          fill(f.frame(0), 4, run_bytes / 2);  // exclusive again; the rest is still shared
-          os::advise(f.frame(0), run_bytes, MADV_DONTFORK);
-          if (f.put(0) != 0) return 3;
-          if (!holds(f.run(0), 4, run_bytes / 2)) return 4;
-          const auto* words = reinterpret_cast<const std::uint64_t*>(f.run(0));
-          const std::size_t last = run_bytes / sizeof(std::uint64_t) - 1;
-          if (words[last] != 2 * 0x9e3779b97f4a7c15 + last) return 5;
-          return child.result();
-        }) == 0);
-}
-
-TEST_CASE("A touch of a taken run waits until it is put back, then sees the bytes") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  REQUIRE(f.take(0) == 0);
-  std::atomic<bool> right{false};
-  Toucher toucher([&] { right = holds(f.run(0), 1); });
-  Fault fault{};
-  REQUIRE(f.await_fault(&fault));
-  CHECK(fault.address >= f.run(0));
-  CHECK(fault.address < f.run(0) + run_bytes);
-  CHECK_FALSE(toucher.done());
-  REQUIRE(f.put(0) == 0);
-  toucher.join();
-  CHECK(right);
-}
-
-TEST_CASE("A write to a taken run waits until it is put back and is not lost") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  REQUIRE(f.take(0) == 0);
-  Toucher toucher([&] { fill(f.run(0), 2, os::page_bytes); });
-  Fault fault{};
-  REQUIRE(f.await_fault(&fault));
-  CHECK(holds(f.frame(0), 1));
-  REQUIRE(f.put(0) == 0);
-  toucher.join();
-  CHECK(holds(f.run(0), 2, os::page_bytes));
-  const auto* words = reinterpret_cast<const std::uint64_t*>(f.run(0));
-  CHECK(words[512] == 2 * 0x9e3779b97f4a7c15 + 512);
-}
-
-TEST_CASE("Many threads wait for the same run and all see it") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  REQUIRE(f.take(0) == 0);
-  std::atomic<int> right{0};
-  {
-    std::thread threads[8];
-    for (auto& thread : threads) thread = std::thread([&] { right += holds(f.run(0), 1) ? 1 : 0; });
-    Fault fault{};
-    CHECK(f.await_fault(&fault));
-    CHECK(f.put(0) == 0);
-    for (auto& thread : threads) thread.join();
-  }
-  CHECK(right == 8);
-}
-
-TEST_CASE("A poisoned run raises SIGBUS, a healed one is empty memory again") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.back(0, 1) == 0);
-  REQUIRE(f.back(1, 2) == 0);
-  REQUIRE(f.mover.poison(f.run(0)) == 0);
-  const auto touch = [&] {
-    ::signal(SIGBUS, SIG_DFL);  // the sanitizers' handler would turn it into an exit status
-    return static_cast<int>(*static_cast<volatile std::byte*>(f.run(0))) & 0;
-  };
-  CHECK(in_child(touch) == 200 + SIGBUS);
-  CHECK(holds(f.run(1), 2));
-  REQUIRE(f.mover.heal(f.run(0)) == 0);
-  CHECK(test::resident_pages(f.run(0)) == 0);
-  std::atomic<bool> zero{false};
-  Toucher toucher([&] { zero = is_zero(f.run(0), os::page_bytes); });
-  Fault fault{};
-  REQUIRE(f.await_fault(&fault));
-  CHECK(f.mover.zero_page(fault.address) == 0);
-  toucher.join();
-  CHECK(zero);
-}
-
-TEST_CASE("A thread that waits for a run that is poisoned gets SIGBUS") {
-  const MoverKind kind = any_kind();
-  CHECK(in_child([&] {
-          MoverFixture f(kind);
-          if (!f.ready()) return 0;
-          ::signal(SIGBUS, [](int) { ::_exit(0); });
-          if (f.back(0, 1) != 0 || f.take(0) != 0) return 2;
-          Toucher toucher([&] { fill(f.run(0), 2); });
-          Fault fault{};
-          if (!f.await_fault(&fault) || f.mover.poison(f.run(0)) != 0) return 3;
-          toucher.join();
-          return 4;
-        }) == 0);
-}
-
-TEST_CASE("A range that is not watched any more faults to the kernel") {
-  MoverFixture f(any_kind());
-  if (!f.ready()) return;
-  INFO(f.mover.name());
-  REQUIRE(f.mover.unwatch(f.run(4), run_bytes) == 0);
-  CHECK(is_zero(f.run(4), os::page_bytes));
 }
 
 TEST_CASE("A mover that is closed has no descriptors and no kind") {

@@ -72,7 +72,7 @@ TEST_CASE("Without variables the defaults hold") {
   Options options;
   REQUIRE(read_options(&options));
   CHECK_FALSE(options.disabled);
-  CHECK(options.threshold_bytes == 256 * 1024);
+  CHECK(options.threshold_bytes == std::size_t{256} * 1024);
   CHECK(options.dram_bytes == 0);
   CHECK(options.mover == MoverKind::automatic);
   CHECK(options.io == IoKind::automatic);

@@ -1,5 +1,5 @@
-// A pager whose agent is the test: it moves nothing unless the test pumps it, so every state can be stopped
-// at.
+// A pager whose agent is the test: it moves nothing unless the test pumps it, so every state can be
+// stopped at.
 //
 // Only other threads may touch blocks (with()): a touch of an evicted run waits until the test serves it. On
 // destruction everything is freed and the accounts must be level.
@@ -16,15 +16,19 @@
 
 #include "liballoc/pager.h"
 #include "tests/liballoc/mover_fixture.h"
+#include "tiers/dram_tier.h"
 
 namespace terrace::liballoc::test {
+
+inline constexpr std::size_t budget_runs = 32;
+inline constexpr std::size_t block_bytes = 3 * run_bytes;
 
 class PagerFixture {
  public:
   static constexpr std::size_t heap_bytes = 1024 * mib;
 
-  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t budget_runs)
-      : tier_(tier), budget_bytes_(budget_runs * run_bytes), heap_(heap_bytes) {
+  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs)
+      : tier_(tier), budget_bytes_(runs * run_bytes), heap_(heap_bytes) {
     if (!open_or_skip(mover, kind)) return;
     if (space.initialise(heap_.base(), heap_bytes) != 0 ||
         pager.initialise(heap_.base(), heap_bytes, &space) != 0)
@@ -57,6 +61,12 @@ class PagerFixture {
     pager.on_allocate(id);
     blocks_[space.address(id)] = id;
     return space.address(id);
+  }
+  // Memory that holds test::fill(seed).
+  std::byte* allocate_filled(std::size_t bytes, std::uint64_t seed) {
+    std::byte* block = allocate(bytes);
+    write(block, seed, bytes);
+    return block;
   }
   void release(std::byte* block) {
     LockGuard guard(lock);
@@ -184,5 +194,35 @@ class PagerFixture {
   bool ready_ = false;
   std::map<std::byte*, std::uint32_t> blocks_;
 };
+
+struct Dram {
+  Dram() { REQUIRE(dram.open(512 * mib) == 0); }
+  tiers::DramTier dram;
+};
+
+// Over plain DRAM, with each mover in turn: what most tests of the pager need.
+struct DramPager : Dram, PagerFixture {
+  explicit DramPager(MoverKind kind = any_kind(), std::size_t runs = budget_runs)
+      : PagerFixture(kind, dram, runs) {}
+};
+
+// Blocks of `block_bytes`, each filled with its own number.
+inline std::vector<std::byte*> allocate_blocks(PagerFixture& f, std::size_t count) {
+  std::vector<std::byte*> blocks;
+  for (std::size_t i = 0; i < count; ++i) blocks.push_back(f.allocate(block_bytes));
+  return blocks;
+}
+inline void fill_blocks(PagerFixture& f, const std::vector<std::byte*>& blocks) {
+  f.with([&] {
+    for (std::size_t i = 0; i < blocks.size(); ++i) fill(blocks[i], i, block_bytes);
+  });
+}
+inline std::size_t wrong_blocks(PagerFixture& f, const std::vector<std::byte*>& blocks) {
+  std::atomic<std::size_t> wrong{0};
+  f.with([&] {
+    for (std::size_t i = 0; i < blocks.size(); ++i) wrong += holds(blocks[i], i, block_bytes) ? 0 : 1;
+  });
+  return wrong;
+}
 
 }  // namespace terrace::liballoc::test

@@ -9,7 +9,7 @@
 
 namespace terrace::stress {
 
-inline constexpr std::size_t smallest_block = 256 * 1024;
+inline constexpr std::size_t smallest_block = std::size_t{256} * 1024;
 inline constexpr std::size_t largest_block = 64UL << 20;
 
 struct Settings {

@@ -70,10 +70,10 @@ double calloc_ns(std::size_t bytes) {
 // A vector that grows: twice the size each time, all of it written.
 double growth_ns() {
   return time_ns([] {
-    std::size_t bytes = 64 * 1024;
+    std::size_t bytes = std::size_t{64} * 1024;
     void* block = used(std::malloc(bytes));
     std::memset(block, 1, bytes);
-    while (bytes < 32 * 1024 * 1024) {
+    while (bytes < std::size_t{32} * 1024 * 1024) {
       block = used(std::realloc(block, 2 * bytes));
       std::memset(static_cast<char*>(block) + bytes, 1, bytes);
       bytes *= 2;

@@ -9,7 +9,25 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array jobs_table{
+template <std::size_t... N>
+constexpr auto joined(const std::array<Column, N>&... parts) {
+  std::array<Column, (N + ...)> all{};
+  auto at = all.begin();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return all;
+}
+
+// What a job, and the sum of all jobs, keeps the devices busy with.
+constexpr std::array traffic{
+    Column{"faults", "FAULTS", Kind::count, true},
+    Column{"stall_seconds", "STALL", Kind::seconds, true},
+    Column{"evicted_bytes", "EVICTED", Kind::bytes, true},
+    Column{"restored_bytes", "RESTORED", Kind::bytes, true},
+    Column{"written_bytes", "WRITTEN", Kind::bytes, true},
+    Column{"read_bytes", "READ", Kind::bytes, true},
+};
+
+constexpr std::array job_state{
     Column{"job", "JOB", Kind::text},
     Column{"pid", "PID", Kind::identity, false, false},
     Column{"uid", "UID", Kind::identity, false, false},
@@ -29,12 +47,9 @@ constexpr std::array jobs_table{
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
     Column{"cgroup_usage_bytes", "CGROUP", Kind::bytes, false, false},
     Column{"cgroup_limit_bytes", "LIMIT", Kind::bytes, false, false},
-    Column{"faults", "FAULTS", Kind::count, true},
-    Column{"stall_seconds", "STALL", Kind::seconds, true},
-    Column{"evicted_bytes", "EVICTED", Kind::bytes, true},
-    Column{"restored_bytes", "RESTORED", Kind::bytes, true},
-    Column{"written_bytes", "WRITTEN", Kind::bytes, true},
-    Column{"read_bytes", "READ", Kind::bytes, true},
+};
+
+constexpr std::array job_events{
     Column{"allocations", "ALLOCS", Kind::count, true, false},
     Column{"frees", "FREES", Kind::count, true, false},
     Column{"recycled_allocations", "REUSED", Kind::count, true, false},
@@ -52,6 +67,8 @@ constexpr std::array jobs_table{
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
 
+constexpr auto jobs_table = joined(job_state, traffic, job_events);
+
 constexpr std::array tiers_table{
     Column{"tier", "TIER", Kind::text},
     Column{"capacity_bytes", "CAPACITY", Kind::bytes},
@@ -64,7 +81,7 @@ constexpr std::array tiers_table{
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
 
-constexpr std::array status_table{
+constexpr std::array job_sums{
     Column{"jobs", "JOBS", Kind::count},
     Column{"processes", "PROCS", Kind::count},
     Column{"dram_capacity_bytes", "DRAM", Kind::bytes},
@@ -72,12 +89,9 @@ constexpr std::array status_table{
     Column{"dram_used_bytes", "RESIDENT", Kind::bytes},
     Column{"pool_capacity_bytes", "POOL", Kind::bytes},
     Column{"pool_used_bytes", "STORED", Kind::bytes},
-    Column{"faults", "FAULTS", Kind::count, true},
-    Column{"stall_seconds", "STALL", Kind::seconds, true},
-    Column{"evicted_bytes", "EVICTED", Kind::bytes, true},
-    Column{"restored_bytes", "RESTORED", Kind::bytes, true},
-    Column{"written_bytes", "WRITTEN", Kind::bytes, true},
-    Column{"read_bytes", "READ", Kind::bytes, true},
+};
+
+constexpr std::array daemon_identity{
     Column{"uptime_seconds", "UP", Kind::seconds, false, false},
     Column{"sessions_seen", "SEEN", Kind::count, false, false},
     Column{"daemon_version", "VERSION", Kind::text, false, false},
@@ -85,6 +99,8 @@ constexpr std::array status_table{
     Column{"pool_directory", "DIRECTORY", Kind::text, false, false},
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
+
+constexpr auto status_table = joined(job_sums, traffic, daemon_identity);
 
 const json empty_list = json::array();
 const json empty_object = json::object();

@@ -1,0 +1,195 @@
+// What blocks mean for their runs: shared runs, pins, discarded and zeroed memory, memory that is given back.
+#include <catch2/catch.hpp>
+
+#include "tests/liballoc/pager_fixture.h"
+
+namespace terrace::liballoc {
+
+using test::allocate_blocks;
+using test::any_kind;
+using test::block_bytes;
+using test::budget_runs;
+using test::DramPager;
+using test::fill_blocks;
+using test::mib;
+using test::wrong_blocks;
+
+TEST_CASE("Blocks that share a run leave and return together, and go one by one") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t small = 256 * test::kib;
+  std::vector<std::byte*> blocks;
+  for (std::size_t i = 0; i < 8; ++i) blocks.push_back(f.allocate(small));
+  for (std::size_t i = 0; i < 8; ++i) f.write(blocks[i], i, small);
+  REQUIRE(f.run_of(blocks[0]) == f.run_of(blocks[7]));
+  f.page_out(blocks[0], run_bytes);
+  REQUIRE(f.state(blocks[0]) == RunState::stored);
+  for (std::size_t i = 0; i < 4; ++i) f.release(blocks[i]);
+  CHECK(f.state(blocks[4]) == RunState::stored);
+  for (std::size_t i = 4; i < 8; ++i) CHECK(f.reads(blocks[i], i, small));
+  f.page_out(blocks[4] - 4 * small, run_bytes);
+  for (std::size_t i = 4; i < 8; ++i) f.release(blocks[i]);
+  f.check();
+  CHECK(f.pager.pool_used_bytes() == 0);
+}
+
+TEST_CASE("Pinned runs are never evicted") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* pinned = f.allocate_filled(block_bytes, 99);
+  {
+    LockGuard guard(f.lock);
+    f.pager.pin(f.run_of(pinned), f.run_of(pinned) + 2);
+    f.pager.pin(f.run_of(pinned), f.run_of(pinned));
+  }
+  const std::vector<std::byte*> blocks = allocate_blocks(f, 20);
+  fill_blocks(f, blocks);
+  f.advise(pinned, block_bytes, TERRACE_ADVISE_PAGE_OUT);
+  f.settle();
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(f.state(pinned + i * run_bytes) == RunState::resident);
+    CHECK(test::resident_pages(pinned + i * run_bytes) == run_bytes / os::page_bytes);
+  }
+  {
+    LockGuard guard(f.lock);
+    f.pager.unpin(f.run_of(pinned), f.run_of(pinned) + 2);
+  }
+  f.page_out(pinned, block_bytes);
+  CHECK(f.state(pinned) == RunState::resident);  // pinned twice
+  CHECK(f.state(pinned + run_bytes) == RunState::stored);
+  {
+    LockGuard guard(f.lock);
+    f.pager.unpin(f.run_of(pinned), f.run_of(pinned));
+  }
+  f.page_out(pinned, block_bytes);
+  CHECK(f.state(pinned) == RunState::stored);
+  CHECK(f.reads(pinned, 99, block_bytes));
+  CHECK(wrong_blocks(f, blocks) == 0);
+}
+
+TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") {
+  Dram dram;
+  PagerFixture f(any_kind(), dram.tier, budget_runs);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const auto budget = static_cast<std::uint32_t>(f.pager.budget_bytes() / run_bytes);
+  const std::uint32_t half = budget / 2;
+  std::byte* block = f.allocate(budget * run_bytes);
+  const std::uint32_t first = f.run_of(block);
+  {
+    LockGuard guard(f.lock);
+    CHECK_FALSE(f.pager.can_pin(first, first + budget - 1));
+    CHECK(f.pager.can_pin(first, first + half - 1));
+    CHECK(f.pager.can_pin(first + half, first + budget - 1));
+    f.pager.pin(first, first + half - 1);
+    CHECK_FALSE(f.pager.can_pin(first + half, first + budget - 1));
+    CHECK(f.pager.can_pin(first, first + half - 1));  // no more than there is already
+    f.pager.pin(first, first);
+    f.pager.unpin(first, first + half - 1);
+    CHECK(f.pager.can_pin(first + half, first + budget - 1));
+    f.pager.pin(first, first + half - 1);
+  }
+  f.release(block);  // and with it its pins
+  std::byte* next = f.allocate(budget * run_bytes);
+  LockGuard guard(f.lock);
+  CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
+}
+
+TEST_CASE("Runs that the program discarded come back as zeroes") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(4 * run_bytes, 1);
+  f.page_out(block, 2 * run_bytes);
+  f.advise(block + 2 * run_bytes, run_bytes, TERRACE_ADVISE_COLD);
+  f.settle();
+  {
+    LockGuard guard(f.lock);
+    f.pager.forget(f.run_of(block) + 1, f.run_of(block) + 2);
+  }
+  f.check();
+  CHECK(f.reads(block, 1));
+  CHECK(f.reads_zero(block + run_bytes, 2 * run_bytes));
+  f.write(block + run_bytes, 7);
+  CHECK(f.reads(block + run_bytes, 7));
+  f.check();
+}
+
+TEST_CASE("A zeroed block over recycled memory reads as zero at its first touch") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* dirty = f.allocate_filled(block_bytes, 1);
+  f.page_out(dirty, block_bytes);  // its frames are dirty, its runs are empty once it is freed
+  f.release(dirty);
+  std::byte* clean = f.allocate(block_bytes, true);
+  REQUIRE(clean == dirty);
+  {
+    LockGuard guard(f.lock);
+    for (std::uint32_t n = 0; n < 3; ++n) CHECK(f.pager.reads_as_zero(f.run_of(clean) + n, false));
+  }
+  CHECK(f.reads_zero(clean, block_bytes));
+  f.release(clean);
+  std::byte* recycled = f.allocate(block_bytes, true);  // resident: the heap has to clear it
+  LockGuard guard(f.lock);
+  CHECK_FALSE(f.pager.reads_as_zero(f.run_of(recycled), false));
+}
+
+TEST_CASE("Trim gives recycled memory back") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(8 * run_bytes, 1);
+  f.release(block);
+  LockGuard guard(f.lock);
+  const std::uint64_t before = f.pager.backed_bytes();
+  CHECK(f.pager.recycled_runs() == 8);
+  CHECK(f.pager.trim(5) == 3);
+  CHECK(f.pager.recycled_runs() == 5);
+  CHECK(f.pager.backed_bytes() == before - 3 * run_bytes);
+  CHECK(f.pager.trim(0) >= 5);
+  CHECK(f.pager.recycled_runs() == 0);
+  CHECK(f.pager.backed_bytes() == 0);
+  CHECK(test::resident_pages(block) == 0);
+  f.pager.check_invariants();
+}
+
+TEST_CASE("Memory from before paging began is paged like any other") {
+  test::Dram dram;
+  test::Region heap(256 * mib);
+  AddressSpace space;
+  Lock lock;
+  Pager pager;
+  Mover mover;
+  if (!test::open_or_skip(mover, any_kind())) return;
+  INFO(mover.name());
+  REQUIRE(space.initialise(heap.base(), 256 * mib) == 0);
+  REQUIRE(pager.initialise(heap.base(), 256 * mib, &space) == 0);
+  pager.use_lock(&lock);
+  const std::uint32_t id = space.allocate(block_bytes, 64);
+  pager.on_allocate(id);
+  test::fill(space.address(id), 1, block_bytes);
+  CHECK(pager.backed_bytes() == block_bytes);
+  REQUIRE(pager.activate(&mover, &dram.dram, nullptr, budget_runs * run_bytes) == 0);
+  {
+    LockGuard guard(lock);
+    pager.advise(0, 2, TERRACE_ADVISE_PAGE_OUT);
+  }
+  while (!pager.is_quiet()) {
+    pager.balance();
+    pager.handle_completions();
+  }
+  CHECK(pager.run(0).state == RunState::stored);
+  LockGuard guard(lock);
+  pager.check_invariants();
+  pager.on_free(id);
+  space.free(id);
+  CHECK(pager.pool_used_bytes() == 0);
+  pager.trim(0);
+  CHECK(pager.backed_bytes() == 0);
+  mover.close();
+}
+
+}  // namespace terrace::liballoc
