@@ -70,8 +70,7 @@ TEST_CASE("Pinned runs are never evicted") {
 }
 
 TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") {
-  Dram dram;
-  PagerFixture f(any_kind(), dram.tier, budget_runs);
+  DramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   const auto budget = static_cast<std::uint32_t>(f.pager.budget_bytes() / run_bytes);
