@@ -105,6 +105,22 @@ TEST_CASE("A run that was never touched can be taken and is zero") {
         }) == 0);
 }
 
+TEST_CASE("A page that is missing where there can be no hole is told, and the rest stays") {
+  MoverFixture f(GENERATE(MoverKind::move, MoverKind::copy));
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t missing = 53;
+  REQUIRE(f.back(0, 1) == 0);
+  REQUIRE(os::advise(f.run(0) + missing * os::page_bytes, os::page_bytes, MADV_DONTNEED) == 0);
+  CHECK_FALSE(Mover::has_page(f.run(0) + missing * os::page_bytes));
+  CHECK(f.take(0, false) == ENOENT);
+  CHECK(test::resident_pages(f.run(0)) == run_bytes / os::page_bytes - 1);
+  CHECK(Mover::has_page(f.run(0) + (missing - 1) * os::page_bytes));
+  REQUIRE(f.back(1, 2) == 0);
+  CHECK(f.take(1, false) == 0);
+  CHECK(holds(f.frame(1), 2));
+}
+
 TEST_CASE("Huge pages survive the way out and back") {
   MoverFixture f(GENERATE(MoverKind::move, MoverKind::mremap));
   if (!f.ready()) return;

@@ -191,6 +191,14 @@ TEST_CASE("CorruptedExtentIsSigbus") {
         200 + SIGBUS);
 }
 
+TEST_CASE("PageThatVanishedIsSigbus") {
+  const MoverKind kind = GENERATE(MoverKind::move, MoverKind::copy);
+  CHECK(touch_after(kind, [](DamagedPager& f, std::byte* block) {
+          if (!f.reads(block, 1)) std::abort();  // it is whole now, as whatever comes back is
+          os::advise(block + 7 * os::page_bytes, os::page_bytes, MADV_DONTNEED);
+        }) == 200 + SIGBUS);
+}
+
 TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   DamagedPager f;
   if (!f.ready()) return;
