@@ -37,13 +37,13 @@ struct Run {
   RunState state = RunState::empty;
   std::uint8_t heat = 0;  // times it was brought back while still being live
   bool has_slot : 1 = false;
-  bool waiting : 1 = false;    // a thread waits for it
-  bool hidden : 1 = false;     // MADV_DONTFORK is set: a raw clone gets a hole, never zeroes
-  bool page_out : 1 = false;   // give its frame back as soon as it is written
-  bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
-  bool zero_fill : 1 = false;  // next first touch must see zeroes
+  bool waiting : 1 = false;         // a thread waits for it
+  bool hidden : 1 = false;          // MADV_DONTFORK is set: a raw clone gets a hole, never zeroes
+  bool page_out : 1 = false;        // give its frame back as soon as it is written
+  bool from_read : 1 = false;       // cached by read-ahead rather than by eviction
+  bool zero_fill : 1 = false;       // next first touch must see zeroes
   bool may_have_holes : 1 = false;  // a page that is missing was never touched
-  bool queued : 1 = false;     // in the queue of runs that wait for a frame
+  bool queued : 1 = false;          // in the queue of runs that wait for a frame
 };
 
 // A list of runs; front is the oldest.
