@@ -21,6 +21,14 @@ struct Mismatch {
   std::uint64_t expected = 0;
 };
 
+// What is wrong in a whole block: where it lies tells a lost page from a lost run.
+struct Damage {
+  std::size_t wrong = 0;
+  std::size_t zero = 0;  // of those
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
 class Block {
  public:
   Block() = default;
@@ -45,6 +53,17 @@ class Block {
     return true;
   }
   bool check_all(Mismatch* out) const { return check(0, pages(), out); }
+  Damage survey() const {
+    Damage damage;
+    Mismatch bad;
+    for (std::size_t page = 0; page < pages(); ++page) {
+      if (check_page(page, &bad)) continue;
+      if (damage.wrong++ == 0) damage.first = page;
+      damage.last = page;
+      damage.zero += is_zero(page) ? 1 : 0;
+    }
+    return damage;
+  }
   // After realloc: pages that are kept must be right, pages that are new are written.
   void moved_to(unsigned char* memory, std::size_t bytes) {
     memory_ = memory;
@@ -68,6 +87,11 @@ class Block {
     ++generations_[page];
     for (std::size_t word = 0; word < words_checked; ++word)
       page_at(page)[word * stride] = expected(page, word);
+  }
+  bool is_zero(std::size_t page) const {
+    for (std::size_t i = 0; i < page_bytes / sizeof(std::uint64_t); ++i)
+      if (page_at(page)[i] != 0) return false;
+    return true;
   }
   bool check_page(std::size_t page, Mismatch* out) const {
     for (std::size_t word = 0; word < words_checked; ++word) {

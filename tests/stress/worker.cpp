@@ -48,6 +48,9 @@ void add(Count which, std::uint64_t n = 1) { totals[which].fetch_add(n, std::mem
                where, thread, seed, getpid(), block.number(), static_cast<void*>(block.memory()),
                block.bytes(), bad.page, static_cast<void*>(block.memory() + bad.page * page_bytes),
                block.generation(bad.page), bad.word, bad.found, bad.expected);
+  const Damage damage = block.survey();
+  std::fprintf(stderr, "  in all %zu of its %zu pages are wrong, %zu of them zero, from page %zu to %zu\n",
+               damage.wrong, block.pages(), damage.zero, damage.first, damage.last);
   _Exit(exit_wrong);
 }
 
