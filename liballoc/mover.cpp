@@ -149,10 +149,25 @@ int Mover::move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_ho
       return 0;
     }
     if (request.move > 0) *moved += static_cast<std::size_t>(request.move);
+    if (error == EEXIST && moved_unreported(from + *moved, to + *moved)) {
+      *moved += os::page_bytes;
+      if (*moved == bytes) return 0;
+      continue;
+    }
     if (error != EAGAIN) return error;
     if (request.move <= 0) ++attempt;
   }
   return EAGAIN;
+}
+
+// Linux 6.18 at least: where a write of the program breaks a page's sharing with a child in the same moment,
+// MOVE moves the page, tries it once more, finds it at the destination, and reports that as EEXIST and the
+// page as not moved. Nobody else puts pages where we move to, so a source that is gone tells this case. Whoever
+// waits for the page was not woken.
+bool Mover::moved_unreported(std::byte* from, std::byte* to) {
+  if (has_page(from) || !has_page(to)) return false;
+  wake(to, os::page_bytes);
+  return true;
 }
 
 // All or nothing: what had moved before a failure goes back.
@@ -301,6 +316,7 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::
     if (error == 0) return 0;
     if (copy.copy > 0) done += static_cast<std::size_t>(copy.copy);
     if (error == EEXIST) {
+      wake(run + done, os::page_bytes);
       done += os::page_bytes;
     } else if (error != EAGAIN) {
       return error;
