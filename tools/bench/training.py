@@ -149,7 +149,7 @@ def main():
     except KeyboardInterrupt:
         return 130
     document = report.document(comparisons, arguments.no_limit)
-    document |= {"machine": machine.describe(arguments.pool), "command": shlex.join(sys.argv)}
+    document |= {"machine": machine.describe(arguments.pool), "command": shlex.join(["terrace", "bench", "training", *sys.argv[1:]])}
     document |= {"commit": machine.commit(HERE)} if machine.commit(HERE) else {}
     print(report.table(document))
     if arguments.json:
