@@ -1,0 +1,59 @@
+#!/bin/bash
+# terraced as systemd runs it: the unit files pass systemd's own check, and the daemon takes its socket from the
+# service manager, says when it is ready, keeps the watchdog fed, reloads and ends as it is told.
+. "$(dirname "$0")/e2e.sh"
+need systemd-analyze
+need systemd-socket-activate
+daemon=$(dirname "$TERRACE_BIN")/terraced
+units=$1
+
+check_units() {
+  sed "s|^ExecStart=.*|ExecStart=$daemon|" "$units/terraced.service" >"$work/terraced.service"
+  cp "$TERRACE_SOURCE/daemon/terraced.socket" "$work/"
+  # The manual pages are not installed here, and systemd looks for them.
+  systemd-analyze verify --man=no "$work/terraced.service" "$work/terraced.socket" 2>"$work/verify.log" ||
+    fail "systemd-analyze verify: $(cat "$work/verify.log")"
+  ! grep -F "$work/" "$work/verify.log" || fail "systemd-analyze verify has remarks (above)"
+}
+
+# A service manager's end of the notification socket: writes every message on a line of its own.
+listen_for_notifications() {
+  "$PYTHON" - "$work/notify" >"$work/notifications" <<'SCRIPT' &
+import socket, sys
+end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+end.bind(sys.argv[1])
+end.settimeout(60)
+while True:
+    message = end.recv(4096).decode()
+    print(message, flush=True)
+    if "STOPPING=1" in message:
+        break
+SCRIPT
+  listener=$!
+  wait_for test -S "$work/notify"
+}
+
+wait_for() {
+  for _ in $(seq 300); do
+    "$@" 2>/dev/null && return
+    sleep 0.1
+  done
+  fail "waited 30 s for: $*"
+}
+
+check_units
+listen_for_notifications
+mkdir "$work/pool"
+systemd-socket-activate --seqpacket --listen="$work/socket" -E NOTIFY_SOCKET="$work/notify" -E WATCHDOG_USEC=400000 \
+  "$daemon" --dram 1G --pool "$work/pool" 2>"$work/daemon.log" &
+service=$!
+wait_for test -S "$work/socket"
+"$TERRACE_BIN" status --json --socket "$work/socket" >"$work/status.json" || fail "no answer: $(cat "$work/daemon.log")"
+wait_for grep -q READY=1 "$work/notifications"
+wait_for grep -q WATCHDOG=1 "$work/notifications"
+kill -HUP $service
+"$TERRACE_BIN" status --json --socket "$work/socket" >/dev/null || fail "no answer after a reload"
+kill -TERM $service
+wait $service || fail "ended with $?: $(cat "$work/daemon.log")"
+wait $listener
+grep -q STOPPING=1 "$work/notifications" || fail "did not say that it was stopping"
