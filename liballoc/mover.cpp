@@ -162,8 +162,8 @@ int Mover::move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_ho
 
 // Linux 6.18 at least: where a write of the program breaks a page's sharing with a child in the same moment,
 // MOVE moves the page, tries it once more, finds it at the destination, and reports that as EEXIST and the
-// page as not moved. Nobody else puts pages where we move to, so a source that is gone tells this case. Whoever
-// waits for the page was not woken.
+// page as not moved. Nobody else puts pages where we move to, so a source that is gone tells this case.
+// Whoever waits for the page was not woken.
 bool Mover::moved_unreported(std::byte* from, std::byte* to) {
   if (has_page(from) || !has_page(to)) return false;
   wake(to, os::page_bytes);
