@@ -67,6 +67,7 @@ class Bench:
 
     def __init__(self, options):
         self.options = options
+        self.jobs = []
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="terrace-campaign-", dir=options.pool))
         self.program = options.build / "bin/terrace-stress"
         self.daemon = options.build / "bin/terraced"
@@ -99,7 +100,14 @@ class Bench:
         job = subprocess.Popen(command, env=self.environment(mover, name), stdin=subprocess.DEVNULL, stdout=output,
                                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=preexec)
         job.log = output
+        self.jobs.append(job)
         return job
+
+    def kill_leftovers(self):
+        """An interrupted campaign leaves no job behind; private daemons end with their last job."""
+        for job in self.jobs:
+            if job.poll() is None:
+                kill_group(job)
 
 
 def wait_until(condition, seconds):
@@ -296,6 +304,7 @@ def print_table(tally):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_arguments()
     rng = random.Random(options.seed)
     bench = Bench(options)
@@ -309,6 +318,7 @@ def main():
             kill_jobs(bench, mover, share(options.job_kills), rng, tally, group)
         count_leftovers(bench, tally, free_before, group)
     finally:
+        bench.kill_leftovers()
         group.close()
         shutil.rmtree(bench.directory, ignore_errors=True)
     print_table(tally)
