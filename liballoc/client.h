@@ -70,8 +70,8 @@ class Client {
   const Grant& grant() const noexcept { return grant_; }
   const char* refused_text() const noexcept { return refused_text_; }
 
-  // The job keeps its data in a file of its own: a pool that was granted is given up, none is asked for any
-  // more.
+  // The job keeps its data in a file of its own: a pool that was granted is given up, and no other is
+  // asked for.
   void use_no_pool() noexcept;
 
   // Poll it for reading; -1 while there is no socket. It changes: ask before every poll.

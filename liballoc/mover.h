@@ -43,11 +43,11 @@ class Mover {
   const char* name() const;
   MoverKind kind() const { return kind_; }
   int fd() const { return fd_; }
-  // True when take() needs the frame to have memory of its own already.
   // False when untouched pages stay untouched on the way out and back, so that a run may always have holes.
   bool fills_holes() const { return kind_ != MoverKind::mremap; }
   // Whether the page at the address is there.
   static bool has_page(const std::byte* address);
+  // True when take() needs the frame to have memory of its own already.
   bool takes_by_copy() const { return kind_ == MoverKind::copy; }
 
   // Begins to catch touches of missing pages in a heap range.

@@ -62,10 +62,6 @@ int verify_and_overwrite(void* first, void* second) {
   return count_wrong_pages(own, block_bytes / 2, 102) == 0 ? 0 : exit_wrong;
 }
 
-}  // namespace
-
-namespace {
-
 // 320 MiB, over a budget of 256 MiB.
 int allocate_beyond_the_budget(std::uint64_t seed) {
   constexpr std::size_t count = 10;
