@@ -137,18 +137,35 @@ std::string apply_root(Config& config, const toml::table& root, std::string_view
 
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  return byte == 0x7f || (byte < 0x20 && c != '\t' && c != '\n' && c != '\r');
+  return byte == 0x7f || (byte < 0x20 && c != '\t' && c != '\n');
 }
 
-// TOML has no place for control characters, nor for others than ASCII outside comments and strings, and
-// toml++ 3.3 runs into undefined behaviour on some of them ("\u0432=", and strings where none may be): they
-// are kept from it. In strings, "\u00e9" says the same.
-std::optional<int> line_with_foreign_character(std::string_view text) {
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+struct Readable {
+  std::string text;   // what toml++ may see: ASCII, line by line as long as what was given
+  std::string error;  // or what is wrong
+};
+
+// toml++ 3.3 runs into undefined behaviour on some characters that are not ASCII ("\u0432=", "\ufeef" behind
+// a backslash) and on control characters: it gets ASCII alone. In comments other characters are masked; in
+// strings
+// "\u00e9" says the same. Strings over several lines, which no key needs, would hide where comments begin.
+Readable readable(std::string_view text, std::string_view name) {
+  Readable result{std::string(text), {}};
   int line = 1;
   char quote = 0;
   bool comment = false, escaped = false;
-  for (const char c : text) {
-    if (is_control(c) || (!comment && static_cast<unsigned char>(c) > 0x7f)) return line;
+  const auto wrong = [&](std::string_view what) {
+    return Readable{{}, fmt::format("{}:{}: {}", name, line, what)};
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool ends_line = c == '\n' || text.substr(i, 2) == "\r\n";
+    if (is_control(c) && !ends_line) return wrong("a control character; remove it");
+    if (!is_ascii(c) && !comment)
+      return wrong("a character outside a comment that is not ASCII; write it as \\u00e9 in a string");
+    if (!is_ascii(c)) result.text[i] = '.';
     if (c == '\n') {
       ++line;
       quote = 0;
@@ -156,6 +173,8 @@ std::optional<int> line_with_foreign_character(std::string_view text) {
     } else if (escaped) {
       escaped = false;
     } else if (quote == 0 && !comment) {
+      if (text.substr(i, 3) == "\"\"\"" || text.substr(i, 3) == "'''")
+        return wrong("a string over several lines; write it on one, in single or double quotes");
       comment = c == '#';
       quote = c == '"' || c == '\'' ? c : '\0';
     } else if (c == quote) {
@@ -164,7 +183,7 @@ std::optional<int> line_with_foreign_character(std::string_view text) {
       escaped = quote == '"' && c == '\\';
     }
   }
-  return std::nullopt;
+  return result;
 }
 
 }  // namespace
@@ -193,13 +212,10 @@ ConfigResult parse_config(std::string_view text, std::string_view name, const Co
   if (text.size() > max_file_bytes)
     return {base,
             fmt::format("{}:1: the file has over {} KiB; is it the right one?", name, max_file_bytes / 1024)};
-  if (const auto line = line_with_foreign_character(text))
-    return {base, fmt::format(
-                      "{}:{}: a control character, or one that is not ASCII outside a comment; remove it, or "
-                      "write it as \\u00e9 in a string",
-                      name, *line)};
+  const Readable checked = readable(text, name);
+  if (!checked.error.empty()) return {base, checked.error};
   try {
-    const toml::table root = toml::parse(text, name);
+    const toml::table root = toml::parse(checked.text, name);
     ConfigResult result{base, {}};
     result.error = apply_root(result.config, root, name);
     if (!result.error.empty()) result.config = base;

@@ -103,7 +103,7 @@ TEST_CASE("BrokenTomlNamesTheLine") {
 }
 
 TEST_CASE("ControlCharactersAreRefused") {
-  const auto* text = GENERATE("\n[\x1f", "\n[pool]\x01", "\n\x7f", "\n# \x1b[31m");
+  const auto* text = GENERATE("\n[\x1f", "\n[pool]\x01", "\n\x7f", "\n# \x1b[31m", "\n# a\rb = \"c\"");
   CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("control character"));
 }
 
@@ -115,6 +115,11 @@ TEST_CASE("ForeignCharactersAreWelcomeOnlyInComments") {
       parse_config("# \xd0\xb2 it's\n[pool] # \xd0\xb2\ndirectory = \"/caf\\u00e9\"\n", "t.toml", Config{});
   CHECK(result.error.empty());
   CHECK(result.config.pool_directory == "/caf\xc3\xa9");
+}
+
+TEST_CASE("StringsOverSeveralLinesAreRefused") {
+  const auto* text = GENERATE("\n\"\"\"#\n#\\\xef\xbb\xaf\\+=", "\nx = '''a\nb'''", "\nx = \"\"\"\"\"\"");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("several lines"));
 }
 
 TEST_CASE("TextThatBreaksTheParsersAssertionsIsAnError") {
