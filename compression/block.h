@@ -1,5 +1,6 @@
-// One block of at most 64 KiB: encode it by a codec, decode it again. Which kind a block becomes is decided here, by rules
-// that are part of the frame format, so that every encoder (scalar, vector, CUDA) writes the same bytes.
+// One block of at most 64 KiB: encode it by a codec, decode it again. Which kind a block becomes is decided
+// here, by rules that are part of the frame format, so that every encoder (scalar, vector, CUDA) writes the
+// same bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,33 +12,36 @@
 
 namespace terrace::compression {
 
-// Scratch memory of one encoder or decoder. Some 210 KiB; belongs to one thread at a time, has no state between calls.
+// Scratch memory of one encoder or decoder. Some 210 KiB; belongs to one thread at a time, has no state
+// between calls.
 struct Workspace {
-  alignas(64) std::uint64_t mask[block_bytes / 64];                // one bit an element of one byte
-  alignas(64) std::byte packed[block_bytes + 2 * write_slack];     // non-zero elements
+  alignas(64) std::uint64_t mask[block_bytes / 64];                   // one bit an element of one byte
+  alignas(64) std::byte packed[block_bytes + 2 * write_slack];        // non-zero elements
   alignas(64) std::byte coded[block_bytes + block_bytes / 4 + 4096];  // a block's payload under construction
 };
 
-// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded and returns their number
-// and kind, or 0 where the block does not get smaller; `decode` checks all that it reads, and writes all of `content`
-// or returns false.
+// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded and returns
+// their number and kind, or 0 where the block does not get smaller; `decode` checks all that it reads, and
+// writes all of `content` or returns false.
 struct BlockCodec {
   Codec codec;
   struct Encoded {
     BlockKind kind = BlockKind::raw;
     std::size_t bytes = 0;
   };
-  Encoded (*encode)(const Kernels& kernels, ElementType type, std::span<const std::byte> content, Workspace& workspace);
+  Encoded (*encode)(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
+                    Workspace& workspace);
   bool (*decode)(const Kernels& kernels, ElementType type, BlockKind kind, std::span<const std::byte> payload,
                  std::span<std::byte> content, Workspace& workspace);
 };
 
-// Finds a codec; null for one that it does not have. own_codecs has all but lz4 and zstd, which external_codecs.h adds.
+// Finds a codec; null for one that it does not have. own_codecs has all but lz4 and zstd, which
+// external_codecs.h adds.
 using CodecSet = const BlockCodec* (*)(Codec);
 const BlockCodec* own_codecs(Codec codec);
 
-// A block ready to be stored: its entry but for the offset, and its extent's bytes, which lie in the content itself
-// (raw) or in the workspace.
+// A block ready to be stored: its entry but for the offset, and its extent's bytes, which lie in the content
+// itself (raw) or in the workspace.
 struct EncodedBlock {
   Entry entry;
   std::span<const std::byte> extent;

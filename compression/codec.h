@@ -1,5 +1,5 @@
-// The codecs by name and number. A codec turns one block of 64 KiB into fewer bytes; the frame around the blocks is
-// frame.h's. All are lossless; Gist's encodings, which are not codecs of a frame, are in gist.h.
+// The codecs by name and number. A codec turns one block of 64 KiB into fewer bytes; the frame around the
+// blocks is frame.h's. All are lossless; Gist's encodings, which are not codecs of a frame, are in gist.h.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ enum class Codec : std::uint8_t {
 };
 inline constexpr int codec_count = 7;
 
-inline constexpr std::string_view codec_names[codec_count] = {"raw", "zvc", "zvc_exp", "rle", "csr8", "lz4", "zstd"};
+inline constexpr std::string_view codec_names[codec_count] = {"raw",  "zvc", "zvc_exp", "rle",
+                                                              "csr8", "lz4", "zstd"};
 
 constexpr std::string_view name_of(Codec codec) { return codec_names[static_cast<int>(codec)]; }
 

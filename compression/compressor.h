@@ -1,4 +1,5 @@
-// Whole frames. Any thread may call these at any time with a workspace of its own; nothing is allocated, no lock taken.
+// Whole frames. Any thread may call these at any time with a workspace of its own; nothing is allocated, no
+// lock taken.
 #pragma once
 
 #include "compression/block.h"
@@ -16,13 +17,14 @@ struct Compressed {
   std::size_t bytes = 0;  // of the frame
 };
 
-// `frame` has at least frame_bound(content.size(), alignment_log2) bytes; what lies behind the frame in it may be
-// overwritten. content.size() is a multiple of the element's width. The two do not overlap.
-Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame, const FrameOptions& options,
-                    Workspace& workspace, CodecSet codecs = own_codecs, const Kernels& with = kernels());
+// `frame` has at least frame_bound(content.size(), alignment_log2) bytes; what lies behind the frame in it
+// may be overwritten. content.size() is a multiple of the element's width. The two do not overlap.
+Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,
+                    const FrameOptions& options, Workspace& workspace, CodecSet codecs = own_codecs,
+                    const Kernels& with = kernels());
 
-// `content` is exactly the header's content_bytes; read_header() says how many. Bytes behind the frame are ignored.
-// On an error some of `content` may have been written.
+// `content` is exactly the header's content_bytes; read_header() says how many. Bytes behind the frame are
+// ignored. On an error some of `content` may have been written.
 FrameError decompress(std::span<const std::byte> frame, std::span<std::byte> content, Workspace& workspace,
                       CodecSet codecs = own_codecs, const Kernels& with = kernels());
 

@@ -1,5 +1,5 @@
-// The element types of a tensor as the codecs see them: how wide an element is, and, for zvc_exp, where its sign,
-// exponent and mantissa lie. Zero means all bits zero, for every type: -0.0 is a value like any other.
+// The element types of a tensor as the codecs see them: how wide an element is, and, for zvc_exp, where its
+// sign, exponent and mantissa lie. Zero means all bits zero, for every type: -0.0 is a value like any other.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ enum class ElementType : std::uint8_t {
 };
 inline constexpr int element_type_count = 10;
 
-// An element is, from the highest bit down: one sign bit, exponent_bits, mantissa_bits. Integers have no exponent.
+// An element is, from the highest bit down: one sign bit, exponent_bits, mantissa_bits. Integers have no
+// exponent.
 struct ElementShape {
   std::uint8_t bytes;
   std::uint8_t exponent_bits;

@@ -6,9 +6,10 @@
 //   └────────┴─────────────────────┴ ─ ─ ─ ┴─────────┴─────────┴─────────┴─
 //   0        64                              payload_offset
 //
-// Every block stands for 64 KiB of content (the last one for what is left) and decodes alone. The size of a frame is
-// at most frame_bound(content): the content, 64 bytes, and 16 bytes for every block, and what aligning the payload takes.
-// All integers are little-endian. Whatever comes out of read_header() or read_entry() has been checked.
+// Every block stands for 64 KiB of content (the last one for what is left) and decodes alone. The size of a
+// frame is at most frame_bound(content): the content, 64 bytes, and 16 bytes for every block, and what
+// aligning the payload takes. All integers are little-endian. Whatever comes out of read_header() or
+// read_entry() has been checked.
 #pragma once
 
 #include <cstddef>
@@ -39,16 +40,16 @@ enum class BlockKind : std::uint8_t {
 
 enum class FrameError : std::uint8_t {
   none = 0,
-  truncated,         // the frame ends before its header, table or payload does
-  not_a_frame,       // wrong magic
-  unknown_version,   // written by a later version
-  bad_header,        // its checksum is wrong, or a field out of range or reserved and not zero
-  bad_table,         // the table's checksum is wrong, or an entry contradicts the one before
-  bad_block,         // a block's checksum is wrong, or its content contradicts itself
-  wrong_size,        // the destination is not exactly as large as the content
-  codec_missing,     // the codec is known but not among those given
-  bad_argument,      // an unaligned size, an unknown type: the caller's mistake
-  too_small,         // compress: the destination is smaller than frame_bound()
+  truncated,        // the frame ends before its header, table or payload does
+  not_a_frame,      // wrong magic
+  unknown_version,  // written by a later version
+  bad_header,       // its checksum is wrong, or a field out of range or reserved and not zero
+  bad_table,        // the table's checksum is wrong, or an entry contradicts the one before
+  bad_block,        // a block's checksum is wrong, or its content contradicts itself
+  wrong_size,       // the destination is not exactly as large as the content
+  codec_missing,    // the codec is known but not among those given
+  bad_argument,     // an unaligned size, an unknown type: the caller's mistake
+  too_small,        // compress: the destination is smaller than frame_bound()
 };
 
 // What to tell a user: "the frame's block table is damaged".
@@ -79,10 +80,11 @@ struct Header {
 
 // Bytes 64 + 16 i of a frame.
 //
-//   0 XXH3 of the block's extent 8 (0 for zero blocks)   8 offset in units of 16 bytes 4   12 kind << 24 | bytes 4
+//   0 XXH3 of the block's extent 8 (0 for zero blocks)   8 offset in units of 16 bytes 4   12 kind << 24 |
+//   bytes 4
 //
-// A block's extent is its bytes rounded up to 16 (the padding is zero), except for raw blocks, which are not padded.
-// Extents follow each other without gaps.
+// A block's extent is its bytes rounded up to 16 (the padding is zero), except for raw blocks, which are not
+// padded. Extents follow each other without gaps.
 struct Entry {
   std::uint64_t checksum = 0;
   std::uint32_t offset_units = 0;
@@ -91,7 +93,8 @@ struct Entry {
 
   std::uint64_t offset() const { return std::uint64_t{offset_units} * payload_unit; }
   std::size_t extent() const {
-    return kind == BlockKind::raw ? bytes : (std::size_t{bytes} + payload_unit - 1) / payload_unit * payload_unit;
+    return kind == BlockKind::raw ? bytes
+                                  : (std::size_t{bytes} + payload_unit - 1) / payload_unit * payload_unit;
   }
 };
 

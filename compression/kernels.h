@@ -1,9 +1,10 @@
-// What the codecs are made of: the inner loops, once in plain C++ and once for each vector unit. All write the same
-// bytes. The best that the machine has is chosen at the first call of kernels(); tests ask for each by name.
+// What the codecs are made of: the inner loops, once in plain C++ and once for each vector unit. All write
+// the same bytes. The best that the machine has is chosen at the first call of kernels(); tests ask for each
+// by name.
 //
-// Arrays of four are indexed by log2 of the element's width (1, 2, 4, 8 bytes). Masks are 64-bit words, bit i of word
-// w for element 64 w + i, set where the element is not zero; bits behind the last element are zero. None of these
-// functions allocates, locks or keeps state. Pointers need no alignment but the mask's.
+// Arrays of four are indexed by log2 of the element's width (1, 2, 4, 8 bytes). Masks are 64-bit words, bit i
+// of word w for element 64 w + i, set where the element is not zero; bits behind the last element are zero.
+// None of these functions allocates, locks or keeps state. Pointers need no alignment but the mask's.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +20,10 @@ inline constexpr std::size_t write_slack = 64;
 
 // What all the values of a group of 1024 elements have in common (zvc_exp).
 struct GroupCode {
-  std::uint16_t base = 0;   // the smallest exponent
-  std::uint8_t width = 0;   // bits of the largest exponent minus the smallest
-  std::uint8_t sign = 0;    // 1: some value has its sign bit set, so one is stored for each
-  std::uint8_t trail = 0;   // low bits that are zero in every mantissa and not stored
+  std::uint16_t base = 0;  // the smallest exponent
+  std::uint8_t width = 0;  // bits of the largest exponent minus the smallest
+  std::uint8_t sign = 0;   // 1: some value has its sign bit set, so one is stored for each
+  std::uint8_t trail = 0;  // low bits that are zero in every mantissa and not stored
 
   unsigned bits(const ElementShape& shape) const { return sign + width + shape.mantissa_bits - trail; }
   bool operator==(const GroupCode&) const = default;
@@ -35,19 +36,21 @@ struct Kernels {
   // `packed` has room for n elements and write_slack bytes.
   std::size_t (*pack[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed);
 
-  // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing beyond.
+  // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing
+  // beyond.
   void (*expand[4])(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst);
 
   // The tightest code of n > 0 values of a type.
   GroupCode (*group_code)(ElementType type, const std::byte* values, std::size_t n);
 
-  // n values as n * code.bits() bits, the first in the lowest bits of the first byte, zero bits behind the last. The
-  // bits of one value, from the low end: mantissa without `trail`, exponent minus base in `width` bits, sign if stored.
-  // `out` has room for the bytes and write_slack. Returns the bytes.
-  std::size_t (*squeeze)(ElementType type, GroupCode code, const std::byte* values, std::size_t n, std::byte* out);
+  // n values as n * code.bits() bits, the first in the lowest bits of the first byte, zero bits behind the
+  // last. The bits of one value, from the low end: mantissa without `trail`, exponent minus base in `width`
+  // bits, sign if stored. `out` has room for the bytes and write_slack. Returns the bytes.
+  std::size_t (*squeeze)(ElementType type, GroupCode code, const std::byte* values, std::size_t n,
+                         std::byte* out);
 
-  // The inverse: reads ceil(n * bits / 8) bytes and nothing beyond, writes n values and at most write_slack beyond.
-  // Exponents are added modulo 2^exponent_bits, so any bits give some values.
+  // The inverse: reads ceil(n * bits / 8) bytes and nothing beyond, writes n values and at most write_slack
+  // beyond. Exponents are added modulo 2^exponent_bits, so any bits give some values.
   void (*unsqueeze)(ElementType type, GroupCode code, const std::byte* in, std::size_t n, std::byte* values);
 
   // Copies to memory that nobody reads soon: past the caches where the machine can.
@@ -57,9 +60,9 @@ struct Kernels {
 };
 
 const Kernels& scalar_kernels();
-const Kernels* avx2_kernels();    // null where the machine lacks AVX2 or BMI2
-const Kernels* avx512_kernels();  // null where it lacks AVX-512 F, BW, DQ, VL, VBMI or VBMI2
-const Kernels& kernels();         // the best of these
+const Kernels* avx2_kernels();                  // null where the machine lacks AVX2 or BMI2
+const Kernels* avx512_kernels();                // null where it lacks AVX-512 F, BW, DQ, VL, VBMI or VBMI2
+const Kernels& kernels();                       // the best of these
 std::span<const Kernels* const> all_kernels();  // those that the machine can run, the best first
 
 }  // namespace terrace::compression

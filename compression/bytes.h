@@ -1,0 +1,29 @@
+// Little-endian integers at any address. Terrace runs on little-endian machines only, so a copy is a
+// conversion.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+namespace terrace::compression {
+
+static_assert(std::endian::native == std::endian::little);
+
+template <typename T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename T>
+void store(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace terrace::compression

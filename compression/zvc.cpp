@@ -1,0 +1,45 @@
+// zvc: zero-value compression (Rhu et al., "Compressing DMA Engine", HPCA 2018, section IV): a bit for each
+// element, and the elements that are not zero. "Zero" is all bits zero, tested on integers, so that -0.0,
+// NaNs and denormals stay.
+#include <bit>
+
+#include "compression/bytes.h"
+#include "compression/codecs_own.h"
+#include "compression/masks.h"
+
+namespace terrace::compression {
+namespace {
+
+// The values are packed behind where a whole mask ends; a short one pulls them forward.
+BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
+                           Workspace& workspace) {
+  const std::size_t width = width_of(type), elements = content.size() / width;
+  std::byte* values = workspace.coded + mask_bytes(elements);
+  const std::size_t count =
+      kernels.pack[std::countr_zero(width)](content.data(), elements, workspace.mask, values);
+  const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
+  if (short_form_bytes(mask) < mask.size_bytes()) {
+    const std::size_t written = write_short_form(mask, workspace.coded);
+    std::memmove(workspace.coded + written, values, count * width);
+    return {BlockKind::sparse, written + count * width};
+  }
+  std::memcpy(workspace.coded, mask.data(), mask.size_bytes());
+  return {BlockKind::coded, mask.size_bytes() + count * width};
+}
+
+bool decode(const Kernels& kernels, ElementType type, BlockKind kind, std::span<const std::byte> payload,
+            std::span<std::byte> content, Workspace& workspace) {
+  const std::size_t width = width_of(type), elements = content.size() / width;
+  const auto mask = read_mask(payload, kind == BlockKind::sparse, elements, workspace.mask);
+  if (!mask) return false;
+  const std::size_t count = count_bits({workspace.mask, mask_words(elements)});
+  if (payload.size() - *mask != count * width) return false;
+  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + *mask, content.data());
+  return true;
+}
+
+}  // namespace
+
+const BlockCodec zvc_codec{Codec::zvc, encode, decode};
+
+}  // namespace terrace::compression
