@@ -1,6 +1,5 @@
-// The loops are our own, so that what a memory-bound codec is measured against is known to the last instruction. They
-// take 4 KiB from each end of a pair of pages in turn where that helps the prefetchers: it did not on the machines seen,
-// so they are plain.
+// The loops are our own, so that what a memory-bound codec is measured against is known to the last
+// instruction: libc's memcpy decides by size and machine whether it goes past the caches.
 #include "tools/bench/compression_memory.h"
 
 #include <sys/mman.h>
@@ -52,7 +51,8 @@ __attribute__((target("avx2"))) std::size_t read_avx2(const std::byte* data, std
   for (std::size_t i = 0; i + 2 * line <= bytes; i += 2 * line)
     for (int k = 0; k < 4; ++k)
       sums[k] = _mm256_add_epi64(sums[k], _mm256_load_si256(reinterpret_cast<const __m256i*>(data + i) + k));
-  const __m256i sum = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  const __m256i sum =
+      _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
   std::size_t parts[4];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(parts), sum);
   return parts[0] + parts[1] + parts[2] + parts[3];
@@ -104,7 +104,8 @@ std::vector<StreamingCopy> streaming_copies() {
   if (__builtin_cpu_supports("avx2")) copies.push_back({"avx2", copy_avx2});
   if (__builtin_cpu_supports("avx512f")) copies.push_back({"avx512", copy_avx512});
 #else
-  copies.push_back({"memcpy", [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); }});
+  copies.push_back(
+      {"memcpy", [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); }});
 #endif
   return copies;
 }

@@ -25,8 +25,9 @@ class Buffer {
 // The largest cache of the first core; 0 where the kernel does not say.
 std::size_t last_level_cache_bytes();
 
-// A copy that goes past the caches on the writing side, so that a byte copied is a byte read and a byte written and no
-// more. One form for each vector width that the machine has; which is fastest is a matter of the machine.
+// A copy that goes past the caches on the writing side, so that a byte copied is a byte read and a byte
+// written and no more. One form for each vector width that the machine has; which is fastest is a matter of
+// the machine.
 struct StreamingCopy {
   const char* name;
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // both aligned to 64
