@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 
@@ -17,9 +17,9 @@ class Walled {
   explicit Walled(std::size_t bytes, std::byte fill = std::byte{0xa5}) : bytes_(bytes) {
     length_ = (bytes + band + page - 1) / page * page;
     void* at = ::mmap(nullptr, length_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(at != MAP_FAILED);
+    if (at == MAP_FAILED) std::abort();
     base_ = static_cast<std::byte*>(at);
-    REQUIRE(::mprotect(base_ + length_, page, PROT_NONE) == 0);
+    if (::mprotect(base_ + length_, page, PROT_NONE) != 0) std::abort();
     std::memset(data() - band, static_cast<int>(band_byte), band);
     std::memset(data(), std::to_integer<int>(fill), bytes);
   }
