@@ -1,5 +1,7 @@
 #include "compression/compressor.h"
 
+#include <algorithm>
+
 #include "compression/bytes.h"
 
 namespace terrace::compression {
@@ -20,6 +22,20 @@ FrameError check(std::span<const std::byte> content, std::span<std::byte> frame,
                                                                             : FrameError::none;
 }
 
+// The next block, from `begin` on.
+Ahead ahead_of(std::span<const std::byte> content, std::uint64_t begin) {
+  if (begin >= content.size()) return {};
+  return {content.data() + begin, std::min<std::size_t>(block_bytes, content.size() - begin)};
+}
+
+// store_block() for what is worth keeping in the caches.
+Entry copy_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                 std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
+  const EncodedBlock block = encode_block(kernels, codec, type, content, workspace);
+  if (!block.extent.empty()) std::memcpy(dst, block.extent.data(), block.extent.size());
+  return block.entry;
+}
+
 }  // namespace
 
 Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,
@@ -33,19 +49,19 @@ Compressed compress(std::span<const std::byte> content, std::span<std::byte> fra
                 .content_bytes = content.size(),
                 .payload_bytes = 0,
                 .payload_offset = payload_offset_for(content.size(), options.alignment_log2)};
-  const auto write = content.size() > streamed_above ? with.stream
-                                                     : [](std::byte* to, const std::byte* from,
-                                                          std::size_t n) { std::memcpy(to, from, n); };
+  const bool streamed = content.size() > streamed_above;
   std::uint64_t offset = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    auto [entry, extent] = encode_block(with, *codec, options.element,
-                                        content.subspan(i * block_bytes, header.content_of(i)), workspace);
+    const auto block = content.subspan(i * block_bytes, header.content_of(i));
+    workspace.ahead = ahead_of(content, (i + 1) * block_bytes);
+    std::byte* dst = frame.data() + header.payload_offset + offset;
+    Entry entry = (streamed ? store_block : copy_block)(with, *codec, options.element, block, workspace, dst);
     entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
-    if (!extent.empty()) write(frame.data() + header.payload_offset + offset, extent.data(), extent.size());
     write_entry(frame.data(), i, entry);
-    header.payload_bytes = offset + extent.size();
+    header.payload_bytes = offset + entry.extent();
     offset = round_up(header.payload_bytes, payload_unit);
   }
+  with.fence();
   const std::size_t table_end = header_bytes + header.blocks() * entry_bytes;
   std::memset(frame.data() + table_end, 0, header.payload_offset - table_end);
   write_header(frame.data(), header);
@@ -73,9 +89,13 @@ FrameError decompress(std::span<const std::byte> frame, std::span<std::byte> con
   if (error == FrameError::none && content.size() != header.content_bytes) error = FrameError::wrong_size;
   if (error == FrameError::none && frame.size() < header.frame_bytes()) error = FrameError::truncated;
   if (error == FrameError::none) error = check_table(frame, header);
+  workspace.ahead = {};
+  workspace.past_caches = content.size() > streamed_above;
   for (std::uint64_t i = 0; error == FrameError::none && i < header.blocks(); ++i)
     error = decompress_block(frame, header, i, content.subspan(i * block_bytes, header.content_of(i)),
                              workspace, codecs, with);
+  workspace.past_caches = false;
+  with.fence();
   return error;
 }
 
