@@ -64,38 +64,18 @@ bool stops_at_dense(Codec codec) {
   return codec == Codec::zvc || codec == Codec::rle || codec == Codec::csr8;
 }
 
-// A block before its checksum: what is stored and as which kind.
-struct Choice {
-  BlockKind kind = BlockKind::zero;
-  std::size_t bytes = 0;
-  std::span<const std::byte> extent;
-
-  Entry entry(std::uint64_t checksum) const {
-    return {
-        .checksum = checksum, .offset_units = 0, .kind = kind, .bytes = static_cast<std::uint32_t>(bytes)};
-  }
-};
-
-Choice raw(std::span<const std::byte> content) { return {BlockKind::raw, content.size(), content}; }
-
-Choice repeat(std::span<const std::byte> content, std::size_t width, Workspace& workspace) {
-  for (std::size_t i = 0; i < payload_unit; ++i) workspace.coded[i] = content[i % width];
-  return {BlockKind::repeat, payload_unit, {workspace.coded, payload_unit}};
+EncodedBlock unsummed(BlockKind kind, std::size_t bytes, std::span<const std::byte> extent) {
+  return {{.checksum = 0, .offset_units = 0, .kind = kind, .bytes = static_cast<std::uint32_t>(bytes)},
+          extent};
 }
 
-Choice choose(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-              std::span<const std::byte> content, Workspace& workspace) {
-  const std::size_t width = width_of(type);
-  if (is_zero(content)) return {};
-  if (is_repeat(content, width)) return repeat(content, width, workspace);
-  if (codec.encode == nullptr ||
-      (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
-    return raw(content);
-  const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
-  const std::size_t extent = round_up(bytes, payload_unit);
-  if (bytes == 0 || extent >= content.size()) return raw(content);
-  std::memset(workspace.coded + bytes, 0, extent - bytes);
-  return {kind, bytes, {workspace.coded, extent}};
+EncodedBlock raw(std::span<const std::byte> content) {
+  return unsummed(BlockKind::raw, content.size(), content);
+}
+
+EncodedBlock repeat(std::span<const std::byte> content, std::size_t width, Workspace& workspace) {
+  for (std::size_t i = 0; i < payload_unit; ++i) workspace.coded[i] = content[i % width];
+  return unsummed(BlockKind::repeat, payload_unit, {workspace.coded, payload_unit});
 }
 
 bool decode_raw(const Kernels& kernels, std::uint64_t checksum, std::span<const std::byte> extent,
@@ -135,19 +115,36 @@ const BlockCodec* own_codecs(Codec codec) {
   }
 }
 
-EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                          std::span<const std::byte> content, Workspace& workspace) {
-  const Choice choice = choose(kernels, codec, type, content, workspace);
-  if (choice.extent.empty()) return {};
-  return {choice.entry(kernels.checksum(choice.extent.data(), choice.extent.size())), choice.extent};
+EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                             std::span<const std::byte> content, Workspace& workspace) {
+  const std::size_t width = width_of(type);
+  if (is_zero(content)) return {};
+  if (is_repeat(content, width)) return repeat(content, width, workspace);
+  if (codec.encode == nullptr ||
+      (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
+    return raw(content);
+  const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
+  const std::size_t extent = round_up(bytes, payload_unit);
+  if (bytes == 0 || extent >= content.size()) return raw(content);
+  std::memset(workspace.coded + bytes, 0, extent - bytes);
+  return unsummed(kind, bytes, {workspace.coded, extent});
 }
 
-Entry store_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
-  const Choice choice = choose(kernels, codec, type, content, workspace);
-  if (choice.extent.empty()) return {};
-  return choice.entry(kernels.store(dst, choice.extent.data(), choice.extent.size(), workspace.ahead,
-                                    choice.kind == BlockKind::raw));
+EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                          std::span<const std::byte> content, Workspace& workspace) {
+  EncodedBlock block = encode_unsummed(kernels, codec, type, content, workspace);
+  if (!block.extent.empty())
+    block.entry.checksum = kernels.checksum(block.extent.data(), block.extent.size());
+  return block;
+}
+
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
+                   std::byte* dst) {
+  Entry entry = block.entry;
+  const bool cold = entry.kind == BlockKind::raw;
+  if (!block.extent.empty())
+    entry.checksum = kernels.store(dst, block.extent.data(), block.extent.size(), workspace.ahead, cold);
+  return entry;
 }
 
 bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type, const Entry& entry,

@@ -51,10 +51,12 @@ struct EncodedBlock {
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                           std::span<const std::byte> content, Workspace& workspace);
 
-// The same, with the extent written to `dst`, past the caches: kernels.fence() belongs behind the last one.
-// Returns the entry but for the offset.
-Entry store_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst);
+// The same without the checksum, for those who copy the extent by kernels.store(), which computes it.
+EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                             std::span<const std::byte> content, Workspace& workspace);
+// That copy: writes the extent to `dst`, past the caches; kernels.fence() belongs behind the last one.
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
+                   std::byte* dst);
 
 // Checks the checksum, then decodes. `extent` is exactly entry.extent() bytes.
 bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type, const Entry& entry,

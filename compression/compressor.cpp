@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "compression/bytes.h"
+#include "compression/frame_steps.h"
 
 namespace terrace::compression {
 namespace {
 
-// Frames above this size do not fit into the caches next to what the program works on: they are written past
-// them.
-constexpr std::size_t streamed_above = std::size_t{1} << 20;
-
-FrameError check(std::span<const std::byte> content, std::span<std::byte> frame,
+FrameError check(std::span<const std::byte> content, std::span<const std::byte> frame,
                  const FrameOptions& options) {
   if (static_cast<int>(options.element) >= element_type_count || options.alignment_log2 < 4 ||
       options.alignment_log2 > 21)
@@ -22,13 +19,12 @@ FrameError check(std::span<const std::byte> content, std::span<std::byte> frame,
                                                                             : FrameError::none;
 }
 
-// The next block, from `begin` on.
-Ahead ahead_of(std::span<const std::byte> content, std::uint64_t begin) {
-  if (begin >= content.size()) return {};
-  return {content.data() + begin, std::min<std::size_t>(block_bytes, content.size() - begin)};
+Entry store_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
+  return store_extent(kernels, encode_unsummed(kernels, codec, type, content, workspace), workspace, dst);
 }
 
-// store_block() for what is worth keeping in the caches.
+// The same for what is worth keeping in the caches.
 Entry copy_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
   const EncodedBlock block = encode_block(kernels, codec, type, content, workspace);
@@ -38,34 +34,52 @@ Entry copy_block(const Kernels& kernels, const BlockCodec& codec, ElementType ty
 
 }  // namespace
 
+NewFrame begin_frame(std::span<const std::byte> content, std::span<const std::byte> frame,
+                     const FrameOptions& options, CodecSet codecs) {
+  if (const FrameError error = check(content, frame, options); error != FrameError::none)
+    return {error, nullptr, {}};
+  const BlockCodec* codec = codecs(options.codec);
+  if (codec == nullptr) return {FrameError::codec_missing, nullptr, {}};
+  return {.error = FrameError::none,
+          .codec = codec,
+          .header = {.codec = options.codec,
+                     .element = options.element,
+                     .alignment_log2 = static_cast<std::uint8_t>(options.alignment_log2),
+                     .content_bytes = content.size(),
+                     .payload_bytes = 0,
+                     .payload_offset = payload_offset_for(content.size(), options.alignment_log2)}};
+}
+
+Compressed finish_frame(std::byte* frame, const Header& header) {
+  const std::size_t table_end = header_bytes + header.blocks() * entry_bytes;
+  std::memset(frame + table_end, 0, header.payload_offset - table_end);
+  write_header(frame, header);
+  return {FrameError::none, header.frame_bytes()};
+}
+
+Ahead ahead_of(std::span<const std::byte> content, const Header& header, std::uint64_t i) {
+  if (i >= header.blocks()) return {};
+  const auto block = block_of(content, header, i);
+  return {block.data(), block.size()};
+}
+
 Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,
                     const FrameOptions& options, Workspace& workspace, CodecSet codecs, const Kernels& with) {
-  if (const FrameError error = check(content, frame, options); error != FrameError::none) return {error};
-  const BlockCodec* codec = codecs(options.codec);
-  if (codec == nullptr) return {FrameError::codec_missing};
-  Header header{.codec = options.codec,
-                .element = options.element,
-                .alignment_log2 = static_cast<std::uint8_t>(options.alignment_log2),
-                .content_bytes = content.size(),
-                .payload_bytes = 0,
-                .payload_offset = payload_offset_for(content.size(), options.alignment_log2)};
-  const bool streamed = content.size() > streamed_above;
+  auto [error, codec, header] = begin_frame(content, frame, options, codecs);
+  if (error != FrameError::none) return {error};
+  const auto put = content.size() > streamed_above ? store_block : copy_block;
   std::uint64_t offset = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    const auto block = content.subspan(i * block_bytes, header.content_of(i));
-    workspace.ahead = ahead_of(content, (i + 1) * block_bytes);
-    std::byte* dst = frame.data() + header.payload_offset + offset;
-    Entry entry = (streamed ? store_block : copy_block)(with, *codec, options.element, block, workspace, dst);
+    workspace.ahead = ahead_of(content, header, i + 1);
+    Entry entry = put(with, *codec, options.element, block_of(content, header, i), workspace,
+                      frame.data() + header.payload_offset + offset);
     entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
     write_entry(frame.data(), i, entry);
     header.payload_bytes = offset + entry.extent();
     offset = round_up(header.payload_bytes, payload_unit);
   }
   with.fence();
-  const std::size_t table_end = header_bytes + header.blocks() * entry_bytes;
-  std::memset(frame.data() + table_end, 0, header.payload_offset - table_end);
-  write_header(frame.data(), header);
-  return {FrameError::none, header.frame_bytes()};
+  return finish_frame(frame.data(), header);
 }
 
 FrameError decompress_block(std::span<const std::byte> frame, const Header& header, std::uint64_t i,
@@ -82,13 +96,17 @@ FrameError decompress_block(std::span<const std::byte> frame, const Header& head
              : FrameError::bad_block;
 }
 
+FrameError open_frame(std::span<const std::byte> frame, std::size_t content_bytes, Header& header) {
+  FrameError error = read_header(frame, header);
+  if (error == FrameError::none && content_bytes != header.content_bytes) error = FrameError::wrong_size;
+  if (error == FrameError::none && frame.size() < header.frame_bytes()) error = FrameError::truncated;
+  return error == FrameError::none ? check_table(frame, header) : error;
+}
+
 FrameError decompress(std::span<const std::byte> frame, std::span<std::byte> content, Workspace& workspace,
                       CodecSet codecs, const Kernels& with) {
   Header header;
-  FrameError error = read_header(frame, header);
-  if (error == FrameError::none && content.size() != header.content_bytes) error = FrameError::wrong_size;
-  if (error == FrameError::none && frame.size() < header.frame_bytes()) error = FrameError::truncated;
-  if (error == FrameError::none) error = check_table(frame, header);
+  FrameError error = open_frame(frame, content.size(), header);
   workspace.ahead = {};
   workspace.past_caches = content.size() > streamed_above;
   for (std::uint64_t i = 0; error == FrameError::none && i < header.blocks(); ++i)
