@@ -88,8 +88,8 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
       return false;
     at += count;
   }
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + layout.values,
-                                          content.data());
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + layout.values,
+                                      content.data());
   return true;
 }
 
