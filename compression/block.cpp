@@ -12,7 +12,7 @@
 namespace terrace::compression {
 namespace {
 
-bool is_zero(std::span<const std::byte> content) {
+bool is_all_zero(std::span<const std::byte> content) {
   constexpr std::size_t step = 64;
   std::size_t at = 0;
   for (; at + step <= content.size(); at += step) {
@@ -20,8 +20,7 @@ bool is_zero(std::span<const std::byte> content) {
     for (std::size_t i = 0; i < step; i += 8) all |= load<std::uint64_t>(content.data() + at + i);
     if (all != 0) return false;
   }
-  return std::all_of(content.begin() + static_cast<std::ptrdiff_t>(at), content.end(),
-                     [](std::byte b) { return b == std::byte{0}; });
+  return is_zero(content.subspan(at));
 }
 
 bool is_repeat(std::span<const std::byte> content, std::size_t width) {
@@ -109,7 +108,7 @@ const BlockCodec* own_codecs(Codec codec) {
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                           std::span<const std::byte> content, Workspace& workspace) {
   const std::size_t width = width_of(type);
-  if (is_zero(content)) return {};
+  if (is_all_zero(content)) return {};
   if (is_repeat(content, width)) return repeat(kernels, content, width, workspace);
   if (codec.encode == nullptr ||
       (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
@@ -138,7 +137,7 @@ bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType t
       break;
   }
   const auto padding = extent.subspan(entry.bytes);
-  return std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; }) &&
+  return is_zero(padding) &&
          codec.decode(kernels, type, entry.kind, extent.first(entry.bytes), content, workspace);
 }
 
