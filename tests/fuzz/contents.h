@@ -1,0 +1,61 @@
+// From a fuzzer's input to a tensor's content: a small program of runs, so that few bytes reach many blocks,
+// masks of any shape, and values with something in common.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/compression/support.h"
+
+namespace terrace::compression::test {
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  std::uint8_t byte() {
+    if (left_ == 0) return 0;
+    --left_;
+    return *data_++;
+  }
+  template <typename T>
+  T value() {
+    T value = {};
+    const std::size_t bytes = std::min(sizeof value, left_);
+    if (bytes > 0) std::memcpy(&value, data_, bytes);
+    data_ += bytes;
+    left_ -= bytes;
+    return value;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  std::size_t left_;
+};
+
+// At most three blocks and a bit. Each step appends elements: a run of zeros or of one value, values of a
+// sequence, or what lies before once more.
+inline Bytes content_from(Input& input, ElementType type) {
+  constexpr std::size_t most = 3 * block_bytes + 4096;
+  const std::size_t width = width_of(type);
+  Bytes content;
+  std::uint64_t value = 1;
+  while (!input.empty() && content.size() < most) {
+    const std::uint8_t step = input.byte();
+    const std::size_t count = step % 4 == 3 ? input.value<std::uint16_t>() : input.byte() + std::size_t{1};
+    if (step / 4 % 4 == 1) value = input.value<std::uint64_t>();
+    for (std::size_t i = 0; i < count && content.size() < most; ++i) {
+      const std::size_t at = content.size();
+      content.resize(at + width);
+      if (step / 16 % 4 == 1) std::memcpy(&content[at], &value, width);
+      if (step / 16 % 4 == 2 && at >= 64 * width) std::memcpy(&content[at], &content[at - 64 * width], width);
+      if (step / 16 % 4 == 3) {
+        std::memcpy(&content[at], &value, width);
+        value = value * 6364136223846793005U + (step / 64);
+      }
+    }
+  }
+  return content;
+}
+
+}  // namespace terrace::compression::test
