@@ -30,7 +30,7 @@ struct Rows {
   alignas(64) std::uint8_t expand_pairs[256][16];
 };
 
-constexpr void set_pair(std::uint8_t* row, unsigned lane, unsigned source) {
+constexpr void set_pair(std::uint8_t* row, std::size_t lane, unsigned source) {
   row[2 * lane] = static_cast<std::uint8_t>(2 * source);
   row[2 * lane + 1] = static_cast<std::uint8_t>(2 * source + 1);
 }
@@ -101,7 +101,7 @@ inline std::uint64_t nonzero_word(const std::byte* src) {
             std::uint64_t{zeros_of_32(load_32(src + 64), load_32(src + 96))} << 32;
   } else {
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < 2 * width; ++i)
+    for (std::size_t i = 0; i < 2 * width; ++i)
       zeros |= std::uint64_t{zeros_of<width>(load_32(src + 32 * i))} << (i * 32 / width);
   }
   return ~zeros;

@@ -10,7 +10,7 @@
 // destination on Zen 4 and 5 (LLVM issue 206849): here they merge into a register that was just cleared, and
 // an empty asm keeps the compiler from turning that back into the zeroing form. What zvc_exp needs is in
 // kernels_avx512_exp.cpp.
-#include <immintrin.h>
+#include "compression/kernels_avx512_common.h"
 
 // The header for inclusion as a whole has static functions only, compiled here for this unit's instructions.
 #define XXH_INLINE_ALL
@@ -33,11 +33,6 @@ inline __m512i fresh_zero() {
 }
 
 inline unsigned ones(std::uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }
-
-// The lowest `count` bits, 0 to 64 of them.
-inline std::uint64_t low_bits(std::size_t count) {
-  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-}
 
 template <std::size_t width>
 inline std::uint64_t nonzero_lanes(__m512i v) {
