@@ -33,27 +33,30 @@ class Input {
   std::size_t left_;
 };
 
-// At most three blocks and a bit. Each step appends elements: a run of zeros or of one value, values of a
-// sequence, or what lies before once more.
+// One step: a run of zeros or of one value, values of a sequence, or what lies 64 elements before once more.
+inline void append(Bytes& content, std::size_t count, std::size_t width, std::uint8_t step,
+                   std::uint64_t& value) {
+  std::size_t at = content.size();
+  content.resize(at + count * width);
+  const std::uint8_t kind = step / 16 % 4;
+  for (std::byte* to = content.data() + at; kind != 0 && at < content.size(); at += width, to += width) {
+    if (kind != 2) std::memcpy(to, &value, width);
+    if (kind == 2 && at >= 64 * width) std::memcpy(to, to - 64 * width, width);
+    if (kind == 3) value = value * 6364136223846793005U + (step / 64);
+  }
+}
+
+// Mostly some thousand bytes, for speed; one of eight goes beyond two blocks.
 inline Bytes content_from(Input& input, ElementType type) {
-  constexpr std::size_t most = 3 * block_bytes + 4096;
   const std::size_t width = width_of(type);
+  const std::size_t most = input.byte() % 8 == 0 ? 2 * block_bytes + 4096 : 6000;
   Bytes content;
   std::uint64_t value = 1;
   while (!input.empty() && content.size() < most) {
     const std::uint8_t step = input.byte();
     const std::size_t count = step % 4 == 3 ? input.value<std::uint16_t>() : input.byte() + std::size_t{1};
     if (step / 4 % 4 == 1) value = input.value<std::uint64_t>();
-    for (std::size_t i = 0; i < count && content.size() < most; ++i) {
-      const std::size_t at = content.size();
-      content.resize(at + width);
-      if (step / 16 % 4 == 1) std::memcpy(&content[at], &value, width);
-      if (step / 16 % 4 == 2 && at >= 64 * width) std::memcpy(&content[at], &content[at - 64 * width], width);
-      if (step / 16 % 4 == 3) {
-        std::memcpy(&content[at], &value, width);
-        value = value * 6364136223846793005U + (step / 64);
-      }
-    }
+    append(content, std::min(count, (most - content.size()) / width + 1), width, step, value);
   }
   return content;
 }
