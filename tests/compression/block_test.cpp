@@ -247,5 +247,16 @@ TEST_CASE("ForeignPayloadsOfTheWrongLengthAreRefused") {
   }
 }
 
+TEST_CASE("ABlockOfTwoZstdFramesIsRefused") {
+  const Bytes content = with_zeros(1000, 900);
+  const EncodedBlock block =
+      encode_block(kernels(), *all_codecs(Codec::zstd), ElementType::u32, content, workspace());
+  Bytes payload(block.extent.begin(), block.extent.begin() + block.entry.bytes);
+  CHECK(decodes(Codec::zstd, ElementType::u32, BlockKind::coded, payload, 1000));
+  const auto skipped = Payload{}.u32(0x184d2a50).u32(4).u32(7).bytes;  // four bytes to be skipped
+  payload.insert(payload.begin(), skipped.begin(), skipped.end());
+  CHECK_FALSE(decodes(Codec::zstd, ElementType::u32, BlockKind::coded, payload, 1000));
+}
+
 }  // namespace
 }  // namespace terrace::compression::test
