@@ -154,7 +154,7 @@ TEST_CASE("AZvcExpGroupOutOfRangeIsRefused") {
   CHECK(
       verdict(group(0, 0, 0, 7), 0));  // nothing stored: all are 0.0, which an encoder would not call values
   CHECK_FALSE(verdict(group(256, 2, 0, 3), 3));
-  CHECK_FALSE(verdict(group(120, 9, 0, 3), 5));
+  CHECK_FALSE(verdict(group(120, 9, 0, 3), 7));
   CHECK_FALSE(verdict(group(120, 2, 0, 8), 1));
   for (unsigned bit = 22; bit < 32; ++bit) CHECK_FALSE(verdict(group(120, 2, 0, 3) | 1U << bit, 3));
 }
@@ -197,6 +197,16 @@ TEST_CASE("RlePairsThatReachBeyondTheBlockAreRefused") {
     CHECK_FALSE(decodes(Codec::rle, ElementType::u16, BlockKind::coded,
                         Payload{}.u64(pairs).u8(50).u8(3).u8(0, 6).u16(3, 3).bytes, 53));
   CHECK_FALSE(decodes(Codec::rle, ElementType::u16, BlockKind::coded, Payload{}.u32(1).bytes, 53));
+}
+
+// Runs that the block has no elements for: their bits would reach a megabyte beyond the mask.
+TEST_CASE("RleRunsOfMillionsOfElementsAreRefused") {
+  for (const bool zeros : {false, true}) {
+    Payload p;
+    p.u64(30000);
+    for (int i = 0; i < 30000; ++i) p.u8(zeros ? 255 : 0).u8(zeros ? 0 : 255);
+    CHECK_FALSE(decodes(Codec::rle, ElementType::u8, BlockKind::coded, p.bytes, block_bytes));
+  }
 }
 
 TEST_CASE("Csr8RowsThatAreNotTheirMasksAreRefused") {
