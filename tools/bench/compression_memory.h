@@ -30,7 +30,8 @@ std::size_t last_level_cache_bytes();
 // the machine.
 struct StreamingCopy {
   const char* name;
-  void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // both aligned to 64
+  void (*copy)(std::byte* to, const std::byte* from,
+               std::size_t bytes);  // aligned to 64, a multiple of 16 KiB
 };
 std::vector<StreamingCopy> streaming_copies();
 

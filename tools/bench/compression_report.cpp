@@ -33,7 +33,7 @@ void print_heading(const Json& report) {
       number(set["last_level_cache_bytes"]) / mib,
       set["from_dram"].get<bool>() ? "all comes from DRAM"
                                    : "TOO SMALL a working set, figures may be the cache's");
-  std::printf("%.0f rounds, medians; GB/s of content (1e9). Non-temporal copy: %s; B is twice its rate.\n",
+  std::printf("Rounds: %.0f, medians; GB/s of content (1e9). Non-temporal copy: %s; B is twice its rate.\n",
               number(report["rounds"]), text(report["streaming_copy"]).c_str());
 }
 
@@ -83,7 +83,7 @@ void print_exponent_ratios(const Json& rows) {
 
 void print_captured(const Json& groups) {
   for (const Json& group : groups) {
-    std::printf("\n%s, %s weights: %.0f tensors, %.0f MB, %.1f%% zeros, mean run %.1f\n",
+    std::printf("\n%s, %s weights: %.0f tensors, %.1f MB, %.1f%% zeros, mean run %.1f\n",
                 text(group["network"]).c_str(), text(group["weights"]).c_str(), number(group["tensors"]),
                 number(group["bytes"]) / 1e6, 100 * number(group["sparsity"]),
                 number(group["mean_zero_run"]));
