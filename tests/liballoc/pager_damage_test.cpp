@@ -56,7 +56,7 @@ void corrupt(DamagedPager& f, const std::byte* block) {
   test::Region rubbish(run_bytes);
   test::fill(rubbish.base(), 666);
   const Run& r = f.pager.run(f.run_of(block));
-  if (f.dram.submit({tiers::Direction::write, {r.slot_offset, run_bytes}, rubbish.base(), 0}) != 0)
+  if (f.dram.submit({tiers::Direction::write, {r.slot_offset, r.slot_bytes}, rubbish.base(), 0}) != 0)
     std::abort();
   tiers::Completion done[1];
   if (f.dram.poll(done) != 1 || done[0].error != 0) std::abort();
