@@ -106,6 +106,7 @@ Json heading(const Options& options, const WorkingSet& set, const StreamingCopy&
   report["quick"] = options.quick;
   report["rounds"] = options.rounds;
   for (const auto* kernels : compression::all_kernels()) report["kernels"].push_back(kernels->name);
+  report["compared_with"] = compared_libraries();
   report["working_set"] = describe_set(set);
   report["streaming_copy"] = copy.name;
   return report;

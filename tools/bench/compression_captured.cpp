@@ -1,3 +1,7 @@
+// What is read here was written by another program and may be anything: every field is checked, sizes are
+// bounded, and a file's name cannot leave the directory. The tensors of a network are fewer bytes than a
+// large cache, so DRAM is had by flushing each of them, line by line, before it is used; the flush is not in
+// the time.
 #include "tools/bench/compression_captured.h"
 
 #include <cstdio>
