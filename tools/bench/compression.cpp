@@ -6,6 +6,7 @@
 // the end says which of the library's targets this machine meets.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -103,6 +104,8 @@ Json describe_set(const WorkingSet& set) {
 Json heading(const Options& options, const WorkingSet& set, const StreamingCopy& copy) {
   Json report = {{"format", "terrace-bench-compression"}, {"version", 1}, {"machine", describe_machine()}};
   if (const std::string text = commit(); !text.empty()) report["commit"] = text;
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) report["load_at_start"] = load;
   report["quick"] = options.quick;
   report["rounds"] = options.rounds;
   for (const auto* kernels : compression::all_kernels()) report["kernels"].push_back(kernels->name);

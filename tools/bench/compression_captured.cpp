@@ -82,15 +82,15 @@ void run_tensor(const Contender& contender, const CapturedTensor& tensor, std::s
                 std::span<std::byte> result, Sums* sums) {
   flush_from_caches(tensor.data());
   flush_from_caches(frame);
-  double begin = now_s();
+  double begin = thread_s();
   const std::size_t made = contender.compress(tensor.data(), frame);
-  sums->compress_s += now_s() - begin;
+  sums->compress_s += thread_s() - begin;
   std::memset(result.data(), 0xA5, result.size());
   flush_from_caches(result);
   flush_from_caches(frame);
-  begin = now_s();
+  begin = thread_s();
   const bool fine = made != 0 && contender.decompress(frame.first(made), result);
-  sums->decompress_s += now_s() - begin;
+  sums->decompress_s += thread_s() - begin;
   require_equal(fine ? result : std::span<std::byte>(), tensor.data(), contender.name);
   sums->bytes += static_cast<double>(tensor.bytes);
   sums->compressed += static_cast<double>(made);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -136,6 +137,12 @@ std::vector<StreamingCopy> streaming_copies() {
       {"memcpy", [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); }});
 #endif
   return copies;
+}
+
+double thread_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 std::size_t read_all_of(std::span<const std::byte> data) {

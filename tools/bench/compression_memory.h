@@ -35,6 +35,10 @@ struct StreamingCopy {
 };
 std::vector<StreamingCopy> streaming_copies();
 
+// Seconds that this thread has run: what a core takes for its work, whoever else wants the core. Memory that
+// others use meanwhile still counts.
+double thread_s();
+
 // Reads everything and returns something that depends on it.
 std::size_t read_all_of(std::span<const std::byte> data);
 

@@ -45,6 +45,12 @@ void print_heading(const Json& report) {
                                    : "TOO SMALL a working set, figures may be the cache's");
   std::printf("Rounds: %.0f, medians; GB/s of content (1e9). Non-temporal copy: %s; B is twice its rate.\n",
               number(report["rounds"]), text(report["streaming_copy"]).c_str());
+  if (report.value("load_at_start", 0.0) > 0.5)
+    std::printf(
+        "LOAD: %.1f other tasks were running at the start; what they take of the memory's bandwidth is "
+        "missing "
+        "here.\n",
+        number(report["load_at_start"]));
   std::printf("Compared with");
   print_names(report["compared_with"]);
   std::printf(" (level 5; 1.x: what Debian 12 has)\n");

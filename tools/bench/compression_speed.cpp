@@ -36,9 +36,9 @@ struct Pass {
 
 template <typename Work>
 double rate_of(const WorkingSet& set, Work&& work) {
-  const double begin = now_s();
+  const double begin = thread_s();
   for (std::size_t i = 0; i < set.tensors(); ++i) work(i);
-  return static_cast<double>(set.tensors() * set.tensor_bytes()) / (now_s() - begin);
+  return static_cast<double>(set.tensors() * set.tensor_bytes()) / (thread_s() - begin);
 }
 
 Plain plain_pass(const WorkingSet& set, const StreamingCopy& copy) {
@@ -63,13 +63,13 @@ Plain plain_pass(const WorkingSet& set, const StreamingCopy& copy) {
 std::vector<std::size_t> compress_pass(const WorkingSet& set, const Contender& contender, std::size_t first,
                                        Pass* pass) {
   std::vector<std::size_t> sizes;
-  const double begin = now_s();
-  while (sizes.size() < set.tensors() && now_s() - begin < enough_s) {
+  const double begin = thread_s();
+  while (sizes.size() < set.tensors() && thread_s() - begin < enough_s) {
     const std::size_t i = first + sizes.size();
     sizes.push_back(contender.compress(set.input(i), set.frame(i)));
   }
   const double content = static_cast<double>(sizes.size() * set.tensor_bytes());
-  pass->compress = content / (now_s() - begin);
+  pass->compress = content / (thread_s() - begin);
   double compressed = 0;
   for (const std::size_t size : sizes) {
     if (size == 0) stop(contender.name, "compressing failed");
@@ -84,10 +84,10 @@ void decompress_pass(const WorkingSet& set, const Contender& contender, std::siz
   for (std::size_t k = 0; k < sizes.size(); ++k)
     std::memset(set.output(first + k).data(), 0xA5, set.tensor_bytes());
   bool fine = true;
-  const double begin = now_s();
+  const double begin = thread_s();
   for (std::size_t k = 0; k < sizes.size(); ++k)
     fine = contender.decompress(set.frame(first + k).first(sizes[k]), set.output(first + k)) && fine;
-  pass->decompress = static_cast<double>(sizes.size() * set.tensor_bytes()) / (now_s() - begin);
+  pass->decompress = static_cast<double>(sizes.size() * set.tensor_bytes()) / (thread_s() - begin);
   if (!fine) stop(contender.name, "decompressing failed");
   for (std::size_t k = 0; k < sizes.size(); ++k)
     require_equal(set.output(first + k), set.input(first + k), contender.name);
