@@ -10,12 +10,11 @@ namespace terrace::compression::cuda {
 
 // In front of the elements there is room for the longest mask and headers, and never less than for XXH3's sums: while
 // a raw extent is checksummed they lie there, else behind the coded extent.
-inline constexpr u32 front_bytes(u32 width) {
-  const u32 words = block_bytes / width / 64, wanted = words * 8 + words / group_words * group_header_bytes;
-  const u32 least = sum_words * 8;
-  return wanted > least ? wanted : least;
-}
-inline constexpr u32 most_front_bytes = front_bytes(1);
+template <u32 width>
+inline constexpr u32 mask_and_headers = block_bytes / width / 8 + block_bytes / width / group_elements * group_header_bytes;
+template <u32 width>
+inline constexpr u32 front_bytes = mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
+inline constexpr u32 most_front_bytes = front_bytes<1>;
 
 // 76.8 KB: three CTAs fit on a multiprocessor of 228 KB, less 1 KB each that the device keeps.
 struct EncodeShared {
@@ -62,7 +61,7 @@ struct Encoder {
   MaskScan scan;
 
   TERRACE_DEVICE u8* front() const { return shared.buffer; }
-  TERRACE_DEVICE u8* content() const { return shared.buffer + front_bytes(sizeof(T)); }
+  TERRACE_DEVICE u8* content() const { return shared.buffer + front_bytes<sizeof(T)>; }
   TERRACE_DEVICE u32 bytes() const { return elements * static_cast<u32>(sizeof(T)); }
   TERRACE_DEVICE u32 words() const { return ceil_div(elements, 64); }
   TERRACE_DEVICE u32 groups() const { return ceil_div(elements, group_elements); }
@@ -77,7 +76,7 @@ TERRACE_DEVICE Extent raw_extent(const Encoder<T>& encoder) {
   return {encoder.content(), encoder.bytes(), encoder.bytes(), BlockKind::raw, in_shared<u64>(encoder.front())};
 }
 
-// Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes() has room for them.
+// Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes has room for them.
 template <typename T>
 TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u32 bytes) {
   u8* end = encoder.content() + block_bytes;

@@ -47,6 +47,14 @@ TEST_CASE("AllInCtaJoinsAllThreadsAgainAndAgain") {
   REQUIRE(std::accumulate(wrong.begin(), wrong.end(), 0) == 0);
 }
 
+TEST_CASE("ACtaInheritsNothingFromTheOneBefore") {
+  int seen = 0;
+  simt::run({.ctas = 5, .threads = 64, .seed = 1}, [&] {
+    if (simt::all_in_cta(simt::thread_index() != 3 || simt::cta_index() % 2 == 1) && simt::thread_index() == 0) ++seen;
+  });
+  REQUIRE(seen == 2);
+}
+
 TEST_CASE("AnAsynchronousCopyArrivesWhenItsThreadWaits") {
   alignas(16) const unsigned char from[16] = {1, 2, 3};
   bool early = true, late = false;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compression/cuda/compress.cuh"
+#include "compression/cuda/decompress.cuh"
 #include "machine.h"
 
 namespace terrace::compression::cuda::test {
@@ -82,6 +83,29 @@ std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& s
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto frame = frames[i].bytes().first(results[i].bytes);
     outputs.push_back({results[i].error, Bytes(frame.begin(), frame.end())});
+  }
+  return outputs;
+}
+
+std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& setting) {
+  std::vector<Memory> contents, frames;
+  std::vector<Target> targets;
+  for (const Frame& frame : given) {
+    frames.push_back(copy_of(frame.bytes));
+    contents.emplace_back(frame.content_bytes, frame.misalign);
+    targets.push_back({.frame = frames.back().at(),
+                       .content = contents.back().at(),
+                       .frame_bytes = frame.bytes.size(),
+                       .content_bytes = frame.content_bytes});
+  }
+  const std::uint64_t blocks = number_blocks(targets);
+  const std::vector<Result> results = run_batch(
+      targets, blocks, setting, [](const auto& work) { prepare_decompress(work); },
+      [](const auto& work) { decompress_blocks(work); }, sizeof(CheckShared), sizeof(DecodeShared));
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto content = contents[i].bytes().first(results[i].bytes);
+    outputs.push_back({results[i].error, Bytes(content.begin(), content.end())});
   }
   return outputs;
 }

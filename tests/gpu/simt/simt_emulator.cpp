@@ -187,6 +187,7 @@ void begin_cta(Cta& cta) {
   cta.warps.assign(launch.threads / warp_lanes, Warp{});
   for (Warp& warp : cta.warps) warp.meeting.expected = warp_lanes;
   cta.meeting.expected = cta.alive = launch.threads;
+  std::fill(std::begin(cta.all_hold), std::end(cta.all_hold), true);
   for (std::uint32_t i = 0; i < launch.threads; ++i) {
     Fiber* fiber = machine->idle.back();
     machine->idle.pop_back();
