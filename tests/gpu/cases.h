@@ -1,6 +1,8 @@
 // Tensors that the tests compress: one for every rule and every edge of the format.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 #include <string>

@@ -46,7 +46,9 @@ bool is_fast();
 
 std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& setting = {});
 std::vector<Output> decompress_all(std::span<const Frame> frames, const Setting& setting = {});
-std::uint64_t xxh3_of(std::span<const std::byte> bytes, const Setting& setting = {});
+// Of the first lengths[i] of the bytes, for each i.
+std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes, std::span<const std::uint32_t> lengths,
+                                            const Setting& setting = {});
 // Sources and results as they are, in the machine's memory; for batches that are wrong.
 std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t blocks);
 

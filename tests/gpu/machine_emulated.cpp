@@ -5,6 +5,8 @@
 
 #include "compression/cuda/compress.cuh"
 #include "compression/cuda/decompress.cuh"
+#include "compression/cuda/relu.cuh"
+#include "kernels.cuh"
 #include "machine.h"
 
 namespace terrace::compression::cuda::test {
@@ -18,7 +20,9 @@ simt::Launch launch_of(const Setting& setting, std::uint32_t ctas, std::size_t s
 class Memory {
  public:
   explicit Memory(std::size_t bytes, std::size_t offset = 0) : offset_(offset), bytes_(bytes) {
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(16, (bytes + offset + 15) / 16 * 16)));
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 16, bytes + offset) != 0) std::abort();
+    memory_.reset(static_cast<std::byte*>(memory));
     std::fill_n(memory_.get(), bytes + offset, std::byte{0xcd});
   }
   std::byte* at() { return memory_.get() + offset_; }
@@ -56,6 +60,23 @@ std::vector<Result> run_compress(const std::vector<Source>& sources, std::uint64
   return run_batch(
       sources, blocks, setting, [](const auto& work) { prepare_compress(work); },
       [](const auto& work) { compress_blocks(work); }, sizeof(PrepareShared), sizeof(EncodeShared));
+}
+
+u8* bytes_at(Memory& memory) { return static_cast<u8*>(static_cast<void*>(memory.at())); }
+
+template <typename Work>
+void run_relu(ElementType type, const Work& work) {
+  const simt::Launch launch{.ctas = 2, .threads = 64, .resident_ctas = 2, .seed = 1};
+  switch (width_of(type)) {
+    case 1:
+      return simt::run(launch, [&] { work.template operator()<u8>(); });
+    case 2:
+      return simt::run(launch, [&] { work.template operator()<u16>(); });
+    case 4:
+      return simt::run(launch, [&] { work.template operator()<u32>(); });
+    default:
+      return simt::run(launch, [&] { work.template operator()<u64>(); });
+  }
 }
 
 }  // namespace
@@ -114,19 +135,33 @@ std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t 
   return run_compress(sources, blocks, {});
 }
 
-std::uint64_t xxh3_of(std::span<const std::byte> bytes, const Setting& setting) {
-  const Memory memory = copy_of(bytes);
-  std::uint64_t result = 0;
-  simt::run(launch_of(setting, 1, sizeof(PrepareShared)), [&] {
-    auto& shared = *reinterpret_cast<PrepareShared*>(simt::shared_memory());
-    load_secret(shared.secret);
-    simt::sync_cta();
-    Memory& data = const_cast<Memory&>(memory);
-    const SharedWords words{static_cast<const u64*>(static_cast<const void*>(data.at()))};
-    const u64 checksum = xxh3(words, static_cast<u32>(bytes.size()), shared.secret, shared.sums);
-    if (simt::thread_index() == 0) result = checksum;
-  });
+std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes, std::span<const std::uint32_t> lengths,
+                                            const Setting& setting) {
+  Memory memory = copy_of(bytes);
+  const SharedWords words{static_cast<const u64*>(static_cast<const void*>(memory.at()))};
+  std::vector<std::uint64_t> results(lengths.size());
+  simt::run(launch_of(setting, static_cast<std::uint32_t>(lengths.size()), sizeof(ChecksumShared)),
+            [&] { checksum_prefix(words, lengths[simt::cta_index()], &results[simt::cta_index()]); });
+  return results;
+}
+
+Binarized relu_binarize_on(ElementType type, std::span<const std::byte> x) {
+  Memory from = copy_of(x), to(x.size());
+  const std::size_t words = (x.size() / width_of(type) + 63) / 64;
+  Binarized result{{}, std::vector<std::uint64_t>(words, 77)};
+  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(result.mask.data())), x.size(),
+                      negative_infinity_of(type)};
+  run_relu(type, [&]<typename T>() { relu_forward<T>(work); });
+  result.y.assign(to.bytes().begin(), to.bytes().end());
   return result;
+}
+
+Bytes relu_backward_on(ElementType type, std::span<const std::uint64_t> mask, std::span<const std::byte> dy) {
+  Memory from = copy_of(dy), to(dy.size());
+  std::vector<std::uint64_t> words(mask.begin(), mask.end());
+  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(words.data())), dy.size(), 0};
+  run_relu(type, [&]<typename T>() { relu_backward<T>(work); });
+  return {to.bytes().begin(), to.bytes().end()};
 }
 
 }  // namespace terrace::compression::cuda::test

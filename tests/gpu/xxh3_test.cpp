@@ -3,41 +3,39 @@
 #include <xxhash.h>
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 
-#include "machine.h"
+#include "cases.h"
 
 using namespace terrace::compression::cuda::test;
 
 namespace {
 
-Bytes random_bytes(std::size_t n, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(n);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
-
-void check(std::size_t n, const Setting& setting = {}) {
-  const Bytes bytes = random_bytes(n, n);
-  INFO("length " << n << ", " << setting.threads << " threads");
-  REQUIRE(xxh3_of(bytes, setting) == XXH3_64bits(bytes.data(), n));
+void require_checksums(std::span<const std::uint32_t> lengths, const Setting& setting) {
+  const Bytes bytes = noise(*std::max_element(lengths.begin(), lengths.end()) + 8, lengths.size());
+  const std::vector<std::uint64_t> checksums = xxh3_of_prefixes(bytes, lengths, setting);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    INFO("length " << lengths[i] << ", " << setting.threads << " threads");
+    REQUIRE(checksums[i] == XXH3_64bits(bytes.data(), lengths[i]));
+  }
 }
 
 }  // namespace
 
 TEST_CASE("EveryLengthTo5000HasItsChecksum") {
-  for (std::size_t n = 0; n <= 5000; ++n) check(n, {.threads = 32, .resident_ctas = 1, .seed = n % 3});
+  std::vector<std::uint32_t> lengths(5001);
+  std::iota(lengths.begin(), lengths.end(), 0);
+  require_checksums(lengths, {.threads = 32, .resident_ctas = 2, .seed = 1});
 }
 
 TEST_CASE("LengthsToABlockHaveTheirChecksum") {
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 60; ++i)
-    check(5000 + random() % (65536 - 5000), {.threads = i % 2 == 0 ? 128U : 256U, .resident_ctas = 1, .seed = random()});
-  check(65535);
-  check(65536);
+  std::mt19937 random(1);
+  std::vector<std::uint32_t> lengths = {65535, 65536};
+  for (int i = 0; i < 60; ++i) lengths.push_back(static_cast<std::uint32_t>(5000 + random() % (65536 - 5000)));
+  for (const unsigned threads : {128U, 256U, 1024U}) require_checksums(lengths, {.threads = threads, .seed = 2});
 }
 
 TEST_CASE("TablesLongerThanABlockHaveTheirChecksum") {
-  for (const std::size_t n : {65537, 66559, 66560, 66561, 131072, 131073, 200000, 262144 + 16}) check(n);
+  require_checksums(std::vector<std::uint32_t>{65537, 66559, 66560, 66561, 131072, 131073, 200000, 262144 + 16}, {});
 }

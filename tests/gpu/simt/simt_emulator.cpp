@@ -34,8 +34,12 @@ struct Warp {
   std::uint64_t values[2][warp_lanes] = {};
 };
 
+struct Free {
+  void operator()(unsigned char* memory) const { std::free(memory); }
+};
+
 struct Cta {
-  std::unique_ptr<unsigned char[]> memory;
+  std::unique_ptr<unsigned char, Free> memory;
   std::vector<Warp> warps;
   Meeting meeting;
   bool all_hold[3] = {true, true, true};  // of this operation, the one before, and the next
@@ -170,14 +174,12 @@ std::unique_ptr<Fiber> make_fiber() {
   return fiber;
 }
 
-// 128 bytes more than asked for, to align; the end is exact.
 unsigned char* fresh_memory(Cta& cta, std::size_t bytes) {
-  constexpr std::size_t alignment = 128;
-  cta.memory = std::make_unique<unsigned char[]>(bytes + alignment);
-  const auto end = reinterpret_cast<std::uintptr_t>(cta.memory.get()) + alignment;
-  unsigned char* aligned = cta.memory.get() + (alignment - end % alignment) % alignment;
-  std::memset(aligned, 0xa5, bytes);
-  return aligned;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 128, bytes) != 0) std::abort();
+  std::memset(memory, 0xa5, bytes);
+  cta.memory.reset(static_cast<unsigned char*>(memory));
+  return cta.memory.get();
 }
 
 void begin_cta(Cta& cta) {
