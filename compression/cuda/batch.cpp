@@ -29,7 +29,7 @@ const char* describe(Status status) {
     case Status::ok:
       return "no error";
     case Status::bad_geometry:
-      return "the geometry is none of 128, 256, 512 or 1024 threads and 1 to 8 CTAs";
+      return "the geometry is not 128, 256 or 512 threads and 1 to 8 CTAs";
     case Status::no_device:
       return "no usable GPU: the driver is missing or older than the CUDA runtime";
     case Status::scratch_small:

@@ -24,8 +24,6 @@ Kernel<Source> kernel_of(unsigned threads) {
       return compress_kernel<256>;
     case 512:
       return compress_kernel<512>;
-    case 1024:
-      return compress_kernel<1024>;
     default:
       return nullptr;
   }

@@ -63,7 +63,7 @@ std::uint64_t number_blocks(std::span<Target> targets);
 
 // How a kernel's threads are arranged; compression/tuner.h finds the best for a device.
 struct Geometry {
-  unsigned threads = 256;      // of a CTA: 128, 256, 512 or 1024
+  unsigned threads = 256;      // of a CTA: 128, 256 or 512
   unsigned ctas_per_unit = 3;  // CTAs at once on a multiprocessor, 1 to 8; fewer where its shared memory is smaller
 };
 

@@ -24,8 +24,6 @@ Kernel<Target> kernel_of(unsigned threads) {
       return decompress_kernel<256>;
     case 512:
       return decompress_kernel<512>;
-    case 1024:
-      return decompress_kernel<1024>;
     default:
       return nullptr;
   }

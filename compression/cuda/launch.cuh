@@ -9,10 +9,10 @@ namespace terrace::compression::cuda {
 
 inline constexpr unsigned prepare_threads = 256;
 
-// CTAs that the registers have to suffice for: three, as shared memory does, but where that would leave a thread fewer
-// than 40 of them.
+// CTAs that the registers have to suffice for: three, as shared memory does, but two of 512 threads, which would have
+// 40 registers each otherwise.
 template <unsigned threads>
-inline constexpr unsigned resident = threads <= 256 ? 3 : 1024 / threads;
+inline constexpr unsigned resident = threads <= 256 ? 3 : 2;
 
 template <typename Tensor>
 using Kernel = void (*)(Work<Tensor>);

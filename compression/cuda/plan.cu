@@ -8,7 +8,7 @@ constexpr unsigned most_ctas_per_unit = 8;
 
 bool is_geometry(Geometry geometry) {
   const unsigned threads = geometry.threads;
-  return (threads == 128 || threads == 256 || threads == 512 || threads == 1024) && geometry.ctas_per_unit >= 1 &&
+  return (threads == 128 || threads == 256 || threads == 512) && geometry.ctas_per_unit >= 1 &&
          geometry.ctas_per_unit <= most_ctas_per_unit;
 }
 

@@ -115,7 +115,7 @@ TEST_CASE("AnyArrangementOfThreadsReads") {
   const Bytes zvc = frame_of(content, Codec::zvc, ElementType::f32);
   const Bytes exp = frame_of(content, Codec::zvc_exp, ElementType::f32);
   const Frame frames[] = {{zvc, content.size()}, {exp, content.size()}};
-  for (const unsigned threads : {128U, 256U, 512U, 1024U})
+  for (const unsigned threads : {128U, 256U, 512U})
     for (const std::uint64_t seed : {0, 1, 2})
       REQUIRE(require_cpus_verdicts(frames, {.threads = threads, .resident_ctas = 4, .seed = seed}) == 0);
 }
