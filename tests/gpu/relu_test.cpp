@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cases.h"
+#include "compression/gist.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda::test;
@@ -35,6 +36,10 @@ void require_relu(ElementType type, std::size_t elements, const Passes& passes) 
   }
   for (const std::uint64_t word : made.mask) set -= static_cast<std::size_t>(std::popcount(word));
   REQUIRE(set == 0);  // and no bit behind the last element
+  Bytes y(x.size()), mask(gist::mask_bytes(elements));
+  REQUIRE(gist::relu_binarize(type, x, y, mask) == gist::Error::none);
+  REQUIRE((y == made.y));
+  REQUIRE(std::memcmp(mask.data(), made.mask.data(), mask.size()) == 0);
 }
 
 bool float_passes(std::uint32_t bits) {

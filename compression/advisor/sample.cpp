@@ -1,0 +1,175 @@
+#include "compression/advisor/sample.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "compression/kernels.h"
+
+namespace terrace::compression {
+namespace {
+
+constexpr int width_bins = 12;  // an f64 has 11 exponent bits
+constexpr double group_elements = 1024;
+
+struct Tally {
+  std::uint64_t words = 0, values = 0, zero_words = 0, full_words = 0, run_starts = 0, signed_words = 0;
+  std::uint64_t distant[width_bins] =
+      {};                       // values by the bits of their exponent's distance to the word's largest
+  std::uint64_t mantissas = 0;  // all of them, or-ed
+  double squared_steps = 0;     // between the sparsities of neighbouring strata
+  double last_sparsity = 0;
+};
+
+// splitmix64 (Steele, Lea, Flood, OOPSLA 2014): neighbouring inputs give unrelated outputs.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Stratum i of k over `words` words, and the word in it that is read.
+struct Strata {
+  std::uint64_t words, k, seed;
+
+  std::uint64_t begin(std::uint64_t i) const { return i * (words / k) + std::min(i, words % k); }
+  std::uint64_t word(std::uint64_t i) const {
+    return begin(i) + mixed(seed ^ mixed(i)) % (begin(i + 1) - begin(i));
+  }
+};
+
+std::uint64_t load(const std::byte* at, std::size_t width) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, at, width);
+  return value;
+}
+
+void add_values(Tally& tally, const ElementShape& shape, const std::byte* values, std::size_t n) {
+  const unsigned mantissa = shape.mantissa_bits;
+  const std::uint64_t exponents = (std::uint64_t{1} << shape.exponent_bits) - 1;
+  std::uint64_t exponent[sample_word];
+  std::uint64_t largest = 0, all = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t value = load(values + i * shape.bytes, shape.bytes);
+    all |= value;
+    exponent[i] = (value >> mantissa) & exponents;
+    largest = std::max(largest, exponent[i]);
+  }
+  for (std::size_t i = 0; i < n; ++i) ++tally.distant[std::bit_width(largest - exponent[i])];
+  tally.signed_words += all >> (8 * shape.bytes - 1);
+  tally.mantissas |= all & ((std::uint64_t{1} << mantissa) - 1);
+}
+
+void add_word(Tally& tally, ElementType type, const std::byte* word) {
+  std::uint64_t mask = 0;
+  std::byte values[sample_word * sizeof(std::uint64_t) + write_slack];
+  const int log2_width = std::countr_zero(width_of(type));
+  const std::size_t n = kernels().pack[log2_width](word, sample_word, &mask, values);
+  const double sparsity = 1 - static_cast<double>(n) / sample_word;
+  if (tally.words > 0)
+    tally.squared_steps += (sparsity - tally.last_sparsity) * (sparsity - tally.last_sparsity);
+  tally.last_sparsity = sparsity;
+  ++tally.words;
+  tally.values += n;
+  tally.zero_words += n == 0;
+  tally.full_words += n == sample_word;
+  tally.run_starts += std::popcount((mask >> 1) & ~mask);
+  add_values(tally, shape_of(type), values, n);
+}
+
+// One word says nothing of its neighbours: then as for independent runs of 8 elements. And where all words
+// look the same, the next one may still not: an error of about one element more than were seen.
+double standard_error(const Tally& tally, double sparsity) {
+  const double k = static_cast<double>(tally.words);
+  const double variance = k > 1 ? tally.squared_steps / (2 * k * (k - 1)) : sparsity * (1 - sparsity) / 8;
+  return std::max(std::sqrt(variance), 1 / (k * sample_word));
+}
+
+double any_of(double share, double n) { return 1 - std::pow(1 - share, n); }
+
+// The width of a group's code is that of its most distant value, and a group has more values than a word. So:
+// for each width the chance that some value of a group needs it, if values fall as those that were seen.
+double expected_width(const Tally& tally, double group_values) {
+  double width = 0;
+  double beyond = 0;
+  for (int bits = width_bins - 1; bits > 0; --bits) {
+    beyond += static_cast<double>(tally.distant[bits]);
+    width += any_of(std::min(1.0, beyond / static_cast<double>(tally.values)), group_values);
+  }
+  return width;
+}
+
+double value_bits(const Tally& tally, const ElementShape& shape, double density) {
+  if (tally.values == 0) return 8.0 * shape.bytes;
+  const double words = static_cast<double>(tally.words);
+  const double sign = any_of(static_cast<double>(tally.signed_words) / words, group_elements / sample_word);
+  const int trail = std::min<int>(std::countr_zero(tally.mantissas), shape.mantissa_bits);
+  return sign + expected_width(tally, group_elements * density) + shape.mantissa_bits - trail;
+}
+
+Sample summary(const Tally& tally, ElementType type) {
+  Sample sample;
+  const double words = static_cast<double>(tally.words);
+  sample.elements = tally.words * sample_word;
+  sample.sparsity = 1 - static_cast<double>(tally.values) / (words * sample_word);
+  sample.standard_error = standard_error(tally, sample.sparsity);
+  sample.zero_words = static_cast<double>(tally.zero_words) / words;
+  sample.full_words = static_cast<double>(tally.full_words) / words;
+  sample.runs = static_cast<double>(tally.run_starts) / (words * (sample_word - 1));
+  sample.value_bits = value_bits(tally, shape_of(type), sample.density());
+  return sample;
+}
+
+// The words lie far apart, each a miss in every cache and in the TLB: several on their way at once.
+void prefetch(const std::byte* word, std::size_t bytes) {
+  for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(word + line);
+}
+
+}  // namespace
+
+Sample sample_content(ElementType type, std::span<const std::byte> content, std::uint64_t seed) {
+  const std::size_t word_bytes = sample_word * width_of(type);
+  const std::uint64_t words = content.size() / word_bytes;
+  const std::uint64_t k = std::min<std::uint64_t>(words / sample_share, sample_most);
+  if (k == 0) return {};
+  const Strata strata{words, k, seed};
+  constexpr std::uint64_t ahead = 6;
+  for (std::uint64_t i = 0; i < std::min(k, ahead); ++i)
+    prefetch(content.data() + strata.word(i) * word_bytes, word_bytes);
+  Tally tally;
+  for (std::uint64_t i = 0; i < k; ++i) {
+    if (i + ahead < k) prefetch(content.data() + strata.word(i + ahead) * word_bytes, word_bytes);
+    add_word(tally, type, content.data() + strata.word(i) * word_bytes);
+  }
+  return summary(tally, type);
+}
+
+Sample sample_from_counts(ElementType type, std::uint64_t elements, std::uint64_t non_zero) {
+  if (elements == 0) return {};
+  constexpr double typical_zero_run = 7;
+  Sample sample;
+  sample.elements = elements;
+  sample.sparsity = 1 - static_cast<double>(std::min(non_zero, elements)) / static_cast<double>(elements);
+  sample.standard_error = 0;
+  sample.zero_words = sample.sparsity == 1 ? 1 : 0;
+  sample.full_words = sample.sparsity == 0 ? 1 : 0;
+  sample.runs = std::min(sample.sparsity / typical_zero_run, sample.density());
+  sample.value_bits = 8.0 * static_cast<double>(width_of(type));
+  return sample;
+}
+
+Sample combine(const Sample& a, const Sample& b) {
+  if (!a.known() || !b.known()) return a.known() ? a : b;
+  constexpr double least_variance = 1e-12;  // counts have no error
+  const double of_a = 1 / std::max(a.standard_error * a.standard_error, least_variance);
+  const double of_b = 1 / std::max(b.standard_error * b.standard_error, least_variance);
+  const double share = of_a / (of_a + of_b);
+  const auto mean = [share](double x, double y) { return share * x + (1 - share) * y; };
+  return {a.elements + b.elements,          mean(a.sparsity, b.sparsity),     std::sqrt(1 / (of_a + of_b)),
+          mean(a.zero_words, b.zero_words), mean(a.full_words, b.full_words), mean(a.runs, b.runs),
+          mean(a.value_bits, b.value_bits)};
+}
+
+}  // namespace terrace::compression

@@ -1,0 +1,126 @@
+#include "compression/advisor/time_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+
+namespace terrace::compression {
+namespace {
+
+constexpr double first_variance = 1;     // a prior may be wrong by its own size
+constexpr double drift_variance = 2e-5;  // of a coefficient from one observation to the next: 0.4%
+constexpr double first_spread = 0.2;
+constexpr double least_spread = 0.02;
+constexpr double outlier_spreads = 4;  // so many times the usual spread is not believed at once
+constexpr std::uint32_t trusting = 3;  // the first observations are taken as they are
+constexpr int believed_in_a_row = 4;
+constexpr double wildest = 16;       // no single observation counts as more than so many times the prediction
+constexpr double longest_ns = 1e18;  // 30 years
+
+double sane_density(double density) { return density >= 0 && density <= 1 ? density : 1; }
+
+}  // namespace
+
+TimeFit::TimeFit() : coefficient_{1, 1, 0, 0}, spread_(first_spread) { forget_certainty(); }
+
+void TimeFit::take_over(const TimeFit& other) {
+  std::copy(std::begin(other.coefficient_), std::end(other.coefficient_), coefficient_);
+  spread_ = std::max(other.spread_, least_spread);
+}
+
+TimeFit::Row TimeFit::row(const TimePrior& prior, Work work) {
+  const double d = sane_density(work.density);
+  const double moved = prior.byte_ns * static_cast<double>(work.bytes);
+  return {{prior.call_ns, moved, moved * d, moved * 4 * d * (1 - d)}};
+}
+
+// Extrapolated lines may go below zero; a time does not.
+double TimeFit::value(const Row& row) const {
+  double sum = 0;
+  for (int i = 0; i < terms; ++i) sum += coefficient_[i] * row.x[i];
+  return std::clamp(sum, 0.01 * (row.x[0] + row.x[1]), longest_ns);
+}
+
+double TimeFit::predict_ns(const TimePrior& prior, Work work) const { return value(row(prior, work)); }
+
+// How much of an error to believe, from 0 to 1; keeps the count of outliers and the usual spread.
+double TimeFit::trust(double error) {
+  const double limit = outlier_spreads * std::max(spread_, least_spread);
+  spread_ += 0.1 * (1.25 * std::min(std::abs(error), limit) - spread_);
+  if (std::abs(error) <= limit || observations_ < trusting) {
+    far_off_ = 0;
+    return 1;
+  }
+  far_off_ = error > 0 ? std::max(far_off_, 0) + 1 : std::min(far_off_, 0) - 1;
+  if (std::abs(far_off_) < believed_in_a_row) return limit / std::abs(error);
+  far_off_ = 0;
+  forget_certainty();
+  return 1;
+}
+
+void TimeFit::observe(const TimePrior& prior, Work work, double ns) {
+  Row x = row(prior, work);
+  const double expected = value(x);
+  for (double& term : x.x) term /= expected;
+  const double error = std::clamp(ns / expected, 1 / wildest, wildest) - 1;
+  const double believed = trust(error);
+  drift();
+  correct(x, error, std::pow(std::max(spread_, least_spread), 2) / believed);
+  if (observations_ < UINT32_MAX) ++observations_;
+}
+
+void TimeFit::correct(const Row& row, double error, double noise_variance) {
+  double gain[terms];
+  double variance = noise_variance;
+  for (int i = 0; i < terms; ++i) {
+    gain[i] = 0;
+    for (int j = 0; j < terms; ++j) gain[i] += covariance_[i][j] * row.x[j];
+    variance += row.x[i] * gain[i];
+  }
+  for (int i = 0; i < terms; ++i) coefficient_[i] += gain[i] / variance * error;
+  for (int i = 0; i < terms; ++i)
+    for (int j = 0; j < terms; ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
+}
+
+void TimeFit::forget_certainty() {
+  for (int i = 0; i < terms; ++i)
+    for (int j = 0; j < terms; ++j) covariance_[i][j] = i == j ? first_variance : 0;
+}
+
+// Certainty fades, but never below that of the beginning.
+void TimeFit::drift() {
+  for (int i = 0; i < terms; ++i)
+    if (covariance_[i][i] < first_variance) covariance_[i][i] += drift_variance;
+}
+
+int TimeModel::range_of(std::uint64_t bytes) {
+  if (bytes == 0) return 0;
+  return std::clamp((static_cast<int>(std::bit_width(bytes - 1)) - 15) / 2, 0, ranges - 1);
+}
+
+int TimeModel::nearest_observed(int range) const {
+  for (int distance = 0; distance < ranges; ++distance)
+    for (const int i : {range + distance, range - distance})
+      if (i >= 0 && i < ranges && fits_[i].observations() > 0) return i;
+  return range;
+}
+
+double TimeModel::predict_ns(Work work) const {
+  return std::max(1.0, fits_[nearest_observed(range_of(work.bytes))].predict_ns(prior_, work));
+}
+
+void TimeModel::observe(Work work, double ns) {
+  if (work.bytes == 0 || !std::isfinite(ns) || ns <= 0) return;
+  const int range = range_of(work.bytes);
+  const int nearest = nearest_observed(range);
+  if (nearest != range) fits_[range].take_over(fits_[nearest]);
+  fits_[range].observe(prior_, work, ns);
+}
+
+std::uint32_t TimeModel::observations(std::uint64_t bytes) const {
+  return fits_[range_of(bytes)].observations();
+}
+
+}  // namespace terrace::compression
