@@ -18,7 +18,8 @@ constexpr double call_ns = 1000;
 constexpr double smaller = 0.99;        // a fraction above it is not worth a codec
 constexpr double frame_is_raw = 0.999;  // all of a frame's blocks were stored raw
 constexpr double nothing_to_gain_ns = 1;
-constexpr double hopeful = 0.5;            // how much faster than predicted an untried codec may be
+constexpr double hopeful = 0.2;  // of the predicted time an unmeasured codec may take: a vector unit's gain
+constexpr double hopeful_again = 0.6;      // the same for one that was measured
 constexpr double doubtful = 2;             // how much slower
 constexpr std::uint32_t tried_enough = 3;  // measurements; one alone may have been preempted
 constexpr double same_sparsity = 0.01;     // besides two standard errors: what batches differ by
@@ -30,6 +31,10 @@ constexpr double correction_weight = 0.3;
 // Blocks with too few zeros are stored raw by these: what is timed then is raw's.
 Codec timed_as(Codec codec, bool stored_raw) {
   return stored_raw && codec != Codec::zvc_exp ? Codec::raw : codec;
+}
+
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
 }
 
 double scaled(double bytes) { return std::clamp(bytes, 0.0, 1e18); }
@@ -102,6 +107,10 @@ const Advisor::CodecTimes& Advisor::times(Codec codec, ElementType element) cons
   return times_[static_cast<int>(codec)][static_cast<int>(element)];
 }
 
+Advisor::CodecTimes& Advisor::times(Codec codec, ElementType element) {
+  return times_[static_cast<int>(codec)][static_cast<int>(element)];
+}
+
 double Advisor::predict_compress_ns(Codec codec, ElementType element, Work work) const {
   return times(codec, element).compress.predict_ns(work);
 }
@@ -154,7 +163,7 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
   if (codec != Codec::raw) {
     const bool stored_raw = too_dense(tensor.element, estimate);
     const CodecTimes& took = times(timed_as(codec, stored_raw), tensor.element);
-    const Work work{tensor.bytes, estimate.density()};
+    const Work work{tensor.bytes, one.fraction};
     one.times.compress_ns = took.compress.predict_ns(work);
     one.times.decompress_ns = took.decompress.predict_ns(work);
     one.observed = took.compress.observations(tensor.bytes);
@@ -219,7 +228,8 @@ bool Advisor::worth_trying(const Decision& decision, const Candidate& candidate,
   const double settled_ns = decision.chosen().total_ns;
   const bool stale = decisions_ - times(candidate.codec, decision.element).last_tried > options_.stale_after;
   if (candidate.fraction >= smaller || (candidate.observed >= tried_enough && !stale)) return false;
-  if (with_codec_times(transfer, candidate.times, hopeful) >= settled_ns) return false;
+  const double hope = candidate.observed == 0 ? hopeful : hopeful_again;
+  if (with_codec_times(transfer, candidate.times, hope) >= settled_ns) return false;
   return with_codec_times(transfer, candidate.times, doubtful) - settled_ns <= allowance_ns_;
 }
 
@@ -254,21 +264,21 @@ void Advisor::learn_fraction(History& history, const Decision& decision, double 
 
 void Advisor::compressed(History& history, const Decision& decision, std::uint64_t frame_bytes, double ns) {
   if (decision.bytes == 0 || decision.codec == Codec::raw) return;
-  const double fraction = static_cast<double>(frame_bytes) / static_cast<double>(decision.bytes);
-  const double sparsity =
-      sparsity_of_frame(decision.codec, decision.element, history.estimate_, decision.bytes, frame_bytes);
-  const double density = 1 - (sparsity >= 0 ? sparsity : history.estimate_.sparsity);
+  const double fraction = share_of(frame_bytes, decision.bytes);
   const Codec as = timed_as(decision.codec, fraction >= frame_is_raw);
-  CodecTimes& took = times_[static_cast<int>(as)][static_cast<int>(decision.element)];
-  took.compress.observe({decision.bytes, density}, ns);
-  times_[static_cast<int>(decision.codec)][static_cast<int>(decision.element)].last_tried = decisions_;
+  times(as, decision.element).compress.observe({decision.bytes, fraction}, ns);
+  times(decision.codec, decision.element).last_tried = decisions_;
   if (decision.reason == Reason::explored && std::isfinite(ns))
     allowance_ns_ -= std::max(0.0, ns - decision.chosen().times.compress_ns);
+  const double sparsity =
+      sparsity_of_frame(decision.codec, decision.element, history.estimate_, decision.bytes, frame_bytes);
   learn_fraction(history, decision, sparsity, fraction);
 }
 
-void Advisor::decompressed(Codec codec, ElementType element, std::uint64_t bytes, double density, double ns) {
-  times_[static_cast<int>(codec)][static_cast<int>(element)].decompress.observe({bytes, density}, ns);
+void Advisor::decompressed(Codec codec, ElementType element, std::uint64_t content_bytes,
+                           std::uint64_t frame_bytes, double ns) {
+  const double fraction = share_of(frame_bytes, content_bytes);
+  times(timed_as(codec, fraction >= frame_is_raw), element).decompress.observe({content_bytes, fraction}, ns);
 }
 
 }  // namespace terrace::compression

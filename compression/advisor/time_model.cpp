@@ -10,16 +10,17 @@ namespace terrace::compression {
 namespace {
 
 constexpr double first_variance = 1;     // a prior may be wrong by its own size
-constexpr double drift_variance = 2e-5;  // of a coefficient from one observation to the next: 0.4%
+constexpr double drift_variance = 5e-5;  // of a coefficient from one observation to the next: 0.7%
 constexpr double first_spread = 0.2;
 constexpr double least_spread = 0.02;
-constexpr double outlier_spreads = 4;  // so many times the usual spread is not believed at once
-constexpr std::uint32_t trusting = 3;  // the first observations are taken as they are
+constexpr double step_to_spread = 0.886;  // half the square root of pi: mean difference of two normal errors
+constexpr double outlier_spreads = 4;     // so many times the usual spread is not believed at once
+constexpr std::uint32_t trusting = 3;     // the first observations are taken as they are
 constexpr int believed_in_a_row = 4;
 constexpr double wildest = 16;       // no single observation counts as more than so many times the prediction
 constexpr double longest_ns = 1e18;  // 30 years
 
-double sane_density(double density) { return density >= 0 && density <= 1 ? density : 1; }
+double sane_share(double share) { return share >= 0 && share <= 1 ? share : 1; }
 
 }  // namespace
 
@@ -31,9 +32,9 @@ void TimeFit::take_over(const TimeFit& other) {
 }
 
 TimeFit::Row TimeFit::row(const TimePrior& prior, Work work) {
-  const double d = sane_density(work.density);
+  const double c = sane_share(work.fraction);
   const double moved = prior.byte_ns * static_cast<double>(work.bytes);
-  return {{prior.call_ns, moved, moved * d, moved * 4 * d * (1 - d)}};
+  return {{prior.call_ns, moved, moved * c, moved * 4 * c * (1 - c)}};
 }
 
 // Extrapolated lines may go below zero; a time does not.
@@ -45,10 +46,14 @@ double TimeFit::value(const Row& row) const {
 
 double TimeFit::predict_ns(const TimePrior& prior, Work work) const { return value(row(prior, work)); }
 
-// How much of an error to believe, from 0 to 1; keeps the count of outliers and the usual spread.
+// How much of an error to believe, from 0 to 1; keeps the count of outliers and the usual spread. The latter
+// comes from differences of errors in a row: a model that lags behind a drift must not take its lag for
+// noise.
 double TimeFit::trust(double error) {
   const double limit = outlier_spreads * std::max(spread_, least_spread);
-  spread_ += 0.1 * (1.25 * std::min(std::abs(error), limit) - spread_);
+  const double step = std::abs(error - last_error_);
+  if (observations_ > 0) spread_ += 0.1 * (step_to_spread * std::min(step, limit) - spread_);
+  last_error_ = error;
   if (std::abs(error) <= limit || observations_ < trusting) {
     far_off_ = 0;
     return 1;

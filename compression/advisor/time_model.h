@@ -1,8 +1,9 @@
 // How long a codec or a link takes for a tensor, learned from what it took before.
 //
-// In a range of sizes, time is linear in the bytes and in how the zeros lie:
+// In a range of sizes, time is linear in the bytes and in what is left of them (which says how many values
+// there are and, for rle, how they lie):
 //
-//   ns = t0 a + bytes b (t1 + t2 d + t3 4 d (1-d)),      d = share of values that are not zero
+//   ns = t0 a + bytes b (t1 + t2 c + t3 4 c (1-c)),      c = bytes of the frame by bytes of the content
 //
 // CSWAP fits such a line once per codec (size and sparsity, CLUSTER 2021); two things are added. The caches
 // bend the line over size, so each range of sizes, a factor of four wide, has coefficients of its own and
@@ -24,11 +25,10 @@ namespace terrace::compression {
 
 struct Work {
   std::uint64_t bytes = 0;
-  double density =
-      1;  // share of the elements that are not zero; for a link anything, as long as always the same
+  double fraction = 1;  // that the frame takes of it; for a link always 1
 };
 
-// What to believe before anything was observed: a per call, b per byte, whatever the density.
+// What to believe before anything was observed: a per call, b per byte, whatever the fraction.
 struct TimePrior {
   double call_ns = 1000;
   double byte_ns = 1;
@@ -59,6 +59,7 @@ class TimeFit {
   double coefficient_[terms];
   double covariance_[terms][terms];
   double spread_;  // usual size of a relative error
+  double last_error_ = 0;
   std::uint32_t observations_ = 0;
   std::int32_t far_off_ = 0;  // outliers in a row, negative for those that were too fast
 };
