@@ -8,7 +8,7 @@
 #include <bit>
 
 #include "compression/bytes.h"
-#include "compression/kernels.h"
+#include "compression/kernels_vector.h"
 
 namespace terrace::compression {
 namespace {
@@ -189,18 +189,19 @@ std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits
 
 }  // namespace
 
-const Kernels& scalar_kernels() {
-  static constexpr Kernels set{
-      .name = "scalar",
-      .pack = {pack<std::uint8_t>, pack<std::uint16_t>, pack<std::uint32_t>, pack<std::uint64_t>},
-      .expand = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>, expand<std::uint64_t>},
-      .group_code = group_code,
-      .squeeze = squeeze,
-      .unsqueeze = unsqueeze,
-      .stream = stream,
-      .checksum = checksum,
-  };
-  return set;
-}
+namespace scalar {
+
+constinit const Kernels table = {
+    .name = "scalar",
+    .pack = {pack<std::uint8_t>, pack<std::uint16_t>, pack<std::uint32_t>, pack<std::uint64_t>},
+    .expand = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>, expand<std::uint64_t>},
+    .group_code = group_code,
+    .squeeze = squeeze,
+    .unsqueeze = unsqueeze,
+    .stream = stream,
+    .checksum = checksum,
+};
+
+}  // namespace scalar
 
 }  // namespace terrace::compression

@@ -95,7 +95,7 @@ TEST_CASE("DeadChannelsAreZeroThroughout") {
   int dead = 0;
   for (std::size_t channel = 0; channel < 16; ++channel) {
     bool any = false;
-    for (std::size_t i = 0; i < plane; ++i) any = any || values[channel * plane + i] != 0;
+    for (std::size_t i = 0; i < plane; ++i) any = any || values[(channel * plane) + i] != 0;
     dead += any ? 0 : 1;
   }
   CHECK(dead >= 4);
@@ -130,7 +130,7 @@ TEST_CASE("PlanesSmallerThanTheBlurWillDo") {
   spec.channels = 512;
   spec.height = 7;
   spec.width = 3;
-  CHECK(statistics_of(spec, 512 * 21).sparsity == Approx(0.62).margin(0.0005));
+  CHECK(statistics_of(spec, std::size_t{512} * 21).sparsity == Approx(0.62).margin(0.0005));
 }
 
 TEST_CASE("ValuesFollowTheirLaw") {

@@ -1,0 +1,371 @@
+// zvc_exp's bits with AVX-512. A register's values become codes of b bits in lanes of their own width;
+// neighbours are joined, lane by lane twice as wide, until eight 64-bit lanes hold L bits each; these eight
+// then become L whole bytes:
+//
+//   lanes of 32:  ····aaaa ····bbbb  →  lanes of 64:  ········bbbbaaaa  →  bytes:  …ddddcccc bbbbaaaa
+//
+// A group is at most 1024 values here; since 1024 values are a whole number of bytes whatever b is, longer
+// ones are done in chunks. Decoding goes the same way back, with funnel shifts (VBMI2).
+#include <immintrin.h>
+
+#include "compression/kernels_vector.h"
+
+namespace terrace::compression::avx512 {
+namespace {
+
+constexpr std::size_t chunk_values = 1024;
+constexpr std::size_t lanes_of_register = 8;
+// The 64-bit lanes of a chunk of the widest values, and room to fill up with zeros to two registers.
+constexpr std::size_t chunk_lanes = chunk_values + 2 * lanes_of_register;
+
+inline std::uint64_t low_bits(std::size_t count) {
+  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+}
+
+// `pattern`, which fits in a lane, in each lane.
+template <std::size_t width>
+inline __m512i splat(std::uint64_t pattern) {
+  if constexpr (width == 1) return _mm512_set1_epi8(static_cast<char>(pattern));
+  if constexpr (width == 2) return _mm512_set1_epi16(static_cast<short>(pattern));
+  if constexpr (width == 4) return _mm512_set1_epi32(static_cast<int>(pattern));
+  if constexpr (width == 8) return _mm512_set1_epi64(static_cast<long long>(pattern));
+}
+
+// Shifts by counts made with splat(). There is none for bytes: these go as pairs, and what comes in from the
+// neighbour is cleared by the caller's masks.
+template <std::size_t width>
+inline __m512i right(__m512i v, __m512i counts) {
+  if constexpr (width == 2) return _mm512_srlv_epi16(v, counts);
+  if constexpr (width == 4) return _mm512_srlv_epi32(v, counts);
+  if constexpr (width == 8) return _mm512_srlv_epi64(v, counts);
+}
+
+template <std::size_t width>
+inline __m512i left(__m512i v, __m512i counts) {
+  if constexpr (width == 2) return _mm512_sllv_epi16(v, counts);
+  if constexpr (width == 4) return _mm512_sllv_epi32(v, counts);
+  if constexpr (width == 8) return _mm512_sllv_epi64(v, counts);
+}
+
+template <std::size_t width>
+inline __m512i sum(__m512i a, __m512i b) {
+  if constexpr (width == 1) return _mm512_add_epi8(a, b);
+  if constexpr (width == 2) return _mm512_add_epi16(a, b);
+  if constexpr (width == 4) return _mm512_add_epi32(a, b);
+  if constexpr (width == 8) return _mm512_add_epi64(a, b);
+}
+
+// bits where `choose` is set from a, else from b
+inline __m512i either(__m512i choose, __m512i a, __m512i b) {
+  return _mm512_ternarylogic_epi64(choose, a, b, 0xca);
+}
+
+inline __m512i load_at_most(const std::byte* src, std::size_t bytes) {
+  return bytes >= 64 ? _mm512_loadu_si512(src) : _mm512_maskz_loadu_epi8(low_bits(bytes), src);
+}
+
+// How a value becomes its code and back, the same for every lane:
+//   code = (magnitude - base << mantissa_bits | sign >> sign_down) >> trail
+template <std::size_t width>
+struct Fields {
+  // The lane of shifts, see right().
+  static constexpr std::size_t shift_width = width == 1 ? 2 : width;
+  __m512i magnitude, base, minus_base, sign, kept_sign, sign_down, trail, code, exponent_and_mantissa;
+
+  Fields(const ElementShape& shape, GroupCode group) {
+    const std::size_t bits = width * 8;
+    const std::uint64_t sign_bit = std::uint64_t{1} << (bits - 1);
+    const std::uint64_t lowest = std::uint64_t{group.base} << (shape.mantissa_bits % 64);
+    const unsigned stored_sign_at = shape.mantissa_bits + group.width;
+    magnitude = splat<width>(sign_bit - 1);
+    base = splat<width>(shape.exponent_bits == 0 ? 0 : lowest);
+    minus_base = splat<width>(shape.exponent_bits == 0 ? 0 : 0 - lowest);
+    sign = splat<width>(sign_bit);
+    kept_sign = splat<width>(group.sign != 0 ? sign_bit : 0);
+    sign_down = splat<shift_width>(bits - 1 - stored_sign_at);
+    trail = splat<shift_width>(group.trail);
+    code = splat<width>(low_bits(stored_sign_at + group.sign - group.trail));
+    exponent_and_mantissa = splat<width>(low_bits(stored_sign_at));
+  }
+
+  __m512i encode(__m512i v) const {
+    const __m512i offset = sum<width>(_mm512_and_si512(v, magnitude), minus_base);
+    const __m512i moved_sign = right<shift_width>(_mm512_and_si512(v, kept_sign), sign_down);
+    return _mm512_and_si512(right<shift_width>(_mm512_or_si512(offset, moved_sign), trail), code);
+  }
+
+  // `v` holds a code in each lane and nothing else.
+  __m512i decode(__m512i v) const {
+    const __m512i placed = left<shift_width>(v, trail);
+    const __m512i offset = _mm512_and_si512(placed, exponent_and_mantissa);
+    const __m512i moved_sign =
+        left<shift_width>(_mm512_andnot_si512(exponent_and_mantissa, placed), sign_down);
+    return either(sign, _mm512_and_si512(moved_sign, kept_sign), sum<width>(offset, base));
+  }
+};
+
+// Joins neighbours of `width` bytes that hold `bits` bits each, so that a lane twice as wide holds 2 * bits;
+// and again up to 64-bit lanes.
+template <std::size_t width>
+inline __m512i join(__m512i v, unsigned bits) {
+  if constexpr (width == 8) {
+    return v;
+  } else {
+    const __m512i lower = splat<2 * width>(low_bits(bits));
+    const __m512i moved = right<2 * width>(v, splat<2 * width>(8 * width - bits));
+    return join<2 * width>(either(lower, v, moved), 2 * bits);
+  }
+}
+
+// The inverse. Bits above those of a lane's code are left over.
+template <std::size_t width>
+inline __m512i part(__m512i v, unsigned bits) {
+  if constexpr (width == 8) {
+    return v;
+  } else {
+    const __m512i lower = splat<2 * width>(low_bits(8 * width));
+    const __m512i wide = part<2 * width>(v, 2 * bits);
+    return either(lower, wide, left<2 * width>(wide, splat<2 * width>(8 * width - bits)));
+  }
+}
+
+// Writes the codes of up to 1024 values as 64-bit lanes; returns how many, the last ones filled up with zero
+// bits and two registers of zeros behind them.
+template <std::size_t width>
+std::size_t encode_lanes(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
+                         std::uint64_t* lanes) {
+  const std::size_t bytes = n * width;
+  std::size_t at = 0;
+  for (; at + 64 <= bytes; at += 64)
+    _mm512_store_si512(lanes + at / 8, join<width>(fields.encode(_mm512_loadu_si512(values + at)), bits));
+  const std::uint64_t present = low_bits(bytes - at);
+  const __m512i last = fields.encode(_mm512_maskz_loadu_epi8(present, values + at));
+  _mm512_store_si512(lanes + at / 8, join<width>(_mm512_maskz_mov_epi8(present, last), bits));
+  _mm512_store_si512(lanes + at / 8 + 8, _mm512_setzero_si512());
+  return (bytes + 7) / 8;
+}
+
+// Joins neighbouring lanes of at most 32 bits each; returns their number. Reads up to two registers from the
+// last lane.
+std::size_t join_lanes(std::uint64_t* lanes, std::size_t count, unsigned bits) {
+  const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+  const __m512i odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+  const __m512i up = splat<8>(bits);
+  for (std::size_t i = 0; i < count; i += 16) {
+    const __m512i a = _mm512_load_si512(lanes + i);
+    const __m512i b = _mm512_load_si512(lanes + i + 8);
+    const __m512i upper = _mm512_sllv_epi64(_mm512_permutex2var_epi64(a, odd, b), up);
+    _mm512_store_si512(lanes + i / 2, _mm512_or_si512(_mm512_permutex2var_epi64(a, even, b), upper));
+  }
+  const std::size_t joined = (count + 1) / 2;
+  const std::size_t filled = (count + 15) / 16 * 8;
+  _mm512_store_si512(lanes + filled, _mm512_setzero_si512());
+  return joined;
+}
+
+// Eight lanes of 33 to 64 bits each as whole bytes. Word j of the result has bits of up to three lanes, from
+// the one that bit 64 j falls into; a shift by 64 or more makes zero.
+struct Weave {
+  __m512i from[3], down, up[2];
+
+  explicit Weave(unsigned bits) {
+    alignas(64) std::uint64_t table[6][lanes_of_register];
+    for (unsigned j = 0; j < lanes_of_register; ++j) {
+      const unsigned first = 64 * j / bits;
+      const unsigned used = 64 * j % bits;
+      for (unsigned k = 0; k < 3; ++k) table[k][j] = (first + k) % lanes_of_register;
+      table[3][j] = first < lanes_of_register ? used : 64;
+      for (unsigned k = 1; k < 3; ++k) table[3 + k][j] = first + k < lanes_of_register ? k * bits - used : 64;
+    }
+    for (int k = 0; k < 3; ++k) from[k] = _mm512_load_si512(table[k]);
+    down = _mm512_load_si512(table[3]);
+    for (int k = 0; k < 2; ++k) up[k] = _mm512_load_si512(table[4 + k]);
+  }
+
+  __m512i operator()(__m512i lanes) const {
+    const __m512i a = _mm512_srlv_epi64(_mm512_permutexvar_epi64(from[0], lanes), down);
+    const __m512i b = _mm512_sllv_epi64(_mm512_permutexvar_epi64(from[1], lanes), up[0]);
+    const __m512i c = _mm512_sllv_epi64(_mm512_permutexvar_epi64(from[2], lanes), up[1]);
+    return _mm512_ternarylogic_epi64(a, b, c, 0xfe);
+  }
+};
+
+void write_lanes(std::uint64_t* lanes, std::size_t count, unsigned bits, std::byte* out) {
+  for (; bits <= 32; bits *= 2) count = join_lanes(lanes, count, bits);
+  const Weave weave(bits);
+  for (std::size_t i = 0; i < count; i += lanes_of_register, out += bits)
+    _mm512_storeu_si512(out, weave(_mm512_load_si512(lanes + i)));
+}
+
+template <std::size_t width>
+std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::byte* values, std::size_t n,
+                        std::byte* out) {
+  const unsigned bits = unsigned{code.sign} + code.width + shape.mantissa_bits - code.trail;
+  if (bits == 0) return 0;
+  const Fields<width> fields(shape, code);
+  alignas(64) std::uint64_t lanes[chunk_lanes];
+  for (std::size_t done = 0; done < n; done += chunk_values) {
+    const std::size_t values_here = n - done < chunk_values ? n - done : chunk_values;
+    const std::size_t count = encode_lanes<width>(fields, values + done * width, values_here, bits, lanes);
+    write_lanes(lanes, count, bits * (8 / width), out + done * bits / 8);
+  }
+  return (n * bits + 7) / 8;
+}
+
+// The inverse of Weave, for lanes of any number of bits: bit i * bits is in word i * bits / 64.
+struct Unweave {
+  __m512i low, high, down;
+
+  explicit Unweave(unsigned bits) {
+    alignas(64) std::uint64_t table[3][lanes_of_register];
+    for (unsigned i = 0; i < lanes_of_register; ++i) {
+      table[0][i] = i * bits / 64;
+      table[1][i] = (i * bits / 64 + 1) % lanes_of_register;
+      table[2][i] = i * bits % 64;
+    }
+    low = _mm512_load_si512(table[0]);
+    high = _mm512_load_si512(table[1]);
+    down = _mm512_load_si512(table[2]);
+  }
+
+  __m512i operator()(__m512i bytes) const {
+    return _mm512_shrdv_epi64(_mm512_permutexvar_epi64(low, bytes), _mm512_permutexvar_epi64(high, bytes),
+                              down);
+  }
+};
+
+template <std::size_t width>
+void unsqueeze_all(const ElementShape& shape, GroupCode code, const std::byte* in, std::size_t n,
+                   std::byte* values) {
+  const unsigned bits = unsigned{code.sign} + code.width + shape.mantissa_bits - code.trail;
+  const unsigned lane_bits = bits * (8 / width);
+  const std::size_t total = (n * bits + 7) / 8;
+  const Fields<width> fields(shape, code);
+  const Unweave unweave(lane_bits);
+  std::size_t read = 0;
+  for (std::size_t at = 0; at < n * width; at += 64, read += lane_bits) {
+    const __m512i lanes = unweave(load_at_most(in + read, total - read));
+    _mm512_storeu_si512(values + at, fields.decode(_mm512_and_si512(part<width>(lanes, bits), fields.code)));
+  }
+}
+
+// The least and the greatest magnitude, and all values by or.
+struct Span {
+  std::uint64_t least, greatest, any;
+};
+
+template <std::size_t width>
+inline __m512i lesser(__m512i a, __mmask64 lanes, __m512i b) {
+  if constexpr (width == 1) return _mm512_mask_min_epu8(a, lanes, a, b);
+  if constexpr (width == 2) return _mm512_mask_min_epu16(a, static_cast<__mmask32>(lanes), a, b);
+  if constexpr (width == 4) return _mm512_mask_min_epu32(a, static_cast<__mmask16>(lanes), a, b);
+  if constexpr (width == 8) return _mm512_mask_min_epu64(a, static_cast<__mmask8>(lanes), a, b);
+}
+
+template <std::size_t width>
+inline __m512i greater(__m512i a, __m512i b) {
+  if constexpr (width == 1) return _mm512_max_epu8(a, b);
+  if constexpr (width == 2) return _mm512_max_epu16(a, b);
+  if constexpr (width == 4) return _mm512_max_epu32(a, b);
+  if constexpr (width == 8) return _mm512_max_epu64(a, b);
+}
+
+// All lanes of two registers' halves, quarters … taken together, down to lane 0.
+template <std::size_t width, typename Combine>
+inline std::uint64_t fold(__m512i v, Combine combine) {
+  v = combine(v, _mm512_shuffle_i64x2(v, v, 0x4e));
+  v = combine(v, _mm512_shuffle_i64x2(v, v, 0xb1));
+  v = combine(v, _mm512_bsrli_epi128(v, 8));
+  if constexpr (width <= 4) v = combine(v, _mm512_bsrli_epi128(v, 4));
+  if constexpr (width <= 2) v = combine(v, _mm512_bsrli_epi128(v, 2));
+  if constexpr (width == 1) v = combine(v, _mm512_bsrli_epi128(v, 1));
+  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_castsi512_si128(v))) & low_bits(8 * width);
+}
+
+template <std::size_t width>
+Span span_of(const std::byte* values, std::size_t n) {
+  const __m512i magnitude = splat<width>(low_bits(8 * width - 1));
+  __m512i least = magnitude;
+  __m512i greatest = _mm512_setzero_si512();
+  __m512i any = _mm512_setzero_si512();
+  for (std::size_t at = 0; at < n * width; at += 64) {
+    const std::size_t left = n * width - at;
+    const __m512i v = load_at_most(values + at, left);
+    const __m512i unsigned_v = _mm512_and_si512(v, magnitude);
+    least = lesser<width>(least, low_bits(left / width), unsigned_v);
+    greatest = greater<width>(greatest, unsigned_v);
+    any = _mm512_or_si512(any, v);
+  }
+  // Nothing is lost when shifted-in zeros of a fold meet a maximum or an or; the minimum becomes the
+  // complement's maximum.
+  const __m512i from_above = _mm512_andnot_si512(least, magnitude);
+  const auto most = [](__m512i a, __m512i b) { return greater<width>(a, b); };
+  const auto both = [](__m512i a, __m512i b) { return _mm512_or_si512(a, b); };
+  return {low_bits(8 * width - 1) - fold<width>(from_above, most), fold<width>(greatest, most),
+          fold<width>(any, both)};
+}
+
+Span span_of_width(std::size_t width, const std::byte* values, std::size_t n) {
+  switch (width) {
+    case 1:
+      return span_of<1>(values, n);
+    case 2:
+      return span_of<2>(values, n);
+    case 4:
+      return span_of<4>(values, n);
+    default:
+      return span_of<8>(values, n);
+  }
+}
+
+inline unsigned bit_width(std::uint64_t value) {
+  return value == 0 ? 0 : 64 - static_cast<unsigned>(__builtin_clzll(value));
+}
+
+}  // namespace
+
+GroupCode group_code(ElementType type, const std::byte* values, std::size_t n) {
+  const ElementShape& shape = element_shapes[static_cast<int>(type)];
+  const Span span = span_of_width(shape.bytes, values, n);
+  GroupCode code;
+  if (shape.exponent_bits != 0) {
+    code.base = static_cast<std::uint16_t>(span.least >> shape.mantissa_bits);
+    code.width = static_cast<std::uint8_t>(bit_width((span.greatest >> shape.mantissa_bits) - code.base));
+  }
+  code.sign = static_cast<std::uint8_t>((span.any >> (8 * shape.bytes - 1)) & 1);
+  // A one above the mantissa ends the count where all of it is zero.
+  const std::uint64_t mantissas = span.any | std::uint64_t{1} << shape.mantissa_bits;
+  code.trail = static_cast<std::uint8_t>(__builtin_ctzll(mantissas));
+  return code;
+}
+
+std::size_t squeeze(ElementType type, GroupCode code, const std::byte* values, std::size_t n,
+                    std::byte* out) {
+  const ElementShape& shape = element_shapes[static_cast<int>(type)];
+  switch (shape.bytes) {
+    case 1:
+      return squeeze_all<1>(shape, code, values, n, out);
+    case 2:
+      return squeeze_all<2>(shape, code, values, n, out);
+    case 4:
+      return squeeze_all<4>(shape, code, values, n, out);
+    default:
+      return squeeze_all<8>(shape, code, values, n, out);
+  }
+}
+
+void unsqueeze(ElementType type, GroupCode code, const std::byte* in, std::size_t n, std::byte* values) {
+  const ElementShape& shape = element_shapes[static_cast<int>(type)];
+  switch (shape.bytes) {
+    case 1:
+      return unsqueeze_all<1>(shape, code, in, n, values);
+    case 2:
+      return unsqueeze_all<2>(shape, code, in, n, values);
+    case 4:
+      return unsqueeze_all<4>(shape, code, in, n, values);
+    default:
+      return unsqueeze_all<8>(shape, code, in, n, values);
+  }
+}
+
+}  // namespace terrace::compression::avx512
