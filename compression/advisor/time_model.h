@@ -1,9 +1,14 @@
 // How long a codec or a link takes for a tensor, learned from what it took before.
 //
-// In a range of sizes, time is linear in the bytes and in what is left of them (which says how many values
-// there are and, for rle, how they lie):
+// In a range of sizes, time is linear in the bytes and, in two pieces, in what is left of them (which says
+// how many values there are and, for rle, how they lie):
 //
-//   ns = t0 a + bytes b (t1 + t2 c + t3 4 c (1-c)),      c = bytes of the frame by bytes of the content
+//   ns = t0 a + bytes b (t1 h(c, 0) + t2 h(c, 1/2) + t3 h(c, 1)),     c = bytes of the frame by bytes of the
+//   content
+//
+// where h(c, x) is the hat that is 1 at x and falls to 0 at the next of the three. The coefficients are then
+// what a byte takes at three fractions: positive, and alike, so that what is learned at one is a first guess
+// for the others.
 //
 // CSWAP fits such a line once per codec (size and sparsity, CLUSTER 2021); two things are added. The caches
 // bend the line over size, so each range of sizes, a factor of four wide, has coefficients of its own and
@@ -49,13 +54,14 @@ class TimeFit {
   struct Row {
     double x[terms];
   };
-  static Row row(const TimePrior& prior, Work work);
+  Row row(const TimePrior& prior, Work work) const;
   double value(const Row& row) const;
   double trust(double error);
+  void rescale(double ratio);
   void correct(const Row& row, double error, double noise_variance);
-  void forget_certainty();
   void drift();
 
+  double scale_ = 1;  // of the prior; the coefficients are near 1
   double coefficient_[terms];
   double covariance_[terms][terms];
   double spread_;  // usual size of a relative error

@@ -87,7 +87,7 @@ TEST_CASE("SampleReadsUnderOnePercent") {
 }
 
 TEST_CASE("SampleOfNothingKnowsNothing") {
-  const std::vector<float> few(sample_word * sample_share - 1, 0.0F);
+  const std::vector<float> few(16 * sample_share - 1, 0.0F);
   CHECK_FALSE(sample_content(ElementType::f32, {}, 1).known());
   CHECK_FALSE(sample_content(ElementType::f32, bytes_of(few), 1).known());
   CHECK_FALSE(sample_from_counts(ElementType::f32, 0, 0).known());

@@ -61,11 +61,18 @@ double relative_error(double predicted, double measured) { return std::abs(predi
 
 struct Errors {
   std::vector<double> compress, decompress, fraction;
+  std::vector<double> repeated;  // by how much the second half of the runs differs from the first: the floor
 };
+
+double repeat_error(const std::vector<double>& each) {
+  const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
+  return relative_error(median({each.begin(), middle}), median({middle, each.end()}));
+}
 
 void score(Errors& errors, const Candidate& predicted, const CodecRun& run, std::size_t bytes) {
   errors.compress.push_back(relative_error(predicted.times.compress_ns, run.compress_ns));
   errors.decompress.push_back(relative_error(predicted.times.decompress_ns, run.decompress_ns));
+  errors.repeated.push_back(repeat_error(run.compress_each_ns));
   errors.fraction.push_back(
       relative_error(predicted.fraction, static_cast<double>(run.frame_bytes) / static_cast<double>(bytes)));
 }
@@ -111,10 +118,11 @@ nlohmann::json print_errors(const std::string& name, const Errors& errors) {
   const nlohmann::json row = {{"compress_error", median(errors.compress)},
                               {"decompress_error", median(errors.decompress)},
                               {"fraction_error", median(errors.fraction)},
+                              {"repeat_error", median(errors.repeated)},
                               {"measurements", errors.compress.size()}};
-  std::printf("  %10s   %5.1f%%      %5.1f%%        %5.1f%%    %5zu\n", name.c_str(),
+  std::printf("  %10s   %5.1f%%      %5.1f%%        %5.1f%%     %5.1f%%    %5zu\n", name.c_str(),
               100 * median(errors.compress), 100 * median(errors.decompress), 100 * median(errors.fraction),
-              errors.compress.size());
+              100 * median(errors.repeated), errors.compress.size());
   return row;
 }
 
@@ -164,13 +172,14 @@ nlohmann::json measure_codec_predictions(std::size_t largest_bytes) {
   accuracy->pass(cases_up_to(largest_bytes, 2), true);
   std::printf("\nPredicted against measured, median relative error (f32, sparsity 0 to 0.98; kernels: %s)\n",
               kernels().name);
-  std::printf("  %10s   compress   decompress   fraction   tensors x codecs\n", "");
+  std::printf("  %10s   compress   decompress   fraction   repeated   tensors x codecs\n", "");
   nlohmann::json report;
   Errors all;
   for (const auto& [bytes, errors] : accuracy->by_size()) {
     report["by_size"][std::to_string(bytes)] = print_errors(size_name(bytes), errors);
     all.compress.insert(all.compress.end(), errors.compress.begin(), errors.compress.end());
     all.decompress.insert(all.decompress.end(), errors.decompress.begin(), errors.decompress.end());
+    all.repeated.insert(all.repeated.end(), errors.repeated.begin(), errors.repeated.end());
     all.fraction.insert(all.fraction.end(), errors.fraction.begin(), errors.fraction.end());
   }
   for (const auto& [codec, errors] : accuracy->by_codec())
