@@ -44,26 +44,38 @@ struct Strata {
   }
 };
 
-std::uint64_t load(const std::byte* at, std::size_t width) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, at, width);
-  return value;
+// Of a type of a width known when this is compiled: the loops are all of a sample's time that is not waiting
+// for memory.
+template <typename Element>
+void add_values_of(Tally& tally, const ElementShape& shape, const std::byte* values, std::size_t n) {
+  const unsigned mantissa = shape.mantissa_bits;
+  const auto exponents = static_cast<Element>((std::uint64_t{1} << shape.exponent_bits) - 1);
+  Element exponent[sample_word];
+  Element largest = 0, all = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    Element value = 0;
+    std::memcpy(&value, values + i * sizeof value, sizeof value);
+    all = static_cast<Element>(all | value);
+    exponent[i] = static_cast<Element>((value >> mantissa) & exponents);
+    largest = std::max(largest, exponent[i]);
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    ++tally.distant[std::bit_width(static_cast<Element>(largest - exponent[i]))];
+  tally.with_sign += std::uint64_t{all} >> (8 * sizeof all - 1);
+  tally.mantissas |= all & ((std::uint64_t{1} << mantissa) - 1);
 }
 
 void add_values(Tally& tally, const ElementShape& shape, const std::byte* values, std::size_t n) {
-  const unsigned mantissa = shape.mantissa_bits;
-  const std::uint64_t exponents = (std::uint64_t{1} << shape.exponent_bits) - 1;
-  std::uint64_t exponent[sample_word];
-  std::uint64_t largest = 0, all = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint64_t value = load(values + i * shape.bytes, shape.bytes);
-    all |= value;
-    exponent[i] = (value >> mantissa) & exponents;
-    largest = std::max(largest, exponent[i]);
+  switch (shape.bytes) {
+    case 1:
+      return add_values_of<std::uint8_t>(tally, shape, values, n);
+    case 2:
+      return add_values_of<std::uint16_t>(tally, shape, values, n);
+    case 4:
+      return add_values_of<std::uint32_t>(tally, shape, values, n);
+    default:
+      return add_values_of<std::uint64_t>(tally, shape, values, n);
   }
-  for (std::size_t i = 0; i < n; ++i) ++tally.distant[std::bit_width(largest - exponent[i])];
-  tally.with_sign += all >> (8 * shape.bytes - 1);
-  tally.mantissas |= all & ((std::uint64_t{1} << mantissa) - 1);
 }
 
 void add_piece(Tally& tally, ElementType type, const std::byte* piece) {

@@ -1,13 +1,13 @@
 // How long a codec or a link takes for a tensor, learned from what it took before.
 //
-// In a range of sizes, time is linear in the bytes and, in two pieces, in what is left of them (which says
+// In a range of sizes, time is linear in the bytes and, piece by piece, in what is left of them (which says
 // how many values there are and, for rle, how they lie):
 //
-//   ns = t0 a + bytes b (t1 h(c, 0) + t2 h(c, 1/2) + t3 h(c, 1)),     c = bytes of the frame by bytes of the
-//   content
+//   ns = t0 a + bytes b (t1 h(c, 0) + t2 h(c, 1/3) + t3 h(c, 2/3) + t4 h(c, 1)),    c = bytes of the frame by
+//   bytes of content
 //
-// where h(c, x) is the hat that is 1 at x and falls to 0 at the next of the three. The coefficients are then
-// what a byte takes at three fractions: positive, and alike, so that what is learned at one is a first guess
+// where h(c, x) is the hat that is 1 at x and falls to 0 at the next of the four. The coefficients are then
+// what a byte takes at four fractions: positive, and alike, so that what is learned at one is a first guess
 // for the others.
 //
 // CSWAP fits such a line once per codec (size and sparsity, CLUSTER 2021); two things are added. The caches
@@ -50,7 +50,8 @@ class TimeFit {
   std::uint32_t observations() const { return observations_; }
 
  private:
-  static constexpr int terms = 4;
+  static constexpr int knots = 4;
+  static constexpr int terms = 1 + knots;
   struct Row {
     double x[terms];
   };

@@ -47,6 +47,8 @@ void check(compression::FrameError error) {
 
 }  // namespace
 
+double thread_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
 Pages::Pages(std::size_t bytes)
     : bytes_(whole_pages(bytes)), memory_(static_cast<std::byte*>(std::aligned_alloc(page, bytes_))) {
   if (memory_ == nullptr) fail("memory for " + std::to_string(bytes) + " bytes");

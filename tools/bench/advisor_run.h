@@ -18,6 +18,9 @@ namespace terrace::bench {
 using compression::Codec;
 using compression::ElementType;
 
+// Nanoseconds that this thread has run: time that other programs take of the core does not count.
+double thread_ns();
+
 // Page-aligned memory, for O_DIRECT, written once so that no measurement pays for its pages.
 class Pages {
  public:

@@ -98,10 +98,10 @@ class Simulation {
   Decision decide(std::size_t layer, const LayerState& state, ElementType element) {
     const auto content = state.content->span();
     const Transfer transfer = transfer_for(content.size());
-    const double start = now_s();
+    const double start = thread_ns();
     const Decision decision = policy_.advisor->decide(
         policy_.histories[layer], {element, content.size(), content}, transfer, policy_.link);
-    sampling_ns_ += decision.sampled ? (now_s() - start) * 1e9 : 0;
+    sampling_ns_ += decision.sampled ? thread_ns() - start : 0;
     charge(decision, state, transfer, content.size());
     learn(policy_.histories[layer], decision, state, content.size());
     return decision;
