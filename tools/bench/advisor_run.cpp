@@ -57,6 +57,15 @@ Pages::Pages(std::size_t bytes)
 
 void Pages::Free::operator()(std::byte* memory) const { std::free(memory); }
 
+void CodecRun::add(const CodecRun& more) {
+  frame_bytes = more.frame_bytes;
+  compress_each_ns.insert(compress_each_ns.end(), more.compress_each_ns.begin(), more.compress_each_ns.end());
+  decompress_each_ns.insert(decompress_each_ns.end(), more.decompress_each_ns.begin(),
+                            more.decompress_each_ns.end());
+  compress_ns = median(compress_each_ns);
+  decompress_ns = median(decompress_each_ns);
+}
+
 CodecRunner::CodecRunner(std::size_t largest_bytes)
     : frame_(compression::frame_bound(largest_bytes)),
       back_(largest_bytes),

@@ -40,6 +40,8 @@ struct CodecRun {
   std::uint64_t frame_bytes = 0;
   double compress_ns = 0, decompress_ns = 0;
   std::vector<double> compress_each_ns, decompress_each_ns;
+
+  void add(const CodecRun& more);
 };
 
 class CodecRunner {
