@@ -89,6 +89,8 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
       return false;
     at += count;
   }
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + layout.values,
+                                      content.data());
   if (!is_zero(payload.subspan(at, layout.values - at))) return false;
   kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + layout.values,
                                           content.data());

@@ -145,23 +145,74 @@ std::size_t join_lanes(std::uint64_t* lanes, std::size_t count, unsigned bits) {
   return joined;
 }
 
+// How lanes of some number of bits lie in the 64-bit words of a bit string, as bytes: there is a row for
+// every number, for making one costs as much as coding a group does.
+struct Row {
+  std::uint8_t entries[lanes_of_register];
+
+  __m512i wide() const {
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(entries)));
+  }
+};
+
 // Eight lanes of 33 to 64 bits each as whole bytes. Word j of the result has bits of up to three lanes, from
 // the one that bit 64 j falls into; a shift by 64 or more makes zero.
+struct WeaveRows {
+  Row from[3], down, up[2];
+};
+
+constexpr WeaveRows weave_rows(unsigned bits) {
+  WeaveRows rows{};
+  for (unsigned j = 0; j < lanes_of_register; ++j) {
+    const unsigned first = 64 * j / bits;
+    const unsigned used = 64 * j % bits;
+    for (unsigned k = 0; k < 3; ++k)
+      rows.from[k].entries[j] = static_cast<std::uint8_t>((first + k) % lanes_of_register);
+    rows.down.entries[j] = static_cast<std::uint8_t>(first < lanes_of_register ? used : 64);
+    for (unsigned k = 1; k < 3; ++k)
+      rows.up[k - 1].entries[j] =
+          static_cast<std::uint8_t>(first + k < lanes_of_register ? k * bits - used : 64);
+  }
+  return rows;
+}
+
+// The way back, for lanes of 0 to 64 bits: bit i * bits is in word i * bits / 64.
+struct UnweaveRows {
+  Row low, high, down;
+};
+
+constexpr UnweaveRows unweave_rows(unsigned bits) {
+  UnweaveRows rows{};
+  for (unsigned i = 0; i < lanes_of_register; ++i) {
+    rows.low.entries[i] = static_cast<std::uint8_t>(i * bits / 64);
+    rows.high.entries[i] = static_cast<std::uint8_t>((i * bits / 64 + 1) % lanes_of_register);
+    rows.down.entries[i] = static_cast<std::uint8_t>(i * bits % 64);
+  }
+  return rows;
+}
+
+struct Tables {
+  WeaveRows weave[65];
+  UnweaveRows unweave[65];
+};
+
+constexpr Tables make_tables() {
+  Tables all{};
+  for (unsigned bits = 33; bits <= 64; ++bits) all.weave[bits] = weave_rows(bits);
+  for (unsigned bits = 0; bits <= 64; ++bits) all.unweave[bits] = unweave_rows(bits);
+  return all;
+}
+
+constexpr Tables tables = make_tables();
+
 struct Weave {
   __m512i from[3], down, up[2];
 
   explicit Weave(unsigned bits) {
-    alignas(64) std::uint64_t table[6][lanes_of_register];
-    for (unsigned j = 0; j < lanes_of_register; ++j) {
-      const unsigned first = 64 * j / bits;
-      const unsigned used = 64 * j % bits;
-      for (unsigned k = 0; k < 3; ++k) table[k][j] = (first + k) % lanes_of_register;
-      table[3][j] = first < lanes_of_register ? used : 64;
-      for (unsigned k = 1; k < 3; ++k) table[3 + k][j] = first + k < lanes_of_register ? k * bits - used : 64;
-    }
-    for (int k = 0; k < 3; ++k) from[k] = _mm512_load_si512(table[k]);
-    down = _mm512_load_si512(table[3]);
-    for (int k = 0; k < 2; ++k) up[k] = _mm512_load_si512(table[4 + k]);
+    const WeaveRows& rows = tables.weave[bits];
+    for (int k = 0; k < 3; ++k) from[k] = rows.from[k].wide();
+    down = rows.down.wide();
+    for (int k = 0; k < 2; ++k) up[k] = rows.up[k].wide();
   }
 
   __m512i operator()(__m512i lanes) const {
@@ -194,21 +245,13 @@ std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::by
   return (n * bits + 7) / 8;
 }
 
-// The inverse of Weave, for lanes of any number of bits: bit i * bits is in word i * bits / 64.
 struct Unweave {
   __m512i low, high, down;
 
-  explicit Unweave(unsigned bits) {
-    alignas(64) std::uint64_t table[3][lanes_of_register];
-    for (unsigned i = 0; i < lanes_of_register; ++i) {
-      table[0][i] = i * bits / 64;
-      table[1][i] = (i * bits / 64 + 1) % lanes_of_register;
-      table[2][i] = i * bits % 64;
-    }
-    low = _mm512_load_si512(table[0]);
-    high = _mm512_load_si512(table[1]);
-    down = _mm512_load_si512(table[2]);
-  }
+  explicit Unweave(unsigned bits)
+      : low(tables.unweave[bits].low.wide()),
+        high(tables.unweave[bits].high.wide()),
+        down(tables.unweave[bits].down.wide()) {}
 
   __m512i operator()(__m512i bytes) const {
     return _mm512_shrdv_epi64(_mm512_permutexvar_epi64(low, bytes), _mm512_permutexvar_epi64(high, bytes),

@@ -98,7 +98,7 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
   if (payload.size() < values || !is_zero(payload.subspan(end, values - end))) return false;
   if (!read_pairs(payload.subspan(pairs_offset, pairs * 2), elements, workspace.mask)) return false;
   if (payload.size() - values != count_bits({workspace.mask, mask_words(elements)}) * width) return false;
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + values, content.data());
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + values, content.data());
   return true;
 }
 
