@@ -13,7 +13,7 @@ namespace terrace::compression {
 
 namespace {
 
-bool is_zero(std::span<const std::byte> content) {
+bool is_all_zero(std::span<const std::byte> content) {
   constexpr std::size_t step = 64;
   std::size_t at = 0;
   for (; at + step <= content.size(); at += step) {
@@ -21,8 +21,7 @@ bool is_zero(std::span<const std::byte> content) {
     for (std::size_t i = 0; i < step; i += 8) all |= load<std::uint64_t>(content.data() + at + i);
     if (all != 0) return false;
   }
-  return std::all_of(content.begin() + static_cast<std::ptrdiff_t>(at), content.end(),
-                     [](std::byte b) { return b == std::byte{0}; });
+  return is_zero(content.subspan(at));
 }
 
 bool is_repeat(std::span<const std::byte> content, std::size_t width) {
@@ -120,6 +119,8 @@ EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, El
   const std::size_t width = width_of(type);
   if (is_zero(content)) return {};
   if (is_repeat(content, width)) return repeat(content, width, workspace);
+  if (is_all_zero(content)) return {};
+  if (is_repeat(content, width)) return repeat(kernels, content, width, workspace);
   if (codec.encode == nullptr ||
       (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
     return raw(content);
@@ -157,7 +158,7 @@ bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType t
   if (kernels.checksum(extent.data(), extent.size()) != entry.checksum) return false;
   if (entry.kind == BlockKind::repeat) return decode_repeat(extent, width_of(type), content);
   const auto padding = extent.subspan(entry.bytes);
-  return std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; }) &&
+  return is_zero(padding) &&
          codec.decode(kernels, type, entry.kind, extent.first(entry.bytes), content, workspace);
 }
 

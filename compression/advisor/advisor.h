@@ -118,8 +118,9 @@ class Advisor {
   // What came of it: the frame's bytes and the time that compress() took. Also right after compressing
   // without having asked; `decision` is the last one on this tensor.
   void compressed(History& history, const Decision& decision, std::uint64_t frame_bytes, double ns);
-  // Coming back. `density` is the share of values that are not zero.
-  void decompressed(Codec codec, ElementType element, std::uint64_t bytes, double density, double ns);
+  // Coming back: the codec, element type and sizes of the frame, and the time that decompress() took.
+  void decompressed(Codec codec, ElementType element, std::uint64_t content_bytes, std::uint64_t frame_bytes,
+                    double ns);
 
   double predict_compress_ns(Codec codec, ElementType element, Work work) const;
   double predict_decompress_ns(Codec codec, ElementType element, Work work) const;
@@ -138,6 +139,7 @@ class Advisor {
   bool worth_trying(const Decision& decision, const Candidate& candidate, const Transfer& transfer) const;
   Codec explore(const Decision& decision, Codec settled, const Transfer& transfer);
   void learn_fraction(History& history, const Decision& decision, double sparsity, double fraction) const;
+  CodecTimes& times(Codec codec, ElementType element);
   const CodecTimes& times(Codec codec, ElementType element) const;
 
   AdvisorOptions options_;
