@@ -117,10 +117,8 @@ const BlockCodec* own_codecs(Codec codec) {
 EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                              std::span<const std::byte> content, Workspace& workspace) {
   const std::size_t width = width_of(type);
-  if (is_zero(content)) return {};
-  if (is_repeat(content, width)) return repeat(content, width, workspace);
   if (is_all_zero(content)) return {};
-  if (is_repeat(content, width)) return repeat(kernels, content, width, workspace);
+  if (is_repeat(content, width)) return repeat(content, width, workspace);
   if (codec.encode == nullptr ||
       (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
     return raw(content);

@@ -32,7 +32,7 @@ constexpr std::size_t cold_lead = 2048;
 
 // How much of the next block's beginning is asked for while a coded one is stored: about as many lines as it
 // has.
-constexpr std::size_t front_bytes = 24 * 1024;
+constexpr std::size_t front_bytes = 24576;
 
 // Asks for the next block, a line at a time, into the second-level cache: of every page the first lines,
 // which the encoder samples and which make the hardware's prefetcher begin; then the first pages whole. More
