@@ -10,7 +10,6 @@
 #include "compression/masks.h"
 
 namespace terrace::compression {
-
 namespace {
 
 bool is_all_zero(std::span<const std::byte> content) {

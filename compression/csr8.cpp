@@ -89,11 +89,9 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
       return false;
     at += count;
   }
+  if (!is_zero(payload.subspan(at, layout.values - at))) return false;
   expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + layout.values,
                                       content.data());
-  if (!is_zero(payload.subspan(at, layout.values - at))) return false;
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + layout.values,
-                                          content.data());
   return true;
 }
 

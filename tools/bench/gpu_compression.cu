@@ -184,7 +184,6 @@ class Tensors {
   }
 
   std::uint64_t content_bytes() const { return content_.bytes(); }
-  const DeviceMemory& frames() const { return frames_; }
 
  private:
   std::uint32_t count() const { return static_cast<std::uint32_t>(form_.count); }
