@@ -18,9 +18,11 @@ constexpr double call_ns = 1000;
 constexpr double smaller = 0.99;        // a fraction above it is not worth a codec
 constexpr double frame_is_raw = 0.999;  // all of a frame's blocks were stored raw
 constexpr double nothing_to_gain_ns = 1;
-constexpr double hopeful = 0.2;  // of the predicted time an unmeasured codec may take: a vector unit's gain
-constexpr double hopeful_again = 0.6;      // the same for one that was measured
-constexpr double doubtful = 2;             // how much slower
+constexpr double hopeful = 0.2;        // of the predicted time a codec measured under three times may take
+constexpr double hopeful_again = 0.6;  // the same for one that was measured more often
+constexpr double shortest_pause = 16;  // decisions between two tries of a codec
+constexpr double doubtful = 2;         // how much slower they may be
+constexpr double doubtful_again = 1.25;
 constexpr std::uint32_t tried_enough = 3;  // measurements; one alone may have been preempted
 constexpr double same_sparsity = 0.01;     // besides two standard errors: what batches differ by
 constexpr double aging = 1.5;              // of an estimate's standard error from one sample to the next
@@ -223,15 +225,22 @@ Codec Advisor::settle(History& history, const Decision& decision, Codec best) co
   return history.current_;
 }
 
-// Untried, or not for long; could beat what is settled on if faster than thought; affordable if slower.
+// Untried, or not for long; could beat what is settled on if faster than thought; affordable if slower. What
+// would cost little more than what is settled on is tried more often: trying it is cheap, and its turn may
+// have come.
 bool Advisor::worth_trying(const Decision& decision, const Candidate& candidate,
                            const Transfer& transfer) const {
   const double settled_ns = decision.chosen().total_ns;
-  const bool stale = decisions_ - times(candidate.codec, decision.element).last_tried > options_.stale_after;
-  if (candidate.fraction >= smaller || (candidate.observed >= tried_enough && !stale)) return false;
-  const double hope = candidate.observed == 0 ? hopeful : hopeful_again;
-  if (with_codec_times(transfer, candidate.times, hope) >= settled_ns) return false;
-  return with_codec_times(transfer, candidate.times, doubtful) - settled_ns <= allowance_ns_;
+  const double extra = std::max(0.0, candidate.total_ns / std::max(settled_ns, 1.0) - 1);
+  const double pause = std::max<double>(shortest_pause, extra * options_.stale_after);
+  const std::uint64_t since = decisions_ - times(candidate.codec, decision.element).last_tried;
+  const bool proven = candidate.observed >= tried_enough;
+  if (candidate.fraction >= smaller) return false;
+  if (proven && static_cast<double>(since) < pause) return false;
+  if (with_codec_times(transfer, candidate.times, proven ? hopeful_again : hopeful) >= settled_ns)
+    return false;
+  return with_codec_times(transfer, candidate.times, proven ? doubtful_again : doubtful) - settled_ns <=
+         allowance_ns_;
 }
 
 Codec Advisor::explore(const Decision& decision, Codec settled, const Transfer& transfer) {

@@ -41,7 +41,7 @@ struct AdvisorOptions {
   double evidence = 0.1;                // gains beyond the margin that must add up, in a row, before a switch
   double exploration = 0.005;           // share of the time of moving raw that may go into trying codecs
   std::uint32_t longest_interval = 64;  // decisions between two samples of tensors that do not change
-  std::uint32_t stale_after = 1024;     // decisions after which a codec that was not used may be tried again
+  std::uint32_t stale_after = 1024;     // decisions until a codec that takes twice as long is tried again
   std::uint64_t seed = 1;               // of the places that are sampled
 };
 

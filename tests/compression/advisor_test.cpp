@@ -143,7 +143,8 @@ TEST_CASE("ADecisionStaysUntilGainsAddUp") {
   const Candidate& chosen = world.step(sparse).candidate(settled);
   const double codecs = chosen.times.compress_ns + chosen.times.decompress_ns;
   world.transfer.hidden_out_ns = world.transfer.hidden_in_ns = raw_way - 0.96 * codecs / 2;
-  const Decision first = world.step(sparse);
+  Decision first = world.step(sparse);
+  while (first.reason == Reason::explored) first = world.step(sparse);
   CHECK(first.codec == settled);
   CHECK(first.reason == Reason::kept);
   int kept = 1;
@@ -162,7 +163,8 @@ TEST_CASE("AnAlternatingLeadSwitchesNothing") {
   for (int i = 0; i < 60; ++i) {
     const double exposed = (i % 2 ? 1.05 : 0.96) * codecs / 2;
     world.transfer.hidden_out_ns = world.transfer.hidden_in_ns = World::bytes / 2 - exposed;
-    CHECK(world.step(sparse).codec == before.codec);
+    const Decision decision = world.step(sparse);
+    CHECK((decision.codec == before.codec || decision.reason == Reason::explored));
   }
 }
 
