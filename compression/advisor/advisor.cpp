@@ -19,11 +19,10 @@ constexpr double call_ns = 1000;
 constexpr double smaller = 0.99;        // a fraction above it is not worth a codec
 constexpr double frame_is_raw = 0.999;  // all of a frame's blocks were stored raw
 constexpr double nothing_to_gain_ns = 1;
-constexpr double hopeful = 0.2;         // of the predicted time a codec measured under three times may take
-constexpr double hopeful_again = 0.6;   // the same for one that was measured more often
-constexpr double shortest_pause = 4;    // decisions between two tries of a codec
-constexpr double doubtful = 2;          // how much slower they may be
-constexpr double first_allowance = 15;  // tensors' time, to get to know the codecs at all
+constexpr double hopeful = 0.2;        // of the predicted time a codec measured under three times may take
+constexpr double hopeful_again = 0.6;  // the same for one that was measured more often
+constexpr double shortest_pause = 4;   // decisions between two tries of a codec
+constexpr double doubtful = 2;         // how much slower they may be
 constexpr double doubtful_again = 1.25;
 constexpr std::uint32_t tried_enough = 3;  // measurements; one alone may have been preempted
 constexpr double same_sparsity = 0.01;     // besides two standard errors: what batches differ by
@@ -194,7 +193,7 @@ Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer&
 
 void Advisor::choose(History& history, Decision& decision, const Transfer& transfer) {
   const Candidate& raw = decision.candidates.front();
-  const double tensors = decisions_ == 1 ? first_allowance : options_.exploration;
+  const double tensors = options_.exploration + (decisions_ == 1 ? options_.first_tries : 0);
   allowance_ns_ += tensors * raw.total_ns;
   const bool nothing_to_do = !anything_smaller(decision) || raw.total_ns <= nothing_to_gain_ns;
   if (!history.estimate_.known() || nothing_to_do) {
@@ -236,11 +235,11 @@ bool Advisor::worth_trying(const History& history, const Decision& decision, con
                            const Transfer& transfer) const {
   const double settled_ns = decision.chosen().total_ns;
   const double extra = std::max(0.0, candidate.total_ns / std::max(settled_ns, 1.0) - 1);
-  const double pause = std::max<double>(shortest_pause, extra * options_.stale_after);
   const std::uint64_t since = history.decisions_ - history.tried_[static_cast<int>(candidate.codec)];
   const bool proven = candidate.observed >= tried_enough;
+  const double pause = std::max<double>(shortest_pause, proven ? extra * options_.stale_after : 0);
   if (candidate.fraction >= smaller) return false;
-  if (proven && static_cast<double>(since) < pause) return false;
+  if (static_cast<double>(since) < pause) return false;
   if (with_codec_times(transfer, candidate.times, proven ? hopeful_again : hopeful) >= settled_ns)
     return false;
   return with_codec_times(transfer, candidate.times, proven ? doubtful_again : doubtful) - settled_ns <=
@@ -284,8 +283,8 @@ void Advisor::compressed(History& history, const Decision& decision, std::uint64
   const Codec encoded = encoded_as(decision.codec, decision.element, history.estimate_);
   times(encoded, decision.element).compress.observe({decision.bytes, fraction}, ns);
   history.tried_[static_cast<int>(decision.codec)] = history.decisions_;
-  if (decision.reason == Reason::explored && std::isfinite(ns))
-    allowance_ns_ -= std::max(0.0, ns - decision.chosen().times.compress_ns);
+  const bool trial = decision.reason == Reason::explored || decision.chosen().observed < tried_enough;
+  if (trial && std::isfinite(ns)) allowance_ns_ -= std::max(0.0, ns - decision.chosen().times.compress_ns);
   const double sparsity =
       sparsity_of_frame(decision.codec, decision.element, history.estimate_, decision.bytes, frame_bytes);
   learn_fraction(history, decision, sparsity, fraction);

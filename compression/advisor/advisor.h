@@ -40,6 +40,7 @@ struct AdvisorOptions {
   double margin = 0.01;                 // a gain below it is none
   double evidence = 0.1;                // gains beyond the margin that must add up, in a row, before a switch
   double exploration = 0.005;           // share of the time of moving raw that may go into trying codecs
+  double first_tries = 15;              // tensors' raw time on top of it, to get to know the codecs at all
   std::uint32_t longest_interval = 64;  // decisions between two samples of tensors that do not change
   std::uint32_t stale_after = 200;      // decisions on a class until a codec twice as slow is tried again
   std::uint64_t seed = 1;               // of the places that are sampled
