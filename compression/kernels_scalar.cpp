@@ -185,6 +185,13 @@ void unsqueeze(ElementType type, GroupCode code, const std::byte* in, std::size_
 
 void stream(std::byte* dst, const std::byte* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
+void fence() {}
+
+std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead, bool) {
+  std::memcpy(dst, src, bytes);
+  return XXH3_64bits(src, bytes);
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -195,10 +202,14 @@ constinit const Kernels table = {
     .name = "scalar",
     .pack = {pack<std::uint8_t>, pack<std::uint16_t>, pack<std::uint32_t>, pack<std::uint64_t>},
     .expand = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>, expand<std::uint64_t>},
+    .expand_past = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>,
+                    expand<std::uint64_t>},
     .group_code = group_code,
     .squeeze = squeeze,
     .unsqueeze = unsqueeze,
     .stream = stream,
+    .store = store_and_sum,
+    .fence = fence,
     .checksum = checksum,
 };
 

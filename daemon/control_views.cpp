@@ -14,7 +14,7 @@ json view_counters(const Counters& counters) {
   json object = json::object();
   for (std::size_t i = 0; i < wire::stat_count; ++i) {
     const auto stat = static_cast<wire::Stat>(i);
-    if (stat < wire::Stat::phase) object[wire::name_of(stat)] = counters[i];
+    if (wire::is_counter(stat)) object[wire::name_of(stat)] = counters[i];
   }
   return object;
 }

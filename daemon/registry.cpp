@@ -32,7 +32,7 @@ enum class Sum { add, largest };
 
 Sum sum_of(wire::Stat stat) {
   const bool is_peak = stat == wire::Stat::heap_peak_bytes || stat == wire::Stat::resident_peak_bytes;
-  return is_peak || stat >= wire::Stat::phase ? Sum::largest : Sum::add;
+  return is_peak || !wire::is_counter(stat) ? Sum::largest : Sum::add;
 }
 
 // What a process holds, as opposed to what it did: nothing, once it has ended.

@@ -130,7 +130,8 @@ void Agent::set_up() {
     }
   }
   LockGuard lock(heap_->lock());
-  if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_); error != 0) {
+  if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_, o.compression);
+      error != 0) {
     return give_up(error == ENOMEM ? "no address space for the pager"
                                    : "userfaultfd refuses the heap's range");
   }
@@ -316,7 +317,11 @@ void Agent::round() {
 
 void Agent::serve_faults() {
   Fault fault{};
-  while (mover_.next_fault(&fault)) heap_->pager().handle_fault(fault);
+  while (mover_.next_fault(&fault)) {
+    // A limit that falls while a storm of faults is served is not outrun by it.
+    if (follower_.is_open() && os::now_ns() >= next_tick_ns_) follow_budget(os::now_ns());
+    heap_->pager().handle_fault(fault);
+  }
 }
 
 void Agent::reap_children() {
@@ -364,11 +369,17 @@ void Agent::publish(std::uint64_t now_ns) {
   s.size = sizeof(s);
   heap_->statistics(&s);
   wire::JobStats& out = *client_.stats();
-  // Both lists are in the same order (wire/segment.h): one word per counter.
+  // Both lists are in the same order (wire/segment.h): one word per counter, the codecs' behind the session's
+  // state.
   const auto* words = reinterpret_cast<const std::uint64_t*>(&s) + 1;
-  constexpr std::size_t counters = sizeof(s) / sizeof(std::uint64_t) - 1;
+  constexpr std::size_t counters = offsetof(terrace_statistics, codecs) / sizeof(std::uint64_t) - 1;
+  constexpr std::size_t codec_counters = TERRACE_CODECS * sizeof(terrace_codec_statistics) / 8;
+  constexpr auto first = static_cast<std::size_t>(wire::first_codec_stat);
   static_assert(counters == static_cast<std::size_t>(wire::Stat::pool_used_bytes));
+  static_assert(first + codec_counters == wire::stat_count);
   for (std::size_t i = 0; i < counters; ++i) out.set(static_cast<wire::Stat>(i), words[i]);
+  for (std::size_t i = 0; i < codec_counters; ++i)
+    out.set(static_cast<wire::Stat>(first + i), words[counters + i]);
   out.set(wire::Stat::pool_used_bytes, heap_->pager().pool_used_bytes());
   out.set(wire::Stat::heartbeat_ns, now_ns);
   out.set_state(wire::Stat::phase, wire::Phase::running);

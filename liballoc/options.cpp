@@ -93,20 +93,23 @@ bool read_options(Options* o) {
   if (o->disabled) return true;
   static constexpr const char* movers[] = {"auto", "move", "mremap", "copy"};
   static constexpr const char* ios[] = {"auto", "io_uring", "pread"};
+  static constexpr const char* codecs[] = {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"};
   static constexpr const char* levels[] = {"error", "warning", "info", "debug"};
   std::uint64_t threshold = o->threshold_bytes;
-  const bool good = choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
-                    size_option("TERRACE_THRESHOLD", 4096, &threshold) &&
-                    size_option("TERRACE_DRAM", 32ULL << 20, &o->dram_bytes) &&
-                    size_option("TERRACE_POOL_SIZE", 4ULL << 20, &o->pool_bytes) &&
-                    choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
-                    choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
-                    text_option("TERRACE_POOL_DIR", o->pool_directory, sizeof(o->pool_directory)) &&
-                    text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
-                    program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
-                    text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
-                    text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
-                    text_option("TERRACE_FAULT", o->fault, sizeof(o->fault));
+  const bool good =
+      choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
+      size_option("TERRACE_THRESHOLD", 4096, &threshold) &&
+      size_option("TERRACE_DRAM", 32ULL << 20, &o->dram_bytes) &&
+      size_option("TERRACE_POOL_SIZE", 4ULL << 20, &o->pool_bytes) &&
+      choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
+      choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
+      choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
+      text_option("TERRACE_POOL_DIR", o->pool_directory, sizeof(o->pool_directory)) &&
+      text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
+      program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
+      text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
+      text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
+      text_option("TERRACE_FAULT", o->fault, sizeof(o->fault));
   o->threshold_bytes = threshold;
   return good;
 }

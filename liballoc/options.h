@@ -13,6 +13,9 @@
 namespace terrace::liballoc {
 
 enum class MoverKind : std::uint8_t { automatic, move, mremap, copy };
+// How runs are compressed on their way to the tier: where the advisor finds that it pays, never, or by one
+// codec always.
+enum class Compression : std::uint8_t { automatic, off, zvc, zvc_exp, rle, csr8 };
 enum class IoKind : std::uint8_t { automatic, io_uring, pread };
 
 struct Options {
@@ -24,6 +27,7 @@ struct Options {
   std::uint64_t pool_bytes = 0;  // 0: the default
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
+  Compression compression = Compression::automatic;
   Severity log_level = Severity::warning;
   char pool_directory[path_bytes] = "/var/tmp";
   char socket[path_bytes] = "";

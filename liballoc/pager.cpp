@@ -12,6 +12,12 @@
 #include "liballoc/os.h"
 
 namespace terrace::liballoc {
+namespace {
+
+// Under 64 MiB the codec's buffers are better used to page with.
+constexpr std::uint64_t least_runs_to_compress = 32;
+
+}  // namespace
 
 int Pager::initialise(std::byte* base, std::size_t bytes, AddressSpace* space) {
   base_ = base;
@@ -27,7 +33,8 @@ int Pager::initialise(std::byte* base, std::size_t bytes, AddressSpace* space) {
   return forks_.initialise();
 }
 
-int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes) {
+int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
+                    Compression compression) {
   mover_ = mover;
   tier_ = tier;
   client_ = client;
@@ -35,6 +42,9 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   const auto frames = static_cast<std::uint32_t>(pages * os::page_bytes / run_bytes + 64);
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
+  const bool has_room = budget_bytes / run_bytes >= least_runs_to_compress;
+  if (const int error = codec_.initialise(has_room ? compression : Compression::off); error != 0)
+    return error;
   if (const int error = mover->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) return error;
   mode_ = Mode::paging;
   set_budget(budget_bytes);
@@ -45,6 +55,7 @@ void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
   // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
   if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
+  if (codec_.is_on()) budget_ -= std::min(budget_, RunCodec::memory_runs);
   asked_budget_ = budget_;
 }
 
@@ -168,34 +179,37 @@ bool Pager::unstage(std::uint32_t n) {
   return put_back(n);
 }
 
-// Touched while its write is under way: the device reads the frame, so the run gets a copy of it, and the
-// write goes on for nobody.
+// Touched while its write is under way, which goes on for nobody. The device reads the frame, so the run gets
+// a copy of it, unless what is written is a compressed copy already.
 void Pager::rescue(std::uint32_t n) {
   Run& r = runs_[n];
-  const std::uint32_t frame = take_frame(true);
-  if (frame == none) return;  // the end of the write puts it back
-  std::memcpy(staging_.address(frame), staging_.address(r.frame), run_bytes);
-  for (Operation& op : operations_) {
-    if (!op.busy || op.run != n) continue;
-    op.run = none;
-    op.releases_slot = true;
+  Operation* write = nullptr;
+  for (Operation& op : operations_)
+    if (op.busy && op.run == n) write = &op;
+  if (write->buffer != RunCodec::no_buffer) {
+    write->frame = none;
+  } else {
+    const std::uint32_t frame = take_frame(true);
+    if (frame == none) return;  // the end of the write puts it back
+    std::memcpy(staging_.address(frame), staging_.address(r.frame), run_bytes);
+    r.frame = frame;
   }
-  r.frame = frame;
+  write->run = none;
+  write->releases_slot = true;
   r.has_slot = false;
   unstage(n);
 }
 
-void Pager::release_extent(std::uint64_t offset, std::uint32_t epoch) {
-  const tiers::Extent extent{offset, run_bytes};
+void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
   if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) {
     tier_->release(extent);
-    --slots_used_;
+    pool_used_ -= extent.bytes;
     pool_full_ = false;
   }
 }
 
 void Pager::release_slot(Run& r) {
-  if (r.has_slot) release_extent(r.slot_offset, r.slot_epoch);
+  if (r.has_slot) release_extent({r.slot_offset, r.slot_bytes}, r.slot_epoch);
   r.has_slot = false;
 }
 
@@ -208,7 +222,7 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
   }
   r.frame = none;
   // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
-  // put where some was lost. It still takes up disk, and therefore counts in slots_used_.
+  // put where some was lost. It still takes up disk, and therefore counts in pool_used_.
   r.has_slot = false;
   r.state = RunState::lost;
   mover_->poison(run_address(n));

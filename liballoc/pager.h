@@ -23,6 +23,7 @@
 #include "liballoc/fork_ledger.h"
 #include "liballoc/lock.h"
 #include "liballoc/mover.h"
+#include "liballoc/run_codec.h"
 #include "liballoc/run_table.h"
 #include "liballoc/staging.h"
 #include "liballoc/terrace.h"
@@ -56,10 +57,11 @@ class Pager {
   // ---- set-up; before any other thread knows of the heap, or under its lock -------------------------------
   int initialise(std::byte* base, std::size_t bytes, AddressSpace* space);
   // Starts paging with an open mover. The tier and the client outlive the pager.
-  int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes);
+  int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
+               Compression compression = Compression::off);
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.
-  void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes / run_bytes; }
+  void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes; }
   // mlockall: what is in DRAM stays, what is not comes when it is touched. Under the lock, any thread.
   void stop_evicting();
   void resume_evicting();
@@ -119,7 +121,7 @@ class Pager {
   std::uint64_t backed_bytes() const { return std::uint64_t{backed_} * run_bytes; }
   std::uint64_t budget_bytes() const { return std::uint64_t{budget_} * run_bytes; }
   std::uint32_t recycled_runs() const { return recycled_.size(); }
-  std::uint64_t pool_used_bytes() const { return slots_used_ * run_bytes; }
+  std::uint64_t pool_used_bytes() const { return pool_used_; }
   bool is_quiet() const;
   bool tier_failing() const { return tier_failing_; }
   const Run& run(std::uint32_t n) const { return runs_[n]; }
@@ -137,11 +139,15 @@ class Pager {
   // rescued meanwhile leaves the operation with run == none, and its end only tidies up.
   struct Operation {
     std::uint32_t run = none;
-    std::uint32_t frame = none;
+    std::uint32_t frame = none;  // none: a rescued run took it along
     std::uint64_t slot_offset = 0;
     std::uint64_t sum = 0;
     std::uint32_t generation = 0;
     std::uint32_t slot_epoch = 0;
+    std::uint32_t bytes = 0;  // of the extent; 0: none yet
+    std::uint64_t submitted_ns = 0;
+    unsigned buffer = RunCodec::no_buffer;
+    std::byte* data = nullptr;  // what is written, or read to
     bool write = false;
     bool busy = false;
     bool releases_slot = false;
@@ -167,7 +173,7 @@ class Pager {
   void rescue(std::uint32_t n);
   void lose(std::uint32_t n, const char* why, int error);
   void release_slot(Run& r);
-  void release_extent(std::uint64_t offset, std::uint32_t epoch);
+  void release_extent(const tiers::Extent& extent, std::uint32_t epoch);
   void enqueue(std::uint32_t n);
   void fault_on_resident(std::uint32_t n, std::byte* address);
   void fault_on_missing(std::uint32_t n);
@@ -195,11 +201,14 @@ class Pager {
   // transfers.cpp
   Operation* new_operation();
   bool start_write();
+  Operation* begin_write(std::uint32_t* run);
+  bool reserve_for(Operation* op);
   bool start_read(std::uint32_t n, bool demanded);
   void refuse_writes(int error, bool by_share);
   void retry_read(Operation* op);
   void submit(Operation* op);
   void finish(Operation* op, int error);
+  void observe(const Operation& op);
   void finish_write(Operation* op, int error);
   void finish_read(Operation* op, int error);
   void write_failed(Operation* op, int error);
@@ -234,6 +243,7 @@ class Pager {
   tiers::Tier* tier_ = nullptr;
   Client* client_ = nullptr;
   Staging staging_;
+  RunCodec codec_;
   ForkLedger forks_;
 
   RunList idle_;      // resident, live, unpinned: oldest use first
@@ -256,9 +266,11 @@ class Pager {
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint32_t pinned_runs_ = 0;
-  std::uint64_t slots_used_ = 0;
-  std::uint64_t pool_limit_ = ~0ULL;  // in runs
+  std::uint64_t pool_used_ = 0;  // bytes of extents
+  std::uint64_t pool_limit_ = ~0ULL;
   std::uint32_t generation_ = 0;
+  std::uint64_t last_write_ns_ = 0;  // when the device was done with one
+  std::uint64_t last_read_ns_ = 0;
   std::uint32_t cursor_run_ = none;  // read-ahead goes on here
   std::uint32_t cursor_block_ = 0;
   Phase phase_;

@@ -3,6 +3,7 @@
 //
 // check_invariants() counts the run table anew and compares with the counters that every transition keeps;
 // the agent calls it in builds with TERRACE_CHECK_INVARIANTS.
+#include <algorithm>
 #include <cstdlib>
 
 #include "liballoc/message.h"
@@ -24,6 +25,7 @@ void Pager::fill(terrace_statistics* out) const {
   out->staging_bytes = std::uint64_t{used_frames_} * run_bytes;
   out->stored_bytes = std::uint64_t{stored_.size()} * run_bytes;
   out->budget_bytes = budget_bytes();
+  std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);
 }
 
 void Pager::check_invariants() const {
@@ -38,7 +40,7 @@ void Pager::check_invariants() const {
     data += r.live > 0 && r.state != RunState::empty ? 1 : 0;
     if (needs_frame && r.frame == none) std::abort();
   }
-  for (const Operation& op : operations_) frames += op.busy ? 1 : 0;
+  for (const Operation& op : operations_) frames += op.busy && op.frame != none ? 1 : 0;
   const bool frames_agree = frames == used_frames_;
   const bool backed_agrees = backed_ == resident + used_frames_ + staging_.free_frames();
   if (frames_agree && backed_agrees && data == data_runs_) return;

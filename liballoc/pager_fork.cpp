@@ -37,7 +37,7 @@ void Pager::seal_for_fork() {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
-  const bool evicted = slots_used_ > 0 || mode_ == Mode::restore;
+  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
   if (evicted && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
@@ -48,7 +48,7 @@ void Pager::after_fork_in_parent(bool child_exists) {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
   }
-  const bool evicted = slots_used_ > 0 || mode_ == Mode::restore;
+  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
   if (evicted) forks_.end_in_parent(child_exists);
 }
 
@@ -120,7 +120,7 @@ void Pager::release_unread_extents() {
   tiers::Extent extent;
   while (forks_.next_released(&extent)) {
     tier_->release(extent);
-    --slots_used_;
+    pool_used_ -= extent.bytes;
     pool_full_ = false;
   }
 }

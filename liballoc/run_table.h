@@ -27,11 +27,12 @@ struct Run {
   std::uint32_t next = none;
   std::uint32_t block = 0;        // the block that owns it whole; 0: none or several
   std::uint32_t frame = none;     // staging frame that holds its bytes
-  std::uint64_t slot_offset = 0;  // extent on the tier, run_bytes long
-  std::uint64_t sum = 0;          // XXH3 of the stored bytes
+  std::uint64_t slot_offset = 0;  // extent on the tier
+  std::uint64_t sum = 0;          // of the stored bytes (run_codec.h)
   std::uint64_t wait_since_ns = 0;
   std::uint32_t generation = 0;  // of the stored bytes; seeds the sum
   std::uint32_t slot_epoch = 0;  // fork epoch at which the slot was taken
+  std::uint32_t slot_bytes = 0;  // length of the extent: run_bytes, less when compressed
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
   RunState state = RunState::empty;

@@ -67,6 +67,15 @@ TERRACE_API int terrace_quiesce(unsigned timeout_ms);
 /* Returns recycled but unused memory to the kernel. Returns the bytes given back. */
 TERRACE_API size_t terrace_trim(void);
 
+/* What a codec has done to runs on their way to the lower tier and back. */
+struct terrace_codec_statistics {
+  uint64_t content_bytes; /* of the runs that it compressed */
+  uint64_t frame_bytes;   /* what was written in their place */
+  uint64_t compress_ns, decompress_ns;
+};
+/* zvc, zvc_exp, rle, csr8: the order of terrace_statistics.codecs. */
+#define TERRACE_CODECS 4
+
 /* What the heap and the pager hold and have done, since the process started. */
 struct terrace_statistics {
   size_t size;                       /* in: sizeof(struct terrace_statistics); out: bytes filled in */
@@ -91,6 +100,7 @@ struct terrace_statistics {
   uint64_t cancelled_evictions;      /* touched while leaving: taken back without a copy */
   uint64_t pinned_refusals;          /* evictions that the kernel refused because of a pin */
   uint64_t checksum_failures, io_errors, lost_runs;
+  struct terrace_codec_statistics codecs[TERRACE_CODECS];
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

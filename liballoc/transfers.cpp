@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "liballoc/checksum.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
 #include "liballoc/pager.h"
@@ -27,32 +26,59 @@ Pager::Operation* Pager::new_operation() {
 
 // Takes the first staged run to the tier. False when there is nothing to write or nowhere to write it.
 bool Pager::start_write() {
-  Operation* op = nullptr;
-  {
-    LockGuard guard(*lock_);
-    if (staged_.is_empty() || writes_ >= writes_in_flight) return false;
-    const std::uint32_t n = staged_.front();
-    Run& r = runs_[n];
-    tiers::Extent extent;
-    const bool within_share = slots_used_ < pool_limit_;
-    if (const int error = within_share ? tier_->reserve(run_bytes, &extent) : ENOSPC; error != 0) {
-      refuse_writes(error, !within_share);
-      return false;
-    }
-    ++slots_used_;
-    op = new_operation();
-    op->write = true;
-    op->run = n;
-    op->frame = r.frame;
-    op->slot_offset = extent.offset;
-    op->slot_epoch = forks_.epoch();
-    op->generation = ++generation_;
-    become(n, RunState::writing);
-    ++writes_;
-  }
-  op->sum = checksum(staging_.address(op->frame), run_bytes, op->generation);
+  std::uint32_t n = none;
+  Operation* op = begin_write(&n);
+  if (op == nullptr) return false;
+  const RunCodec::Stored stored = codec_.encode(staging_.address(op->frame), n, op->generation);
+  op->data = const_cast<std::byte*>(stored.data);
+  op->sum = stored.sum;
+  op->buffer = stored.buffer;
+  op->bytes = stored.bytes;
+  if (!reserve_for(op)) return false;
   submit(op);
   return true;
+}
+
+// The run, too, as it may be freed and the operation then forgets it.
+Pager::Operation* Pager::begin_write(std::uint32_t* run) {
+  LockGuard guard(*lock_);
+  if (staged_.is_empty() || writes_ >= writes_in_flight) return nullptr;
+  if (codec_.is_on() && !codec_.has_free_buffer()) return nullptr;
+  const std::uint32_t n = *run = staged_.front();
+  Operation* op = new_operation();
+  op->write = true;
+  op->run = n;
+  op->frame = runs_[n].frame;
+  op->generation = ++generation_;
+  become(n, RunState::writing);
+  ++writes_;
+  return op;
+}
+
+// Finds a place for what is to be written. False: there is none, or the run was freed meanwhile.
+bool Pager::reserve_for(Operation* op) {
+  LockGuard guard(*lock_);
+  tiers::Extent extent;
+  int error = 0;
+  const bool within_share = pool_used_ + op->bytes <= pool_limit_;
+  if (op->run != none) error = within_share ? tier_->reserve(op->bytes, &extent) : ENOSPC;
+  if (op->run != none && error == 0) {
+    pool_used_ += extent.bytes;
+    op->slot_offset = extent.offset;
+    op->slot_epoch = forks_.epoch();
+    return true;
+  }
+  --writes_;
+  op->bytes = 0;
+  if (op->run == none) {
+    tidy(op);
+    return false;
+  }
+  codec_.give_back(op->buffer);
+  op->busy = false;
+  become(op->run, RunState::staged);
+  refuse_writes(error, !within_share);
+  return false;
 }
 
 // The pool has no room (or cannot grow): what was to leave stays in DRAM, and the user is told once.
@@ -60,13 +86,13 @@ void Pager::refuse_writes(int error, bool by_share) {
   while (!staged_.is_empty()) unstage(staged_.front());
   pool_full_ = true;
   retry_after_ns_ = os::now_ns() + retry_pause_ns;
-  tell(wire::EventKind::pool_full, 0, slots_used_ * run_bytes);
+  tell(wire::EventKind::pool_full, 0, pool_used_);
   if (pool_full_told_) return;
   pool_full_told_ = true;
   Message m(Severity::warning);
   m << (by_share ? "the pool that this job's processes share is full, this one's part at "
                  : "the pool is full at ");
-  m.bytes(slots_used_ * run_bytes) << " (";
+  m.bytes(pool_used_) << " (";
   m.error(error)
       << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
 }
@@ -85,6 +111,8 @@ bool Pager::start_read(std::uint32_t n, bool demanded) {
     op->frame = frame;
     op->slot_offset = r.slot_offset;
     op->slot_epoch = r.slot_epoch;
+    op->bytes = r.slot_bytes;
+    op->data = RunCodec::place(staging_.address(frame), r.slot_bytes);
     op->sum = r.sum;
     op->generation = r.generation;
     become(n, RunState::reading);
@@ -96,10 +124,11 @@ bool Pager::start_read(std::uint32_t n, bool demanded) {
 }
 
 void Pager::submit(Operation* op) {
+  op->submitted_ns = os::now_ns();
   const tiers::Transfer transfer{
       .direction = op->write ? tiers::Direction::write : tiers::Direction::read,
-      .extent = {op->slot_offset, run_bytes},
-      .buffer = staging_.address(op->frame),
+      .extent = {op->slot_offset, op->bytes},
+      .buffer = op->data,
       .token = static_cast<std::uint64_t>(op - operations_),
   };
   if (const int error = tier_->submit(transfer); error != 0) finish(op, error);
@@ -112,13 +141,28 @@ void Pager::handle_completions() {
     finish(&operations_[done[i].token % most_operations], done[i].error);
 }
 
-void Pager::finish(Operation* op, int error) { op->write ? finish_write(op, error) : finish_read(op, error); }
+void Pager::finish(Operation* op, int error) {
+  if (error == 0) observe(*op);
+  op->write ? finish_write(op, error) : finish_read(op, error);
+}
+
+// What the device took for this transfer: from when it had it, and was done with the one before.
+void Pager::observe(const Operation& op) {
+  const std::uint64_t now = os::now_ns();
+  std::uint64_t& last = op.write ? last_write_ns_ : last_read_ns_;
+  const std::uint64_t ns = now - std::max(last, op.submitted_ns);
+  last = now;
+  op.write ? codec_.wrote(op.bytes, ns) : codec_.read(op.bytes, ns);
+}
 
 // Nobody wants the result any more.
 void Pager::tidy(Operation* op) {
-  staging_.give_free(op->frame);
-  --used_frames_;
-  if (op->releases_slot) release_extent(op->slot_offset, op->slot_epoch);
+  if (op->frame != none) {
+    staging_.give_free(op->frame);
+    --used_frames_;
+  }
+  codec_.give_back(op->buffer);
+  if (op->releases_slot && op->bytes > 0) release_extent({op->slot_offset, op->bytes}, op->slot_epoch);
   op->busy = false;
 }
 
@@ -129,16 +173,18 @@ void Pager::finish_write(Operation* op, int error) {
   if (error != 0) return write_failed(op, error);
   Run& r = runs_[op->run];
   const std::uint32_t n = op->run;
+  codec_.give_back(op->buffer);
   op->busy = false;
   r.slot_offset = op->slot_offset;
+  r.slot_bytes = op->bytes;
   r.slot_epoch = op->slot_epoch;
   r.sum = op->sum;
   r.generation = op->generation;
   r.has_slot = true;
-  counts_.written_bytes += run_bytes;
+  counts_.written_bytes += op->bytes;
   write_errors_ = 0;
   become(n, RunState::cached);
-  tell(wire::EventKind::write_done, n, run_bytes);
+  tell(wire::EventKind::write_done, n, op->bytes);
   if (r.waiting || !evicts_) {
     unstage(n);
   } else if (r.page_out) {
@@ -151,8 +197,9 @@ void Pager::write_failed(Operation* op, int error) {
   const std::uint32_t n = op->run;
   ++counts_.io_errors;
   ++write_errors_;
+  codec_.give_back(op->buffer);
   op->busy = false;
-  release_extent(op->slot_offset, op->slot_epoch);
+  release_extent({op->slot_offset, op->bytes}, op->slot_epoch);
   become(n, RunState::staged);
   unstage(n);
   tell(wire::EventKind::io_error, n, run_bytes);
@@ -167,7 +214,7 @@ void Pager::write_failed(Operation* op, int error) {
 
 void Pager::finish_read(Operation* op, int error) {
   bool intact = false;
-  if (error == 0) intact = checksum(staging_.address(op->frame), run_bytes, op->generation) == op->sum;
+  if (error == 0) intact = codec_.decode(staging_.address(op->frame), op->bytes, op->sum, op->generation);
   LockGuard guard(*lock_);
   if (op->run != none && !intact && !op->retried) {
     op->retried = true;
@@ -182,10 +229,10 @@ void Pager::finish_read(Operation* op, int error) {
   op->busy = false;
   if (!intact)
     return lose(n, error == 0 ? "its checksum is wrong" : "it cannot be read back", error == 0 ? EIO : error);
-  counts_.read_bytes += run_bytes;
+  counts_.read_bytes += op->bytes;
   r.from_read = true;
   become(n, RunState::cached);
-  tell(wire::EventKind::read_done, n, run_bytes);
+  tell(wire::EventKind::read_done, n, op->bytes);
   if (!r.waiting) return;
   restore_cached(n);
   put_back_neighbours(n);
@@ -194,8 +241,8 @@ void Pager::finish_read(Operation* op, int error) {
 // Devices and paths do fail once; the second answer counts.
 void Pager::retry_read(Operation* op) {
   const tiers::Transfer transfer{.direction = tiers::Direction::read,
-                                 .extent = {op->slot_offset, run_bytes},
-                                 .buffer = staging_.address(op->frame),
+                                 .extent = {op->slot_offset, op->bytes},
+                                 .buffer = op->data,
                                  .token = static_cast<std::uint64_t>(op - operations_)};
   if (const int error = tier_->submit(transfer); error != 0) {
     --reads_;

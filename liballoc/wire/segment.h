@@ -22,8 +22,8 @@ namespace terrace::wire {
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-// The fields of struct terrace_statistics under the same names, then the state of the session. Only ever
-// append: the number of a counter is part of the protocol.
+// The fields of struct terrace_statistics under the same names, then the state of the session, then the
+// codecs of terrace_statistics. Only ever append: the number of a counter is part of the protocol.
 enum class Stat : std::uint32_t {
   heap_live_bytes,
   heap_peak_bytes,
@@ -59,9 +59,30 @@ enum class Stat : std::uint32_t {
   io,            // enum Io
   cgroup_usage_bytes,
   cgroup_limit_bytes,
+  zvc_content_bytes,
+  zvc_frame_bytes,
+  zvc_compress_ns,
+  zvc_decompress_ns,
+  zvc_exp_content_bytes,
+  zvc_exp_frame_bytes,
+  zvc_exp_compress_ns,
+  zvc_exp_decompress_ns,
+  rle_content_bytes,
+  rle_frame_bytes,
+  rle_compress_ns,
+  rle_decompress_ns,
+  csr8_content_bytes,
+  csr8_frame_bytes,
+  csr8_compress_ns,
+  csr8_decompress_ns,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);
+inline constexpr Stat first_codec_stat = Stat::zvc_content_bytes;
+// What the job counted, rather than what state its session is in.
+constexpr bool is_counter(Stat stat) {
+  return stat < Stat::phase || (stat >= first_codec_stat && stat < Stat::count);
+}
 inline constexpr std::size_t stat_slots = 64;
 static_assert(stat_count <= stat_slots);
 

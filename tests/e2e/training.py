@@ -6,6 +6,7 @@ moved less than the budget itself proves nothing and fails.
 
     training.py densenet121 move         unmodified DenseNet-121, pages taken out with UFFDIO_MOVE
     training.py workers mremap           the same with forked DataLoader workers that read evicted data
+    training.py relu_cnn move zvc_exp    a ReLU network, what leaves DRAM compressed by one codec
 """
 import json
 import os
@@ -20,6 +21,7 @@ MIB = 2**20
 CASES = {
     "densenet121": (["--model", "densenet121", "--batch", "16", "--size", "96", "--steps", "3"], 160 * MIB),
     "transformer": (["--model", "transformer", "--batch", "8", "--size", "128", "--steps", "3"], 384 * MIB),
+    "relu_cnn": (["--model", "relu_cnn", "--batch", "6", "--size", "64", "--steps", "3"], 80 * MIB),
     "workers": (["--model", "densenet121", "--batch", "16", "--size", "96", "--steps", "6", "--workers", "2"], 160 * MIB),
 }
 
@@ -33,10 +35,10 @@ def train(arguments, scratch, launcher=()):
     return json.loads(result.read_text(encoding="utf-8"))
 
 
-def train_under_terrace(arguments, scratch, mover, budget):
+def train_under_terrace(arguments, scratch, mover, budget, codec):
     summary = scratch / "summary.json"
     launcher = [os.environ["TERRACE_BIN"], "run", "--dram", str(budget), "--pool", scratch, "--mover", mover,
-                "--json-summary", summary, "--"]
+                "--compress", codec, "--json-summary", summary, "--"]
     result = train(arguments, scratch, launcher)
     return result, json.loads(summary.read_text(encoding="utf-8"))
 
@@ -49,25 +51,27 @@ def differences(stock, terrace):
         yield "the hash of all parameters and buffers differs"
 
 
-def proves_nothing(counters, mover, budget):
+def proves_nothing(counters, mover, budget, codec):
     if counters.get("pager") != "active" or counters.get("mover") != mover:
         return f"pager {counters.get('pager')}, mover {counters.get('mover')}; wanted active, {mover}"
     if counters["evicted_bytes"] < budget:
         return f"only {counters['evicted_bytes']} bytes were evicted under a budget of {budget}"
+    if codec != "auto" and not 0 < counters[f"{codec}_frame_bytes"] < counters[f"{codec}_content_bytes"]:
+        return f"{codec} made nothing smaller"
     return None
 
 
 def main():
-    case, mover = sys.argv[1:3]
+    case, mover, codec = [*sys.argv[1:], "auto"][:3]
     arguments, budget = CASES[case]
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         stock = train(arguments, Path(directory))
-        terrace, summary = train_under_terrace(arguments, Path(directory), mover, budget)
+        terrace, summary = train_under_terrace(arguments, Path(directory), mover, budget, codec)
     failures = list(differences(stock, terrace))
     if "counters" not in summary:
         failures.append(f"the summary has no counters: {summary.get('counters_unknown')}")
     else:
-        failures += filter(None, [proves_nothing(summary["counters"], mover, budget)])
+        failures += filter(None, [proves_nothing(summary["counters"], mover, budget, codec)])
         print(json.dumps(summary["counters"], indent=1))
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)

@@ -19,7 +19,9 @@ const ScenarioEntry* first_scenario = nullptr;
 
 }  // namespace
 
+// Three pages of four are two thirds zeros, so that what leaves DRAM is compressed.
 std::uint64_t pattern_word(std::uint64_t seed, std::size_t page, std::size_t word) {
+  if (page % 4 != 0 && word % 3 != 0) return 0;
   return (seed * 0x9E3779B97F4A7C15ULL) ^ (static_cast<std::uint64_t>(page) << 20) ^ word ^
          0x5445525241434500ULL;
 }

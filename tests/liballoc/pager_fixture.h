@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "liballoc/options.h"
 #include "liballoc/pager.h"
 #include "tests/liballoc/mover_fixture.h"
 #include "tiers/dram_tier.h"
@@ -22,6 +23,15 @@ namespace terrace::liballoc::test {
 
 inline constexpr std::size_t budget_runs = 32;
 inline constexpr std::size_t block_bytes = 3 * run_bytes;
+
+// The whole suite runs once more with each kind of compression (CMakeLists.txt).
+inline Compression compression_of_this_run() {
+  const char* wanted = std::getenv("TERRACE_COMPRESS");
+  Options options;
+  if (wanted == nullptr) return Compression::off;
+  if (!read_options(&options)) std::abort();
+  return options.compression;
+}
 
 class PagerFixture {
  public:
@@ -35,7 +45,7 @@ class PagerFixture {
       std::abort();
     pager.use_lock(&lock);
     LockGuard guard(lock);
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_) != 0) std::abort();
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression_of_this_run()) != 0) std::abort();
     ready_ = true;
   }
 
@@ -151,6 +161,12 @@ class PagerFixture {
 
   std::uint32_t run_of(const std::byte* address) const { return pager.run_of(address); }
   RunState state(const std::byte* address) const { return pager.run(run_of(address)).state; }
+  // What the block's runs take up on the tier.
+  std::uint64_t extent_bytes(const std::byte* block, std::size_t bytes) const {
+    std::uint64_t sum = 0;
+    for (std::size_t at = 0; at < bytes; at += run_bytes) sum += pager.run(run_of(block + at)).slot_bytes;
+    return sum;
+  }
   void advise(const std::byte* block, std::size_t bytes, terrace_advice advice) {
     LockGuard guard(lock);
     pager.advise(run_of(block), run_of(block + bytes - 1), advice);

@@ -82,8 +82,10 @@ def run_preload(workload, settings):
         return measure("preload", group, workload, settings, environment=preloaded(settings.preload))
 
 
-def run_terrace(workload, settings, limit_bytes):
-    outcome = launch_terrace(workload, settings, ["--limit", str(limit_bytes)], MemoryCgroup())
+def run_terrace(workload, settings, limit_bytes, compress=None):
+    budget = ["--limit", str(limit_bytes), *(["--compress", compress] if compress else [])]
+    outcome = launch_terrace(workload, settings, budget, MemoryCgroup())
+    outcome.competitor = f"compress {compress}" if compress else outcome.competitor
     outcome.limit_bytes = limit_bytes
     if outcome.moved.get("oom_kills"):
         outcome.failure = "killed for memory: " + (outcome.failure or "a process of the job")

@@ -9,10 +9,13 @@ from competitors import typical_step
 from sizes import format_size
 
 
-def document(comparisons, no_limit):
-    models = [model_entry(comparison, no_limit) for comparison in comparisons]
+CODECS = ("zvc", "zvc_exp", "rle", "csr8")
+
+
+def document(comparisons, mode):
+    models = [model_entry(comparison, mode == "no-limit") for comparison in comparisons]
     verdicts = [entry["bit_identical"] for model in models for entry in model["entries"]]
-    return {"format": "terrace-bench-training", "version": 1, "mode": "no-limit" if no_limit else "limit",
+    return {"format": "terrace-bench-training", "version": 1, "mode": mode,
             "all_bit_identical": all(verdicts), "models": models}
 
 
@@ -21,11 +24,14 @@ def model_entry(comparison, no_limit):
     stock = comparison.outcomes("stock")
     entries = [entry(reference, stock, "stock", None, stock)]
     for fraction in [100] if no_limit else comparison.arguments.fractions:
-        for competitor in ("preload", "terrace", "swap"):
+        for competitor in dict.fromkeys(outcome.competitor for at, outcome in comparison.runs if at == fraction):
+            if competitor == "stock":
+                continue
             outcomes = comparison.outcomes(competitor, fraction)
             if outcomes:
                 entries.append(entry(reference, stock, competitor, fraction, outcomes))
         compare_with_swap(entries, fraction)
+        compare_with_off(entries, comparison, fraction)
     if no_limit:
         entries[1] |= present(ratio_to_stock=paired_ratio(stock[1:], comparison.outcomes("preload")))
     return {"model": comparison.model, "arguments": comparison.workload, "stock_peak_bytes": reference.peak_bytes,
@@ -54,6 +60,24 @@ def compare_with_swap(entries, fraction):
                                                      at["swap"].get("step_seconds_median")))
 
 
+def compare_with_off(entries, comparison, fraction):
+    """Round by round, as the machine drifts; and by how much less was written, beside what the codecs saved."""
+    off = comparison.outcomes("compress off", fraction)
+    for item in entries:
+        if item.get("percent_of_stock_peak") != fraction or not item["competitor"].startswith("compress "):
+            continue
+        item |= present(ratio_to_off=paired_ratio(off, comparison.outcomes(item["competitor"], fraction)),
+                        codec_ratio=codec_ratio(run.get("moved", {}) for run in item["runs"]))
+
+
+def codec_ratio(moved):
+    """Bytes of content by bytes of frames, over all codecs and runs."""
+    moved = list(moved)
+    content, frames = (sum(counters.get(f"{codec}_{what}", 0) for counters in moved for codec in CODECS)
+                       for what in ("content_bytes", "frame_bytes"))
+    return ratio(content, frames)
+
+
 def paired_ratio(stock, preload):
     """Median over the pairs of neighbours: drift of the machine between the pairs drops out."""
     ratios = [ratio(typical_step([ours]), typical_step([theirs])) for theirs, ours in zip(stock, preload)]
@@ -76,7 +100,7 @@ def progress(model, fraction, outcome):
             f"peak {format_size(outcome.peak_bytes)}")
 
 
-HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "written", "read", "identical")
+HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "to off", "ratio", "written", "read", "identical")
 
 
 def table(result):
@@ -103,6 +127,7 @@ def row(item):
             format_size(item.get("limit_bytes")), format_size(item.get("peak_bytes")),
             number(item.get("step_seconds_median"), 3), number(item.get("step_seconds_median_with_first"), 3),
             number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
+            number(item.get("ratio_to_off"), 2), number(item.get("codec_ratio"), 2),
             format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
             "yes" if item["bit_identical"] else "NO")
 

@@ -12,6 +12,7 @@ The headline is the median over all steps but each run's first; the median with 
     terrace bench training --models densenet121 --fractions 60
     terrace bench training --quick                         small networks, for CI
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
+    terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
 """
 import argparse
 import json
@@ -32,17 +33,21 @@ FULL = {"densenet121": [], "transformer": [], "relu_cnn": []}
 QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
          "relu_cnn": ["--batch", "8"]}
 DEFAULT_MODELS = ["densenet121", "transformer"]
+# What --sparse compares under one limit: the advisor's choice, what could be forced instead, and neither.
+COMPRESSION = ["auto", "zvc", "zvc_exp", "off"]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=sorted(FULL), default=DEFAULT_MODELS)
+    parser.add_argument("--models", nargs="+", choices=sorted(FULL),
+                        help=f"({' '.join(DEFAULT_MODELS)}; with --sparse relu_cnn)")
     parser.add_argument("--fractions", nargs="+", type=percentage,
-                        help="percent of stock's peak (80 60 40; with --quick 60)")
+                        help="percent of stock's peak (80 60 40; with --quick or --sparse 60)")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1, help="repetitions of the whole comparison")
     parser.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     parser.add_argument("--no-limit", action="store_true", help="the bare preload against stock malloc, in pairs")
+    parser.add_argument("--sparse", action="store_true", help="Terrace with compression chosen, forced and off")
     parser.add_argument("--quick", action="store_true", help="networks of about 1 GiB")
     parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
     parser.add_argument("--terrace", type=Path, help="the terrace command to measure")
@@ -53,7 +58,10 @@ def parse_arguments():
         parser.error("--steps must be at least 2 and --rounds at least 1: the first step is not counted")
     if not arguments.pool.is_dir():
         parser.error(f"--pool {arguments.pool} is not a directory")
-    arguments.fractions = arguments.fractions or ([60] if arguments.quick else [80, 60, 40])
+    if arguments.sparse and arguments.no_limit:
+        parser.error("--sparse compares under a limit: leave out --no-limit")
+    arguments.models = arguments.models or (["relu_cnn"] if arguments.sparse else DEFAULT_MODELS)
+    arguments.fractions = arguments.fractions or ([60] if arguments.quick or arguments.sparse else [80, 60, 40])
     return arguments
 
 
@@ -105,9 +113,10 @@ class Comparison:
     def _limited_round(self, number, reference):
         for fraction in self.arguments.fractions:
             limit = reference.peak_bytes * fraction // 100 & ~0xfff
-            turns = [lambda: competitors.run_stock(self.workload, self.settings),
-                     lambda: competitors.run_terrace(self.workload, self.settings, limit)]
-            if not self.arguments.no_swap:
+            turns = [lambda: competitors.run_stock(self.workload, self.settings)]
+            turns += [lambda how=how: competitors.run_terrace(self.workload, self.settings, limit, how)
+                      for how in (COMPRESSION if self.arguments.sparse else [None])]
+            if not self.arguments.no_swap and not self.arguments.sparse:
                 turns.append(lambda: competitors.run_swap(self.workload, self.settings, limit, 2 * reference.peak_bytes))
             for turn in turns if number % 2 == 0 else reversed(turns):
                 self._keep(fraction, turn())
@@ -138,6 +147,10 @@ def compare_all(arguments):
     return comparisons
 
 
+def mode_of(arguments):
+    return "no-limit" if arguments.no_limit else "sparse" if arguments.sparse else "limit"
+
+
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that swap and cgroups are cleaned up
     arguments = parse_arguments()
@@ -148,7 +161,7 @@ def main():
         return 4
     except KeyboardInterrupt:
         return 130
-    document = report.document(comparisons, arguments.no_limit)
+    document = report.document(comparisons, mode_of(arguments))
     document |= {"machine": machine.describe(arguments.pool), "command": shlex.join(["terrace", "bench", "training", *sys.argv[1:]])}
     document |= {"commit": machine.commit(HERE)} if machine.commit(HERE) else {}
     print(report.table(document))

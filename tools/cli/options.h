@@ -11,7 +11,7 @@ struct RunOptions {
   std::string dram, limit;  // a size or a percentage
   std::string pool, pool_size;
   std::string threshold;
-  std::string mover, io, log;  // empty: the library's default
+  std::string compress, mover, io, log;  // empty: the library's default
   std::string socket, name;
   std::string json_summary;
   bool disable = false;

@@ -111,6 +111,7 @@ void add_environment(const RunOptions& options, RunPlan* plan) {
   add("TERRACE_POOL_DIR", plan->pool_directory);
   add("TERRACE_POOL_SIZE", plan->pool_bytes ? exact_size(*plan->pool_bytes) : "");
   add("TERRACE_JOB", plan->job);
+  add("TERRACE_COMPRESS", options.compress);
   add("TERRACE_MOVER", options.mover);
   add("TERRACE_IO", options.io);
   add("TERRACE_LOG", options.log);

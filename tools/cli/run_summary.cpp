@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tools/cli/codec_rows.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
@@ -71,6 +72,19 @@ std::string moved_text(const json& counters) {
       bytes_text(counter(counters, "read_bytes")));
 }
 
+// "  codec    zvc_exp stored 3.1 GiB in 1.1 GiB (2.81 times smaller), compressed in 0.4 s, back in 0.3 s".
+std::string codec_text(const json& counters) {
+  std::string text;
+  for (const json& row : codec_rows(counters))
+    text +=
+        fmt::format("  codec    {} wrote {} as {} ({:.2f} times smaller) in {}, and back in {}\n",
+                    row["codec"].get<std::string>(), bytes_text(counter(row, "content_bytes")),
+                    bytes_text(counter(row, "frame_bytes")), row["ratio"].get<double>(),
+                    duration_text(static_cast<std::uint64_t>(row["compress_seconds"].get<double>() * 1e9)),
+                    duration_text(static_cast<std::uint64_t>(row["decompress_seconds"].get<double>() * 1e9)));
+  return text;
+}
+
 std::string waited_text(const RunReport& report) {
   const std::uint64_t stall = counter(report.counters, "stall_ns");
   const double share = report.outcome.wall_ns == 0 ? 0 : seconds(stall) / seconds(report.outcome.wall_ns);
@@ -128,8 +142,8 @@ json summary_json(const RunReport& report) {
 std::string summary_text(const RunReport& report) {
   std::string text = end_text(report) + memory_text(report);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
-  return text + saved_text(report.counters) + moved_text(report.counters) + waited_text(report) +
-         pager_text(report.counters) + damage_text(report.counters);
+  return text + saved_text(report.counters) + moved_text(report.counters) + codec_text(report.counters) +
+         waited_text(report) + pager_text(report.counters) + damage_text(report.counters);
 }
 
 }  // namespace terrace::cli

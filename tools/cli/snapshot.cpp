@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tools/cli/codec_rows.h"
+
 namespace terrace::cli {
 
 using nlohmann::json;
@@ -125,12 +127,12 @@ double number(const json& object, const char* name) {
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-// Counters keep their names but for time: stall_ns becomes stall_seconds.
+// Counters keep their names but for times: stall_ns becomes stall_seconds.
 void take_totals(const json& totals, json* row) {
   for (const auto& [name, value] : totals.items()) {
     if (!value.is_number()) continue;
-    if (name == "stall_ns") {
-      (*row)["stall_seconds"] = value.get<double>() / 1e9;
+    if (name.ends_with("_ns")) {
+      (*row)[name.substr(0, name.size() - 2) + "seconds"] = value.get<double>() / 1e9;
     } else if (name != "budget_bytes") {  // what the processes acknowledged; the row has what was granted
       (*row)[name] = value;
     }
@@ -179,6 +181,16 @@ json job_row(const json& job, const std::string& socket) {
   return row;
 }
 
+json sum_of_codecs(const Rows& jobs) {
+  json sums = json::object();
+  for (const char* codec : {"zvc", "zvc_exp", "rle", "csr8"})
+    for (const char* what : {"content_bytes", "frame_bytes", "compress_seconds", "decompress_seconds"}) {
+      const std::string name = std::string(codec) + '_' + what;
+      sums[name] = sum_of(jobs, name.c_str());
+    }
+  return sums;
+}
+
 std::string socket_of(const json& status) { return status.value("socket", ""); }
 
 std::string text_of(const json& row, const char* name) {
@@ -225,6 +237,7 @@ json status_row(const json& status) {
   for (const char* name : {"processes", "faults", "stall_seconds", "evicted_bytes", "restored_bytes",
                            "written_bytes", "read_bytes"})
     row[name] = sum_of(jobs, name);
+  row["codecs"] = codec_rows(sum_of_codecs(jobs));
   for (const json& tier : list_at(status, "tiers")) {
     const bool dram = tier.is_object() && tier.value("tier", "") == "dram";
     copy(tier, "capacity_bytes", &row, dram ? "dram_capacity_bytes" : "pool_capacity_bytes");

@@ -7,6 +7,7 @@
 
 #include "tools/cli/budget.h"
 #include "tools/cli/cgroup.h"
+#include "tools/cli/codec_rows.h"
 #include "tools/cli/color.h"
 #include "tools/cli/control_client.h"
 #include "tools/cli/exit_code.h"
@@ -45,6 +46,11 @@ std::string pool_line(const json& row, bool exact) {
                      bytes_text(number(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"));
 }
 
+std::string codec_lines(const json& row, const ViewOptions& options) {
+  const std::string table = codec_table(row.at("codecs"), {options.bytes, !options.no_headings});
+  return table.empty() ? "" : "\n" + table;
+}
+
 std::string job_lines(const json& status, const ViewOptions& options) {
   const Rows rows = job_rows(status);
   if (rows.empty()) return "jobs    none\n";
@@ -56,7 +62,7 @@ void print_page(const std::vector<json>& answers, const ViewOptions& options) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const json row = status_row(answers[i]);
     std::cout << (i == 0 ? "" : "\n") << daemon_line(row) << dram_line(row, options.bytes)
-              << pool_line(row, options.bytes) << job_lines(answers[i], options);
+              << pool_line(row, options.bytes) << job_lines(answers[i], options) << codec_lines(row, options);
   }
 }
 

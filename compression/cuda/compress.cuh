@@ -1,0 +1,144 @@
+// The two kernels of compress(): prepare_compress looks at the tensors and numbers the blocks' owners, compress_blocks
+// does all the rest in one pass over the content:
+//
+//   take a block ─ read ─ mask ─ decide ─► size published ─ pack ─ sums ─┬ warp 0: checksum   ┬─ write the extent
+//                                                                        └ warp 1: look-back ─┘
+//
+// The size is known from the mask alone, so the blocks behind wait for no packing. Whoever finishes a tensor's last
+// block writes the tensor's table and header.
+#pragma once
+
+#include "compression/cuda/encode_block.cuh"
+#include "compression/cuda/finish_frame.cuh"
+#include "compression/cuda/look_back.cuh"
+
+namespace terrace::compression::cuda {
+
+// The same checks in the same order as compress() of compressor.h, and those of addresses.
+TERRACE_DEVICE FrameError check_source(const Source& source) {
+  const u32 element = static_cast<u32>(source.element);
+  if (element >= element_type_count || source.alignment_log2 < 4 || source.alignment_log2 > 21)
+    return FrameError::bad_argument;
+  const u32 width = width_of_type(element);
+  if (source.content_bytes > max_content_bytes || source.content_bytes % width != 0) return FrameError::bad_argument;
+  if (!is_aligned16(source.frame) || reinterpret_cast<std::uintptr_t>(source.content) % width != 0)
+    return FrameError::bad_argument;
+  const u64 offset = payload_offset_of(blocks_of(source.content_bytes), source.alignment_log2);
+  if (source.frame_capacity < offset + source.content_bytes) return FrameError::too_small;
+  return source.codec <= Codec::zvc_exp ? FrameError::none : FrameError::codec_missing;
+}
+
+struct PrepareShared {
+  u64 secret[secret_words];
+  u64 header[header_bytes / 8];
+  u64 sums[sum_words];
+};
+
+// By one CTA: a tensor's state, its blocks' owner and progress. A tensor without blocks is finished here.
+TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i, PrepareShared& shared) {
+  const Source& source = work.tensors[i];
+  const FrameError error = check_source(source);
+  const u32 blocks = claim_blocks(work, i);
+  for (u32 k = simt::thread_index(); k < blocks; k += simt::thread_count())
+    work.scratch.progress[source.first_block + k] = 0;
+  if (simt::thread_index() == 0) {
+    const u64 offset = error == FrameError::none ? payload_offset_of(blocks, source.alignment_log2) : 0;
+    work.scratch.tensors[i] = {static_cast<u32>(error), 0, offset, 0, 0, 0};
+    if (error != FrameError::none) work.results[i] = {0, error};
+  }
+  if (error == FrameError::none && source.content_bytes == 0)
+    finish_frame(work, i, shared.secret, shared.sums, shared.header);
+}
+
+TERRACE_DEVICE void prepare_compress(const Work<Source>& work) {
+  auto& shared = *reinterpret_cast<PrepareShared*>(simt::shared_memory());
+  load_secret(shared.secret);
+  simt::sync_cta();
+  if (simt::cta_index() == 0) begin_batch(work);
+  for (u32 i = simt::cta_index(); i < work.count; i += simt::cta_count()) prepare_source(work, i, shared);
+}
+
+// Which block of which tensor a CTA works on.
+struct Place {
+  u32 tensor, block, first;  // both blocks in the batch's numbering
+};
+
+// Shared memory to the frame, a warp's stores in whole lines of 128 bytes but for the ends: lines that are written in
+// parts cost twice on the way to the host.
+TERRACE_DEVICE void write_extent(u8* to, const u8* from, u32 bytes) {
+  const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8);
+  auto* vectors = reinterpret_cast<Vector*>(to);
+  const auto* in = reinterpret_cast<const Vector*>(from);
+  for (u32 i = simt::thread_index(); i < bytes / 16 + into_line; i += simt::thread_count())
+    if (i >= into_line) vectors[i - into_line] = in[i - into_line];
+  for (u32 i = bytes / 16 * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
+}
+
+// The checksum by the first warp while the second looks back; then the entry, and the extent to its place.
+TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, const Extent& extent,
+                                 EncodeShared& shared) {
+  const SharedWords words{in_shared<const u64>(extent.data)};
+  if (extent.kind != BlockKind::zero) sums_for_xxh3(words, extent.extent, shared.secret, extent.sums);
+  simt::sync_cta();
+  u64* meeting = shared.summary;  // of the two warps
+  if (warp_index() == 0) {
+    const bool is_zero = extent.kind == BlockKind::zero;
+    const u64 checksum = is_zero ? 0 : xxh3_from_sums(words, extent.extent, shared.secret, extent.sums);
+    if (lane_index() == 0) meeting[0] = checksum;
+  } else if (warp_index() == 1) {
+    const u64 units = look_back(work.scratch.progress, place.block, place.first, extent.units());
+    if (lane_index() == 0) meeting[1] = units;
+  }
+  simt::sync_cta();
+  const u64 offset = work.scratch.tensors[place.tensor].payload_offset + meeting[1] * payload_unit;
+  write_extent(static_cast<u8*>(work.tensors[place.tensor].frame) + offset, extent.data, extent.extent);
+  if (simt::thread_index() == 0)
+    work.scratch.entries[place.block] = {meeting[0], static_cast<u32>(meeting[1]),
+                                         static_cast<u32>(extent.kind) << 24 | extent.bytes};
+}
+
+template <typename T>
+TERRACE_DEVICE void compress_block(const Work<Source>& work, const Place& place, EncodeShared& shared) {
+  const Source& source = work.tensors[place.tensor];
+  const u32 block = place.block - place.first, bytes = content_of_block(source.content_bytes, block);
+  Encoder<T> encoder{shared, static_cast<u32>(source.element), bytes / static_cast<u32>(sizeof(T)), {}};
+  read_block(encoder.content(), static_cast<const u8*>(source.content) + u64{block} * block_bytes, bytes);
+  encoder.scan = scan_mask(in_shared<const T>(encoder.content()), encoder.elements, in_shared<u64>(encoder.front()),
+                           shared.base, reinterpret_cast<u32*>(shared.summary));
+  const Extent extent = decide(encoder, source.codec);
+  if (simt::thread_index() == 0)
+    publish_size(work.scratch.progress, place.block, place.first, extent.units());
+  simt::sync_cta();
+  if (extent.kind == BlockKind::coded || extent.kind == BlockKind::sparse)
+    write_coded(encoder, extent, source.codec == Codec::zvc_exp);
+  simt::sync_cta();
+  place_extent(work, place, extent, shared);
+}
+
+TERRACE_DEVICE void compress_block_of_any_width(const Work<Source>& work, const Place& place, EncodeShared& shared) {
+  switch (width_of_type(static_cast<u32>(work.tensors[place.tensor].element))) {
+    case 1: return compress_block<u8>(work, place, shared);
+    case 2: return compress_block<u16>(work, place, shared);
+    case 4: return compress_block<u32>(work, place, shared);
+    default: return compress_block<u64>(work, place, shared);
+  }
+}
+
+TERRACE_DEVICE void compress_blocks(const Work<Source>& work) {
+  auto& shared = *reinterpret_cast<EncodeShared*>(simt::shared_memory());
+  if (!is_sound(work)) return;
+  load_secret(shared.secret);
+  for (u32 block = take_block(*work.scratch.batch, shared.mailbox); block < work.blocks;
+       block = take_block(*work.scratch.batch, shared.mailbox)) {
+    const u32 tensor = work.scratch.owner[block];
+    TensorState& state = work.scratch.tensors[tensor];
+    if (state.error != static_cast<u32>(FrameError::none)) continue;
+    const Place place{tensor, block, static_cast<u32>(work.tensors[tensor].first_block)};
+    compress_block_of_any_width(work, place, shared);
+    if (!finish_block(state, blocks_of(work.tensors[tensor].content_bytes), &shared.mailbox[1])) continue;
+    u64* memory = in_shared<u64>(shared.buffer);
+    finish_frame(work, tensor, shared.secret, memory, memory + sum_words);
+  }
+}
+
+}  // namespace terrace::compression::cuda

@@ -1,0 +1,223 @@
+// One block decoded by one CTA, from an extent in shared memory that may be any bytes: every size is checked before
+// what it bounds is read, and the verdicts are those of decode_block() of block.cpp. All functions that return bool
+// return the same in all threads.
+#pragma once
+
+#include "compression/cuda/check_frame.cuh"
+#include "compression/cuda/exp_code.cuh"
+
+namespace terrace::compression::cuda {
+
+// XXH3's sums are done with before the mask is read, so both share their memory. Behind the extent there are 16 bytes
+// that may be read with the bits of the last value.
+struct DecodeShared {
+  u64 secret[secret_words];
+  StoredEntry entry;
+  u32 mailbox[4];
+  u32 of_warp[most_warps];
+  u32 group_headers[most_groups];
+  u32 group_begin[most_groups];
+  u16 base[most_words];
+  union {
+    u64 sums[sum_words];
+    u64 mask[most_words];
+  };
+  alignas(16) u8 extent[block_bytes + 16];
+};
+static_assert(sizeof(DecodeShared) <= 228 * 1024 / 3 - 1024);
+
+// Where a block's content goes.
+struct Destination {
+  u8* content;
+  u32 bytes;
+  TERRACE_DEVICE bool is_aligned() const { return is_aligned16(content); }
+};
+
+// Writes the content, 16 bytes a thread where its address allows, from a function of the vector's number.
+template <typename Make>
+TERRACE_DEVICE void write_content(const Destination& to, const Make& make) {
+  for (u32 i = simt::thread_index(); i * 16 < to.bytes; i += simt::thread_count()) {
+    const Vector vector = make(i);
+    if (to.is_aligned() && i * 16 + 16 <= to.bytes) {
+      *reinterpret_cast<Vector*>(to.content + i * 16) = vector;
+      continue;
+    }
+    for (u32 k = 0; k < 16 && i * 16 + k < to.bytes; ++k)
+      to.content[i * 16 + k] = static_cast<u8>((k < 8 ? vector.low : vector.high) >> (k % 8 * 8));
+  }
+}
+
+TERRACE_DEVICE void read_extent(const u8* from, u32 bytes, u8* to) {
+  const u32 vectors = bytes / 16;
+  for (u32 i = simt::thread_index(); i < vectors; i += simt::thread_count())
+    simt::copy_async16(to + 16 * i, from + 16 * i);
+  for (u32 i = vectors * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
+  simt::wait_copies();
+  simt::sync_cta();
+}
+
+TERRACE_DEVICE bool has_checksum(u32 bytes, u64 expected, DecodeShared& shared) {
+  const SharedWords words{reinterpret_cast<const u64*>(shared.extent)};
+  sums_for_xxh3(words, bytes, shared.secret, shared.sums);
+  simt::sync_cta();
+  bool equal = true;
+  if (warp_index() == 0) equal = xxh3_from_sums(words, bytes, shared.secret, shared.sums) == expected;
+  return simt::all_in_cta(equal);
+}
+
+TERRACE_DEVICE bool is_padding_zero(const DecodeShared& shared, u32 bytes) {
+  const u32 at = bytes + simt::thread_index();
+  return simt::all_in_cta(at >= rounded_up(bytes, payload_unit) || shared.extent[at] == 0);
+}
+
+TERRACE_DEVICE bool decode_repeat(const DecodeShared& shared, u32 width, const Destination& to) {
+  const u32 at = simt::thread_index();
+  const bool periodic = at < width || at >= payload_unit || shared.extent[at] == shared.extent[at - width];
+  if (!simt::all_in_cta(periodic)) return false;
+  const Vector vector = *reinterpret_cast<const Vector*>(shared.extent);
+  write_content(to, [&](u32) { return vector; });
+  return true;
+}
+
+// The mask out of its short form; returns the bytes read, 0 where it contradicts itself.
+TERRACE_DEVICE u32 read_short_mask(DecodeShared& shared, u32 bytes, u32 words) {
+  const auto* summary = reinterpret_cast<const u64*>(shared.extent);
+  const u32 summary_words = ceil_div(words, 64);
+  if (bytes < summary_words * 8) return 0;
+  const u64 last = summary[summary_words - 1];
+  const u32 present = rank_of_word(summary, words - 1) + (last >> ((words - 1) % 64) & 1);
+  const bool ends_clean = words % 64 == 0 || last >> words % 64 == 0;
+  if (!ends_clean || bytes < (summary_words + present) * 8) return 0;
+  bool sound = true;
+  for (u32 w = simt::thread_index(); w < words; w += simt::thread_count()) {
+    const bool here = (summary[w / 64] >> w % 64 & 1) != 0;
+    shared.mask[w] = here ? summary[summary_words + rank_of_word(summary, w)] : 0;
+    sound = sound && (!here || shared.mask[w] != 0);
+  }
+  return simt::all_in_cta(sound) ? (summary_words + present) * 8 : 0;
+}
+
+TERRACE_DEVICE u32 read_whole_mask(DecodeShared& shared, u32 bytes, u32 words) {
+  if (bytes < words * 8) return 0;
+  const auto* from = reinterpret_cast<const u64*>(shared.extent);
+  for (u32 w = simt::thread_index(); w < words; w += simt::thread_count()) shared.mask[w] = from[w];
+  simt::sync_cta();
+  return words * 8;
+}
+
+// Either form, checked; 0 where it is wrong.
+TERRACE_DEVICE u32 read_mask(DecodeShared& shared, bool is_short, u32 bytes, u32 elements) {
+  const u32 words = ceil_div(elements, 64);
+  const u32 read = is_short ? read_short_mask(shared, bytes, words) : read_whole_mask(shared, bytes, words);
+  if (read == 0) return 0;
+  return elements % 64 == 0 || shared.mask[words - 1] >> elements % 64 == 0 ? read : 0;
+}
+
+// base[] of a mask in shared memory; returns the number of its bits. Ends with a barrier.
+TERRACE_DEVICE u32 count_values(DecodeShared& shared, u32 words) {
+  const WordRange range = words_of_warp(words);
+  u32 counted = 0;
+  for (u32 begin = range.begin; begin < range.end; begin += warp_lanes) {
+    const u32 w = begin + lane_index();
+    const u32 bits = w < range.end ? simt::bits_in(shared.mask[w]) : 0, below = exclusive_sum(bits);
+    if (w < range.end) shared.base[w] = static_cast<u16>(counted + below);
+    counted += simt::shuffle(below + bits, warp_lanes - 1);
+  }
+  if (lane_index() == 0) shared.of_warp[warp_index()] = counted;
+  simt::sync_cta();
+  const Totals totals = sum_over_warps(shared.of_warp);
+  shift_bases(shared.base, range, totals.before);
+  simt::sync_cta();
+  return totals.all;
+}
+
+// Elements where the mask has bits: value(rank, element) says which.
+template <typename T, typename Value>
+TERRACE_DEVICE void expand(const DecodeShared& shared, const Destination& to, const Value& value) {
+  constexpr u32 each = 16 / sizeof(T);
+  write_content(to, [&](u32 i) {
+    const u32 element = i * each, bit = element % 64;
+    const u64 word = shared.mask[element / 64];
+    u32 rank = shared.base[element / 64] + simt::bits_in(bits_before(word, bit));
+    u64 half[2] = {0, 0};
+    TERRACE_UNROLL
+    for (u32 k = 0; k < each; ++k) {
+      if ((word >> (bit + k) & 1) == 0) continue;
+      half[k * 2 / each] |= u64{value(rank++, element)} << (k % (8 / sizeof(T)) * 8 * sizeof(T));
+    }
+    return Vector{half[0], half[1]};
+  });
+}
+
+template <typename T>
+TERRACE_DEVICE bool decode_zvc(DecodeShared& shared, u32 mask_bytes, u32 bytes, const Destination& to) {
+  const u32 words = ceil_div(to.bytes, 64 * sizeof(T));
+  const u32 values = count_values(shared, words);
+  if (bytes - mask_bytes != values * sizeof(T)) return false;
+  const auto* packed = reinterpret_cast<const T*>(shared.extent + mask_bytes);
+  expand<T>(shared, to, [&](u32 rank, u32) { return packed[rank]; });
+  return true;
+}
+
+// One group's header and, in group_begin, its bytes.
+TERRACE_DEVICE bool read_group(DecodeShared& shared, const u32* headers, u32 group, u32 count, ValueShape shape) {
+  const u32 header = headers[group];
+  shared.group_headers[group] = header;
+  shared.group_begin[group] = ceil_div(count * code_of_header(header).bits(shape.mantissa_bits), 8);
+  return is_valid_header(header, shape, count);
+}
+
+TERRACE_DEVICE u32 values_in_group(const DecodeShared& shared, u32 words, u32 values, u32 group) {
+  const u32 next = (group + 1) * group_words;
+  return (next < words ? shared.base[next] : values) - shared.base[group * group_words];
+}
+
+// group_begin[] from the groups' bytes; returns their sum. By the first warp.
+TERRACE_DEVICE u32 sum_groups(u32* begin, u32 groups) {
+  const u32 even = 2 * lane_index(), odd = even + 1;
+  const u32 first = even < groups ? begin[even] : 0, second = odd < groups ? begin[odd] : 0;
+  const u32 before = exclusive_sum(first + second);
+  if (even < groups) begin[even] = before;
+  if (odd < groups) begin[odd] = before + first;
+  return simt::shuffle(before + first + second, warp_lanes - 1);
+}
+
+// Headers sound, and their bytes exactly what is there.
+TERRACE_DEVICE bool read_groups(DecodeShared& shared, const u32* headers, u32 words, u32 values, u32 bits_bytes,
+                                ValueShape shape) {
+  const u32 groups = ceil_div(words, group_words), group = simt::thread_index();
+  bool sound = true;
+  if (group < groups) sound = read_group(shared, headers, group, values_in_group(shared, words, values, group), shape);
+  if (!simt::all_in_cta(sound)) return false;
+  if (warp_index() == 0) sound = sum_groups(shared.group_begin, groups) == bits_bytes;
+  return simt::all_in_cta(sound);
+}
+
+// 64 bits from any bit on; those behind the extent are whatever follows it.
+TERRACE_DEVICE u64 at_bit(const u64* words, u32 bit) {
+  const u32 shift = bit % 64;
+  const u64 low = words[bit / 64] >> shift;
+  return shift == 0 ? low : low | words[bit / 64 + 1] << (64 - shift);
+}
+
+template <typename T>
+TERRACE_DEVICE bool decode_zvc_exp(DecodeShared& shared, u32 element, u32 mask_bytes, u32 bytes,
+                                   const Destination& to) {
+  const u32 words = ceil_div(to.bytes, 64 * sizeof(T)), groups = ceil_div(words, group_words);
+  const u32 values = count_values(shared, words), headers_bytes = groups * group_header_bytes;
+  const ValueShape shape = value_shape<T>(element);
+  if (bytes - mask_bytes < headers_bytes) return false;
+  const auto* headers = reinterpret_cast<const u32*>(shared.extent + mask_bytes);
+  if (!read_groups(shared, headers, words, values, bytes - mask_bytes - headers_bytes, shape)) return false;
+  const auto* extent = reinterpret_cast<const u64*>(shared.extent);
+  expand<T>(shared, to, [&](u32 rank, u32 at) {
+    const u32 group = at / group_elements;
+    const ExpCode code = code_of_header(shared.group_headers[group]);
+    const u32 position = (mask_bytes + headers_bytes + shared.group_begin[group]) * 8 +
+                         (rank - shared.base[group * group_words]) * code.bits(shape.mantissa_bits);
+    return unsqueezed<T>(at_bit(extent, position), code, shape);
+  });
+  return true;
+}
+
+}  // namespace terrace::compression::cuda

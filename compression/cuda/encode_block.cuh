@@ -1,0 +1,135 @@
+// One block of at most 64 KiB by one CTA: read it, find its kind by the rules of docs/formats/frame.md, code it in
+// shared memory, tell how large it is, and hand over the extent.
+#pragma once
+
+#include "compression/cuda/batch.cuh"
+#include "compression/cuda/xxh3.cuh"
+#include "compression/cuda/zvc_exp_encode.cuh"
+
+namespace terrace::compression::cuda {
+
+// In front of the elements there is room for the longest mask and headers, and never less than for XXH3's sums: while
+// a raw extent is checksummed they lie there, else behind the coded extent.
+template <u32 width>
+inline constexpr u32 mask_and_headers = block_bytes / width / 8 + block_bytes / width / group_elements * group_header_bytes;
+template <u32 width>
+inline constexpr u32 front_bytes = mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
+inline constexpr u32 most_front_bytes = front_bytes<1>;
+
+// 76.8 KB: three CTAs fit on a multiprocessor of 228 KB, less 1 KB each that the device keeps.
+struct EncodeShared {
+  u64 secret[secret_words];
+  u64 summary[most_summary_words];  // also the warps' totals
+  u32 mailbox[4];
+  Groups groups;
+  u16 base[most_words];
+  alignas(16) u8 buffer[most_front_bytes + block_bytes];
+};
+static_assert(sizeof(EncodeShared) <= 228 * 1024 / 3 - 1024);
+static_assert(sizeof(EncodeShared::summary) >= most_warps * sizeof(u32));
+
+struct Extent {
+  u8* data;
+  u32 bytes;   // of the block
+  u32 extent;  // with padding
+  BlockKind kind;
+  u64* sums;  // room for XXH3's
+  TERRACE_DEVICE u32 units() const { return ceil_div(extent, payload_unit); }
+};
+
+template <typename T>
+TERRACE_DEVICE T* in_shared(u8* at) {
+  return static_cast<T*>(static_cast<void*>(at));
+}
+
+// Content into shared memory: 16 bytes at once where its address allows. Ends with a barrier.
+TERRACE_DEVICE void read_block(u8* to, const u8* from, u32 bytes) {
+  const u32 vectors = is_aligned16(from) ? bytes / 16 : 0;
+  for (u32 i = simt::thread_index(); i < vectors; i += simt::thread_count())
+    simt::copy_async16(to + 16 * i, from + 16 * i);
+  for (u32 i = vectors * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
+  simt::wait_copies();
+  simt::sync_cta();
+}
+
+// A block and what its mask says.
+template <typename T>
+struct Encoder {
+  EncodeShared& shared;
+  u32 element;
+  u32 elements;
+  MaskScan scan;
+
+  TERRACE_DEVICE u8* front() const { return shared.buffer; }
+  TERRACE_DEVICE u8* content() const { return shared.buffer + front_bytes<sizeof(T)>; }
+  TERRACE_DEVICE u32 bytes() const { return elements * static_cast<u32>(sizeof(T)); }
+  TERRACE_DEVICE u32 words() const { return ceil_div(elements, 64); }
+  TERRACE_DEVICE u32 groups() const { return ceil_div(elements, group_elements); }
+  TERRACE_DEVICE u32 short_mask_bytes() const { return 8 * (ceil_div(words(), 64) + scan.nonzero_words); }
+  TERRACE_DEVICE bool is_short() const { return short_mask_bytes() < 8 * words(); }
+  TERRACE_DEVICE u32 mask_bytes() const { return is_short() ? short_mask_bytes() : 8 * words(); }
+  TERRACE_DEVICE ValueShape shape() const { return value_shape<T>(element); }
+};
+
+template <typename T>
+TERRACE_DEVICE Extent raw_extent(const Encoder<T>& encoder) {
+  return {encoder.content(), encoder.bytes(), encoder.bytes(), BlockKind::raw, in_shared<u64>(encoder.front())};
+}
+
+// Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes has room for them.
+template <typename T>
+TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u32 bytes) {
+  u8* end = encoder.content() + block_bytes;
+  return {encoder.front(), bytes, rounded_up(bytes, payload_unit), kind, in_shared<u64>(end - sum_words * 8)};
+}
+
+template <typename T>
+TERRACE_DEVICE Extent repeat_extent(const Encoder<T>& encoder) {
+  if (simt::thread_index() < payload_unit / sizeof(T))
+    in_shared<T>(encoder.front())[simt::thread_index()] = in_shared<T>(encoder.content())[0];
+  return coded_extent(encoder, BlockKind::repeat, payload_unit);
+}
+
+// Bytes that the codec makes of the block. For zvc_exp this finds the groups' codes.
+template <typename T>
+TERRACE_DEVICE u32 coded_bytes(const Encoder<T>& encoder, bool exp) {
+  if (!exp) return encoder.mask_bytes() + encoder.scan.values * static_cast<u32>(sizeof(T));
+  find_codes(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base, encoder.scan.values,
+             encoder.shape(), encoder.shared.groups);
+  const u32 bits = place_groups(encoder.groups(), encoder.shared.groups.begin);
+  return encoder.mask_bytes() + encoder.groups() * group_header_bytes + bits;
+}
+
+// Rules 1 to 5, without writing anything: the extent that will be.
+template <typename T>
+TERRACE_DEVICE Extent decide(const Encoder<T>& encoder, Codec codec) {
+  if (encoder.scan.values == 0) return coded_extent(encoder, BlockKind::zero, 0);
+  if (encoder.scan.all_equal && encoder.bytes() > payload_unit) return repeat_extent(encoder);
+  if (codec == Codec::raw) return raw_extent(encoder);
+  const u64* mask = in_shared<const u64>(encoder.front());
+  if (codec == Codec::zvc && encoder.bytes() == block_bytes && is_dense<T>(mask, encoder.words()))
+    return raw_extent(encoder);
+  const u32 bytes = coded_bytes(encoder, codec == Codec::zvc_exp);
+  if (rounded_up(bytes, payload_unit) >= encoder.bytes()) return raw_extent(encoder);
+  return coded_extent(encoder, encoder.is_short() ? BlockKind::sparse : BlockKind::coded, bytes);
+}
+
+// Writes what was decided on, for the kinds that a codec makes. A barrier has to follow.
+template <typename T>
+TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent, bool exp) {
+  const T* in = in_shared<const T>(encoder.content());
+  const u16* base = encoder.shared.base;
+  if (encoder.is_short()) shorten_mask(in_shared<u64>(encoder.front()), encoder.words(), encoder.shared.summary);
+  u8* behind_mask = encoder.front() + encoder.mask_bytes();
+  u8* values = behind_mask + (exp ? rounded_up(encoder.groups() * group_header_bytes, 8) : 0);
+  pack_values(in, encoder.elements, base, in_shared<T>(values));
+  if (exp) {
+    simt::sync_cta();
+    squeeze_groups(in_shared<const T>(values), encoder.elements, base, encoder.scan.values, encoder.shape(),
+                   encoder.shared.groups, behind_mask);
+    simt::sync_cta();
+  }
+  if (extent.bytes + simt::thread_index() < extent.extent) extent.data[extent.bytes + simt::thread_index()] = 0;
+}
+
+}  // namespace terrace::compression::cuda

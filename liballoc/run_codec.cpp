@@ -1,0 +1,207 @@
+#include "liballoc/run_codec.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "compression/advisor/advisor.h"
+#include "compression/bytes.h"
+#include "liballoc/checksum.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+using compression::block_bytes;
+using compression::Codec;
+using compression::ElementType;
+using compression::Entry;
+using compression::Header;
+
+constexpr std::size_t page = os::page_bytes;
+constexpr std::size_t blocks = run_bytes / block_bytes;
+// Where a run's frame has its payload: the header and the table lie before it.
+constexpr std::size_t head_bytes = compression::header_bytes + blocks * compression::entry_bytes;
+constexpr std::size_t buffer_bytes = (run_bytes + head_bytes + page - 1) / page * page;
+// A frame that saves less is not worth the time that bringing it back takes.
+constexpr std::size_t most_stored_bytes = run_bytes / 16 * 15;
+
+constexpr Codec codec_of(Compression forced) {
+  switch (forced) {
+    case Compression::zvc:
+      return Codec::zvc;
+    case Compression::zvc_exp:
+      return Codec::zvc_exp;
+    case Compression::rle:
+      return Codec::rle;
+    case Compression::csr8:
+      return Codec::csr8;
+    default:
+      return Codec::raw;
+  }
+}
+
+// What lies in memory has no type; floating-point data of each width look like none of the others.
+constexpr ElementType likely_types[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
+                                        ElementType::f64};
+constexpr std::uint32_t known_runs = 4096;  // of which the advisor keeps a history
+
+struct Place {
+  compression::History history;
+  ElementType element = ElementType::f32;
+  std::uint16_t until_typed = 0;  // decisions until the type is looked at again
+};
+
+// The type as which zvc_exp makes the run smallest.
+ElementType likely_type(std::span<const std::byte> run) {
+  ElementType best = likely_types[0];
+  double least = 2;
+  for (const ElementType type : likely_types) {
+    const auto sample = compression::sample_content(type, run, 1);
+    const double fraction = compression::predicted_fraction(Codec::zvc_exp, type, sample, run.size());
+    if (fraction >= least) continue;
+    least = fraction;
+    best = type;
+  }
+  return best;
+}
+
+}  // namespace
+
+struct RunCodec::Memory {
+  // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
+  compression::Advisor advisor{{.longest_interval = 1}};
+  compression::Link link;
+  Place places[known_runs];
+  compression::Workspace workspace;
+  alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
+};
+
+struct RunCodec::Choice {
+  Codec codec = Codec::raw;
+  ElementType element = ElementType::f32;
+  compression::Decision decision;
+  Place* place = nullptr;
+};
+
+int RunCodec::initialise(Compression compression) {
+  compression_ = compression;
+  if (compression == Compression::off) return 0;
+  const std::size_t bytes = buffers * buffer_bytes + sizeof(Memory);
+  auto* area = static_cast<std::byte*>(os::map_anonymous(bytes, PROT_READ | PROT_WRITE));
+  if (area == nullptr) return ENOMEM;
+  buffers_ = area;
+  memory_ = new (area + buffers * buffer_bytes) Memory;
+  free_buffers_ = (1U << buffers) - 1;
+  return 0;
+}
+
+void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns) {
+  if (is_on()) memory_->link.out.observe({.bytes = bytes}, static_cast<double>(ns));
+}
+
+void RunCodec::read(std::uint32_t bytes, std::uint64_t ns) {
+  if (is_on()) memory_->link.in.observe({.bytes = bytes}, static_cast<double>(ns));
+}
+
+RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, std::uint32_t generation) {
+  Stored stored{.data = run};
+  if (is_on()) {
+    const std::span<const std::byte> content(run, run_bytes);
+    const Choice choice = choose(content, number);
+    if (choice.codec != Codec::raw && compress(content, choice, &stored, generation)) return stored;
+  }
+  stored.sum = checksum(run, run_bytes, generation);
+  return stored;
+}
+
+RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t number) {
+  constexpr std::uint16_t typed_for = 16;
+  Place& place = memory_->places[number % known_runs];
+  if (place.until_typed == 0) {
+    place.element = likely_type(run);
+    place.until_typed = typed_for;
+  }
+  --place.until_typed;
+  Choice choice{.codec = codec_of(compression_), .element = place.element, .decision = {}, .place = &place};
+  if (compression_ != Compression::automatic) return choice;
+  const compression::Tensor tensor{.element = place.element, .bytes = run.size(), .content = run};
+  choice.decision = memory_->advisor.decide(place.history, tensor, compression::Transfer{}, memory_->link);
+  choice.codec = choice.decision.codec;
+  return choice;
+}
+
+// The frame's own checksums guard every byte of it; the header has the table's, so that the header's says
+// which frame it is.
+bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
+                        std::uint32_t generation) {
+  const auto buffer = static_cast<unsigned>(__builtin_ctz(free_buffers_));
+  std::byte* frame = buffers_ + buffer * buffer_bytes;
+  const std::uint64_t start = os::now_ns();
+  const auto made = compression::compress(
+      run, {frame, buffer_bytes}, {.codec = choice.codec, .element = choice.element}, memory_->workspace);
+  const std::uint64_t ns = os::now_ns() - start;
+  if (compression_ == Compression::automatic)
+    memory_->advisor.compressed(choice.place->history, choice.decision, made.bytes, static_cast<double>(ns));
+  const std::size_t bytes = compression::round_up(made.bytes, page);
+  auto& counts = statistics_[static_cast<int>(choice.codec) - 1];
+  counts.compress_ns += ns;
+  if (made.error != compression::FrameError::none || bytes > most_stored_bytes) return false;
+  std::memset(frame + made.bytes, 0, bytes - made.bytes);
+  free_buffers_ &= ~(1U << buffer);
+  *stored = {.data = frame,
+             .bytes = static_cast<std::uint32_t>(bytes),
+             .sum = checksum(frame, compression::header_bytes, generation),
+             .buffer = buffer};
+  counts.content_bytes += run_bytes;
+  counts.frame_bytes += bytes;
+  return true;
+}
+
+bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation) {
+  if (bytes == run_bytes) return checksum(frame, run_bytes, generation) == sum;
+  const std::uint64_t start = os::now_ns();
+  std::byte head[head_bytes];
+  Header header;
+  std::memcpy(head, place(frame, bytes), head_bytes);
+  if (checksum(head, compression::header_bytes, generation) != sum) return false;
+  if (compression::read_header(head, header) != compression::FrameError::none) return false;
+  if (header.content_bytes != run_bytes || header.payload_offset != head_bytes ||
+      header.frame_bytes() > bytes)
+    return false;
+  if (compression::check_table(head, header) != compression::FrameError::none) return false;
+  if (!decode_in_place(frame + run_bytes - bytes + head_bytes, head, header, frame)) return false;
+  const std::uint64_t ns = os::now_ns() - start;
+  statistics_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
+  memory_->advisor.decompressed(header.codec, header.element, run_bytes, header.frame_bytes(),
+                                static_cast<double>(ns));
+  return true;
+}
+
+// Block by block from the front, the next block's bytes taken aside before one is written. Block i ends at (i
+// + 1) x 64 KiB; the bytes of block i + 2 begin no earlier than that: behind them lie their own and the later
+// blocks' at most as many as their content, and less than a page of padding.
+bool RunCodec::decode_in_place(const std::byte* payload, const std::byte* head, const Header& header,
+                               std::byte* content) {
+  const compression::BlockCodec* codec = compression::own_codecs(header.codec);
+  if (codec == nullptr) return false;
+  const std::span<const std::byte> table(head, head_bytes);
+  const auto take_aside = [&](std::size_t i) {
+    const Entry entry = compression::read_entry(table, i);
+    std::memcpy(memory_->held[i % 2], payload + entry.offset(), entry.extent());
+  };
+  take_aside(0);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    if (i + 1 < blocks) take_aside(i + 1);
+    const Entry entry = compression::read_entry(table, i);
+    if (!compression::decode_block(compression::kernels(), *codec, header.element, entry,
+                                   {memory_->held[i % 2], entry.extent()},
+                                   {content + i * block_bytes, block_bytes}, memory_->workspace))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace terrace::liballoc

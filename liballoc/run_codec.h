@@ -1,0 +1,77 @@
+// A run's way to the tier and back: what is stored is the run as it is, or a compressed frame of it where the
+// advisor finds that this pays (compression/). Either carries a checksum that is seeded with the generation,
+// so that an older version of the same extent is as wrong as a flipped bit.
+//
+//   evict     run in its staging frame ──compress──► buffer ──write──► extent, as long as the frame
+//   restore   extent ──read──► the end of a staging frame ──decompress──► the whole of it
+//
+// The staging frame keeps the bytes while they are written from the buffer, so a touch takes them back
+// without a copy. A restore needs no buffer: content never overtakes what is still to be read
+// (decode_in_place()). Belongs to the agent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compression/compressor.h"
+#include "liballoc/address_space.h"
+#include "liballoc/options.h"
+#include "liballoc/terrace.h"
+
+namespace terrace::liballoc {
+
+class RunCodec {
+ public:
+  // Frames on their way to the tier at any time; each has a buffer.
+  static constexpr unsigned buffers = 4;
+  static constexpr unsigned no_buffer = buffers;
+  // Memory that it takes, in runs: a part of the budget.
+  static constexpr std::uint32_t memory_runs = buffers + 1;
+
+  // Maps its memory unless `compression` is off. 0 or errno.
+  int initialise(Compression compression);
+  bool is_on() const { return memory_ != nullptr; }
+  bool has_free_buffer() const { return free_buffers_ != 0; }
+
+  // What the tier took for so many bytes, without what was queued before them: the advisor's other half.
+  void wrote(std::uint32_t bytes, std::uint64_t ns);
+  void read(std::uint32_t bytes, std::uint64_t ns);
+
+  // What is to be written: `bytes` at `data`, a multiple of 4096.
+  struct Stored {
+    const std::byte* data = nullptr;
+    std::uint32_t bytes = run_bytes;
+    std::uint64_t sum = 0;
+    unsigned buffer = no_buffer;  // to be given back when it is written
+  };
+  // `number` is the run's: what lies there is mostly alike from step to step.
+  Stored encode(const std::byte* run, std::uint32_t number, std::uint32_t generation);
+  void give_back(unsigned buffer) {
+    if (buffer != no_buffer) free_buffers_ |= 1U << buffer;
+  }
+
+  // Where in a staging frame to read so many stored bytes to.
+  static std::byte* place(std::byte* frame, std::uint32_t bytes) { return frame + run_bytes - bytes; }
+  // Turns what was read there into the run. False: it is not what was written.
+  bool decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation);
+
+  // By codec: zvc, zvc_exp, rle, csr8.
+  const terrace_codec_statistics* statistics() const { return statistics_; }
+
+ private:
+  struct Memory;
+  struct Choice;
+  Choice choose(std::span<const std::byte> run, std::uint32_t number);
+  bool compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
+                std::uint32_t generation);
+  bool decode_in_place(const std::byte* payload, const std::byte* head, const compression::Header& header,
+                       std::byte* content);
+
+  Compression compression_ = Compression::off;
+  Memory* memory_ = nullptr;
+  std::byte* buffers_ = nullptr;
+  unsigned free_buffers_ = 0;
+  terrace_codec_statistics statistics_[TERRACE_CODECS] = {};
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,134 @@
+// Frames from the kernels against those of the CPU, byte for byte.
+#include "compression/compressor.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "cases.h"
+
+using namespace terrace::compression;
+using namespace terrace::compression::cuda::test;
+using terrace::compression::cuda::Source;
+
+namespace {
+
+Output on_cpu(const Input& input) {
+  static const auto workspace = std::make_unique<Workspace>();
+  Bytes frame(frame_bound(input.content.size(), input.alignment_log2));
+  const FrameOptions options{input.codec, input.element, input.alignment_log2};
+  const Compressed made = compress(input.content, frame, options, *workspace);
+  frame.resize(made.bytes);
+  return {made.error, frame};
+}
+
+void require_cpus_frames(std::span<const Input> inputs, const Setting& setting = {}) {
+  const std::vector<Output> outputs = compress_all(inputs, setting);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Output expected = on_cpu(inputs[i]);
+    INFO("tensor " << i << ": " << inputs[i].content.size() << " bytes, " << name_of(inputs[i].codec) << ", "
+                   << name_of(inputs[i].element) << ", seed " << setting.seed);
+    REQUIRE(outputs[i].error == expected.error);
+    REQUIRE(outputs[i].bytes.size() == expected.bytes.size());
+    const auto [differs, _] = std::mismatch(outputs[i].bytes.begin(), outputs[i].bytes.end(), expected.bytes.begin());
+    REQUIRE(differs - outputs[i].bytes.begin() == static_cast<std::ptrdiff_t>(expected.bytes.size()));
+  }
+}
+
+constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64};
+
+}  // namespace
+
+TEST_CASE("EveryKindOfBlockIsTheCpus") {
+  for (const Codec codec : {Codec::raw, Codec::zvc, Codec::zvc_exp})
+    for (const ElementType element : element_of_width) {
+      const std::size_t width = width_of(element), n = block_bytes;
+      const Bytes contents[] = {zeros(n),
+                                noise(n, 1),
+                                repeated(n, width, 2),
+                                activations(n, width, 3),
+                                sparse(n, width, 0.3, 4),
+                                sparse(n, width, 0.05, 5, 256),
+                                one_element_at(n, width, 0),
+                                one_element_at(n, width, n / width - 1)};
+      std::vector<Input> inputs;
+      for (const Bytes& content : contents) inputs.push_back({.content = content, .codec = codec, .element = element});
+      require_cpus_frames(inputs);
+    }
+}
+
+TEST_CASE("EverySizeOfALastBlockIsTheCpus") {
+  for (const ElementType element : element_of_width) {
+    const std::size_t width = width_of(element);
+    std::vector<Bytes> contents;
+    for (const std::size_t elements : {0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 511, 1023, 1025, 4097}) {
+      contents.push_back(activations(elements * width, width, elements));
+      contents.push_back(sparse(elements * width, width, 0.02, elements));
+      contents.push_back(repeated(elements * width, width, elements));
+    }
+    std::vector<Input> inputs;
+    for (const Bytes& content : contents) {
+      inputs.push_back({.content = content, .codec = Codec::zvc, .element = element});
+      inputs.push_back({.content = content, .codec = Codec::zvc_exp, .element = element});
+    }
+    require_cpus_frames(inputs);
+  }
+}
+
+TEST_CASE("EveryTypeOfElementIsTheCpus") {
+  for (int type = 0; type < element_type_count; ++type) {
+    const auto element = static_cast<ElementType>(type);
+    const Bytes small = sparse(20000 / 8 * 8, width_of(element), 0.4, 9), real = activations(40000, width_of(element), 8);
+    const Input inputs[] = {{.content = small, .codec = Codec::zvc_exp, .element = element},
+                            {.content = real, .codec = Codec::zvc_exp, .element = element},
+                            {.content = real, .codec = Codec::zvc, .element = element, .alignment_log2 = 12}};
+    require_cpus_frames(inputs);
+  }
+}
+
+TEST_CASE("AnyArrangementOfThreadsMakesTheSameFrames") {
+  Bytes content = activations(5 * block_bytes + 1000, 4, 1);
+  std::fill_n(content.begin() + block_bytes, block_bytes, std::byte{0});
+  const Bytes other = noise(2 * block_bytes + 12, 2);
+  const Input inputs[] = {{.content = content}, {.content = other}, {.content = content, .codec = Codec::zvc_exp}};
+  for (const unsigned threads : {128U, 256U, 512U})
+    for (const std::uint64_t seed : {0, 1, 2})
+      require_cpus_frames(inputs, {.threads = threads, .resident_ctas = 4, .seed = seed});
+}
+
+TEST_CASE("ContentAtAnyAddressOfAnElementIsTheCpus") {
+  const Bytes bytes = activations(70000, 1, 1), halves = activations(70000, 2, 1);
+  const Input inputs[] = {{.content = bytes, .element = ElementType::u8, .misalign = 1},
+                          {.content = bytes, .element = ElementType::u8, .misalign = 15},
+                          {.content = halves, .element = ElementType::f16, .misalign = 2}};
+  require_cpus_frames(inputs);
+}
+
+TEST_CASE("ATensorThatCannotBeIsRefusedAndTheOthersAreNot") {
+  const Bytes content = activations(4096, 4, 1);
+  const Input inputs[] = {{.content = content},
+                          {.content = std::span(content).first(4095)},
+                          {.content = content, .codec = Codec::lz4},
+                          {.content = content, .alignment_log2 = 3},
+                          {.content = content, .misalign = 2},
+                          {.content = content, .codec = Codec::zvc_exp}};
+  const std::vector<Output> outputs = compress_all(inputs);
+  const FrameError expected[] = {FrameError::none,         FrameError::bad_argument, FrameError::codec_missing,
+                                 FrameError::bad_argument, FrameError::bad_argument, FrameError::none};
+  for (std::size_t i = 0; i < std::size(inputs); ++i) {
+    INFO("tensor " << i);
+    REQUIRE(outputs[i].error == expected[i]);
+    REQUIRE(outputs[i].bytes.empty() == (expected[i] != FrameError::none));
+  }
+}
+
+TEST_CASE("AWronglyNumberedBatchIsRefusedAsAWhole") {
+  std::vector<Source> sources(2);
+  sources[0].content_bytes = sources[1].content_bytes = block_bytes;
+  for (const auto& [first, second, blocks] : {std::tuple{0, 0, 2}, {1, 2, 3}, {0, 1, 3}, {0, 1, 1}}) {
+    sources[0].first_block = static_cast<std::uint64_t>(first);
+    sources[1].first_block = static_cast<std::uint64_t>(second);
+    for (const auto& result : compress_sources(sources, static_cast<std::uint64_t>(blocks)))
+      REQUIRE(result.error == FrameError::bad_argument);
+  }
+}

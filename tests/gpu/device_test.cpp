@@ -1,0 +1,126 @@
+// What only a GPU can show: graphs, frames in host memory, and sizes that the emulator is too slow for.
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "cases.h"
+#include "compression/compressor.h"
+#include "device_memory.h"
+
+using namespace terrace::compression;
+using namespace terrace::compression::cuda;
+using namespace terrace::compression::cuda::test;
+
+namespace {
+
+Bytes frame_of(std::span<const std::byte> content) {
+  static const auto workspace = std::make_unique<Workspace>();
+  Bytes frame(frame_bound(content.size()));
+  frame.resize(compress(content, frame, {}, *workspace).bytes);
+  return frame;
+}
+
+// A tensor in device memory, its frame where it is wanted, and all that a call needs.
+struct Call {
+  DeviceMemory content, frame, source, results, scratch;
+  std::uint64_t blocks = 0;
+  Launch launch;
+
+  Call(std::size_t bytes, DeviceMemory::Place place)
+      : content(bytes),
+        frame(frame_bound(bytes), place),
+        source(sizeof(Source)),
+        results(sizeof(Result), DeviceMemory::Place::pinned),
+        scratch(scratch_bytes(1, bytes / block_bytes + 1)) {
+    std::vector<Source> sources = {{.content = content.at(), .frame = frame.at(), .content_bytes = bytes,
+                                    .frame_capacity = frame.bytes()}};
+    blocks = number_blocks(sources);
+    source.write(sources.data(), sizeof(Source));
+    REQUIRE(plan_launch({}, launch) == Status::ok);
+  }
+  Status enqueue(Stream stream) {
+    return cuda::compress({source.at<Source>(), 1, blocks, results.at<Result>(), scratch.at<void>(), scratch.bytes()}, launch,
+                          stream);
+  }
+  Bytes made() const {
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    REQUIRE(results.at<Result>()->error == FrameError::none);
+    Bytes bytes(results.at<Result>()->bytes);
+    frame.read(bytes.data(), bytes.size());
+    return bytes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("AFrameIsWrittenStraightIntoPinnedMemory") {
+  const Bytes content = activations(10'000'000, 4, 1);
+  Call call(content.size(), DeviceMemory::Place::pinned);
+  call.content.write(content.data(), content.size());
+  REQUIRE(call.enqueue(nullptr) == Status::ok);
+  REQUIRE((call.made() == frame_of(content)));
+}
+
+TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
+  Call call(3 * block_bytes, DeviceMemory::Place::device);
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t replay = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(call.enqueue(stream) == Status::ok);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&replay, graph, 0) == cudaSuccess);
+  std::size_t nodes = 0;
+  REQUIRE(cudaGraphGetNodes(graph, nullptr, &nodes) == cudaSuccess);
+  REQUIRE(nodes <= 3);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const Bytes content = sparse(call.content.bytes(), 4, 0.2 * static_cast<double>(seed) - 0.1, seed);
+    call.content.write(content.data(), content.size());
+    REQUIRE(cudaGraphLaunch(replay, stream) == cudaSuccess);
+    REQUIRE((call.made() == frame_of(content)));
+  }
+  cudaGraphExecDestroy(replay);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("ManyBlocksInFlightKeepTheirOrder") {
+  Bytes content = activations(100 << 20, 4, 3);
+  for (std::size_t i = 0; i < content.size() / block_bytes; i += 3)  // sizes that differ from block to block
+    std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(i * block_bytes), block_bytes / 2, std::byte{0});
+  Call call(content.size(), DeviceMemory::Place::device);
+  call.content.write(content.data(), content.size());
+  const Bytes expected = frame_of(content);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(call.enqueue(nullptr) == Status::ok);
+    REQUIRE((call.made() == expected));
+  }
+}
+
+TEST_CASE("AThousandTensorsAreOneCall") {
+  std::vector<Bytes> contents;
+  for (std::uint64_t i = 0; i < 1000; ++i) contents.push_back(activations(4 * (1 + i * 37 % 30000), 4, i));
+  std::vector<Input> inputs;
+  for (const Bytes& content : contents) inputs.push_back({.content = content});
+  const std::vector<Output> outputs = compress_all(inputs);
+  std::vector<Frame> frames;
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    REQUIRE((outputs[i].bytes == frame_of(contents[i])));
+    frames.push_back({outputs[i].bytes, contents[i].size()});
+  }
+  const std::vector<Output> back = decompress_all(frames);
+  for (std::size_t i = 0; i < contents.size(); ++i) REQUIRE((back[i].bytes == contents[i]));
+}
+
+TEST_CASE("WrongCallsAreRefusedAsValues") {
+  Call call(block_bytes, DeviceMemory::Place::device);
+  Launch launch;
+  REQUIRE(plan_launch({100, 3}, launch) == Status::bad_geometry);
+  REQUIRE(plan_launch({256, 0}, launch) == Status::bad_geometry);
+  Batch<Source> batch{call.source.at<Source>(), 1, 1, call.results.at<Result>(), call.scratch.at<void>(), 8};
+  REQUIRE(cuda::compress(batch, call.launch, nullptr) == Status::scratch_small);
+  batch.scratch_bytes = call.scratch.bytes();
+  REQUIRE(cuda::compress(batch, Launch{}, nullptr) == Status::bad_geometry);
+  batch.results = nullptr;
+  REQUIRE(cuda::compress(batch, call.launch, nullptr) == Status::bad_batch);
+}
