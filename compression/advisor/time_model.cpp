@@ -13,7 +13,7 @@ namespace {
 // of two.
 constexpr double first_variance = 0.5;   // of a coefficient: 70%
 constexpr double alike = 0.6;            // correlation of what a byte takes at different fractions
-constexpr double drift_variance = 2e-5;  // of a coefficient from one observation to the next: 0.4%
+constexpr double drift_variance = 1e-4;  // of a coefficient from one observation to the next: 1%
 constexpr double least_coefficient = 0.02;
 constexpr double first_spread = 0.05;
 constexpr double least_spread = 0.02;
