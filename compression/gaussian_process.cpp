@@ -17,7 +17,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-GaussianProcess::GaussianProcess(std::vector<std::vector<double>> inputs, const std::vector<double>& observations)
+GaussianProcess::GaussianProcess(std::vector<std::vector<double>> inputs,
+                                 const std::vector<double>& observations)
     : inputs_(std::move(inputs)) {
   double best = -std::numeric_limits<double>::infinity(), best_length = lengths[0], best_noise = noises[0];
   for (const double length : lengths)

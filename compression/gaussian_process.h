@@ -1,9 +1,9 @@
-// A Gaussian process on a few points: what to expect at the others, and how surely (Rasmussen and Williams, "Gaussian
-// Processes for Machine Learning", MIT Press 2006, chapters 2 and 5).
+// A Gaussian process on a few points: what to expect at the others, and how surely (Rasmussen and Williams,
+// "Gaussian Processes for Machine Learning", MIT Press 2006, chapters 2 and 5).
 //
-// The kernel is Matérn 5/2, whose functions bend once or twice between the edges of a space, as the cost of a launch
-// geometry does. Its length scale and the share of noise are those, of a few, under which the observations are likeliest.
-// Observations are expected to be normalised: mean 0, variance 1.
+// The kernel is Matérn 5/2, whose functions bend once or twice between the edges of a space, as the cost of a
+// launch geometry does. Its length scale and the share of noise are those, of a few, under which the
+// observations are likeliest. Observations are expected to be normalised: mean 0, variance 1.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace terrace::compression {
 
 class GaussianProcess {
  public:
-  // Inputs of equal length, with coordinates from 0 to 1; one observation each. A length scale is of the whole range.
+  // Inputs of equal length, with coordinates from 0 to 1; one observation each. A length scale is of the
+  // whole range.
   GaussianProcess(std::vector<std::vector<double>> inputs, const std::vector<double>& observations);
 
   struct Prediction {

@@ -1,5 +1,5 @@
-// The file that remembers geometries (tuner.h). Whatever is in it was perhaps written by another program: every field is
-// checked, and what is not ours is not overwritten.
+// The file that remembers geometries (tuner.h). Whatever is in it was perhaps written by another program:
+// every field is checked, and what is not ours is not overwritten.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -53,7 +53,8 @@ bool is_store(const nlohmann::json& store) {
   if (!store.is_object() || store.size() != 2 || !store.contains("version") || !store.contains("geometries"))
     return false;
   const nlohmann::json& geometries = store["geometries"];
-  if (store["version"] != store_version || !geometries.is_object() || geometries.size() > most_devices) return false;
+  if (store["version"] != store_version || !geometries.is_object() || geometries.size() > most_devices)
+    return false;
   for (const auto& [device, geometry] : geometries.items())
     if (!is_name(device) || !is_geometry(geometry)) return false;
   return true;

@@ -66,7 +66,8 @@ double squared_distance(const std::vector<double>& a, const std::vector<double>&
 }
 
 bool is_observed(const std::vector<Observation>& observed, std::size_t index) {
-  return std::any_of(observed.begin(), observed.end(), [&](const Observation& o) { return o.index == index; });
+  return std::any_of(observed.begin(), observed.end(),
+                     [&](const Observation& o) { return o.index == index; });
 }
 
 // The point farthest from all that were observed; the first one is the middle of the space.
@@ -76,8 +77,10 @@ std::size_t farthest(const Space& space, const std::vector<Observation>& observe
   double best_distance = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < space.size(); ++i) {
     const std::vector<double> at = space.coordinates(i);
-    double nearest = observed.empty() ? -squared_distance(at, middle) : std::numeric_limits<double>::infinity();
-    for (const Observation& o : observed) nearest = std::min(nearest, squared_distance(at, space.coordinates(o.index)));
+    double nearest =
+        observed.empty() ? -squared_distance(at, middle) : std::numeric_limits<double>::infinity();
+    for (const Observation& o : observed)
+      nearest = std::min(nearest, squared_distance(at, space.coordinates(o.index)));
     if (nearest > best_distance) {
       best_distance = nearest;
       best = i;
@@ -92,8 +95,8 @@ std::size_t best_of(const std::vector<Observation>& observed) {
   return static_cast<std::size_t>(best - observed.begin());
 }
 
-// Logarithms of the costs, so that a point ten times as slow does not flatten the rest; what cannot run counts as twice
-// the slowest. With mean 0 and variance 1.
+// Logarithms of the costs, so that a point ten times as slow does not flatten the rest; what cannot run
+// counts as twice the slowest. With mean 0 and variance 1.
 struct Normalised {
   std::vector<double> values;
   double scale = 1;
@@ -176,7 +179,8 @@ Tuned confirmed(const Space& space, std::vector<Observation> observed, const Cos
 
 }  // namespace
 
-std::optional<Tuned> tune(const std::vector<Parameter>& parameters, const Cost& cost, const TunerOptions& options) {
+std::optional<Tuned> tune(const std::vector<Parameter>& parameters, const Cost& cost,
+                          const TunerOptions& options) {
   const Space space(parameters);
   if (space.size() == 0 || space.size() > most_points) return std::nullopt;
   const std::size_t most = std::min(std::max<std::size_t>(options.most_trials, 1), space.size());

@@ -1,11 +1,12 @@
-// Finds the launch geometry of a GPU kernel by Bayesian optimisation, as CSWAP does (Chen et al., CLUSTER 2021), and
-// remembers it for each device.
+// Finds the launch geometry of a GPU kernel by Bayesian optimisation, as CSWAP does (Chen et al., CLUSTER
+// 2021), and remembers it for each device.
 //
-// A space is a few parameters with a few values each; a cost function measures one point (the time of a launch, with
-// its noise). A Gaussian process over the points measured so far says for every other point what cost to expect and how
-// certain that is; the point with the largest expected improvement over the best one is measured next (Jones, Schonlau
-// and Welch, "Efficient Global Optimization", J. Global Optimization 13, 1998). Of the
-// 192 points of tests/compression/tuner_test.cpp 20 to 40 are measured. The search is deterministic but for the cost.
+// A space is a few parameters with a few values each; a cost function measures one point (the time of a
+// launch, with its noise). A Gaussian process over the points measured so far says for every other point what
+// cost to expect and how certain that is; the point with the largest expected improvement over the best one
+// is measured next (Jones, Schonlau and Welch, "Efficient Global Optimization", J. Global Optimization 13,
+// 1998). Of the 192 points of tests/compression/tuner_test.cpp 20 to 40 are measured. The search is
+// deterministic but for the cost.
 //
 // Throws nothing but what the cost function throws. No function here is for a hot path.
 #pragma once
@@ -32,10 +33,11 @@ using Point = std::vector<std::size_t>;
 using Cost = std::function<double(const Point&)>;
 
 struct TunerOptions {
-  std::size_t first_trials = 6;     // spread over the space before the model is asked
-  std::size_t most_trials = 40;     // points measured, repetitions not counted
+  std::size_t first_trials = 6;         // spread over the space before the model is asked
+  std::size_t most_trials = 40;         // points measured, repetitions not counted
   double enough_improvement = 0.00003;  // ends when no point promises more, as a share of the best cost
-  std::size_t confirmations = 5;    // measurements of each of the best points at the end, which noise may have reordered
+  std::size_t confirmations =
+      5;  // measurements of each of the best points at the end, which noise may have reordered
 };
 
 struct Tuned {
@@ -45,7 +47,8 @@ struct Tuned {
 };
 
 // Nothing if the space is empty, above 100,000 points, or no point measured has a finite cost.
-std::optional<Tuned> tune(const std::vector<Parameter>& space, const Cost& cost, const TunerOptions& options = {});
+std::optional<Tuned> tune(const std::vector<Parameter>& space, const Cost& cost,
+                          const TunerOptions& options = {});
 
 // What was found, by the device's name: a JSON file
 //

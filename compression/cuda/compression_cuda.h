@@ -1,12 +1,12 @@
-// Compression on the GPU: the frames of docs/formats/frame.md, byte for byte those of the CPU (compressor.h), for many
-// tensors in one call of two launches. Codecs: raw, zvc, zvc_exp.
+// Compression on the GPU: the frames of docs/formats/frame.md, byte for byte those of the CPU (compressor.h),
+// for many tensors in one call of two launches. Codecs: raw, zvc, zvc_exp.
 //
-// Nothing here allocates or waits. Everything is enqueued on the caller's stream and may be captured in a graph; the
-// caller gives device memory for the work between the kernels (scratch), which needs no initialisation and may be used
-// again by the next call on the same stream. Results are there when the stream's work is done. Sources, targets and
-// results may lie in device memory or in pinned host memory; so may frames: compress() then writes whole lines across
-// the link, which is faster than compressing to device memory and copying (the frame is written only once, and its
-// size need not be known first).
+// Nothing here allocates or waits. Everything is enqueued on the caller's stream and may be captured in a
+// graph; the caller gives device memory for the work between the kernels (scratch), which needs no
+// initialisation and may be used again by the next call on the same stream. Results are there when the
+// stream's work is done. Sources, targets and results may lie in device memory or in pinned host memory; so
+// may frames: compress() then writes whole lines across the link, once, with no copy behind it and no size to
+// wait for.
 //
 //   std::vector<Source> sources = …;                     // filled by the host
 //   const std::uint64_t blocks = number_blocks(sources); // numbers the tensors' blocks
@@ -28,8 +28,8 @@ namespace terrace::compression::cuda {
 
 using Stream = CUstream_st*;  // cudaStream_t
 
-// A tensor to compress. `frame` is aligned to 16 bytes and has `frame_capacity` bytes, at least frame_bound() of the
-// content; `content` is aligned to its element (16 bytes are read at once where it is aligned to 16).
+// A tensor to compress. `frame` is aligned to 16 bytes and has `frame_capacity` bytes, at least frame_bound()
+// of the content; `content` is aligned to its element (16 bytes are read at once where it is aligned to 16).
 struct Source {
   const void* content = nullptr;
   void* frame = nullptr;
@@ -41,7 +41,8 @@ struct Source {
   std::uint8_t alignment_log2 = 4;
 };
 
-// A frame to decompress, of arbitrary bytes. `frame` is aligned to 16 bytes, `content` to the frame's element.
+// A frame to decompress, of arbitrary bytes. `frame` is aligned to 16 bytes, `content` to the frame's
+// element.
 struct Target {
   const void* frame = nullptr;
   void* content = nullptr;
@@ -50,8 +51,8 @@ struct Target {
   std::uint64_t first_block = 0;    // number_blocks() says
 };
 
-// What became of a tensor: the verdicts are the CPU's. bad_argument also says: pointers not aligned, or a batch whose
-// blocks are numbered otherwise than by number_blocks(), of which then no tensor is touched.
+// What became of a tensor: the verdicts are the CPU's. bad_argument also says: pointers not aligned, or a
+// batch whose blocks are numbered otherwise than by number_blocks(), of which then no tensor is touched.
 struct Result {
   std::uint64_t bytes = 0;  // of the frame (compress) or of the content (decompress); 0 on an error
   FrameError error = FrameError::none;
@@ -63,17 +64,18 @@ std::uint64_t number_blocks(std::span<Target> targets);
 
 // How a kernel's threads are arranged; compression/tuner.h finds the best for a device.
 struct Geometry {
-  unsigned threads = 256;      // of a CTA: 128, 256 or 512
-  unsigned ctas_per_unit = 3;  // CTAs at once on a multiprocessor, 1 to 8; fewer where its shared memory is smaller
+  unsigned threads = 256;  // of a CTA: 128, 256 or 512
+  unsigned ctas_per_unit =
+      3;  // CTAs at once on a multiprocessor, 1 to 8; fewer where its shared memory is smaller
 };
 
 enum class Status : std::uint8_t {
   ok = 0,
-  bad_geometry,    // not among those above
-  no_device,       // no GPU, or no driver that is new enough
-  scratch_small,   // less than scratch_bytes()
-  bad_batch,       // null where there has to be a pointer, or misaligned, or too many blocks
-  launch_failed,   // cudaGetLastError() says why
+  bad_geometry,   // not among those above
+  no_device,      // no GPU, or no driver that is new enough
+  scratch_small,  // less than scratch_bytes()
+  bad_batch,      // null where there has to be a pointer, or misaligned, or too many blocks
+  launch_failed,  // cudaGetLastError() says why
 };
 const char* describe(Status status);
 
@@ -99,13 +101,14 @@ struct Batch {
 Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream);
 Status decompress(const Batch<Target>& batch, const Launch& launch, Stream stream);
 
-// ReLU and Gist's binarize in one pass, as gist.h's relu_binarize() on the CPU: y = x where x is above 0 or a NaN, else 0,
-// and a bit for each element, set where y = x, in 64-bit words, element 64 w + i in bit i of word w; ceil(n / 64) words are
-// written. `y` may be `x`. All floating-point types; x and y are aligned to 16 bytes.
+// ReLU and Gist's binarize in one pass, as gist.h's relu_binarize() on the CPU: y = x where x is above 0 or a
+// NaN, else 0, and a bit for each element, set where y = x, in 64-bit words, element 64 w + i in bit i of
+// word w; ceil(n / 64) words are written. `y` may be `x`. All floating-point types; x and y are aligned to 16
+// bytes.
 Status relu_binarize(ElementType type, const void* x, void* y, std::uint64_t* mask, std::uint64_t elements,
                      Stream stream);
 // ReLU's backward pass from that mask: dx = dy where the bit is set, else 0. dx may be dy.
-Status relu_backward(ElementType type, const std::uint64_t* mask, const void* dy, void* dx, std::uint64_t elements,
-                     Stream stream);
+Status relu_backward(ElementType type, const std::uint64_t* mask, const void* dy, void* dx,
+                     std::uint64_t elements, Stream stream);
 
 }  // namespace terrace::compression::cuda
