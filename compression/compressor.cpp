@@ -19,14 +19,24 @@ FrameError check(std::span<const std::byte> content, std::span<const std::byte> 
                                                                             : FrameError::none;
 }
 
+// A block after a raw one is stored as raw before anyone looks whether it is: dense tensors are dense
+// throughout, and once it has been copied its samples are in the cache, for which encoding would have waited.
+// Should it be none after all, it is stored again, as what it is, over that. (A raw block always has room: no
+// block before was larger than its content.)
 Entry store_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
-  return store_extent(kernels, encode_unsummed(kernels, codec, type, content, workspace), workspace, dst);
+                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst, bool after_raw) {
+  std::uint64_t checksum = 0;
+  if (after_raw) checksum = kernels.store(dst, content.data(), content.size(), {}, true);
+  const EncodedBlock block = encode_unsummed(kernels, codec, type, content, workspace);
+  if (!after_raw || block.entry.kind != BlockKind::raw) return store_extent(kernels, block, workspace, dst);
+  Entry entry = block.entry;
+  entry.checksum = checksum;
+  return entry;
 }
 
 // The same for what is worth keeping in the caches.
 Entry copy_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                 std::span<const std::byte> content, Workspace& workspace, std::byte* dst) {
+                 std::span<const std::byte> content, Workspace& workspace, std::byte* dst, bool) {
   const EncodedBlock block = encode_block(kernels, codec, type, content, workspace);
   if (!block.extent.empty()) std::memcpy(dst, block.extent.data(), block.extent.size());
   return block.entry;
@@ -69,10 +79,12 @@ Compressed compress(std::span<const std::byte> content, std::span<std::byte> fra
   if (error != FrameError::none) return {error};
   const auto put = content.size() > streamed_above ? store_block : copy_block;
   std::uint64_t offset = 0;
+  bool after_raw = false;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
     workspace.ahead = ahead_of(content, header, i + 1);
     Entry entry = put(with, *codec, options.element, block_of(content, header, i), workspace,
-                      frame.data() + header.payload_offset + offset);
+                      frame.data() + header.payload_offset + offset, after_raw);
+    after_raw = entry.kind == BlockKind::raw;
     entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
     write_entry(frame.data(), i, entry);
     header.payload_bytes = offset + entry.extent();

@@ -45,9 +45,16 @@ Span span_of(const std::byte* values, std::size_t n) {
   __m512i least = magnitude;
   __m512i greatest = _mm512_setzero_si512();
   __m512i any = _mm512_setzero_si512();
-  for (std::size_t at = 0; at < n * width; at += 64) {
-    const std::size_t left = n * width - at;
-    const __m512i v = load_at_most(values + at, left);
+  const std::size_t whole = n * width / 64 * 64;
+  for (std::size_t at = 0; at < whole; at += 64) {
+    const __m512i v = _mm512_loadu_si512(values + at);
+    const __m512i unsigned_v = _mm512_and_si512(v, magnitude);
+    least = lesser<width>(least, ~std::uint64_t{0}, unsigned_v);
+    greatest = greater<width>(greatest, unsigned_v);
+    any = _mm512_or_si512(any, v);
+  }
+  if (const std::size_t left = n * width - whole; left != 0) {
+    const __m512i v = load_at_most(values + whole, left);
     const __m512i unsigned_v = _mm512_and_si512(v, magnitude);
     least = lesser<width>(least, low_bits(left / width), unsigned_v);
     greatest = greater<width>(greatest, unsigned_v);

@@ -30,24 +30,29 @@ const std::byte* secret_at(std::size_t offset) {
 // How far ahead of a source that is not in the caches its lines are asked for.
 constexpr std::size_t cold_lead = 2048;
 
+// How much of the next block's beginning is asked for while a coded one is stored: about as many lines as it
+// has.
+constexpr std::size_t front_bytes = 24576;
+
 // Asks for the next block, a line at a time, into the second-level cache: of every page the first lines,
 // which the encoder samples and which make the hardware's prefetcher begin; then the first pages whole. More
 // would come too early: what is asked for takes places that the lines in use need.
 class Fetcher {
  public:
-  explicit Fetcher(Ahead ahead) : ahead_(ahead), sampled_(ahead.bytes / page * sampled_lines) {}
+  Fetcher(Ahead ahead, std::size_t front)
+      : ahead_(ahead), sampled_(ahead.bytes / page * sampled_lines), lines_(sampled_ + front / 64) {}
 
   void step() {
     const std::size_t offset = line_ < sampled_ ? line_ / sampled_lines * page + line_ % sampled_lines * 64
                                                 : (line_ - sampled_) * 64;
-    if (offset < ahead_.bytes && line_ < sampled_ + front / 64) __builtin_prefetch(ahead_.at + offset, 0, 2);
+    if (offset < ahead_.bytes && line_ < lines_) __builtin_prefetch(ahead_.at + offset, 0, 2);
     ++line_;
   }
 
  private:
-  static constexpr std::size_t page = 4096, sampled_lines = 4, front = 16384;
+  static constexpr std::size_t page = 4096, sampled_lines = 4;
   Ahead ahead_;
-  std::size_t sampled_, line_ = 0;
+  std::size_t sampled_, lines_, line_ = 0;
 };
 
 constexpr std::uint64_t initial_sums[8] = {XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
@@ -75,10 +80,10 @@ std::uint64_t store_long(std::byte* dst, const std::byte* src, std::size_t bytes
   const std::size_t lines = (bytes - head) / 64;
   __builtin_memcpy(dst, src, head);
   Sums sums;
-  Fetcher fetcher(ahead);
+  Fetcher fetcher(cold ? Ahead{} : ahead, front_bytes);
   for (std::size_t i = 0; i < stripes; ++i) {
     fetcher.step();
-    if (cold && i + cold_lead / 64 < stripes) __builtin_prefetch(src + i * 64 + cold_lead, 0, 2);
+    if (cold) __builtin_prefetch(src + i * 64 + cold_lead, 0, 2);
     const std::size_t in_block = i % stripes_until_scrambled;
     sums.add(src + i * stripe_bytes, secret_at(in_block * secret_step));
     if (in_block == stripes_until_scrambled - 1) sums.scramble(secret_at(XXH_SECRET_DEFAULT_SIZE - 64));

@@ -1,8 +1,8 @@
 // A batch on the device: what lies in the caller's scratch memory, and which tensor a block belongs to.
 //
-// The tensors' blocks are numbered through the whole batch, so that CTAs take blocks, not tensors: one launch keeps the
-// device busy with a thousand small tensors as with one large. The first kernel of a call (`prepare`) fills the scratch
-// memory; the second works through the blocks.
+// The tensors' blocks are numbered through the whole batch, so that CTAs take blocks, not tensors: one launch
+// keeps the device busy with a thousand small tensors as with one large. The first kernel of a call
+// (`prepare`) fills the scratch memory; the second works through the blocks.
 #pragma once
 
 #include "compression/cuda/compression_cuda.h"
@@ -137,9 +137,9 @@ TERRACE_DEVICE bool is_sound(const Work<Tensor>& work) {
   return false;
 }
 
-// The next block that no CTA has taken, or something at or above the batch's blocks. `mailbox` is a word of shared
-// memory that nothing else uses. CTAs take blocks in order, so one that waits for the blocks before its own waits
-// for CTAs that run.
+// The next block that no CTA has taken, or something at or above the batch's blocks. `mailbox` is a word of
+// shared memory that nothing else uses. CTAs take blocks in order, so one that waits for the blocks before
+// its own waits for CTAs that run.
 TERRACE_DEVICE u32 take_block(BatchState& batch, u32* mailbox) {
   simt::sync_cta();  // all have read the mailbox's last value, and what else is in shared memory
   if (simt::thread_index() == 0) *mailbox = simt::atomic_add(&batch.next_block, 1);
@@ -147,8 +147,8 @@ TERRACE_DEVICE u32 take_block(BatchState& batch, u32* mailbox) {
   return *mailbox;
 }
 
-// Counts a block as done, after everything that the CTA wrote for it. True for the tensor's last one, in all threads,
-// which then see what the other CTAs wrote.
+// Counts a block as done, after everything that the CTA wrote for it. True for the tensor's last one, in all
+// threads, which then see what the other CTAs wrote.
 TERRACE_DEVICE bool finish_block(TensorState& tensor, u32 blocks, u32* mailbox) {
   simt::sync_cta();
   if (simt::thread_index() == 0) {

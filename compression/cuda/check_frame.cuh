@@ -1,5 +1,5 @@
-// A frame's header and table, by one CTA, with the CPU's verdicts in the CPU's order (frame.cpp, decompress() of
-// compressor.cpp). Nothing is read beyond the frame's bytes, whatever they say.
+// A frame's header and table, by one CTA, with the CPU's verdicts in the CPU's order (frame.cpp, decompress()
+// of compressor.cpp). Nothing is read beyond the frame's bytes, whatever they say.
 #pragma once
 
 #include "compression/cuda/batch.cuh"
@@ -15,7 +15,8 @@ struct CheckShared {
   u32 of_warp[most_warps];
 };
 
-// A header's words, read once: whoever changes the frame meanwhile gets some verdict, but no access elsewhere.
+// A header's words, read once: whoever changes the frame meanwhile gets some verdict, but no access
+// elsewhere.
 struct HeaderWords {
   const u64* words;
 
@@ -33,10 +34,12 @@ struct HeaderWords {
 TERRACE_DEVICE bool are_fields_sound(HeaderWords header) {
   if (header.codec() >= codec_count || header.element() >= element_type_count) return false;
   if (header.alignment_log2() < 4 || header.alignment_log2() > 21) return false;
-  if (header.content_bytes() > max_content_bytes || header.content_bytes() % width_of_type(header.element()) != 0)
+  if (header.content_bytes() > max_content_bytes ||
+      header.content_bytes() % width_of_type(header.element()) != 0)
     return false;
   return header.payload_bytes() <= header.content_bytes() &&
-         header.payload_offset() == payload_offset_of(blocks_of(header.content_bytes()), header.alignment_log2());
+         header.payload_offset() ==
+             payload_offset_of(blocks_of(header.content_bytes()), header.alignment_log2());
 }
 
 TERRACE_DEVICE FrameError check_header(HeaderWords header, const u64* secret) {
@@ -52,7 +55,9 @@ struct EntryView {
   TERRACE_DEVICE u32 kind() const { return stored.kind_and_bytes >> 24; }
   TERRACE_DEVICE u32 bytes() const { return stored.kind_and_bytes & 0xffffff; }
   TERRACE_DEVICE bool is(BlockKind other) const { return kind() == static_cast<u32>(other); }
-  TERRACE_DEVICE u32 extent() const { return is(BlockKind::raw) ? bytes() : rounded_up(bytes(), payload_unit); }
+  TERRACE_DEVICE u32 extent() const {
+    return is(BlockKind::raw) ? bytes() : rounded_up(bytes(), payload_unit);
+  }
   TERRACE_DEVICE u32 units() const { return ceil_div(bytes(), payload_unit); }
   TERRACE_DEVICE u64 offset() const { return u64{stored.offset_units} * payload_unit; }
 };
@@ -67,19 +72,24 @@ TERRACE_DEVICE bool is_coded_entry(const EntryView& entry, u32 codec, u32 conten
 // Whether a block of so much content can have such an entry.
 TERRACE_DEVICE bool is_kind_sound(const EntryView& entry, u32 codec, u32 content) {
   switch (entry.kind()) {
-    case static_cast<u32>(BlockKind::zero): return entry.bytes() == 0 && entry.stored.checksum == 0;
-    case static_cast<u32>(BlockKind::raw): return entry.bytes() == content;
-    case static_cast<u32>(BlockKind::repeat): return entry.bytes() == payload_unit && content > payload_unit;
+    case static_cast<u32>(BlockKind::zero):
+      return entry.bytes() == 0 && entry.stored.checksum == 0;
+    case static_cast<u32>(BlockKind::raw):
+      return entry.bytes() == content;
+    case static_cast<u32>(BlockKind::repeat):
+      return entry.bytes() == payload_unit && content > payload_unit;
     case static_cast<u32>(BlockKind::coded):
-    case static_cast<u32>(BlockKind::sparse): return is_coded_entry(entry, codec, content);
-    default: return false;
+    case static_cast<u32>(BlockKind::sparse):
+      return is_coded_entry(entry, codec, content);
+    default:
+      return false;
   }
 }
 
-// Entries lie without gaps: each begins where the sum of those before it ends. A round of entries by all threads;
-// returns whether they are sound, and adds their units to `before`.
-TERRACE_DEVICE bool check_entries(const StoredEntry* entries, u32 first, u32 blocks, HeaderWords header, u64& before,
-                                  u32* of_warp) {
+// Entries lie without gaps: each begins where the sum of those before it ends. A round of entries by all
+// threads; returns whether they are sound, and adds their units to `before`.
+TERRACE_DEVICE bool check_entries(const StoredEntry* entries, u32 first, u32 blocks, HeaderWords header,
+                                  u64& before, u32* of_warp) {
   const u32 i = first + simt::thread_index();
   EntryView entry{{0, 0, 0}};
   if (i < blocks) entry.stored = entries[i];
@@ -114,7 +124,8 @@ TERRACE_DEVICE bool is_table_sound(const u8* frame, HeaderWords header, CheckSha
   if (!is_gap_zero(table, 2 * blocks, bytes / 8)) return false;
   u64 units = 0;
   for (u32 first = 0; first < blocks; first += simt::thread_count())
-    if (!check_entries(reinterpret_cast<const StoredEntry*>(table), first, blocks, header, units, shared.of_warp))
+    if (!check_entries(reinterpret_cast<const StoredEntry*>(table), first, blocks, header, units,
+                       shared.of_warp))
       return false;
   return blocks > 0 || header.payload_bytes() == 0;
 }
@@ -137,7 +148,8 @@ TERRACE_DEVICE FrameError check_frame(const Target& target, CheckShared& shared)
   if (target.content_bytes != header.content_bytes()) return FrameError::wrong_size;
   if (target.frame_bytes < header.payload_offset() + header.payload_bytes()) return FrameError::truncated;
   if (!is_table_sound(frame, header, shared)) return FrameError::bad_table;
-  if (header.content_bytes() > 0 && header.codec() > static_cast<u32>(Codec::zvc_exp)) return FrameError::codec_missing;
+  if (header.content_bytes() > 0 && header.codec() > static_cast<u32>(Codec::zvc_exp))
+    return FrameError::codec_missing;
   return is_element_aligned(target.content, header.element()) ? FrameError::none : FrameError::bad_argument;
 }
 

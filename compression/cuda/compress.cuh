@@ -1,11 +1,11 @@
-// The two kernels of compress(): prepare_compress looks at the tensors and numbers the blocks' owners, compress_blocks
-// does all the rest in one pass over the content:
+// The two kernels of compress(): prepare_compress looks at the tensors and numbers the blocks' owners,
+// compress_blocks does all the rest in one pass over the content:
 //
-//   take a block ─ read ─ mask ─ decide ─► size published ─ pack ─ sums ─┬ warp 0: checksum   ┬─ write the extent
-//                                                                        └ warp 1: look-back ─┘
+//   take a block ─ read ─ mask ─ decide ─► size published ─ pack ─ sums ─┬ warp 0: checksum  ┬─ write
+//                                                                        └ warp 1: look-back ┘
 //
-// The size is known from the mask alone, so the blocks behind wait for no packing. Whoever finishes a tensor's last
-// block writes the tensor's table and header.
+// The size is known from the mask alone, so the blocks behind wait for no packing. Whoever finishes a
+// tensor's last block writes the tensor's table and header.
 #pragma once
 
 #include "compression/cuda/encode_block.cuh"
@@ -20,7 +20,8 @@ TERRACE_DEVICE FrameError check_source(const Source& source) {
   if (element >= element_type_count || source.alignment_log2 < 4 || source.alignment_log2 > 21)
     return FrameError::bad_argument;
   const u32 width = width_of_type(element);
-  if (source.content_bytes > max_content_bytes || source.content_bytes % width != 0) return FrameError::bad_argument;
+  if (source.content_bytes > max_content_bytes || source.content_bytes % width != 0)
+    return FrameError::bad_argument;
   if (!is_aligned16(source.frame) || reinterpret_cast<std::uintptr_t>(source.content) % width != 0)
     return FrameError::bad_argument;
   const u64 offset = payload_offset_of(blocks_of(source.content_bytes), source.alignment_log2);
@@ -63,8 +64,8 @@ struct Place {
   u32 tensor, block, first;  // both blocks in the batch's numbering
 };
 
-// Shared memory to the frame, a warp's stores in whole lines of 128 bytes but for the ends: lines that are written in
-// parts cost twice on the way to the host.
+// Shared memory to the frame, a warp's stores in whole lines of 128 bytes but for the ends: lines that are
+// written in parts cost twice on the way to the host.
 TERRACE_DEVICE void write_extent(u8* to, const u8* from, u32 bytes) {
   const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8);
   auto* vectors = reinterpret_cast<Vector*>(to);
@@ -103,8 +104,9 @@ TERRACE_DEVICE void compress_block(const Work<Source>& work, const Place& place,
   const u32 block = place.block - place.first, bytes = content_of_block(source.content_bytes, block);
   Encoder<T> encoder{shared, static_cast<u32>(source.element), bytes / static_cast<u32>(sizeof(T)), {}};
   read_block(encoder.content(), static_cast<const u8*>(source.content) + u64{block} * block_bytes, bytes);
-  encoder.scan = scan_mask(in_shared<const T>(encoder.content()), encoder.elements, in_shared<u64>(encoder.front()),
-                           shared.base, reinterpret_cast<u32*>(shared.summary));
+  encoder.scan =
+      scan_mask(in_shared<const T>(encoder.content()), encoder.elements, in_shared<u64>(encoder.front()),
+                shared.base, reinterpret_cast<u32*>(shared.summary));
   const Extent extent = decide(encoder, source.codec);
   if (simt::thread_index() == 0)
     publish_size(work.scratch.progress, place.block, place.first, extent.units());
@@ -115,12 +117,17 @@ TERRACE_DEVICE void compress_block(const Work<Source>& work, const Place& place,
   place_extent(work, place, extent, shared);
 }
 
-TERRACE_DEVICE void compress_block_of_any_width(const Work<Source>& work, const Place& place, EncodeShared& shared) {
+TERRACE_DEVICE void compress_block_of_any_width(const Work<Source>& work, const Place& place,
+                                                EncodeShared& shared) {
   switch (width_of_type(static_cast<u32>(work.tensors[place.tensor].element))) {
-    case 1: return compress_block<u8>(work, place, shared);
-    case 2: return compress_block<u16>(work, place, shared);
-    case 4: return compress_block<u32>(work, place, shared);
-    default: return compress_block<u64>(work, place, shared);
+    case 1:
+      return compress_block<u8>(work, place, shared);
+    case 2:
+      return compress_block<u16>(work, place, shared);
+    case 4:
+      return compress_block<u32>(work, place, shared);
+    default:
+      return compress_block<u64>(work, place, shared);
   }
 }
 

@@ -1,4 +1,5 @@
-// compress()'s kernels. The register budget follows from a CTA's threads, so each number of threads is a kernel.
+// compress()'s kernels. The register budget follows from a CTA's threads, so each number of threads is a
+// kernel.
 #include "compression/cuda/compress.cuh"
 #include "compression/cuda/launch.cuh"
 

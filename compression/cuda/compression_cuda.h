@@ -5,8 +5,8 @@
 // graph; the caller gives device memory for the work between the kernels (scratch), which needs no
 // initialisation and may be used again by the next call on the same stream. Results are there when the
 // stream's work is done. Sources, targets and results may lie in device memory or in pinned host memory; so
-// may frames: compress() then writes whole lines across the link, which is faster than compressing to device
-// memory and copying (the frame is written only once, and its size need not be known first).
+// may frames: compress() then writes whole lines across the link, once, with no copy behind it and no size to
+// wait for.
 //
 //   std::vector<Source> sources = …;                     // filled by the host
 //   const std::uint64_t blocks = number_blocks(sources); // numbers the tensors' blocks

@@ -1,6 +1,6 @@
-// One block decoded by one CTA, from an extent in shared memory that may be any bytes: every size is checked before
-// what it bounds is read, and the verdicts are those of decode_block() of block.cpp. All functions that return bool
-// return the same in all threads.
+// One block decoded by one CTA, from an extent in shared memory that may be any bytes: every size is checked
+// before what it bounds is read, and the verdicts are those of decode_block() of block.cpp. All functions
+// that return bool return the same in all threads.
 #pragma once
 
 #include "compression/cuda/check_frame.cuh"
@@ -8,8 +8,8 @@
 
 namespace terrace::compression::cuda {
 
-// XXH3's sums are done with before the mask is read, so both share their memory. Behind the extent there are 16 bytes
-// that may be read with the bits of the last value.
+// XXH3's sums are done with before the mask is read, so both share their memory. Behind the extent there are
+// 16 bytes that may be read with the bits of the last value.
 struct DecodeShared {
   u64 secret[secret_words];
   StoredEntry entry;
@@ -160,7 +160,8 @@ TERRACE_DEVICE bool decode_zvc(DecodeShared& shared, u32 mask_bytes, u32 bytes, 
 }
 
 // One group's header and, in group_begin, its bytes.
-TERRACE_DEVICE bool read_group(DecodeShared& shared, const u32* headers, u32 group, u32 count, ValueShape shape) {
+TERRACE_DEVICE bool read_group(DecodeShared& shared, const u32* headers, u32 group, u32 count,
+                               ValueShape shape) {
   const u32 header = headers[group];
   shared.group_headers[group] = header;
   shared.group_begin[group] = ceil_div(count * code_of_header(header).bits(shape.mantissa_bits), 8);
@@ -183,11 +184,12 @@ TERRACE_DEVICE u32 sum_groups(u32* begin, u32 groups) {
 }
 
 // Headers sound, and their bytes exactly what is there.
-TERRACE_DEVICE bool read_groups(DecodeShared& shared, const u32* headers, u32 words, u32 values, u32 bits_bytes,
-                                ValueShape shape) {
+TERRACE_DEVICE bool read_groups(DecodeShared& shared, const u32* headers, u32 words, u32 values,
+                                u32 bits_bytes, ValueShape shape) {
   const u32 groups = ceil_div(words, group_words), group = simt::thread_index();
   bool sound = true;
-  if (group < groups) sound = read_group(shared, headers, group, values_in_group(shared, words, values, group), shape);
+  if (group < groups)
+    sound = read_group(shared, headers, group, values_in_group(shared, words, values, group), shape);
   if (!simt::all_in_cta(sound)) return false;
   if (warp_index() == 0) sound = sum_groups(shared.group_begin, groups) == bits_bytes;
   return simt::all_in_cta(sound);

@@ -1,5 +1,6 @@
-// The two kernels of decompress(): prepare_decompress checks each frame's header and table, decompress_blocks decodes
-// the blocks of all frames that are sound. A frame's result is written by whoever finishes its last block.
+// The two kernels of decompress(): prepare_decompress checks each frame's header and table, decompress_blocks
+// decodes the blocks of all frames that are sound. A frame's result is written by whoever finishes its last
+// block.
 #pragma once
 
 #include "compression/cuda/decode_block.cuh"
@@ -41,13 +42,17 @@ TERRACE_DEVICE bool decode_masked(DecodeShared& shared, const TensorState& state
              : decode_zvc<T>(shared, mask_bytes, entry.bytes(), to);
 }
 
-TERRACE_DEVICE bool decode_masked_of_any_width(DecodeShared& shared, const TensorState& state, const EntryView& entry,
-                                               const Destination& to) {
+TERRACE_DEVICE bool decode_masked_of_any_width(DecodeShared& shared, const TensorState& state,
+                                               const EntryView& entry, const Destination& to) {
   switch (width_of_type(state.element)) {
-    case 1: return decode_masked<u8>(shared, state, entry, to);
-    case 2: return decode_masked<u16>(shared, state, entry, to);
-    case 4: return decode_masked<u32>(shared, state, entry, to);
-    default: return decode_masked<u64>(shared, state, entry, to);
+    case 1:
+      return decode_masked<u8>(shared, state, entry, to);
+    case 2:
+      return decode_masked<u16>(shared, state, entry, to);
+    case 4:
+      return decode_masked<u32>(shared, state, entry, to);
+    default:
+      return decode_masked<u64>(shared, state, entry, to);
   }
 }
 
@@ -71,7 +76,8 @@ TERRACE_DEVICE EntryView read_entry(const u8* frame, u32 block, DecodeShared& sh
 }
 
 // The entry was checked with the table, but is checked again, for the same reason.
-TERRACE_DEVICE bool decode_block(const Target& target, const TensorState& state, u32 block, DecodeShared& shared) {
+TERRACE_DEVICE bool decode_block(const Target& target, const TensorState& state, u32 block,
+                                 DecodeShared& shared) {
   const auto* frame = static_cast<const u8*>(target.frame);
   const EntryView entry = read_entry(frame, block, shared);
   const Destination to{static_cast<u8*>(target.content) + u64{block} * block_bytes,
@@ -83,7 +89,8 @@ TERRACE_DEVICE bool decode_block(const Target& target, const TensorState& state,
     return true;
   }
   read_extent(frame + state.payload_offset + entry.offset(), entry.extent(), shared.extent);
-  return has_checksum(entry.extent(), entry.stored.checksum, shared) && decode_extent(shared, state, entry, to);
+  return has_checksum(entry.extent(), entry.stored.checksum, shared) &&
+         decode_extent(shared, state, entry, to);
 }
 
 TERRACE_DEVICE void decompress_blocks(const Work<Target>& work) {
@@ -99,7 +106,8 @@ TERRACE_DEVICE void decompress_blocks(const Work<Target>& work) {
     if (state.payload_offset == 0) continue;  // refused
     if (!decode_block(target, state, block - first, shared) && simt::thread_index() == 0)
       simt::atomic_or(&state.error, static_cast<u32>(FrameError::bad_block));
-    if (!finish_block(state, blocks_of(target.content_bytes), &shared.mailbox[1]) || simt::thread_index() != 0)
+    if (!finish_block(state, blocks_of(target.content_bytes), &shared.mailbox[1]) ||
+        simt::thread_index() != 0)
       continue;
     const auto error = static_cast<FrameError>(simt::load_exchanged(&state.error));
     work.results[i] = {error == FrameError::none ? target.content_bytes : 0, error};

@@ -1,4 +1,5 @@
-// decompress()'s kernels. The register budget follows from a CTA's threads, so each number of threads is a kernel.
+// decompress()'s kernels. The register budget follows from a CTA's threads, so each number of threads is a
+// kernel.
 #include "compression/cuda/decompress.cuh"
 #include "compression/cuda/launch.cuh"
 

@@ -1,5 +1,5 @@
-// One block of at most 64 KiB by one CTA: read it, find its kind by the rules of docs/formats/frame.md, code it in
-// shared memory, tell how large it is, and hand over the extent.
+// One block of at most 64 KiB by one CTA: read it, find its kind by the rules of docs/formats/frame.md, code
+// it in shared memory, tell how large it is, and hand over the extent.
 #pragma once
 
 #include "compression/cuda/batch.cuh"
@@ -8,12 +8,14 @@
 
 namespace terrace::compression::cuda {
 
-// In front of the elements there is room for the longest mask and headers, and never less than for XXH3's sums: while
-// a raw extent is checksummed they lie there, else behind the coded extent.
+// In front of the elements there is room for the longest mask and headers, and never less than for XXH3's
+// sums: while a raw extent is checksummed they lie there, else behind the coded extent.
 template <u32 width>
-inline constexpr u32 mask_and_headers = block_bytes / width / 8 + block_bytes / width / group_elements * group_header_bytes;
+inline constexpr u32 mask_and_headers =
+    block_bytes / width / 8 + block_bytes / width / group_elements* group_header_bytes;
 template <u32 width>
-inline constexpr u32 front_bytes = mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
+inline constexpr u32 front_bytes =
+    mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
 inline constexpr u32 most_front_bytes = front_bytes<1>;
 
 // 76.8 KB: three CTAs fit on a multiprocessor of 228 KB, less 1 KB each that the device keeps.
@@ -73,10 +75,12 @@ struct Encoder {
 
 template <typename T>
 TERRACE_DEVICE Extent raw_extent(const Encoder<T>& encoder) {
-  return {encoder.content(), encoder.bytes(), encoder.bytes(), BlockKind::raw, in_shared<u64>(encoder.front())};
+  return {encoder.content(), encoder.bytes(), encoder.bytes(), BlockKind::raw,
+          in_shared<u64>(encoder.front())};
 }
 
-// Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes has room for them.
+// Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes has room for
+// them.
 template <typename T>
 TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u32 bytes) {
   u8* end = encoder.content() + block_bytes;
@@ -94,8 +98,8 @@ TERRACE_DEVICE Extent repeat_extent(const Encoder<T>& encoder) {
 template <typename T>
 TERRACE_DEVICE u32 coded_bytes(const Encoder<T>& encoder, bool exp) {
   if (!exp) return encoder.mask_bytes() + encoder.scan.values * static_cast<u32>(sizeof(T));
-  find_codes(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base, encoder.scan.values,
-             encoder.shape(), encoder.shared.groups);
+  find_codes(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base,
+             encoder.scan.values, encoder.shape(), encoder.shared.groups);
   const u32 bits = place_groups(encoder.groups(), encoder.shared.groups.begin);
   return encoder.mask_bytes() + encoder.groups() * group_header_bytes + bits;
 }
@@ -119,7 +123,8 @@ template <typename T>
 TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent, bool exp) {
   const T* in = in_shared<const T>(encoder.content());
   const u16* base = encoder.shared.base;
-  if (encoder.is_short()) shorten_mask(in_shared<u64>(encoder.front()), encoder.words(), encoder.shared.summary);
+  if (encoder.is_short())
+    shorten_mask(in_shared<u64>(encoder.front()), encoder.words(), encoder.shared.summary);
   u8* behind_mask = encoder.front() + encoder.mask_bytes();
   u8* values = behind_mask + (exp ? rounded_up(encoder.groups() * group_header_bytes, 8) : 0);
   pack_values(in, encoder.elements, base, in_shared<T>(values));
@@ -129,7 +134,8 @@ TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent,
                    encoder.shared.groups, behind_mask);
     simt::sync_cta();
   }
-  if (extent.bytes + simt::thread_index() < extent.extent) extent.data[extent.bytes + simt::thread_index()] = 0;
+  if (extent.bytes + simt::thread_index() < extent.extent)
+    extent.data[extent.bytes + simt::thread_index()] = 0;
 }
 
 }  // namespace terrace::compression::cuda

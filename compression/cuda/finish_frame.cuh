@@ -1,5 +1,5 @@
-// A frame's table and header, by the CTA that finished the frame's last block. The table is put together in the
-// caller's scratch memory and written once, in whole lines: the frame may lie across a link.
+// A frame's table and header, by the CTA that finished the frame's last block. The table is put together in
+// the caller's scratch memory and written once, in whole lines: the frame may lie across a link.
 #pragma once
 
 #include "compression/cuda/batch.cuh"
@@ -38,8 +38,8 @@ TERRACE_DEVICE u64 first_header_word(const Source& source) {
 }
 
 // By one thread. `header` is shared memory of the header's size.
-TERRACE_DEVICE void write_header(const Source& source, u64 payload_bytes, u64 payload_offset, u64 table_checksum,
-                                 const u64* secret, u64* header) {
+TERRACE_DEVICE void write_header(const Source& source, u64 payload_bytes, u64 payload_offset,
+                                 u64 table_checksum, const u64* secret, u64* header) {
   header[0] = first_header_word(source);
   header[1] = source.content_bytes;
   header[2] = payload_bytes;

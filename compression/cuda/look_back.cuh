@@ -1,9 +1,10 @@
-// Where a block's extent begins: the sum of the extents before it, by decoupled look-back (Merrill and Garland,
-// "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA NVR-2016-002).
+// Where a block's extent begins: the sum of the extents before it, by decoupled look-back (Merrill and
+// Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA NVR-2016-002).
 //
-// Each block has a word that says, in turn, nothing, the block's own size, or the sum of all sizes of its tensor up to
-// and with it. A block publishes its size as soon as it knows it, then adds what it finds before it, 32 words at a
-// time, until it meets a sum. State and value share one word, so no reader can see one without the other.
+// Each block has a word that says, in turn, nothing, the block's own size, or the sum of all sizes of its
+// tensor up to and with it. A block publishes its size as soon as it knows it, then adds what it finds before
+// it, 32 words at a time, until it meets a sum. State and value share one word, so no reader can see one
+// without the other.
 #pragma once
 
 #include "compression/cuda/simt.cuh"
@@ -44,7 +45,8 @@ TERRACE_DEVICE u64 look_back(u64* progress, u32 block, u32 first, u32 units) {
     before += warp_sum64(lane_index() <= nearest ? word & progress_value : 0);
     if (sums != 0) break;
   }
-  if (lane_index() == 0 && block > first) simt::store_exchanged(&progress[block], sum_known | (before + units));
+  if (lane_index() == 0 && block > first)
+    simt::store_exchanged(&progress[block], sum_known | (before + units));
   return before;
 }
 

@@ -26,7 +26,8 @@ Status plan_launch(Geometry geometry, Launch& launch) {
   if (cudaGetDevice(&device) != cudaSuccess ||
       cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
     return Status::no_device;
-  const unsigned in = resident_compress_ctas(geometry.threads), out = resident_decompress_ctas(geometry.threads);
+  const unsigned in = resident_compress_ctas(geometry.threads),
+                 out = resident_decompress_ctas(geometry.threads);
   if (in == 0 || out == 0) return Status::no_device;
   const auto all = static_cast<unsigned>(units);
   launch = {geometry.threads, all * smaller_of(in, geometry.ctas_per_unit),

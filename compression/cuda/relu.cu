@@ -25,20 +25,30 @@ using Kernel = void (*)(ReluWork);
 
 // For elements of 1, 2, 4 and 8 bytes.
 Kernel forward_of(std::size_t width) {
-  return width == 1 ? forward_kernel<u8> : width == 2 ? forward_kernel<u16> : width == 4 ? forward_kernel<u32> : forward_kernel<u64>;
+  return width == 1   ? forward_kernel<u8>
+         : width == 2 ? forward_kernel<u16>
+         : width == 4 ? forward_kernel<u32>
+                      : forward_kernel<u64>;
 }
 Kernel backward_of(std::size_t width) {
-  return width == 1 ? backward_kernel<u8> : width == 2 ? backward_kernel<u16> : width == 4 ? backward_kernel<u32> : backward_kernel<u64>;
+  return width == 1   ? backward_kernel<u8>
+         : width == 2 ? backward_kernel<u16>
+         : width == 4 ? backward_kernel<u32>
+                      : backward_kernel<u64>;
 }
 
-bool is_multiple(const void* pointer, std::uintptr_t of) { return reinterpret_cast<std::uintptr_t>(pointer) % of == 0; }
+bool is_multiple(const void* pointer, std::uintptr_t of) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % of == 0;
+}
 
 Status start(Kernel kernel, const ReluWork& work, Stream stream) {
   if (work.from == nullptr || work.to == nullptr || work.mask == nullptr) return Status::bad_batch;
-  if (!is_multiple(work.from, 16) || !is_multiple(work.to, 16) || !is_multiple(work.mask, 8)) return Status::bad_batch;
+  if (!is_multiple(work.from, 16) || !is_multiple(work.to, 16) || !is_multiple(work.mask, 8))
+    return Status::bad_batch;
   constexpr std::uint64_t bytes_of_cta = std::uint64_t{relu_threads} * relu_vectors * 16;
   const std::uint64_t ctas = (work.bytes + bytes_of_cta - 1) / bytes_of_cta;
-  kernel<<<static_cast<unsigned>(ctas < most_relu_ctas ? ctas : most_relu_ctas), relu_threads, 0, stream>>>(work);
+  kernel<<<static_cast<unsigned>(ctas < most_relu_ctas ? ctas : most_relu_ctas), relu_threads, 0, stream>>>(
+      work);
   return cudaPeekAtLastError() == cudaSuccess ? Status::ok : Status::launch_failed;
 }
 
@@ -57,8 +67,8 @@ Status relu_binarize(ElementType type, const void* x, void* y, std::uint64_t* ma
   return start(forward_of(width_of(type)), work, stream);
 }
 
-Status relu_backward(ElementType type, const std::uint64_t* mask, const void* dy, void* dx, std::uint64_t elements,
-                     Stream stream) {
+Status relu_backward(ElementType type, const std::uint64_t* mask, const void* dy, void* dx,
+                     std::uint64_t elements, Stream stream) {
   if (!is_float(type)) return Status::bad_batch;
   if (elements == 0) return Status::ok;
   // The kernel reads a mask that the other one writes; both have one description.

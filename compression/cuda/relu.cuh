@@ -1,9 +1,10 @@
-// ReLU with Gist's binarize, and ReLU's backward pass from the mask (Jain et al., "Gist", ISCA 2018, section IV).
+// ReLU with Gist's binarize, and ReLU's backward pass from the mask (Jain et al., "Gist", ISCA 2018, section
+// IV).
 //
-// A thread takes vectors of 16 bytes, four at once so that their loads overlap; the lanes of a warp that share 32 bits
-// of the mask put them together by shuffles. Elements are compared as integers: one passes the gradient if its bits, as
-// a signed number, are above 0 (positive, or a NaN without sign) or, unsigned, above those of minus infinity (a NaN
-// with sign), as on the CPU (gist.h).
+// A thread takes vectors of 16 bytes, four at once so that their loads overlap; the lanes of a warp that
+// share 32 bits of the mask put them together by shuffles. Elements are compared as integers: one passes the
+// gradient if its bits, as a signed number, are above 0 (positive, or a NaN without sign) or, unsigned, above
+// those of minus infinity (a NaN with sign), as on the CPU (gist.h).
 #pragma once
 
 #include <type_traits>
@@ -16,11 +17,11 @@ namespace terrace::compression::cuda {
 inline constexpr u32 relu_vectors = 4;  // of a thread, in flight together
 
 struct ReluWork {
-  const u8* from;        // x, or dy
-  u8* to;                // y, or dx
-  u32* mask;             // written, or read
-  u64 bytes;             // of from and to
-  u64 negative_infinity; // forward only
+  const u8* from;         // x, or dy
+  u8* to;                 // y, or dx
+  u32* mask;              // written, or read
+  u64 bytes;              // of from and to
+  u64 negative_infinity;  // forward only
 };
 
 // The bits of minus infinity; of the lowest number where there is none (OCP E4M3).
@@ -43,7 +44,8 @@ TERRACE_DEVICE void store_vector(const Vector& vector, u8* to, u64 bytes, u64 i)
     reinterpret_cast<Vector*>(to)[i] = vector;
     return;
   }
-  for (u64 k = 0; i * 16 + k < bytes; ++k) to[i * 16 + k] = static_cast<u8>((k < 8 ? vector.low : vector.high) >> (k % 8 * 8));
+  for (u64 k = 0; i * 16 + k < bytes; ++k)
+    to[i * 16 + k] = static_cast<u8>((k < 8 ? vector.low : vector.high) >> (k % 8 * 8));
 }
 
 template <typename T>
@@ -101,7 +103,8 @@ template <typename Step>
 TERRACE_DEVICE void for_vectors(u64 vectors, const Step& step) {
   constexpr u64 stride = warp_lanes * relu_vectors;
   const u64 warps = u64{simt::cta_count()} * warp_count();
-  for (u64 warp = u64{simt::cta_index()} * warp_count() + warp_index(); warp * stride < vectors; warp += warps)
+  for (u64 warp = u64{simt::cta_index()} * warp_count() + warp_index(); warp * stride < vectors;
+       warp += warps)
     step(warp * stride + lane_index());
 }
 
@@ -112,11 +115,13 @@ TERRACE_DEVICE void relu_forward(const ReluWork& work) {
   for_vectors(vectors, [&](u64 first) {
     Vector held[relu_vectors];
     TERRACE_UNROLL
-    for (u32 k = 0; k < relu_vectors; ++k) held[k] = load_vector(work.from, work.bytes, first + k * warp_lanes);
+    for (u32 k = 0; k < relu_vectors; ++k)
+      held[k] = load_vector(work.from, work.bytes, first + k * warp_lanes);
     TERRACE_UNROLL
     for (u32 k = 0; k < relu_vectors; ++k) {
       const u64 i = first + k * warp_lanes;
-      const u32 bits = passing<T>(held[k], static_cast<T>(work.negative_infinity)), word = gather_mask<T>(bits);
+      const u32 bits = passing<T>(held[k], static_cast<T>(work.negative_infinity)),
+                word = gather_mask<T>(bits);
       store_vector(keep<T>(held[k], bits), work.to, work.bytes, i);
       if (i % lanes == 0 && i < vectors) work.mask[i / lanes] = word;
     }

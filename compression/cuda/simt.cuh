@@ -1,12 +1,12 @@
-// The one place where a kernel meets the machine that runs it. Kernels are written against these few functions
-// only: nvcc gets those of simt_cuda.cuh; a test that defines TERRACE_SIMT_EMULATED gets those of the emulator in
-// tests/gpu/simt, and runs the very same source, thread by thread, where no GPU is.
+// The one place where a kernel meets the machine that runs it. Kernels are written against these few
+// functions only: nvcc gets those of simt_cuda.cuh; a test that defines TERRACE_SIMT_EMULATED gets those of
+// the emulator in tests/gpu/simt, and runs the very same source, thread by thread, where no GPU is.
 //
 //   thread_index(), thread_count()   of this CTA; threads are a multiple of 32
 //   cta_index(), cta_count()         of this launch
-//   sync_cta(), all_in_cta(p)        barriers of the CTA; the second tells whether p holds for all its threads
-//   ballot(p), shuffle_xor(), …      among the 32 threads of a warp, all of which call
-//   load_shared_with_others(), …     words that CTAs exchange while they run
+//   sync_cta(), all_in_cta(p)        barriers of the CTA; the second tells whether p holds for all threads
+//   ballot(p), shuffle_xor(), ...    among the 32 threads of a warp, all of which call
+//   load_exchanged(), ...            words that CTAs exchange while they run
 //   copy_async16(), wait_copies()    16 bytes from global to shared memory without a register in between
 #pragma once
 

@@ -39,7 +39,9 @@ TERRACE_DEVICE T shuffle_up(T value, std::uint32_t lanes) {
 }
 
 TERRACE_DEVICE std::uint32_t bits_in(std::uint32_t word) { return static_cast<std::uint32_t>(__popc(word)); }
-TERRACE_DEVICE std::uint32_t bits_in(std::uint64_t word) { return static_cast<std::uint32_t>(__popcll(word)); }
+TERRACE_DEVICE std::uint32_t bits_in(std::uint64_t word) {
+  return static_cast<std::uint32_t>(__popcll(word));
+}
 // The lowest set bit's number; the word has one.
 TERRACE_DEVICE std::uint32_t lowest_bit(std::uint32_t word) {
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(word)) - 1);
@@ -48,7 +50,9 @@ TERRACE_DEVICE std::uint32_t lowest_bit(std::uint64_t word) {
   return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(word)) - 1);
 }
 // Bits that a word takes: 0 for 0.
-TERRACE_DEVICE std::uint32_t bit_width(std::uint32_t word) { return 32U - static_cast<std::uint32_t>(__clz(static_cast<int>(word))); }
+TERRACE_DEVICE std::uint32_t bit_width(std::uint32_t word) {
+  return 32U - static_cast<std::uint32_t>(__clz(static_cast<int>(word)));
+}
 TERRACE_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) { return __umul64hi(a, b); }
 
 TERRACE_DEVICE std::uint32_t atomic_add(std::uint32_t* word, std::uint32_t by) { return atomicAdd(word, by); }
@@ -66,7 +70,8 @@ TERRACE_DEVICE void store_exchanged(T* word, T value) {
 TERRACE_DEVICE void fence() { __threadfence(); }
 TERRACE_DEVICE void pause() { __nanosleep(20); }
 
-// cp.async (sm_80): the data goes to shared memory without passing registers, so that all of a block is in flight.
+// cp.async (sm_80): the data goes to shared memory without passing registers, so that all of a block is in
+// flight.
 TERRACE_DEVICE void copy_async16(void* shared, const void* global) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(global) : "memory");

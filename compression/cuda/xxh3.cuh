@@ -1,16 +1,17 @@
-// XXH3-64 with seed 0 and the default secret, by all threads of a CTA. Written after the algorithm's description
-// (xxHash, doc/xxhash_spec.md, "XXH3"); the numbers are the algorithm's.
+// XXH3-64 with seed 0 and the default secret, by all threads of a CTA. Written after the algorithm's
+// description (xxHash, doc/xxhash_spec.md, "XXH3"); the numbers are the algorithm's.
 //
-// Above 240 bytes the input is cut into pieces of 1024 bytes, each of 16 stripes of 8 words. Within a piece a word is
-// only ever added to one of 8 accumulators, so 8 x 64 sums of a 64 KiB block come from 512 threads at once. What is
-// sequential is one scramble of the accumulators between two pieces: 8 lanes of the first warp do these.
+// Above 240 bytes the input is cut into pieces of 1024 bytes, each of 16 stripes of 8 words. Within a piece a
+// word is only ever added to one of 8 accumulators, so 8 x 64 sums of a 64 KiB block come from 512 threads at
+// once. What is sequential is one scramble of the accumulators between two pieces: 8 lanes of the first warp
+// do these.
 //
 //   piece 0 │ 16 stripes │ ─► 8 sums ─┐
 //   piece 1 │ 16 stripes │ ─► 8 sums ─┤ add, scramble, add, scramble, … add, last stripe, merge
 //   ⋮                                 ┘
 //
-// `Words` is a function from i to the eight bytes at 8 i, as the input may lie in shared memory, in a table that is
-// still being put together, or in a frame.
+// `Words` is a function from i to the eight bytes at 8 i, as the input may lie in shared memory, in a table
+// that is still being put together, or in a frame.
 #pragma once
 
 #include "compression/cuda/simt.cuh"
@@ -26,8 +27,9 @@ inline constexpr u32 sum_words = pieces_at_once * stripe_words;
 inline constexpr u32 longest_short_input = 240;
 
 inline constexpr u32 prime32_1 = 0x9E3779B1, prime32_2 = 0x85EBCA77, prime32_3 = 0xC2B2AE3D;
-inline constexpr u64 prime64_1 = 0x9E3779B185EBCA87, prime64_2 = 0xC2B2AE3D27D4EB4F, prime64_3 = 0x165667B19E3779F9,
-                     prime64_4 = 0x85EBCA77C2B2AE63, prime64_5 = 0x27D4EB2F165667C5;
+inline constexpr u64 prime64_1 = 0x9E3779B185EBCA87, prime64_2 = 0xC2B2AE3D27D4EB4F,
+                     prime64_3 = 0x165667B19E3779F9, prime64_4 = 0x85EBCA77C2B2AE63,
+                     prime64_5 = 0x27D4EB2F165667C5;
 
 TERRACE_DEVICE u64 secret_word(u32 i) {
   static constexpr u64 words[secret_words] = {
@@ -154,8 +156,9 @@ TERRACE_DEVICE u64 multiply_halves(u64 key) { return u64{static_cast<u32>(key)} 
 TERRACE_DEVICE u32 whole_pieces(u32 bytes) { return (bytes - 1) / piece_bytes; }
 TERRACE_DEVICE u32 stripes_behind(u32 bytes) { return (bytes - 1) % piece_bytes / 64; }
 
-// One accumulator's sum over one piece. Neighbouring pieces begin at different stripes: the half warps that read them
-// together then reach different banks. A word counts for its own accumulator by a product, for its neighbour's as it is.
+// One accumulator's sum over one piece. Neighbouring pieces begin at different stripes: the half warps that
+// read them together then reach different banks. A word counts for its own accumulator by a product, for its
+// neighbour's as it is.
 template <typename Words>
 TERRACE_DEVICE u64 piece_sum(const Words& words, u32 piece, u32 lane, u32 stripes, const u64* secret) {
   u64 products = 0, plain = 0;
@@ -184,14 +187,22 @@ TERRACE_DEVICE void piece_sums(const Words& words, u32 bytes, u32 first, const u
 // Called by all lanes of a warp; lanes 8 to 31 do what lanes 0 to 7 do.
 TERRACE_DEVICE u64 first_accumulator() {
   switch (lane_index() % stripe_words) {
-    case 0: return prime32_3;
-    case 1: return prime64_1;
-    case 2: return prime64_2;
-    case 3: return prime64_3;
-    case 4: return prime64_4;
-    case 5: return prime32_2;
-    case 6: return prime64_5;
-    default: return prime32_1;
+    case 0:
+      return prime32_3;
+    case 1:
+      return prime64_1;
+    case 2:
+      return prime64_2;
+    case 3:
+      return prime64_3;
+    case 4:
+      return prime64_4;
+    case 5:
+      return prime32_2;
+    case 6:
+      return prime64_5;
+    default:
+      return prime32_1;
   }
 }
 
@@ -207,7 +218,8 @@ TERRACE_DEVICE u64 add_whole_pieces(u64 accumulator, u32 pieces, const u64* sums
 
 // What is behind the whole pieces, the last 64 bytes once more, and the merge.
 template <typename Words>
-TERRACE_DEVICE u64 finish_long(const Words& words, u32 bytes, u64 accumulator, u64 sum, const u64* secret_memory) {
+TERRACE_DEVICE u64 finish_long(const Words& words, u32 bytes, u64 accumulator, u64 sum,
+                               const u64* secret_memory) {
   const SharedWords secret{secret_memory};
   const u32 lane = lane_index() % stripe_words;
   const u64 word = at64(words, bytes - 64 + 8 * lane);
@@ -225,7 +237,8 @@ TERRACE_DEVICE u64 xxh3_from_sums(const Words& words, u32 bytes, const u64* secr
   if (bytes <= longest_short_input) return xxh3_short(words, bytes, secret);
   const u32 whole = whole_pieces(bytes);
   const u64 accumulator = add_whole_pieces(first_accumulator(), whole, sums, secret);
-  return finish_long(words, bytes, accumulator, sums[whole * stripe_words + lane_index() % stripe_words], secret);
+  return finish_long(words, bytes, accumulator, sums[whole * stripe_words + lane_index() % stripe_words],
+                     secret);
 }
 
 template <typename Words>

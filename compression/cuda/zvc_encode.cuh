@@ -4,9 +4,9 @@
 //   │ mask, … ◄── │ elements as they were read ……………… │
 //   │ mask │ packed values ……… │
 //
-// A value moves from front + width i to values_at + width rank. As values_at is at most `front` and the rank at most i,
-// values only move down; so the CTA takes round after round of elements into registers, and after a barrier writes
-// those that are not zero, without touching what is still to be read.
+// A value moves from front + width i to values_at + width rank. As values_at is at most `front` and the rank
+// at most i, values only move down; so the CTA takes round after round of elements into registers, and after
+// a barrier writes those that are not zero, without touching what is still to be read.
 #pragma once
 
 #include "compression/cuda/masks.cuh"
@@ -34,7 +34,8 @@ TERRACE_DEVICE WarpScan scan_words(const T* in, u32 elements, WordRange range, u
   for (u32 w = range.begin; w < range.end; ++w) {
     const u32 i = 64 * w + lane_index();
     const T low = i < elements ? in[i] : T{0}, high = i + 32 < elements ? in[i + 32] : T{0};
-    scan.all_equal = scan.all_equal && (low == first || i >= elements) && (high == first || i + 32 >= elements);
+    scan.all_equal =
+        scan.all_equal && (low == first || i >= elements) && (high == first || i + 32 >= elements);
     const u64 word = simt::ballot(low != 0) | u64{simt::ballot(high != 0)} << 32;
     if (lane_index() == 0) {
       mask[w] = word;
@@ -60,8 +61,8 @@ TERRACE_DEVICE MaskScan scan_mask(const T* in, u32 elements, u64* mask, u16* bas
   return {totals.all & 0xfffff, totals.all >> 20, all_equal};
 }
 
-// Rule 4 of the format: the share of zeros among 16 groups of 64 elements is below what a mask costs. Every warp finds
-// out for itself.
+// Rule 4 of the format: the share of zeros among 16 groups of 64 elements is below what a mask costs. Every
+// warp finds out for itself.
 template <typename T>
 TERRACE_DEVICE bool is_dense(const u64* mask, u32 words) {
   constexpr u32 samples = 16;
@@ -80,7 +81,8 @@ TERRACE_DEVICE void summarise_mask(const u64* mask, u32 words, u64* summary) {
   }
 }
 
-// Turns the mask at the front into its short form, in place: all words are in registers before any is written.
+// Turns the mask at the front into its short form, in place: all words are in registers before any is
+// written.
 TERRACE_DEVICE void shorten_mask(u64* mask, u32 words, u64* summary) {
   constexpr u32 held = 8;  // words a thread, with 128 threads and 1024 words
   u64 kept[held];

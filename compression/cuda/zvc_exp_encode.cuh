@@ -1,9 +1,9 @@
-// zvc_exp on one block in shared memory: a header for each group of 1024 elements, then, in place, the packed values
-// of zvc turned into the groups' bits.
+// zvc_exp on one block in shared memory: a header for each group of 1024 elements, then, in place, the packed
+// values of zvc turned into the groups' bits.
 //
-// What is written for a group never reaches beyond its own values: a value takes at most its width. Within a group the
-// CTA takes rounds of values, a multiple of 32 each, so that a round's bits fill whole 32-bit words; every thread
-// collects the bits of its words from the values there, and after a barrier all write.
+// What is written for a group never reaches beyond its own values: a value takes at most its width. Within a
+// group the CTA takes rounds of values, a multiple of 32 each, so that a round's bits fill whole 32-bit
+// words; every thread collects the bits of its words from the values there, and after a barrier all write.
 #pragma once
 
 #include "compression/cuda/exp_code.cuh"
@@ -81,15 +81,16 @@ TERRACE_DEVICE void find_codes(const T* in, u32 elements, const u16* base, u32 v
   simt::sync_cta();
 }
 
-// Each group's bytes become where they begin; returns their sum. By every warp, for itself: all write the same. With
-// more than 64 KiB the places are wrong, but then the block is stored raw.
+// Each group's bytes become where they begin; returns their sum. Every warp adds for itself, the first one
+// writes. With more than 64 KiB the places are wrong, but then the block is stored raw.
 TERRACE_DEVICE u32 place_groups(u32 count, u16* begin) {
   const u32 lane = lane_index();
-  const u32 first = 2 * lane < count ? begin[2 * lane] : 0, second = 2 * lane + 1 < count ? begin[2 * lane + 1] : 0;
+  const u32 first = 2 * lane < count ? begin[2 * lane] : 0,
+            second = 2 * lane + 1 < count ? begin[2 * lane + 1] : 0;
   const u32 before = exclusive_sum(first + second);
   simt::sync_cta();
-  if (2 * lane < count) begin[2 * lane] = static_cast<u16>(before);
-  if (2 * lane + 1 < count) begin[2 * lane + 1] = static_cast<u16>(before + first);
+  if (warp_index() == 0 && 2 * lane < count) begin[2 * lane] = static_cast<u16>(before);
+  if (warp_index() == 0 && 2 * lane + 1 < count) begin[2 * lane + 1] = static_cast<u16>(before + first);
   return simt::shuffle(before + first + second, warp_lanes - 1);
 }
 
@@ -137,8 +138,8 @@ TERRACE_DEVICE void squeeze_group(const T* values, u32 count, ExpCode code, Valu
 
 // By all threads: headers and bits to `out`, from the packed values. Barriers before and after it.
 template <typename T>
-TERRACE_DEVICE void squeeze_groups(const T* packed, u32 elements, const u16* base, u32 values, ValueShape shape,
-                                   const Groups& groups, u8* out) {
+TERRACE_DEVICE void squeeze_groups(const T* packed, u32 elements, const u16* base, u32 values,
+                                   ValueShape shape, const Groups& groups, u8* out) {
   const u32 words = ceil_div(elements, 64), count = ceil_div(elements, group_elements);
   auto* headers = reinterpret_cast<u32*>(out);
   for (u32 g = simt::thread_index(); g < count; g += simt::thread_count()) headers[g] = groups.headers[g];

@@ -107,6 +107,20 @@ TEST_CASE("EveryDensityComesBack") {
   CHECK(tried > 1000);
 }
 
+// Frames above a mebibyte are written and read by other loops: past the caches, with what comes next fetched
+// ahead.
+TEST_CASE("LargeTensorsComeBack") {
+  const auto every = patterns();
+  int tried = 0;
+  for (const Codec codec : every_codec)
+    for (const ElementType type : {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64})
+      for (const std::size_t pattern : {std::size_t{1}, std::size_t{12}, every.size() - 1}) {
+        const std::size_t elements = (std::size_t{2'500'000} + 8) / width_of(type);
+        tried += check_content(codec, type, every[pattern].name, content_of(every[pattern], type, elements));
+      }
+  CHECK(tried >= 66);
+}
+
 TEST_CASE("NothingNeedsToBeAligned") {
   std::mt19937_64 random(8);
   for (const Codec codec : every_codec)

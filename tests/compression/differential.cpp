@@ -40,7 +40,7 @@ Differential::Outcome Differential::compare(std::size_t content_bytes, Decode de
       outcome.fault =
           std::string(with.name) + " says " + describe(error) + ", not " + describe(outcome.error);
     else if (error == FrameError::none &&
-             !std::equal(content.begin(), content.end(), outcome.content.begin()))
+             std::memcmp(content.data(), outcome.content.data(), content.size()) != 0)
       outcome.fault = std::string(with.name) + " decodes other content";
   }
   return outcome;

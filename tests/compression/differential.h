@@ -11,7 +11,8 @@ namespace terrace::compression::test {
 
 class Differential {
  public:
-  static constexpr std::size_t most_bytes = std::size_t{1} << 20;  // of frame and of content
+  static constexpr std::size_t most_bytes =
+      std::size_t{5} << 18;  // of frame and of content: above what goes past the caches
 
   Differential();
 

@@ -29,7 +29,7 @@ struct Counts {
   std::uint64_t faults = 0;
 };
 
-// Frames of one codec: small ones for the most part, a few of several blocks.
+// Frames of one codec: small ones for the most part, a few of several blocks, one of many.
 std::vector<Bytes> seeds_of(Codec codec) {
   std::vector<Bytes> seeds;
   std::mt19937_64 random(9);
@@ -41,6 +41,9 @@ std::vector<Bytes> seeds_of(Codec codec) {
       const std::size_t elements = (block_bytes + 1000) / width_of(type);
       seeds.push_back(compressed(random_content(type, elements, per_mille, random), {codec, type, 8}).frame);
     }
+  // One that is large enough for the way past the caches.
+  const Bytes large = content_of(patterns().back(), ElementType::f32, (std::size_t{1} << 18) + 1000);
+  seeds.push_back(compressed(large, {codec, ElementType::f32, 4}).frame);
   return seeds;
 }
 

@@ -25,7 +25,9 @@ const std::vector<Parameter>& space() {
   return parameters;
 }
 
-double value(const Point& point, std::size_t parameter) { return space()[parameter].values[point[parameter]]; }
+double value(const Point& point, std::size_t parameter) {
+  return space()[parameter].values[point[parameter]];
+}
 
 using Surface = double (*)(const Point&);
 

@@ -21,7 +21,8 @@ inline Bytes noise(std::size_t n, std::uint64_t seed) {
 }
 
 // Elements of `width` bytes; a share `density` of them is not zero. Runs make whole words of the mask zero.
-inline Bytes sparse(std::size_t n, std::size_t width, double density, std::uint64_t seed, std::size_t run = 1) {
+inline Bytes sparse(std::size_t n, std::size_t width, double density, std::uint64_t seed,
+                    std::size_t run = 1) {
   Bytes bytes = noise(n, seed);
   std::mt19937_64 random(seed + 1);
   std::uniform_real_distribution<double> uniform;

@@ -30,12 +30,14 @@ void require_cpus_frames(std::span<const Input> inputs, const Setting& setting =
                    << name_of(inputs[i].element) << ", seed " << setting.seed);
     REQUIRE(outputs[i].error == expected.error);
     REQUIRE(outputs[i].bytes.size() == expected.bytes.size());
-    const auto [differs, _] = std::mismatch(outputs[i].bytes.begin(), outputs[i].bytes.end(), expected.bytes.begin());
+    const auto [differs, _] =
+        std::mismatch(outputs[i].bytes.begin(), outputs[i].bytes.end(), expected.bytes.begin());
     REQUIRE(differs - outputs[i].bytes.begin() == static_cast<std::ptrdiff_t>(expected.bytes.size()));
   }
 }
 
-constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64};
+constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32,
+                                            ElementType::f64};
 
 }  // namespace
 
@@ -52,7 +54,8 @@ TEST_CASE("EveryKindOfBlockIsTheCpus") {
                                 one_element_at(n, width, 0),
                                 one_element_at(n, width, n / width - 1)};
       std::vector<Input> inputs;
-      for (const Bytes& content : contents) inputs.push_back({.content = content, .codec = codec, .element = element});
+      for (const Bytes& content : contents)
+        inputs.push_back({.content = content, .codec = codec, .element = element});
       require_cpus_frames(inputs);
     }
 }
@@ -61,7 +64,8 @@ TEST_CASE("EverySizeOfALastBlockIsTheCpus") {
   for (const ElementType element : element_of_width) {
     const std::size_t width = width_of(element);
     std::vector<Bytes> contents;
-    for (const std::size_t elements : {0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 511, 1023, 1025, 4097}) {
+    for (const std::size_t elements :
+         {0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 511, 1023, 1025, 4097}) {
       contents.push_back(activations(elements * width, width, elements));
       contents.push_back(sparse(elements * width, width, 0.02, elements));
       contents.push_back(repeated(elements * width, width, elements));
@@ -78,7 +82,8 @@ TEST_CASE("EverySizeOfALastBlockIsTheCpus") {
 TEST_CASE("EveryTypeOfElementIsTheCpus") {
   for (int type = 0; type < element_type_count; ++type) {
     const auto element = static_cast<ElementType>(type);
-    const Bytes small = sparse(20000 / 8 * 8, width_of(element), 0.4, 9), real = activations(40000, width_of(element), 8);
+    const Bytes small = sparse(20000 / 8 * 8, width_of(element), 0.4, 9),
+                real = activations(40000, width_of(element), 8);
     const Input inputs[] = {{.content = small, .codec = Codec::zvc_exp, .element = element},
                             {.content = real, .codec = Codec::zvc_exp, .element = element},
                             {.content = real, .codec = Codec::zvc, .element = element, .alignment_log2 = 12}};
@@ -90,7 +95,8 @@ TEST_CASE("AnyArrangementOfThreadsMakesTheSameFrames") {
   Bytes content = activations(5 * block_bytes + 1000, 4, 1);
   std::fill_n(content.begin() + block_bytes, block_bytes, std::byte{0});
   const Bytes other = noise(2 * block_bytes + 12, 2);
-  const Input inputs[] = {{.content = content}, {.content = other}, {.content = content, .codec = Codec::zvc_exp}};
+  const Input inputs[] = {
+      {.content = content}, {.content = other}, {.content = content, .codec = Codec::zvc_exp}};
   for (const unsigned threads : {128U, 256U, 512U})
     for (const std::uint64_t seed : {0, 1, 2})
       require_cpus_frames(inputs, {.threads = threads, .resident_ctas = 4, .seed = seed});
@@ -113,8 +119,9 @@ TEST_CASE("ATensorThatCannotBeIsRefusedAndTheOthersAreNot") {
                           {.content = content, .misalign = 2},
                           {.content = content, .codec = Codec::zvc_exp}};
   const std::vector<Output> outputs = compress_all(inputs);
-  const FrameError expected[] = {FrameError::none,         FrameError::bad_argument, FrameError::codec_missing,
-                                 FrameError::bad_argument, FrameError::bad_argument, FrameError::none};
+  const FrameError expected[] = {FrameError::none,          FrameError::bad_argument,
+                                 FrameError::codec_missing, FrameError::bad_argument,
+                                 FrameError::bad_argument,  FrameError::none};
   for (std::size_t i = 0; i < std::size(inputs); ++i) {
     INFO("tensor " << i);
     REQUIRE(outputs[i].error == expected[i]);

@@ -20,7 +20,8 @@ Workspace& workspace() {
   return *space;
 }
 
-Bytes frame_of(std::span<const std::byte> content, Codec codec, ElementType element, unsigned alignment_log2 = 4) {
+Bytes frame_of(std::span<const std::byte> content, Codec codec, ElementType element,
+               unsigned alignment_log2 = 4) {
   Bytes frame(frame_bound(content.size(), alignment_log2));
   const Compressed made = compress(content, frame, {codec, element, alignment_log2}, workspace());
   REQUIRE(made.error == FrameError::none);
@@ -49,10 +50,11 @@ std::size_t require_cpus_verdicts(std::span<const Frame> frames, const Setting& 
   return refused;
 }
 
-constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64};
+constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32,
+                                            ElementType::f64};
 
-// Makes a damaged frame's checksums right again, so that the damage reaches the checks behind them. `block`: also that
-// of the first block.
+// Makes a damaged frame's checksums right again, so that the damage reaches the checks behind them. `block`:
+// also that of the first block.
 void repair(Bytes& frame, bool block) {
   const auto checksum = kernels().checksum;
   const auto payload = load<std::uint64_t>(frame.data() + 24);
@@ -69,9 +71,9 @@ Bytes small_frame(std::mt19937_64& random, std::size_t& content_bytes) {
   const ElementType element = static_cast<ElementType>(random() % element_type_count);
   const std::size_t width = width_of(element), elements = 1 + random() % 2500;
   const double densities[] = {0.0, 0.01, 0.1, 0.5, 1.0};
-  const Bytes content = random() % 2 == 0
-                            ? activations(elements * width, width, random())
-                            : sparse(elements * width, width, densities[random() % 5], random(), 1 + random() % 100);
+  const Bytes content = random() % 2 == 0 ? activations(elements * width, width, random())
+                                          : sparse(elements * width, width, densities[random() % 5], random(),
+                                                   1 + random() % 100);
   content_bytes = content.size();
   return frame_of(content, static_cast<Codec>(random() % 3), element, 4 + random() % 4);
 }
@@ -82,7 +84,8 @@ void damage(Bytes& frame, std::mt19937_64& random) {
                                 std::min(frame.size(), payload + 40)};
   for (std::size_t i = 1 + random() % 3; i > 0; --i) {
     const std::size_t at = random() % places[random() % 4];
-    frame[at] = random() % 2 == 0 ? frame[at] ^ static_cast<std::byte>(1U << random() % 8) : static_cast<std::byte>(random());
+    frame[at] = random() % 2 == 0 ? frame[at] ^ static_cast<std::byte>(1U << random() % 8)
+                                  : static_cast<std::byte>(random());
   }
   if (random() % 16 == 0) frame.resize(random() % frame.size());
 }
@@ -105,7 +108,8 @@ TEST_CASE("WhatTheCpuWroteIsRead") {
       std::vector<Bytes> bytes;
       for (const Bytes& content : contents) bytes.push_back(frame_of(content, codec, element, 7));
       std::vector<Frame> frames;
-      for (std::size_t i = 0; i < std::size(contents); ++i) frames.push_back({bytes[i], contents[i].size(), width});
+      for (std::size_t i = 0; i < std::size(contents); ++i)
+        frames.push_back({bytes[i], contents[i].size(), width});
       REQUIRE(require_cpus_verdicts(frames) == 0);
     }
 }
@@ -132,10 +136,17 @@ TEST_CASE("ATableOfManyBlocksIsChecked") {
 TEST_CASE("FramesOfOtherCodecsAndSizesAreRefusedAsByTheCpu") {
   const Bytes content = activations(5000, 4, 1), none;
   const Bytes zvc = frame_of(content, Codec::zvc, ElementType::f32);
-  const Bytes rle = frame_of(content, Codec::rle, ElementType::f32), empty = frame_of(none, Codec::rle, ElementType::f32);
-  const Frame frames[] = {{rle, content.size()},     {zvc, content.size() - 4},  {zvc, content.size()},
-                          {zvc, 0},                  {{}, content.size()},       {std::span(zvc).first(63), 5000},
-                          {std::span(zvc).first(90), 5000}, {std::span(zvc).first(zvc.size() - 1), 5000}, {empty, 0}};
+  const Bytes rle = frame_of(content, Codec::rle, ElementType::f32),
+              empty = frame_of(none, Codec::rle, ElementType::f32);
+  const Frame frames[] = {{rle, content.size()},
+                          {zvc, content.size() - 4},
+                          {zvc, content.size()},
+                          {zvc, 0},
+                          {{}, content.size()},
+                          {std::span(zvc).first(63), 5000},
+                          {std::span(zvc).first(90), 5000},
+                          {std::span(zvc).first(zvc.size() - 1), 5000},
+                          {empty, 0}};
   REQUIRE(require_cpus_verdicts(frames) == std::size(frames) - 2);
 }
 
@@ -167,7 +178,8 @@ TEST_CASE("MutatedFramesGetTheCpusVerdicts") {
       if (random() % 8 != 0 && bytes.back().size() >= header_bytes) repair(bytes.back(), random() % 4 != 0);
     }
     std::vector<Frame> frames;
-    for (int i = 0; i < batch; ++i) frames.push_back({bytes[static_cast<std::size_t>(i)], sizes[static_cast<std::size_t>(i)]});
+    for (int i = 0; i < batch; ++i)
+      frames.push_back({bytes[static_cast<std::size_t>(i)], sizes[static_cast<std::size_t>(i)]});
     const std::size_t wrong = require_cpus_verdicts(frames, {.seed = random()});
     refused += wrong;
     sound += batch - wrong;

@@ -22,7 +22,8 @@ class DeviceMemory {
 
   explicit DeviceMemory(std::size_t bytes, Place place = Place::device) : bytes_(bytes), place_(place) {
     const std::size_t some = bytes > 0 ? bytes : 16;
-    require_cuda(place == Place::device ? cudaMalloc(&memory_, some) : cudaMallocHost(&memory_, some), "allocating");
+    require_cuda(place == Place::device ? cudaMalloc(&memory_, some) : cudaMallocHost(&memory_, some),
+                 "allocating");
   }
   ~DeviceMemory() {
     if (memory_ != nullptr) place_ == Place::device ? cudaFree(memory_) : cudaFreeHost(memory_);

@@ -31,15 +31,18 @@ struct Call {
         source(sizeof(Source)),
         results(sizeof(Result), DeviceMemory::Place::pinned),
         scratch(scratch_bytes(1, bytes / block_bytes + 1)) {
-    std::vector<Source> sources = {{.content = content.at(), .frame = frame.at(), .content_bytes = bytes,
+    std::vector<Source> sources = {{.content = content.at(),
+                                    .frame = frame.at(),
+                                    .content_bytes = bytes,
                                     .frame_capacity = frame.bytes()}};
     blocks = number_blocks(sources);
     source.write(sources.data(), sizeof(Source));
     REQUIRE(plan_launch({}, launch) == Status::ok);
   }
   Status enqueue(Stream stream) {
-    return cuda::compress({source.at<Source>(), 1, blocks, results.at<Result>(), scratch.at<void>(), scratch.bytes()}, launch,
-                          stream);
+    return cuda::compress(
+        {source.at<Source>(), 1, blocks, results.at<Result>(), scratch.at<void>(), scratch.bytes()}, launch,
+        stream);
   }
   Bytes made() const {
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
@@ -87,7 +90,8 @@ TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
 TEST_CASE("ManyBlocksInFlightKeepTheirOrder") {
   Bytes content = activations(100 << 20, 4, 3);
   for (std::size_t i = 0; i < content.size() / block_bytes; i += 3)  // sizes that differ from block to block
-    std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(i * block_bytes), block_bytes / 2, std::byte{0});
+    std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(i * block_bytes), block_bytes / 2,
+                std::byte{0});
   Call call(content.size(), DeviceMemory::Place::device);
   call.content.write(content.data(), content.size());
   const Bytes expected = frame_of(content);

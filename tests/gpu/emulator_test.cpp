@@ -9,9 +9,8 @@ using namespace terrace::compression::cuda;
 
 TEST_CASE("BallotGathersTheWarpsLanes") {
   std::vector<std::uint32_t> seen(64);
-  simt::run({.threads = 64, .seed = 3}, [&] {
-    seen[simt::thread_index()] = simt::ballot(simt::thread_index() % 3 == 0);
-  });
+  simt::run({.threads = 64, .seed = 3},
+            [&] { seen[simt::thread_index()] = simt::ballot(simt::thread_index() % 3 == 0); });
   for (std::uint32_t thread = 0; thread < 64; ++thread) {
     std::uint32_t expected = 0;
     for (std::uint32_t lane = 0; lane < 32; ++lane)
@@ -50,7 +49,9 @@ TEST_CASE("AllInCtaJoinsAllThreadsAgainAndAgain") {
 TEST_CASE("ACtaInheritsNothingFromTheOneBefore") {
   int seen = 0;
   simt::run({.ctas = 5, .threads = 64, .seed = 1}, [&] {
-    if (simt::all_in_cta(simt::thread_index() != 3 || simt::cta_index() % 2 == 1) && simt::thread_index() == 0) ++seen;
+    if (simt::all_in_cta(simt::thread_index() != 3 || simt::cta_index() % 2 == 1) &&
+        simt::thread_index() == 0)
+      ++seen;
   });
   REQUIRE(seen == 2);
 }

@@ -20,7 +20,8 @@ struct Setting {
   std::uint64_t seed = 1;
 };
 
-// A tensor as a test gives it. `misalign` shifts its content (and what it is decompressed to) by so many bytes.
+// A tensor as a test gives it. `misalign` shifts its content (and what it is decompressed to) by so many
+// bytes.
 struct Input {
   std::span<const std::byte> content;
   Codec codec = Codec::zvc;
@@ -39,7 +40,8 @@ struct Output {
   Bytes bytes;
 };
 
-// The name of the GPU, or of the emulator; empty where there is none, and then no other function may be called.
+// The name of the GPU, or of the emulator; empty where there is none, and then no other function may be
+// called.
 const char* machine_name();
 // Whether a case may be large: the emulator takes some milliseconds for a block.
 bool is_fast();
@@ -47,7 +49,8 @@ bool is_fast();
 std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& setting = {});
 std::vector<Output> decompress_all(std::span<const Frame> frames, const Setting& setting = {});
 // Of the first lengths[i] of the bytes, for each i.
-std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes, std::span<const std::uint32_t> lengths,
+std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
+                                            std::span<const std::uint32_t> lengths,
                                             const Setting& setting = {});
 // Sources and results as they are, in the machine's memory; for batches that are wrong.
 std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t blocks);

@@ -32,13 +32,15 @@ DeviceMemory poisoned(std::size_t bytes, std::size_t misalign) {
 }
 
 template <typename Tensor, typename Call>
-std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t blocks, const Setting& setting, Call call) {
+std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t blocks,
+                              const Setting& setting, Call call) {
   const auto count = static_cast<std::uint32_t>(tensors.size());
   DeviceMemory on_device(tensors.size() * sizeof(Tensor)), scratch(scratch_bytes(count, blocks));
   DeviceMemory results(tensors.size() * sizeof(Result), DeviceMemory::Place::pinned);
   on_device.write(tensors.data(), tensors.size() * sizeof(Tensor));
   scratch.fill(0xcd);
-  const Batch<Tensor> batch{on_device.at<Tensor>(), count, blocks, results.at<Result>(), scratch.at<void>(), scratch.bytes()};
+  const Batch<Tensor> batch{on_device.at<Tensor>(), count,          blocks, results.at<Result>(),
+                            scratch.at<void>(),     scratch.bytes()};
   require_ok(call(batch, launch_of(setting), nullptr), "launching");
   synchronise();
   const Result* first = results.at<Result>();
@@ -70,8 +72,8 @@ std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& s
     contents.push_back(poisoned(bytes, input.misalign));
     contents.back().write(input.content.data(), bytes, input.misalign);
     frames.push_back(poisoned(frame_bound(bytes, input.alignment_log2), 0));
-    sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(), 0,
-                       input.codec, input.element, input.alignment_log2});
+    sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(),
+                       0, input.codec, input.element, input.alignment_log2});
   }
   const std::uint64_t blocks = number_blocks(sources);
   const std::vector<Result> results = run_batch(sources, blocks, setting, compress);
@@ -88,7 +90,8 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
     frames.push_back(poisoned(frame.bytes.size(), 0));
     frames.back().write(frame.bytes.data(), frame.bytes.size());
     contents.push_back(poisoned(frame.content_bytes, frame.misalign));
-    targets.push_back({frames.back().at(), contents.back().at(frame.misalign), frame.bytes.size(), frame.content_bytes, 0});
+    targets.push_back(
+        {frames.back().at(), contents.back().at(frame.misalign), frame.bytes.size(), frame.content_bytes, 0});
   }
   const std::uint64_t blocks = number_blocks(targets);
   const std::vector<Result> results = run_batch(targets, blocks, setting, decompress);
@@ -102,8 +105,8 @@ std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t 
   return run_batch(sources, blocks, {}, compress);
 }
 
-std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes, std::span<const std::uint32_t> lengths,
-                                            const Setting& setting) {
+std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
+                                            std::span<const std::uint32_t> lengths, const Setting& setting) {
   DeviceMemory data(bytes.size()), on_device(lengths.size_bytes()), results(lengths.size() * 8);
   data.write(bytes.data(), bytes.size());
   on_device.write(lengths.data(), lengths.size_bytes());
@@ -130,7 +133,9 @@ Bytes relu_backward_on(ElementType type, std::span<const std::uint64_t> mask, st
   DeviceMemory words(mask.size_bytes()), from(dy.size()), to = poisoned(dy.size(), 0);
   words.write(mask.data(), mask.size_bytes());
   from.write(dy.data(), dy.size());
-  require_ok(relu_backward(type, words.at<const std::uint64_t>(), from.at(), to.at(), dy.size() / width_of(type), nullptr), "relu");
+  require_ok(relu_backward(type, words.at<const std::uint64_t>(), from.at(), to.at(),
+                           dy.size() / width_of(type), nullptr),
+             "relu");
   synchronise();
   return bytes_of(to, dy.size());
 }

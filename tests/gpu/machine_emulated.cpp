@@ -16,7 +16,8 @@ simt::Launch launch_of(const Setting& setting, std::uint32_t ctas, std::size_t s
   return {ctas, setting.threads, shared_bytes, setting.resident_ctas, setting.seed};
 }
 
-// Exact sizes from the heap, so that AddressSanitizer sees every byte beyond. `offset` shifts the content's begin.
+// Exact sizes from the heap, so that AddressSanitizer sees every byte beyond. `offset` shifts the content's
+// begin.
 class Memory {
  public:
   explicit Memory(std::size_t bytes, std::size_t offset = 0) : offset_(offset), bytes_(bytes) {
@@ -44,8 +45,9 @@ Memory copy_of(std::span<const std::byte> bytes, std::size_t offset = 0) {
 
 // Runs the two kernels of a call.
 template <typename Tensor, typename Prepare, typename Main>
-std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t blocks, const Setting& setting,
-                              Prepare prepare, Main main, std::size_t prepare_bytes, std::size_t main_bytes) {
+std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t blocks,
+                              const Setting& setting, Prepare prepare, Main main, std::size_t prepare_bytes,
+                              std::size_t main_bytes) {
   std::vector<Result> results(tensors.size(), Result{77, FrameError::truncated});
   const auto count = static_cast<std::uint32_t>(tensors.size());
   Memory scratch(scratch_sizes(count, blocks).total());
@@ -56,7 +58,8 @@ std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t 
   return results;
 }
 
-std::vector<Result> run_compress(const std::vector<Source>& sources, std::uint64_t blocks, const Setting& setting) {
+std::vector<Result> run_compress(const std::vector<Source>& sources, std::uint64_t blocks,
+                                 const Setting& setting) {
   return run_batch(
       sources, blocks, setting, [](const auto& work) { prepare_compress(work); },
       [](const auto& work) { compress_blocks(work); }, sizeof(PrepareShared), sizeof(EncodeShared));
@@ -135,8 +138,8 @@ std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t 
   return run_compress(sources, blocks, {});
 }
 
-std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes, std::span<const std::uint32_t> lengths,
-                                            const Setting& setting) {
+std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
+                                            std::span<const std::uint32_t> lengths, const Setting& setting) {
   Memory memory = copy_of(bytes);
   const SharedWords words{static_cast<const u64*>(static_cast<const void*>(memory.at()))};
   std::vector<std::uint64_t> results(lengths.size());
@@ -149,8 +152,8 @@ Binarized relu_binarize_on(ElementType type, std::span<const std::byte> x) {
   Memory from = copy_of(x), to(x.size());
   const std::size_t words = (x.size() / width_of(type) + 63) / 64;
   Binarized result{{}, std::vector<std::uint64_t>(words, 77)};
-  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(result.mask.data())), x.size(),
-                      negative_infinity_of(type)};
+  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(result.mask.data())),
+                      x.size(), negative_infinity_of(type)};
   run_relu(type, [&]<typename T>() { relu_forward<T>(work); });
   result.y.assign(to.bytes().begin(), to.bytes().end());
   return result;
@@ -159,7 +162,8 @@ Binarized relu_binarize_on(ElementType type, std::span<const std::byte> x) {
 Bytes relu_backward_on(ElementType type, std::span<const std::uint64_t> mask, std::span<const std::byte> dy) {
   Memory from = copy_of(dy), to(dy.size());
   std::vector<std::uint64_t> words(mask.begin(), mask.end());
-  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(words.data())), dy.size(), 0};
+  const ReluWork work{bytes_at(from), bytes_at(to), static_cast<u32*>(static_cast<void*>(words.data())),
+                      dy.size(), 0};
   run_relu(type, [&]<typename T>() { relu_backward<T>(work); });
   return {to.bytes().begin(), to.bytes().end()};
 }

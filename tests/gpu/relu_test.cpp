@@ -58,7 +58,8 @@ TEST_CASE("ReluOfF32KeepsWhatIsAboveZeroAndNan") {
 
 TEST_CASE("ReluOfBf16KeepsWhatIsAboveZeroAndNan") {
   for (const std::size_t n : sizes)
-    require_relu<std::uint16_t>(ElementType::bf16, n, [](std::uint16_t bits) { return float_passes(std::uint32_t{bits} << 16); });
+    require_relu<std::uint16_t>(ElementType::bf16, n,
+                                [](std::uint16_t bits) { return float_passes(std::uint32_t{bits} << 16); });
 }
 
 TEST_CASE("ReluOfF16KeepsWhatIsAboveZeroAndNan") {
@@ -81,7 +82,8 @@ TEST_CASE("ReluOfEightBitsKeepsWhatIsAboveZeroAndNan") {
   for (const std::size_t n : sizes) {
     require_relu<std::uint8_t>(ElementType::f8e4m3, n,
                                [](std::uint8_t bits) { return bits == 0xff || (bits < 0x80 && bits != 0); });
-    require_relu<std::uint8_t>(ElementType::f8e5m2, n,
-                               [](std::uint8_t bits) { return (bits & 0x7f) > 0x7c || (bits < 0x80 && bits != 0); });
+    require_relu<std::uint8_t>(ElementType::f8e5m2, n, [](std::uint8_t bits) {
+      return (bits & 0x7f) > 0x7c || (bits < 0x80 && bits != 0);
+    });
   }
 }

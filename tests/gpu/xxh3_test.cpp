@@ -32,10 +32,13 @@ TEST_CASE("EveryLengthTo5000HasItsChecksum") {
 TEST_CASE("LengthsToABlockHaveTheirChecksum") {
   std::mt19937 random(1);
   std::vector<std::uint32_t> lengths = {65535, 65536};
-  for (int i = 0; i < 60; ++i) lengths.push_back(static_cast<std::uint32_t>(5000 + random() % (65536 - 5000)));
-  for (const unsigned threads : {128U, 256U, 512U}) require_checksums(lengths, {.threads = threads, .seed = 2});
+  for (int i = 0; i < 60; ++i)
+    lengths.push_back(static_cast<std::uint32_t>(5000 + random() % (65536 - 5000)));
+  for (const unsigned threads : {128U, 256U, 512U})
+    require_checksums(lengths, {.threads = threads, .seed = 2});
 }
 
 TEST_CASE("TablesLongerThanABlockHaveTheirChecksum") {
-  require_checksums(std::vector<std::uint32_t>{65537, 66559, 66560, 66561, 131072, 131073, 200000, 262144 + 16}, {});
+  require_checksums(
+      std::vector<std::uint32_t>{65537, 66559, 66560, 66561, 131072, 131073, 200000, 262144 + 16}, {});
 }

@@ -1,9 +1,9 @@
-// terrace-bench-gpu-compression: how fast the kernels of compression/cuda are, against what the device's memory and its
-// link allow in the same run.
+// terrace-bench-gpu-compression: how fast the kernels of compression/cuda are, against what the device's
+// memory and its link allow in the same run.
 //
-// The roofline of a pass that reads N bytes and writes c N is B / (1 + c), with B the bytes a second that a copy on the
-// device reads and writes. Calls are captured in graphs and replayed between two events; a figure is the median of the
-// replays. Values are half-normal, zeros come in runs of 6 (real ReLU outputs: 5 to 8).
+// The roofline of a pass that reads N bytes and writes c N is B / (1 + c), with B the bytes a second that a
+// copy on the device reads and writes. Calls are captured in graphs and replayed between two events; a figure
+// is the median of the replays. Values are half-normal, zeros come in runs of 6 (real ReLU outputs: 5 to 8).
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ using cuda::test::require_cuda;
 using Json = nlohmann::json;
 
 constexpr const char* usage =
-    "usage: terrace-bench-gpu-compression [--replays 3..1000] [--mib 64..16384] [--commit TEXT] [--json FILE]\n"
+    "usage: terrace-bench-gpu-compression [--replays 3..1000] [--mib 64..16384] [--commit TEXT] [--json "
+    "FILE]\n"
     "Compresses and decompresses on the first GPU, tensors of up to 1024 MiB; with --json also to a file.";
 
 constexpr double giga = 1e9;
@@ -135,12 +136,13 @@ class Tensors {
         sources_(form.count * sizeof(cuda::Source)),
         targets_(form.count * sizeof(cuda::Target)),
         results_(form.count * sizeof(cuda::Result), DeviceMemory::Place::pinned),
-        scratch_(cuda::scratch_bytes(static_cast<std::uint32_t>(form.count), form.count * (form.bytes / 65536 + 1))) {
+        scratch_(cuda::scratch_bytes(static_cast<std::uint32_t>(form.count),
+                                     form.count * (form.bytes / 65536 + 1))) {
     fill(content_, form.element, form.zeros, 1);
     std::vector<cuda::Source> sources;
     for (std::size_t i = 0; i < form.count; ++i)
-      sources.push_back({content_.at(i * form.bytes), frames_.at(i * stride()), form.bytes, stride(), 0, form.codec,
-                         form.element, 4});
+      sources.push_back({content_.at(i * form.bytes), frames_.at(i * stride()), form.bytes, stride(), 0,
+                         form.codec, form.element, 4});
     blocks_ = cuda::number_blocks(sources);
     sources_.write(sources.data(), sources_.bytes());
   }
@@ -237,14 +239,17 @@ Json measure_form(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& 
   json["compress_gb_per_s"] = bytes / in / giga;
   json["decompress_gb_per_s"] = bytes / out / giga;
   json["roofline_gb_per_s"] = copy / (1 + share) / giga;
-  std::printf("%5zu x %8.2f MiB  %-8s %-5s zeros %.2f  ratio %5.2f  compress %7.1f  decompress %7.1f  roofline %7.1f GB/s\n",
-              form.count, static_cast<double>(form.bytes) / (1 << 20), std::string(name_of(form.codec)).c_str(),
-              std::string(name_of(form.element)).c_str(), form.zeros, 1 / share, bytes / in / giga, bytes / out / giga,
-              copy / (1 + share) / giga);
+  std::printf(
+      "%5zu x %8.2f MiB  %-8s %-5s zeros %.2f  ratio %5.2f  compress %7.1f  decompress %7.1f  roofline %7.1f "
+      "GB/s\n",
+      form.count, static_cast<double>(form.bytes) / (1 << 20), std::string(name_of(form.codec)).c_str(),
+      std::string(name_of(form.element)).c_str(), form.zeros, 1 / share, bytes / in / giga,
+      bytes / out / giga, copy / (1 + share) / giga);
   return json;
 }
 
-// One tensor after the other on one stream, each of its own so that none is in the cache: a lone tensor's time.
+// One tensor after the other on one stream, each of its own so that none is in the cache: a lone tensor's
+// time.
 Json measure_lone(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& form) {
   constexpr std::size_t calls = 64;
   std::vector<Tensors> tensors;
@@ -260,8 +265,9 @@ Json measure_lone(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& 
   Json json = describe_form(form);
   json["compress_gb_per_s"] = static_cast<double>(form.bytes) * calls / in / giga;
   json["decompress_gb_per_s"] = static_cast<double>(form.bytes) * calls / out / giga;
-  std::printf("lone %.2f MiB: compress %.1f, decompress %.1f GB/s\n", static_cast<double>(form.bytes) / (1 << 20),
-              json["compress_gb_per_s"].get<double>(), json["decompress_gb_per_s"].get<double>());
+  std::printf("lone %.2f MiB: compress %.1f, decompress %.1f GB/s\n",
+              static_cast<double>(form.bytes) / (1 << 20), json["compress_gb_per_s"].get<double>(),
+              json["decompress_gb_per_s"].get<double>());
   return json;
 }
 
@@ -283,27 +289,33 @@ Json measure_relu(Stopwatch& stopwatch, std::size_t bytes, double copy) {
   fill(x, ElementType::f32, 0.62, 3);
   const std::uint64_t n = bytes / 4;
   const double in = stopwatch.seconds([&](cudaStream_t stream) {
-    require_ok(cuda::relu_binarize(ElementType::f32, x.at(), y.at(), mask.at<std::uint64_t>(), n, stream), "relu");
+    require_ok(cuda::relu_binarize(ElementType::f32, x.at(), y.at(), mask.at<std::uint64_t>(), n, stream),
+               "relu");
   });
   const double out = stopwatch.seconds([&](cudaStream_t stream) {
-    require_ok(cuda::relu_backward(ElementType::f32, mask.at<const std::uint64_t>(), x.at(), y.at(), n, stream), "relu");
+    require_ok(
+        cuda::relu_backward(ElementType::f32, mask.at<const std::uint64_t>(), x.at(), y.at(), n, stream),
+        "relu");
   });
   // Both move 2 + 1/32 bytes for each byte of the tensor.
   const double roofline = copy / (2 + 1.0 / 32);
   const auto rate = [&](double s) { return static_cast<double>(bytes) / s; };
-  std::printf("relu with binarize: %.1f forward, %.1f backward, roofline %.1f GB/s\n", rate(in) / giga, rate(out) / giga,
-              roofline / giga);
-  return {{"forward_gb_per_s", rate(in) / giga}, {"backward_gb_per_s", rate(out) / giga},
+  std::printf("relu with binarize: %.1f forward, %.1f backward, roofline %.1f GB/s\n", rate(in) / giga,
+              rate(out) / giga, roofline / giga);
+  return {{"forward_gb_per_s", rate(in) / giga},
+          {"backward_gb_per_s", rate(out) / giga},
           {"roofline_gb_per_s", roofline / giga}};
 }
 
 // Every geometry once, then the tuner over the same costs.
 Json measure_geometries(Stopwatch& stopwatch, std::size_t bytes) {
-  const std::vector<compression::Parameter> space = {{"threads", {128, 256, 512}}, {"ctas_per_unit", {1, 2, 3, 4, 5}, false}};
+  const std::vector<compression::Parameter> space = {{"threads", {128, 256, 512}},
+                                                     {"ctas_per_unit", {1, 2, 3, 4, 5}, false}};
   Tensors tensors({.bytes = bytes});
   Json all = Json::array();
   const auto cost = [&](const compression::Point& p) {
-    const cuda::Geometry geometry{static_cast<unsigned>(space[0].values[p[0]]), static_cast<unsigned>(space[1].values[p[1]])};
+    const cuda::Geometry geometry{static_cast<unsigned>(space[0].values[p[0]]),
+                                  static_cast<unsigned>(space[1].values[p[1]])};
     cuda::Launch launch;
     require_ok(cuda::plan_launch(geometry, launch), "planning");
     return stopwatch.seconds([&](cudaStream_t stream) { tensors.compress(launch, stream); });
@@ -313,22 +325,28 @@ Json measure_geometries(Stopwatch& stopwatch, std::size_t bytes) {
     for (std::size_t ctas = 0; ctas < 5; ++ctas) {
       const double s = cost({threads, ctas});
       best = std::min(best, s);
-      all.push_back({{"threads", space[0].values[threads]}, {"ctas_per_unit", space[1].values[ctas]},
+      all.push_back({{"threads", space[0].values[threads]},
+                     {"ctas_per_unit", space[1].values[ctas]},
                      {"compress_gb_per_s", static_cast<double>(bytes) / s / giga}});
     }
   const auto tuned = compression::tune(space, cost);
   if (!tuned) throw std::runtime_error("no geometry runs");
   const double found = cost(tuned->best);
   std::printf("tuned: %g threads, %g CTAs after %zu trials of %zu, %.3f times the best time\n",
-              space[0].values[tuned->best[0]], space[1].values[tuned->best[1]], tuned->trials, all.size(), found / best);
-  return {{"all", all}, {"threads", space[0].values[tuned->best[0]]}, {"ctas_per_unit", space[1].values[tuned->best[1]]},
-          {"trials", tuned->trials}, {"time_over_best", found / best}};
+              space[0].values[tuned->best[0]], space[1].values[tuned->best[1]], tuned->trials, all.size(),
+              found / best);
+  return {{"all", all},
+          {"threads", space[0].values[tuned->best[0]]},
+          {"ctas_per_unit", space[1].values[tuned->best[1]]},
+          {"trials", tuned->trials},
+          {"time_over_best", found / best}};
 }
 
 std::vector<Form> forms(std::size_t largest) {
   std::vector<Form> all;
   for (const std::size_t bytes : {std::size_t{64} << 20, largest})
-    for (const ElementType element : {ElementType::f32, ElementType::bf16}) all.push_back({.bytes = bytes, .element = element});
+    for (const ElementType element : {ElementType::f32, ElementType::bf16})
+      all.push_back({.bytes = bytes, .element = element});
   for (const double zeros : {0.0, 0.5, 0.8, 0.95}) all.push_back({.bytes = largest, .zeros = zeros});
   for (const ElementType element : {ElementType::f32, ElementType::bf16})
     all.push_back({.bytes = largest, .codec = Codec::zvc_exp, .element = element});
@@ -341,20 +359,28 @@ Json describe_device() {
   require_cuda(cudaGetDeviceProperties(&p, 0), "the device");
   int driver = 0;
   require_cuda(cudaDriverGetVersion(&driver), "the driver");
-  return {{"name", p.name}, {"multiprocessors", p.multiProcessorCount}, {"memory_bytes", p.totalGlobalMem},
-          {"l2_bytes", p.l2CacheSize}, {"capability", std::to_string(p.major) + "." + std::to_string(p.minor)},
-          {"driver", driver}, {"runtime", CUDART_VERSION}};
+  return {{"name", p.name},
+          {"multiprocessors", p.multiProcessorCount},
+          {"memory_bytes", p.totalGlobalMem},
+          {"l2_bytes", p.l2CacheSize},
+          {"capability", std::to_string(p.major) + "." + std::to_string(p.minor)},
+          {"driver", driver},
+          {"runtime", CUDART_VERSION}};
 }
 
 Json measure_all(int replays, std::size_t largest) {
   Stopwatch stopwatch(replays);
   cuda::Launch launch;
   require_ok(cuda::plan_launch({}, launch), "planning");
-  const double copy = copy_bandwidth(stopwatch, largest), link = link_bandwidth(stopwatch, std::size_t{256} << 20);
-  std::printf("copy on the device %.1f GB/s read and written, to the host %.1f GB/s\n", copy / giga, link / giga);
+  const double copy = copy_bandwidth(stopwatch, largest),
+               link = link_bandwidth(stopwatch, std::size_t{256} << 20);
+  std::printf("copy on the device %.1f GB/s read and written, to the host %.1f GB/s\n", copy / giga,
+              link / giga);
   Json tensors = Json::array();
   for (const Form& form : forms(largest)) tensors.push_back(measure_form(stopwatch, launch, form, copy));
-  return {{"copy_gb_per_s", copy / giga}, {"link_gb_per_s", link / giga}, {"tensors", tensors},
+  return {{"copy_gb_per_s", copy / giga},
+          {"link_gb_per_s", link / giga},
+          {"tensors", tensors},
           {"lone", measure_lone(stopwatch, launch, {.bytes = 2 << 20})},
           {"fused", measure_fused(stopwatch, launch, std::size_t{256} << 20, link)},
           {"relu", measure_relu(stopwatch, largest, copy)},
@@ -376,8 +402,10 @@ int run(int argc, char** argv) {
   }
   const auto largest = static_cast<std::size_t>(arguments.number("--mib", 1024, 64, 16384)) << 20;
   const Json figures = measure_all(static_cast<int>(arguments.number("--replays", 20, 3, 1000)), largest);
-  const Json report = {{"device", describe_device()}, {"machine", describe_machine()},
-                       {"commit", arguments.text("--commit", "unknown")}, {"command", command_line(argc, argv)},
+  const Json report = {{"device", describe_device()},
+                       {"machine", describe_machine()},
+                       {"commit", arguments.text("--commit", "unknown")},
+                       {"command", command_line(argc, argv)},
                        {"figures", figures}};
   if (const std::string path = arguments.text("--json", ""); !path.empty()) write_json(path, report);
   return 0;

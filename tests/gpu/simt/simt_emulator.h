@@ -1,11 +1,11 @@
-// compression/cuda/simt.cuh's functions without a GPU: every thread of a CTA is a fiber, all fibers of some CTAs take
-// turns on one thread of the machine, in an order drawn from a seed. A fiber runs until a barrier, an operation of its
-// warp, or pause(); so a missing barrier shows under some seed, and the same seed shows it again. CTAs that wait for
-// each other (look-back) do so here too, as several are resident at once.
+// compression/cuda/simt.cuh's functions without a GPU: every thread of a CTA is a fiber, all fibers of some
+// CTAs take turns on one thread of the machine, in an order drawn from a seed. A fiber runs until a barrier,
+// an operation of its warp, or pause(); so a missing barrier shows under some seed, and the same seed shows
+// it again. CTAs that wait for each other (look-back) do so here too, as several are resident at once.
 //
-// What a GPU forgives is an error here: a barrier that not all threads reach ends the test, shared memory holds
-// garbage at first and has its exact size (AddressSanitizer sees what goes beyond), and an asynchronous copy arrives
-// no sooner than its thread waits for it.
+// What a GPU forgives is an error here: a barrier that not all threads reach ends the test, shared memory
+// holds garbage at first and has its exact size (AddressSanitizer sees what goes beyond), and an asynchronous
+// copy arrives no sooner than its thread waits for it.
 #pragma once
 
 #include <bit>
@@ -45,7 +45,8 @@ inline unsigned char* shared_memory() { return position().shared; }
 void sync_cta();
 bool all_in_cta(bool holds);
 void pause();
-// Gives `value` to the warp and returns the lanes' values, which stay until the warp's operation after the next one.
+// Gives `value` to the warp and returns the lanes' values, which stay until the warp's operation after the
+// next one.
 const std::uint64_t* exchange(std::uint64_t value);
 
 inline void sync_warp() { exchange(0); }
@@ -67,9 +68,15 @@ T shuffle_up(T value, std::uint32_t lanes) {
 
 inline std::uint32_t bits_in(std::uint32_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
 inline std::uint32_t bits_in(std::uint64_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
-inline std::uint32_t lowest_bit(std::uint32_t word) { return static_cast<std::uint32_t>(std::countr_zero(word)); }
-inline std::uint32_t lowest_bit(std::uint64_t word) { return static_cast<std::uint32_t>(std::countr_zero(word)); }
-inline std::uint32_t bit_width(std::uint32_t word) { return static_cast<std::uint32_t>(std::bit_width(word)); }
+inline std::uint32_t lowest_bit(std::uint32_t word) {
+  return static_cast<std::uint32_t>(std::countr_zero(word));
+}
+inline std::uint32_t lowest_bit(std::uint64_t word) {
+  return static_cast<std::uint32_t>(std::countr_zero(word));
+}
+inline std::uint32_t bit_width(std::uint32_t word) {
+  return static_cast<std::uint32_t>(std::bit_width(word));
+}
 std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b);
 
 inline std::uint32_t atomic_add(std::uint32_t* word, std::uint32_t by) {
