@@ -12,7 +12,7 @@
 namespace terrace::compression {
 namespace {
 
-bool is_zero(std::span<const std::byte> content) {
+bool is_all_zero(std::span<const std::byte> content) {
   constexpr std::size_t step = 64;
   std::size_t at = 0;
   for (; at + step <= content.size(); at += step) {
@@ -20,8 +20,7 @@ bool is_zero(std::span<const std::byte> content) {
     for (std::size_t i = 0; i < step; i += 8) all |= load<std::uint64_t>(content.data() + at + i);
     if (all != 0) return false;
   }
-  return std::all_of(content.begin() + static_cast<std::ptrdiff_t>(at), content.end(),
-                     [](std::byte b) { return b == std::byte{0}; });
+  return is_zero(content.subspan(at));
 }
 
 bool is_repeat(std::span<const std::byte> content, std::size_t width) {
@@ -63,19 +62,27 @@ bool stops_at_dense(Codec codec) {
   return codec == Codec::zvc || codec == Codec::rle || codec == Codec::csr8;
 }
 
-EncodedBlock finish(const Kernels& kernels, BlockKind kind, std::size_t bytes,
-                    std::span<const std::byte> extent) {
-  return {{.checksum = kernels.checksum(extent.data(), extent.size()),
-           .offset_units = 0,
-           .kind = kind,
-           .bytes = static_cast<std::uint32_t>(bytes)},
+EncodedBlock unsummed(BlockKind kind, std::size_t bytes, std::span<const std::byte> extent) {
+  return {{.checksum = 0, .offset_units = 0, .kind = kind, .bytes = static_cast<std::uint32_t>(bytes)},
           extent};
 }
 
-EncodedBlock repeat(const Kernels& kernels, std::span<const std::byte> content, std::size_t width,
-                    Workspace& workspace) {
+EncodedBlock raw(std::span<const std::byte> content) {
+  return unsummed(BlockKind::raw, content.size(), content);
+}
+
+EncodedBlock repeat(std::span<const std::byte> content, std::size_t width, Workspace& workspace) {
   for (std::size_t i = 0; i < payload_unit; ++i) workspace.coded[i] = content[i % width];
-  return finish(kernels, BlockKind::repeat, payload_unit, {workspace.coded, payload_unit});
+  return unsummed(BlockKind::repeat, payload_unit, {workspace.coded, payload_unit});
+}
+
+bool decode_raw(const Kernels& kernels, std::uint64_t checksum, std::span<const std::byte> extent,
+                std::span<std::byte> content, const Workspace& workspace) {
+  if (workspace.past_caches)
+    return kernels.store(content.data(), extent.data(), extent.size(), workspace.ahead, true) == checksum;
+  if (kernels.checksum(extent.data(), extent.size()) != checksum) return false;
+  std::memcpy(content.data(), extent.data(), content.size());
+  return true;
 }
 
 bool decode_repeat(std::span<const std::byte> extent, std::size_t width, std::span<std::byte> content) {
@@ -106,19 +113,36 @@ const BlockCodec* own_codecs(Codec codec) {
   }
 }
 
-EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                          std::span<const std::byte> content, Workspace& workspace) {
+EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                             std::span<const std::byte> content, Workspace& workspace) {
   const std::size_t width = width_of(type);
-  if (is_zero(content)) return {};
-  if (is_repeat(content, width)) return repeat(kernels, content, width, workspace);
+  if (is_all_zero(content)) return {};
+  if (is_repeat(content, width)) return repeat(content, width, workspace);
   if (codec.encode == nullptr ||
       (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
-    return finish(kernels, BlockKind::raw, content.size(), content);
+    return raw(content);
   const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
   const std::size_t extent = round_up(bytes, payload_unit);
-  if (bytes == 0 || extent >= content.size()) return finish(kernels, BlockKind::raw, content.size(), content);
+  if (bytes == 0 || extent >= content.size()) return raw(content);
   std::memset(workspace.coded + bytes, 0, extent - bytes);
-  return finish(kernels, kind, bytes, {workspace.coded, extent});
+  return unsummed(kind, bytes, {workspace.coded, extent});
+}
+
+EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                          std::span<const std::byte> content, Workspace& workspace) {
+  EncodedBlock block = encode_unsummed(kernels, codec, type, content, workspace);
+  if (!block.extent.empty())
+    block.entry.checksum = kernels.checksum(block.extent.data(), block.extent.size());
+  return block;
+}
+
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
+                   std::byte* dst) {
+  Entry entry = block.entry;
+  const bool cold = entry.kind == BlockKind::raw;
+  if (!block.extent.empty())
+    entry.checksum = kernels.store(dst, block.extent.data(), block.extent.size(), workspace.ahead, cold);
+  return entry;
 }
 
 bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type, const Entry& entry,
@@ -127,18 +151,11 @@ bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType t
     std::memset(content.data(), 0, content.size());
     return true;
   }
+  if (entry.kind == BlockKind::raw) return decode_raw(kernels, entry.checksum, extent, content, workspace);
   if (kernels.checksum(extent.data(), extent.size()) != entry.checksum) return false;
-  switch (entry.kind) {
-    case BlockKind::raw:
-      std::memcpy(content.data(), extent.data(), content.size());
-      return true;
-    case BlockKind::repeat:
-      return decode_repeat(extent, width_of(type), content);
-    default:
-      break;
-  }
+  if (entry.kind == BlockKind::repeat) return decode_repeat(extent, width_of(type), content);
   const auto padding = extent.subspan(entry.bytes);
-  return std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; }) &&
+  return is_zero(padding) &&
          codec.decode(kernels, type, entry.kind, extent.first(entry.bytes), content, workspace);
 }
 

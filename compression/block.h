@@ -13,11 +13,13 @@
 namespace terrace::compression {
 
 // Scratch memory of one encoder or decoder. Some 210 KiB; belongs to one thread at a time, has no state
-// between calls.
+// between calls but the last two members, which compress() and decompress() set.
 struct Workspace {
   alignas(64) std::uint64_t mask[block_bytes / 64];                   // one bit an element of one byte
   alignas(64) std::byte packed[block_bytes + 2 * write_slack];        // non-zero elements
   alignas(64) std::byte coded[block_bytes + block_bytes / 4 + 4096];  // a block's payload under construction
+  Ahead ahead;                                                        // what is read after the block in work
+  bool past_caches = false;                                           // decoded content goes past the caches
 };
 
 // A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded and returns
@@ -48,6 +50,13 @@ struct EncodedBlock {
 };
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                           std::span<const std::byte> content, Workspace& workspace);
+
+// The same without the checksum, for those who copy the extent by kernels.store(), which computes it.
+EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
+                             std::span<const std::byte> content, Workspace& workspace);
+// That copy: writes the extent to `dst`, past the caches; kernels.fence() belongs behind the last one.
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
+                   std::byte* dst);
 
 // Checks the checksum, then decodes. `extent` is exactly entry.extent() bytes.
 bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type, const Entry& entry,

@@ -2,9 +2,11 @@
 // conversion.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
 namespace terrace::compression {
 
@@ -20,6 +22,11 @@ T load(const std::byte* from) {
 template <typename T>
 void store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
+}
+
+// For padding: a few bytes, which say nothing and so must be zero.
+inline bool is_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {

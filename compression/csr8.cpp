@@ -78,7 +78,8 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
   const std::size_t width = width_of(type), elements = content.size() / width, rows = rows_of(elements);
   if (payload.size() < rows * 2) return false;
   const Layout layout = layout_of(elements, count_rows(payload.data(), rows), width);
-  if (payload.size() != layout.end) return false;
+  if (payload.size() != layout.end || !is_zero(payload.subspan(rows * 2, layout.columns - rows * 2)))
+    return false;
   std::fill_n(workspace.mask, mask_words(elements), std::uint64_t{0});
   std::size_t at = layout.columns;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -88,8 +89,9 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
       return false;
     at += count;
   }
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + layout.values,
-                                          content.data());
+  if (!is_zero(payload.subspan(at, layout.values - at))) return false;
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + layout.values,
+                                      content.data());
   return true;
 }
 

@@ -50,6 +50,9 @@ BlockCodec::Encoded zstd_encode(const Kernels&, ElementType, std::span<const std
 
 bool zstd_decode(const Kernels&, ElementType, BlockKind, std::span<const std::byte> payload,
                  std::span<std::byte> content, Workspace&) {
+  // The library reads any number of frames, and skips those that are marked to be skipped; a block is one
+  // frame.
+  if (ZSTD_findFrameCompressedSize(payload.data(), payload.size()) != payload.size()) return false;
   ZSTD_DCtx* context = zstd_decompressor();
   return context != nullptr && ZSTD_decompressDCtx(context, content.data(), content.size(), payload.data(),
                                                    payload.size()) == content.size();

@@ -97,8 +97,7 @@ FrameError check_table(std::span<const std::byte> frame, const Header& header) {
   const std::size_t bytes = header.payload_offset - header_bytes;
   if (load<std::uint64_t>(frame.data() + 32) != checksum_of(table, bytes)) return FrameError::bad_table;
   const std::size_t entries = header.blocks() * entry_bytes;
-  if (std::any_of(table + entries, table + bytes, [](std::byte b) { return b != std::byte{0}; }))
-    return FrameError::bad_table;
+  if (!is_zero({table + entries, bytes - entries})) return FrameError::bad_table;
   std::uint64_t offset = 0, end = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
     const Entry entry = read_entry(frame, i);

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t frame_magic = 0x31465254;  // "TRF1" in memory
 inline constexpr std::uint8_t frame_version = 1;
 inline constexpr std::size_t header_bytes = 64;
 inline constexpr std::size_t entry_bytes = 16;
-inline constexpr std::size_t block_bytes = 64 * 1024;
+inline constexpr std::size_t block_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t payload_unit = 16;  // blocks begin at multiples of it from payload_offset
 // A frame's content is at most what 32-bit offsets in units of 16 bytes reach: 64 GiB.
 inline constexpr std::uint64_t max_content_bytes = std::uint64_t{1} << 36;

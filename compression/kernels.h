@@ -29,6 +29,13 @@ struct GroupCode {
   bool operator==(const GroupCode&) const = default;
 };
 
+// What will be read next: kernels that wait for memory anyway may fetch it into the cache meanwhile. Not
+// accessed; empty where nothing is known.
+struct Ahead {
+  const std::byte* at = nullptr;
+  std::size_t bytes = 0;
+};
+
 struct Kernels {
   const char* name;  // "scalar", "avx2", "avx512"
 
@@ -39,6 +46,10 @@ struct Kernels {
   // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing
   // beyond.
   void (*expand[4])(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst);
+
+  // The same, past the caches where the machine can and dst is aligned to 64 bytes; fence() belongs behind
+  // it.
+  void (*expand_past[4])(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst);
 
   // The tightest code of n > 0 values of a type.
   GroupCode (*group_code)(ElementType type, const std::byte* values, std::size_t n);
@@ -55,6 +66,14 @@ struct Kernels {
 
   // Copies to memory that nobody reads soon: past the caches where the machine can.
   void (*stream)(std::byte* dst, const std::byte* src, std::size_t bytes);
+
+  // The same, and the checksum of the bytes, in one pass. `ahead` is what is read next; `cold`: the source is
+  // not in the caches.
+  std::uint64_t (*store)(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold);
+
+  // Orders what store() and expand_past() wrote before all that the thread writes after it. (stream() does so
+  // itself.)
+  void (*fence)();
 
   std::uint64_t (*checksum)(const void* data, std::size_t bytes);  // XXH3-64, seed 0
 };

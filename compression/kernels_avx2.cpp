@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compression/kernels_store.h"
 #include "compression/kernels_vector.h"
 
 namespace terrace::compression::avx2 {
@@ -30,7 +31,7 @@ struct Rows {
   alignas(64) std::uint8_t expand_pairs[256][16];
 };
 
-constexpr void set_pair(std::uint8_t* row, unsigned lane, unsigned source) {
+constexpr void set_pair(std::uint8_t* row, std::size_t lane, unsigned source) {
   row[2 * lane] = static_cast<std::uint8_t>(2 * source);
   row[2 * lane + 1] = static_cast<std::uint8_t>(2 * source + 1);
 }
@@ -101,7 +102,7 @@ inline std::uint64_t nonzero_word(const std::byte* src) {
             std::uint64_t{zeros_of_32(load_32(src + 64), load_32(src + 96))} << 32;
   } else {
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < 2 * width; ++i)
+    for (std::size_t i = 0; i < 2 * width; ++i)
       zeros |= std::uint64_t{zeros_of<width>(load_32(src + 32 * i))} << (i * 32 / width);
   }
   return ~zeros;
@@ -148,27 +149,44 @@ std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::
   return static_cast<std::size_t>(out - packed) / width;
 }
 
-template <std::size_t width>
+// Through the caches, or past them where dst is aligned to 32 bytes.
+template <bool past_caches>
+inline void put_16(std::byte* dst, __m128i v) {
+  if constexpr (past_caches)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(dst), v);
+  else
+    store_16(dst, v);
+}
+
+template <bool past_caches>
+inline void put_32(std::byte* dst, __m256i v) {
+  if constexpr (past_caches)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst), v);
+  else
+    store_32(dst, v);
+}
+
+template <std::size_t width, bool past_caches>
 inline void expand_lanes(unsigned lanes, const std::byte* values, std::byte* dst) {
   if constexpr (width == 1) store_8(dst, _mm_shuffle_epi8(load_8(values), load_8(rows.expand_bytes[lanes])));
   if constexpr (width == 2)
-    store_16(dst, _mm_shuffle_epi8(load_16(values), load_16(rows.expand_pairs[lanes])));
+    put_16<past_caches>(dst, _mm_shuffle_epi8(load_16(values), load_16(rows.expand_pairs[lanes])));
   if constexpr (width >= 4) {
     const unsigned row = width == 8 ? twice_each[lanes] : lanes;
     const __m256i order = _mm256_cvtepi8_epi32(load_8(rows.expand_bytes[row]));
     const __m256i empty = _mm256_srai_epi32(order, 31);
-    store_32(dst, _mm256_andnot_si256(empty, _mm256_permutevar8x32_epi32(load_32(values), order)));
+    put_32<past_caches>(dst, _mm256_andnot_si256(empty, _mm256_permutevar8x32_epi32(load_32(values), order)));
   }
 }
 
 // Reads up to 32 bytes beyond the word's last value.
-template <std::size_t width>
+template <std::size_t width, bool past_caches>
 inline void expand_word(std::uint64_t word, const std::byte* values, std::byte* dst) {
   constexpr unsigned step = lanes_at_once<width>;
 #pragma GCC unroll 16
   for (unsigned i = 0; i < 64; i += step) {
     const unsigned lanes = static_cast<unsigned>(word >> i) & ((1U << step) - 1);
-    expand_lanes<width>(lanes, values, dst + i * width);
+    expand_lanes<width, past_caches>(lanes, values, dst + i * width);
     values += ones(lanes) * width;
   }
 }
@@ -176,17 +194,17 @@ inline void expand_word(std::uint64_t word, const std::byte* values, std::byte* 
 template <std::size_t width>
 void expand_tail(std::uint64_t word, std::size_t n, const std::byte* values, std::byte* dst) {
   std::byte all[64 * width];
-  expand_word<width>(word, values, all);
+  expand_word<width, false>(word, values, all);
   __builtin_memcpy(dst, all, n * width);
 }
 
 // Expands words [first, words) and the tail, from values that may be read beyond their end.
-template <std::size_t width>
+template <std::size_t width, bool past_caches>
 void expand_rest(const std::uint64_t* mask, std::size_t first, std::size_t n, const std::byte* values,
                  std::byte* dst) {
   const std::size_t words = n / 64;
   for (std::size_t w = first; w < words; ++w) {
-    expand_word<width>(mask[w], values, dst + w * 64 * width);
+    expand_word<width, past_caches>(mask[w], values, dst + w * 64 * width);
     values += ones(mask[w]) * width;
   }
   if (n % 64 != 0) expand_tail<width>(mask[words], n % 64, values, dst + words * 64 * width);
@@ -194,20 +212,33 @@ void expand_rest(const std::uint64_t* mask, std::size_t first, std::size_t n, co
 
 // Words are expanded in place while at least 32 bytes of values follow theirs; what is left of the values by
 // then, at most those of one word and 32 bytes, is copied to where more may be read.
-template <std::size_t width>
-void expand(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
+template <std::size_t width, bool past_caches>
+void expand_all(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
   const std::size_t words = n / 64;
   std::size_t left = 0;
   for (std::size_t w = 0; w < (n + 63) / 64; ++w) left += ones(mask[w]);
   std::size_t w = 0;
   for (; w < words && left * width >= ones(mask[w]) * width + 32; ++w) {
-    expand_word<width>(mask[w], values, dst + w * 64 * width);
+    expand_word<width, past_caches>(mask[w], values, dst + w * 64 * width);
     values += ones(mask[w]) * width;
     left -= ones(mask[w]);
   }
   std::byte last[64 * width + 64];
   __builtin_memcpy(last, values, left * width);
-  expand_rest<width>(mask, w, n, last, dst);
+  expand_rest<width, past_caches>(mask, w, n, last, dst);
+}
+
+template <std::size_t width>
+void expand(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
+  expand_all<width, false>(mask, n, values, dst);
+}
+
+template <std::size_t width>
+void expand_past(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
+  if (reinterpret_cast<std::uintptr_t>(dst) % 32 == 0)
+    expand_all<width, true>(mask, n, values, dst);
+  else
+    expand_all<width, false>(mask, n, values, dst);
 }
 
 // Whole lines past the caches, what is left at both ends through them. The fence orders the copy before
@@ -225,6 +256,49 @@ void stream(std::byte* dst, const std::byte* src, std::size_t bytes) {
   _mm_sfence();
 }
 
+void fence() { _mm_sfence(); }
+
+// Four of XXH3's eight sums; see kernels_store.h.
+inline __m256i summed(__m256i sums, __m256i data, __m256i secret) {
+  const __m256i keyed = _mm256_xor_si256(data, secret);
+  const __m256i product = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
+  return _mm256_add_epi64(product, _mm256_add_epi64(sums, _mm256_shuffle_epi32(data, 0x4e)));
+}
+
+inline __m256i scrambled(__m256i sums, __m256i secret) {
+  const __m256i prime = _mm256_set1_epi32(static_cast<int>(XXH_PRIME32_1));
+  const __m256i mixed = _mm256_xor_si256(_mm256_xor_si256(sums, _mm256_srli_epi64(sums, 47)), secret);
+  const __m256i upper = _mm256_slli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(mixed, 32), prime), 32);
+  return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), upper);
+}
+
+struct Sums {
+  __m256i low = load_32(initial_sums), high = load_32(initial_sums + 4);
+
+  void add(const std::byte* stripe, const std::byte* secret) {
+    low = summed(low, load_32(stripe), load_32(secret));
+    high = summed(high, load_32(stripe + 32), load_32(secret + 32));
+  }
+  void scramble(const std::byte* secret) {
+    low = scrambled(low, load_32(secret));
+    high = scrambled(high, load_32(secret + 32));
+  }
+  void write(std::uint64_t* eight) const {
+    store_32(eight, low);
+    store_32(eight + 4, high);
+  }
+  static void line(std::byte* dst, const std::byte* src) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst), load_32(src));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst + 32), load_32(src + 32));
+  }
+};
+
+std::uint64_t store(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
+  if (bytes > short_sum_bytes) return store_long<Sums>(dst, src, bytes, ahead, cold);
+  __builtin_memcpy(dst, src, bytes);
+  return XXH3_64bits(src, bytes);
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -233,10 +307,13 @@ constinit const Kernels table = {
     .name = "avx2",
     .pack = {pack<1>, pack<2>, pack<4>, pack<8>},
     .expand = {expand<1>, expand<2>, expand<4>, expand<8>},
+    .expand_past = {expand_past<1>, expand_past<2>, expand_past<4>, expand_past<8>},
     .group_code = group_code,
     .squeeze = squeeze,
     .unsqueeze = unsqueeze,
     .stream = stream,
+    .store = store,
+    .fence = fence,
     .checksum = checksum,
 };
 

@@ -24,7 +24,7 @@ inline Word load_word(const std::byte* src) {
 
 // `pattern` in each lane of `bits` bits.
 inline Word splat(Word pattern, unsigned bits) {
-  for (; bits < 64; bits *= 2) pattern |= pattern << bits;
+  for (; bits < 64; bits *= 2) pattern |= pattern << (bits % 64);
   return pattern;
 }
 
@@ -67,7 +67,7 @@ struct Fields {
 void join(Word* words, std::size_t count, unsigned lane, unsigned bits) {
   for (; lane < 64; lane *= 2, bits *= 2) {
     const Word lower = splat(low_bits(bits), 2 * lane);
-    const Word upper = bits == 32 ? lower << 32 : lower << bits;
+    const Word upper = lower << bits % 64;
     const unsigned down = lane - bits;
     for (std::size_t i = 0; i < count; ++i) words[i] = (words[i] & lower) | (words[i] >> down & upper);
   }
@@ -142,13 +142,22 @@ void read_words(const std::byte* in, std::size_t bytes, unsigned bits, Word* wor
 }
 
 template <typename T>
+void decode_all(const Fields<T>& fields, const std::byte* codes, std::size_t n, std::byte* values) {
+  for (std::size_t i = 0; i < n; ++i) {
+    T value;
+    __builtin_memcpy(&value, codes + i * sizeof(T), sizeof(T));
+    value = fields.decode(value);
+    __builtin_memcpy(values + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+template <typename T>
 void unsqueeze_all(const ElementShape& shape, GroupCode code, const std::byte* in, std::size_t n,
                    std::byte* values) {
   const unsigned bits = unsigned{code.sign} + code.width + shape.mantissa_bits - code.trail;
   constexpr unsigned values_each = 8 / sizeof(T);
   const std::size_t total = (n * bits + 7) / 8;
   const Fields<T> fields(shape, code);
-  alignas(32) T codes[chunk_values];
   alignas(32) Word words[chunk_values / values_each];
   for (std::size_t done = 0; done < n; done += chunk_values) {
     const std::size_t here = n - done < chunk_values ? n - done : chunk_values;
@@ -156,9 +165,7 @@ void unsqueeze_all(const ElementShape& shape, GroupCode code, const std::byte* i
     const std::size_t begin = done * bits / 8;
     read_words(in + begin, total - begin, bits * values_each, words, count);
     part(words, count, 8 * sizeof(T), bits);
-    __builtin_memcpy(codes, words, count * 8);
-    for (std::size_t i = 0; i < here; ++i) codes[i] = fields.decode(codes[i]);
-    __builtin_memcpy(values + done * sizeof(T), codes, here * sizeof(T));
+    decode_all(fields, reinterpret_cast<const std::byte*>(words), here, values + done * sizeof(T));
   }
 }
 

@@ -10,7 +10,7 @@
 // destination on Zen 4 and 5 (LLVM issue 206849): here they merge into a register that was just cleared, and
 // an empty asm keeps the compiler from turning that back into the zeroing form. What zvc_exp needs is in
 // kernels_avx512_exp.cpp.
-#include <immintrin.h>
+#include "compression/kernels_avx512_common.h"
 
 // The header for inclusion as a whole has static functions only, compiled here for this unit's instructions.
 #define XXH_INLINE_ALL
@@ -19,6 +19,7 @@
 #include <xxhash.h>
 #pragma GCC diagnostic pop
 
+#include "compression/kernels_store.h"
 #include "compression/kernels_vector.h"
 
 namespace terrace::compression::avx512 {
@@ -33,11 +34,6 @@ inline __m512i fresh_zero() {
 }
 
 inline unsigned ones(std::uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }
-
-// The lowest `count` bits, 0 to 64 of them.
-inline std::uint64_t low_bits(std::size_t count) {
-  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-}
 
 template <std::size_t width>
 inline std::uint64_t nonzero_lanes(__m512i v) {
@@ -97,22 +93,40 @@ std::uint64_t pack_tail(const std::byte* src, std::size_t n, std::byte*& out) {
   return word;
 }
 
+// How far ahead of packing the source is asked for, into the second-level cache: a page, since the hardware's
+// prefetcher begins anew at each.
+constexpr std::size_t fetch_lead = 4096;
+
+template <std::size_t width>
+inline void fetch_word(const std::byte* src) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < width; ++i) _mm_prefetch(src + i * register_bytes, _MM_HINT_T1);
+}
+
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
   std::byte* out = packed;
   const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) mask[w] = pack_word<width>(src + w * 64 * width, out);
+  constexpr std::size_t lead = fetch_lead / (64 * width);
+  for (std::size_t w = 0; w < words; ++w) {
+    if (w + lead < words) fetch_word<width>(src + (w + lead) * 64 * width);
+    mask[w] = pack_word<width>(src + w * 64 * width, out);
+  }
   if (n % 64 != 0) mask[words] = pack_tail<width>(src + words * 64 * width, n % 64, out);
   return static_cast<std::size_t>(out - packed) / width;
 }
 
-template <std::size_t width>
+template <std::size_t width, bool past_caches>
 inline const std::byte* expand_word(std::uint64_t word, const std::byte* values, std::byte* dst) {
   constexpr std::size_t lanes_each = register_bytes / width;
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < width; ++i) {
     const std::uint64_t lanes = (word >> (i * lanes_each)) & low_bits(lanes_each);
-    _mm512_storeu_si512(dst + i * register_bytes, expanded<width>(lanes, values));
+    const __m512i v = expanded<width>(lanes, values);
+    if constexpr (past_caches)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(dst + i * register_bytes), v);
+    else
+      _mm512_storeu_si512(dst + i * register_bytes, v);
     values += ones(lanes) * width;
   }
   return values;
@@ -128,11 +142,25 @@ void expand_tail(std::uint64_t word, std::size_t n, const std::byte* values, std
   }
 }
 
+template <std::size_t width, bool past_caches>
+void expand_all(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
+  const std::size_t words = n / 64;
+  for (std::size_t w = 0; w < words; ++w)
+    values = expand_word<width, past_caches>(mask[w], values, dst + w * 64 * width);
+  if (n % 64 != 0) expand_tail<width>(mask[words], n % 64, values, dst + words * 64 * width);
+}
+
 template <std::size_t width>
 void expand(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
-  const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) values = expand_word<width>(mask[w], values, dst + w * 64 * width);
-  if (n % 64 != 0) expand_tail<width>(mask[words], n % 64, values, dst + words * 64 * width);
+  expand_all<width, false>(mask, n, values, dst);
+}
+
+template <std::size_t width>
+void expand_past(const std::uint64_t* mask, std::size_t n, const std::byte* values, std::byte* dst) {
+  if (reinterpret_cast<std::uintptr_t>(dst) % register_bytes == 0)
+    expand_all<width, true>(mask, n, values, dst);
+  else
+    expand_all<width, false>(mask, n, values, dst);
 }
 
 void copy_short(std::byte* dst, const std::byte* src, std::size_t bytes) {
@@ -152,6 +180,36 @@ void stream(std::byte* dst, const std::byte* src, std::size_t bytes) {
   _mm_sfence();
 }
 
+void fence() { _mm_sfence(); }
+
+// XXH3's eight sums; see kernels_store.h.
+struct Sums {
+  __m512i sums = _mm512_loadu_si512(initial_sums);
+
+  void add(const std::byte* stripe, const std::byte* secret) {
+    const __m512i data = _mm512_loadu_si512(stripe);
+    const __m512i keyed = _mm512_xor_si512(data, _mm512_loadu_si512(secret));
+    const __m512i product = _mm512_mul_epu32(keyed, _mm512_srli_epi64(keyed, 32));
+    const __m512i neighbours = _mm512_shuffle_epi32(data, _MM_PERM_BADC);
+    sums = _mm512_add_epi64(product, _mm512_add_epi64(sums, neighbours));
+  }
+  void scramble(const std::byte* secret) {
+    const __m512i mixed = _mm512_xor_si512(sums, _mm512_srli_epi64(sums, 47));
+    sums = _mm512_mullo_epi64(_mm512_xor_si512(mixed, _mm512_loadu_si512(secret)),
+                              _mm512_set1_epi64(XXH_PRIME32_1));
+  }
+  void write(std::uint64_t* eight) const { _mm512_storeu_si512(eight, sums); }
+  static void line(std::byte* dst, const std::byte* src) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), _mm512_loadu_si512(src));
+  }
+};
+
+std::uint64_t store(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
+  if (bytes > short_sum_bytes) return store_long<Sums>(dst, src, bytes, ahead, cold);
+  __builtin_memcpy(dst, src, bytes);
+  return XXH3_64bits(src, bytes);
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -160,10 +218,13 @@ constinit const Kernels table = {
     .name = "avx512",
     .pack = {pack<1>, pack<2>, pack<4>, pack<8>},
     .expand = {expand<1>, expand<2>, expand<4>, expand<8>},
+    .expand_past = {expand_past<1>, expand_past<2>, expand_past<4>, expand_past<8>},
     .group_code = group_code,
     .squeeze = squeeze,
     .unsqueeze = unsqueeze,
     .stream = stream,
+    .store = store,
+    .fence = fence,
     .checksum = checksum,
 };
 

@@ -6,8 +6,7 @@
 //
 // A group is at most 1024 values here; since 1024 values are a whole number of bytes whatever b is, longer
 // ones are done in chunks. Decoding goes the same way back, with funnel shifts (VBMI2).
-#include <immintrin.h>
-
+#include "compression/kernels_avx512_common.h"
 #include "compression/kernels_vector.h"
 
 namespace terrace::compression::avx512 {
@@ -17,19 +16,6 @@ constexpr std::size_t chunk_values = 1024;
 constexpr std::size_t lanes_of_register = 8;
 // The 64-bit lanes of a chunk of the widest values, and room to fill up with zeros to two registers.
 constexpr std::size_t chunk_lanes = chunk_values + 2 * lanes_of_register;
-
-inline std::uint64_t low_bits(std::size_t count) {
-  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-}
-
-// `pattern`, which fits in a lane, in each lane.
-template <std::size_t width>
-inline __m512i splat(std::uint64_t pattern) {
-  if constexpr (width == 1) return _mm512_set1_epi8(static_cast<char>(pattern));
-  if constexpr (width == 2) return _mm512_set1_epi16(static_cast<short>(pattern));
-  if constexpr (width == 4) return _mm512_set1_epi32(static_cast<int>(pattern));
-  if constexpr (width == 8) return _mm512_set1_epi64(static_cast<long long>(pattern));
-}
 
 // Shifts by counts made with splat(). There is none for bytes: these go as pairs, and what comes in from the
 // neighbour is cleared by the caller's masks.
@@ -58,10 +44,6 @@ inline __m512i sum(__m512i a, __m512i b) {
 // bits where `choose` is set from a, else from b
 inline __m512i either(__m512i choose, __m512i a, __m512i b) {
   return _mm512_ternarylogic_epi64(choose, a, b, 0xca);
-}
-
-inline __m512i load_at_most(const std::byte* src, std::size_t bytes) {
-  return bytes >= 64 ? _mm512_loadu_si512(src) : _mm512_maskz_loadu_epi8(low_bits(bytes), src);
 }
 
 // How a value becomes its code and back, the same for every lane:
@@ -163,23 +145,74 @@ std::size_t join_lanes(std::uint64_t* lanes, std::size_t count, unsigned bits) {
   return joined;
 }
 
+// How lanes of some number of bits lie in the 64-bit words of a bit string, as bytes: there is a row for
+// every number, for making one costs as much as coding a group does.
+struct Row {
+  std::uint8_t entries[lanes_of_register];
+
+  __m512i wide() const {
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(entries)));
+  }
+};
+
 // Eight lanes of 33 to 64 bits each as whole bytes. Word j of the result has bits of up to three lanes, from
 // the one that bit 64 j falls into; a shift by 64 or more makes zero.
+struct WeaveRows {
+  Row from[3], down, up[2];
+};
+
+constexpr WeaveRows weave_rows(unsigned bits) {
+  WeaveRows rows{};
+  for (unsigned j = 0; j < lanes_of_register; ++j) {
+    const unsigned first = 64 * j / bits;
+    const unsigned used = 64 * j % bits;
+    for (unsigned k = 0; k < 3; ++k)
+      rows.from[k].entries[j] = static_cast<std::uint8_t>((first + k) % lanes_of_register);
+    rows.down.entries[j] = static_cast<std::uint8_t>(first < lanes_of_register ? used : 64);
+    for (unsigned k = 1; k < 3; ++k)
+      rows.up[k - 1].entries[j] =
+          static_cast<std::uint8_t>(first + k < lanes_of_register ? k * bits - used : 64);
+  }
+  return rows;
+}
+
+// The way back, for lanes of 0 to 64 bits: bit i * bits is in word i * bits / 64.
+struct UnweaveRows {
+  Row low, high, down;
+};
+
+constexpr UnweaveRows unweave_rows(unsigned bits) {
+  UnweaveRows rows{};
+  for (unsigned i = 0; i < lanes_of_register; ++i) {
+    rows.low.entries[i] = static_cast<std::uint8_t>(i * bits / 64);
+    rows.high.entries[i] = static_cast<std::uint8_t>((i * bits / 64 + 1) % lanes_of_register);
+    rows.down.entries[i] = static_cast<std::uint8_t>(i * bits % 64);
+  }
+  return rows;
+}
+
+struct Tables {
+  WeaveRows weave[65];
+  UnweaveRows unweave[65];
+};
+
+constexpr Tables make_tables() {
+  Tables all{};
+  for (unsigned bits = 33; bits <= 64; ++bits) all.weave[bits] = weave_rows(bits);
+  for (unsigned bits = 0; bits <= 64; ++bits) all.unweave[bits] = unweave_rows(bits);
+  return all;
+}
+
+constexpr Tables tables = make_tables();
+
 struct Weave {
   __m512i from[3], down, up[2];
 
   explicit Weave(unsigned bits) {
-    alignas(64) std::uint64_t table[6][lanes_of_register];
-    for (unsigned j = 0; j < lanes_of_register; ++j) {
-      const unsigned first = 64 * j / bits;
-      const unsigned used = 64 * j % bits;
-      for (unsigned k = 0; k < 3; ++k) table[k][j] = (first + k) % lanes_of_register;
-      table[3][j] = first < lanes_of_register ? used : 64;
-      for (unsigned k = 1; k < 3; ++k) table[3 + k][j] = first + k < lanes_of_register ? k * bits - used : 64;
-    }
-    for (int k = 0; k < 3; ++k) from[k] = _mm512_load_si512(table[k]);
-    down = _mm512_load_si512(table[3]);
-    for (int k = 0; k < 2; ++k) up[k] = _mm512_load_si512(table[4 + k]);
+    const WeaveRows& rows = tables.weave[bits];
+    for (int k = 0; k < 3; ++k) from[k] = rows.from[k].wide();
+    down = rows.down.wide();
+    for (int k = 0; k < 2; ++k) up[k] = rows.up[k].wide();
   }
 
   __m512i operator()(__m512i lanes) const {
@@ -212,21 +245,13 @@ std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::by
   return (n * bits + 7) / 8;
 }
 
-// The inverse of Weave, for lanes of any number of bits: bit i * bits is in word i * bits / 64.
 struct Unweave {
   __m512i low, high, down;
 
-  explicit Unweave(unsigned bits) {
-    alignas(64) std::uint64_t table[3][lanes_of_register];
-    for (unsigned i = 0; i < lanes_of_register; ++i) {
-      table[0][i] = i * bits / 64;
-      table[1][i] = (i * bits / 64 + 1) % lanes_of_register;
-      table[2][i] = i * bits % 64;
-    }
-    low = _mm512_load_si512(table[0]);
-    high = _mm512_load_si512(table[1]);
-    down = _mm512_load_si512(table[2]);
-  }
+  explicit Unweave(unsigned bits)
+      : low(tables.unweave[bits].low.wide()),
+        high(tables.unweave[bits].high.wide()),
+        down(tables.unweave[bits].down.wide()) {}
 
   __m512i operator()(__m512i bytes) const {
     return _mm512_shrdv_epi64(_mm512_permutexvar_epi64(low, bytes), _mm512_permutexvar_epi64(high, bytes),
@@ -249,95 +274,7 @@ void unsqueeze_all(const ElementShape& shape, GroupCode code, const std::byte* i
   }
 }
 
-// The least and the greatest magnitude, and all values by or.
-struct Span {
-  std::uint64_t least, greatest, any;
-};
-
-template <std::size_t width>
-inline __m512i lesser(__m512i a, __mmask64 lanes, __m512i b) {
-  if constexpr (width == 1) return _mm512_mask_min_epu8(a, lanes, a, b);
-  if constexpr (width == 2) return _mm512_mask_min_epu16(a, static_cast<__mmask32>(lanes), a, b);
-  if constexpr (width == 4) return _mm512_mask_min_epu32(a, static_cast<__mmask16>(lanes), a, b);
-  if constexpr (width == 8) return _mm512_mask_min_epu64(a, static_cast<__mmask8>(lanes), a, b);
-}
-
-template <std::size_t width>
-inline __m512i greater(__m512i a, __m512i b) {
-  if constexpr (width == 1) return _mm512_max_epu8(a, b);
-  if constexpr (width == 2) return _mm512_max_epu16(a, b);
-  if constexpr (width == 4) return _mm512_max_epu32(a, b);
-  if constexpr (width == 8) return _mm512_max_epu64(a, b);
-}
-
-// All lanes of two registers' halves, quarters … taken together, down to lane 0.
-template <std::size_t width, typename Combine>
-inline std::uint64_t fold(__m512i v, Combine combine) {
-  v = combine(v, _mm512_shuffle_i64x2(v, v, 0x4e));
-  v = combine(v, _mm512_shuffle_i64x2(v, v, 0xb1));
-  v = combine(v, _mm512_bsrli_epi128(v, 8));
-  if constexpr (width <= 4) v = combine(v, _mm512_bsrli_epi128(v, 4));
-  if constexpr (width <= 2) v = combine(v, _mm512_bsrli_epi128(v, 2));
-  if constexpr (width == 1) v = combine(v, _mm512_bsrli_epi128(v, 1));
-  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_castsi512_si128(v))) & low_bits(8 * width);
-}
-
-template <std::size_t width>
-Span span_of(const std::byte* values, std::size_t n) {
-  const __m512i magnitude = splat<width>(low_bits(8 * width - 1));
-  __m512i least = magnitude;
-  __m512i greatest = _mm512_setzero_si512();
-  __m512i any = _mm512_setzero_si512();
-  for (std::size_t at = 0; at < n * width; at += 64) {
-    const std::size_t left = n * width - at;
-    const __m512i v = load_at_most(values + at, left);
-    const __m512i unsigned_v = _mm512_and_si512(v, magnitude);
-    least = lesser<width>(least, low_bits(left / width), unsigned_v);
-    greatest = greater<width>(greatest, unsigned_v);
-    any = _mm512_or_si512(any, v);
-  }
-  // Nothing is lost when shifted-in zeros of a fold meet a maximum or an or; the minimum becomes the
-  // complement's maximum.
-  const __m512i from_above = _mm512_andnot_si512(least, magnitude);
-  const auto most = [](__m512i a, __m512i b) { return greater<width>(a, b); };
-  const auto both = [](__m512i a, __m512i b) { return _mm512_or_si512(a, b); };
-  return {low_bits(8 * width - 1) - fold<width>(from_above, most), fold<width>(greatest, most),
-          fold<width>(any, both)};
-}
-
-Span span_of_width(std::size_t width, const std::byte* values, std::size_t n) {
-  switch (width) {
-    case 1:
-      return span_of<1>(values, n);
-    case 2:
-      return span_of<2>(values, n);
-    case 4:
-      return span_of<4>(values, n);
-    default:
-      return span_of<8>(values, n);
-  }
-}
-
-inline unsigned bit_width(std::uint64_t value) {
-  return value == 0 ? 0 : 64 - static_cast<unsigned>(__builtin_clzll(value));
-}
-
 }  // namespace
-
-GroupCode group_code(ElementType type, const std::byte* values, std::size_t n) {
-  const ElementShape& shape = element_shapes[static_cast<int>(type)];
-  const Span span = span_of_width(shape.bytes, values, n);
-  GroupCode code;
-  if (shape.exponent_bits != 0) {
-    code.base = static_cast<std::uint16_t>(span.least >> shape.mantissa_bits);
-    code.width = static_cast<std::uint8_t>(bit_width((span.greatest >> shape.mantissa_bits) - code.base));
-  }
-  code.sign = static_cast<std::uint8_t>((span.any >> (8 * shape.bytes - 1)) & 1);
-  // A one above the mantissa ends the count where all of it is zero.
-  const std::uint64_t mantissas = span.any | std::uint64_t{1} << shape.mantissa_bits;
-  code.trail = static_cast<std::uint8_t>(__builtin_ctzll(mantissas));
-  return code;
-}
 
 std::size_t squeeze(ElementType type, GroupCode code, const std::byte* values, std::size_t n,
                     std::byte* out) {

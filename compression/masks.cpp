@@ -7,9 +7,22 @@
 
 namespace terrace::compression {
 
+namespace {
+
+// std::popcount is a call into libgcc where the compiler may not assume the instruction, which takes 4% of
+// decoding.
+std::size_t ones(std::uint64_t v) {
+  v -= v >> 1 & 0x5555555555555555U;
+  v = (v & 0x3333333333333333U) + (v >> 2 & 0x3333333333333333U);
+  v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0fU;
+  return static_cast<std::size_t>(v * 0x0101010101010101U >> 56);
+}
+
+}  // namespace
+
 std::size_t count_bits(std::span<const std::uint64_t> mask) {
   std::size_t bits = 0;
-  for (const std::uint64_t word : mask) bits += static_cast<std::size_t>(std::popcount(word));
+  for (const std::uint64_t word : mask) bits += ones(word);
   return bits;
 }
 

@@ -95,10 +95,10 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind, std::span<const
   const auto pairs = load<std::uint64_t>(payload.data());
   if (pairs > elements) return false;
   const std::size_t end = pairs_offset + pairs * 2, values = round_up(end, 8);
-  if (payload.size() < values) return false;
+  if (payload.size() < values || !is_zero(payload.subspan(end, values - end))) return false;
   if (!read_pairs(payload.subspan(pairs_offset, pairs * 2), elements, workspace.mask)) return false;
   if (payload.size() - values != count_bits({workspace.mask, mask_words(elements)}) * width) return false;
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + values, content.data());
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + values, content.data());
   return true;
 }
 

@@ -34,7 +34,7 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind kind, std::span<
   if (!mask) return false;
   const std::size_t count = count_bits({workspace.mask, mask_words(elements)});
   if (payload.size() - *mask != count * width) return false;
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, payload.data() + *mask, content.data());
+  expander(kernels, workspace, width)(workspace.mask, elements, payload.data() + *mask, content.data());
   return true;
 }
 

@@ -93,7 +93,7 @@ bool decode(const Kernels& kernels, ElementType type, BlockKind kind, std::span<
   if (!bytes ||
       !unpack_groups(kernels, type, groups_of(elements), payload.subspan(*bytes), mask, workspace.packed))
     return false;
-  kernels.expand[std::countr_zero(width)](workspace.mask, elements, workspace.packed, content.data());
+  expander(kernels, workspace, width)(workspace.mask, elements, workspace.packed, content.data());
   return true;
 }
 

@@ -317,7 +317,11 @@ void Agent::round() {
 
 void Agent::serve_faults() {
   Fault fault{};
-  while (mover_.next_fault(&fault)) heap_->pager().handle_fault(fault);
+  while (mover_.next_fault(&fault)) {
+    // A limit that falls while a storm of faults is served is not outrun by it.
+    if (follower_.is_open() && os::now_ns() >= next_tick_ns_) follow_budget(os::now_ns());
+    heap_->pager().handle_fault(fault);
+  }
 }
 
 void Agent::reap_children() {

@@ -90,8 +90,8 @@ std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t mos
       find_field(text, "inactive_file", &inactive);
       page_cache_ = active + inactive;
     }
-    if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
   }
+  if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
   const std::uint64_t fixed = usage_ - std::min(usage_, page_cache_) + reserve_for(limit_);
   const std::uint64_t allowed = held_bytes + limit_;
   const std::uint64_t budget = allowed > fixed ? allowed - fixed : 0;

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -176,9 +175,8 @@ bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, 
   if (!decode_in_place(frame + run_bytes - bytes + head_bytes, head, header, frame)) return false;
   const std::uint64_t ns = os::now_ns() - start;
   statistics_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
-  const double mask = 1 / (8.0 * static_cast<double>(compression::width_of(header.element)));
-  const double density = std::clamp(static_cast<double>(header.payload_bytes) / run_bytes - mask, 0.0, 1.0);
-  memory_->advisor.decompressed(header.codec, header.element, run_bytes, density, static_cast<double>(ns));
+  memory_->advisor.decompressed(header.codec, header.element, run_bytes, header.frame_bytes(),
+                                static_cast<double>(ns));
   return true;
 }
 

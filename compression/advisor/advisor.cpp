@@ -6,20 +6,24 @@
 namespace terrace::compression {
 namespace {
 
-// Nanoseconds a byte of content before anything was measured: the plain kernels' order of magnitude, so that
-// what is tried first is not a disappointment. Overwritten by the first observations.
+// Nanoseconds a byte of content before anything was measured: some MiB with half their elements zero on one
+// core with AVX-512, rounded. Rather too fast than too slow: what disappoints is known at once, what is never
+// tried never.
 struct CodecPrior {
   double compress_ns, decompress_ns;
 };
-constexpr CodecPrior priors[codec_count] = {{0.2, 0.2}, {0.3, 0.3}, {1.0, 1.0}, {0.6, 0.6},
-                                            {0.8, 0.8}, {2.0, 0.7}, {2.5, 1.2}};
+constexpr CodecPrior priors[codec_count] = {{0.1, 0.1}, {0.1, 0.1}, {0.12, 0.1}, {0.4, 0.2},
+                                            {0.2, 0.2}, {2.0, 0.7}, {2.5, 1.2}};
 constexpr double call_ns = 1000;
 
 constexpr double smaller = 0.99;        // a fraction above it is not worth a codec
 constexpr double frame_is_raw = 0.999;  // all of a frame's blocks were stored raw
 constexpr double nothing_to_gain_ns = 1;
-constexpr double hopeful = 0.5;            // how much faster than predicted an untried codec may be
-constexpr double doubtful = 2;             // how much slower
+constexpr double hopeful = 0.2;        // of the predicted time a codec measured under three times may take
+constexpr double hopeful_again = 0.6;  // the same for one that was measured more often
+constexpr double shortest_pause = 4;   // decisions between two tries of a codec
+constexpr double doubtful = 2;         // how much slower they may be
+constexpr double doubtful_again = 1.25;
 constexpr std::uint32_t tried_enough = 3;  // measurements; one alone may have been preempted
 constexpr double same_sparsity = 0.01;     // besides two standard errors: what batches differ by
 constexpr double aging = 1.5;              // of an estimate's standard error from one sample to the next
@@ -27,9 +31,15 @@ constexpr double exact_error = 0.001;      // of a sparsity that a frame's size 
 constexpr double departs = 0.05;           // of the observed fraction from the predicted one
 constexpr double correction_weight = 0.3;
 
-// Blocks with too few zeros are stored raw by these: what is timed then is raw's.
-Codec timed_as(Codec codec, bool stored_raw) {
-  return stored_raw && codec != Codec::zvc_exp ? Codec::raw : codec;
+// Blocks with too few zeros are stored raw by most codecs: what is timed then is raw's.
+Codec encoded_as(Codec codec, ElementType element, const Sample& sample) {
+  return too_dense(element, sample) && codec != Codec::zvc_exp ? Codec::raw : codec;
+}
+
+Codec decoded_as(Codec codec, double fraction) { return fraction >= frame_is_raw ? Codec::raw : codec; }
+
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
 }
 
 double scaled(double bytes) { return std::clamp(bytes, 0.0, 1e18); }
@@ -102,6 +112,10 @@ const Advisor::CodecTimes& Advisor::times(Codec codec, ElementType element) cons
   return times_[static_cast<int>(codec)][static_cast<int>(element)];
 }
 
+Advisor::CodecTimes& Advisor::times(Codec codec, ElementType element) {
+  return times_[static_cast<int>(codec)][static_cast<int>(element)];
+}
+
 double Advisor::predict_compress_ns(Codec codec, ElementType element, Work work) const {
   return times(codec, element).compress.predict_ns(work);
 }
@@ -152,12 +166,11 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
   one.times.out_ns = link_ns(link.out, tensor.bytes, one.fraction);
   one.times.in_ns = link_ns(link.in, tensor.bytes, one.fraction);
   if (codec != Codec::raw) {
-    const bool stored_raw = too_dense(tensor.element, estimate);
-    const CodecTimes& took = times(timed_as(codec, stored_raw), tensor.element);
-    const Work work{tensor.bytes, estimate.density()};
-    one.times.compress_ns = took.compress.predict_ns(work);
-    one.times.decompress_ns = took.decompress.predict_ns(work);
-    one.observed = took.compress.observations(tensor.bytes);
+    const Work work{tensor.bytes, one.fraction};
+    const Codec encoded = encoded_as(codec, tensor.element, estimate);
+    one.times.compress_ns = predict_compress_ns(encoded, tensor.element, work);
+    one.times.decompress_ns = predict_decompress_ns(decoded_as(codec, one.fraction), tensor.element, work);
+    one.observed = times(encoded, tensor.element).compress.observations(tensor.bytes);
   }
   one.total_ns = cost_ns(transfer, one.times);
   return one;
@@ -165,6 +178,7 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
 
 Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer& transfer, const Link& link) {
   ++decisions_;
+  ++history.decisions_;
   Decision decision;
   decision.sampled = look(history, tensor);
   decision.element = tensor.element;
@@ -179,7 +193,8 @@ Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer&
 
 void Advisor::choose(History& history, Decision& decision, const Transfer& transfer) {
   const Candidate& raw = decision.candidates.front();
-  allowance_ns_ += options_.exploration * raw.total_ns;
+  const double tensors = options_.exploration + (decisions_ == 1 ? options_.first_tries : 0);
+  allowance_ns_ += tensors * raw.total_ns;
   const bool nothing_to_do = !anything_smaller(decision) || raw.total_ns <= nothing_to_gain_ns;
   if (!history.estimate_.known() || nothing_to_do) {
     history.decided_ = false;
@@ -191,7 +206,7 @@ void Advisor::choose(History& history, Decision& decision, const Transfer& trans
   const Candidate& best = fastest(decision);
   const Codec lead = gain(raw.total_ns, best.total_ns) > options_.margin ? best.codec : Codec::raw;
   const Codec settled = settle(history, decision, lead);
-  decision.codec = explore(decision, settled, transfer);
+  decision.codec = explore(history, decision, settled, transfer);
   decision.reason = decision.codec != settled ? Reason::explored : reason_of(lead, settled);
 }
 
@@ -213,21 +228,31 @@ Codec Advisor::settle(History& history, const Decision& decision, Codec best) co
   return history.current_;
 }
 
-// Untried, or not for long; could beat what is settled on if faster than thought; affordable if slower.
-bool Advisor::worth_trying(const Decision& decision, const Candidate& candidate,
+// Untried, or not for long; could beat what is settled on if faster than thought; affordable if slower. What
+// would cost little more than what is settled on is tried more often: trying it is cheap, and its turn may
+// have come.
+bool Advisor::worth_trying(const History& history, const Decision& decision, const Candidate& candidate,
                            const Transfer& transfer) const {
   const double settled_ns = decision.chosen().total_ns;
-  const bool stale = decisions_ - times(candidate.codec, decision.element).last_tried > options_.stale_after;
-  if (candidate.fraction >= smaller || (candidate.observed >= tried_enough && !stale)) return false;
-  if (with_codec_times(transfer, candidate.times, hopeful) >= settled_ns) return false;
-  return with_codec_times(transfer, candidate.times, doubtful) - settled_ns <= allowance_ns_;
+  const double extra = std::max(0.0, candidate.total_ns / std::max(settled_ns, 1.0) - 1);
+  const std::uint64_t since = history.decisions_ - history.tried_[static_cast<int>(candidate.codec)];
+  const bool proven = candidate.observed >= tried_enough;
+  const double pause = std::max<double>(shortest_pause, proven ? extra * options_.stale_after : 0);
+  if (candidate.fraction >= smaller) return false;
+  if (static_cast<double>(since) < pause) return false;
+  if (with_codec_times(transfer, candidate.times, proven ? hopeful_again : hopeful) >= settled_ns)
+    return false;
+  return with_codec_times(transfer, candidate.times, proven ? doubtful_again : doubtful) - settled_ns <=
+         allowance_ns_;
 }
 
-Codec Advisor::explore(const Decision& decision, Codec settled, const Transfer& transfer) {
+Codec Advisor::explore(const History& history, const Decision& decision, Codec settled,
+                       const Transfer& transfer) {
   Decision as_settled = decision;
   as_settled.codec = settled;
   for (const Candidate& one : decision.candidates) {
-    if (one.codec == settled || one.codec == Codec::raw || !worth_trying(as_settled, one, transfer)) continue;
+    if (one.codec == settled || one.codec == Codec::raw || !worth_trying(history, as_settled, one, transfer))
+      continue;
     allowance_ns_ -= std::max(0.0, one.total_ns - as_settled.chosen().total_ns);
     return one.codec;
   }
@@ -254,21 +279,21 @@ void Advisor::learn_fraction(History& history, const Decision& decision, double 
 
 void Advisor::compressed(History& history, const Decision& decision, std::uint64_t frame_bytes, double ns) {
   if (decision.bytes == 0 || decision.codec == Codec::raw) return;
-  const double fraction = static_cast<double>(frame_bytes) / static_cast<double>(decision.bytes);
+  const double fraction = share_of(frame_bytes, decision.bytes);
+  const Codec encoded = encoded_as(decision.codec, decision.element, history.estimate_);
+  times(encoded, decision.element).compress.observe({decision.bytes, fraction}, ns);
+  history.tried_[static_cast<int>(decision.codec)] = history.decisions_;
+  const bool trial = decision.reason == Reason::explored || decision.chosen().observed < tried_enough;
+  if (trial && std::isfinite(ns)) allowance_ns_ -= std::max(0.0, ns - decision.chosen().times.compress_ns);
   const double sparsity =
       sparsity_of_frame(decision.codec, decision.element, history.estimate_, decision.bytes, frame_bytes);
-  const double density = 1 - (sparsity >= 0 ? sparsity : history.estimate_.sparsity);
-  const Codec as = timed_as(decision.codec, fraction >= frame_is_raw);
-  CodecTimes& took = times_[static_cast<int>(as)][static_cast<int>(decision.element)];
-  took.compress.observe({decision.bytes, density}, ns);
-  times_[static_cast<int>(decision.codec)][static_cast<int>(decision.element)].last_tried = decisions_;
-  if (decision.reason == Reason::explored && std::isfinite(ns))
-    allowance_ns_ -= std::max(0.0, ns - decision.chosen().times.compress_ns);
   learn_fraction(history, decision, sparsity, fraction);
 }
 
-void Advisor::decompressed(Codec codec, ElementType element, std::uint64_t bytes, double density, double ns) {
-  times_[static_cast<int>(codec)][static_cast<int>(element)].decompress.observe({bytes, density}, ns);
+void Advisor::decompressed(Codec codec, ElementType element, std::uint64_t content_bytes,
+                           std::uint64_t frame_bytes, double ns) {
+  const double fraction = share_of(frame_bytes, content_bytes);
+  times(decoded_as(codec, fraction), element).decompress.observe({content_bytes, fraction}, ns);
 }
 
 }  // namespace terrace::compression

@@ -40,8 +40,9 @@ struct AdvisorOptions {
   double margin = 0.01;                 // a gain below it is none
   double evidence = 0.1;                // gains beyond the margin that must add up, in a row, before a switch
   double exploration = 0.005;           // share of the time of moving raw that may go into trying codecs
+  double first_tries = 15;              // tensors' raw time on top of it, to get to know the codecs at all
   std::uint32_t longest_interval = 64;  // decisions between two samples of tensors that do not change
-  std::uint32_t stale_after = 1024;     // decisions after which a codec that was not used may be tried again
+  std::uint32_t stale_after = 200;      // decisions on a class until a codec twice as slow is tried again
   std::uint64_t seed = 1;               // of the places that are sampled
 };
 
@@ -89,7 +90,7 @@ struct Decision {
   const Candidate& chosen() const { return candidate(codec); }
 };
 
-// What is known of a class of tensors. Belongs to the caller; 200 bytes.
+// What is known of a class of tensors. Belongs to the caller; 250 bytes.
 class History {
  public:
   const Sample& estimate() const { return estimate_; }
@@ -101,8 +102,10 @@ class History {
   double correction_[codec_count] = {1, 1, 1, 1,
                                      1, 1, 1};  // observed fraction by predicted, where not from sparsity
   std::uint64_t samples_ = 0;
-  std::uint32_t interval_ = 1;      // between samples
-  std::uint32_t until_sample_ = 0;  // decisions
+  std::uint64_t decisions_ = 0;
+  std::uint64_t tried_[codec_count] = {};  // at which decision last
+  std::uint32_t interval_ = 1;             // between samples
+  std::uint32_t until_sample_ = 0;         // decisions
   bool decided_ = false;
   Codec current_ = Codec::raw;
   Codec challenger_ = Codec::raw;
@@ -118,8 +121,9 @@ class Advisor {
   // What came of it: the frame's bytes and the time that compress() took. Also right after compressing
   // without having asked; `decision` is the last one on this tensor.
   void compressed(History& history, const Decision& decision, std::uint64_t frame_bytes, double ns);
-  // Coming back. `density` is the share of values that are not zero.
-  void decompressed(Codec codec, ElementType element, std::uint64_t bytes, double density, double ns);
+  // Coming back: the codec, element type and sizes of the frame, and the time that decompress() took.
+  void decompressed(Codec codec, ElementType element, std::uint64_t content_bytes, std::uint64_t frame_bytes,
+                    double ns);
 
   double predict_compress_ns(Codec codec, ElementType element, Work work) const;
   double predict_decompress_ns(Codec codec, ElementType element, Work work) const;
@@ -127,7 +131,6 @@ class Advisor {
  private:
   struct CodecTimes {
     TimeModel compress, decompress;
-    std::uint64_t last_tried = 0;
   };
   bool look(History& history, const Tensor& tensor);
   void learn_sample(History& history, const Sample& fresh) const;
@@ -135,9 +138,11 @@ class Advisor {
                   const Link& link) const;
   void choose(History& history, Decision& decision, const Transfer& transfer);
   Codec settle(History& history, const Decision& decision, Codec best) const;
-  bool worth_trying(const Decision& decision, const Candidate& candidate, const Transfer& transfer) const;
-  Codec explore(const Decision& decision, Codec settled, const Transfer& transfer);
+  bool worth_trying(const History& history, const Decision& decision, const Candidate& candidate,
+                    const Transfer& transfer) const;
+  Codec explore(const History& history, const Decision& decision, Codec settled, const Transfer& transfer);
   void learn_fraction(History& history, const Decision& decision, double sparsity, double fraction) const;
+  CodecTimes& times(Codec codec, ElementType element);
   const CodecTimes& times(Codec codec, ElementType element) const;
 
   AdvisorOptions options_;

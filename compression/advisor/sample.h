@@ -1,12 +1,13 @@
 // What a tensor looks like to the codecs, from under 1% of it: how many zeros, how they cluster, what its
 // values share.
 //
-// The elements are divided into k strata of the same size; in each, one word of 64 consecutive elements (what
-// one word of a mask stands for) is read at a place drawn by a hash of seed and stratum. Activations differ
-// by channel, and a channel is a contiguous stretch, so k words far apart see many channels where one stretch
-// of k words would see one or two. The standard error comes from the squared differences of neighbouring
-// strata, as for systematic samples (Cochran, Sampling Techniques, section 8.11): slow changes over the
-// tensor do not count, because strata catch them.
+// The elements are divided into k strata of the same size; in each, one piece of 64 consecutive elements
+// (what one word of a mask stands for) is read at a place drawn by a hash of seed and stratum. Of small
+// tensors that would be few places, so there a piece has 16 elements. Activations differ by channel, and a
+// channel is a contiguous stretch, so k pieces far apart see many channels where one stretch of k pieces
+// would see one or two. The standard error comes from the squared differences of neighbouring strata, as for
+// systematic samples (Cochran, Sampling Techniques, section 8.11): slow changes over the tensor do not count,
+// strata catch them.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@
 namespace terrace::compression {
 
 inline constexpr std::size_t sample_word = 64;    // elements
-inline constexpr std::size_t sample_share = 128;  // one word in so many at most: 0.8%
-inline constexpr std::size_t sample_most = 512;   // words; at s = 0.62 with runs of 8 that is half a point
+inline constexpr std::size_t sample_share = 128;  // one element in so many at most: 0.8%
+inline constexpr std::size_t sample_most =
+    512;  // pieces; at s = 0.62 with runs of 8 an error of half a point
 
 // Shares and rates of elements unless said otherwise. `elements` is 0 where nothing is known.
 struct Sample {
@@ -35,8 +37,8 @@ struct Sample {
   double density() const { return 1 - sparsity; }
 };
 
-// Reads at most one word in sample_share and sample_most of them; of content with fewer words than that
-// nothing, and gives an unknown sample. Another seed looks at other words. Takes some 20 us at most.
+// Reads at most one element in sample_share, and nothing of content with fewer than 16 sample_share elements,
+// which gives an unknown sample. Another seed looks at other places.
 Sample sample_content(ElementType type, std::span<const std::byte> content, std::uint64_t seed);
 
 // From a producer's count (a ReLU kernel knows it for free). Assumes zero runs of 7, as measured networks

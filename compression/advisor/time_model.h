@@ -1,8 +1,14 @@
 // How long a codec or a link takes for a tensor, learned from what it took before.
 //
-// In a range of sizes, time is linear in the bytes and in how the zeros lie:
+// In a range of sizes, time is linear in the bytes and, piece by piece, in what is left of them (which says
+// how many values there are and, for rle, how they lie):
 //
-//   ns = t0 a + bytes b (t1 + t2 d + t3 4 d (1-d)),      d = share of values that are not zero
+//   ns = t0 a + bytes b (t1 h(c, 0) + t2 h(c, 1/3) + t3 h(c, 2/3) + t4 h(c, 1)),    c = bytes of the frame by
+//   bytes of content
+//
+// where h(c, x) is the hat that is 1 at x and falls to 0 at the next of the four. The coefficients are then
+// what a byte takes at four fractions: positive, and alike, so that what is learned at one is a first guess
+// for the others.
 //
 // CSWAP fits such a line once per codec (size and sparsity, CLUSTER 2021); two things are added. The caches
 // bend the line over size, so each range of sizes, a factor of four wide, has coefficients of its own and
@@ -24,11 +30,10 @@ namespace terrace::compression {
 
 struct Work {
   std::uint64_t bytes = 0;
-  double density =
-      1;  // share of the elements that are not zero; for a link anything, as long as always the same
+  double fraction = 1;  // that the frame takes of it; for a link always 1
 };
 
-// What to believe before anything was observed: a per call, b per byte, whatever the density.
+// What to believe before anything was observed: a per call, b per byte, whatever the fraction.
 struct TimePrior {
   double call_ns = 1000;
   double byte_ns = 1;
@@ -45,20 +50,23 @@ class TimeFit {
   std::uint32_t observations() const { return observations_; }
 
  private:
-  static constexpr int terms = 4;
+  static constexpr int knots = 4;
+  static constexpr int terms = 1 + knots;
   struct Row {
     double x[terms];
   };
-  static Row row(const TimePrior& prior, Work work);
+  Row row(const TimePrior& prior, Work work) const;
   double value(const Row& row) const;
   double trust(double error);
+  void rescale(double ratio);
   void correct(const Row& row, double error, double noise_variance);
-  void forget_certainty();
   void drift();
 
+  double scale_ = 1;  // of the prior; the coefficients are near 1
   double coefficient_[terms];
   double covariance_[terms][terms];
   double spread_;  // usual size of a relative error
+  double last_error_ = 0;
   std::uint32_t observations_ = 0;
   std::int32_t far_off_ = 0;  // outliers in a row, negative for those that were too fast
 };

@@ -5,23 +5,12 @@
 #include <cstring>
 
 #include "compression/external_codecs.h"
+#include "flush_denormals.h"
 #include "support.h"
 #include "walled.h"
 
 namespace terrace::compression::test {
 namespace {
-
-// Denormals read and written as zero, as in a thread of a framework.
-class FlushDenormals {
- public:
-  FlushDenormals() : before_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(before_ | 0x8040); }
-  ~FlushDenormals() { __builtin_ia32_ldmxcsr(before_); }
-  FlushDenormals(const FlushDenormals&) = delete;
-  FlushDenormals& operator=(const FlushDenormals&) = delete;
-
- private:
-  unsigned before_;
-};
 
 std::vector<std::size_t> edge_sizes(ElementType type) {
   const std::size_t block = block_bytes / width_of(type);
@@ -32,7 +21,7 @@ std::vector<std::size_t> edge_sizes(ElementType type) {
 }
 
 bool is_worth_running(Codec codec, ElementType type, const Kernels& with) {
-  if (!is_external(codec)) return true;
+  if (!is_external(codec)) return true;  // the others see bytes, and have no kernels of ours
   return (type == ElementType::u8 || type == ElementType::f32) && &with == &kernels();
 }
 
@@ -58,8 +47,8 @@ bool blocks_decode_alone(const Subject& subject, std::span<const std::byte> fram
   return true;
 }
 
-// Empty if all is well.
-std::string fault_of(const Subject& subject, const Bytes& bytes, bool block_wise) {
+// Empty if all is well. `expected` is the frame that the scalar kernels make.
+std::string fault_of(const Subject& subject, const Bytes& bytes, const Bytes& expected, bool block_wise) {
   const Walled content{std::span(bytes)};
   const Walled room(frame_bound(bytes.size()));
   const FrameOptions options{subject.codec, subject.type, 4};
@@ -69,10 +58,7 @@ std::string fault_of(const Subject& subject, const Bytes& bytes, bool block_wise
   if (made.bytes > room.size()) return "a frame larger than frame_bound()";
   if (!room.holds()) return "compress wrote before its destination";
   const Walled frame(room.span().first(made.bytes));  // nothing behind it
-  if (frame.span().size() != bytes.size() + header_bytes && bytes.empty())
-    return "an empty frame is a header";
-  if (!frame.equals(compressed(bytes, options, scalar_kernels()).frame))
-    return "other bytes than the scalar kernels'";
+  if (!frame.equals(expected)) return "other bytes than the scalar kernels'";
   const Walled back(bytes.size());
   const FrameError error = decompress(frame.span(), back.span(), workspace(), all_codecs, subject.with);
   if (error != FrameError::none) return describe(error);
@@ -82,44 +68,57 @@ std::string fault_of(const Subject& subject, const Bytes& bytes, bool block_wise
                                                                           : "a block does not decode alone";
 }
 
-void check_every_pattern(const Subject& subject) {
-  for (const Pattern& pattern : patterns()) {
-    for (const std::size_t n : edge_sizes(subject.type)) {
-      const std::string fault = fault_of(subject, content_of(pattern, subject.type, n), n > 65);
-      CAPTURE(name_of(subject.codec), name_of(subject.type), subject.with.name, pattern.name, n, fault);
-      if (!fault.empty()) FAIL_CHECK();
-    }
+// Returns how many sets of kernels were tried.
+int check_content(Codec codec, ElementType type, const std::string& name, const Bytes& content) {
+  const Bytes expected = compressed(content, {codec, type, 4}, scalar_kernels()).frame;
+  int tried = 0;
+  for (const Kernels* with : all_kernels()) {
+    if (!is_worth_running(codec, type, *with)) continue;
+    const std::string fault = fault_of({codec, type, *with}, content, expected, content.size() > 1024);
+    CAPTURE(name_of(codec), name_of(type), with->name, name, content.size(), fault);
+    if (!fault.empty()) FAIL_CHECK();
+    ++tried;
   }
+  return tried;
 }
 
 TEST_CASE("EveryContentComesBackFromEveryCodecTypeAndKernel") {
   const FlushDenormals flushed;
   const Codec codec = GENERATE(from_range(std::begin(every_codec), std::end(every_codec)));
   SECTION(std::string(name_of(codec))) {
-    int subjects = 0;
+    int tried = 0;
     for (const ElementType type : every_type)
-      for (const Kernels* with : all_kernels())
-        if (is_worth_running(codec, type, *with)) {
-          check_every_pattern({codec, type, *with});
-          ++subjects;
-        }
-    CHECK(subjects >= 2);
+      for (const Pattern& pattern : patterns())
+        for (const std::size_t n : edge_sizes(type))
+          tried += check_content(codec, type, pattern.name, content_of(pattern, type, n));
+    CHECK(tried > 1000);
   }
 }
 
 TEST_CASE("EveryDensityComesBack") {
   std::mt19937_64 random(5);
+  int tried = 0;
   for (unsigned per_mille = 0; per_mille <= 1000; per_mille += 40)
     for (const ElementType type : every_type)
-      for (const Codec codec : every_codec)
-        for (const Kernels* with : all_kernels()) {
-          if (!is_worth_running(codec, type, *with)) continue;
-          const Bytes content = random_content(type, 5000 + random() % 100, per_mille, random);
-          const std::string fault = fault_of({codec, type, *with}, content, false);
-          CAPTURE(name_of(codec), name_of(type), with->name, per_mille, fault);
-          if (!fault.empty()) FAIL_CHECK();
-        }
-  SUCCEED();
+      for (const Codec codec : every_codec) {
+        const Bytes content = random_content(type, 5000 + random() % 100, per_mille, random);
+        tried += check_content(codec, type, std::to_string(per_mille) + " of 1000", content);
+      }
+  CHECK(tried > 1000);
+}
+
+// Frames above a mebibyte are written and read by other loops: past the caches, with what comes next fetched
+// ahead.
+TEST_CASE("LargeTensorsComeBack") {
+  const auto every = patterns();
+  int tried = 0;
+  for (const Codec codec : every_codec)
+    for (const ElementType type : {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64})
+      for (const std::size_t pattern : {std::size_t{1}, std::size_t{12}, every.size() - 1}) {
+        const std::size_t elements = (std::size_t{2'500'000} + 8) / width_of(type);
+        tried += check_content(codec, type, every[pattern].name, content_of(every[pattern], type, elements));
+      }
+  CHECK(tried >= 66);
 }
 
 TEST_CASE("NothingNeedsToBeAligned") {
@@ -171,8 +170,8 @@ TEST_CASE("ZvcIsAsSmallAsItsFormulaSays") {
       for (std::size_t at = 0; at < content.size(); at += width_of(type))
         values += std::any_of(&content[at], &content[at] + width_of(type),
                               [](std::byte b) { return b != std::byte{0}; });
-      const double ideal = static_cast<double>(values * width_of(type)) +
-                           static_cast<double>(content.size() / width_of(type)) / 8;
+      const std::size_t mask = content.size() / width_of(type) / 8;
+      const auto ideal = static_cast<double>(values * width_of(type) + mask);
       const double made = static_cast<double>(compressed(content, {Codec::zvc, type, 4}).frame.size());
       CAPTURE(per_mille, name_of(type));
       CHECK(made <= std::min(ideal, static_cast<double>(content.size())) / 0.995);

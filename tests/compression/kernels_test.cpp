@@ -102,17 +102,20 @@ Packed packed_by(const Kernels& kernels, const Bytes& content, unsigned width_lo
   return packed;
 }
 
-// Checks that expanding gives back the content.
+// Checks that expanding gives back the content, through the caches and past them.
 bool expands(const Kernels& kernels, const Packed& packed, const Bytes& content, unsigned width_log2,
              Edge edge) {
   const Guarded mask(packed.mask.size() * 8, edge);
   const Guarded values(packed.values.size(), edge);
-  const Guarded dst(content.size(), edge);
   if (!packed.mask.empty()) std::memcpy(mask.data(), packed.mask.data(), mask.size());
   put(values, packed.values);
-  kernels.expand[width_log2](reinterpret_cast<const std::uint64_t*>(mask.data()),
-                             content.size() >> width_log2, values.data(), dst.data());
-  return same(dst.data(), content.data(), content.size()) && dst.surroundings_untouched();
+  for (const auto expand : {kernels.expand[width_log2], kernels.expand_past[width_log2]}) {
+    const Guarded dst(content.size(), edge);
+    expand(reinterpret_cast<const std::uint64_t*>(mask.data()), content.size() >> width_log2, values.data(),
+           dst.data());
+    if (!same(dst.data(), content.data(), content.size()) || !dst.surroundings_untouched()) return false;
+  }
+  return true;
 }
 
 void check_pack_and_expand(const Kernels& kernels, std::size_t n, unsigned width_log2, double density,
@@ -284,6 +287,27 @@ TEST_CASE("A streamed copy is a copy, wherever it begins and ends") {
         CHECK(same(dst.data(), content.data(), bytes));
         CHECK(dst.surroundings_untouched());
       }
+    }
+}
+
+TEST_CASE("What is stored is copied and summed up, wherever it begins and ends") {
+  std::mt19937_64 random(7);
+  const Bytes content = elements(ElementType::u8, 65536, 0.7, random);
+  const Ahead nothing_readable{reinterpret_cast<const std::byte*>(std::uintptr_t{64}), 65536};
+  for (const Kernels* kernels : all_kernels())
+    for (std::size_t bytes = 0; bytes <= content.size(); bytes += bytes < 1300   ? 1
+                                                                  : bytes < 5000 ? 61
+                                                                                 : 4091) {
+      const Edge edge = edges[bytes / 2 % 2];
+      const Guarded src(bytes, edge), dst(bytes, edges[bytes % 2]);
+      put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
+      INFO(kernels->name << " bytes " << bytes);
+      const std::uint64_t sum =
+          kernels->store(dst.data(), src.data(), bytes, nothing_readable, bytes % 3 == 0);
+      kernels->fence();
+      CHECK(sum == scalar_kernels().checksum(content.data(), bytes));
+      CHECK(same(dst.data(), content.data(), bytes));
+      CHECK(dst.surroundings_untouched());
     }
 }
 

@@ -4,10 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <memory>
+#include <new>
 
 #include "compression/bytes.h"
 #include "compression/external_codecs.h"
+#include "walled.h"
 
 namespace terrace::compression::test {
 namespace {
@@ -178,7 +179,9 @@ void repair_entry(std::span<std::byte> frame, std::uint64_t i, std::uint64_t pay
 }  // namespace
 
 Workspace& workspace() {
-  thread_local const std::unique_ptr<Workspace> one = std::make_unique<Workspace>();
+  static_assert(alignof(Workspace) <= 4096);  // its size is a multiple of that, and it ends at a page's end
+  thread_local const Walled memory(sizeof(Workspace));
+  thread_local Workspace* const one = new (memory.data()) Workspace;
   return *one;
 }
 

@@ -21,7 +21,7 @@ inline constexpr ElementType every_type[] = {
 // lz4 and zstd see bytes, not elements, and have no kernels of ours: one set and two types say all there is.
 constexpr bool is_external(Codec codec) { return codec == Codec::lz4 || codec == Codec::zstd; }
 
-Workspace& workspace();  // of the calling thread
+Workspace& workspace();  // of the calling thread, ending at an inaccessible page
 
 // How the elements of a test's content are filled.
 struct Pattern {

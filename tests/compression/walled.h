@@ -38,7 +38,7 @@ class Walled {
                        [](std::byte b) { return b == static_cast<std::byte>(band_byte); });
   }
   bool equals(std::span<const std::byte> other) const {
-    return other.size() == bytes_ && std::equal(other.begin(), other.end(), data());
+    return other.size() == bytes_ && (bytes_ == 0 || std::memcmp(data(), other.data(), bytes_) == 0);
   }
 
  private:

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Captures what real networks hold between forward and backward, for `terrace bench compression --captured DIR`.
 
 Every output of ReLU, ReLU6 and MaxPool of torchvision's AlexNet, VGG-16, ResNet-34 and MobileNetV2 in one batch in

@@ -1,14 +1,16 @@
 // terrace bench compression: how small and how fast, against copies of the same memory, lz4, zstd and blosc.
 //
-// Everything runs in one process on one core, from DRAM, in rounds; each comparison is made within a round
-// (compression_speed.h). The data are activations made up from a seed (activations.h) and, with --captured,
-// those of real networks. Every frame is decompressed and compared with the original. The list at the end
-// says which of the library's targets this machine meets.
+// Everything runs in one process on one core, from DRAM, in rounds; each comparison is with what ran right
+// before (compression_speed.h). The data are activations made up from a seed (activations.h) and, with
+// --captured, those of real networks. Every frame is decompressed and compared with the original. The list at
+// the end says which of the library's targets this machine meets.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -102,16 +104,20 @@ Json describe_set(const WorkingSet& set) {
 Json heading(const Options& options, const WorkingSet& set, const StreamingCopy& copy) {
   Json report = {{"format", "terrace-bench-compression"}, {"version", 1}, {"machine", describe_machine()}};
   if (const std::string text = commit(); !text.empty()) report["commit"] = text;
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) report["load_at_start"] = load;
   report["quick"] = options.quick;
   report["rounds"] = options.rounds;
   for (const auto* kernels : compression::all_kernels()) report["kernels"].push_back(kernels->name);
+  report["compared_with"] = compared_libraries();
   report["working_set"] = describe_set(set);
   report["streaming_copy"] = copy.name;
   return report;
 }
 
 // Each section is printed as soon as it is there: all of it takes minutes.
-void measure(const Options& options, WorkingSet& set, const StreamingCopy& copy, Json* report) {
+void measure(const Options& options, const std::vector<CapturedNetwork>& captured, WorkingSet& set,
+             const StreamingCopy& copy, Json* report) {
   const auto speed = [&](const char* name, const ActivationSpec& spec,
                          const std::vector<Contender>& contenders) {
     (*report)["speed"].push_back(measure_speed(set, copy, name, spec, contenders, options.rounds));
@@ -123,12 +129,19 @@ void measure(const Options& options, WorkingSet& set, const StreamingCopy& copy,
   const std::size_t tensor = std::size_t{options.quick ? 1U : 8U} << 20;
   print_ratios((*report)["ratios"] = measure_ratios(tensor));
   print_exponent_ratios((*report)["exponent_ratios"] = measure_exponent_ratios(tensor));
-  if (options.captured.empty()) return;
-  print_captured((*report)["captured"] = measure_captured(options.captured, std::min(options.rounds, 3L)));
+  if (captured.empty()) return;
+  print_captured((*report)["captured"] = measure_captured(captured, std::min(options.rounds, 3L)));
 }
 
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  // All that may be refused comes first; measuring takes minutes.
+  const auto captured =
+      options.captured.empty() ? std::vector<CapturedNetwork>() : load_captured(options.captured);
+  if (!options.json.empty() && !std::ofstream(options.json, std::ios::app)) {
+    std::fprintf(stderr, "bench: --json %s: cannot be written\n", options.json.c_str());
+    return 2;
+  }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto bytes = static_cast<std::size_t>(options.mib) << 20;
   const std::size_t tensor = std::clamp(bytes / 16, std::size_t{1} << 20, std::size_t{64} << 20);
@@ -138,7 +151,7 @@ int run(int argc, char** argv) {
   Json report = heading(options, set, copy);
   report["command"] = joined(argc, argv);
   print_heading(report);
-  measure(options, set, copy, &report);
+  measure(options, captured, set, copy, &report);
   print_targets(report["targets"] = judge(report));
   if (options.quick) std::printf("With --quick the speeds mean nothing.\n");
   if (!options.json.empty()) write_json(options.json, report);

@@ -1,3 +1,7 @@
+// What is read here was written by another program and may be anything: every field is checked, sizes are
+// bounded, and a file's name cannot leave the directory. The tensors of a network are fewer bytes than a
+// large cache, so DRAM is had by flushing each of them, line by line, before it is used; the flush is not in
+// the time.
 #include "tools/bench/compression_captured.h"
 
 #include <cstdio>
@@ -22,17 +26,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t largest_tensor = std::size_t{1} << 30;  // lz4 counts in int
 constexpr std::size_t most_bytes = std::size_t{8} << 30;
 
-struct Tensor {
-  std::size_t bytes;
-  std::unique_ptr<Buffer> content;
-  std::span<const std::byte> data() const { return content->bytes().first(bytes); }
-};
-struct Group {
-  std::string network;
-  std::string weights;
-  std::vector<Tensor> tensors;
-};
-
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   std::fprintf(stderr, "bench: --captured: %s: %s; make it anew with capture_activations.py\n", file.c_str(),
                why.c_str());
@@ -55,14 +48,14 @@ std::string text_of(const Json& entry, const char* field, const std::string& ind
   return value;
 }
 
-Tensor load(const std::string& path, const Json& declared) {
+CapturedTensor load(const std::string& path, const Json& declared) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) refuse(path, error.message());
   if (bytes == 0 || bytes % sizeof(float) != 0 || bytes > largest_tensor)
     refuse(path, "not a number of floats from 1 to 2^28");
   if (declared != bytes) refuse(path, "another size than index.json says");
-  Tensor tensor{bytes, std::make_unique<Buffer>(bytes)};
+  CapturedTensor tensor{bytes, std::make_unique<Buffer>(bytes)};
   std::ifstream file(path, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(tensor.content->bytes().data()),
                  static_cast<std::streamsize>(bytes)))
@@ -70,29 +63,11 @@ Tensor load(const std::string& path, const Json& declared) {
   return tensor;
 }
 
-Group& group_for(std::vector<Group>& groups, const std::string& network, const std::string& weights) {
-  for (Group& group : groups)
+CapturedNetwork& group_for(std::vector<CapturedNetwork>& groups, const std::string& network,
+                           const std::string& weights) {
+  for (CapturedNetwork& group : groups)
     if (group.network == network && group.weights == weights) return group;
-  return groups.emplace_back(Group{network, weights, {}});
-}
-
-std::vector<Group> load_all(const std::string& directory) {
-  const std::string index_path = directory + "/index.json";
-  const Json index = read_index(index_path);
-  std::vector<Group> groups;
-  std::size_t total = 0;
-  for (const Json& entry : index["tensors"]) {
-    const std::string file = text_of(entry, "file", index_path);
-    if (file.find('/') != std::string::npos) refuse(index_path, "a file outside the directory: " + file);
-    if (text_of(entry, "element", index_path) != "f32") refuse(index_path, file + " is not of f32");
-    Tensor tensor = load(directory + "/" + file, entry.value("bytes", Json()));
-    total += tensor.bytes;
-    if (total > most_bytes) refuse(index_path, "more than 8 GiB of tensors");
-    group_for(groups, text_of(entry, "network", index_path), text_of(entry, "weights", index_path))
-        .tensors.push_back(std::move(tensor));
-  }
-  if (groups.empty()) refuse(index_path, "no tensors");
-  return groups;
+  return groups.emplace_back(CapturedNetwork{network, weights, {}});
 }
 
 // Seconds and bytes of one contender over one group.
@@ -103,19 +78,19 @@ struct Sums {
   double compressed = 0;
 };
 
-void run_tensor(const Contender& contender, const Tensor& tensor, std::span<std::byte> frame,
+void run_tensor(const Contender& contender, const CapturedTensor& tensor, std::span<std::byte> frame,
                 std::span<std::byte> result, Sums* sums) {
   flush_from_caches(tensor.data());
   flush_from_caches(frame);
-  double begin = now_s();
+  double begin = thread_s();
   const std::size_t made = contender.compress(tensor.data(), frame);
-  sums->compress_s += now_s() - begin;
+  sums->compress_s += thread_s() - begin;
   std::memset(result.data(), 0xA5, result.size());
   flush_from_caches(result);
   flush_from_caches(frame);
-  begin = now_s();
+  begin = thread_s();
   const bool fine = made != 0 && contender.decompress(frame.first(made), result);
-  sums->decompress_s += now_s() - begin;
+  sums->decompress_s += thread_s() - begin;
   require_equal(fine ? result : std::span<std::byte>(), tensor.data(), contender.name);
   sums->bytes += static_cast<double>(tensor.bytes);
   sums->compressed += static_cast<double>(made);
@@ -131,14 +106,14 @@ Contender plain_copy() {
           }};
 }
 
-Json measure_contender(const Contender& contender, const Group& group, const Buffer& frame,
+Json measure_contender(const Contender& contender, const CapturedNetwork& group, const Buffer& frame,
                        const Buffer& result, long rounds) {
   std::vector<double> compress;
   std::vector<double> decompress;
   Sums sums;
   for (long round = 0; round < rounds; ++round) {
     sums = {};
-    for (const Tensor& tensor : group.tensors)
+    for (const CapturedTensor& tensor : group.tensors)
       run_tensor(contender, tensor, frame.bytes().first(frame_room(tensor.bytes)),
                  result.bytes().first(tensor.bytes), &sums);
     compress.push_back(sums.bytes / sums.compress_s);
@@ -150,11 +125,11 @@ Json measure_contender(const Contender& contender, const Group& group, const Buf
           {"decompress_bytes_per_s", median(decompress)}};
 }
 
-Json measure_group(const Group& group, const Buffer& frame, const Buffer& result, long rounds) {
+Json measure_group(const CapturedNetwork& group, const Buffer& frame, const Buffer& result, long rounds) {
   double bytes = 0;
   double zeros = 0;
   double runs = 0;
-  for (const Tensor& tensor : group.tensors) {
+  for (const CapturedTensor& tensor : group.tensors) {
     const ZeroStatistics statistics = zero_statistics(tensor.data(), sizeof(float), 0);
     const double elements = static_cast<double>(tensor.bytes) / sizeof(float);
     bytes += static_cast<double>(tensor.bytes);
@@ -175,15 +150,33 @@ Json measure_group(const Group& group, const Buffer& frame, const Buffer& result
 
 }  // namespace
 
-Json measure_captured(const std::string& directory, long rounds) {
-  const std::vector<Group> groups = load_all(directory);
+std::vector<CapturedNetwork> load_captured(const std::string& directory) {
+  const std::string index_path = directory + "/index.json";
+  const Json index = read_index(index_path);
+  std::vector<CapturedNetwork> groups;
+  std::size_t total = 0;
+  for (const Json& entry : index["tensors"]) {
+    const std::string file = text_of(entry, "file", index_path);
+    if (file.find('/') != std::string::npos) refuse(index_path, "a file outside the directory: " + file);
+    if (text_of(entry, "element", index_path) != "f32") refuse(index_path, file + " is not of f32");
+    CapturedTensor tensor = load(std::filesystem::path(directory) / file, entry.value("bytes", Json()));
+    total += tensor.bytes;
+    if (total > most_bytes) refuse(index_path, "more than 8 GiB of tensors");
+    group_for(groups, text_of(entry, "network", index_path), text_of(entry, "weights", index_path))
+        .tensors.push_back(std::move(tensor));
+  }
+  if (groups.empty()) refuse(index_path, "no tensors");
+  return groups;
+}
+
+Json measure_captured(const std::vector<CapturedNetwork>& networks, long rounds) {
   std::size_t largest = 0;
-  for (const Group& group : groups)
-    for (const Tensor& tensor : group.tensors) largest = std::max(largest, tensor.bytes);
+  for (const CapturedNetwork& group : networks)
+    for (const CapturedTensor& tensor : group.tensors) largest = std::max(largest, tensor.bytes);
   const Buffer frame(frame_room(largest));
   const Buffer result(largest);
   Json all;
-  for (const Group& group : groups) all.push_back(measure_group(group, frame, result, rounds));
+  for (const CapturedNetwork& group : networks) all.push_back(measure_group(group, frame, result, rounds));
   return all;
 }
 

@@ -118,6 +118,11 @@ Contender zvc_contender(ElementType element) {
   return ours(best_zvc_name(), Codec::zvc, element, compression::kernels());
 }
 
+std::vector<std::string> compared_libraries() {
+  return {std::string("lz4 ") + LZ4_versionString(), std::string("zstd ") + ZSTD_versionString(),
+          std::string("blosc ") + blosc_get_version_string()};
+}
+
 std::string best_zvc_name() { return zvc_name(compression::kernels()); }
 
 }  // namespace terrace::bench

@@ -32,5 +32,7 @@ std::vector<Contender> main_contenders(compression::ElementType element);
 Contender zvc_contender(compression::ElementType element);
 inline constexpr const char* zvc_exp_name = "zvc_exp";
 std::string best_zvc_name();
+// "lz4 1.9.4" and so on, of the libraries compared with.
+std::vector<std::string> compared_libraries();
 
 }  // namespace terrace::bench

@@ -30,9 +30,14 @@ std::size_t last_level_cache_bytes();
 // the machine.
 struct StreamingCopy {
   const char* name;
-  void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // both aligned to 64
+  void (*copy)(std::byte* to, const std::byte* from,
+               std::size_t bytes);  // aligned to 64, a multiple of 16 KiB
 };
 std::vector<StreamingCopy> streaming_copies();
+
+// Seconds that this thread has run: what a core takes for its work, whoever else wants the core. Memory that
+// others use meanwhile still counts.
+double thread_s();
 
 // Reads everything and returns something that depends on it.
 std::size_t read_all_of(std::span<const std::byte> data);

@@ -1,3 +1,5 @@
+// Tables of fixed width: a terminal of 100 columns shows them, and two runs can be laid side by side with
+// diff. Rates are of content, compressed or not, so that all lines of a table compare.
 #include "tools/bench/compression_report.h"
 
 #include <cstdio>
@@ -14,6 +16,14 @@ double gigabytes(const Json& value) {
 }
 std::string text(const Json& value) { return value.get<std::string>(); }
 
+void print_names(const Json& names) {
+  const char* separator = " ";
+  for (const Json& name : names) {
+    std::printf("%s%s", separator, text(name).c_str());
+    separator = ", ";
+  }
+}
+
 void print_plain(const char* name, const Json& rate) {
   std::printf("  %-22s %16.2f\n", name, gigabytes(rate));
 }
@@ -24,7 +34,7 @@ void print_heading(const Json& report) {
   const Json& set = report["working_set"];
   const double mib = 1 << 20;
   std::printf("%s, kernels:", text(report["machine"]["cpu"]).c_str());
-  for (const Json& name : report["kernels"]) std::printf(" %s", text(name).c_str());
+  print_names(report["kernels"]);
   std::printf("%s%s\n", report.contains("commit") ? ", commit " : "",
               report.contains("commit") ? text(report["commit"]).c_str() : "");
   std::printf(
@@ -33,8 +43,17 @@ void print_heading(const Json& report) {
       number(set["last_level_cache_bytes"]) / mib,
       set["from_dram"].get<bool>() ? "all comes from DRAM"
                                    : "TOO SMALL a working set, figures may be the cache's");
-  std::printf("%.0f rounds, medians; GB/s of content (1e9). Non-temporal copy: %s; B is twice its rate.\n",
+  std::printf("Rounds: %.0f, medians; GB/s of content (1e9). Non-temporal copy: %s; B is twice its rate.\n",
               number(report["rounds"]), text(report["streaming_copy"]).c_str());
+  if (report.value("load_at_start", 0.0) > 0.5)
+    std::printf(
+        "LOAD: %.1f other tasks were running at the start; what they take of the memory's bandwidth is "
+        "missing "
+        "here.\n",
+        number(report["load_at_start"]));
+  std::printf("Compared with");
+  print_names(report["compared_with"]);
+  std::printf(" (level 5; 1.x: what Debian 12 has)\n");
 }
 
 void print_speed(const Json& speed) {
@@ -83,7 +102,7 @@ void print_exponent_ratios(const Json& rows) {
 
 void print_captured(const Json& groups) {
   for (const Json& group : groups) {
-    std::printf("\n%s, %s weights: %.0f tensors, %.0f MB, %.1f%% zeros, mean run %.1f\n",
+    std::printf("\n%s, %s weights: %.0f tensors, %.1f MB, %.1f%% zeros, mean run %.1f\n",
                 text(group["network"]).c_str(), text(group["weights"]).c_str(), number(group["tensors"]),
                 number(group["bytes"]) / 1e6, 100 * number(group["sparsity"]),
                 number(group["mean_zero_run"]));

@@ -19,24 +19,26 @@ constexpr double enough_s = 0.33;
 
 using Json = nlohmann::ordered_json;
 
-// What one contender did in one round.
-struct Pass {
-  double compress = 0;    // bytes of content a second
-  double decompress = 0;  // the same
-  double share = 0;       // c: compressed bytes for each of content
-};
-
 struct Plain {
   double libc_copy = 0;
   double streaming_copy = 0;
   double read = 0;
 };
 
+// What one contender did in one round, and the copies right before it: what else the machine has to do
+// changes from one second to the next.
+struct Pass {
+  Plain beside;
+  double compress = 0;    // bytes of content a second
+  double decompress = 0;  // the same
+  double share = 0;       // c: compressed bytes for each of content
+};
+
 template <typename Work>
 double rate_of(const WorkingSet& set, Work&& work) {
-  const double begin = now_s();
+  const double begin = thread_s();
   for (std::size_t i = 0; i < set.tensors(); ++i) work(i);
-  return static_cast<double>(set.tensors() * set.tensor_bytes()) / (now_s() - begin);
+  return static_cast<double>(set.tensors() * set.tensor_bytes()) / (thread_s() - begin);
 }
 
 Plain plain_pass(const WorkingSet& set, const StreamingCopy& copy) {
@@ -61,13 +63,13 @@ Plain plain_pass(const WorkingSet& set, const StreamingCopy& copy) {
 std::vector<std::size_t> compress_pass(const WorkingSet& set, const Contender& contender, std::size_t first,
                                        Pass* pass) {
   std::vector<std::size_t> sizes;
-  const double begin = now_s();
-  while (sizes.size() < set.tensors() && now_s() - begin < enough_s) {
+  const double begin = thread_s();
+  while (sizes.size() < set.tensors() && thread_s() - begin < enough_s) {
     const std::size_t i = first + sizes.size();
     sizes.push_back(contender.compress(set.input(i), set.frame(i)));
   }
   const double content = static_cast<double>(sizes.size() * set.tensor_bytes());
-  pass->compress = content / (now_s() - begin);
+  pass->compress = content / (thread_s() - begin);
   double compressed = 0;
   for (const std::size_t size : sizes) {
     if (size == 0) stop(contender.name, "compressing failed");
@@ -82,10 +84,10 @@ void decompress_pass(const WorkingSet& set, const Contender& contender, std::siz
   for (std::size_t k = 0; k < sizes.size(); ++k)
     std::memset(set.output(first + k).data(), 0xA5, set.tensor_bytes());
   bool fine = true;
-  const double begin = now_s();
+  const double begin = thread_s();
   for (std::size_t k = 0; k < sizes.size(); ++k)
     fine = contender.decompress(set.frame(first + k).first(sizes[k]), set.output(first + k)) && fine;
-  pass->decompress = static_cast<double>(sizes.size() * set.tensor_bytes()) / (now_s() - begin);
+  pass->decompress = static_cast<double>(sizes.size() * set.tensor_bytes()) / (thread_s() - begin);
   if (!fine) stop(contender.name, "decompressing failed");
   for (std::size_t k = 0; k < sizes.size(); ++k)
     require_equal(set.output(first + k), set.input(first + k), contender.name);
@@ -98,32 +100,27 @@ Pass contender_pass(const WorkingSet& set, const Contender& contender, std::size
   return pass;
 }
 
-struct Rounds {
-  std::vector<Plain> plain;
-  std::map<std::string, std::vector<Pass>> contenders;
-};
+using Rounds = std::map<std::string, std::vector<Pass>>;  // by contender
 
 Rounds run_rounds(const WorkingSet& set, const StreamingCopy& copy, const std::vector<Contender>& contenders,
                   long rounds) {
   Rounds all;
   for (long round = 0; round < rounds; ++round) {
-    const bool backwards = round % 2 == 1;
-    if (!backwards) all.plain.push_back(plain_pass(set, copy));
     for (std::size_t k = 0; k < contenders.size(); ++k) {
-      const Contender& contender = contenders[backwards ? contenders.size() - 1 - k : k];
-      all.contenders[contender.name].push_back(
-          contender_pass(set, contender, static_cast<std::size_t>(round) * 3 % set.tensors()));
+      const Contender& contender = contenders[round % 2 == 1 ? contenders.size() - 1 - k : k];
+      const Plain beside = plain_pass(set, copy);
+      Pass pass = contender_pass(set, contender, static_cast<std::size_t>(round) * 3 % set.tensors());
+      pass.beside = beside;
+      all[contender.name].push_back(pass);
     }
-    if (backwards) all.plain.push_back(plain_pass(set, copy));
   }
   return all;
 }
 
-// `value` of each round.
-template <typename Item, typename Value>
-std::vector<double> each(const std::vector<Item>& items, Value&& value) {
-  std::vector<double> values;
-  for (std::size_t i = 0; i < items.size(); ++i) values.push_back(value(items[i], i));
+template <typename Value>
+std::vector<double> each(const std::vector<Pass>& passes, const Value& value) {
+  std::vector<double> values(passes.size());
+  std::transform(passes.begin(), passes.end(), values.begin(), value);
   return values;
 }
 
@@ -131,27 +128,33 @@ Json with_median(const std::vector<double>& rounds) {
   return {{"median", median(rounds)}, {"rounds", rounds}};
 }
 
-Json summary_of(const Contender& contender, const std::vector<Pass>& passes,
-                const std::vector<Plain>& plain) {
-  const auto bandwidth = [&plain](std::size_t i) { return 2 * plain[i].streaming_copy; };
-  return {
-      {"name", contender.name},
-      {"ratio", median(each(passes, [](const Pass& p, std::size_t) { return 1 / p.share; }))},
-      {"compress_bytes_per_s",
-       with_median(each(passes, [](const Pass& p, std::size_t) { return p.compress; }))},
-      {"decompress_bytes_per_s",
-       with_median(each(passes, [](const Pass& p, std::size_t) { return p.decompress; }))},
-      {"compress_to_streaming_copy",
-       median(
-           each(passes, [&](const Pass& p, std::size_t i) { return p.compress / plain[i].streaming_copy; }))},
-      {"compress_time_to_memcpy",
-       median(each(passes, [&](const Pass& p, std::size_t i) { return plain[i].libc_copy / p.compress; }))},
-      {"compress_to_roofline",
-       median(each(passes,
-                   [&](const Pass& p, std::size_t i) { return p.compress * (1 + p.share) / bandwidth(i); }))},
-      {"decompress_to_roofline", median(each(passes, [&](const Pass& p, std::size_t i) {
-         return p.decompress * (2 + p.share) / bandwidth(i);
-       }))}};
+double compress_roofline(const Pass& p) { return 2 * p.beside.streaming_copy / (1 + p.share); }
+double decompress_roofline(const Pass& p) { return 2 * p.beside.streaming_copy / (2 + p.share); }
+
+Json summary_of(const std::string& name, const std::vector<Pass>& passes) {
+  const auto middle = [&passes](auto&& value) { return median(each(passes, value)); };
+  const auto compress = [](const Pass& p) { return p.compress; };
+  const auto decompress = [](const Pass& p) { return p.decompress; };
+  const auto copy = [](const Pass& p) { return p.beside.streaming_copy; };
+  return {{"name", name},
+          {"ratio", middle([](const Pass& p) { return 1 / p.share; })},
+          {"compress_bytes_per_s", with_median(each(passes, compress))},
+          {"decompress_bytes_per_s", with_median(each(passes, decompress))},
+          {"streaming_copy_beside_bytes_per_s", with_median(each(passes, copy))},
+          {"compress_to_streaming_copy",
+           middle([](const Pass& p) { return p.compress / p.beside.streaming_copy; })},
+          {"compress_time_to_memcpy", middle([](const Pass& p) { return p.beside.libc_copy / p.compress; })},
+          {"compress_to_roofline", middle([](const Pass& p) { return p.compress / compress_roofline(p); })},
+          {"decompress_to_roofline",
+           middle([](const Pass& p) { return p.decompress / decompress_roofline(p); })}};
+}
+
+// Over all rounds and contenders.
+double plain_median(const Rounds& all, double Plain::*rate) {
+  std::vector<double> values;
+  for (const auto& [name, passes] : all)
+    for (const Pass& pass : passes) values.push_back(pass.beside.*rate);
+  return median(values);
 }
 
 }  // namespace
@@ -175,8 +178,8 @@ StreamingCopy fastest_copy(const WorkingSet& set) {
   StreamingCopy best{};
   double best_rate = 0;
   for (const StreamingCopy& copy : streaming_copies()) {
-    std::vector<double> rates;
-    for (int i = 0; i < 3; ++i) rates.push_back(plain_pass(set, copy).streaming_copy);
+    std::vector<double> rates(3);
+    for (double& rate : rates) rate = plain_pass(set, copy).streaming_copy;
     if (median(rates) <= best_rate) continue;
     best = copy;
     best_rate = median(rates);
@@ -193,14 +196,11 @@ Json measure_speed(WorkingSet& set, const StreamingCopy& copy, const std::string
                  {"element", compression::name_of(spec.element)},
                  {"sparsity", zeros.sparsity},
                  {"mean_zero_run", zeros.mean_zero_run}};
-  result["memcpy_bytes_per_s"] =
-      with_median(each(all.plain, [](const Plain& p, std::size_t) { return p.libc_copy; }));
-  result["streaming_copy_bytes_per_s"] =
-      with_median(each(all.plain, [](const Plain& p, std::size_t) { return p.streaming_copy; }));
-  result["read_bytes_per_s"] =
-      with_median(each(all.plain, [](const Plain& p, std::size_t) { return p.read; }));
+  result["memcpy_bytes_per_s"] = plain_median(all, &Plain::libc_copy);
+  result["streaming_copy_bytes_per_s"] = plain_median(all, &Plain::streaming_copy);
+  result["read_bytes_per_s"] = plain_median(all, &Plain::read);
   for (const Contender& contender : contenders)
-    result["contenders"].push_back(summary_of(contender, all.contenders.at(contender.name), all.plain));
+    result["contenders"].push_back(summary_of(contender.name, all.at(contender.name)));
   return result;
 }
 

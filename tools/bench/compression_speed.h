@@ -1,5 +1,6 @@
 // Speeds from DRAM. Every round runs all contenders over the same tensors, in an order that turns round from
-// one round to the next; comparisons are made within a round and their medians reported.
+// one round to the next; each runs right behind the copies that it is compared with, and medians are
+// reported.
 #pragma once
 
 #include <nlohmann/json.hpp>

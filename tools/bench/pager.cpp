@@ -55,6 +55,7 @@ void run_mover(const std::string& mover, const std::string& directory, long mib,
                                           {"TERRACE_DRAM", budget},
                                           {"TERRACE_POOL_DIR", directory},
                                           {"TERRACE_POOL_SIZE", std::to_string(2 * mib + 1024) + "M"},
+                                          {"TERRACE_COMPRESS", "off"},  // the paths, whatever the data
                                           {"TERRACE_SOCKET", ""}}));
   for (const auto& [name, value] : result.items()) {
     if (value.is_number()) (*samples)[name].push_back(value.get<double>());

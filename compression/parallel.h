@@ -1,0 +1,70 @@
+// One large tensor by many threads, to the same bytes as compress() writes with one.
+//
+// A compressed block's place is known when those before it have been encoded. So blocks are claimed in their
+// order, each thread encodes into a workspace of its own, waits for the offset that its predecessor hands on,
+// hands on its own end, and only then copies: encoding and copying run side by side, nothing is moved twice.
+// Before it copies it claims its next block, which the copying then fetches into the cache.
+//
+//   thread 1   encode 0 ──▶ offset 0 ▸ copy 0 │ encode 3 …
+//   thread 2   encode 1 ─────▶ offset 1 ▸ copy 1 │ encode 4 …
+//   thread 3   encode 2 ────────▶ offset 2 ▸ copy 2 │ …
+//
+// A library of its own: threads have no place in what is preloaded.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "compression/compressor.h"
+
+namespace terrace::compression {
+
+// Belongs to one thread at a time, which is one of the crew while it calls. Memory and threads are acquired
+// at construction (which throws where there are none), nothing after.
+class ParallelCompressor {
+ public:
+  static constexpr unsigned max_threads = 256;
+
+  // 1 to max_threads; other numbers become the nearest of these.
+  explicit ParallelCompressor(unsigned threads);
+  ParallelCompressor(const ParallelCompressor&) = delete;
+  ParallelCompressor& operator=(const ParallelCompressor&) = delete;
+  ~ParallelCompressor();
+
+  unsigned threads() const { return static_cast<unsigned>(workspaces_.size()); }
+
+  // As the functions of compressor.h.
+  Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,
+                      const FrameOptions& options, CodecSet codecs = own_codecs,
+                      const Kernels& with = kernels());
+  FrameError decompress(std::span<const std::byte> frame, std::span<std::byte> content,
+                        CodecSet codecs = own_codecs, const Kernels& with = kernels());
+
+ private:
+  // What the crew does together: work() is called once by each thread.
+  struct Job {
+    virtual void work(Workspace& workspace) = 0;
+
+   protected:
+    ~Job() = default;
+  };
+  struct Compression;
+  struct Decompression;
+
+  void run(Job& job);
+  void serve(Workspace& workspace);
+
+  std::vector<Workspace> workspaces_;
+  std::mutex mutex_;
+  std::condition_variable begun_, done_;
+  Job* job_ = nullptr;       // under mutex_, as the rest
+  std::uint64_t jobs_ = 0;   // how many have begun
+  std::size_t working_ = 0;  // threads that have not finished the last one
+  bool ending_ = false;
+  std::vector<std::thread> crew_;
+};
+
+}  // namespace terrace::compression

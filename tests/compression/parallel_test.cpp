@@ -1,0 +1,107 @@
+// Many threads write the bytes that one writes, and read what one reads; damage is found by all alike.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "compression/parallel.h"
+
+namespace terrace::compression {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Blocks of every kind: zero, dense, one element repeated, and of all densities between.
+Bytes mixed_content(std::size_t bytes) {
+  std::mt19937_64 random(11);
+  std::vector<std::uint32_t> elements(bytes / 4);
+  constexpr std::size_t per_block = block_bytes / 4;
+  for (std::size_t first = 0; first < elements.size(); first += per_block) {
+    const std::uint64_t percent = random() % 5 == 0 ? random() % 2 * 100 : random() % 100;
+    const bool repeated = random() % 10 == 0;
+    for (std::size_t i = first; i < std::min(elements.size(), first + per_block); ++i)
+      elements[i] = repeated ? 7 : random() % 100 < percent ? static_cast<std::uint32_t>(random()) | 1 : 0;
+  }
+  Bytes content(elements.size() * 4);
+  std::memcpy(content.data(), elements.data(), content.size());
+  return content;
+}
+
+Bytes frame_room(const Bytes& content, unsigned alignment_log2) {
+  return Bytes(frame_bound(content.size(), alignment_log2), std::byte{0xee});
+}
+
+Bytes by_one_thread(const Bytes& content, const FrameOptions& options) {
+  const auto workspace = std::make_unique<Workspace>();
+  Bytes frame = frame_room(content, options.alignment_log2);
+  const Compressed result = compress(content, frame, options, *workspace);
+  REQUIRE(result.error == FrameError::none);
+  frame.resize(result.bytes);
+  return frame;
+}
+
+Bytes by(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options) {
+  Bytes frame = frame_room(content, options.alignment_log2);
+  const Compressed result = crew.compress(content, frame, options);
+  REQUIRE(result.error == FrameError::none);
+  frame.resize(result.bytes);
+  return frame;
+}
+
+void check_same(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options) {
+  INFO(crew.threads() << " threads, " << name_of(options.codec) << ", " << content.size() << " bytes");
+  const Bytes frame = by_one_thread(content, options);
+  CHECK(by(crew, content, options) == frame);
+  Bytes back(content.size());
+  CHECK(crew.decompress(frame, back) == FrameError::none);
+  CHECK(back == content);
+}
+
+constexpr std::size_t large =
+    80 * block_bytes + 12;  // above what one thread does alone, and the last block is short
+
+}  // namespace
+
+TEST_CASE("Any number of threads writes the same frame and reads it back") {
+  const Bytes content = mixed_content(large);
+  for (unsigned threads = 1; threads <= 8; ++threads) {
+    ParallelCompressor crew(threads);
+    CHECK(crew.threads() == threads);
+    for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8, Codec::raw})
+      check_same(crew, content, {.codec = codec, .element = ElementType::f32, .alignment_log2 = 4});
+  }
+}
+
+TEST_CASE("A crew does one tensor after another, small ones and none between") {
+  ParallelCompressor crew(3);
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{4}, large, block_bytes, 17 * block_bytes, large})
+    check_same(crew, mixed_content(bytes),
+               {.codec = Codec::zvc, .element = ElementType::f32, .alignment_log2 = 12});
+}
+
+TEST_CASE("A crew has at least one thread and at most its maximum") {
+  CHECK(ParallelCompressor(0).threads() == 1);
+  CHECK(ParallelCompressor(100000).threads() == ParallelCompressor::max_threads);
+}
+
+TEST_CASE("A crew finds what is wrong") {
+  ParallelCompressor crew(4);
+  const Bytes content = mixed_content(large);
+  const FrameOptions options{.codec = Codec::zvc, .element = ElementType::f32, .alignment_log2 = 4};
+  Bytes frame = by_one_thread(content, options);
+  Bytes back(content.size());
+  Bytes small(100);
+  CHECK(crew.compress(content, small, options).error == FrameError::too_small);
+  CHECK(crew.decompress(frame, std::span(back).first(content.size() - 4)) == FrameError::wrong_size);
+  CHECK(crew.decompress(std::span(frame).first(frame.size() - 1), back) == FrameError::truncated);
+  Bytes room = frame_room(content, 4);
+  CHECK(crew.compress(content, room, {.codec = Codec::lz4}).error == FrameError::codec_missing);
+  frame[frame.size() - 20] ^= std::byte{1};
+  CHECK(crew.decompress(frame, back) == FrameError::bad_block);
+}
+
+}  // namespace terrace::compression
