@@ -26,7 +26,7 @@ Bytes mixed_content(std::size_t bytes) {
       elements[i] = repeated ? 7 : random() % 100 < percent ? static_cast<std::uint32_t>(random()) | 1 : 0;
   }
   Bytes content(elements.size() * 4);
-  std::memcpy(content.data(), elements.data(), content.size());
+  if (!content.empty()) std::memcpy(content.data(), elements.data(), content.size());
   return content;
 }
 
