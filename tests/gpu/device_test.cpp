@@ -4,11 +4,13 @@
 
 #include "cases.h"
 #include "compression/compressor.h"
-#include "device_memory.h"
+#include "tools/bench/device_memory.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda;
 using namespace terrace::compression::cuda::test;
+using terrace::bench::DeviceMemory;
+using terrace::bench::require_cuda;
 
 namespace {
 

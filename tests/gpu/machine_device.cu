@@ -1,11 +1,14 @@
 // The kernels on a GPU.
 #include <stdexcept>
 
-#include "device_memory.h"
 #include "kernels.cuh"
 #include "machine.h"
+#include "tools/bench/device_memory.h"
 
 namespace terrace::compression::cuda::test {
+using bench::DeviceMemory;
+using bench::require_cuda;
+
 namespace {
 
 __global__ void checksum_kernel(const u64* words, const u32* lengths, u64* results) {
