@@ -71,12 +71,12 @@ ElementType likely_type(std::span<const std::byte> run) {
 }  // namespace
 
 struct RunCodec::Memory {
+  alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
+  compression::Link link;
+  compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
   compression::Advisor advisor{{.longest_interval = 1}};
-  compression::Link link;
   Place places[known_runs];
-  compression::Workspace workspace;
-  alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
 };
 
 struct RunCodec::Choice {
