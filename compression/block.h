@@ -18,9 +18,9 @@ struct Workspace {
   alignas(64) std::uint64_t mask[block_bytes / 64];             // one bit an element of one byte
   alignas(64) std::byte packed[block_bytes + 2 * write_slack];  // non-zero elements
   alignas(64) std::byte payloads[2][block_bytes + block_bytes / 4 + 4096];
-  unsigned turn = 0;         // which of the two is written
-  Storing storing;           // the block before, from the other one
+  Storing storing;           // the block before, from the payload that is not written now
   Ahead ahead;               // what is read after the block in work
+  unsigned turn = 0;         // which payload is written
   bool past_caches = false;  // decoded content goes past the caches
 
   std::byte* coded() { return payloads[turn]; }  // a block's payload under construction
