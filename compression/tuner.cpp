@@ -139,6 +139,7 @@ struct Candidate {
 Candidate most_promising(const Space& space, const std::vector<Observation>& observed) {
   const Normalised values = normalised(observed);
   std::vector<std::vector<double>> inputs;
+  inputs.reserve(observed.size());
   for (const Observation& o : observed) inputs.push_back(space.coordinates(o.index));
   const GaussianProcess process(inputs, values.values);
   // Against the best expected mean: the best observation may owe its place to noise.

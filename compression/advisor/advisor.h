@@ -4,16 +4,17 @@
 // under 1% or from the producer's count; codec times come from what codecs took on this machine, not from a
 // profiling run; what is hidden by compute is not compressed; a decision once made stays until another has
 // earned its place; and sparsity is looked at again as it drifts over training. All of it with bounded cost:
-// trying what has not been tried may take a hundredth of the time that moving everything raw would.
+// trying what has not been tried takes half a percent of the time that moving everything raw would, after a
+// start of fifteen tensors.
 //
 //   decide()  ->  compress() and move, or move raw  ->  compressed(), Link::out.observe()
 //                                  … later: move back, decompress()  ->  Link::in.observe(), decompressed()
 //
 // An Advisor has the codecs' times on one engine (a CPU with so many threads, a GPU); a Link those of one way
 // between tiers; a History what is known of one class of tensors that are alike: one layer's output, one
-// allocation site. Objects of fixed size (an Advisor some 190 KiB): nothing is allocated, no clock read, no
-// lock taken. Whoever shares one between threads holds a lock of his own; decide() takes under a microsecond,
-// and some 20 us when it samples.
+// allocation site. Objects of fixed size (an Advisor some 300 KiB): nothing is allocated, no clock read, no
+// lock taken. Whoever shares one between threads holds a lock of his own; decide() was
+// measured to take 0.6 us, and when it samples 10 us more for 2 MiB, 140 us for 64 MiB that are in no cache.
 #pragma once
 
 #include <array>
@@ -90,7 +91,7 @@ struct Decision {
   const Candidate& chosen() const { return candidate(codec); }
 };
 
-// What is known of a class of tensors. Belongs to the caller; 250 bytes.
+// What is known of a class of tensors. Belongs to the caller; 208 bytes.
 class History {
  public:
   const Sample& estimate() const { return estimate_; }

@@ -14,7 +14,7 @@
 namespace terrace::compression {
 namespace {
 
-constexpr std::size_t elements = 512 * 1024;
+constexpr std::size_t elements = 524'288;
 
 // Independent zeros suffice here: what is decided hangs on how many there are.
 std::vector<float> tensor_of(double sparsity, unsigned seed) {

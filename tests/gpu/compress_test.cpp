@@ -36,6 +36,19 @@ void require_cpus_frames(std::span<const Input> inputs, const Setting& setting =
   }
 }
 
+// A full block whose zeros lie where rule 4 does not look, but for so many in the first of the groups that it
+// looks at.
+Bytes sampled_block(std::size_t width, std::size_t sampled_zeros) {
+  Bytes bytes(block_bytes, std::byte{1});
+  const std::size_t words = block_bytes / width / 64, stride = words / 16;
+  for (std::size_t word = 0; word < words; ++word)
+    if (word % stride != 0)
+      std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(word * 64 * width), 32 * width, std::byte{0});
+  std::fill_n(bytes.begin(), sampled_zeros * width, std::byte{0});
+  bytes.back() = std::byte{2};
+  return bytes;
+}
+
 constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32,
                                             ElementType::f64};
 
@@ -58,6 +71,38 @@ TEST_CASE("EveryKindOfBlockIsTheCpus") {
         inputs.push_back({.content = content, .codec = codec, .element = element});
       require_cpus_frames(inputs);
     }
+}
+
+TEST_CASE("TheRuleForDenseBlocksIsExact") {
+  for (const ElementType element : element_of_width) {
+    const std::size_t width = width_of(element), limit = 1024 / (8 * width);
+    for (std::size_t zeros : {limit - 1, limit, limit + 1}) {
+      // A sampled group has 64 elements: what is more goes to the next one.
+      const std::size_t first = std::min<std::size_t>(zeros, 64);
+      Bytes content = sampled_block(width, first);
+      const std::size_t second = block_bytes / 16;
+      std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(second), (zeros - first) * width,
+                  std::byte{0});
+      const Input input{.content = content, .element = element};
+      require_cpus_frames({&input, 1});
+      const Output frame = on_cpu(input);
+      REQUIRE((read_entry(frame.bytes, 0).kind == BlockKind::raw) == (zeros < limit));
+    }
+  }
+}
+
+// Values hardly move then: what a round writes lies where the same round reads.
+TEST_CASE("AlmostDenseBlocksArePackedInPlace") {
+  std::vector<Bytes> contents;
+  std::vector<Input> inputs;
+  for (const ElementType element : element_of_width)
+    for (const double density : {0.7, 0.85, 0.95})
+      contents.push_back(sparse(block_bytes, width_of(element), density, contents.size()));
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    for (const Codec codec : {Codec::zvc, Codec::zvc_exp})
+      inputs.push_back({.content = contents[i], .codec = codec, .element = element_of_width[i / 3]});
+  for (const unsigned threads : {128U, 256U, 512U})
+    for (const std::uint64_t seed : {1, 2}) require_cpus_frames(inputs, {.threads = threads, .seed = seed});
 }
 
 TEST_CASE("EverySizeOfALastBlockIsTheCpus") {

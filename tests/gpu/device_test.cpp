@@ -4,11 +4,13 @@
 
 #include "cases.h"
 #include "compression/compressor.h"
-#include "device_memory.h"
+#include "tools/bench/device_memory.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda;
 using namespace terrace::compression::cuda::test;
+using terrace::bench::DeviceMemory;
+using terrace::bench::require_cuda;
 
 namespace {
 
@@ -103,11 +105,14 @@ TEST_CASE("ManyBlocksInFlightKeepTheirOrder") {
 
 TEST_CASE("AThousandTensorsAreOneCall") {
   std::vector<Bytes> contents;
+  contents.reserve(1000);
   for (std::uint64_t i = 0; i < 1000; ++i) contents.push_back(activations(4 * (1 + i * 37 % 30000), 4, i));
   std::vector<Input> inputs;
+  inputs.reserve(contents.size());
   for (const Bytes& content : contents) inputs.push_back({.content = content});
   const std::vector<Output> outputs = compress_all(inputs);
   std::vector<Frame> frames;
+  frames.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
     REQUIRE((outputs[i].bytes == frame_of(contents[i])));
     frames.push_back({outputs[i].bytes, contents[i].size()});

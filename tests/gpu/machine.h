@@ -53,7 +53,7 @@ std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
                                             std::span<const std::uint32_t> lengths,
                                             const Setting& setting = {});
 // Sources and results as they are, in the machine's memory; for batches that are wrong.
-std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t blocks);
+std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks);
 
 struct Binarized {
   Bytes y;

@@ -1,11 +1,14 @@
 // The kernels on a GPU.
 #include <stdexcept>
 
-#include "device_memory.h"
 #include "kernels.cuh"
 #include "machine.h"
+#include "tools/bench/device_memory.h"
 
 namespace terrace::compression::cuda::test {
+using bench::DeviceMemory;
+using bench::require_cuda;
+
 namespace {
 
 __global__ void checksum_kernel(const u64* words, const u32* lengths, u64* results) {
@@ -101,7 +104,7 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
   return outputs;
 }
 
-std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t blocks) {
+std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks) {
   return run_batch(sources, blocks, {}, compress);
 }
 

@@ -134,7 +134,7 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
   return outputs;
 }
 
-std::vector<Result> compress_sources(std::vector<Source> sources, std::uint64_t blocks) {
+std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks) {
   return run_compress(sources, blocks, {});
 }
 

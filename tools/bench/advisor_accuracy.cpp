@@ -20,7 +20,7 @@ using namespace compression;  // NOLINT: this measures it
 
 constexpr Codec codecs[] = {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8};
 constexpr double sparsities[] = {0, .1, .2, .36, .5, .62, .73, .8, .9, .98};
-constexpr std::size_t smallest_bytes = 64 * 1024;
+constexpr std::size_t smallest_bytes = 65536;
 constexpr std::size_t tile_bytes = std::size_t{16}
                                    << 20;  // larger tensors repeat it: codecs do not look back that far
 

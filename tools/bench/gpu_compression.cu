@@ -15,7 +15,7 @@
 
 #include "compression/cuda/compression_cuda.h"
 #include "compression/tuner.h"
-#include "tests/gpu/device_memory.h"
+#include "tools/bench/device_memory.h"
 #include "tools/bench/measure.h"
 
 namespace terrace::bench {
@@ -24,8 +24,6 @@ namespace {
 namespace cuda = compression::cuda;
 using compression::Codec;
 using compression::ElementType;
-using cuda::test::DeviceMemory;
-using cuda::test::require_cuda;
 using Json = nlohmann::json;
 
 constexpr const char* usage =

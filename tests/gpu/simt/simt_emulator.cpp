@@ -17,7 +17,7 @@
 namespace terrace::compression::cuda::simt {
 namespace {
 
-constexpr std::size_t stack_bytes = 64 * 1024;
+constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 constexpr std::uint32_t warp_lanes = 32;
 
 struct Fiber;

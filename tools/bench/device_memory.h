@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace terrace::compression::cuda::test {
+namespace terrace::bench {
 
 inline void require_cuda(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
@@ -52,4 +52,4 @@ class DeviceMemory {
   Place place_;
 };
 
-}  // namespace terrace::compression::cuda::test
+}  // namespace terrace::bench
