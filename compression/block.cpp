@@ -72,8 +72,8 @@ EncodedBlock raw(std::span<const std::byte> content) {
 }
 
 EncodedBlock repeat(std::span<const std::byte> content, std::size_t width, Workspace& workspace) {
-  for (std::size_t i = 0; i < payload_unit; ++i) workspace.coded[i] = content[i % width];
-  return unsummed(BlockKind::repeat, payload_unit, {workspace.coded, payload_unit});
+  for (std::size_t i = 0; i < payload_unit; ++i) workspace.coded()[i] = content[i % width];
+  return unsummed(BlockKind::repeat, payload_unit, {workspace.coded(), payload_unit});
 }
 
 bool decode_raw(const Kernels& kernels, std::uint64_t checksum, std::span<const std::byte> extent,
@@ -124,8 +124,8 @@ EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, El
   const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
   const std::size_t extent = round_up(bytes, payload_unit);
   if (bytes == 0 || extent >= content.size()) return raw(content);
-  std::memset(workspace.coded + bytes, 0, extent - bytes);
-  return unsummed(kind, bytes, {workspace.coded, extent});
+  std::memset(workspace.coded() + bytes, 0, extent - bytes);
+  return unsummed(kind, bytes, {workspace.coded(), extent});
 }
 
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,

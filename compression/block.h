@@ -12,17 +12,21 @@
 
 namespace terrace::compression {
 
-// Scratch memory of one encoder or decoder. Some 210 KiB; belongs to one thread at a time, has no state
-// between calls but the last two members, which compress() and decompress() set.
+// Scratch memory of one encoder or decoder. Some 300 KiB; belongs to one thread at a time, has no state
+// between calls but the last members, which compress() and decompress() set.
 struct Workspace {
-  alignas(64) std::uint64_t mask[block_bytes / 64];                   // one bit an element of one byte
-  alignas(64) std::byte packed[block_bytes + 2 * write_slack];        // non-zero elements
-  alignas(64) std::byte coded[block_bytes + block_bytes / 4 + 4096];  // a block's payload under construction
-  Ahead ahead;                                                        // what is read after the block in work
-  bool past_caches = false;                                           // decoded content goes past the caches
+  alignas(64) std::uint64_t mask[block_bytes / 64];             // one bit an element of one byte
+  alignas(64) std::byte packed[block_bytes + 2 * write_slack];  // non-zero elements
+  alignas(64) std::byte payloads[2][block_bytes + block_bytes / 4 + 4096];
+  Storing storing;           // the block before, from the payload that is not written now
+  Ahead ahead;               // what is read after the block in work
+  unsigned turn = 0;         // which payload is written
+  bool past_caches = false;  // decoded content goes past the caches
+
+  std::byte* coded() { return payloads[turn]; }  // a block's payload under construction
 };
 
-// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded and returns
+// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded() and returns
 // their number and kind, or 0 where the block does not get smaller; `decode` checks all that it reads, and
 // writes all of `content` or returns false.
 struct BlockCodec {

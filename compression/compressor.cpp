@@ -19,27 +19,97 @@ FrameError check(std::span<const std::byte> content, std::span<const std::byte> 
                                                                             : FrameError::none;
 }
 
-// A block after a raw one is stored as raw before anyone looks whether it is: dense tensors are dense
-// throughout, and once it has been copied its samples are in the cache, for which encoding would have waited.
-// Should it be none after all, it is stored again, as what it is, over that. (A raw block always has room: no
-// block before was larger than its content.)
-Entry store_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                  std::span<const std::byte> content, Workspace& workspace, std::byte* dst, bool after_raw) {
-  std::uint64_t checksum = 0;
-  if (after_raw) checksum = kernels.store(dst, content.data(), content.size(), {}, true);
-  const EncodedBlock block = encode_unsummed(kernels, codec, type, content, workspace);
-  if (!after_raw || block.entry.kind != BlockKind::raw) return store_extent(kernels, block, workspace, dst);
-  Entry entry = block.entry;
-  entry.checksum = checksum;
-  return entry;
+// Blocks on their way into a frame, past the caches: while one is encoded, the one before is stored.
+class Blocks {
+ public:
+  Blocks(const Kernels& kernels, const BlockCodec& codec, ElementType type, std::byte* frame,
+         Workspace& workspace)
+      : kernels_(kernels), codec_(codec), type_(type), frame_(frame), workspace_(workspace) {}
+
+  // Encodes block i and begins to store it at `dst`, which is `offset` bytes into the payload. Returns its
+  // extent's bytes.
+  //
+  // A block after a raw one is stored as raw before anyone looks whether it is: dense tensors are dense
+  // throughout, and once it has been copied its samples are in the cache, for which encoding would have
+  // waited. Should it be none after all, it is stored again, as what it is, over that. (A raw block always
+  // has room: no block before was larger than its content.)
+  std::size_t put(std::uint64_t i, std::span<const std::byte> content, std::byte* dst, std::uint64_t offset) {
+    const bool after_raw = last_.kind == BlockKind::raw;
+    const std::uint64_t checksum = after_raw ? store_raw(dst, content) : 0;
+    const EncodedBlock block = encode_unsummed(kernels_, codec_, type_, content, workspace_);
+    finish();
+    block_ = i;
+    last_ = block.entry;
+    last_.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
+    if (last_.kind == BlockKind::raw)
+      complete(after_raw ? checksum : store_raw(dst, content));
+    else
+      begin(block.extent, dst);
+    return block.extent.size();
+  }
+
+  // Stores what is left of the last block.
+  void finish() {
+    Storing& storing = workspace_.storing;
+    if (storing.bytes > 0) complete(kernels_.store_rest(storing));
+    storing = {};
+  }
+
+ private:
+  std::uint64_t store_raw(std::byte* dst, std::span<const std::byte> content) {
+    return kernels_.store(dst, content.data(), content.size(), {}, true);
+  }
+
+  void begin(std::span<const std::byte> extent, std::byte* dst) {
+    if (extent.empty()) return complete(0);
+    workspace_.storing.dst = dst;
+    workspace_.storing.src = extent.data();
+    workspace_.storing.bytes = extent.size();
+    workspace_.turn ^= 1;
+  }
+
+  void complete(std::uint64_t checksum) {
+    last_.checksum = checksum;
+    write_entry(frame_, block_, last_);
+  }
+
+  const Kernels& kernels_;
+  const BlockCodec& codec_;
+  ElementType type_;
+  std::byte* frame_;
+  Workspace& workspace_;
+  Entry last_;  // of block_, whose extent is being stored
+  std::uint64_t block_ = 0;
+};
+
+// All blocks of a frame that does not fit into the caches. Returns the payload's bytes.
+std::uint64_t put_all_past(const Kernels& kernels, const BlockCodec& codec,
+                           std::span<const std::byte> content, std::byte* frame, const Header& header,
+                           Workspace& workspace) {
+  Blocks blocks(kernels, codec, header.element, frame, workspace);
+  std::uint64_t end = 0;
+  for (std::uint64_t i = 0; i < header.blocks(); ++i) {
+    workspace.storing.ahead = ahead_of(content, header, i + 1);
+    end += blocks.put(i, block_of(content, header, i), frame + header.payload_offset + end, end);
+  }
+  blocks.finish();
+  kernels.fence();
+  return end;
 }
 
 // The same for what is worth keeping in the caches.
-Entry copy_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
-                 std::span<const std::byte> content, Workspace& workspace, std::byte* dst, bool) {
-  const EncodedBlock block = encode_block(kernels, codec, type, content, workspace);
-  if (!block.extent.empty()) std::memcpy(dst, block.extent.data(), block.extent.size());
-  return block.entry;
+std::uint64_t put_all(const Kernels& kernels, const BlockCodec& codec, std::span<const std::byte> content,
+                      std::byte* frame, const Header& header, Workspace& workspace) {
+  std::uint64_t end = 0;
+  for (std::uint64_t i = 0; i < header.blocks(); ++i) {
+    auto [entry, extent] =
+        encode_block(kernels, codec, header.element, block_of(content, header, i), workspace);
+    if (!extent.empty()) std::memcpy(frame + header.payload_offset + end, extent.data(), extent.size());
+    entry.offset_units = static_cast<std::uint32_t>(end / payload_unit);
+    write_entry(frame, i, entry);
+    end += extent.size();
+  }
+  return end;
 }
 
 }  // namespace
@@ -77,20 +147,8 @@ Compressed compress(std::span<const std::byte> content, std::span<std::byte> fra
                     const FrameOptions& options, Workspace& workspace, CodecSet codecs, const Kernels& with) {
   auto [error, codec, header] = begin_frame(content, frame, options, codecs);
   if (error != FrameError::none) return {error};
-  const auto put = content.size() > streamed_above ? store_block : copy_block;
-  std::uint64_t offset = 0;
-  bool after_raw = false;
-  for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    workspace.ahead = ahead_of(content, header, i + 1);
-    Entry entry = put(with, *codec, options.element, block_of(content, header, i), workspace,
-                      frame.data() + header.payload_offset + offset, after_raw);
-    after_raw = entry.kind == BlockKind::raw;
-    entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
-    write_entry(frame.data(), i, entry);
-    header.payload_bytes = offset + entry.extent();
-    offset = round_up(header.payload_bytes, payload_unit);
-  }
-  with.fence();
+  const auto put = content.size() > streamed_above ? put_all_past : put_all;
+  header.payload_bytes = put(with, *codec, content, frame.data(), header, workspace);
   return finish_frame(frame.data(), header);
 }
 

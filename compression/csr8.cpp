@@ -41,17 +41,17 @@ BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<c
       kernels.pack[std::countr_zero(width)](content.data(), elements, workspace.mask, workspace.packed);
   const Layout layout = layout_of(elements, count, width);
   if (layout.end >= content.size()) return {};
-  std::memset(workspace.coded, 0, layout.columns);
+  std::memset(workspace.coded(), 0, layout.columns);
   std::size_t at = layout.columns;
   for (std::size_t row = 0; row < rows_of(elements); ++row) {
     const std::size_t first = row * row_words;
     const std::size_t here =
-        write_row(workspace.mask + first, std::min(row_words, words - first), workspace.coded + at);
-    store(workspace.coded + row * 2, static_cast<std::uint16_t>(here));
+        write_row(workspace.mask + first, std::min(row_words, words - first), workspace.coded() + at);
+    store(workspace.coded() + row * 2, static_cast<std::uint16_t>(here));
     at += here;
   }
-  std::memset(workspace.coded + at, 0, layout.values - at);
-  std::memcpy(workspace.coded + layout.values, workspace.packed, count * width);
+  std::memset(workspace.coded() + at, 0, layout.values - at);
+  std::memcpy(workspace.coded() + layout.values, workspace.packed, count * width);
   return {BlockKind::coded, layout.end};
 }
 

@@ -27,7 +27,7 @@ BlockCodec::Encoded lz4_encode(const Kernels&, ElementType, std::span<const std:
                                Workspace& workspace) {
   const auto size = static_cast<int>(content.size());
   const int bytes = LZ4_compress_default(reinterpret_cast<const char*>(content.data()),
-                                         reinterpret_cast<char*>(workspace.coded), size, size - 1);
+                                         reinterpret_cast<char*>(workspace.coded()), size, size - 1);
   return {BlockKind::coded, bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
 }
 
@@ -43,7 +43,7 @@ BlockCodec::Encoded zstd_encode(const Kernels&, ElementType, std::span<const std
                                 Workspace& workspace) {
   ZSTD_CCtx* context = zstd_compressor();
   if (context == nullptr) return {};
-  const std::size_t bytes = ZSTD_compressCCtx(context, workspace.coded, content.size() - 1, content.data(),
+  const std::size_t bytes = ZSTD_compressCCtx(context, workspace.coded(), content.size() - 1, content.data(),
                                               content.size(), zstd_level);
   return {BlockKind::coded, ZSTD_isError(bytes) != 0 ? 0 : bytes};
 }

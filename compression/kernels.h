@@ -36,11 +36,22 @@ struct Ahead {
   std::size_t bytes = 0;
 };
 
+// A store() in steps, so that other work can be done between them: what it was asked for, and how far it is.
+struct Storing {
+  std::byte* dst = nullptr;
+  const std::byte* src = nullptr;
+  std::size_t bytes = 0;
+  Ahead ahead;
+  bool cold = false;
+  std::size_t stripes = 0;  // stored and summed up so far, of 64 bytes
+  alignas(64) std::uint64_t sums[8] = {};
+};
+
 struct Kernels {
   const char* name;  // "scalar", "avx2", "avx512"
 
-  // Mask and packed non-zero elements of src[0..n). Returns how many there are. Reads nothing beyond src[n);
-  // `packed` has room for n elements and write_slack bytes.
+  // Mask and packed non-zero elements of src[0..n). Returns how many there are. Reads nothing beyond src[n),
+  // but may fetch it into the cache; `packed` has room for n elements and write_slack bytes.
   std::size_t (*pack[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed);
 
   // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing
@@ -70,6 +81,11 @@ struct Kernels {
   // The same, and the checksum of the bytes, in one pass. `ahead` is what is read next; `cold`: the source is
   // not in the caches.
   std::uint64_t (*store)(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold);
+
+  // About the next `bytes` of it, or none where nothing is gained by steps; never the last.
+  void (*store_some)(Storing& storing, std::size_t bytes);
+  // What is left of it; returns the checksum of all.
+  std::uint64_t (*store_rest)(Storing& storing);
 
   // Orders what store() and expand_past() wrote before all that the thread writes after it. (stream() does so
   // itself.)

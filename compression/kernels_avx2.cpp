@@ -283,6 +283,10 @@ struct Sums {
     low = scrambled(low, load_32(secret));
     high = scrambled(high, load_32(secret + 32));
   }
+  void read(const std::uint64_t* eight) {
+    low = load_32(eight);
+    high = load_32(eight + 4);
+  }
   void write(std::uint64_t* eight) const {
     store_32(eight, low);
     store_32(eight + 4, high);
@@ -292,12 +296,6 @@ struct Sums {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(dst + 32), load_32(src + 32));
   }
 };
-
-std::uint64_t store(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
-  if (bytes > short_sum_bytes) return store_long<Sums>(dst, src, bytes, ahead, cold);
-  __builtin_memcpy(dst, src, bytes);
-  return XXH3_64bits(src, bytes);
-}
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
@@ -312,7 +310,9 @@ constinit const Kernels table = {
     .squeeze = squeeze,
     .unsqueeze = unsqueeze,
     .stream = stream,
-    .store = store,
+    .store = store_at_once<Sums>,
+    .store_some = store_some_stripes<Sums>,
+    .store_rest = store_all_rest<Sums>,
     .fence = fence,
     .checksum = checksum,
 };

@@ -135,6 +135,7 @@ void read_words(const std::byte* in, std::size_t bytes, unsigned bits, Word* wor
   constexpr std::size_t reach = 9;
   std::size_t i = 0;
   for (; i < count && i * bits / 8 + reach <= bytes; ++i) words[i] = read_word(in, i * bits);
+  if (i == count) return;  // `bytes` goes on with what follows these words, which has no place in `last`
   const std::size_t from = i * bits / 8 < bytes ? i * bits / 8 : bytes;
   std::byte last[2 * reach] = {};
   __builtin_memcpy(last, in + from, bytes - from);

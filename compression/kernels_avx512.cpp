@@ -94,7 +94,7 @@ std::uint64_t pack_tail(const std::byte* src, std::size_t n, std::byte*& out) {
 }
 
 // How far ahead of packing the source is asked for, into the second-level cache: a page, since the hardware's
-// prefetcher begins anew at each.
+// prefetcher begins anew at each. Beyond the source, too: it may be a slice of more.
 constexpr std::size_t fetch_lead = 4096;
 
 template <std::size_t width>
@@ -109,7 +109,7 @@ std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::
   const std::size_t words = n / 64;
   constexpr std::size_t lead = fetch_lead / (64 * width);
   for (std::size_t w = 0; w < words; ++w) {
-    if (w + lead < words) fetch_word<width>(src + (w + lead) * 64 * width);
+    fetch_word<width>(src + (w + lead) * 64 * width);
     mask[w] = pack_word<width>(src + w * 64 * width, out);
   }
   if (n % 64 != 0) mask[words] = pack_tail<width>(src + words * 64 * width, n % 64, out);
@@ -198,17 +198,12 @@ struct Sums {
     sums = _mm512_mullo_epi64(_mm512_xor_si512(mixed, _mm512_loadu_si512(secret)),
                               _mm512_set1_epi64(XXH_PRIME32_1));
   }
+  void read(const std::uint64_t* eight) { sums = _mm512_loadu_si512(eight); }
   void write(std::uint64_t* eight) const { _mm512_storeu_si512(eight, sums); }
   static void line(std::byte* dst, const std::byte* src) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), _mm512_loadu_si512(src));
   }
 };
-
-std::uint64_t store(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
-  if (bytes > short_sum_bytes) return store_long<Sums>(dst, src, bytes, ahead, cold);
-  __builtin_memcpy(dst, src, bytes);
-  return XXH3_64bits(src, bytes);
-}
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
@@ -223,7 +218,9 @@ constinit const Kernels table = {
     .squeeze = squeeze,
     .unsqueeze = unsqueeze,
     .stream = stream,
-    .store = store,
+    .store = store_at_once<Sums>,
+    .store_some = store_some_stripes<Sums>,
+    .store_rest = store_all_rest<Sums>,
     .fence = fence,
     .checksum = checksum,
 };

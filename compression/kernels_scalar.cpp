@@ -213,6 +213,10 @@ std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t by
   return XXH3_64bits(src, bytes);
 }
 
+void store_some(Storing&, std::size_t) {}
+
+std::uint64_t store_rest(Storing& s) { return store_and_sum(s.dst, s.src, s.bytes, {}, false); }
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -230,6 +234,8 @@ constinit const Kernels table = {
     .unsqueeze = unsqueeze,
     .stream = stream,
     .store = store_and_sum,
+    .store_some = store_some,
+    .store_rest = store_rest,
     .fence = fence,
     .checksum = checksum,
 };

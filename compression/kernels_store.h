@@ -39,20 +39,20 @@ constexpr std::size_t front_bytes = 24576;
 // would come too early: what is asked for takes places that the lines in use need.
 class Fetcher {
  public:
-  Fetcher(Ahead ahead, std::size_t front)
-      : ahead_(ahead), sampled_(ahead.bytes / page * sampled_lines), lines_(sampled_ + front / 64) {}
+  explicit Fetcher(Ahead ahead) : ahead_(ahead), sampled_(ahead.bytes / page * sampled_lines) {}
 
-  void step() {
-    const std::size_t offset = line_ < sampled_ ? line_ / sampled_lines * page + line_ % sampled_lines * 64
-                                                : (line_ - sampled_) * 64;
-    if (offset < ahead_.bytes && line_ < lines_) __builtin_prefetch(ahead_.at + offset, 0, 2);
-    ++line_;
+  // Inlined early: g++ 12 takes a function that only prefetches for one without effect, and drops its calls.
+  [[gnu::always_inline]] inline void line(std::size_t i) const {
+    const std::size_t offset =
+        i < sampled_ ? i / sampled_lines * page + i % sampled_lines * 64 : (i - sampled_) * 64;
+    if (offset < ahead_.bytes && i < sampled_ + front_bytes / 64)
+      __builtin_prefetch(ahead_.at + offset, 0, 2);
   }
 
  private:
   static constexpr std::size_t page = 4096, sampled_lines = 4;
   Ahead ahead_;
-  std::size_t sampled_, lines_, line_ = 0;
+  std::size_t sampled_;
 };
 
 constexpr std::uint64_t initial_sums[8] = {XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
@@ -73,29 +73,66 @@ inline std::uint64_t merged(const std::uint64_t* sums, std::size_t bytes) {
   return result ^ result >> 32;
 }
 
+// Lines that lie whole in the destination are stored with the stripe of the same number.
+struct Lines {
+  explicit Lines(const Storing& s)
+      : head(-reinterpret_cast<std::uintptr_t>(s.dst) % 64), whole((s.bytes - head) / 64) {}
+  std::size_t head, whole;
+};
+
+// Stores and sums up the stripes up to `end`, which is not behind the last but one.
 template <typename Sums>
-std::uint64_t store_long(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(dst) % 64;
-  const std::size_t stripes = (bytes - 1) / stripe_bytes;
-  const std::size_t lines = (bytes - head) / 64;
-  __builtin_memcpy(dst, src, head);
+void store_stripes(Storing& s, std::size_t end) {
+  const Lines lines(s);
+  if (s.stripes == 0) __builtin_memcpy(s.dst, s.src, lines.head);
+  const Fetcher fetcher(s.cold ? Ahead{} : s.ahead);
   Sums sums;
-  Fetcher fetcher(cold ? Ahead{} : ahead, front_bytes);
-  for (std::size_t i = 0; i < stripes; ++i) {
-    fetcher.step();
-    if (cold) __builtin_prefetch(src + i * 64 + cold_lead, 0, 2);
+  if (s.stripes > 0) sums.read(s.sums);
+  for (std::size_t i = s.stripes; i < end; ++i) {
+    fetcher.line(i);
+    if (s.cold) __builtin_prefetch(s.src + i * 64 + cold_lead, 0, 2);
     const std::size_t in_block = i % stripes_until_scrambled;
-    sums.add(src + i * stripe_bytes, secret_at(in_block * secret_step));
+    sums.add(s.src + i * stripe_bytes, secret_at(in_block * secret_step));
     if (in_block == stripes_until_scrambled - 1) sums.scramble(secret_at(XXH_SECRET_DEFAULT_SIZE - 64));
-    if (i < lines) Sums::line(dst + head + i * 64, src + head + i * 64);
+    if (i < lines.whole) Sums::line(s.dst + lines.head + i * 64, s.src + lines.head + i * 64);
   }
-  if (lines > stripes) Sums::line(dst + head + stripes * 64, src + head + stripes * 64);
-  const std::size_t tail = head + lines * 64;
-  __builtin_memcpy(dst + tail, src + tail, bytes - tail);
-  sums.add(src + bytes - stripe_bytes, secret_at(XXH_SECRET_DEFAULT_SIZE - 64 - 7));
-  std::uint64_t eight[8];
-  sums.write(eight);
-  return merged(eight, bytes);
+  sums.write(s.sums);
+  s.stripes = end;
+}
+
+template <typename Sums>
+void store_some_stripes(Storing& s, std::size_t bytes) {
+  if (s.bytes <= short_sum_bytes) return;
+  const std::size_t last = (s.bytes - 1) / stripe_bytes, end = s.stripes + bytes / stripe_bytes;
+  store_stripes<Sums>(s, end < last ? end : last);
+}
+
+template <typename Sums>
+std::uint64_t store_rest_long(Storing& s) {
+  const Lines lines(s);
+  store_stripes<Sums>(s, (s.bytes - 1) / stripe_bytes);
+  if (lines.whole > s.stripes)
+    Sums::line(s.dst + lines.head + s.stripes * 64, s.src + lines.head + s.stripes * 64);
+  const std::size_t tail = lines.head + lines.whole * 64;
+  __builtin_memcpy(s.dst + tail, s.src + tail, s.bytes - tail);
+  Sums sums;
+  sums.read(s.sums);
+  sums.add(s.src + s.bytes - stripe_bytes, secret_at(XXH_SECRET_DEFAULT_SIZE - 64 - 7));
+  sums.write(s.sums);
+  return merged(s.sums, s.bytes);
+}
+
+template <typename Sums>
+std::uint64_t store_all_rest(Storing& s) {
+  if (s.bytes > short_sum_bytes) return store_rest_long<Sums>(s);
+  __builtin_memcpy(s.dst, s.src, s.bytes);
+  return XXH3_64bits(s.src, s.bytes);
+}
+
+template <typename Sums>
+std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
+  Storing storing{.dst = dst, .src = src, .bytes = bytes, .ahead = ahead, .cold = cold};
+  return store_all_rest<Sums>(storing);
 }
 
 }  // namespace

@@ -51,12 +51,12 @@ BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<c
       kernels.pack[std::countr_zero(width)](content.data(), elements, workspace.mask, workspace.packed);
   if (pairs_offset + count * width >= content.size()) return {};
   const std::size_t room = content.size() - pairs_offset - count * width;
-  const auto pairs = write_pairs(workspace.mask, elements, workspace.coded + pairs_offset, room);
+  const auto pairs = write_pairs(workspace.mask, elements, workspace.coded() + pairs_offset, room);
   if (!pairs) return {};
-  store(workspace.coded, std::uint64_t{*pairs});
+  store(workspace.coded(), std::uint64_t{*pairs});
   const std::size_t end = pairs_offset + *pairs * 2, values = round_up(end, 8);
-  std::memset(workspace.coded + end, 0, values - end);
-  std::memcpy(workspace.coded + values, workspace.packed, count * width);
+  std::memset(workspace.coded() + end, 0, values - end);
+  std::memcpy(workspace.coded() + values, workspace.packed, count * width);
   return {BlockKind::coded, values + count * width};
 }
 

@@ -3,6 +3,7 @@
 // most, so that four bits do for eight and one is saved (2.83 times smaller than dense f32 at 62% zeros,
 // where zvc reaches 2.43). Values that were rounded to a shorter type lose the low bits that are zero in all
 // of them, too.
+#include <algorithm>
 #include <bit>
 
 #include "compression/bytes.h"
@@ -40,29 +41,47 @@ std::size_t count_of_group(std::span<const std::uint64_t> mask, std::size_t grou
   return count_bits(mask.subspan(first, std::min(group_words, mask.size() - first)));
 }
 
-std::size_t write_mask(std::span<const std::uint64_t> mask, bool is_short, std::byte* to) {
-  if (is_short) return write_short_form(mask, to);
-  std::memcpy(to, mask.data(), mask.size_bytes());
-  return mask.size_bytes();
+// Packs and codes one group: its part of the mask, its header, its bits. Returns the bytes of these.
+std::size_t write_group(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
+                        std::uint64_t* mask, std::byte* values, std::byte* header, std::byte* bits) {
+  const std::size_t width = width_of(type);
+  const std::size_t count =
+      kernels.pack[std::countr_zero(width)](content.data(), content.size() / width, mask, values);
+  const GroupCode code = count > 0 ? kernels.group_code(type, values, count) : GroupCode{};
+  store(header, to_header(code));
+  return count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
+}
+
+// The groups are written behind where a whole mask ends; a short one pulls them forward. Returns their bytes.
+std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
+                         Workspace& workspace, std::byte* headers) {
+  const std::size_t slice = group_elements * width_of(type);
+  std::byte* header = headers;
+  std::byte* bits = headers + groups_of(content.size() / width_of(type)) * group_header_bytes;
+  std::uint64_t* mask = workspace.mask;
+  for (std::size_t at = 0; at < content.size(); at += slice) {
+    const auto group = content.subspan(at, std::min(slice, content.size() - at));
+    bits += write_group(kernels, type, group, mask, workspace.packed, header, bits);
+    header += group_header_bytes;
+    mask += group_words;
+    store_meanwhile(kernels, workspace, slice);
+  }
+  return static_cast<std::size_t>(bits - headers);
 }
 
 BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                            Workspace& workspace) {
-  const std::size_t width = width_of(type), elements = content.size() / width;
-  kernels.pack[std::countr_zero(width)](content.data(), elements, workspace.mask, workspace.packed);
+  const std::size_t elements = content.size() / width_of(type);
+  std::byte* groups = workspace.coded() + mask_bytes(elements);
+  const std::size_t bytes = write_groups(kernels, type, content, workspace, groups);
   const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
-  const bool is_short = short_form_bytes(mask) < mask.size_bytes();
-  std::byte* headers = workspace.coded + write_mask(mask, is_short, workspace.coded);
-  std::byte* bits = headers + groups_of(elements) * group_header_bytes;
-  const std::byte* values = workspace.packed;
-  for (std::size_t group = 0; group < groups_of(elements); ++group) {
-    const std::size_t count = count_of_group(mask, group);
-    const GroupCode code = count > 0 ? kernels.group_code(type, values, count) : GroupCode{};
-    store(headers + group * group_header_bytes, to_header(code));
-    bits += count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
-    values += count * width;
+  if (short_form_bytes(mask) < mask.size_bytes()) {
+    const std::size_t written = write_short_form(mask, workspace.coded());
+    std::memmove(workspace.coded() + written, groups, bytes);
+    return {BlockKind::sparse, written + bytes};
   }
-  return {is_short ? BlockKind::sparse : BlockKind::coded, static_cast<std::size_t>(bits - workspace.coded)};
+  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
+  return {BlockKind::coded, mask.size_bytes() + bytes};
 }
 
 // Unpacks the groups' bits into workspace.packed. False where headers and sizes do not agree.

@@ -311,6 +311,27 @@ TEST_CASE("What is stored is copied and summed up, wherever it begins and ends")
     }
 }
 
+TEST_CASE("What is stored in steps is the same as at once") {
+  std::mt19937_64 random(8);
+  const Bytes content = elements(ElementType::u8, 65536, 0.7, random);
+  for (const Kernels* kernels : all_kernels())
+    for (const std::size_t bytes : {0, 1, 64, 240, 241, 256, 304, 1024, 1088, 5000, 27136, 65536})
+      for (const std::size_t step : {1, 64, 100, 704, 1088, 70000}) {
+        const Guarded src(bytes, Edge::end), dst(bytes, edges[(bytes + step) % 2]);
+        put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
+        Storing storing;
+        storing.dst = dst.data();
+        storing.src = src.data();
+        storing.bytes = bytes;
+        INFO(kernels->name << " bytes " << bytes << " step " << step);
+        for (std::size_t done = 0; done < bytes / 2; done += step) kernels->store_some(storing, step);
+        CHECK(kernels->store_rest(storing) == scalar_kernels().checksum(content.data(), bytes));
+        kernels->fence();
+        CHECK(same(dst.data(), content.data(), bytes));
+        CHECK(dst.surroundings_untouched());
+      }
+}
+
 TEST_CASE("All kernels have the same checksum") {
   std::mt19937_64 random(6);
   const Bytes content = elements(ElementType::u8, 65536, 1, random);
