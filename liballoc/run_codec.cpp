@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -99,11 +100,33 @@ int RunCodec::initialise(Compression compression) {
 }
 
 void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns) {
-  if (is_on()) memory_->link.out.observe({.bytes = bytes}, static_cast<double>(ns));
+  if (!is_on()) return;
+  busy_ns_ += ns;
+  memory_->link.out.observe({.bytes = bytes}, static_cast<double>(ns));
 }
 
 void RunCodec::read(std::uint32_t bytes, std::uint64_t ns) {
-  if (is_on()) memory_->link.in.observe({.bytes = bytes}, static_cast<double>(ns));
+  if (!is_on()) return;
+  busy_ns_ += ns;
+  memory_->link.in.observe({.bytes = bytes}, static_cast<double>(ns));
+}
+
+void RunCodec::waited(std::uint64_t stall_ns) {
+  constexpr std::uint64_t window_ns = 100'000'000;
+  if (busy_ns_ < window_ns) return;
+  const double share = static_cast<double>(stall_ns - stall_ns_) / static_cast<double>(busy_ns_);
+  exposed_ += (std::min(share, 1.0) - exposed_) / 2;
+  stall_ns_ = stall_ns;
+  busy_ns_ = 0;
+}
+
+// The job's processors are busy, and what the codec takes of them it takes from the job: its time counts in
+// full. Of the tier's time only that counts for which the job waits.
+compression::Transfer RunCodec::transfer() const {
+  const double hidden = 1 - exposed_;
+  return {.schedule = compression::Schedule::overlapped,
+          .hidden_out_ns = hidden * memory_->link.out.predict_ns({.bytes = run_bytes}),
+          .hidden_in_ns = hidden * memory_->link.in.predict_ns({.bytes = run_bytes})};
 }
 
 RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, std::uint32_t generation) {
@@ -128,7 +151,7 @@ RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t 
   Choice choice{.codec = codec_of(compression_), .element = place.element, .decision = {}, .place = &place};
   if (compression_ != Compression::automatic) return choice;
   const compression::Tensor tensor{.element = place.element, .bytes = run.size(), .content = run};
-  choice.decision = memory_->advisor.decide(place.history, tensor, compression::Transfer{}, memory_->link);
+  choice.decision = memory_->advisor.decide(place.history, tensor, transfer(), memory_->link);
   choice.codec = choice.decision.codec;
   return choice;
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compression/advisor/payoff.h"
 #include "compression/compressor.h"
 #include "liballoc/address_space.h"
 #include "liballoc/options.h"
@@ -36,6 +37,8 @@ class RunCodec {
   // What the tier took for so many bytes, without what was queued before them: the advisor's other half.
   void wrote(std::uint32_t bytes, std::uint64_t ns);
   void read(std::uint32_t bytes, std::uint64_t ns);
+  // How long threads have waited for pages so far, in all: how much of the tier's time the job notices.
+  void waited(std::uint64_t stall_ns);
 
   // What is to be written: `bytes` at `data`, a multiple of 4096.
   struct Stored {
@@ -61,6 +64,7 @@ class RunCodec {
  private:
   struct Memory;
   struct Choice;
+  compression::Transfer transfer() const;
   Choice choose(std::span<const std::byte> run, std::uint32_t number);
   bool compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
                 std::uint32_t generation);
@@ -71,6 +75,9 @@ class RunCodec {
   Memory* memory_ = nullptr;
   std::byte* buffers_ = nullptr;
   unsigned free_buffers_ = 0;
+  double exposed_ = 1;  // share of the tier's time that the job waits for
+  std::uint64_t stall_ns_ = 0;
+  std::uint64_t busy_ns_ = 0;  // of the tier, since exposed_ was looked at
   terrace_codec_statistics statistics_[TERRACE_CODECS] = {};
 };
 

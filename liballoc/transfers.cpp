@@ -44,6 +44,7 @@ Pager::Operation* Pager::begin_write(std::uint32_t* run) {
   LockGuard guard(*lock_);
   if (staged_.is_empty() || writes_ >= writes_in_flight) return nullptr;
   if (codec_.is_on() && !codec_.has_free_buffer()) return nullptr;
+  codec_.waited(counts_.stall_ns);
   const std::uint32_t n = *run = staged_.front();
   Operation* op = new_operation();
   op->write = true;

@@ -164,3 +164,25 @@ TEST_CASE("OffTakesNoMemoryAndChangesNothing") {
   CHECK(stored.bytes == run_bytes);
   CHECK(f.comes_back(stored, 1));
 }
+
+// What the tier does while the job computes costs the job nothing; compressing would.
+TEST_CASE("TransfersThatNobodyWaitsForAreNotCompressed") {
+  Fixture f(Compression::automatic);
+  std::uint64_t stall_ns = 0;
+  const auto share_compressed = [&](bool waits) {
+    int compressed = 0;
+    for (int i = 0; i < 400; ++i) {
+      f.fill(static_cast<std::uint64_t>(i % 4) + 10);
+      f.codec.wrote(run_bytes, 1'000'000);
+      f.codec.read(run_bytes, 1'000'000);
+      stall_ns += waits ? 2'000'000 : 0;
+      f.codec.waited(stall_ns);
+      const auto stored = f.store(1);
+      compressed += i >= 200 && stored.bytes < run_bytes ? 1 : 0;
+    }
+    return compressed;
+  };
+  CHECK(share_compressed(true) > 180);
+  CHECK(share_compressed(false) < 20);
+  CHECK(share_compressed(true) > 180);
+}
