@@ -27,7 +27,7 @@ struct Options {
   std::uint64_t pool_bytes = 0;  // 0: the default
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
-  Compression compression = Compression::automatic;
+  Compression compression = Compression::off;
   Severity log_level = Severity::warning;
   char pool_directory[path_bytes] = "/var/tmp";
   char socket[path_bytes] = "";

@@ -127,7 +127,8 @@ TEST_CASE("AnyArrangementOfThreadsReads") {
 TEST_CASE("ATableOfManyBlocksIsChecked") {
   const Bytes content = zeros(700 * block_bytes);
   Bytes frame = frame_of(content, Codec::zvc, ElementType::f32), wrong = frame;
-  store(wrong.data() + 64 + 16 * 650 + 8, std::uint32_t{1});
+  constexpr std::size_t entry = 650;
+  store(wrong.data() + header_bytes + entry * entry_bytes + 8, std::uint32_t{1});
   repair(wrong, false);
   const Frame frames[] = {{frame, content.size()}, {wrong, content.size()}};
   REQUIRE(require_cpus_verdicts(frames) == 1);
@@ -178,6 +179,7 @@ TEST_CASE("MutatedFramesGetTheCpusVerdicts") {
       if (random() % 8 != 0 && bytes.back().size() >= header_bytes) repair(bytes.back(), random() % 4 != 0);
     }
     std::vector<Frame> frames;
+    frames.reserve(batch);
     for (int i = 0; i < batch; ++i)
       frames.push_back({bytes[static_cast<std::size_t>(i)], sizes[static_cast<std::size_t>(i)]});
     const std::size_t wrong = require_cpus_verdicts(frames, {.seed = random()});

@@ -10,7 +10,6 @@ using namespace terrace::compression;
 using namespace terrace::compression::cuda;
 using namespace terrace::compression::cuda::test;
 using terrace::bench::DeviceMemory;
-using terrace::bench::require_cuda;
 
 namespace {
 

@@ -42,6 +42,7 @@ std::vector<std::string> scenario_environment(const Environment& settings) {
   set_variable(&variables, "TERRACE_DRAM", "256M");
   set_variable(&variables, "TERRACE_POOL_DIR", HAZARD_SCRATCH);
   set_variable(&variables, "TERRACE_POOL_SIZE", "1G");
+  set_variable(&variables, "TERRACE_COMPRESS", "auto");
   for (const auto& [name, value] : settings) set_variable(&variables, name, value);
   return variables;
 }
