@@ -49,7 +49,7 @@ TEST_CASE("A write to a taken run waits until it is put back and is not lost") {
   toucher.join();
   CHECK(holds(f.run(0), 2, os::page_bytes));
   const auto* words = reinterpret_cast<const std::uint64_t*>(f.run(0));
-  CHECK(words[512] == 2 * 0x9e3779b97f4a7c15 + 512);
+  CHECK(words[512] == test::word_of(1, 512));
 }
 
 TEST_CASE("Many threads wait for the same run and all see it") {
