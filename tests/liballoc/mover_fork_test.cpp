@@ -125,7 +125,7 @@ TEST_CASE("A frame that was shown to a child is put back whole, whatever the par
           if (!holds(f.run(0), 4, run_bytes / 2)) return 4;
           const auto* words = reinterpret_cast<const std::uint64_t*>(f.run(0));
           const std::size_t last = run_bytes / sizeof(std::uint64_t) - 1;
-          if (words[last] != 2 * 0x9e3779b97f4a7c15 + last) return 5;
+          if (words[last] != test::word_of(1, last)) return 5;
           return child.result();
         }) == 0);
 }
