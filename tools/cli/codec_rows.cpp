@@ -38,6 +38,15 @@ double seconds(const json& counters, const std::string& name) {
 
 std::span<const Column> codec_columns() { return table; }
 
+std::vector<std::string> codec_counters() {
+  std::vector<std::string> names;
+  names.reserve(std::size(codecs) * 4);
+  for (const std::string codec : codecs)
+    for (const char* what : {"_content_bytes", "_frame_bytes", "_compress_seconds", "_decompress_seconds"})
+      names.push_back(codec + what);
+  return names;
+}
+
 Rows codec_rows(const json& counters) {
   Rows rows;
   for (const std::string codec : codecs) {

@@ -9,6 +9,9 @@ namespace terrace::cli {
 // codec, tier, content_bytes, frame_bytes, saved_bytes, ratio, compress_seconds, decompress_seconds.
 std::span<const Column> codec_columns();
 
+// Names of the counters that codec_rows() reads out of a job's row (snapshot.h): zvc_content_bytes and so on.
+std::vector<std::string> codec_counters();
+
 // `counters` has zvc_content_bytes and so on, times as …_ns or …_seconds. Codecs without any work are left
 // out.
 Rows codec_rows(const nlohmann::json& counters);

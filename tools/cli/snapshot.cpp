@@ -183,11 +183,7 @@ json job_row(const json& job, const std::string& socket) {
 
 json sum_of_codecs(const Rows& jobs) {
   json sums = json::object();
-  for (const char* codec : {"zvc", "zvc_exp", "rle", "csr8"})
-    for (const char* what : {"content_bytes", "frame_bytes", "compress_seconds", "decompress_seconds"}) {
-      const std::string name = std::string(codec) + '_' + what;
-      sums[name] = sum_of(jobs, name.c_str());
-    }
+  for (const std::string& name : codec_counters()) sums[name] = sum_of(jobs, name.c_str());
   return sums;
 }
 
