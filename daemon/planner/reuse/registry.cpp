@@ -6,6 +6,8 @@ namespace terrace::planner {
 std::vector<ReusePolicy> reuse_policies() {
   std::vector<ReusePolicy> all;
   // A family that comes adds its line here.
+  for (const ReusePolicy& policy : allocator_policies()) all.push_back(policy);
+  for (const ReusePolicy& policy : framework_policies()) all.push_back(policy);
   return all;
 }
 
