@@ -38,26 +38,6 @@ Color color_of(TensorKind kind) {
   return rgb(0x228833);
 }
 
-const char* name_of(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::weight:
-      return "weight";
-    case TensorKind::activation:
-      return "activation";
-    case TensorKind::gradient:
-      return "gradient";
-    case TensorKind::input:
-      return "input";
-    case TensorKind::optimizer:
-      return "optimizer";
-    case TensorKind::workspace:
-      return "workspace";
-    case TensorKind::other:
-      return "other";
-  }
-  return "other";
-}
-
 Color color_on_scale(double share) {
   constexpr std::array stops{rgb(0x440154), rgb(0x414487), rgb(0x2A788E),
                              rgb(0x22A884), rgb(0x7AD151), rgb(0xFDE725)};

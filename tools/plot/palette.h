@@ -10,7 +10,6 @@
 namespace terrace::plot {
 
 Color color_of(wire::TensorKind kind);
-const char* name_of(wire::TensorKind kind);
 inline constexpr wire::TensorKind all_kinds[] = {wire::TensorKind::weight,   wire::TensorKind::optimizer,
                                                  wire::TensorKind::input,    wire::TensorKind::activation,
                                                  wire::TensorKind::gradient, wire::TensorKind::workspace,

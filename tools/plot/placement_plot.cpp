@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "daemon/planner/trace_limits.h"
 #include "tools/plot/axis.h"
 #include "tools/plot/canvas.h"
 #include "tools/plot/density.h"
@@ -65,7 +66,7 @@ class Painter {
     if (kinds_.size() > 1) {
       std::vector<LegendEntry> entries;
       for (const TensorKind kind : all_kinds)
-        if (kinds_.contains(kind)) entries.push_back({name_of(kind), color_of(kind)});
+        if (kinds_.contains(kind)) entries.push_back({planner::tensor_kind_name(kind), color_of(kind)});
       draw_legend(canvas, at, entries);
     } else if (largest_ > 0) {
       scale(canvas, at);
