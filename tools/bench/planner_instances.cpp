@@ -51,10 +51,10 @@ std::optional<double> run_minimalloc(const std::string& program, const HardInsta
        {"CAPACITY", std::to_string(instance.capacity_bytes)},
        {"INPUT", instance.path},
        {"LIMIT", std::to_string(limit) + "s"}});
-  if (output.find("failed") != std::string::npos) return std::nullopt;
-  const std::size_t digit = output.find_first_of("0123456789");
-  if (digit == std::string::npos) return std::nullopt;
-  return std::strtod(output.c_str() + digit, nullptr);
+  static const std::string before = "Elapsed time ";
+  const std::size_t at = output.find(before);
+  if (at == std::string::npos || output.find("failed") != std::string::npos) return std::nullopt;
+  return std::strtod(output.c_str() + at + before.size(), nullptr);
 }
 
 Json exact_row(const PlannerOptions& options, const HardInstance& instance, double limit) {

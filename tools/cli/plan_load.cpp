@@ -13,7 +13,7 @@
 #include "daemon/planner/import/gunzip.h"
 #include "daemon/planner/import/import.h"
 #include "daemon/planner/machine_json.h"
-#include "daemon/planner/simulate/simulator.h"
+#include "daemon/planner/simulate/machines.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
 
