@@ -5,7 +5,11 @@ namespace terrace::planner {
 
 std::vector<ReusePolicy> reuse_policies() {
   std::vector<ReusePolicy> all;
+  const auto add = [&](const std::vector<ReusePolicy>& family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
   // A family that comes adds its line here.
+  add(tflite_policies());
   return all;
 }
 
