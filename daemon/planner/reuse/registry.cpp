@@ -10,6 +10,7 @@ std::vector<ReusePolicy> reuse_policies() {
   };
   // A family that comes adds its line here.
   add(tflite_policies());
+  add(tvm_policies());
   return all;
 }
 
