@@ -2,8 +2,8 @@
 //
 // Conformance with the systems that its policies come from, exact search beside MiniMalloc, large instances
 // beside every other policy, PyTorch's own memory events, G10's workloads under G10's rules, the simulator's
-// speed, and the judges themselves on random and on damaged plans. Searches run in processes of their own, one
-// after the other, on one core.
+// speed, and the judges themselves on random and on damaged plans. Searches run in processes of their own,
+// one after the other, on one core.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +22,13 @@ namespace terrace::bench {
 namespace {
 
 constexpr const char* usage =
-    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION] [--data DIR] [--minimalloc PROGRAM]\n"
+    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION] [--data DIR] [--minimalloc "
+    "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
     "simulator.\n"
-    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the checkout)\n"
+    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the "
+    "checkout)\n"
     "  --minimalloc  MiniMalloc's own program, to run beside ours\n"
     "  --only        one of those sections\n"
     "  --quick       short searches: whether it works, not how good it is";

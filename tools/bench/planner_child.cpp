@@ -55,10 +55,9 @@ Json measure(const planner::ReusePolicy& policy, const planner::Instance& instan
 }  // namespace
 
 Json run_in_child(const ChildTask& task) {
-  const std::string output =
-      run_captured({own_path(), "--child", task.policy, task.path, std::to_string(task.seconds),
-                    std::to_string(task.capacity_bytes)},
-                   {});
+  const std::string output = run_captured({own_path(), "--child", task.policy, task.path,
+                                           std::to_string(task.seconds), std::to_string(task.capacity_bytes)},
+                                          {});
   return Json::parse(output);
 }
 
@@ -72,7 +71,8 @@ int child_main(const std::vector<std::string>& words) {
   const auto policy = find_policy(task.policy);
   const auto input = cli::load_plan_input(task.path);
   if (!policy || !input.result) {
-    std::fprintf(stderr, "bench: %s\n", policy ? input.result.error.c_str() : ("no policy " + task.policy).c_str());
+    std::fprintf(stderr, "bench: %s\n",
+                 policy ? input.result.error.c_str() : ("no policy " + task.policy).c_str());
     return 1;
   }
   std::printf("%s\n", measure(*policy, input.result->instance, task).dump().c_str());

@@ -143,14 +143,15 @@ std::string file_of(const std::string& key) {
 }
 
 const std::map<std::string, std::string>& policies_by_total() {
-  static const std::map<std::string, std::string> all{{"NAIVE_objects_total", "tflite_naive"},
-                                                      {"EQUALITY_objects_total", "tflite_equality"},
-                                                      {"GREEDY_IN_ORDER_objects_total", "tflite_in_order"},
-                                                      {"GREEDY_BY_BREADTH_objects_total", "tflite_by_breadth"},
-                                                      {"GREEDY_BY_SIZE_objects_total", "tflite_by_size_objects"},
-                                                      {"GREEDY_BEST_objects_total", "tflite_best"},
-                                                      {"MINCOSTFLOW_objects_total", "tflite_min_cost_flow"},
-                                                      {"GREEDY_BY_SIZE_offsets_total", "tflite_by_size"}};
+  static const std::map<std::string, std::string> all{
+      {"NAIVE_objects_total", "tflite_naive"},
+      {"EQUALITY_objects_total", "tflite_equality"},
+      {"GREEDY_IN_ORDER_objects_total", "tflite_in_order"},
+      {"GREEDY_BY_BREADTH_objects_total", "tflite_by_breadth"},
+      {"GREEDY_BY_SIZE_objects_total", "tflite_by_size_objects"},
+      {"GREEDY_BEST_objects_total", "tflite_best"},
+      {"MINCOSTFLOW_objects_total", "tflite_min_cost_flow"},
+      {"GREEDY_BY_SIZE_offsets_total", "tflite_by_size"}};
   return all;
 }
 
@@ -202,12 +203,13 @@ Json measure_conformance(const PlannerOptions& options) {
   const json tvm_vectors = parsed(options, "tvm_usmp_vectors.json");
   const json totals = parsed(options, "tflite_strategies_on_real_instances.json");
   if (tflite_vectors.is_null() || tvm_vectors.is_null() || totals.is_null())
-    return skipped(title, "tflite_vectors.json, tvm_usmp_vectors.json or tflite_strategies_on_real_instances.json "
-                          "is not in the data");
-  Json out = section(title, {column("source", "source", "text"), column("what", "what", "text"),
-                             column("expectations", "expectations", "count"),
-                             column("reproduced", "reproduced", "count"), column("met", "met", "yes"),
-                             column("miss", "", "text")});
+    return skipped(title,
+                   "tflite_vectors.json, tvm_usmp_vectors.json or tflite_strategies_on_real_instances.json "
+                   "is not in the data");
+  Json out = section(
+      title, {column("source", "source", "text"), column("what", "what", "text"),
+              column("expectations", "expectations", "count"), column("reproduced", "reproduced", "count"),
+              column("met", "met", "yes"), column("miss", "", "text")});
   add_cases(tflite_vectors, &out["rows"]);
   add_parts(tflite_vectors, &out["rows"]);
   for (Json& row : tvm_conformance(tvm_vectors, subgraphs())) out["rows"].push_back(std::move(row));

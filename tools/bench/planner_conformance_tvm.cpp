@@ -47,9 +47,10 @@ std::vector<PoolBuffer> buffers_of_intervals(const json& intervals) {
 // What each pool needs; empty if there is no plan.
 std::vector<std::uint64_t> used(const std::string& algorithm, PoolBuffers buffers, Pools pools,
                                 std::uint64_t enough) {
-  const auto placement = algorithm == "greedy_by_size"        ? planner::tvm::greedy_by_size(buffers, pools)
-                         : algorithm == "greedy_by_conflicts" ? planner::tvm::greedy_by_conflicts(buffers, pools)
-                                                              : planner::tvm::hill_climb(buffers, pools, enough, {});
+  const auto placement = algorithm == "greedy_by_size" ? planner::tvm::greedy_by_size(buffers, pools)
+                         : algorithm == "greedy_by_conflicts"
+                             ? planner::tvm::greedy_by_conflicts(buffers, pools)
+                             : planner::tvm::hill_climb(buffers, pools, enough, {});
   return placement ? planner::tvm::used_bytes(buffers, pools, *placement) : std::vector<std::uint64_t>();
 }
 
@@ -66,9 +67,10 @@ Json conflict_row(const json& cases) {
   const json& ordering = cases["name_based_ordering"];
   const auto buffers = buffers_in(ordering, {0});
   for (const std::string algorithm : ordering["algorithms"]) {
-    const auto placement = algorithm == "greedy_by_size"        ? planner::tvm::greedy_by_size(buffers, one_pool)
-                           : algorithm == "greedy_by_conflicts" ? planner::tvm::greedy_by_conflicts(buffers, one_pool)
-                                                                : planner::tvm::hill_climb(buffers, one_pool, 0, {});
+    const auto placement = algorithm == "greedy_by_size" ? planner::tvm::greedy_by_size(buffers, one_pool)
+                           : algorithm == "greedy_by_conflicts"
+                               ? planner::tvm::greedy_by_conflicts(buffers, one_pool)
+                               : planner::tvm::hill_climb(buffers, one_pool, 0, {});
     bool equal = static_cast<bool>(placement);
     for (std::size_t i = 0; equal && i < buffers.size(); ++i)
       equal = placement->offsets[i] == ordering["expected_offsets"][buffers[i].name];
@@ -96,14 +98,16 @@ Json network_row(const json& expected, const json& subgraphs) {
   const json& mobilenet = expected["mobilenet_subgraph"];
   const auto one = buffers_in(subgraphs["resnet_subgraph"], {0});
   const auto two = buffers_in(subgraphs["mobilenet_subgraph"], {0, 1});
-  const std::vector<Pool> pools{{mobilenet["fast_pool_capacity"].get<std::uint64_t>()}, {planner::tvm::unbounded}};
+  const std::vector<Pool> pools{{mobilenet["fast_pool_capacity"].get<std::uint64_t>()},
+                                {planner::tvm::unbounded}};
   for (const std::string algorithm : algorithms) {
     count.expect(used(algorithm, one, one_pool, resnet["memory_pressure_lower_bound"]) ==
                      std::vector<std::uint64_t>{resnet[algorithm]},
                  "resnet_subgraph " + algorithm);
-    count.expect(used(algorithm, two, pools, mobilenet["memory_pressure_lower_bound"]) ==
-                     std::vector<std::uint64_t>{mobilenet[algorithm]["fast_used"], mobilenet[algorithm]["slow_used"]},
-                 "mobilenet_subgraph " + algorithm);
+    count.expect(
+        used(algorithm, two, pools, mobilenet["memory_pressure_lower_bound"]) ==
+            std::vector<std::uint64_t>{mobilenet[algorithm]["fast_used"], mobilenet[algorithm]["slow_used"]},
+        "mobilenet_subgraph " + algorithm);
   }
   return count.row();
 }

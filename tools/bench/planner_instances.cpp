@@ -43,14 +43,14 @@ std::vector<HardInstance> hard_instances(const PlannerOptions& options) {
 
 // Its own figure, of the search alone; nothing if it did not find one in `limit` seconds.
 std::optional<double> run_minimalloc(const std::string& program, const HardInstance& instance, double limit) {
-  const std::string output = run_captured(
-      {"sh", "-c",
-       "\"$PROGRAM\" --capacity=\"$CAPACITY\" --input=\"$INPUT\" --output=/dev/null --timeout=\"$LIMIT\" 2>&1 || "
-       "echo failed"},
-      {{"PROGRAM", program},
-       {"CAPACITY", std::to_string(instance.capacity_bytes)},
-       {"INPUT", instance.path},
-       {"LIMIT", std::to_string(limit) + "s"}});
+  const std::string output = run_captured({"sh", "-c",
+                                           "\"$PROGRAM\" --capacity=\"$CAPACITY\" --input=\"$INPUT\" "
+                                           "--output=/dev/null --timeout=\"$LIMIT\" 2>&1 || "
+                                           "echo failed"},
+                                          {{"PROGRAM", program},
+                                           {"CAPACITY", std::to_string(instance.capacity_bytes)},
+                                           {"INPUT", instance.path},
+                                           {"LIMIT", std::to_string(limit) + "s"}});
   static const std::string before = "Elapsed time ";
   const std::size_t at = output.find(before);
   if (at == std::string::npos || output.find("failed") != std::string::npos) return std::nullopt;
@@ -118,11 +118,11 @@ Json measure_minimalloc(const PlannerOptions& options) {
   constexpr const char* title = "Exact search on MiniMalloc's instances, single-threaded, seconds";
   const std::vector<HardInstance> instances = hard_instances(options);
   if (instances.empty()) return skipped(title, "no minimalloc/*.csv in the data");
-  Json out = section(title, {column("instance", "instance", "text"), column("buffers", "buffers", "count"),
-                             column("capacity_bytes", "capacity", "count"), column("solved", "solved", "yes"),
-                             column("seconds", "terrace", "s"),
-                             column("minimalloc_seconds", "MiniMalloc here", "s"),
-                             column("target_seconds", "MiniMalloc, published", "s"), column("met", "met", "yes")});
+  Json out =
+      section(title, {column("instance", "instance", "text"), column("buffers", "buffers", "count"),
+                      column("capacity_bytes", "capacity", "count"), column("solved", "solved", "yes"),
+                      column("seconds", "terrace", "s"), column("minimalloc_seconds", "MiniMalloc here", "s"),
+                      column("target_seconds", "MiniMalloc, published", "s"), column("met", "met", "yes")});
   const double limit = options.quick ? 5 : 60;
   for (const HardInstance& instance : instances) out["rows"].push_back(exact_row(options, instance, limit));
   return out;
@@ -134,20 +134,22 @@ Json measure_large(const PlannerOptions& options) {
   const std::vector<std::string> traces = data_files(options, "dtr", ".json.gz");
   files.insert(files.end(), traces.begin(), traces.end());
   if (files.empty()) return skipped(title, "no dsa/*.csv or dtr/*.json.gz in the data");
-  Json out = section(title, {column("instance", "instance", "text"), column("buffers", "buffers", "count"),
-                             column("bound_bytes", "bound", "bytes"), column("gap", "over bound", "percent"),
-                             column("seconds", "s", "s"), column("first_seconds", "first plan, s", "s"),
-                             column("peak_rss_bytes", "peak memory", "bytes"), column("valid", "valid", "yes"),
-                             column("best_other", "best other policy", "text"),
-                             column("best_other_gap", "its gap", "percent"), column("target_gap", "target", "percent"),
-                             column("target_seconds", "within s", "count"), column("met", "met", "yes")});
+  Json out = section(
+      title, {column("instance", "instance", "text"), column("buffers", "buffers", "count"),
+              column("bound_bytes", "bound", "bytes"), column("gap", "over bound", "percent"),
+              column("seconds", "s", "s"), column("first_seconds", "first plan, s", "s"),
+              column("peak_rss_bytes", "peak memory", "bytes"), column("valid", "valid", "yes"),
+              column("best_other", "best other policy", "text"),
+              column("best_other_gap", "its gap", "percent"), column("target_gap", "target", "percent"),
+              column("target_seconds", "within s", "count"), column("met", "met", "yes")});
   for (const std::string& file : files) {
     const std::string path = options.data + "/" + file;
     const LargeTarget target = target_of(file);
     Json row = with_gap(run_in_child({our_policy, path, options.quick ? 1 : target.seconds, 0}), file);
     row["target_gap"] = target.gap;
     row["target_seconds"] = target.seconds;
-    row["met"] = row.value("valid", false) && row["gap"] <= target.gap && row["peak_rss_bytes"] < (1ULL << 30);
+    row["met"] =
+        row.value("valid", false) && row["gap"] <= target.gap && row["peak_rss_bytes"] < (1ULL << 30);
     if (!options.quick) add_best_other(path, 5, &row);
     out["rows"].push_back(std::move(row));
   }

@@ -1,5 +1,5 @@
-// A PyTorch profile with memory events: is every allocation matched with its free, what did PyTorch reserve for
-// them, and what does our placement of the same lives need?
+// A PyTorch profile with memory events: is every allocation matched with its free, what did PyTorch reserve
+// for them, and what does our placement of the same lives need?
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ Matching match(const std::vector<MemoryEvent>& events) {
     if (event.bytes > 0) {
       ++out.allocations;
       live[event.address] = event.bytes;
-    } else if (const auto found = live.find(event.address); found != live.end() && found->second == -event.bytes) {
+    } else if (const auto found = live.find(event.address);
+               found != live.end() && found->second == -event.bytes) {
       ++out.matched;
       live.erase(found);
     }
@@ -61,7 +62,8 @@ Matching match(const std::vector<MemoryEvent>& events) {
 
 Json row(const char* what, const Json& value, const char* unit) {
   const std::string text = unit == std::string("bytes") ? fmt::format("{}", value.get<std::uint64_t>())
-                           : unit == std::string("percent") ? fmt::format("{:.3f}%", 100 * value.get<double>())
+                           : unit == std::string("percent")
+                               ? fmt::format("{:.3f}%", 100 * value.get<double>())
                            : value.is_number_integer() ? fmt::format("{}", value.get<long>())
                                                        : fmt::format("{:.3f}", value.get<double>());
   return {{"what", what}, {"text", text}, {"value", value}};
@@ -75,7 +77,8 @@ Json measure_kineto(const PlannerOptions& options) {
   const Matching m = match(gpu_events(nlohmann::json::parse(*text)));
   const Json plan = run_in_child({"terrace", options.data + "/" + file, options.quick ? 2.0 : 10.0, 0});
   const double gap = plan["total_bytes"].get<double>() / plan["bound_bytes"].get<double>() - 1;
-  Json out = section(title, {column("what", "", "text"), column("text", "value", "count"), column("met", "met", "yes")});
+  Json out = section(
+      title, {column("what", "", "text"), column("text", "value", "count"), column("met", "met", "yes")});
   Json matched = row("of them matched with their free", m.matched, "count");
   matched["met"] = m.matched == m.allocations;
   Json above = row("above the bound", gap, "percent");

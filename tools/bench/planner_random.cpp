@@ -1,5 +1,5 @@
-// The judges themselves: do all plans of all policies pass on random instances, and is each kind of damage to a
-// plan caught?
+// The judges themselves: do all plans of all policies pass on random instances, and is each kind of damage to
+// a plan caught?
 #include <fmt/format.h>
 
 #include <random>
@@ -65,7 +65,8 @@ Instance pair_instance(std::uint64_t seed) {
   const std::uint64_t bytes = 16 * (1 + random() % 1000);
   const auto begin = static_cast<std::uint32_t>(random() % 100);
   return {"pair",
-          {{bytes, begin, begin + 10, 16, planner::no_tensor}, {bytes, begin + 5, begin + 20, 16, planner::no_tensor}},
+          {{bytes, begin, begin + 10, 16, planner::no_tensor},
+           {bytes, begin + 5, begin + 20, 16, planner::no_tensor}},
           nullptr};
 }
 
@@ -75,9 +76,11 @@ struct PlacementDamage {
 };
 
 constexpr PlacementDamage placement_damages[] = {
-    {"two live buffers overlap", [](const Instance& i, Placement* p) { p->offsets[1] = i.buffers[0].bytes - 16; }},
+    {"two live buffers overlap",
+     [](const Instance& i, Placement* p) { p->offsets[1] = i.buffers[0].bytes - 16; }},
     {"two live buffers at one address", [](const Instance&, Placement* p) { p->offsets[1] = 0; }},
-    {"an offset is not aligned", [](const Instance&, Placement* p) { ++p->offsets[1], p->total_bytes += 16; }},
+    {"an offset is not aligned",
+     [](const Instance&, Placement* p) { ++p->offsets[1], p->total_bytes += 16; }},
     {"a buffer ends beyond the total", [](const Instance&, Placement* p) { --p->total_bytes; }},
     {"an offset wraps around", [](const Instance&, Placement* p) { p->offsets[1] = ~std::uint64_t{15}; }},
     {"an offset is missing", [](const Instance&, Placement* p) { p->offsets.pop_back(); }},
@@ -92,7 +95,11 @@ Json damaged_placements(const PlacementDamage& kind) {
     kind.damage(instance, &placement);
     caught += !planner::check_placement(instance, placement).empty();
   }
-  return {{"damage", kind.name}, {"plan", "placement"}, {"tried", tries}, {"caught", caught}, {"met", caught == tries}};
+  return {{"damage", kind.name},
+          {"plan", "placement"},
+          {"tried", tries},
+          {"caught", caught},
+          {"met", caught == tries}};
 }
 
 }  // namespace
@@ -122,10 +129,10 @@ Json measure_random(const PlannerOptions& options) {
 }
 
 Json measure_damage() {
-  Json out = section("Damaged plans, caught by the judges",
-                     {column("plan", "plan", "text"), column("damage", "damage", "text"),
-                      column("tried", "tried", "count"), column("caught", "caught", "count"),
-                      column("met", "met", "yes")});
+  Json out = section(
+      "Damaged plans, caught by the judges",
+      {column("plan", "plan", "text"), column("damage", "damage", "text"), column("tried", "tried", "count"),
+       column("caught", "caught", "count"), column("met", "met", "yes")});
   for (const PlacementDamage& kind : placement_damages) out["rows"].push_back(damaged_placements(kind));
   for (Json& row : damaged_steps()) out["rows"].push_back(std::move(row));
   return out;

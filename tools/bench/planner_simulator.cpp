@@ -85,11 +85,12 @@ bool lose_a_transfer(const Machine&, SimulationReport* report) {
   return true;
 }
 
-constexpr StepDamage step_damages[] = {{"an operation starts before its data is there", start_before_the_data},
-                                       {"two operations run at once", overlap_operations},
-                                       {"a tier holds more than it can", exceed_the_capacity},
-                                       {"a transfer is faster than its link", outrun_the_link},
-                                       {"a tensor is used that never came back", lose_a_transfer}};
+constexpr StepDamage step_damages[] = {
+    {"an operation starts before its data is there", start_before_the_data},
+    {"two operations run at once", overlap_operations},
+    {"a tier holds more than it can", exceed_the_capacity},
+    {"a transfer is faster than its link", outrun_the_link},
+    {"a tensor is used that never came back", lose_a_transfer}};
 
 // Steps that move much: memory for half of what they need, least recently used out.
 std::vector<Json> damage_all(long steps) {
@@ -118,11 +119,11 @@ std::vector<Json> damage_all(long steps) {
 }  // namespace
 
 Json measure_simulator(const PlannerOptions& options) {
-  Json out = section("One simulated step of 5,000 operations and 10,000 tensors, memory for 60% of it",
-                     {column("policy", "policy", "text"), column("entries", "entries", "count"),
-                      column("plan_ms", "planning, ms", "ms"), column("simulate_ms", "simulating, ms", "ms"),
-                      column("slowdown", "slowdown", "ratio"), column("met", "met", "yes"),
-                      column("note", "", "text")});
+  Json out = section(
+      "One simulated step of 5,000 operations and 10,000 tensors, memory for 60% of it",
+      {column("policy", "policy", "text"), column("entries", "entries", "count"),
+       column("plan_ms", "planning, ms", "ms"), column("simulate_ms", "simulating, ms", "ms"),
+       column("slowdown", "slowdown", "ratio"), column("met", "met", "yes"), column("note", "", "text")});
   const Trace trace = training_step(layers, 0);
   const Machine machine = machine_for(trace, 0.6);
   for (const SwapPolicy& policy : planner::swap_policies())

@@ -91,7 +91,8 @@ std::string as_markdown(const Json& section) {
   if (section.contains("skipped")) return text + "Skipped: " + section["skipped"].get<std::string>() + "\n";
   const std::vector<Line> lines = lines_of(section);
   Line rule;
-  for (std::size_t i = 0; i < lines[0].size(); ++i) rule.emplace_back(to_the_left(section, i) ? "---" : "---:");
+  for (std::size_t i = 0; i < lines[0].size(); ++i)
+    rule.emplace_back(to_the_left(section, i) ? "---" : "---:");
   text += markdown_line(lines[0]) + markdown_line(rule);
   for (std::size_t i = 1; i < lines.size(); ++i) text += markdown_line(lines[i]);
   const std::string notes = notes_of(section, "");

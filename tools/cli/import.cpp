@@ -1,4 +1,5 @@
-// `terrace import FILE`: another program's record of a step as a trace of ours, and what could not be taken over.
+// `terrace import FILE`: another program's record of a step as a trace of ours, and what could not be taken
+// over.
 #include <fmt/format.h>
 
 #include <iostream>

@@ -80,14 +80,16 @@ void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
 void add_plan(CLI::App* app, PlanOptions* o) {
   CLI::App* plan =
       app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
-  plan->add_option("trace", o->trace, "The step: a trace, or anything 'terrace import' reads; - for standard input");
+  plan->add_option("trace", o->trace,
+                   "The step: a trace, or anything 'terrace import' reads; - for standard input");
   plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in")
       ->type_name("FILE|NAME");
   plan->add_option("--policy", o->policies, "Policies, or all (the default)")
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);
-  plan->add_option("--capacity", o->capacity, "Fit into this much memory: searches end there, a machine's first tier has it")
+  plan->add_option("--capacity", o->capacity,
+                   "Fit into this much memory: searches end there, a machine's first tier has it")
       ->type_name("SIZE");
   plan->add_option("--time", o->seconds, "Seconds for each search (default 10; 0: no limit)")
       ->type_name("SECONDS")
@@ -98,11 +100,14 @@ void add_plan(CLI::App* app, PlanOptions* o) {
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {
-  CLI::App* import_app = app->add_subcommand("import", "Turn another program's record of a step into a trace");
+  CLI::App* import_app =
+      app->add_subcommand("import", "Turn another program's record of a step into a trace");
   import_app->add_option("file", o->file, "The record; - for standard input")->required();
   import_app->add_option("--format", o->format, "What it is, where that cannot be recognised")
       ->type_name("NAME");
-  import_app->add_option("--out", o->out, "Write the trace, packed when the name ends in .gz; - for standard output")
+  import_app
+      ->add_option("--out", o->out,
+                   "Write the trace, packed when the name ends in .gz; - for standard output")
       ->type_name("FILE");
 }
 

@@ -2,8 +2,8 @@
 // policy or by all of them under one cost model.
 //
 // Every plan is checked by code that no policy shares. Ctrl-C keeps what was found: the tables and the files
-// hold the best so far, the policies that had not begun are left out, and the exit code is the one that shells
-// give a program ended by that signal (130 for SIGINT).
+// hold the best so far, the policies that had not begun are left out, and the exit code is the one that
+// shells give a program ended by that signal (130 for SIGINT).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -48,7 +48,8 @@ void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watc
 // A plan that the judge refuses is an error of ours, whatever else went well.
 std::string first_wrong(const PlanReport& report) {
   for (const ReuseRun& run : report.reuse)
-    if (!run.wrong.empty()) return fmt::format("the placement of {} is wrong: {}", run.policy.name, run.wrong);
+    if (!run.wrong.empty())
+      return fmt::format("the placement of {} is wrong: {}", run.policy.name, run.wrong);
   for (const SwapRun& run : report.swap)
     if (!run.wrong.empty()) return fmt::format("the step of {} is wrong: {}", run.policy.name, run.wrong);
   return "";
@@ -88,10 +89,12 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
   const auto chosen = choose_policies(options.policies, machine != nullptr);
   if (!chosen) return complain(exit_usage, chosen.error);
   if (!chosen->swap.empty() && input.trace == nullptr)
-    return complain(exit_usage, fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
-                                            "--machine out",
-                                            input.instance.name));
-  if (machine != nullptr && limits.capacity_bytes != 0) machine->tiers.front().capacity_bytes = limits.capacity_bytes;
+    return complain(exit_usage,
+                    fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
+                                "--machine out",
+                                input.instance.name));
+  if (machine != nullptr && limits.capacity_bytes != 0)
+    machine->tiers.front().capacity_bytes = limits.capacity_bytes;
   PlanReport report{&input, machine, limits, options.seconds, {}, {}, false};
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
   run_all(*chosen, &report, watch);
@@ -116,7 +119,8 @@ int plan(const PlanOptions& options) {
     return exit_ok;
   }
   if (options.trace.empty())
-    return complain(exit_usage, "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
+    return complain(exit_usage,
+                    "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);
   Loaded<planner::Machine> machine;

@@ -52,17 +52,18 @@ std::string draw(const std::string& prefix, const PlanReport& report, const Reus
   const planner::Instance& instance = report.input->instance;
   std::string error;
   if (placed != nullptr)
-    error = take(plot::plot_placement(prefix + "-placement", {&instance, &*placed->placement, placed->policy.name}),
-                 paths);
+    error = take(
+        plot::plot_placement(prefix + "-placement", {&instance, &*placed->placement, placed->policy.name}),
+        paths);
   if (!error.empty()) return error;
   if (moved != nullptr)
-    return take(plot::plot_step(prefix + "-memory", {report.input->trace.get(), report.machine, &*moved->report,
-                                                     moved->policy.name}),
+    return take(plot::plot_step(prefix + "-memory", {report.input->trace.get(), report.machine,
+                                                     &*moved->report, moved->policy.name}),
                 paths);
   if (placed != nullptr)
-    return take(plot::plot_live(prefix + "-memory",
-                                {&instance, placed->placement->total_bytes, placed->policy.name}),
-                paths);
+    return take(
+        plot::plot_live(prefix + "-memory", {&instance, placed->placement->total_bytes, placed->policy.name}),
+        paths);
   return "--plot: there is no valid plan to draw";
 }
 
@@ -77,7 +78,8 @@ std::string write_answer(const std::string& path, const PlanReport& report, cons
 
 std::string write_timeline(const std::string& path, const PlanReport& report, const SwapRun* moved,
                            Paths* paths) {
-  if (moved == nullptr) return "--perfetto: there is no valid simulated step; give --machine and a policy that moves";
+  if (moved == nullptr)
+    return "--perfetto: there is no valid simulated step; give --machine and a policy that moves";
   return put(path, planner::perfetto_json(*report.input->trace, *report.machine, *moved->report), paths);
 }
 
@@ -122,7 +124,8 @@ Result<Paths> write_plan_files(const PlanOptions& options, const PlanReport& rep
   std::string error;
   if (!options.plot.empty()) error = draw(options.plot, report, placed, moved, &paths);
   if (error.empty() && !options.out.empty()) error = write_answer(options.out, report, placed, moved, &paths);
-  if (error.empty() && !options.perfetto.empty()) error = write_timeline(options.perfetto, report, moved, &paths);
+  if (error.empty() && !options.perfetto.empty())
+    error = write_timeline(options.perfetto, report, moved, &paths);
   return error.empty() ? ok(std::move(paths)) : refused<Paths>(std::move(error));
 }
 

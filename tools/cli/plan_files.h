@@ -15,8 +15,8 @@ Result<std::vector<std::string>> write_plan_files(const PlanOptions& options, co
 // `terrace-placement` version 1: each buffer with its life, bytes and offset; docs/formats/plan.md.
 std::string placement_json(const planner::Instance& instance, const ReuseRun& run);
 
-// Replaces `path` by `content` in one step, so that a reader never finds half of it; gzip where it ends in ".gz". An empty
-// text, or why not.
+// Replaces `path` by `content` in one step, so that a reader never finds half of it; gzip where it ends in
+// ".gz". An empty text, or why not.
 std::string write_whole(const std::string& path, const std::string& content);
 
 }  // namespace terrace::cli

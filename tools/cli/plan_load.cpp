@@ -52,14 +52,17 @@ int read_all(int fd, std::string* text) {
 Loaded<std::string> read_packed(const std::string& path) {
   const bool standard_input = path == "-";
   const int fd = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return failed<std::string>(exit_code_of(errno), fmt::format("{}: {}", path, std::strerror(errno)));
+  if (fd < 0)
+    return failed<std::string>(exit_code_of(errno), fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text;
   const int error = read_all(fd, &text);
   if (!standard_input) close(fd);
   if (error == EFBIG)
-    return failed<std::string>(exit_failure, fmt::format("{}: larger than {}, which is more than a trace takes",
-                                                         path, exact_size(most_file_bytes)));
-  if (error != 0) return failed<std::string>(exit_code_of(error), fmt::format("{}: {}", path, std::strerror(error)));
+    return failed<std::string>(exit_failure,
+                               fmt::format("{}: larger than {}, which is more than a trace takes", path,
+                                           exact_size(most_file_bytes)));
+  if (error != 0)
+    return failed<std::string>(exit_code_of(error), fmt::format("{}: {}", path, std::strerror(error)));
   return {ok(std::move(text)), exit_ok};
 }
 
@@ -128,12 +131,14 @@ Loaded<planner::Machine> load_machine(const std::string& name_or_path) {
   if (auto machine = planner::built_in_machine(name_or_path)) return {ok(std::move(*machine)), exit_ok};
   const Loaded<std::string> text = load_text(name_or_path);
   if (text.exit_code == exit_not_found)
-    return failed<planner::Machine>(exit_not_found,
-                                    fmt::format("--machine {}: no such file, and of the machines that are built in there are: {}",
-                                                name_or_path, fmt::join(planner::built_in_machine_names(), ", ")));
+    return failed<planner::Machine>(
+        exit_not_found,
+        fmt::format("--machine {}: no such file, and of the machines that are built in there are: {}",
+                    name_or_path, fmt::join(planner::built_in_machine_names(), ", ")));
   if (!text.result) return failed<planner::Machine>(text.exit_code, text.result.error);
   auto machine = planner::parse_machine(*text.result);
-  if (!machine) return failed<planner::Machine>(exit_failure, fmt::format("{}: {}", name_or_path, machine.error));
+  if (!machine)
+    return failed<planner::Machine>(exit_failure, fmt::format("{}: {}", name_or_path, machine.error));
   return {std::move(machine), exit_ok};
 }
 

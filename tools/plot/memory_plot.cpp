@@ -191,8 +191,9 @@ void draw_live_legend(Canvas& canvas, const LivePicture& picture, double y) {
   std::vector<LegendEntry> legend;
   for (std::size_t kind = 0; kind < seen.size(); ++kind)
     if (seen[kind] > 0)
-      legend.push_back({picture.instance->trace != nullptr ? planner::tensor_kind_name(all_kinds[kind]) : "alive",
-                        color_of(all_kinds[kind])});
+      legend.push_back(
+          {picture.instance->trace != nullptr ? planner::tensor_kind_name(all_kinds[kind]) : "alive",
+           color_of(all_kinds[kind])});
   legend.push_back({"reserved by " + picture.policy, limit_color, true});
   draw_legend(canvas, {left, y}, legend);
 }
