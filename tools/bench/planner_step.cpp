@@ -19,7 +19,7 @@ enum : std::uint32_t { weight, activation, activation_gradient, weight_gradient,
 
 std::uint32_t tensor(std::uint32_t layer, std::uint32_t which) { return layer * per_layer + which; }
 
-void add_tensors(Trace* trace, std::uint32_t layer, std::mt19937_64& random) {
+void add_tensors(Trace* trace, std::mt19937_64& random) {
   const auto draw = [&random] { return static_cast<double>(random() >> 11) * 0x1p-53; };
   const auto bytes = [&draw](double smallest) {
     return static_cast<std::uint64_t>(smallest * std::pow(100.0, draw())) / 256 * 256;
@@ -63,7 +63,7 @@ TraceOp backward(const Trace& trace, std::uint32_t layer, std::uint32_t layers) 
 Trace training_step(std::uint32_t layers, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Trace trace{"made up", "terrace bench planner", {}, {}};
-  for (std::uint32_t layer = 0; layer < layers; ++layer) add_tensors(&trace, layer, random);
+  for (std::uint32_t layer = 0; layer < layers; ++layer) add_tensors(&trace, random);
   for (std::uint32_t layer = 0; layer < layers; ++layer) trace.ops.push_back(forward(trace, layer));
   for (std::uint32_t layer = layers; layer-- > 0;) trace.ops.push_back(backward(trace, layer, layers));
   return trace;
