@@ -36,6 +36,7 @@ class Handler {
   bool parse_error(std::size_t, const std::string&, const json::exception& e) { return fail(e.what()); }
 
   std::string error;
+  bool stopped = false;  // on request
 
  private:
   bool fail(std::string why) {
@@ -65,7 +66,8 @@ bool Handler::key(string_t& k) {
   if (depth_ == 1) {
     field_ = k;
     mode_ = stream_.wanted(k);
-    return true;
+    stopped = mode_ == Wanted::stop;
+    return !stopped;
   }
   if (open_.empty()) return true;
   if (stream_.refuse_repeated_keys && open_.back()->contains(k)) {
@@ -143,7 +145,7 @@ std::string plain(std::string message) {
 
 std::string stream_json(std::string_view text, const JsonStream& stream) {
   Handler handler(stream);
-  if (json::sax_parse(text.begin(), text.end(), &handler)) return {};
+  if (json::sax_parse(text.begin(), text.end(), &handler) || handler.stopped) return {};
   return plain(handler.error.empty() ? "not valid JSON" : handler.error);
 }
 

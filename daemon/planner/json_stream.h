@@ -17,7 +17,7 @@
 
 namespace terrace::planner {
 
-enum class Wanted : std::uint8_t { no, whole, elements };
+enum class Wanted : std::uint8_t { no, whole, elements, stop };  // stop: the rest does not matter
 
 struct JsonStream {
   // Asked once for each field of the outermost object; `elements` is for arrays.
@@ -58,7 +58,7 @@ class JsonFields {
 };
 
 std::string json_place(const std::string& array, std::size_t index);  // "ops[12]"
-std::string in_quotes(std::string_view text);                            // for messages: cut to 60 bytes
+std::string in_quotes(std::string_view text);                         // for messages: cut to 60 bytes
 
 // For the texts among the fields of the outermost object ("name": …). `error` as with JsonFields.
 std::string outer_text(const std::string& key, const nlohmann::json& value, std::size_t most_bytes,
