@@ -76,7 +76,8 @@ Json skipped(const char* title, const std::string& why) {
 }
 
 std::string as_text(const Json& section) {
-  std::string text = "\n" + section["title"].get<std::string>() + "\n";
+  std::string text = "\n";
+  text.append(section["title"].get<std::string>()).append("\n");
   if (section.contains("skipped")) return text + "  SKIP: " + section["skipped"].get<std::string>() + "\n";
   const std::vector<Line> lines = lines_of(section);
   std::vector<std::size_t> widths(lines[0].size());
@@ -96,7 +97,7 @@ std::string as_markdown(const Json& section) {
   text += markdown_line(lines[0]) + markdown_line(rule);
   for (std::size_t i = 1; i < lines.size(); ++i) text += markdown_line(lines[i]);
   const std::string notes = notes_of(section, "");
-  return notes.empty() ? text : text + "\n" + notes;
+  return notes.empty() ? text : text.append("\n").append(notes);
 }
 
 }  // namespace terrace::bench

@@ -127,11 +127,11 @@ std::string machine_summary(const PlanReport& report, bool exact) {
 }
 
 std::string swap_tables(const PlanReport& report, const TableStyle& style) {
-  std::string text = "\n" + machine_summary(report, style.exact_bytes);
+  std::string text = machine_summary(report, style.exact_bytes);
   if (report.swap.empty()) return text;
   SwapTable table(*report.machine);
   for (const SwapRun& run : report.swap) table.add_row(run);
-  return text + "\n" + table.text(style);
+  return text.append("\n").append(table.text(style));
 }
 
 std::string best_line(const PlanReport& report, bool exact) {
@@ -213,7 +213,7 @@ std::string input_summary(const PlanInput& input, bool exact_bytes) {
   double sum = 0;
   for (const planner::Buffer& b : input.instance.buffers) sum += static_cast<double>(b.bytes);
   const std::string sizes = fmt::format(
-      "{} in all, {} alive at most at once", bytes_text(static_cast<std::uint64_t>(sum), exact_bytes),
+      "{} in all, at most {} alive at once", bytes_text(static_cast<std::uint64_t>(sum), exact_bytes),
       bytes_text(planner::max_live_bytes(input.instance.buffers), exact_bytes));
   if (input.trace == nullptr)
     return fmt::format("{} ({}): {} lifetimes, {}\n", input.instance.name, input.format,
@@ -228,8 +228,8 @@ std::string input_summary(const PlanInput& input, bool exact_bytes) {
 std::string plan_tables(const PlanReport& report, bool exact_bytes) {
   const TableStyle style{exact_bytes, true};
   std::string text = input_summary(*report.input, exact_bytes);
-  if (!report.reuse.empty()) text += "\n" + placement_table(report, style);
-  if (report.machine != nullptr) text += swap_tables(report, style);
+  if (!report.reuse.empty()) text.append("\n").append(placement_table(report, style));
+  if (report.machine != nullptr) text.append("\n").append(swap_tables(report, style));
   return text + best_line(report, exact_bytes);
 }
 
