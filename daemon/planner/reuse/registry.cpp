@@ -5,8 +5,13 @@ namespace terrace::planner {
 
 std::vector<ReusePolicy> reuse_policies() {
   std::vector<ReusePolicy> all;
+  const auto add = [&](const std::vector<ReusePolicy>& family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
   // A family that comes adds its line here.
   for (const ReusePolicy& policy : terrace_policies()) all.push_back(policy);
+  add(tflite_policies());
+  add(tvm_policies());
   return all;
 }
 
