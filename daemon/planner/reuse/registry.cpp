@@ -12,6 +12,8 @@ std::vector<ReusePolicy> reuse_policies() {
   for (const ReusePolicy& policy : terrace_policies()) all.push_back(policy);
   add(tflite_policies());
   add(tvm_policies());
+  for (const ReusePolicy& policy : allocator_policies()) all.push_back(policy);
+  for (const ReusePolicy& policy : framework_policies()) all.push_back(policy);
   return all;
 }
 
