@@ -9,11 +9,11 @@ std::vector<ReusePolicy> reuse_policies() {
     all.insert(all.end(), family.begin(), family.end());
   };
   // A family that comes adds its line here.
-  for (const ReusePolicy& policy : terrace_policies()) all.push_back(policy);
   add(tflite_policies());
   add(tvm_policies());
-  for (const ReusePolicy& policy : allocator_policies()) all.push_back(policy);
-  for (const ReusePolicy& policy : framework_policies()) all.push_back(policy);
+  add(allocator_policies());
+  add(framework_policies());
+  add(terrace_policies());
   return all;
 }
 
