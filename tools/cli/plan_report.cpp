@@ -31,12 +31,22 @@ double ratio_of(double value, double bound) { return bound > 0 ? value / bound :
 
 template <class Run>
 std::string note_of(const Run& run) {
-  return !run.why_not.empty() ? run.why_not : run.wrong;
+  return !run.why_not.empty() ? "no plan" : run.wrong;
+}
+
+// Sentences, which a table has no room for.
+template <class Run>
+std::string reasons(const std::vector<Run>& runs) {
+  std::string text;
+  for (const Run& run : runs)
+    if (!run.why_not.empty()) text += fmt::format("{}: {}\n", run.policy.name, run.why_not);
+  return text;
 }
 
 json placement_row(const ReuseRun& run, std::uint64_t bound, const PlanLimits& limits) {
-  json row{{"policy", run.policy.name}, {"seconds", run.seconds}, {"note", note_of(run)}};
+  json row{{"policy", run.policy.name}, {"note", note_of(run)}};
   if (!run.placement) return row;
+  row["seconds"] = run.seconds;
   const std::uint64_t total = run.placement->total_bytes;
   row["total"] = total;
   row["over"] = percent_over(ratio_of(static_cast<double>(total), static_cast<double>(bound)));
@@ -51,7 +61,8 @@ std::string placement_table(const PlanReport& report, const TableStyle& style) {
   const std::uint64_t bound = planner::max_live_bytes(report.input->instance.buffers);
   Rows rows;
   for (const ReuseRun& run : report.reuse) rows.push_back(placement_row(run, bound, report.limits));
-  return render(Columns(placement_columns.begin(), placement_columns.end()), rows, style);
+  return render(Columns(placement_columns.begin(), placement_columns.end()), rows, style) +
+         reasons(report.reuse);
 }
 
 // Columns whose names depend on the machine; the table holds pointers to them.
@@ -131,7 +142,7 @@ std::string swap_tables(const PlanReport& report, const TableStyle& style) {
   if (report.swap.empty()) return text;
   SwapTable table(*report.machine);
   for (const SwapRun& run : report.swap) table.add_row(run);
-  return text.append("\n").append(table.text(style));
+  return text.append("\n").append(table.text(style)).append(reasons(report.swap));
 }
 
 std::string best_line(const PlanReport& report, bool exact) {

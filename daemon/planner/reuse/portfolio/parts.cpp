@@ -57,9 +57,8 @@ bool settle_bottom(Group* group, Parts* all) {
   std::uint32_t end = 0;
   for (const Block& b : group->blocks) end = std::max(end, b.upper);
   const std::uint32_t begin = group->blocks.front().lower;
-  const auto rest = std::stable_partition(group->blocks.begin(), group->blocks.end(), [&](const Block& b) {
-    return b.lower == begin && b.upper == end;
-  });
+  const auto rest = std::stable_partition(group->blocks.begin(), group->blocks.end(),
+                                          [&](const Block& b) { return b.lower == begin && b.upper == end; });
   std::stable_sort(group->blocks.begin(), rest,
                    [](const Block& a, const Block& b) { return a.alignment > b.alignment; });
   for (auto b = group->blocks.begin(); b != rest; ++b) {

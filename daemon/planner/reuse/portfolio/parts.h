@@ -1,8 +1,8 @@
 // An instance cut into what must be decided, and what need not be.
 //
-// Three reductions that lose nothing: an empty buffer takes offset 0; where no buffer crosses a point of time,
-// the two sides are independent; in each side a buffer that is alive all the time may as well lie at the
-// bottom, and without it the rest may fall apart again. (A trace's weights go this way: 750 of the 2,800
+// Three reductions that lose nothing: an empty buffer takes offset 0; where no buffer crosses a point of
+// time, the two sides are independent; in each side a buffer that is alive all the time may as well lie at
+// the bottom, and without it the rest may fall apart again. (A trace's weights go this way: 750 of the 2,800
 // buffers of a training step of Inception, for example.) Time is renumbered to sections, the distinct begins,
 // because the set of live buffers can only be largest just after a begin. Sizes are rounded up to the
 // alignment that all buffers share, which no placement can profit from ignoring.

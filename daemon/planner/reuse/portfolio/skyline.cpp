@@ -23,10 +23,13 @@ std::optional<std::uint64_t> Skyline::place(const SkylineRule& rule, std::vector
   offsets_ = offsets;
   reset(rule);
   while (left_ > 0) {
-    if (!fill(lowest())) return std::nullopt;
+    if (!fill(lowest()) || (left_ % 1024 == 0 && stopped())) return std::nullopt;
   }
   return top_;
 }
+
+// A pass that is complete counts, however late it is.
+bool Skyline::stopped() const { return left_ > 0 && rule_.stop != nullptr && *rule_.stop && (*rule_.stop)(); }
 
 void Skyline::reset(const SkylineRule& rule) {
   rule_ = rule;

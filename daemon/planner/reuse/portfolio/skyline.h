@@ -16,8 +16,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <queue>
 #include <span>
 #include <vector>
 
@@ -28,17 +28,19 @@
 namespace terrace::planner::portfolio {
 
 struct SkylineRule {
-  std::uint64_t capacity_bytes = 0;     // what the pass tries to stay within; exceeded if it must be
-  std::uint64_t cutoff_bytes = 0;       // give up when the total cannot be below
-  bool always_tightest = false;         // fill at the tightest section even where raising is affordable
+  std::uint64_t capacity_bytes = 0;      // what the pass tries to stay within; exceeded if it must be
+  std::uint64_t cutoff_bytes = 0;        // give up when the total cannot be below
+  bool always_tightest = false;          // fill at the tightest section even where raising is affordable
   std::span<const float> priority = {};  // one per block; higher goes first
+  const std::function<bool()>* stop = nullptr;  // asked every 1,024 placements; null or empty: never
 };
 
 class Skyline {
  public:
   explicit Skyline(const Part& part);  // the part must outlive it
 
-  // The highest end, or nothing where the cutoff was reached; *offsets are by block, garbage in that case.
+  // The highest end, or nothing where the cutoff was reached or `stop` said so; *offsets are by block, and
+  // mean nothing in that case.
   std::optional<std::uint64_t> place(const SkylineRule& rule, std::vector<std::uint64_t>* offsets);
 
   std::uint64_t placements() const { return placements_; }  // blocks laid since construction: the work done
@@ -57,15 +59,14 @@ class Skyline {
     std::uint32_t begin;
     std::uint32_t segment;
     std::uint32_t version;
-    bool operator>(const Entry& o) const {
-      return height != o.height ? height > o.height : begin > o.begin;
-    }
+    bool operator>(const Entry& o) const { return height != o.height ? height > o.height : begin > o.begin; }
   };
   static constexpr std::uint32_t no_segment = 0xffffffffU;
   static constexpr std::uint64_t no_wall = ~std::uint64_t{0};
 
   void reset(const SkylineRule& rule);
   bool fill(std::uint32_t valley);
+  bool stopped() const;
   std::uint32_t choose(const Segment& valley, const LoadTree::Peak& peak, std::uint64_t wall) const;
   bool raise(std::uint32_t valley, std::uint64_t wall, std::uint64_t waiting);
   bool lay(std::uint32_t valley, std::uint32_t block);
