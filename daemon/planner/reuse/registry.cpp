@@ -5,9 +5,15 @@ namespace terrace::planner {
 
 std::vector<ReusePolicy> reuse_policies() {
   std::vector<ReusePolicy> all;
+  const auto add = [&](const std::vector<ReusePolicy>& family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
   // A family that comes adds its line here.
-  for (const ReusePolicy& policy : allocator_policies()) all.push_back(policy);
-  for (const ReusePolicy& policy : framework_policies()) all.push_back(policy);
+  add(tflite_policies());
+  add(tvm_policies());
+  add(allocator_policies());
+  add(framework_policies());
+  add(terrace_policies());
   return all;
 }
 
