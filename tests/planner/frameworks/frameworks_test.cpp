@@ -192,11 +192,13 @@ TEST_CASE("XLA's two orders are by size and by duration") {
   CHECK(place("xla_temporal", lives).offsets == Offsets{0, 10, 10});
 }
 
-TEST_CASE("XLA's last gap ends where the heap ends") {
+TEST_CASE("XLA takes the smallest gap, and the space above the last chunk only where none holds it") {
   const Placement placement =
-      place("xla_spatial", instance({{30, 4, 5}, {16, 0, 1}, {12, 0, 2}, {10, 0, 1}, {8, 1, 2}}));
-  CHECK(placement.offsets == Offsets{0, 0, 16, 28, 28});  // 28 to 38 is less than 0 to 16
-  CHECK(placement.total_bytes == 38);
+      place("xla_spatial",
+            instance({{30, 4, 5}, {16, 0, 1}, {12, 0, 2}, {10, 0, 2}, {9, 1, 2}, {8, 0, 1}, {7, 1, 2}}));
+  // The fifth goes under the third (16 to 28), whose other side is open; the last between it and the third.
+  CHECK(placement.offsets == Offsets{0, 0, 16, 28, 0, 38, 9});
+  CHECK(placement.total_bytes == 46);
 }
 
 TEST_CASE("XLA aligns the end of each chunk, and not the heap's") {
