@@ -97,7 +97,7 @@ TEST_CASE("CoveredSharesSumToTheLength") {
 }
 
 TEST_CASE("SixtyThousandBuffersMakeASmallPicture") {
-  const TemporaryDirectory directory;
+  const cli::TemporaryDirectory directory;
   const planner::Instance instance = many_buffers(60'000);
   const planner::Placement placement = one_after_the_other(instance);
   const std::string prefix = (directory.path() / "many").string();
@@ -120,7 +120,7 @@ TEST_CASE("APictureThatCannotBeWrittenIsAnErrorThatNamesIt") {
 }
 
 TEST_CASE("AStepWithoutATimelineIsDrawnEmpty") {
-  const TemporaryDirectory directory;
+  const cli::TemporaryDirectory directory;
   const wire::Trace trace{
       "t", "", {{"op", 1, {}, {0}, 0, std::nullopt, true}}, {{0, 64, {}, false, {}, "", {}}}};
   planner::Machine machine;
