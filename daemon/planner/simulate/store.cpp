@@ -297,7 +297,9 @@ void Store::begin_report(bool record_timeline) {
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
     const bool packed = s.coded || s.place == Place::leaving;
-    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked : packed ? s.stored : bytes(t);
+    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
+                               : packed                                  ? s.stored
+                                                                         : bytes(t);
     start_.push_back({t, far ? s.tier : 0, far ? s.stored : form});
   }
   sample();
@@ -308,6 +310,7 @@ void Store::end_report(SimulationReport* report) {
   report->links = network_.use();
   report->tier_peak_bytes = peak_;
   if (!recording_) return;
+  sample();
   while (network_.next_us() < std::numeric_limits<double>::infinity()) {
     ended_.clear();
     network_.advance(network_.next_us(), &ended_);
