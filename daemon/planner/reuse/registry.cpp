@@ -14,6 +14,7 @@ std::vector<ReusePolicy> reuse_policies() {
   add(allocator_policies());
   add(framework_policies());
   add(terrace_policies());
+  for (const ReusePolicy& policy : search_policies()) all.push_back(policy);
   return all;
 }
 
