@@ -13,6 +13,7 @@ std::vector<ReusePolicy> reuse_policies() {
   add(tvm_policies());
   add(allocator_policies());
   add(framework_policies());
+  add(search_policies());
   add(terrace_policies());
   for (const ReusePolicy& policy : search_policies()) all.push_back(policy);
   return all;
