@@ -15,7 +15,6 @@ std::vector<ReusePolicy> reuse_policies() {
   add(framework_policies());
   add(search_policies());
   add(terrace_policies());
-  for (const ReusePolicy& policy : search_policies()) all.push_back(policy);
   return all;
 }
 
