@@ -44,9 +44,9 @@ std::string content(const std::string& path) { return *cli::load_text(path).resu
 
 }  // namespace
 
-TEST_CASE("TicksOfBytesArePowersOfTwoInOneUnit") {
+TEST_CASE("TicksOfBytesArePowersOfTwo") {
   CHECK(labels(byte_ticks(3.2e9, 4)) == Labels{"0", "1 GiB", "2 GiB"});
-  CHECK(labels(byte_ticks(1.4 * 1024 * 1024 * 1024, 4)) == Labels{"0", "0.5 GiB", "1 GiB"});
+  CHECK(labels(byte_ticks(1.4 * 1024 * 1024 * 1024, 4)) == Labels{"0", "512 MiB", "1 GiB"});
   CHECK(labels(byte_ticks(12, 3)) == Labels{"0", "4 B", "8 B", "12 B"});
   CHECK(labels(byte_ticks(0, 3)) == Labels{"0"});
 }
