@@ -272,7 +272,12 @@ class Runner {
       std::erase_if(missing_, [&](std::uint32_t t) { return store_.at(t).place == Place::here; });
       if (missing_.empty() && store_.free_bytes() >= claim_) break;
       const double next = store_.next_us();
-      if (next == std::numeric_limits<double>::infinity()) return stuck(index);
+      if (next == std::numeric_limits<double>::infinity()) {
+        // Evictions that the schedule sends where there is no room: the victims' rule finds them another
+        // tier.
+        if (options_.victims != Victims::none && store_.call_off_blocked()) continue;
+        return stuck(index);
+      }
       double& cause = cause_of_wait(&timing->stalls);
       const double from = options_.stall_rule == StallRule::strict
                               ? now()

@@ -80,6 +80,19 @@ void Store::call_off(std::uint32_t tensor) {
   offer(tensor);
 }
 
+bool Store::call_off_blocked() {
+  bool any = false;
+  for (std::uint32_t lane = 0; lane < lanes_.size(); lane += 2) {
+    for (const Request& r : lanes_[lane].normal.requests) {
+      const TensorState& s = states_[r.tensor];
+      if (!s.queued_out || s.ticket != r.ticket || fits(r.tier, used_[r.tier], r.stored)) continue;
+      call_off(r.tensor);
+      any = true;
+    }
+  }
+  return any;
+}
+
 void Store::stay(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   const std::uint32_t lane = lane_of(s.tier, false);

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
 
 #include "daemon/planner/simulate/machines.h"
@@ -102,10 +101,6 @@ TEST_CASE("Every swap policy's plan on G10's workloads passes the judge, and no 
       }
       CHECK(check_timeline(*trace, machine, *r) == "");
       CHECK(r->total_us >= r->bounds.step_us * (1 - 1e-9));
-      if (std::getenv("TERRACE_PRINT_TABLE") != nullptr) {
-        std::printf("%-18s %-18s %9.3f s %7.4f of ideal; bound %.4f\n", w.name, policy.name,
-                    r->total_us / 1e6, r->total_us / r->compute_us, r->bounds.step_us / r->compute_us);
-      }
     }
   }
 }

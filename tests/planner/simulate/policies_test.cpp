@@ -57,12 +57,13 @@ wire::Trace network(std::uint32_t n, std::uint64_t bytes, double time_us) {
 TEST_CASE("vDNN offloads what forward layers read, last made first back, one layer ahead") {
   const wire::Trace t = network(4, 100, 200);
   const wire::Schedule all = planned("vdnn_all", t, two_tiers(1000));
-  CHECK(tensors_of(all, Action::evict) == std::vector<std::uint32_t>{0, 1, 2});
-  CHECK(tensors_of(all, Action::prefetch) == std::vector<std::uint32_t>{2, 1, 0});
+  CHECK(tensors_of(all, Action::evict) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(tensors_of(all, Action::prefetch) == std::vector<std::uint32_t>{3, 2, 1, 0});
   // Backward begins with operation 4; activation i is needed by operation 8 - i.
   for (const auto& e : all.entries) {
-    if (e.action == Action::evict) CHECK(e.position == e.tensor);
-    if (e.action == Action::prefetch) CHECK(e.position == (e.tensor == 2 ? 4 : 8 - e.tensor - 1));
+    // During the layer that reads it; the image exists only when the first layer begins.
+    if (e.action == Action::evict) CHECK(e.position == std::max(e.tensor, 1U));
+    if (e.action == Action::prefetch) CHECK(e.position == 7 - e.tensor);
   }
   const wire::Schedule conv = planned("vdnn_conv", t, two_tiers(1000));
   CHECK(tensors_of(conv, Action::evict) == std::vector<std::uint32_t>{0, 2});
@@ -106,9 +107,12 @@ TEST_CASE("Capuchin takes what is free longest, only as much as is needed, and i
   const wire::Trace t = network(6, 100, 200);
   const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
   CHECK(planned("capuchin_swap", t, two_tiers(live)).entries.empty());
-  const wire::Schedule one = planned("capuchin_swap", t, two_tiers(live - 1));
-  CHECK(tensors_of(one, Action::evict) == std::vector<std::uint32_t>{0});
-  const auto r = simulate(t, two_tiers(live - 1), one, {Victims::lru, StallRule::strict, 1, true, 0});
+  // The first layer's weight rests longest beyond its 20 µs of transfers, then its input.
+  CHECK(tensors_of(planned("capuchin_swap", t, two_tiers(live - 1)), Action::evict) ==
+        std::vector<std::uint32_t>{14});
+  const wire::Schedule two = planned("capuchin_swap", t, two_tiers(live - 11));
+  CHECK(tensors_of(two, Action::evict) == std::vector<std::uint32_t>{14, 0});
+  const auto r = simulate(t, two_tiers(live - 11), two, {Victims::lru, StallRule::strict, 1, true, 0});
   REQUIRE(r);
   CHECK(r->stalls.total_us() == 0);
 }

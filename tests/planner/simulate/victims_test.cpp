@@ -70,21 +70,22 @@ TEST_CASE("A tensor that was just prefetched is no victim of the least recently 
 
 TEST_CASE("A fetch on demand overtakes prefetches that wait") {
   // 100 bytes of tensor 1 are on their way, 100 of tensor 2 wait; tensor 3 is needed now.
-  const wire::Trace t = step({tensor(100, true), tensor(100, true), tensor(100, true), tensor(10, true)},
-                             {op(10, {3}, {}), op(10, {0}, {}), op(10, {1}, {}), op(10, {2}, {})});
+  const wire::Trace t =
+      step({tensor(100, true), tensor(100, true), tensor(100, true), tensor(10, true)},
+           {op(10, {}, {}), op(10, {3}, {}), op(10, {0}, {}), op(10, {1}, {}), op(10, {2}, {})});
   SimulationOptions options{Victims::lru, StallRule::strict, 1, true, 1};
   const auto r = simulate(
       t, two_tiers(400),
       {"", "", {{0, 1, wire::Action::prefetch, 1, {}}, {0, 2, wire::Action::prefetch, 1, {}}}}, options);
   REQUIRE(r);
-  CHECK(r->ops[0].start_us == 110);
+  CHECK(r->ops[1].start_us == 110);
   CHECK(moved(*r, true) == Tensors{1, 3, 2, 0});
   options.victims = Victims::none;  // one FIFO
   const auto s = simulate(
       t, two_tiers(400),
       {"", "", {{0, 1, wire::Action::prefetch, 1, {}}, {0, 2, wire::Action::prefetch, 1, {}}}}, options);
   REQUIRE(s);
-  CHECK(s->ops[0].start_us == 210);
+  CHECK(s->ops[1].start_us == 210);
 }
 
 TEST_CASE("Victims go to the next tier when the first is full, and there must be one") {
