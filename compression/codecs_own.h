@@ -13,11 +13,13 @@ extern const BlockCodec zvc_exp_codec;
 extern const BlockCodec rle_codec;
 extern const BlockCodec csr8_codec;
 
-// For encoders that go through a block in slices: between them the block before is stored, as much of it as
-// the slice is of a block, so that memory is written to while this block's elements are packed.
-inline void store_meanwhile(const Kernels& kernels, Workspace& workspace, std::size_t slice_bytes) {
-  Storing& storing = workspace.storing;
-  if (storing.bytes > 0) kernels.store_some(storing, storing.bytes * slice_bytes / block_bytes + 64);
+// Packs a part of the block that the workspace is told about, and meanwhile stores the block before.
+inline std::size_t pack_part(const Kernels& kernels, std::size_t width, std::span<const std::byte> part,
+                             std::uint64_t* mask, std::byte* values, Workspace& workspace) {
+  const int log2 = std::countr_zero(width);
+  const std::size_t n = part.size() / width;
+  if (workspace.ahead.block == nullptr) return kernels.pack[log2](part.data(), n, mask, values);
+  return kernels.pack_storing[log2](part.data(), n, mask, values, workspace.ahead, workspace.storing);
 }
 
 // The kernel that expands elements of a width to where the workspace says.

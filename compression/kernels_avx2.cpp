@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compression/kernels_fetch.h"
 #include "compression/kernels_store.h"
 #include "compression/kernels_vector.h"
 
@@ -136,17 +137,27 @@ inline std::uint64_t pack_word(const std::byte* src, std::byte*& out) {
   return word;
 }
 
-template <std::size_t width>
-std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
+// `besides` is done before each word.
+template <std::size_t width, typename Besides>
+[[gnu::always_inline]] inline std::size_t pack_and(const std::byte* src, std::size_t n, std::uint64_t* mask,
+                                                   std::byte* packed, Besides besides) {
   std::byte* out = packed;
   const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) mask[w] = pack_word<width>(src + w * 64 * width, out);
+  for (std::size_t w = 0; w < words; ++w) {
+    besides();
+    mask[w] = pack_word<width>(src + w * 64 * width, out);
+  }
   if (n % 64 != 0) {
     alignas(32) std::byte last[64 * width] = {};
     __builtin_memcpy(last, src + words * 64 * width, n % 64 * width);
     mask[words] = pack_word<width>(last, out);
   }
   return static_cast<std::size_t>(out - packed) / width;
+}
+
+template <std::size_t width>
+std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
+  return pack_and<width>(src, n, mask, packed, [] {});
 }
 
 // Through the caches, or past them where dst is aligned to 32 bytes.
@@ -297,6 +308,17 @@ struct Sums {
   }
 };
 
+template <std::size_t width>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         const Ahead& ahead, Storing& storing) {
+  Fetcher<width> fetcher(ahead, src);
+  Shares<Sums, width> shares(storing);
+  return pack_and<width>(src, n, mask, packed, [&]() __attribute__((always_inline)) {
+    fetcher.word();
+    shares.word();
+  });
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -304,6 +326,7 @@ std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits
 constinit const Kernels table = {
     .name = "avx2",
     .pack = {pack<1>, pack<2>, pack<4>, pack<8>},
+    .pack_storing = {pack_storing<1>, pack_storing<2>, pack_storing<4>, pack_storing<8>},
     .expand = {expand<1>, expand<2>, expand<4>, expand<8>},
     .expand_past = {expand_past<1>, expand_past<2>, expand_past<4>, expand_past<8>},
     .group_code = group_code,
@@ -311,7 +334,6 @@ constinit const Kernels table = {
     .unsqueeze = unsqueeze,
     .stream = stream,
     .store = store_at_once<Sums>,
-    .store_some = store_some_stripes<Sums>,
     .store_rest = store_all_rest<Sums>,
     .fence = fence,
     .checksum = checksum,

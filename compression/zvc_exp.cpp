@@ -43,10 +43,9 @@ std::size_t count_of_group(std::span<const std::uint64_t> mask, std::size_t grou
 
 // Packs and codes one group: its part of the mask, its header, its bits. Returns the bytes of these.
 std::size_t write_group(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
-                        std::uint64_t* mask, std::byte* values, std::byte* header, std::byte* bits) {
-  const std::size_t width = width_of(type);
-  const std::size_t count =
-      kernels.pack[std::countr_zero(width)](content.data(), content.size() / width, mask, values);
+                        std::uint64_t* mask, Workspace& workspace, std::byte* header, std::byte* bits) {
+  std::byte* values = workspace.packed;
+  const std::size_t count = pack_part(kernels, width_of(type), content, mask, values, workspace);
   const GroupCode code = count > 0 ? kernels.group_code(type, values, count) : GroupCode{};
   store(header, to_header(code));
   return count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
@@ -61,10 +60,9 @@ std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<con
   std::uint64_t* mask = workspace.mask;
   for (std::size_t at = 0; at < content.size(); at += slice) {
     const auto group = content.subspan(at, std::min(slice, content.size() - at));
-    bits += write_group(kernels, type, group, mask, workspace.packed, header, bits);
+    bits += write_group(kernels, type, group, mask, workspace, header, bits);
     header += group_header_bytes;
     mask += group_words;
-    store_meanwhile(kernels, workspace, slice);
   }
   return static_cast<std::size_t>(bits - headers);
 }
