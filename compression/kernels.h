@@ -44,7 +44,7 @@ struct Storing {
   const std::byte* src = nullptr;
   std::size_t bytes = 0;
   std::size_t stripes = 0;  // stored and summed up so far, of 64 bytes
-  std::size_t due = 0;      // what pack_storing() is behind with, in stripes of one line of a block each
+  std::size_t due = 0;      // what pack_storing() is behind with, in stripes for each row of a block
   alignas(64) std::uint64_t sums[8] = {};
 };
 

@@ -13,7 +13,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "compression/kernels_fetch.h"
 #include "compression/kernels_store.h"
 #include "compression/kernels_vector.h"
 
@@ -137,27 +136,23 @@ inline std::uint64_t pack_word(const std::byte* src, std::byte*& out) {
   return word;
 }
 
-// `besides` is done before each word.
-template <std::size_t width, typename Besides>
-[[gnu::always_inline]] inline std::size_t pack_and(const std::byte* src, std::size_t n, std::uint64_t* mask,
-                                                   std::byte* packed, Besides besides) {
-  std::byte* out = packed;
-  const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) {
-    besides();
-    mask[w] = pack_word<width>(src + w * 64 * width, out);
+template <std::size_t element_bytes>
+struct Words {
+  static constexpr std::size_t width = element_bytes;
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& out) {
+    return pack_word<width>(src, out);
   }
-  if (n % 64 != 0) {
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& out) {
     alignas(32) std::byte last[64 * width] = {};
-    __builtin_memcpy(last, src + words * 64 * width, n % 64 * width);
-    mask[words] = pack_word<width>(last, out);
+    __builtin_memcpy(last, src, n * width);
+    return pack_word<width>(last, out);
   }
-  return static_cast<std::size_t>(out - packed) / width;
-}
+};
 
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  return pack_and<width>(src, n, mask, packed, [] {});
+  Nothing nothing;
+  return pack_rows<Words<width>>(src, n, mask, packed, nothing);
 }
 
 // Through the caches, or past them where dst is aligned to 32 bytes.
@@ -311,12 +306,8 @@ struct Sums {
 template <std::size_t width>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          const Ahead& ahead, Storing& storing) {
-  Fetcher<width> fetcher(ahead, src);
-  Shares<Sums, width> shares(storing);
-  return pack_and<width>(src, n, mask, packed, [&]() __attribute__((always_inline)) {
-    fetcher.word();
-    shares.word();
-  });
+  Meanwhile<Sums> meanwhile(ahead, src, storing);
+  return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
 }
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }

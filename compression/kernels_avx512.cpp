@@ -19,7 +19,6 @@
 #include <xxhash.h>
 #pragma GCC diagnostic pop
 
-#include "compression/kernels_fetch.h"
 #include "compression/kernels_store.h"
 #include "compression/kernels_vector.h"
 
@@ -94,31 +93,32 @@ std::uint64_t pack_tail(const std::byte* src, std::size_t n, std::byte*& out) {
   return word;
 }
 
-// `besides` is done before each word.
-template <std::size_t width, typename Besides>
-[[gnu::always_inline]] inline std::size_t pack_and(const std::byte* src, std::size_t n, std::uint64_t* mask,
-                                                   std::byte* packed, Besides besides) {
-  std::byte* out = packed;
-  const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) {
-    besides(src + w * 64 * width);
-    mask[w] = pack_word<width>(src + w * 64 * width, out);
+template <std::size_t element_bytes>
+struct Words {
+  static constexpr std::size_t width = element_bytes;
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& out) {
+    return pack_word<width>(src, out);
   }
-  if (n % 64 != 0) mask[words] = pack_tail<width>(src + words * 64 * width, n % 64, out);
-  return static_cast<std::size_t>(out - packed) / width;
-}
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& out) {
+    return pack_tail<width>(src, n, out);
+  }
+};
 
-// How far ahead the source is asked for, into the second-level cache, where nothing is known of it. Beyond the
-// source, too: it may be a slice of more.
-constexpr std::size_t fetch_lead = 4096;
+// Where nothing is known of the source, it is asked for a page ahead, into the second-level cache. Beyond its end,
+// too: it may be a slice of more.
+struct FetchNear {
+  const std::byte* at;
+  [[gnu::always_inline]] inline void row() {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < row_bytes; i += 64) _mm_prefetch(at + 4096 + i, _MM_HINT_T1);
+    at += row_bytes;
+  }
+};
 
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  return pack_and<width>(src, n, mask, packed, [](const std::byte* at) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < width; ++i)
-      _mm_prefetch(at + fetch_lead + i * register_bytes, _MM_HINT_T1);
-  });
+  FetchNear near{src};
+  return pack_rows<Words<width>>(src, n, mask, packed, near);
 }
 
 template <std::size_t width, bool past_caches>
@@ -213,12 +213,8 @@ struct Sums {
 template <std::size_t width>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          const Ahead& ahead, Storing& storing) {
-  Fetcher<width> fetcher(ahead, src);
-  Shares<Sums, width> shares(storing);
-  return pack_and<width>(src, n, mask, packed, [&](const std::byte*) __attribute__((always_inline)) {
-    fetcher.word();
-    shares.word();
-  });
+  Meanwhile<Sums> meanwhile(ahead, src, storing);
+  return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
 }
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }

@@ -11,7 +11,7 @@
 #include <bit>
 
 #include "compression/bytes.h"
-#include "compression/kernels_fetch.h"
+#include "compression/kernels_pack.h"
 #include "compression/kernels_vector.h"
 
 namespace terrace::compression {
@@ -40,36 +40,30 @@ template <typename T>
 }
 
 template <typename T>
-std::uint64_t pack_tail(const std::byte* src, std::size_t n, std::byte*& packed) {
-  std::byte last[64 * sizeof(T)] = {};
-  std::memcpy(last, src, n * sizeof(T));
-  return pack_word<T>(last, packed);
-}
-
-// `besides` is done before each word.
-template <typename T, typename Besides>
-[[gnu::always_inline]] inline std::size_t pack_and(const std::byte* src, std::size_t n, std::uint64_t* mask,
-                                                   std::byte* packed, Besides besides) {
-  const std::byte* begin = packed;
-  for (std::size_t first = 0; first + 64 <= n; first += 64) {
-    besides();
-    *mask++ = pack_word<T>(src + first * sizeof(T), packed);
+struct Words {
+  static constexpr std::size_t width = sizeof(T);
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& packed) {
+    return pack_word<T>(src, packed);
   }
-  if (n % 64 != 0) *mask = pack_tail<T>(src + n / 64 * 64 * sizeof(T), n % 64, packed);
-  return static_cast<std::size_t>(packed - begin) / sizeof(T);
-}
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& packed) {
+    std::byte last[64 * sizeof(T)] = {};
+    std::memcpy(last, src, n * sizeof(T));
+    return pack_word<T>(last, packed);
+  }
+};
 
 template <typename T>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  return pack_and<T>(src, n, mask, packed, [] {});
+  Nothing nothing;
+  return pack_rows<Words<T>>(src, n, mask, packed, nothing);
 }
 
 // Only fetches: the block before is stored at once when its turn comes.
 template <typename T>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          const Ahead& ahead, Storing&) {
-  Fetcher<sizeof(T)> fetcher(ahead, src);
-  return pack_and<T>(src, n, mask, packed, [&]() __attribute__((always_inline)) { fetcher.word(); });
+  Fetcher fetcher(ahead, src);
+  return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
 }
 
 // Reads one value beyond the last one of the mask's.

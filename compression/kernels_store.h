@@ -14,6 +14,7 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/kernels_pack.h"
 
 namespace terrace::compression {
 namespace {
@@ -125,28 +126,32 @@ std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t by
   return cold ? store_all_rest<Sums, true>(storing) : store_all_rest<Sums>(storing);
 }
 
-// Of each word of a mask packed, its share of the block before is stored.
-template <typename Sums, std::size_t width>
-class Shares {
+// Beside each row that is packed, its share of the block before is stored, and a row fetched.
+template <typename Sums>
+class Meanwhile {
  public:
-  explicit Shares(Storing& s) : storing_(s), end_(stripes_of(s.bytes)), due_(s.due), stripes_(s) {}
-  ~Shares() {
+  Meanwhile(const Ahead& ahead, const std::byte* src, Storing& s)
+      : fetcher_(ahead, src), storing_(s), end_(stripes_of(s.bytes)), due_(s.due), stripes_(s) {}
+  ~Meanwhile() {
     if (end_ == 0) return;
     storing_.due = due_;
     stripes_.save(storing_);
   }
-  Shares(const Shares&) = delete;
-  Shares& operator=(const Shares&) = delete;
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
 
-  [[gnu::always_inline]] inline void word() {
-    for (due_ += end_ * width; due_ >= lines_of_block; due_ -= lines_of_block)
+  [[gnu::always_inline]] inline void row() {
+    fetcher_.row();
+    for (due_ += end_; due_ >= rows_of_block; due_ -= rows_of_block)
       if (stripes_.at() < end_) stripes_.next();
   }
 
  private:
-  static constexpr std::size_t lines_of_block = 1024;
+  static constexpr std::size_t rows_of_block = 65536 / row_bytes;
+  Fetcher fetcher_;
   Storing& storing_;
-  std::size_t end_, due_;
+  const std::size_t end_;
+  std::size_t due_;
   Stripes<Sums> stripes_;
 };
 
