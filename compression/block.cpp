@@ -123,14 +123,15 @@ EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, El
   const std::size_t width = width_of(type);
   if (is_all_zero(content)) return {};
   if (is_repeat(content, width)) return repeat(content, width, workspace);
-  if (codec.encode == nullptr || (content.size() == block_bytes && is_sampled(codec.codec, workspace) &&
-                                  is_dense(content, width)))
+  if (codec.encode == nullptr ||
+      (content.size() == block_bytes && is_sampled(codec.codec, workspace) && is_dense(content, width)))
     return raw(content);
-  const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
+  const auto [kind, bytes, begin] = codec.encode(kernels, type, content, workspace);
   const std::size_t extent = round_up(bytes, payload_unit);
   if (bytes == 0 || extent >= content.size()) return raw(content);
-  std::memset(workspace.coded() + bytes, 0, extent - bytes);
-  return unsummed(kind, bytes, {workspace.coded(), extent});
+  std::byte* const coded = workspace.coded() + begin;
+  std::memset(coded + bytes, 0, extent - bytes);
+  return unsummed(kind, bytes, {coded, extent});
 }
 
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,

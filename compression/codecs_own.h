@@ -3,8 +3,11 @@
 #pragma once
 
 #include <bit>
+#include <cstring>
 
 #include "compression/block.h"
+#include "compression/kernels_pack.h"
+#include "compression/masks.h"
 
 namespace terrace::compression {
 
@@ -20,6 +23,21 @@ inline std::size_t pack_part(const Kernels& kernels, std::size_t width, std::spa
   const std::size_t n = part.size() / width;
   if (workspace.ahead.block == nullptr) return kernels.pack[log2](part.data(), n, mask, values);
   return kernels.pack_storing[log2](part.data(), n, mask, values, workspace.ahead, workspace.storing);
+}
+
+// What zvc and zvc_exp end with: the mask before the `bytes` bytes at `rest`, which lie where a whole mask
+// would end. A short one moves the payload's beginning, which is cheaper than moving the rest.
+inline BlockCodec::Encoded behind_mask(std::span<const std::uint64_t> mask, std::byte* rest,
+                                       std::size_t bytes, Workspace& workspace) {
+  fetch_in_gap(workspace.ahead, gap_rows / 2);
+  const std::size_t short_bytes = short_form_bytes(mask);
+  if (short_bytes < mask.size_bytes()) {
+    std::byte* const begin = rest - short_bytes;
+    write_short_form(mask, begin);
+    return {BlockKind::sparse, short_bytes + bytes, static_cast<std::size_t>(begin - workspace.coded())};
+  }
+  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
+  return {BlockKind::coded, mask.size_bytes() + bytes};
 }
 
 // The kernel that expands elements of a width to where the workspace says.

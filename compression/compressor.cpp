@@ -4,6 +4,7 @@
 
 #include "compression/bytes.h"
 #include "compression/frame_steps.h"
+#include "compression/kernels_pack.h"
 
 namespace terrace::compression {
 namespace {
@@ -38,6 +39,7 @@ class Blocks {
     const std::uint64_t checksum = after_raw ? store_raw(dst, content) : 0;
     workspace_.packs_unsampled = !after_raw;
     const EncodedBlock block = encode_unsummed(kernels_, codec_, type_, content, workspace_);
+    fetch_in_gap(workspace_.ahead, gap_rows / 2);
     finish();
     block_ = i;
     last_ = block.entry;
@@ -92,7 +94,7 @@ std::uint64_t put_all_past(const Kernels& kernels, const BlockCodec& codec,
   Blocks blocks(kernels, codec, header.element, frame, workspace);
   std::uint64_t end = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    workspace.ahead = ahead_of(content, header, i, i + 1);
+    look_ahead(workspace.ahead, content, header, i, i + 1);
     end += blocks.put(i, block_of(content, header, i), frame + header.payload_offset + end, end);
   }
   blocks.finish();
@@ -141,11 +143,16 @@ Compressed finish_frame(std::byte* frame, const Header& header) {
   return {FrameError::none, header.frame_bytes()};
 }
 
-Ahead ahead_of(std::span<const std::byte> content, const Header& header, std::uint64_t i, std::uint64_t next) {
+void look_ahead(Ahead& ahead, std::span<const std::byte> content, const Header& header, std::uint64_t i,
+                std::uint64_t next) {
   const auto block = block_of(content, header, i);
-  if (next >= header.blocks()) return {block.data(), block.size(), nullptr, 0};
-  const auto after = block_of(content, header, next);
-  return {block.data(), block.size(), after.data(), after.size()};
+  const auto after = next < header.blocks() ? block_of(content, header, next) : std::span<const std::byte>();
+  const bool goes_on = ahead.next == block.data() && ahead.rows >= rows_of_block;
+  ahead.rows = goes_on ? ahead.rows - rows_of_block : Ahead().rows;
+  ahead.block = block.data();
+  ahead.block_bytes = block.size();
+  ahead.next = after.data();
+  ahead.next_bytes = after.size();
 }
 
 Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,

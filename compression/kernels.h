@@ -29,13 +29,17 @@ struct GroupCode {
   bool operator==(const GroupCode&) const = default;
 };
 
-// What is read while a block is packed, and after it: kernels may fetch it into the cache in time. Not accessed;
-// empty where nothing is known.
+// What is read while a block is packed, and after it: kernels may fetch it into the cache in time. Not
+// accessed; empty where nothing is known.
 struct Ahead {
   const std::byte* block = nullptr;  // the one that is packed
   std::size_t block_bytes = 0;
   const std::byte* next = nullptr;  // the one that is packed after it
   std::size_t next_bytes = 0;
+  // How far fetching is, see kernels_pack.h: in rows from the block's beginning, and in rows packed until one
+  // is left out.
+  std::size_t rows = 64;
+  std::size_t until_pause = 16;
 };
 
 // A store() in steps, between which other work is done: what it was asked for, and how far it is.
@@ -55,11 +59,11 @@ struct Kernels {
   // but may fetch it into the cache; `packed` has room for n elements and write_slack bytes.
   std::size_t (*pack[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed);
 
-  // The same for a block or a part of it, and meanwhile what memory can do besides: fetches what `ahead` says,
-  // and stores of `storing` as large a share as src is of a block, but never all. (Or none, where nothing is
-  // gained by that.)
+  // The same for a block or a part of it, and meanwhile what memory can do besides: fetches what `ahead`
+  // says, and stores of `storing` as large a share as src is of a block, but never all. (Or none, where
+  // nothing is gained by that.)
   std::size_t (*pack_storing[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
-                                 const Ahead& ahead, Storing& storing);
+                                 Ahead& ahead, Storing& storing);
 
   // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing
   // beyond.

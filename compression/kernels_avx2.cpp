@@ -305,8 +305,8 @@ struct Sums {
 
 template <std::size_t width>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
-                         const Ahead& ahead, Storing& storing) {
-  Meanwhile<Sums> meanwhile(ahead, src, storing);
+                         Ahead& ahead, Storing& storing) {
+  Meanwhile<Sums> meanwhile(ahead, storing);
   return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
 }
 

@@ -104,8 +104,8 @@ struct Words {
   }
 };
 
-// Where nothing is known of the source, it is asked for a page ahead, into the second-level cache. Beyond its end,
-// too: it may be a slice of more.
+// Where nothing is known of the source, it is asked for a page ahead, into the second-level cache. Beyond its
+// end, too: it may be a slice of more.
 struct FetchNear {
   const std::byte* at;
   [[gnu::always_inline]] inline void row() {
@@ -212,8 +212,8 @@ struct Sums {
 
 template <std::size_t width>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
-                         const Ahead& ahead, Storing& storing) {
-  Meanwhile<Sums> meanwhile(ahead, src, storing);
+                         Ahead& ahead, Storing& storing) {
+  Meanwhile<Sums> meanwhile(ahead, storing);
   return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
 }
 

@@ -61,8 +61,8 @@ std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::
 // Only fetches: the block before is stored at once when its turn comes.
 template <typename T>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
-                         const Ahead& ahead, Storing&) {
-  Fetcher fetcher(ahead, src);
+                         Ahead& ahead, Storing&) {
+  Fetcher fetcher(ahead);
   return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
 }
 

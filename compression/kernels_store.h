@@ -130,8 +130,8 @@ std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t by
 template <typename Sums>
 class Meanwhile {
  public:
-  Meanwhile(const Ahead& ahead, const std::byte* src, Storing& s)
-      : fetcher_(ahead, src), storing_(s), end_(stripes_of(s.bytes)), due_(s.due), stripes_(s) {}
+  Meanwhile(Ahead& ahead, Storing& s)
+      : fetcher_(ahead), storing_(s), end_(stripes_of(s.bytes)), due_(s.due), stripes_(s) {}
   ~Meanwhile() {
     if (end_ == 0) return;
     storing_.due = due_;
@@ -147,7 +147,6 @@ class Meanwhile {
   }
 
  private:
-  static constexpr std::size_t rows_of_block = 65536 / row_bytes;
   Fetcher fetcher_;
   Storing& storing_;
   const std::size_t end_;

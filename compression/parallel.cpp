@@ -46,7 +46,7 @@ struct ParallelCompressor::Compression final : Job {
   std::uint64_t put_block(std::uint64_t i, Workspace& workspace) {
     const Header& header = target.header;
     const std::uint64_t next = claimed++;
-    workspace.ahead = ahead_of(content, header, i, next);
+    look_ahead(workspace.ahead, content, header, i, next);
     const EncodedBlock block =
         encode_unsummed(kernels, *target.codec, header.element, block_of(content, header, i), workspace);
     const std::uint64_t offset = chain.begin_of(i);

@@ -11,7 +11,6 @@
 namespace terrace::compression {
 namespace {
 
-// The values are packed behind where a whole mask ends; a short one pulls them forward.
 BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                            Workspace& workspace) {
   const std::size_t width = width_of(type), elements = content.size() / width;
@@ -19,13 +18,7 @@ BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<c
   const std::size_t count = pack_part(kernels, width, content, workspace.mask, values, workspace);
   const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
   if (content.size() == block_bytes && is_dense(mask, width)) return {};
-  if (short_form_bytes(mask) < mask.size_bytes()) {
-    const std::size_t written = write_short_form(mask, workspace.coded());
-    std::memmove(workspace.coded() + written, values, count * width);
-    return {BlockKind::sparse, written + count * width};
-  }
-  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
-  return {BlockKind::coded, mask.size_bytes() + count * width};
+  return behind_mask(mask, values, count * width, workspace);
 }
 
 bool decode(const Kernels& kernels, ElementType type, BlockKind kind, std::span<const std::byte> payload,

@@ -51,7 +51,7 @@ std::size_t write_group(const Kernels& kernels, ElementType type, std::span<cons
   return count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
 }
 
-// The groups are written behind where a whole mask ends; a short one pulls them forward. Returns their bytes.
+// Returns the bytes of the groups with their headers.
 std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                          Workspace& workspace, std::byte* headers) {
   const std::size_t slice = group_elements * width_of(type);
@@ -73,13 +73,7 @@ BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<c
   std::byte* groups = workspace.coded() + mask_bytes(elements);
   const std::size_t bytes = write_groups(kernels, type, content, workspace, groups);
   const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
-  if (short_form_bytes(mask) < mask.size_bytes()) {
-    const std::size_t written = write_short_form(mask, workspace.coded());
-    std::memmove(workspace.coded() + written, groups, bytes);
-    return {BlockKind::sparse, written + bytes};
-  }
-  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
-  return {BlockKind::coded, mask.size_bytes() + bytes};
+  return behind_mask(mask, groups, bytes, workspace);
 }
 
 // Unpacks the groups' bits into workspace.packed. False where headers and sizes do not agree.

@@ -312,14 +312,17 @@ TEST_CASE("What is stored is copied and summed up, wherever it begins and ends")
 // Packs `content` in parts of `step` bytes, which leaves nothing of `storing` out of place.
 void pack_in_parts(const Kernels& kernels, const Bytes& content, std::size_t step, unsigned width_log2,
                    Storing& storing) {
-  const Ahead unreadable{content.data(), content.size() + 65536,
-                         reinterpret_cast<const std::byte*>(std::uintptr_t{64}), 65536};
-  Packed packed{std::vector<std::uint64_t>((content.size() >> width_log2) / 64), Bytes(content.size() + write_slack)};
+  Ahead unreadable{.block = content.data(),
+                   .block_bytes = content.size() + 65536,
+                   .next = reinterpret_cast<const std::byte*>(std::uintptr_t{64}),
+                   .next_bytes = 65536};
+  Packed packed{std::vector<std::uint64_t>((content.size() >> width_log2) / 64),
+                Bytes(content.size() + write_slack)};
   std::size_t count = 0;
   for (std::size_t at = 0; at < content.size(); at += step)
-    count += kernels.pack_storing[width_log2](content.data() + at, step >> width_log2,
-                                              packed.mask.data() + (at >> width_log2) / 64,
-                                              packed.values.data() + (count << width_log2), unreadable, storing);
+    count += kernels.pack_storing[width_log2](
+        content.data() + at, step >> width_log2, packed.mask.data() + (at >> width_log2) / 64,
+        packed.values.data() + (count << width_log2), unreadable, storing);
   packed.values.resize(count << width_log2);
   CHECK(packed == packed_by_definition(content, std::size_t{1} << width_log2));
 }
