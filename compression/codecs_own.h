@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compression/block.h"
+#include "compression/bytes.h"
 #include "compression/kernels_pack.h"
 #include "compression/masks.h"
 
@@ -33,7 +34,9 @@ inline BlockCodec::Encoded behind_mask(std::span<const std::uint64_t> mask, std:
   const std::size_t short_bytes = short_form_bytes(mask);
   if (short_bytes < mask.size_bytes()) {
     std::byte* const begin = rest - short_bytes;
+    const auto first = load<std::uint64_t>(rest);  // a word that is left out is written, too, and then over
     write_short_form(mask, begin);
+    store(rest, first);
     return {BlockKind::sparse, short_bytes + bytes, static_cast<std::size_t>(begin - workspace.coded())};
   }
   std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());

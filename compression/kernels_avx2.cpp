@@ -151,8 +151,8 @@ struct Words {
 
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  Nothing nothing;
-  return pack_rows<Words<width>>(src, n, mask, packed, nothing);
+  Nothing besides;
+  return pack_rows<Words<width>>(src, n, mask, packed, besides);
 }
 
 // Through the caches, or past them where dst is aligned to 32 bytes.

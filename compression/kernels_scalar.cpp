@@ -54,8 +54,8 @@ struct Words {
 
 template <typename T>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  Nothing nothing;
-  return pack_rows<Words<T>>(src, n, mask, packed, nothing);
+  Nothing besides;
+  return pack_rows<Words<T>>(src, n, mask, packed, besides);
 }
 
 // Only fetches: the block before is stored at once when its turn comes.

@@ -20,7 +20,7 @@ bool ends_clean(std::span<const std::uint64_t> mask, std::size_t elements);
 bool is_dense(std::span<const std::uint64_t> mask, std::size_t width);
 
 std::size_t short_form_bytes(std::span<const std::uint64_t> mask);
-// Returns the bytes written.
+// Returns the bytes written; eight more may be overwritten.
 std::size_t write_short_form(std::span<const std::uint64_t> mask, std::byte* to);
 // Fills `mask` from the beginning of `from` and returns the bytes read, or nothing where these contradict
 // themselves.
