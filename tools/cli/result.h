@@ -1,36 +1,13 @@
-// A value or the sentence that tells the user why there is none.
-//
-// The command line's one error shape: whatever the user typed or the machine refused becomes a message that
-// names the input, what was expected and what to do; the verb that called decides the exit code and prints it
-// once. Exceptions stay inside the libraries that need them (CLI11, nlohmann-json).
+// The command line's errors are terrace::Result; the verb that called decides the exit code and prints the
+// message once.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <utility>
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 
-template <class T>
-struct Result {
-  std::optional<T> value;
-  std::string error;
-
-  explicit operator bool() const { return value.has_value(); }
-  const T& operator*() const { return *value; }
-  T& operator*() { return *value; }
-  const T* operator->() const { return &*value; }
-  T* operator->() { return &*value; }
-};
-
-template <class T>
-Result<T> ok(T value) {
-  return {std::move(value), {}};
-}
-
-template <class T>
-Result<T> refused(std::string why) {
-  return {std::nullopt, std::move(why)};
-}
+using terrace::ok;
+using terrace::refused;
+using terrace::Result;
 
 }  // namespace terrace::cli

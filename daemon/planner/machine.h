@@ -1,0 +1,55 @@
+// The machine that a plan is made for: tiers, the links between them, codecs.
+//
+// Tier 0 is where operations run and what they name must lie in. A route leads from one tier to another over
+// one or several links; a link has one queue and one bandwidth per direction. Two routes that share a link
+// share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
+// JSON form: machine_json.h, docs/formats/machine.md.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace terrace::planner {
+
+inline constexpr std::uint64_t unlimited_bytes = std::numeric_limits<std::uint64_t>::max();
+
+struct Tier {
+  std::string name;  // "gpu", "dram", "nvme"
+  std::uint64_t capacity_bytes = unlimited_bytes;
+};
+
+struct Link {
+  std::string name;
+  double in_bytes_per_second = 0;   // towards tier 0
+  double out_bytes_per_second = 0;  // away from tier 0
+  double in_latency_us = 0;
+  double out_latency_us = 0;
+};
+
+struct Route {
+  std::uint32_t tier = 1;            // the far end; the near end is tier 0
+  std::vector<std::uint32_t> links;  // indices into Machine::links, in order from tier 0
+};
+
+// Costs of a codec at tier 0, per byte of content. The stored size is bytes × (1 − sparsity) + bytes /
+// mask_divisor for the zero-value codecs, bytes × ratio otherwise.
+struct CodecCost {
+  std::string name;
+  double compress_bytes_per_second = 0;
+  double decompress_bytes_per_second = 0;
+  double stored_share = 1;          // of a dense tensor's bytes
+  bool drops_zeros = false;         // stored_share applies to the non-zero part alone
+  double overhead_share = 1 / 32.;  // masks, with drops_zeros
+};
+
+struct Machine {
+  std::string name;
+  std::vector<Tier> tiers;  // at least one
+  std::vector<Link> links;
+  std::vector<Route> routes;  // at most one per far tier
+  std::vector<CodecCost> codecs;
+};
+
+}  // namespace terrace::planner

@@ -1,0 +1,199 @@
+// Machine files are written by hand, so tiers and links are named in words there and their names are unique.
+#include "daemon/planner/machine_json.h"
+
+#include <algorithm>
+
+#include "daemon/planner/json_stream.h"
+#include "daemon/planner/trace_limits.h"
+
+namespace terrace::planner {
+namespace {
+
+using nlohmann::json;
+using ordered = nlohmann::ordered_json;
+
+constexpr std::size_t most_parts = 64;  // tiers, links, routes, codecs
+constexpr double most_bandwidth = 1e18;
+constexpr double most_latency_us = 1e9;
+
+class MachineReader {
+ public:
+  Result<Machine> read(std::string_view text);
+
+ private:
+  std::string element(const std::string& key, std::size_t index, const json& value);
+  std::string field(const std::string& key, const json& value);
+  void tier(JsonFields* fields);
+  void link(JsonFields* fields);
+  void route(JsonFields* fields);
+  void codec(JsonFields* fields);
+  void route_links(JsonFields* fields, Route* route);
+  template <class Part>
+  std::string unique_name(JsonFields* fields, const std::vector<Part>& others);
+
+  FormatCheck format_{"terrace-machine"};
+  Machine machine_;
+  std::vector<json> routes_;  // read when tiers and links are known
+};
+
+template <class Part>
+std::size_t named(const std::vector<Part>& parts, const std::string& name) {
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.name == name; });
+  return static_cast<std::size_t>(found - parts.begin());
+}
+
+template <class Part>
+std::string MachineReader::unique_name(JsonFields* fields, const std::vector<Part>& others) {
+  std::string name = fields->text("name", most_text_bytes);
+  if (name.empty()) fields->complain("name", "must not be empty");
+  if (named(others, name) < others.size()) fields->complain("name", in_quotes(name) + " is there twice");
+  return name;
+}
+
+void MachineReader::tier(JsonFields* fields) {
+  Tier tier;
+  tier.name = unique_name(fields, machine_.tiers);
+  tier.capacity_bytes = fields->whole("capacity_bytes", most_total_bytes, unlimited_bytes);
+  machine_.tiers.push_back(std::move(tier));
+}
+
+void MachineReader::link(JsonFields* fields) {
+  Link link;
+  link.name = unique_name(fields, machine_.links);
+  link.in_bytes_per_second = fields->amount("in_bytes_per_second", most_bandwidth);
+  link.out_bytes_per_second = fields->amount("out_bytes_per_second", most_bandwidth);
+  link.in_latency_us = fields->amount("in_latency_us", most_latency_us, 0);
+  link.out_latency_us = fields->amount("out_latency_us", most_latency_us, 0);
+  if (link.in_bytes_per_second <= 0) fields->complain("in_bytes_per_second", "must be over 0");
+  if (link.out_bytes_per_second <= 0) fields->complain("out_bytes_per_second", "must be over 0");
+  machine_.links.push_back(std::move(link));
+}
+
+void MachineReader::route_links(JsonFields* fields, Route* route) {
+  const json::array_t& names = fields->list("links");
+  if (names.empty()) fields->complain("links", "a route needs at least one link");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::size_t link = named(machine_.links, names[i].is_string() ? names[i].get<std::string>() : "");
+    const auto index = static_cast<std::uint32_t>(link);
+    if (link == machine_.links.size()) {
+      return fields->complain(json_place("links", i), "there is no link " + names[i].dump());
+    }
+    if (std::count(route->links.begin(), route->links.end(), index) > 0) {
+      return fields->complain(json_place("links", i), "the link is on this route already");
+    }
+    route->links.push_back(index);
+  }
+}
+
+void MachineReader::route(JsonFields* fields) {
+  Route route;
+  const std::string name = fields->text("tier", most_text_bytes);
+  const std::size_t tier = named(machine_.tiers, name);
+  if (tier == machine_.tiers.size()) fields->complain("tier", "there is no tier " + in_quotes(name));
+  if (tier == 0) fields->complain("tier", "routes begin at the first tier and lead to another one");
+  route.tier = static_cast<std::uint32_t>(tier);
+  for (const Route& other : machine_.routes) {
+    if (other.tier == route.tier) fields->complain("tier", in_quotes(name) + " has a route already");
+  }
+  route_links(fields, &route);
+  machine_.routes.push_back(std::move(route));
+}
+
+void MachineReader::codec(JsonFields* fields) {
+  CodecCost codec;
+  codec.name = unique_name(fields, machine_.codecs);
+  codec.compress_bytes_per_second = fields->amount("compress_bytes_per_second", most_bandwidth);
+  codec.decompress_bytes_per_second = fields->amount("decompress_bytes_per_second", most_bandwidth);
+  codec.stored_share = fields->amount("stored_share", 1, 1);
+  codec.drops_zeros = fields->flag("drops_zeros", false);
+  codec.overhead_share = fields->amount("overhead_share", 1, codec.overhead_share);
+  if (codec.compress_bytes_per_second <= 0) fields->complain("compress_bytes_per_second", "must be over 0");
+  if (codec.decompress_bytes_per_second <= 0) {
+    fields->complain("decompress_bytes_per_second", "must be over 0");
+  }
+  machine_.codecs.push_back(std::move(codec));
+}
+
+std::string MachineReader::element(const std::string& key, std::size_t index, const json& value) {
+  if (index >= most_parts) return key + ": more than " + std::to_string(most_parts);
+  std::string error;
+  JsonFields fields(value, json_place(key, index), &error);
+  if (key == "tiers") tier(&fields);
+  if (key == "links") link(&fields);
+  if (key == "codecs") codec(&fields);
+  if (key == "routes") routes_.push_back(value);
+  return error;
+}
+
+std::string MachineReader::field(const std::string& key, const json& value) {
+  if (FormatCheck::concerns(key)) return format_.see(key, value);
+  std::string error;
+  machine_.name = outer_text(key, value, most_text_bytes, &error);
+  return error;
+}
+
+Wanted wanted_of_machine(const std::string& key) {
+  if (key == "tiers" || key == "links" || key == "codecs" || key == "routes") return Wanted::elements;
+  return key == "name" || FormatCheck::concerns(key) ? Wanted::whole : Wanted::no;
+}
+
+Result<Machine> MachineReader::read(std::string_view text) {
+  JsonStream stream;
+  stream.wanted = wanted_of_machine;
+  stream.whole = [this](const std::string& k, const json& v) { return field(k, v); };
+  stream.element = [this](const std::string& k, std::size_t i, const json& v) { return element(k, i, v); };
+  std::string error = stream_json(text, stream);
+  if (error.empty()) error = format_.missing();
+  if (error.empty() && machine_.tiers.empty()) error = "tiers: at least one is needed";
+  for (std::size_t i = 0; i < routes_.size() && error.empty(); ++i) {
+    JsonFields fields(routes_[i], json_place("routes", i), &error);
+    route(&fields);
+  }
+  if (!error.empty()) return refused<Machine>(std::move(error));
+  return ok(std::move(machine_));
+}
+
+ordered tier_json(const Tier& tier) {
+  ordered o{{"name", tier.name}};
+  if (tier.capacity_bytes != unlimited_bytes) o["capacity_bytes"] = tier.capacity_bytes;
+  return o;
+}
+
+ordered link_json(const Link& link) {
+  return {{"name", link.name},
+          {"in_bytes_per_second", link.in_bytes_per_second},
+          {"out_bytes_per_second", link.out_bytes_per_second},
+          {"in_latency_us", link.in_latency_us},
+          {"out_latency_us", link.out_latency_us}};
+}
+
+ordered codec_json(const CodecCost& codec) {
+  return {{"name", codec.name},
+          {"compress_bytes_per_second", codec.compress_bytes_per_second},
+          {"decompress_bytes_per_second", codec.decompress_bytes_per_second},
+          {"stored_share", codec.stored_share},
+          {"drops_zeros", codec.drops_zeros},
+          {"overhead_share", codec.overhead_share}};
+}
+
+ordered route_json(const Machine& machine, const Route& route) {
+  ordered links = ordered::array();
+  for (const std::uint32_t link : route.links) links.push_back(machine.links[link].name);
+  return {{"tier", machine.tiers[route.tier].name}, {"links", links}};
+}
+
+}  // namespace
+
+Result<Machine> parse_machine(std::string_view text) { return MachineReader().read(text); }
+
+std::string machine_json(const Machine& machine) {
+  ordered o{{"format", "terrace-machine"}, {"version", 1}, {"name", machine.name}};
+  for (const char* key : {"tiers", "links", "routes", "codecs"}) o[key] = ordered::array();
+  for (const Tier& tier : machine.tiers) o["tiers"].push_back(tier_json(tier));
+  for (const Link& link : machine.links) o["links"].push_back(link_json(link));
+  for (const Route& route : machine.routes) o["routes"].push_back(route_json(machine, route));
+  for (const CodecCost& codec : machine.codecs) o["codecs"].push_back(codec_json(codec));
+  return o.dump(2, ' ', false, ordered::error_handler_t::replace) + "\n";
+}
+
+}  // namespace terrace::planner

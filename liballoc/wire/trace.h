@@ -1,0 +1,45 @@
+// One training step as data: what the profiler writes, the planner reads, the simulator replays.
+//
+// Operations stand in execution order. A tensor lives from the first operation that names it to the last one,
+// both included; a persistent one lives always. An operation that updates in place names the tensor among its
+// inputs and its outputs. Plain types without behaviour: JSON form and its checks are in
+// daemon/planner/trace_json.h, prose in docs/formats/trace.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace terrace::wire {
+
+enum class TensorKind : std::uint8_t { weight, activation, gradient, input, optimizer, workspace, other };
+
+struct TraceTensor {
+  std::uint64_t id = 0;  // as the file says; everything in memory refers to tensors by their index
+  std::uint64_t bytes = 0;
+  TensorKind kind = TensorKind::other;
+  bool persistent = false;
+  std::optional<double> sparsity;  // share of elements that are zero, 0 to 1
+  std::string dtype;               // "float32", "bfloat16", …; empty: not known
+  std::vector<std::int64_t> shape;
+};
+
+struct TraceOp {
+  std::string name;
+  double time_us = 0;
+  std::vector<std::uint32_t> inputs;   // indices into Trace::tensors
+  std::vector<std::uint32_t> outputs;  // likewise
+  std::uint64_t workspace_bytes = 0;   // lives during this operation only
+  std::optional<double> flops;
+  bool recomputable = true;  // false: random or with side effects, running it twice would change the result
+};
+
+struct Trace {
+  std::string name;
+  std::string source;
+  std::vector<TraceOp> ops;
+  std::vector<TraceTensor> tensors;
+};
+
+}  // namespace terrace::wire

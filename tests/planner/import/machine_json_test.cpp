@@ -1,0 +1,126 @@
+#include "daemon/planner/machine_json.h"
+
+#include <catch2/catch.hpp>
+
+namespace terrace::planner {
+namespace {
+
+const std::string head = R"({"format":"terrace-machine","version":1,"name":"m",)";
+const std::string tiers = R"("tiers":[{"name":"gpu","capacity_bytes":1000},{"name":"dram"}],)";
+const std::string links = R"("links":[{"name":"pcie","in_bytes_per_second":2,"out_bytes_per_second":3}],)";
+const std::string routes = R"("routes":[{"tier":"dram","links":["pcie"]}])";
+
+std::string machine_error(const std::string& text) { return parse_machine(text).error; }
+
+Machine machine() {
+  Result<Machine> parsed = parse_machine(
+      head + tiers + links + routes +
+      R"(,"codecs":[{"name":"zvc","compress_bytes_per_second":1e10,"decompress_bytes_per_second":2e10,"drops_zeros":true}]})");
+  INFO(parsed.error);
+  REQUIRE(parsed);
+  return *parsed;
+}
+
+wire::Trace trace() {
+  wire::Trace t{"t", "", {}, {}};
+  t.tensors = {{40, 8, {}, false, {}, {}, {}}, {41, 8, {}, false, {}, {}, {}}};
+  t.ops = {{"a", 1, {0}, {1}, 0, {}, true}, {"b", 1, {1}, {0}, 0, {}, true}};
+  return t;
+}
+
+std::string schedule_error(const std::string& entries) {
+  return parse_schedule(R"({"format":"terrace-schedule","version":1,"trace":"t","policy":"p","entries":[)" +
+                            entries + "]}",
+                        trace(), machine())
+      .error;
+}
+
+}  // namespace
+
+TEST_CASE("A machine is read, its tiers and links found by name") {
+  const Machine m = machine();
+  CHECK(m.name == "m");
+  REQUIRE(m.tiers.size() == 2);
+  CHECK(m.tiers[0].capacity_bytes == 1000);
+  CHECK(m.tiers[1].capacity_bytes == unlimited_bytes);
+  REQUIRE(m.links.size() == 1);
+  CHECK((m.links[0].in_bytes_per_second == 2 && m.links[0].out_bytes_per_second == 3));
+  REQUIRE(m.routes.size() == 1);
+  CHECK(m.routes[0].tier == 1);
+  CHECK(m.routes[0].links == std::vector<std::uint32_t>{0});
+  REQUIRE(m.codecs.size() == 1);
+  CHECK((m.codecs[0].drops_zeros && m.codecs[0].overhead_share == 1 / 32.));
+  const Result<Machine> back = parse_machine(machine_json(m));
+  REQUIRE(back);
+  CHECK(machine_json(*back) == machine_json(m));
+}
+
+TEST_CASE("Routes may stand before what they name") {
+  CHECK(parse_machine(head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
+}
+
+TEST_CASE("A wrong machine is refused with the place") {
+  CHECK(machine_error(head + R"("tiers":[]})") == "tiers: at least one is needed");
+  CHECK(machine_error(head + R"("tiers":[{"name":"a"},{"name":"a"}]})") ==
+        "tiers[1].name: \"a\" is there twice");
+  CHECK(machine_error(head + R"("tiers":[{"name":""}]})") == "tiers[0].name: must not be empty");
+  CHECK(machine_error(head + R"("tiers":[{"name":"a","capacity_bytes":-1}]})") ==
+        "tiers[0].capacity_bytes: expected a whole number that is not negative");
+  CHECK(machine_error(head + tiers +
+                      R"("links":[{"name":"l","in_bytes_per_second":0,"out_bytes_per_second":1}]})") ==
+        "links[0].in_bytes_per_second: must be over 0");
+  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"ssd","links":["pcie"]}]})") ==
+        "routes[0].tier: there is no tier \"ssd\"");
+  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"gpu","links":["pcie"]}]})") ==
+        "routes[0].tier: routes begin at the first tier and lead to another one");
+  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":["nvlink"]}]})") ==
+        "routes[0].links[0]: there is no link \"nvlink\"");
+  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":["pcie","pcie"]}]})") ==
+        "routes[0].links[1]: the link is on this route already");
+  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":[]}]})") ==
+        "routes[0].links: a route needs at least one link");
+  CHECK(machine_error(head + tiers + links +
+                      R"("routes":[{"tier":"dram","links":["pcie"]},{"tier":"dram","links":["pcie"]}]})") ==
+        "routes[1].tier: \"dram\" has a route already");
+  CHECK(machine_error(R"({"format":"terrace-trace","version":1})").find("this is no terrace-machine") == 0);
+}
+
+TEST_CASE("A schedule names tensors by id and reads back the same") {
+  const wire::Schedule s{"t",
+                         "p",
+                         {{0, 0, wire::Action::evict, 1, "zvc"},
+                          {1, 0, wire::Action::prefetch, 1, ""},
+                          {2, 1, wire::Action::drop, 0, ""},
+                          {2, 1, wire::Action::recompute, 0, ""}}};
+  const std::string text = schedule_json(s, trace(), machine());
+  CHECK(text.find(R"("tensor":40)") != std::string::npos);
+  const Result<wire::Schedule> back = parse_schedule(text, trace(), machine());
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK(back->entries.size() == 4);
+  CHECK(schedule_json(*back, trace(), machine()) == text);
+}
+
+TEST_CASE("A wrong schedule is refused with the place") {
+  CHECK(schedule_error(R"({"position":3,"tensor":40,"action":"drop"})") ==
+        "entries[0].position: 3 is over the limit of 2");
+  CHECK(schedule_error(
+            R"({"position":1,"tensor":40,"action":"drop"},{"position":0,"tensor":40,"action":"drop"})") ==
+        "entries[1].position: before the entry above it; entries are sorted by position");
+  CHECK(schedule_error(R"({"position":0,"tensor":0,"action":"drop"})") ==
+        "entries[0].tensor: there is no tensor 0 in the trace");
+  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"burn"})") ==
+        "entries[0].action: \"burn\" is none of evict, prefetch, drop, recompute");
+  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict"})") == "entries[0].tier: missing");
+  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":0})") ==
+        "entries[0].tier: no route of the machine leads to tier 0");
+  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":9})") ==
+        "entries[0].tier: 9 is over the limit of 1");
+  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":1,"codec":"zip"})") ==
+        "entries[0].codec: the machine has no codec \"zip\"");
+  CHECK(parse_schedule(R"({"format":"terrace-schedule","version":1,"trace":"u","entries":[]})", trace(),
+                       machine())
+            .error == "trace: this schedule was made for \"u\", not for \"t\"");
+}
+
+}  // namespace terrace::planner
