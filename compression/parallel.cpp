@@ -39,6 +39,7 @@ struct ParallelCompressor::Compression final : Job {
     std::uint64_t i = claimed++;
     while (i < target.header.blocks()) i = put_block(i, workspace);
     workspace.ahead = {};
+    workspace.packs_unsampled = false;
     kernels.fence();
   }
 
@@ -49,6 +50,7 @@ struct ParallelCompressor::Compression final : Job {
     look_ahead(workspace.ahead, content, header, i, next);
     const EncodedBlock block =
         encode_unsummed(kernels, *target.codec, header.element, block_of(content, header, i), workspace);
+    workspace.packs_unsampled = block.entry.kind != BlockKind::raw;
     const std::uint64_t offset = chain.begin_of(i);
     chain.hand_on(i, offset + block.extent.size());
     Entry entry = store_extent(kernels, block, frame + header.payload_offset + offset);
