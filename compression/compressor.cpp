@@ -66,7 +66,7 @@ class Blocks {
   void begin(std::span<const std::byte> extent, std::byte* dst) {
     if (extent.empty()) return complete(0);
     __builtin_prefetch(dst + extent.size(), 1);
-    __builtin_prefetch(frame_ + header_bytes + block_ * entry_bytes + 2 * 64, 1);
+    __builtin_prefetch(frame_ + header_bytes + block_ * entry_bytes + std::size_t{2} * 64, 1);
     workspace_.storing.dst = dst;
     workspace_.storing.src = extent.data();
     workspace_.storing.bytes = extent.size();
