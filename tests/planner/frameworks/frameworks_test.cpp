@@ -37,7 +37,7 @@ Placement place(const std::string& name, const Instance& of) {
   INFO(name);
   const Result<Placement> result = policy(name).place(of, {});
   REQUIRE(result);
-  REQUIRE(check_placement(of, *result) == "");
+  REQUIRE(check_placement(of, *result).empty());
   return *result;
 }
 

@@ -50,7 +50,7 @@ class Heap {
   Placed placed_;
 };
 
-Result<Placement> place_in_order(const Instance& instance, std::vector<std::uint32_t> order) {
+Result<Placement> place_in_order(const Instance& instance, const std::vector<std::uint32_t>& order) {
   const Result<Sizes> sizes = aligned_sizes(instance);
   if (!sizes) return refused<Placement>(sizes.error);
   Heap heap(sizes->alignment);
