@@ -310,10 +310,11 @@ TEST_CASE("Nothing to place is placed, and what cannot be added up is refused") 
   }
 }
 
-TEST_CASE("INTERVAL_MOVE stops when told to") {
+TEST_CASE("What may take seconds stops when told to") {
   SearchControl control;
   control.stop = [] { return true; };
-  CHECK(policy("megengine_interval_move").place(instance({{8, 0, 1}}), control).error.find("stopped") == 0);
+  for (const char* name : {"megengine_interval_move", "xla_spatial", "xla_temporal", "iree"})
+    CHECK(policy(name).place(instance({{8, 0, 1}}), control).error.find("stopped") == 0);
 }
 
 }  // namespace terrace::planner
