@@ -26,7 +26,7 @@ constexpr const char* usage =
     "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
-    "simulator.\n"
+    "simulator, profile.\n"
     "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the "
     "checkout)\n"
     "  --minimalloc  MiniMalloc's own program, to run beside ours\n"
@@ -45,7 +45,8 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"large", measure_large},
                                 {"kineto", measure_kineto},
                                 {"g10", measure_g10},
-                                {"simulator", measure_simulator}};
+                                {"simulator", measure_simulator},
+                                {"profile", measure_profiles}};
 
 struct Options {
   PlannerOptions planner;

@@ -31,6 +31,7 @@ Json measure_large(const PlannerOptions& options);
 Json measure_kineto(const PlannerOptions& options);
 Json measure_g10(const PlannerOptions& options);
 Json measure_simulator(const PlannerOptions& options);
+Json measure_profiles(const PlannerOptions& options);
 
 // Units of columns: "text", "count", "bytes", "s", "ms", "ratio", "percent", "yes".
 Json column(const char* key, const char* heading, const char* unit);

@@ -31,6 +31,7 @@ void install() {
 
 SearchWatch::SearchWatch(double seconds_per_search, bool progress)
     : seconds_per_search_(seconds_per_search), progress_(progress), start_(Clock::now()) {
+  signal_seen = 0;
   install();
 }
 

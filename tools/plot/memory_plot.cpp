@@ -94,7 +94,7 @@ void draw_tier(Canvas& canvas, const StepPicture& picture, std::size_t tier, dou
   const Field field{{left, y, plot_width, panel},
                     std::max(report.total_us, 1e-9),
                     top_of_scale(report.tier_peak_bytes[tier], about.capacity_bytes)};
-  draw_axes(canvas, field, time_ticks(field.x_end, 10), byte_ticks(field.y_end, 5), last ? "time" : "", "");
+  draw_axes(canvas, field, time_ticks(field.x_end, 10), byte_ticks(field.y_end, 8), last ? "time" : "", "");
   const std::vector<Point> area = staircase(field, use_of(field, report, tier));
   canvas.polygon(area, {tier_color.red, tier_color.green, tier_color.blue, 0.35});
   if (tier == 0)
@@ -206,7 +206,7 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
   canvas.text({left, 28}, instance.name, {.size = 18, .bold = true});
   canvas.text({left, 50}, fmt::format("at most {} alive at once; policy {} reserves {}", short_bytes(bound),
                                       picture.policy, short_bytes(reserved)));
-  draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 8),
+  draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 12),
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "bytes alive");
   const std::vector<Columns> layers = stacked(field, instance);
   for (std::size_t kind = layers.size(); kind-- > 0;)

@@ -76,6 +76,10 @@ class Painter {
  private:
   void scale(Canvas& canvas, Point at) const {
     const TextStyle style{.size = 12};
+    if (largest_ <= lowest_) {
+      canvas.text(at, "every buffer: " + short_bytes(largest_), style);
+      return;
+    }
     const std::string low = fmt::format("buffer of {}{}", short_bytes(lowest_), cut_ ? " or less" : "");
     canvas.text(at, low, style);
     at.x += canvas.text_width(low, style) + 8;
@@ -153,14 +157,15 @@ void draw(Canvas& canvas, const PlacementPicture& picture) {
   const Painter painter(instance);
   canvas.text({plot_box.x, 28}, instance.name, {.size = 18, .bold = true});
   canvas.text({plot_box.x, 50}, subtitle(picture, bound));
-  draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 8),
+  draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 12),
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "address");
   draw_buffers(canvas, picture, field, painter);
   draw_levels(canvas, field, static_cast<double>(picture.placement->total_bytes), static_cast<double>(bound));
   painter.legend(canvas, {plot_box.x, height - 22});
-  draw_legend(
-      canvas, {plot_box.right() - 330, height - 22},
-      {{"memory needed", {0.13, 0.13, 0.13}, true}, {"most alive at once", {0.8, 0.1, 0.1}, true, true}});
+  std::vector<LegendEntry> levels{{"memory needed", {0.13, 0.13, 0.13}, true}};
+  if (bound < picture.placement->total_bytes)
+    levels.push_back({"most alive at once", {0.8, 0.1, 0.1}, true, true});
+  draw_legend(canvas, {plot_box.right() - 330, height - 22}, levels);
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ class MemoryChecker {
   std::size_t next_start_ = 0, next_end_ = 0, next_sample_ = 0;
   std::vector<std::uint32_t> decoded_;
   std::vector<Use> current_;  // of the run that is ready or runs
+  bool running_ = false;
   double time_us_ = -std::numeric_limits<double>::infinity();
   std::string wrong_;
 
@@ -132,6 +133,7 @@ class MemoryChecker {
       s.far = r.tier != 0;
       s.tier = r.tier;
       s.stored = r.stored_bytes;
+      s.packed = r.stored_bytes != trace_.tensors[r.tensor].bytes;
       take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes);
     }
   }
@@ -215,7 +217,7 @@ class MemoryChecker {
         s.far && !s.near && s.moving == Way::none && s.tier == t.tier && s.stored == t.stored_bytes;
     if (s.content != Content::held) wrong(name_of(t.tensor) + " is moved without content");
     if (!(t.in ? there : here)) wrong(name_of(t.tensor) + " is not where its transfer begins");
-    if (!t.in && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
+    if (!t.in && running_ && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
     if (!t.in && t.stored_bytes != trace_.tensors[t.tensor].bytes && !s.packed && !s.coded) {
       wrong(name_of(t.tensor) + " is sent compressed, but was not");
     }
@@ -306,20 +308,31 @@ class MemoryChecker {
     reach(w.timing->present_us);
     for (const Use& u : uses) check_use(u);
     decoded_.clear();
+    running_ = true;
     const std::uint64_t extra_bytes = extra_of(w);
     take(0, extra_bytes);
     reach(w.timing->end_us);
     give(0, extra_bytes);
     current_.clear();
+    running_ = false;
     for (const Use& u : uses) let_go(u);
   }
 
   // A far copy that will be written over is forgotten as soon as the run is next.
   void give_way(const Use& u) {
     State& s = states_[u.tensor];
-    if (u.reads || !s.far || s.moving != Way::none) return;
+    if (u.reads || !s.far || s.moving != Way::none || starts_now(u.tensor)) return;
     give(s.tier, s.stored);
     s.far = false;
+  }
+
+  // It was on its way before the run was next; at one instant that is seen only here.
+  bool starts_now(std::uint32_t tensor) const {
+    const std::vector<Transfer>& all = report_.transfers;
+    for (std::size_t i = next_start_; i < all.size() && all[i].start_us == time_us_; ++i) {
+      if (all[i].tensor == tensor) return all[i].in;
+    }
+    return false;
   }
 
   void check_use(const Use& u) {

@@ -120,7 +120,7 @@ struct MemorySample {
 struct Residence {
   std::uint32_t tensor = 0;
   std::uint32_t tier = 0;
-  std::uint64_t stored_bytes = 0;
+  std::uint64_t stored_bytes = 0;  // of its coded form, if it has one
 };
 
 struct SimulationReport {

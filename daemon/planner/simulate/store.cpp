@@ -269,8 +269,8 @@ void Store::left(std::uint32_t tensor) {
 }
 
 void Store::record(std::uint32_t lane, bool aborted, double end_us) {
-  if (!recording_) return;
   const Lane& l = lanes_[lane];
+  if (!recording_ || (aborted && end_us == l.start_us)) return;  // nothing moved
   transfers_.push_back({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
                         l.active.stored, l.active.queued_us - base_us_, l.start_us - base_us_,
                         end_us - base_us_});
@@ -296,7 +296,9 @@ void Store::begin_report(bool record_timeline) {
     const TensorState& s = states_[t];
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
-    start_.push_back({t, far ? s.tier : 0, far ? s.stored : bytes(t)});
+    const bool packed = s.coded || s.place == Place::leaving;
+    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked : packed ? s.stored : bytes(t);
+    start_.push_back({t, far ? s.tier : 0, far ? s.stored : form});
   }
   sample();
 }
