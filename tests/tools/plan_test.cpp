@@ -192,7 +192,8 @@ TEST_CASE("AReportSaysTheSameAsTableAndAsJson") {
   PlanReport report;
   report.input = &*input.result;
   report.limits.capacity_bytes = 16;
-  for (const auto& policy : choose_policies({"tflite_naive", "tflite_by_size"}, false)->reuse)
+  const auto chosen = choose_policies({"tflite_naive", "tflite_by_size"}, false);
+  for (const auto& policy : chosen->reuse)
     report.reuse.push_back(run_policy(policy, report.input->instance, report.limits, watch));
   const std::string table = plan_tables(report, true);
   CHECK(table.find("tflite_naive           20      +66.7%") != std::string::npos);

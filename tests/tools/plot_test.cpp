@@ -44,9 +44,9 @@ std::string content(const std::string& path) { return *cli::load_text(path).resu
 
 }  // namespace
 
-TEST_CASE("TicksOfBytesArePowersOfTwoInOneUnit") {
+TEST_CASE("TicksOfBytesArePowersOfTwo") {
   CHECK(labels(byte_ticks(3.2e9, 4)) == Labels{"0", "1 GiB", "2 GiB"});
-  CHECK(labels(byte_ticks(1.4 * 1024 * 1024 * 1024, 4)) == Labels{"0", "0.5 GiB", "1 GiB"});
+  CHECK(labels(byte_ticks(1.4 * 1024 * 1024 * 1024, 4)) == Labels{"0", "512 MiB", "1 GiB"});
   CHECK(labels(byte_ticks(12, 3)) == Labels{"0", "4 B", "8 B", "12 B"});
   CHECK(labels(byte_ticks(0, 3)) == Labels{"0"});
 }
@@ -97,7 +97,7 @@ TEST_CASE("CoveredSharesSumToTheLength") {
 }
 
 TEST_CASE("SixtyThousandBuffersMakeASmallPicture") {
-  const TemporaryDirectory directory;
+  const cli::TemporaryDirectory directory;
   const planner::Instance instance = many_buffers(60'000);
   const planner::Placement placement = one_after_the_other(instance);
   const std::string prefix = (directory.path() / "many").string();
@@ -120,7 +120,7 @@ TEST_CASE("APictureThatCannotBeWrittenIsAnErrorThatNamesIt") {
 }
 
 TEST_CASE("AStepWithoutATimelineIsDrawnEmpty") {
-  const TemporaryDirectory directory;
+  const cli::TemporaryDirectory directory;
   const wire::Trace trace{
       "t", "", {{"op", 1, {}, {0}, 0, std::nullopt, true}}, {{0, 64, {}, false, {}, "", {}}}};
   planner::Machine machine;

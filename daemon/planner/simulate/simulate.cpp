@@ -101,7 +101,6 @@ class Runner {
   bool step() {
     if (step_ + 1 == options_.steps) begin_report();
     std::fill(cursor_.begin(), cursor_.end(), 0);
-    store_.start_ready();
     for (const Item& item : p_.items) {
       if (!(item.kind == Item::Kind::run ? perform(item.index) : obey(item.index))) return false;
     }
@@ -141,7 +140,6 @@ class Runner {
     if (right && e.action == Action::evict) evict(index);
     if (right && e.action == Action::prefetch) right = prefetch(index);
     if (right && e.action == Action::drop) drop(e);
-    store_.start_ready();
     return right;
   }
 
@@ -184,6 +182,7 @@ class Runner {
   void compress(const ScheduleEntry& e, std::uint32_t codec) {
     OpTiming timing;
     timing.ready_us = now();
+    store_.start_ready();
     while (store_.at(e.tensor).place == Place::coming) store_.advance(store_.next_us());
     timing.present_us = timing.start_us = now();
     timing.stalls.late_prefetch_us = now() - timing.ready_us;
@@ -273,7 +272,12 @@ class Runner {
       std::erase_if(missing_, [&](std::uint32_t t) { return store_.at(t).place == Place::here; });
       if (missing_.empty() && store_.free_bytes() >= claim_) break;
       const double next = store_.next_us();
-      if (next == std::numeric_limits<double>::infinity()) return stuck(index);
+      if (next == std::numeric_limits<double>::infinity()) {
+        // Evictions that the schedule sends where there is no room: the victims' rule finds them another
+        // tier.
+        if (options_.victims != Victims::none && store_.call_off_blocked()) continue;
+        return stuck(index);
+      }
       double& cause = cause_of_wait(&timing->stalls);
       const double from = options_.stall_rule == StallRule::strict
                               ? now()
@@ -386,7 +390,6 @@ class Runner {
         store_.touch(t, belady_key(t, cursor_[t]));
       }
     }
-    store_.start_ready();
   }
 
   // --- the report

@@ -80,6 +80,19 @@ void Store::call_off(std::uint32_t tensor) {
   offer(tensor);
 }
 
+bool Store::call_off_blocked() {
+  bool any = false;
+  for (std::uint32_t lane = 0; lane < lanes_.size(); lane += 2) {
+    for (const Request& r : lanes_[lane].normal.requests) {
+      const TensorState& s = states_[r.tensor];
+      if (!s.queued_out || s.ticket != r.ticket || fits(r.tier, used_[r.tier], r.stored)) continue;
+      call_off(r.tensor);
+      any = true;
+    }
+  }
+  return any;
+}
+
 void Store::stay(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   const std::uint32_t lane = lane_of(s.tier, false);
@@ -297,7 +310,9 @@ void Store::begin_report(bool record_timeline) {
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
     const bool packed = s.coded || s.place == Place::leaving;
-    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked : packed ? s.stored : bytes(t);
+    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
+                               : packed                                  ? s.stored
+                                                                         : bytes(t);
     start_.push_back({t, far ? s.tier : 0, far ? s.stored : form});
   }
   sample();
@@ -308,6 +323,7 @@ void Store::end_report(SimulationReport* report) {
   report->links = network_.use();
   report->tier_peak_bytes = peak_;
   if (!recording_) return;
+  sample();
   while (network_.next_us() < std::numeric_limits<double>::infinity()) {
     ended_.clear();
     network_.advance(network_.next_us(), &ended_);

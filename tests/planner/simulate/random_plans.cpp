@@ -94,7 +94,8 @@ Machine random_machine(Random& random, const wire::Trace& trace) {
     m.links.push_back({"ssd", rate(random), rate(random), latency(random), latency(random)});
     m.routes.push_back({2, {0, 1}});
   }
-  m.codecs = {{"half", rate(random), rate(random), 0.5, false, 0}, {"zeros", rate(random), rate(random), 1, true, 0.03125}};
+  m.codecs = {{"half", rate(random), rate(random), 0.5, false, 0},
+              {"zeros", rate(random), rate(random), 1, true, 0.03125}};
   return m;
 }
 

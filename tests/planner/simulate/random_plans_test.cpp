@@ -1,4 +1,5 @@
-// Whatever is thrown at it: what the simulator says passes the judge, bounds hold, and the same gives the same.
+// Whatever is thrown at it: what the simulator says passes the judge, bounds hold, and the same gives the
+// same.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

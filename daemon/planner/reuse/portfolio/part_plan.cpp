@@ -19,6 +19,8 @@ constexpr std::uint32_t grid_passes = grid.size() * 2;
 constexpr std::uint32_t passes_per_fit = 4;
 // Looking at a placed block takes about 1 ns, a placement in a pass about 1 us.
 constexpr std::uint64_t looks_per_work = 1024;
+// What is spent at most on the last bytes, those below one alignment.
+constexpr std::uint64_t work_on_rounding = 1U << 18;
 
 }  // namespace
 
@@ -43,13 +45,21 @@ bool PartPlan::improve(std::uint64_t target_bytes) {
   return pass(passes_ % 2 == 0 ? draw() : disturb(), target_bytes, stop_);
 }
 
+bool PartPlan::settled() const {
+  if (best_bytes_ <= bound_bytes_) return true;
+  const bool near = best_bytes_ <= bound_bytes_ + part_.most_tail;
+  const bool tried = (passes_ >= grid_passes && fits_ == fit_orders * 2) || work_ >= work_on_rounding;
+  return near && tried;
+}
+
 bool PartPlan::pass(Recipe recipe, std::uint64_t target_bytes, const std::function<bool()>& stop) {
   ++passes_;
   steer(recipe);
   const std::uint64_t capacity = recipe.towards_best ? best_bytes_ - 1 : target_bytes;
+  const std::uint64_t rounded = capacity + part_.most_tail;
   const std::uint64_t before = skyline_.placements();
   const std::optional<std::uint64_t> top =
-      skyline_.place({capacity, best_bytes_, recipe.always_tightest, priority_, &stop}, &offsets_);
+      skyline_.place({rounded, best_bytes_, recipe.always_tightest, priority_, &stop}, &offsets_);
   // A pass also sets up its trees, at about a sixteenth of the cost of placing all.
   work_ += skyline_.placements() - before + part_.blocks.size() / 16 + 1;
   if (!top) return false;

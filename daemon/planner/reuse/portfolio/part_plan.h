@@ -32,7 +32,8 @@ class PartPlan {
   const Part& part() const { return part_; }
   std::uint64_t best_bytes() const { return best_bytes_; }  // the highest end; maximal before begin()
   const std::vector<std::uint64_t>& best_offsets() const { return best_offsets_; }  // by block
-  std::uint64_t bound_bytes() const { return bound_bytes_; }  // max live, or more where proven
+  // As low as it can be, or so near that what is left of the rounding is not worth more moves.
+  bool settled() const;
   std::uint64_t work() const { return work_; }  // in placements of a block by a pass, about 1 us each
 
  private:

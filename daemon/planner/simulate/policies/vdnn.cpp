@@ -31,8 +31,21 @@ std::vector<bool> layer_inputs(const wire::Trace& trace, std::uint32_t backward,
   return is;
 }
 
-bool writes(const wire::TraceOp& op, std::uint32_t tensor) {
-  return std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
+// Whether the tensor may begin to leave while its last forward operation runs: it is there before, and only
+// read.
+std::vector<bool> read_before(const wire::Trace& trace, const std::vector<Gap>& gaps) {
+  std::vector<bool> can;
+  for (const Gap& gap : gaps) {
+    const auto names = [&](const std::vector<std::uint32_t>& list) {
+      return std::find(list.begin(), list.end(), gap.tensor) != list.end();
+    };
+    bool made_before = false;
+    for (std::uint32_t op = 0; op < gap.from && !made_before; ++op) {
+      made_before = names(trace.ops[op].inputs) || names(trace.ops[op].outputs);
+    }
+    can.push_back(made_before && !names(trace.ops[gap.from].outputs));
+  }
+  return can;
 }
 
 Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, const char* name,
@@ -46,18 +59,22 @@ Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, co
     if (!gap.wraps && offloaded[gap.tensor] && gap.from < *backward && gap.to >= *backward)
       gaps.push_back(gap);
   }
-  std::stable_sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) { return a.to < b.to; });
+  std::stable_sort(gaps.begin(), gaps.end(),
+                   [](const Gap& a, const Gap& b) { return a.to != b.to ? a.to < b.to : a.from < b.from; });
+  const std::vector<bool> leaves_early = read_before(trace, gaps);
   std::vector<wire::ScheduleEntry> entries;
-  std::uint32_t ahead = *backward;  // the backward operation before the one that needs the tensor
+  std::vector<wire::ScheduleEntry> evictions;  // last used first
+  std::uint32_t ahead = *backward;             // the backward operation before the one that needs the tensor
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     const Gap& gap = gaps[i];
     if (i > 0 && gaps[i - 1].to < gap.to) ahead = gaps[i - 1].to;
     const std::optional<std::uint32_t> tier = far.place(gap, trace.tensors[gap.tensor].bytes);
     if (!tier) return refused<wire::Schedule>("no tier has room for all that vDNN offloads");
-    const std::uint32_t during = writes(trace.ops[gap.from], gap.tensor) ? gap.from + 1 : gap.from;
-    entries.push_back({during, gap.tensor, Action::evict, *tier, {}});
+    const std::uint32_t during = leaves_early[i] ? gap.from : gap.from + 1;
+    evictions.push_back({during, gap.tensor, Action::evict, *tier, {}});
     entries.push_back({std::max(ahead, during), gap.tensor, Action::prefetch, *tier, {}});
   }
+  entries.insert(entries.begin(), evictions.rbegin(), evictions.rend());
   return ok(sorted_schedule(trace, name, std::move(entries)));
 }
 
