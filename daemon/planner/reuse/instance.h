@@ -55,7 +55,8 @@ struct SearchControl {
   std::uint64_t capacity_bytes = 0;  // stop as soon as a placement fits this; 0: as small as can be found
   std::function<bool()> stop;        // asked every few thousand steps at least; empty: never
   std::function<void(std::uint64_t total_bytes, std::uint64_t bound_bytes)>
-      progress;  // after each improvement; may be empty
+      progress;             // after each improvement; may be empty
+  std::uint64_t steps = 0;  // about how many placements of a single buffer to spend; 0: the policy's default
 };
 
 // One published (or our own) way to place. Throws nothing but std::bad_alloc.

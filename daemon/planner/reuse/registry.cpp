@@ -1,11 +1,18 @@
-
 #include "daemon/planner/reuse/families.h"
 
 namespace terrace::planner {
 
 std::vector<ReusePolicy> reuse_policies() {
   std::vector<ReusePolicy> all;
-  // A family that comes adds its line here.
+  const auto add = [&](const std::vector<ReusePolicy>& family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
+  add(tflite_policies());
+  add(tvm_policies());
+  add(allocator_policies());
+  add(framework_policies());
+  add(search_policies());
+  add(terrace_policies());
   return all;
 }
 

@@ -1,0 +1,54 @@
+// One partition of an instance, made ready for search.
+//
+// Time is cut into sections. MiniMalloc begins a section at every change of the live set; here only the
+// maximal live sets count (the maximal cliques of the interval graph), because a section whose live set lies
+// within another's adds no constraint. A partition is a run of sections linked by buffers that span their
+// borders; partitions share nothing and are solved one by one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/planner/reuse/instance.h"
+
+namespace terrace::planner::search {
+
+struct Item {
+  std::int64_t bytes = 0;
+  std::int64_t alignment = 1;
+  std::int32_t first = 0;  // sections of the life, both inclusive
+  std::int32_t last = 0;
+  double width = 0;          // of the life in logical time
+  double area = 0;           // width * bytes
+  std::int64_t crowd = 0;    // the largest section total that it is part of
+  std::uint32_t buffer = 0;  // index into the instance
+};
+
+struct Problem {
+  std::vector<Item> items;
+  std::int32_t sections = 0;
+  std::int64_t bound = 0;  // the largest section total: no capacity below is feasible
+};
+
+inline bool overlap(const Item& a, const Item& b) { return a.first <= b.last && b.first <= a.last; }
+
+// Smallest multiple of a power of two that is not below `offset`.
+inline std::int64_t aligned(std::int64_t offset, std::int64_t alignment) {
+  return (offset + alignment - 1) & ~(alignment - 1);
+}
+
+// Sizes, offsets and sums of a section are at most this, so that no sum of two of them overflows.
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 61;
+
+// Whether the bytes alive never exceed `limit` <= most_bytes. Safe for any sizes.
+bool live_within(const Instance& instance, std::uint64_t limit);
+
+// The partitions of all buffers that have bytes, in order of time. Requires live_within(instance,
+// most_bytes).
+std::vector<Problem> partitions(const Instance& instance);
+
+// What all heights of canonical placements are multiples of: the sizes' greatest common divisor, if all
+// alignments divide it, else 1.
+std::int64_t granule(const Problem& problem);
+
+}  // namespace terrace::planner::search

@@ -1,0 +1,118 @@
+// The parts that the search is made of, where a mistake would only show as slowness.
+#include <catch2/catch.hpp>
+
+#include "daemon/planner/reuse/search/bounds.h"
+#include "daemon/planner/reuse/search/section_check.h"
+#include "daemon/planner/reuse/search/skyline.h"
+#include "tests/planner/reference_data.h"
+
+namespace terrace::planner::search {
+namespace {
+
+// Time:      0 1 2 3 4 5 6
+//   0 (4)    ━━━━━
+//   1 (2)      ━━━━━━━
+//   2 (3)          ━━━
+//   3 (5)                ━
+Instance chain() {
+  return {"chain",
+          {{4, 0, 2, 1, 0}, {2, 1, 4, 1, 1}, {3, 3, 4, 1, 2}, {5, 5, 6, 1, 3}, {0, 0, 9, 1, 4}},
+          nullptr};
+}
+
+}  // namespace
+
+TEST_CASE("Only maximal live sets are sections, and partitions end where nothing lives") {
+  const std::vector<Problem> parts = partitions(chain());
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].sections == 2);  // {0, 1} and {1, 2}
+  CHECK(parts[0].bound == 6);
+  REQUIRE(parts[0].items.size() == 3);
+  CHECK((parts[0].items[1].first == 0 && parts[0].items[1].last == 1));
+  CHECK(parts[0].items[2].crowd == 5);
+  CHECK(parts[1].sections == 1);
+  CHECK(parts[1].items[0].buffer == 3);
+}
+
+TEST_CASE("Bytes alive are compared with a limit without overflow") {
+  CHECK(live_within(chain(), 6));
+  CHECK_FALSE(live_within(chain(), 5));
+  const Instance huge{"huge", {{~std::uint64_t{0}, 0, 1, 1, 0}, {~std::uint64_t{0}, 0, 1, 1, 1}}, nullptr};
+  CHECK_FALSE(live_within(huge, most_bytes));
+}
+
+TEST_CASE("The granule is the sizes' divisor only where alignments allow it") {
+  Instance instance{"granule", {{12, 0, 1, 2, 0}, {18, 0, 1, 1, 1}}, nullptr};
+  CHECK(granule(partitions(instance).at(0)) == 6);
+  instance.buffers[0].alignment = 4;
+  CHECK(granule(partitions(instance).at(0)) == 1);
+}
+
+TEST_CASE("Bounds rise, carry their reasons, and come back by undo") {
+  const Instance instance{"three", {{4, 0, 1, 1, 0}, {2, 0, 1, 8, 1}, {9, 0, 1, 1, 2}}, nullptr};
+  const Problem problem = partitions(instance).at(0);
+  const std::vector<std::uint32_t> order{0, 1, 2};
+  Bounds bounds(problem, order, true);
+  for (Rank r = 0; r < 3; ++r) bounds.add_to_hash(r);
+  const StateHash before = bounds.hash();
+  bounds.stack(1, 0, 0);
+  CHECK(bounds[1].floor == 8);  // 4, aligned
+  CHECK(bounds[1].low == 8);
+  CHECK(BitRows::test(bounds.low_why(1), 0));
+  CHECK_FALSE(bounds.hash() == before);
+  bounds.stack(2, 1, 8);
+  CHECK(bounds[2].low == 10);
+  CHECK(BitRows::test(bounds.floor_why(2), 1));
+  CHECK_FALSE(BitRows::test(bounds.floor_why(2), 0));  // 9 bytes never fit beneath offset 8
+  bounds.undo(0);
+  CHECK(bounds[1].low == 0);
+  CHECK(bounds.hash() == before);
+}
+
+TEST_CASE("A gap in the middle of a section counts as lost") {
+  const Instance instance{"gap", {{4, 0, 1, 1, 0}, {4, 0, 1, 1, 1}}, nullptr};
+  const Problem problem = partitions(instance).at(0);
+  const std::vector<std::uint32_t> order{0, 1};
+  Bounds bounds(problem, order, true);
+  const BitRows::Word why = 2;
+  bounds.raise(1, 7, &why);
+  Activity activity(2);
+  BitRows::Word reason = 0;
+  const std::vector<Rank> left{0, 1};
+  CHECK(SectionCheck(1, 11).fits(bounds, left, {0, 0}, activity, &reason));
+  CHECK_FALSE(SectionCheck(1, 10).fits(bounds, left, {0, 0}, activity, &reason));
+  CHECK(reason == 2);
+  CHECK(activity[1] > 0);
+  CHECK(activity[0] == 0);  // it lies below the gap
+}
+
+TEST_CASE("Failed states are found again after the table has grown") {
+  FailedStates states;
+  for (std::uint32_t i = 1; i <= 20000; ++i) states.insert(hash_of(i, 64));
+  int found = 0;
+  for (std::uint32_t i = 1; i <= 20000; ++i) found += states.contains(hash_of(i, 64)) ? 1 : 0;
+  CHECK(found > 19000);  // a full run of probes overwrites
+  CHECK_FALSE(states.contains(hash_of(20001, 64)));
+  CHECK_FALSE(states.contains(hash_of(1, 65)));
+}
+
+TEST_CASE("What failed more, and more recently, comes first") {
+  const Instance instance{"flat", {{1, 0, 1, 1, 0}, {1, 0, 1, 1, 1}, {1, 0, 1, 1, 2}}, nullptr};
+  const Problem problem = partitions(instance).at(0);
+  Activity activity(3);
+  CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{0, 1, 2});
+  activity.raise(1);
+  activity.next_failure();
+  activity.raise(2);
+  CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{2, 1, 0});
+  for (int i = 0; i < 300000; ++i) activity.next_failure();
+  CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{2, 1, 0});
+}
+
+TEST_CASE("A skyline is valid, aligned, and best where one order is perfect") {
+  const Problem problem = partitions(chain()).at(0);
+  const std::vector<std::int64_t> offsets = skyline_offsets(problem, std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(offsets == std::vector<std::int64_t>{0, 4, 0});
+}
+
+}  // namespace terrace::planner::search
