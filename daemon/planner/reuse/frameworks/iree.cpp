@@ -2,8 +2,9 @@
 // program order, which here is the order of the buffers.
 //
 // Each slice takes a gap among the reservations it meets in time: the gap is measured from its aligned begin
-// when compared with the best so far, but kept from its unaligned begin, so that a later gap can win although
-// it is larger than the best one was; that is copied. A reservation goes in front of those at its own offset.
+// when compared with the best so far, but kept from its unaligned begin. That is copied, though it shows only
+// where sizes are rounded less than offsets, and here both are rounded alike. A reservation goes in front of
+// those at its own offset.
 #include <algorithm>
 
 #include "daemon/planner/reuse/frameworks/common.h"
