@@ -12,7 +12,10 @@ namespace {
 // For what grows between two looks, and for the page cache of the program's own code.
 std::uint64_t reserve_for(std::uint64_t limit) { return std::max<std::uint64_t>(48ULL << 20, limit / 32); }
 
-constexpr unsigned rounds_between_stat = 8;  // memory.stat costs 20 times the usage counter
+// memory.stat costs 20 times the usage counter. Close to the limit it is read every time: there the kernel
+// takes page cache away as anonymous memory grows, the usage stands still, and an old figure would have the heap
+// grow into memory that is no longer there.
+constexpr unsigned rounds_between_stat = 8;
 
 int open_in(int directory, const char* name) {
   return static_cast<int>(syscall(SYS_openat, directory, name, O_RDONLY | O_CLOEXEC));
@@ -80,7 +83,9 @@ void BudgetFollower::close() {
 
 std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t most_bytes) {
   if (!read_number(usage_fd_, &usage_)) return most_bytes;
-  if (countdown_-- == 0) {
+  if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
+  const bool is_close = usage_ + 2 * reserve_for(limit_) > limit_;
+  if (is_close || countdown_-- == 0) {
     countdown_ = rounds_between_stat;
     char text[8192];
     std::uint64_t active = 0;
@@ -91,7 +96,6 @@ std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t mos
       page_cache_ = active + inactive;
     }
   }
-  if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
   const std::uint64_t fixed = usage_ - std::min(usage_, page_cache_) + reserve_for(limit_);
   const std::uint64_t allowed = held_bytes + limit_;
   const std::uint64_t budget = allowed > fixed ? allowed - fixed : 0;

@@ -82,6 +82,7 @@ RunList* Pager::list_of(const Run& r) {
 }
 
 void Pager::enlist(std::uint32_t n) {
+  runs_[n].arrival = arrivals_;
   if (RunList* list = list_of(runs_[n]); list != nullptr) list->push_back(n);
 }
 
@@ -138,6 +139,7 @@ bool Pager::put_back(std::uint32_t n) {
   r.from_read = r.page_out = r.may_have_holes = false;
   release_slot(r);
   r.state = RunState::resident;
+  ++arrivals_;
   enlist(n);
   settle(n);
   return true;

@@ -269,6 +269,7 @@ class Pager {
   std::uint64_t pool_used_ = 0;  // bytes of extents
   std::uint64_t pool_limit_ = ~0ULL;
   std::uint32_t generation_ = 0;
+  std::uint32_t arrivals_ = 0;       // runs that became resident, ever: the clock of their age
   std::uint64_t last_write_ns_ = 0;  // when the device was done with one
   std::uint64_t last_read_ns_ = 0;
   std::uint32_t cursor_run_ = none;  // read-ahead goes on here

@@ -18,6 +18,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   delist(n);
   r.block = whole ? block : 0;
   const bool first = r.live++ == 0;
+  if (first && r.state == RunState::resident) ++arrivals_;
   if (first) r.frame = none;  // records begin as the kernel's zeroes
   if (first && r.state == RunState::empty && mode_ == Mode::plain) {
     r.state = RunState::resident;

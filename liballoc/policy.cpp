@@ -7,9 +7,11 @@
 //
 // Growing (forward pass). Eviction begins when spare falls below the reserve; a job that has outgrown its
 // budget once begins as soon as it grows again, because the device needs the whole forward pass to take in
-// what will not fit: it goes on until as much is written as the expected peak exceeds the budget. Shrinking
-// (backward pass). What was evicted last is needed first: it is brought back in that order into every frame
-// that is not in reserve.
+// what will not fit: it goes on until as much is written as the expected peak exceeds the budget. Ahead of
+// need only what is old leaves: a run since whose arrival half a budget of others arrived. Without that a
+// fast device, or a codec, catches up with the program and takes out what its next operation touches
+// (docs/decisions/010). Shrinking (backward pass). What was evicted last is needed first: it is brought back
+// in that order into every frame that is not in reserve.
 #include <algorithm>
 
 #include "liballoc/message.h"
@@ -59,6 +61,7 @@ bool Pager::wants_eviction() const {
   if (spare_runs() + leaving < reserve_runs()) return true;
   const std::uint32_t peak = phase_.expected_peak() + reserve_runs();
   if (!outgrown_ || !phase_.growing() || peak <= budget_) return false;
+  if (arrivals_ - runs_[idle_.front()].arrival < budget_ / 2) return false;
   return leaving + cached_.size() + stored_.size() < peak - budget_;
 }
 
@@ -80,10 +83,9 @@ bool Pager::wants_agent() const {
 // Takes out the oldest idle run; one that came back before gets another round first.
 bool Pager::evict_one() {
   LockGuard guard(*lock_);
-  if (!wants_eviction()) return false;
-  tier_failing_ = false;
-  pool_full_ = false;
-  for (unsigned scanned = 0; scanned < most_scanned && !idle_.is_empty(); ++scanned) {
+  for (unsigned scanned = 0; scanned < most_scanned && wants_eviction(); ++scanned) {
+    tier_failing_ = false;
+    pool_full_ = false;
     const std::uint32_t n = idle_.front();
     if (runs_[n].heat > 0) {
       --runs_[n].heat;

@@ -33,6 +33,7 @@ struct Run {
   std::uint32_t generation = 0;  // of the stored bytes; seeds the sum
   std::uint32_t slot_epoch = 0;  // fork epoch at which the slot was taken
   std::uint32_t slot_bytes = 0;  // length of the extent: run_bytes, less when compressed
+  std::uint32_t arrival = 0;     // the pager's count of arrivals when it became resident last
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
   RunState state = RunState::empty;

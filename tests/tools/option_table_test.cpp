@@ -56,6 +56,21 @@ TEST_CASE("BenchmarksKeepTheirOwnOptions") {
   CHECK(split({"bench", "training", "--quick"}).command == Words{"training", "--quick"});
 }
 
+TEST_CASE("PoliciesComeSeparatedOrRepeatedAndReplaceTheDefault") {
+  Options options;
+  const auto table = make_option_table(&options);
+  CHECK(options.plan.policies == Words{"all"});
+  table->parse(Words{"bfc", "--policy", "a,b", "--policy", "step.json", "plan"});
+  CHECK(options.plan.policies == Words{"a", "b", "bfc"});
+  CHECK(options.plan.trace == "step.json");
+}
+
+TEST_CASE("ImportNeedsAFile") {
+  Options options;
+  const auto table = make_option_table(&options);
+  CHECK_THROWS_AS(table->parse(Words{"import"}), CLI::RequiredError);
+}
+
 TEST_CASE("WatchTakesIntervalAndCount") {
   Options options;
   const auto table = make_option_table(&options);

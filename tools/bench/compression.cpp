@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -74,17 +73,6 @@ std::vector<Data> other_data() {
           {"f8e4m3 62%", {.element = ElementType::f8e4m3}}};
 }
 
-// Of the checkout that this program was built in, with '+' if files were changed since; empty outside of one.
-std::string commit() {
-  const std::string folder = std::filesystem::path(own_path()).parent_path().string();
-  std::string text = run_captured({"sh", "-c",
-                                   "cd \"$FOLDER\" && git rev-parse --short=12 HEAD 2>/dev/null && git "
-                                   "diff-index --quiet HEAD 2>/dev/null || echo +"},
-                                  {{"FOLDER", folder}});
-  std::erase(text, '\n');
-  return text == "+" ? "" : text;
-}
-
 std::string joined(int argc, char** argv) {
   std::string command = "terrace bench compression";
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
@@ -103,7 +91,7 @@ Json describe_set(const WorkingSet& set) {
 
 Json heading(const Options& options, const WorkingSet& set, const StreamingCopy& copy) {
   Json report = {{"format", "terrace-bench-compression"}, {"version", 1}, {"machine", describe_machine()}};
-  if (const std::string text = commit(); !text.empty()) report["commit"] = text;
+  if (const std::string text = built_from_commit(); !text.empty()) report["commit"] = text;
   double load = 0;
   if (getloadavg(&load, 1) == 1) report["load_at_start"] = load;
   report["quick"] = options.quick;

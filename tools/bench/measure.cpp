@@ -112,6 +112,16 @@ std::string library_path(const std::string& name) {
   stop(name + " is not beside " + bin.string() + ": build or install it");
 }
 
+std::string built_from_commit() {
+  const std::string folder = std::filesystem::path(own_path()).parent_path().string();
+  std::string text = run_captured({"sh", "-c",
+                                   "cd \"$FOLDER\" && git rev-parse --short=12 HEAD 2>/dev/null && git "
+                                   "diff-index --quiet HEAD 2>/dev/null || echo +"},
+                                  {{"FOLDER", folder}});
+  std::erase(text, '\n');
+  return text == "+" ? "" : text;
+}
+
 nlohmann::json describe_machine() {
   utsname system{};
   uname(&system);

@@ -27,6 +27,9 @@ std::string run_captured(const std::vector<std::string>& command, const Variable
 std::string own_path();
 std::string library_path(const std::string& name);
 
+// Of the checkout that this program was built in, with '+' if files were changed since; empty outside of one.
+std::string built_from_commit();
+
 nlohmann::json describe_machine();
 void write_json(const std::string& path, const nlohmann::json& report);
 

@@ -33,7 +33,7 @@ _terrace() {{
   fi
   case "$before" in
     --pool) COMPREPLY=($(compgen -d -- "$word")); return;;
-    --socket|--json-summary) COMPREPLY=($(compgen -f -- "$word")); return;;
+    --socket|--json-summary|--plot|--out|--perfetto) COMPREPLY=($(compgen -f -- "$word")); return;;
 {choices}  esac
   if [ "$verb" = run ] && [[ "$word" != -* ]]; then
     COMPREPLY=($(compgen -c -- "$word") $(compgen -f -- "$word")); return

@@ -13,6 +13,7 @@ enum ExitCode : int {
   exit_degraded = 6,
   exit_cannot_execute = 126,  // `run`: as every shell says it
   exit_no_command = 127,
+  exit_signalled = 128,  // plus the signal's number: ended by it, with the best so far kept (`plan`)
 };
 
 }  // namespace terrace::cli

@@ -22,6 +22,8 @@ int dispatch(const CLI::App& table, const Options& options) {
   if (table.got_subcommand("top")) return top(options.view);
   if (table.got_subcommand("doctor")) return doctor(options.doctor);
   if (table.got_subcommand("bench")) return bench(options.bench);
+  if (table.got_subcommand("plan")) return plan(options.plan);
+  if (table.got_subcommand("import")) return import_file(options.import);
   if (table.got_subcommand("version")) return version(options.version_json);
   if (!table.got_subcommand("completion")) return overview();
   std::cout << completion_script(table, options.shell);

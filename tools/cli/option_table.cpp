@@ -66,6 +66,53 @@ void add_doctor(CLI::App* app, DoctorOptions* o) {
   doctor->add_flag("--quick", o->quick, "Leave the measurements of speed out");
 }
 
+void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
+  plan->add_flag("--json", o->json, "JSON");
+  plan->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
+  plan->add_option("--plot", o->plot, "Draw the best plan: PREFIX-placement and PREFIX-memory, .svg and .png")
+      ->type_name("PREFIX");
+  plan->add_option("--out", o->out, "Write the best schedule, or without a machine the best placement")
+      ->type_name("FILE");
+  plan->add_option("--perfetto", o->perfetto, "Write the best step's timeline, for ui.perfetto.dev")
+      ->type_name("FILE");
+}
+
+void add_plan(CLI::App* app, PlanOptions* o) {
+  CLI::App* plan =
+      app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
+  plan->add_option("trace", o->trace,
+                   "The step: a trace, or anything 'terrace import' reads; - for standard input");
+  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in")
+      ->type_name("FILE|NAME");
+  plan->add_option("--policy", o->policies, "Policies, or all (the default)")
+      ->type_name("NAME")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  plan->add_option("--capacity", o->capacity,
+                   "Fit into this much memory: searches end there, a machine's first tier has it")
+      ->type_name("SIZE");
+  plan->add_option("--time", o->seconds, "Seconds for each search (default 10; 0: no limit)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6));
+  plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  add_plan_outputs(plan, o);
+  plan->add_flag("--list", o->list, "List the policies with their sources");
+}
+
+void add_import(CLI::App* app, ImportOptions* o) {
+  CLI::App* import_app =
+      app->add_subcommand("import", "Turn another program's record of a step into a trace");
+  import_app->add_option("file", o->file, "The record; - for standard input")->required();
+  import_app->add_option("--format", o->format, "What it is, where that cannot be recognised")
+      ->type_name("NAME");
+  import_app
+      ->add_option("--out", o->out,
+                   "Write the trace, packed when the name ends in .gz; - for standard output")
+      ->type_name("FILE");
+}
+
 void add_rest(CLI::App* app, Options* o) {
   app->add_subcommand("bench", "Measure against a baseline; alone: list the benchmarks")
       ->add_option("name", o->bench.words, "The benchmark and its own options");
@@ -163,6 +210,8 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_doctor(app.get(), &options->doctor);
+  add_plan(app.get(), &options->plan);
+  add_import(app.get(), &options->import);
   add_rest(app.get(), options);
   return app;
 }

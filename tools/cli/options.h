@@ -2,6 +2,7 @@
 // else.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,29 @@ struct BenchOptions {
   std::vector<std::string> words;  // the benchmark's name and its own arguments
 };
 
+struct PlanOptions {
+  std::string trace, machine;
+  std::vector<std::string> policies{"all"};
+  std::string capacity;
+  double seconds = 10;  // for each search
+  std::uint64_t seed = 0;
+  std::string plot, out, perfetto;
+  bool json = false;
+  bool bytes = false;
+  bool list = false;
+};
+
+struct ImportOptions {
+  std::string file, format, out;
+};
+
 struct Options {
   RunOptions run;
   ViewOptions view;
   DoctorOptions doctor;
   BenchOptions bench;
+  PlanOptions plan;
+  ImportOptions import;
   bool version_json = false;
   std::string shell;
 };

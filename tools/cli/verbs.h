@@ -16,6 +16,8 @@ int tiers(const ViewOptions& options);
 int events(const ViewOptions& options);
 int top(const ViewOptions& options);
 int bench(const BenchOptions& options);
+int plan(const PlanOptions& options);
+int import_file(const ImportOptions& options);
 int version(bool json);
 int overview();  // bare `terrace`
 

@@ -53,7 +53,8 @@ Result<Imported> import_simrd(std::string_view text);
 // ONNX: sizes and order from the graph, shapes by inference, times from floating-point operations.
 struct FlopModel {
   double flops_per_second = 1e13;
-  double bytes_per_second = 5e11;  // what an operation moves bounds it from below, too
+  std::int64_t open_dimension = 1;  // length of a dimension that the graph leaves open
+  double bytes_per_second = 5e11;   // what an operation moves bounds it from below, too
 };
 Result<Imported> import_onnx(std::string_view bytes, const FlopModel& model = {});
 

@@ -1,9 +1,280 @@
+// ONNX: a graph of operators with the weights' shapes, and the shapes between them by the library's
+// inference.
+//
+// A graph has no times, so a roofline stands in: an operator takes as long as its floating-point operations
+// or its bytes need, whichever is more. It describes a forward pass only. Dimensions that are left open (the
+// batch) count as FlopModel::open_dimension. Operators that only see their input in another shape (Reshape,
+// …) make no tensor of their own. Weights stored beside the file are fine: only their shapes are looked at.
+#include <google/protobuf/message_lite.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
 #include "daemon/planner/import/import.h"
+#include "daemon/planner/import/onnx_flops.h"
+#include "daemon/planner/json_stream.h"
+#include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
+namespace {
 
-Result<Imported> import_onnx(std::string_view /*bytes*/, const FlopModel& /*model*/) {
-  return refused<Imported>("ONNX models are not read yet");
+using wire::TensorKind;
+using OnnxType = onnx::TypeProto_Tensor;
+
+constexpr std::int64_t largest_side = std::int64_t{1} << 40;
+
+// Gives every open dimension of a type a length; how many there were.
+std::size_t close_dimensions(onnx::TypeProto* type, std::int64_t length) {
+  std::size_t closed = 0;
+  if (!type->has_tensor_type() || !type->tensor_type().has_shape()) return 0;
+  for (auto& dim : *type->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (dim.has_dim_value() && dim.dim_value() > 0) continue;
+    dim.set_dim_value(length);
+    ++closed;
+  }
+  return closed;
+}
+
+class OnnxReader {
+ public:
+  explicit OnnxReader(const FlopModel& model) : costs_(model) {}
+  Result<Imported> read(std::string_view bytes);
+
+ private:
+  std::string infer();
+  std::string graph();
+  std::string weights();
+  std::string types();
+  std::string node(int index);
+  std::string constant(const onnx::NodeProto& node);
+  void outputs();
+  void note();
+
+  std::string new_tensor(const std::string& name, TensorKind kind, const OnnxShape& shape);
+  std::string bind(const std::string& name, std::uint32_t tensor);
+  std::string inputs(const onnx::NodeProto& node, int index, wire::TraceOp* op);
+  OnnxShape shape_of(const std::string& name) const;
+  OnnxCosts costs(const onnx::NodeProto& node) const;
+
+  FlopModel costs_;
+  onnx::ModelProto model_;
+  std::unordered_map<std::string, OnnxShape> shapes_;         // by the name of a value
+  std::unordered_map<std::string, std::uint32_t> tensor_of_;  // likewise
+  std::size_t closed_ = 0, unsized_ = 0, nested_ = 0;
+  Imported out_;
+};
+
+OnnxShape OnnxReader::shape_of(const std::string& name) const {
+  const auto found = shapes_.find(name);
+  return found == shapes_.end() ? OnnxShape{} : found->second;
+}
+
+std::string OnnxReader::bind(const std::string& name, std::uint32_t tensor) {
+  if (tensor_of_.emplace(name, tensor).second) return {};
+  return "the value " + in_quotes(name) + " is there twice";
+}
+
+std::string OnnxReader::new_tensor(const std::string& name, TensorKind kind, const OnnxShape& shape) {
+  const double bytes = shape.elements() * shape.element_bytes;
+  if (bytes > static_cast<double>(most_tensor_bytes))
+    return "the value " + in_quotes(name) + " is over 1 PiB";
+  if (!shape.known) ++unsized_;
+  if (shape.sides.size() > most_dimensions) return "the value " + in_quotes(name) + " has over 32 dimensions";
+  const auto index = static_cast<std::uint32_t>(out_.trace.tensors.size());
+  const bool persistent = kind == TensorKind::weight || kind == TensorKind::input;
+  out_.trace.tensors.push_back(
+      {index, static_cast<std::uint64_t>(bytes), kind, persistent, {}, shape.dtype, shape.sides});
+  return bind(name, index);
+}
+
+std::string OnnxReader::infer() {
+  for (auto& input : *model_.mutable_graph()->mutable_input()) {
+    closed_ += close_dimensions(input.mutable_type(), costs_.open_dimension);
+  }
+  // What the exporter wrote of the rest may still have the dimension open; inference fills it in again.
+  model_.mutable_graph()->clear_value_info();
+  for (auto& output : *model_.mutable_graph()->mutable_output()) {
+    if (output.type().has_tensor_type()) output.mutable_type()->mutable_tensor_type()->clear_shape();
+  }
+  try {
+    onnx::shape_inference::InferShapes(model_);
+  } catch (const std::exception& e) {
+    return std::string("the shapes cannot be inferred: ") + e.what();
+  }
+  return {};
+}
+
+std::string OnnxReader::types() {
+  const onnx::GraphProto& graph = model_.graph();
+  for (const auto* list : {&graph.input(), &graph.output(), &graph.value_info()}) {
+    for (const onnx::ValueInfoProto& value : *list) {
+      if (!value.type().has_tensor_type()) continue;
+      const OnnxType& type = value.type().tensor_type();
+      OnnxShape shape = typed(type.elem_type());
+      shape.known = type.has_shape() && shape.element_bytes > 0;
+      for (const auto& dim : type.shape().dim()) {
+        shape.known =
+            shape.known && dim.has_dim_value() && dim.dim_value() >= 0 && dim.dim_value() < largest_side;
+        shape.sides.push_back(dim.dim_value());
+      }
+      if (!shape.known) shape.sides.clear();
+      shapes_[value.name()] = shape;
+    }
+  }
+  return {};
+}
+
+OnnxShape shape_of_weight(const onnx::TensorProto& weight) {
+  OnnxShape shape = typed(weight.data_type());
+  shape.known = shape.element_bytes > 0;
+  for (const std::int64_t side : weight.dims()) {
+    shape.known = shape.known && side >= 0 && side < largest_side;
+    shape.sides.push_back(side);
+  }
+  if (!shape.known) shape.sides.clear();
+  return shape;
+}
+
+std::string OnnxReader::weights() {
+  for (const onnx::TensorProto& weight : model_.graph().initializer()) {
+    shapes_[weight.name()] = shape_of_weight(weight);
+    std::string wrong = new_tensor(weight.name(), TensorKind::weight, shapes_[weight.name()]);
+    if (!wrong.empty()) return wrong;
+  }
+  for (const onnx::ValueInfoProto& input : model_.graph().input()) {
+    if (tensor_of_.count(input.name()) > 0) continue;  // a weight with a default
+    if (std::string wrong = new_tensor(input.name(), TensorKind::input, shape_of(input.name()));
+        !wrong.empty()) {
+      return wrong;
+    }
+  }
+  return {};
+}
+
+std::string OnnxReader::inputs(const onnx::NodeProto& node, int index, wire::TraceOp* op) {
+  for (const std::string& name : node.input()) {
+    if (name.empty()) continue;  // an optional one that is left out
+    const auto found = tensor_of_.find(name);
+    if (found == tensor_of_.end()) {
+      return json_place("node", static_cast<std::size_t>(index)) + ": its input " + in_quotes(name) +
+             " is made by no node before it";
+    }
+    op->inputs.push_back(found->second);
+  }
+  return {};
+}
+
+std::string OnnxReader::constant(const onnx::NodeProto& node) {
+  if (node.output_size() != 1) return "a Constant must have one output";
+  const OnnxShape shape = shape_of(node.output(0));
+  return new_tensor(node.output(0), TensorKind::weight, shape);
+}
+
+bool sees_only(const onnx::NodeProto& node) {
+  static const std::unordered_set<std::string> views = {"Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                                        "Identity"};
+  return node.output_size() == 1 && node.input_size() > 0 && !node.input(0).empty() &&
+         views.count(node.op_type()) > 0;
+}
+
+OnnxCosts OnnxReader::costs(const onnx::NodeProto& node) const {
+  std::vector<OnnxShape> in;
+  std::vector<OnnxShape> out;
+  for (const std::string& name : node.input()) in.push_back(shape_of(name));
+  for (const std::string& name : node.output()) out.push_back(shape_of(name));
+  return onnx_costs(node, in, out);
+}
+
+std::string OnnxReader::node(int index) {
+  const onnx::NodeProto& node = model_.graph().node(index);
+  if (node.op_type() == "Constant") return constant(node);
+  wire::TraceOp op;
+  op.name = (node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()))
+                .substr(0, most_text_bytes);
+  if (std::string wrong = inputs(node, index, &op); !wrong.empty()) return wrong;
+  for (const onnx::AttributeProto& a : node.attribute()) nested_ += a.has_g() || a.graphs_size() > 0 ? 1 : 0;
+  if (sees_only(node)) {
+    if (std::string wrong = bind(node.output(0), op.inputs.front()); !wrong.empty()) return wrong;
+  } else {
+    for (const std::string& name : node.output()) {
+      if (name.empty()) continue;
+      op.outputs.push_back(static_cast<std::uint32_t>(out_.trace.tensors.size()));
+      if (std::string wrong = new_tensor(name, TensorKind::activation, shape_of(name)); !wrong.empty())
+        return wrong;
+    }
+    const OnnxCosts cost = costs(node);
+    op.flops = std::min(cost.flops, most_flops);
+    op.time_us = 1e6 * std::max(cost.flops / costs_.flops_per_second, cost.bytes / costs_.bytes_per_second);
+    op.time_us = std::min(op.time_us, most_time_us);
+  }
+  op.recomputable = node.op_type().find("Random") == std::string::npos && node.op_type() != "Dropout";
+  out_.trace.ops.push_back(std::move(op));
+  return {};
+}
+
+// What the graph gives stays to the end.
+void OnnxReader::outputs() {
+  wire::TraceOp end;
+  end.name = "outputs";
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) {
+    const auto found = tensor_of_.find(output.name());
+    if (found != tensor_of_.end()) end.inputs.push_back(found->second);
+  }
+  out_.trace.ops.push_back(std::move(end));
+}
+
+void OnnxReader::note() {
+  out_.notes.emplace_back(
+      "times are estimated from floating-point operations and bytes; there is no backward pass");
+  if (closed_ > 0) {
+    out_.notes.push_back(std::to_string(closed_) + " open dimensions of the inputs count as " +
+                         std::to_string(costs_.open_dimension));
+  }
+  if (unsized_ > 0) {
+    out_.notes.push_back(std::to_string(unsized_) +
+                         " values have no size that can be inferred; they count as 0 bytes");
+  }
+  if (nested_ > 0)
+    out_.notes.push_back(std::to_string(nested_) + " graphs inside operators (If, Loop) were left out");
+}
+
+std::string OnnxReader::graph() {
+  const onnx::GraphProto& graph = model_.graph();
+  if (graph.node_size() == 0) return "the model has no operators";
+  if (static_cast<std::size_t>(graph.node_size()) > most_ops) return "more operators than a trace can hold";
+  if (std::string wrong = types(); !wrong.empty()) return wrong;
+  if (std::string wrong = weights(); !wrong.empty()) return wrong;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (std::string wrong = node(i); !wrong.empty()) return wrong;
+  }
+  outputs();
+  note();
+  return check_totals(out_.trace);
+}
+
+Result<Imported> OnnxReader::read(std::string_view bytes) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    return refused<Imported>(
+        "larger than 2 GiB, which protobuf cannot read; keep the weights in a file of their own");
+  }
+  if (!model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model_.has_graph()) {
+    return refused<Imported>("not a valid ONNX model");
+  }
+  out_.trace.name = model_.graph().name().substr(0, most_text_bytes);
+  out_.trace.source = "ONNX, " + model_.producer_name().substr(0, 64);
+  std::string error = infer();
+  if (error.empty()) error = graph();
+  if (!error.empty()) return refused<Imported>(std::move(error));
+  return ok(std::move(out_));
+}
+
+}  // namespace
+
+Result<Imported> import_onnx(std::string_view bytes, const FlopModel& model) {
+  return OnnxReader(model).read(bytes);
 }
 
 }  // namespace terrace::planner

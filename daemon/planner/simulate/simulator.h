@@ -5,8 +5,25 @@
 // share a link share its bandwidth fairly; a transfer costs latency + stored bytes / rate. Codecs and
 // recomputation take compute time. What the schedule leaves open is decided by `victims`: with none, an
 // operation whose memory does not come free by scheduled transfers is an error (the plan does not fit); with
-// a rule, victims are evicted and missing tensors fetched on demand, as a pager would. Pure: no clock, no
-// I/O, deterministic.
+// a rule, victims are evicted on demand, as a pager would. Missing tensors are fetched on demand under
+// either. Pure: no clock, no I/O, deterministic.
+//
+// Rules, where the schedule's words leave room:
+// * A tensor is in one place: moving in frees the far copy, moving out frees tier 0, both at the transfer's
+//   end; the receiving side is taken at its start. Operations may read what is on its way out (its memory
+//   then stays until they end) but not write it. Whoever dies or is dropped in transfer ends the transfer.
+// * An eviction or prefetch of what already lies, or is on its way, where it should be does nothing; it calls
+//   off an opposite transfer that still waits in its queue.
+// * Memory goes to the waiting operation first: a prefetch that it does not need starts only if room for it
+//   remains. With a victim rule a fetch on demand overtakes waiting prefetches; prefetches never evict.
+// * A tensor lives until the last operation or recomputation that names it. The first operation that names a
+//   non-persistent tensor needs only memory; an output that is not an input is written whole, and what it
+//   held before need not be fetched. Empty tensors never move.
+// * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
+//   decompression takes place before the first operation that names the tensor.
+// * Recompute entries in a row that name outputs of one operation share one run; its other outputs take
+// memory
+//   during the run only. It needs its inputs unchanged since, and an operation that updates nothing in place.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +54,10 @@ struct SimulationOptions {
   Victims victims = Victims::none;
   StallRule stall_rule = StallRule::strict;
   std::uint32_t steps = 1;       // the last one is reported, starting from the state that the one before left
-  bool record_timeline = false;  // fills ops, transfers and memory below
+  bool record_timeline = false;  // fills the timeline below
+  // Where persistent tensors lie before the first step; those without room, in order of index, go to the next
+  // tier that has some.
+  std::uint32_t initial_tier = 0;
 };
 
 struct Stalls {
@@ -56,13 +76,29 @@ struct LowerBounds {
   std::uint64_t max_live_bytes = 0;    // no placement in one memory is smaller
   std::uint64_t largest_op_bytes = 0;  // tier 0 cannot be smaller, whatever moves
   double compute_us = 0;               // sum of the operations' times
-  double transfer_us = 0;              // what exceeds tier 0 must leave and return over its links
-  double critical_path_us = 0;         // longest chain of dependent operations
+  double transfer_us =
+      0;  // what exceeds tier 0 must leave and return over its links; infinite: no room for it
+  double critical_path_us = 0;  // longest chain of dependent operations
+  // No step in the order of the trace is faster that neither drops and recomputes nor compresses: before the
+  // fullest operation ends the excess has left, and only then it returns.
+  double step_us = 0;
 };
 
 struct OpTiming {
-  double ready_us = 0, start_us = 0, end_us = 0;  // ready: the operation before it ended
+  double ready_us = 0;    // what was before it in the order ended
+  double present_us = 0;  // everything lay in tier 0, and it took its memory
+  double start_us = 0, end_us = 0;
   Stalls stalls;
+};
+
+// What the computation did beside the operations, in order; also drops, which take no time.
+struct ExtraWork {
+  enum class Kind : std::uint8_t { recompute, compress, decompress, drop };
+  Kind kind = Kind::drop;
+  std::uint32_t position = 0;          // before this operation; of a decompression: after it was present
+  std::uint32_t op = 0;                // recompute: which
+  std::vector<std::uint32_t> tensors;  // recompute: those kept; otherwise the one
+  OpTiming timing;
 };
 
 struct Transfer {
@@ -70,8 +106,9 @@ struct Transfer {
   std::uint32_t tier = 0;  // the far end
   bool in = false;         // towards tier 0
   bool on_demand = false;
+  bool aborted = false;  // the tensor died or was dropped meanwhile
   std::uint64_t stored_bytes = 0;
-  double queued_us = 0, start_us = 0, end_us = 0;
+  double queued_us = 0, start_us = 0, end_us = 0;  // below 0: in the step before
 };
 
 struct MemorySample {
@@ -79,18 +116,30 @@ struct MemorySample {
   std::vector<std::uint64_t> tier_bytes;
 };
 
+// Where a persistent tensor lay when the reported step began; one in transfer at the transfer's origin.
+struct Residence {
+  std::uint32_t tensor = 0;
+  std::uint32_t tier = 0;
+  std::uint64_t stored_bytes = 0;  // of its coded form, if it has one
+};
+
 struct SimulationReport {
   double total_us = 0;
+  StallRule stall_rule = StallRule::strict;
   double compute_us = 0, recompute_us = 0, codec_us = 0;
   Stalls stalls;
   std::vector<LinkUse> links;                  // as Machine::links
   std::vector<std::uint64_t> tier_peak_bytes;  // as Machine::tiers
   LowerBounds bounds;
+  // The timeline, if asked for; time 0 is the reported step's begin.
+  std::vector<Residence> start;
   std::vector<OpTiming> ops;
-  std::vector<Transfer> transfers;
-  std::vector<MemorySample> memory;
+  std::vector<ExtraWork> extra;
+  std::vector<Transfer> transfers;   // by start; those under way at the end are told to their end
+  std::vector<MemorySample> memory;  // after each change, to the step's end
 };
 
+// Bounds that hold for every schedule under both stall rules, except as said at the fields.
 LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine);
 
 // The report, or which entry of the schedule or which operation cannot be carried out, and why.
@@ -99,7 +148,8 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
 
 // What is wrong with a schedule, empty if nothing. Independent of simulate(): it looks at a report's timeline
 // alone, and checks that every operation had its inputs, each instant's memory, one transfer at a time per
-// queue, bandwidths, and that content was written before it was read.
+// queue, bandwidths, that content was written before it was read, and that the totals are those of the
+// timeline.
 std::string check_timeline(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);
 
 // A published way to decide what moves when. `victims` says what the simulator does beside the schedule.

@@ -43,7 +43,7 @@ void check_totals(const Instance& instance, const json& expected) {
     const Result<Placement> placement = planner::test::policy(name).place(instance, {});
     INFO(instance.name << " " << name);
     REQUIRE(placement);
-    CHECK(check_placement(instance, *placement) == "");
+    CHECK_THAT(check_placement(instance, *placement), Catch::Equals(""));
     if (expected.contains(key)) CHECK(placement->total_bytes == expected[key].get<std::uint64_t>());
   }
 }

@@ -42,7 +42,7 @@ void check_placed(const std::string& name, const Instance& instance, const json&
   REQUIRE(placement);
   CHECK(placement->offsets == expected["offsets"].get<std::vector<std::uint64_t>>());
   CHECK(placement->total_bytes == expected["total_size"].get<std::uint64_t>());
-  CHECK(check_placement(instance, *placement) == "");
+  CHECK_THAT(check_placement(instance, *placement), Catch::Equals(""));
 }
 
 // Cases with sizes in bytes; the others are in shapes_test.cpp.

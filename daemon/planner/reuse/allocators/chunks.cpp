@@ -52,6 +52,13 @@ Chunks::Handle Chunks::best_fit(std::uint32_t pool, std::uint64_t bytes) const {
   return fit == free_[pool].end() ? none : fit->chunk;
 }
 
+Chunks::Handle Chunks::free_chunk_at(std::uint32_t pool, std::uint64_t address) const {
+  const FreeSet& free = free_[pool];
+  const auto found =
+      std::find_if(free.begin(), free.end(), [&](const FreeKey& key) { return key.address == address; });
+  return found == free.end() ? none : found->chunk;
+}
+
 void Chunks::split_off(Handle chunk, std::uint64_t bytes) {
   const Chunk whole = chunks_[chunk];
   const Handle rest =

@@ -39,6 +39,9 @@ class Chunks {
   // The smallest free chunk of at least `bytes`, of those the one at the lowest address.
   [[nodiscard]] Handle best_fit(std::uint32_t pool, std::uint64_t bytes) const;
 
+  // The free chunk that begins at `address`; none if there is none. Linear in the free chunks: for checks.
+  [[nodiscard]] Handle free_chunk_at(std::uint32_t pool, std::uint64_t address) const;
+
   // Takes a free chunk; what lies beyond `bytes` becomes a free chunk of its own if `split` and not empty.
   // Returns the address.
   std::uint64_t take(Handle chunk, std::uint64_t bytes, bool split);
@@ -52,6 +55,7 @@ class Chunks {
   // The bytes that release_free_regions() would return.
   [[nodiscard]] std::uint64_t free_region_bytes() const;
 
+  [[nodiscard]] std::uint64_t chunk_address(Handle chunk) const { return chunks_[chunk].address; }
   [[nodiscard]] std::uint64_t chunk_bytes(Handle chunk) const { return chunks_[chunk].bytes; }
   [[nodiscard]] std::uint64_t reserved_bytes() const { return reserved_; }
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_; }

@@ -2,8 +2,9 @@
 // program order, which here is the order of the buffers.
 //
 // Each slice takes a gap among the reservations it meets in time: the gap is measured from its aligned begin
-// when compared with the best so far, but kept from its unaligned begin, so that a later gap can win although
-// it is larger than the best one was; that is copied. A reservation goes in front of those at its own offset.
+// when compared with the best so far, but kept from its unaligned begin. That is copied, though it shows only
+// where sizes are rounded less than offsets, and here both are rounded alike. A reservation goes in front of
+// those at its own offset.
 #include <algorithm>
 
 #include "daemon/planner/reuse/frameworks/common.h"
@@ -32,12 +33,13 @@ std::uint64_t find(const Placed& placed, const Buffer& slice, std::uint64_t byte
 
 }  // namespace
 
-Result<Placement> place_iree(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_iree(const Instance& instance, const SearchControl& control) {
   const Result<Sizes> sizes = aligned_sizes(instance);
   if (!sizes) return refused<Placement>(sizes.error);
   Placed placed;
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (std::size_t n = 0; n < instance.buffers.size(); ++n) {
+    if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
     const Buffer& slice = instance.buffers[n];
     if (slice.bytes == 0) continue;
     const std::uint64_t offset = find(placed, slice, sizes->bytes[n], sizes->alignment);

@@ -1,9 +1,10 @@
-// XLA's GlobalDecreasingSizeBestFitHeap (heap_simulator.cc; read in tensorflow@59e708c).
+// XLA's GlobalDecreasingSizeBestFitHeap (xla/service/heap_simulator/heap_simulator.cc).
 //
 // Buffers in one global order: kSpatial by size, then duration; kTemporal by duration, then size; both
 // descending, and by index last. Each takes the smallest gap between the chunks alive at some time of its
-// life, of equals the lowest; the last gap ends at the heap's present end. Where none holds it the heap grows
-// from the end of the last such chunk. The alignment moves the end of each chunk.
+// life, of equals the lowest, else the place after the last of them: the space there has no end. (In older
+// versions, tensorflow@59e708c for one, it ended where the heap ended at the time and could be the smallest.)
+// The alignment moves the end of each chunk.
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +32,7 @@ class Heap {
     std::uint64_t best = 0;
     std::uint64_t best_bytes = ~std::uint64_t{0};
     const auto consider = [&](std::uint64_t begin, std::uint64_t end) {
-      if (end < begin || end - begin < buffer.bytes || end - begin >= best_bytes) return;
+      if (end - begin < buffer.bytes || end - begin >= best_bytes) return;
       best = begin;
       best_bytes = end - begin;
     };
@@ -41,7 +42,6 @@ class Heap {
       if (offset < range.begin) consider(offset, range.begin);
       offset = std::max(offset, rounded_up(range.end, alignment_));
     }
-    consider(offset, end_);
     return best_bytes == ~std::uint64_t{0} ? offset : best;
   }
 
@@ -50,12 +50,14 @@ class Heap {
   Placed placed_;
 };
 
-Result<Placement> place_in_order(const Instance& instance, std::vector<std::uint32_t> order) {
+Result<Placement> place_in_order(const Instance& instance, const SearchControl& control,
+                                 const std::vector<std::uint32_t>& order) {
   const Result<Sizes> sizes = aligned_sizes(instance);
   if (!sizes) return refused<Placement>(sizes.error);
   Heap heap(sizes->alignment);
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (const std::uint32_t n : order) {
+    if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
     if (instance.buffers[n].bytes > 0) placement.offsets[n] = heap.place(instance.buffers[n]);
   }
   placement.total_bytes = heap.end();
@@ -75,14 +77,14 @@ std::uint64_t duration(const Buffer& b) { return b.upper - b.lower; }
 
 }  // namespace
 
-Result<Placement> place_xla_spatial(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_xla_spatial(const Instance& instance, const SearchControl& control) {
   const auto key = [](const Buffer& b) { return std::pair(b.bytes, duration(b)); };
-  return place_in_order(instance, descending(instance.buffers, key));
+  return place_in_order(instance, control, descending(instance.buffers, key));
 }
 
-Result<Placement> place_xla_temporal(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_xla_temporal(const Instance& instance, const SearchControl& control) {
   const auto key = [](const Buffer& b) { return std::pair(duration(b), b.bytes); };
-  return place_in_order(instance, descending(instance.buffers, key));
+  return place_in_order(instance, control, descending(instance.buffers, key));
 }
 
 }  // namespace terrace::planner::frameworks

@@ -1,0 +1,404 @@
+// Replays a timeline: what lies where at each instant, from the report alone.
+//
+// The computation's points (ready, present, end of each run; drops) are walked in order, and transfers are
+// merged in by time: at one instant ends come first, then the computation, then begins, which is the order in
+// which one lets the other happen. Lives are worked out again from the trace and the recomputations told.
+#include <algorithm>
+#include <limits>
+
+#include "daemon/planner/simulate/check_parts.h"
+
+namespace terrace::planner {
+namespace {
+
+using Kind = ExtraWork::Kind;
+
+enum class Content : std::uint8_t { none, held, dropped };
+enum class Way : std::uint8_t { none, in, out };
+
+struct State {
+  Content content = Content::none;
+  Way moving = Way::none;
+  bool near = false, far = false;  // memory is held there; both only in transfer
+  bool packed = false;             // the coded form exists: compressed, and not changed since
+  bool coded = false;              // nothing but the coded form exists in tier 0
+  bool departed = false;
+  std::uint32_t tier = 0;
+  std::uint64_t stored = 0;
+  std::uint64_t runs_left = 0;
+};
+
+struct Work {
+  const OpTiming* timing = nullptr;
+  const ExtraWork* extra = nullptr;  // null: an operation
+  std::uint32_t op = 0;
+};
+
+struct Use {
+  std::uint32_t tensor = 0;
+  bool reads = false, writes = false;
+};
+
+class MemoryChecker {
+ public:
+  MemoryChecker(const wire::Trace& trace, const Machine& machine, const SimulationReport& report)
+      : trace_(trace),
+        machine_(machine),
+        report_(report),
+        states_(trace.tensors.size()),
+        used_(machine.tiers.size(), 0),
+        peak_(used_) {}
+
+  std::string check() {
+    list_work();
+    count_lives();
+    place();
+    order_ends();
+    for (const Work& w : work_) {
+      if (!wrong_.empty()) break;
+      carry_out(w);
+    }
+    until(report_.total_us, true);
+    move_to(std::numeric_limits<double>::infinity());
+    if (wrong_.empty()) check_peaks();
+    return wrong_;
+  }
+
+ private:
+  const wire::Trace& trace_;
+  const Machine& machine_;
+  const SimulationReport& report_;
+  std::vector<State> states_;
+  std::vector<std::uint64_t> used_, peak_;
+  std::vector<Work> work_;  // in order
+  std::vector<std::uint32_t> ends_;
+  std::size_t next_start_ = 0, next_end_ = 0, next_sample_ = 0;
+  std::vector<std::uint32_t> decoded_;
+  std::vector<Use> current_;  // of the run that is ready or runs
+  bool running_ = false;
+  double time_us_ = -std::numeric_limits<double>::infinity();
+  std::string wrong_;
+
+  std::string name_of(std::uint32_t t) const { return "tensor " + std::to_string(trace_.tensors[t].id); }
+  void wrong(const std::string& what) {
+    if (wrong_.empty()) wrong_ = what + " at " + std::to_string(time_us_) + " µs";
+  }
+
+  // --- what happens, in order
+
+  void list_work() {
+    std::size_t next = 0;
+    const std::vector<ExtraWork>& extra = report_.extra;
+    for (std::uint32_t op = 0; op <= trace_.ops.size(); ++op) {
+      for (; next < extra.size() && extra[next].position == op; ++next) {
+        work_.push_back({&extra[next].timing, &extra[next], extra[next].op});
+      }
+      if (op < trace_.ops.size()) work_.push_back({&report_.ops[op], nullptr, op});
+    }
+  }
+
+  static bool is_run(const Work& w) { return w.extra == nullptr || w.extra->kind == Kind::recompute; }
+
+  std::vector<Use> uses_of(const Work& w) const {
+    std::vector<Use> uses;
+    const auto name = [&](std::uint32_t t, bool writes) {
+      auto it = std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.tensor == t; });
+      if (it == uses.end()) it = uses.insert(uses.end(), {t, false, false});
+      (writes ? it->writes : it->reads) = true;
+    };
+    for (const std::uint32_t t : trace_.ops[w.op].inputs) name(t, false);
+    for (const std::uint32_t t : w.extra == nullptr ? trace_.ops[w.op].outputs : w.extra->tensors)
+      name(t, true);
+    return uses;
+  }
+
+  void count_lives() {
+    for (const Work& w : work_) {
+      if (!is_run(w)) continue;
+      for (const Use& u : uses_of(w)) ++states_[u.tensor].runs_left;
+    }
+  }
+
+  void place() {
+    for (std::uint32_t t = 0; t < states_.size(); ++t) {
+      if (trace_.tensors[t].persistent) states_[t].content = Content::held;
+    }
+    for (const Residence& r : report_.start) {
+      if (r.tensor >= states_.size() || r.tier >= used_.size()) {
+        wrong("the start names a tensor or tier that does not exist");
+        return;
+      }
+      State& s = states_[r.tensor];
+      s.near = r.tier == 0;
+      s.far = r.tier != 0;
+      s.tier = r.tier;
+      s.stored = r.stored_bytes;
+      s.packed = r.stored_bytes != trace_.tensors[r.tensor].bytes;
+      take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes);
+    }
+  }
+
+  void order_ends() {
+    ends_.resize(report_.transfers.size());
+    for (std::uint32_t i = 0; i < ends_.size(); ++i) ends_[i] = i;
+    std::stable_sort(ends_.begin(), ends_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return report_.transfers[a].end_us < report_.transfers[b].end_us;
+    });
+  }
+
+  // --- memory
+
+  void take(std::uint32_t tier, std::uint64_t bytes) {
+    used_[tier] += bytes;
+    peak_[tier] = std::max(peak_[tier], used_[tier]);
+    if (used_[tier] > machine_.tiers[tier].capacity_bytes) {
+      wrong("tier '" + machine_.tiers[tier].name + "' holds " + std::to_string(used_[tier]) +
+            " bytes, more than it has,");
+    }
+  }
+  void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
+
+  void forget(std::uint32_t t, Content left) {
+    State& s = states_[t];
+    if (s.near || s.departed) give(0, trace_.tensors[t].bytes);
+    if (s.far) give(s.tier, s.stored);
+    const std::uint64_t runs_left = s.runs_left;
+    if (s.moving != Way::none) wrong(name_of(t) + " dies in a transfer that goes on");
+    s = {};
+    s.content = left;
+    s.runs_left = runs_left;
+  }
+
+  // --- transfers
+
+  // To `time`: ends up to and with it, begins before it, or with it at the very end.
+  void until(double time_us, bool with_starts) {
+    const std::vector<Transfer>& all = report_.transfers;
+    while (wrong_.empty()) {
+      const bool start = next_start_ < all.size() && (all[next_start_].start_us < time_us ||
+                                                      (with_starts && all[next_start_].start_us == time_us));
+      const bool end = next_end_ < all.size() && all[ends_[next_end_]].end_us <= time_us;
+      if (!start && !end) break;
+      const bool start_first = start && (!end || all[next_start_].start_us < all[ends_[next_end_]].end_us);
+      if (start_first || (end && !begun(ends_[next_end_]))) {
+        begin(all[next_start_++]);
+      } else {
+        finish(all[ends_[next_end_++]]);
+      }
+    }
+  }
+
+  bool begun(std::uint32_t transfer) const { return transfer < next_start_; }
+
+  // Time goes on: what was reached at the last instant must be what the samples say of it.
+  void move_to(double time_us) {
+    if (time_us == time_us_) return;
+    if (time_us < time_us_) wrong("the computation goes back in time");
+    compare_sample();
+    time_us_ = time_us;
+  }
+
+  void compare_sample() {
+    const std::vector<MemorySample>& samples = report_.memory;
+    if (time_us_ < 0 || time_us_ > report_.total_us) return;
+    while (next_sample_ + 1 < samples.size() && samples[next_sample_ + 1].time_us <= time_us_) ++next_sample_;
+    if (samples.empty() || samples[next_sample_].time_us > time_us_) {
+      wrong("there is no sample of the memory");
+    } else if (samples[next_sample_].tier_bytes != used_) {
+      wrong("the sampled memory is not what lies there");
+    }
+  }
+
+  void begin(const Transfer& t) {
+    move_to(t.start_us);
+    State& s = states_[t.tensor];
+    const bool here = s.near && !s.far && s.moving == Way::none;
+    const bool there =
+        s.far && !s.near && s.moving == Way::none && s.tier == t.tier && s.stored == t.stored_bytes;
+    if (s.content != Content::held) wrong(name_of(t.tensor) + " is moved without content");
+    if (!(t.in ? there : here)) wrong(name_of(t.tensor) + " is not where its transfer begins");
+    if (!t.in && running_ && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
+    if (!t.in && t.stored_bytes != trace_.tensors[t.tensor].bytes && !s.packed && !s.coded) {
+      wrong(name_of(t.tensor) + " is sent compressed, but was not");
+    }
+    s.moving = t.in ? Way::in : Way::out;
+    s.tier = t.tier;
+    s.stored = t.stored_bytes;
+    s.near = s.far = true;
+    if (t.in) {
+      take(0, trace_.tensors[t.tensor].bytes);
+    } else {
+      take(t.tier, t.stored_bytes);
+    }
+  }
+
+  void finish(const Transfer& t) {
+    move_to(t.end_us);
+    State& s = states_[t.tensor];
+    if (s.moving != (t.in ? Way::in : Way::out)) {
+      wrong(name_of(t.tensor) + " ends a transfer that it is not in");
+      return;
+    }
+    s.moving = Way::none;
+    if (t.in || t.aborted) {
+      arrive(t, &s);
+    } else {
+      leave(t, &s);
+    }
+  }
+
+  // Also an aborted one: out, it stays; in, it is lost.
+  void arrive(const Transfer& t, State* s) {
+    s->far = false;
+    give(t.tier, t.stored_bytes);
+    if (t.in && t.aborted) {
+      s->near = false;
+      give(0, trace_.tensors[t.tensor].bytes);
+    }
+    if (t.in) s->coded = s->packed = t.stored_bytes != trace_.tensors[t.tensor].bytes;
+  }
+
+  void leave(const Transfer& t, State* s) {
+    s->near = false;
+    s->coded = false;
+    s->departed = std::any_of(current_.begin(), current_.end(),
+                              [&](const Use& u) { return u.tensor == t.tensor && !u.writes; });
+    if (!s->departed) give(0, trace_.tensors[t.tensor].bytes);
+  }
+
+  bool is_written(std::uint32_t tensor) const {
+    return std::any_of(current_.begin(), current_.end(),
+                       [&](const Use& u) { return u.tensor == tensor && u.writes; });
+  }
+
+  // --- the computation
+
+  void reach(double time_us) {
+    until(time_us, false);
+    move_to(time_us);
+  }
+
+  void carry_out(const Work& w) {
+    if (is_run(w)) {
+      run(w);
+      return;
+    }
+    const std::uint32_t t = w.extra->tensors[0];
+    State& s = states_[t];
+    if (w.extra->kind == Kind::decompress) {
+      decoded_.push_back(t);  // by the run that comes next
+      return;
+    }
+    reach(w.timing->end_us);
+    if (s.content != Content::held) wrong(name_of(t) + " has no content to drop or to code");
+    if (w.extra->kind == Kind::drop) {
+      forget(t, Content::dropped);
+    } else {
+      if (!s.near) wrong(name_of(t) + " is compressed where it does not lie");
+      s.packed = true;
+      s.coded = false;
+    }
+  }
+
+  void run(const Work& w) {
+    const std::vector<Use> uses = uses_of(w);
+    reach(w.timing->ready_us);
+    current_ = uses;
+    for (const Use& u : uses) give_way(u);
+    reach(w.timing->present_us);
+    for (const Use& u : uses) check_use(u);
+    decoded_.clear();
+    running_ = true;
+    const std::uint64_t extra_bytes = extra_of(w);
+    take(0, extra_bytes);
+    reach(w.timing->end_us);
+    give(0, extra_bytes);
+    current_.clear();
+    running_ = false;
+    for (const Use& u : uses) let_go(u);
+  }
+
+  // A far copy that will be written over is forgotten as soon as the run is next.
+  void give_way(const Use& u) {
+    State& s = states_[u.tensor];
+    if (u.reads || !s.far || s.moving != Way::none || starts_now(u.tensor)) return;
+    give(s.tier, s.stored);
+    s.far = false;
+  }
+
+  // It was on its way before the run was next; at one instant that is seen only here.
+  bool starts_now(std::uint32_t tensor) const {
+    const std::vector<Transfer>& all = report_.transfers;
+    for (std::size_t i = next_start_; i < all.size() && all[i].start_us == time_us_; ++i) {
+      if (all[i].tensor == tensor) return all[i].in;
+    }
+    return false;
+  }
+
+  void check_use(const Use& u) {
+    State& s = states_[u.tensor];
+    if (u.reads && s.content == Content::dropped) wrong(name_of(u.tensor) + " is read, but was dropped,");
+    const bool first = s.content == Content::none && !trace_.tensors[u.tensor].persistent;
+    if (!s.near && !s.departed) {
+      if (s.far || (u.reads && !first)) {
+        wrong(name_of(u.tensor) + " is not in tier 0 when it is needed");
+      }
+      s.near = true;
+      take(0, trace_.tensors[u.tensor].bytes);
+    }
+    if (s.moving == Way::in) wrong(name_of(u.tensor) + " has not arrived when it is needed");
+    if (s.moving == Way::out && u.writes) wrong(name_of(u.tensor) + " is written while it leaves");
+    if (u.writes) s.packed = false;
+    if (u.reads && s.coded && std::count(decoded_.begin(), decoded_.end(), u.tensor) == 0) {
+      wrong(name_of(u.tensor) + " is read while it is compressed");
+    }
+    s.coded = false;
+  }
+
+  void let_go(const Use& u) {
+    State& s = states_[u.tensor];
+    if (s.departed) give(0, trace_.tensors[u.tensor].bytes);
+    s.departed = false;
+    s.content = Content::held;
+    --s.runs_left;
+    if (s.runs_left == 0 && !trace_.tensors[u.tensor].persistent) forget(u.tensor, Content::none);
+  }
+
+  // Workspace, and outputs of a recomputation that it does not keep.
+  std::uint64_t extra_of(const Work& w) const {
+    std::uint64_t bytes = trace_.ops[w.op].workspace_bytes;
+    if (w.extra == nullptr) return bytes;
+    std::vector<std::uint32_t> others;
+    for (const std::uint32_t t : trace_.ops[w.op].outputs) {
+      const auto is = [&](std::uint32_t o) { return o == t; };
+      if (std::any_of(w.extra->tensors.begin(), w.extra->tensors.end(), is) ||
+          std::any_of(others.begin(), others.end(), is)) {
+        continue;
+      }
+      others.push_back(t);
+      bytes += trace_.tensors[t].bytes;
+    }
+    return bytes;
+  }
+
+  void check_peaks() {
+    if (report_.tier_peak_bytes.size() != peak_.size()) {
+      wrong("the report is of another machine");
+      return;
+    }
+    for (std::size_t tier = 0; tier < peak_.size(); ++tier) {
+      const std::uint64_t told = report_.tier_peak_bytes[tier];
+      if (peak_[tier] > told || told > machine_.tiers[tier].capacity_bytes) {
+        wrong("the peak of tier '" + machine_.tiers[tier].name + "' is not what was reached");
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::string check_memory(const wire::Trace& trace, const Machine& machine, const SimulationReport& report) {
+  return MemoryChecker(trace, machine, report).check();
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,26 @@
+// The two halves of check_timeline(): neither shares code with the simulator.
+#pragma once
+
+#include <string>
+
+#include "daemon/planner/simulate/simulator.h"
+
+namespace terrace::planner {
+
+// Queues, latencies, bandwidths, link totals: transfers alone, without what they carry.
+std::string check_transfers(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);
+
+// Order, durations and sums of everything that the computation did.
+std::string check_work(const wire::Trace& trace, const SimulationReport& report);
+
+// Content and memory, instant by instant.
+std::string check_memory(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);
+
+// Whether a <= b, but for rounding.
+inline bool at_most(double a, double b) {
+  const double scale = (a < 0 ? -a : a) + (b < 0 ? -b : b);
+  return a <= b + 1e-6 + 1e-9 * scale;
+}
+inline bool same(double a, double b) { return at_most(a, b) && at_most(b, a); }
+
+}  // namespace terrace::planner

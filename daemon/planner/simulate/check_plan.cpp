@@ -1,0 +1,139 @@
+// What must hold before anything is simulated; the parsers check more, but plans are also built in memory.
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/planner/simulate/program.h"
+
+namespace terrace::planner {
+namespace {
+
+bool positive(double x) { return std::isfinite(x) && x > 0; }
+bool not_negative(double x) { return std::isfinite(x) && x >= 0; }
+
+std::string check_link(const Link& link, std::size_t i) {
+  const std::string name = "links[" + std::to_string(i) + "] ('" + link.name + "')";
+  if (!positive(link.in_bytes_per_second) || !positive(link.out_bytes_per_second)) {
+    return name + " needs a positive bandwidth in both directions";
+  }
+  if (!not_negative(link.in_latency_us) || !not_negative(link.out_latency_us)) {
+    return name + " has a latency that is negative or no number";
+  }
+  return {};
+}
+
+std::string check_route(const Machine& machine, std::size_t i) {
+  const Route& route = machine.routes[i];
+  const std::string name = "routes[" + std::to_string(i) + "]";
+  if (route.tier == 0 || route.tier >= machine.tiers.size()) {
+    return name + " leads to tier " + std::to_string(route.tier) + ", which is tier 0 or does not exist";
+  }
+  if (route.links.empty()) return name + " leads over no link";
+  for (std::size_t a = 0; a < route.links.size(); ++a) {
+    if (route.links[a] >= machine.links.size()) {
+      return name + " leads over link " + std::to_string(route.links[a]) + ", which does not exist";
+    }
+    if (std::count(route.links.begin(), route.links.end(), route.links[a]) > 1) {
+      return name + " leads over one link twice";
+    }
+  }
+  for (std::size_t other = 0; other < i; ++other) {
+    if (machine.routes[other].tier == route.tier) return name + " is a second one to its tier";
+  }
+  return {};
+}
+
+std::string check_codec(const CodecCost& codec, std::size_t i) {
+  const std::string name = "codecs[" + std::to_string(i) + "] ('" + codec.name + "')";
+  if (codec.name.empty()) return name + " has no name";
+  if (!positive(codec.compress_bytes_per_second) || !positive(codec.decompress_bytes_per_second)) {
+    return name + " needs a positive speed in both directions";
+  }
+  if (!not_negative(codec.stored_share) || !not_negative(codec.overhead_share)) {
+    return name + " has a share that is negative or no number";
+  }
+  return {};
+}
+
+std::string check_references(const wire::Trace& trace, std::size_t op) {
+  const wire::TraceOp& o = trace.ops[op];
+  const std::string name = "ops[" + std::to_string(op) + "]";
+  if (!not_negative(o.time_us)) return name + " takes a time that is negative or no number";
+  for (const auto* list : {&o.inputs, &o.outputs}) {
+    for (const std::uint32_t t : *list) {
+      if (t >= trace.tensors.size())
+        return name + " names tensor " + std::to_string(t) + ", which does not exist";
+    }
+  }
+  return {};
+}
+
+// Sums of bytes, also of two copies of a tensor, must not wrap.
+bool too_many_bytes(const wire::Trace& trace) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 62;
+  std::uint64_t sum = 0;
+  const auto add = [&](std::uint64_t bytes) {
+    sum = bytes >= most - sum ? most - 1 : sum + bytes;
+    return sum == most - 1;
+  };
+  for (const wire::TraceTensor& t : trace.tensors) {
+    if (add(t.bytes)) return true;
+  }
+  return std::any_of(trace.ops.begin(), trace.ops.end(),
+                     [&](const wire::TraceOp& op) { return add(op.workspace_bytes); });
+}
+
+std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
+  const bool moves = e.action == wire::Action::evict || e.action == wire::Action::prefetch;
+  if (moves && std::none_of(machine.routes.begin(), machine.routes.end(),
+                            [&](const Route& r) { return r.tier == e.tier; })) {
+    return "there is no route to tier " + std::to_string(e.tier);
+  }
+  if (!e.codec.empty() && std::none_of(machine.codecs.begin(), machine.codecs.end(),
+                                       [&](const CodecCost& c) { return c.name == e.codec; })) {
+    return "the machine has no codec '" + e.codec + "'";
+  }
+  return {};
+}
+
+std::string check_entry(const wire::Trace& trace, const Machine& machine, const wire::ScheduleEntry& e) {
+  if (e.position > trace.ops.size()) {
+    return "position " + std::to_string(e.position) + " is beyond the last operation";
+  }
+  if (e.tensor >= trace.tensors.size()) return "there is no tensor " + std::to_string(e.tensor);
+  return check_target(machine, e);
+}
+
+}  // namespace
+
+std::string check_machine(const Machine& machine) {
+  if (machine.tiers.empty()) return "the machine has no tier";
+  std::string wrong;
+  for (std::size_t i = 0; i < machine.links.size() && wrong.empty(); ++i) {
+    wrong = check_link(machine.links[i], i);
+  }
+  for (std::size_t i = 0; i < machine.routes.size() && wrong.empty(); ++i) wrong = check_route(machine, i);
+  for (std::size_t i = 0; i < machine.codecs.size() && wrong.empty(); ++i) {
+    wrong = check_codec(machine.codecs[i], i);
+  }
+  return wrong;
+}
+
+std::string check_trace(const wire::Trace& trace) {
+  std::string wrong;
+  for (std::size_t op = 0; op < trace.ops.size() && wrong.empty(); ++op) wrong = check_references(trace, op);
+  if (wrong.empty() && too_many_bytes(trace)) wrong = "the tensors and workspaces have 2^62 bytes or more";
+  return wrong;
+}
+
+std::string check_entries(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule) {
+  for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
+    std::string wrong = check_entry(trace, machine, schedule.entries[i]);
+    if (wrong.empty() && i > 0 && schedule.entries[i - 1].position > schedule.entries[i].position) {
+      wrong = "it stands after a later position";
+    }
+    if (!wrong.empty()) return "entries[" + std::to_string(i) + "]: " + wrong;
+  }
+  return {};
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,16 @@
+// The judge of timelines. Three views, none of which trusts the simulator or shares code with it.
+#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/program.h"
+
+namespace terrace::planner {
+
+std::string check_timeline(const wire::Trace& trace, const Machine& machine, const SimulationReport& report) {
+  std::string wrong = check_machine(machine);
+  if (wrong.empty()) wrong = check_trace(trace);
+  if (wrong.empty()) wrong = check_transfers(trace, machine, report);
+  if (wrong.empty()) wrong = check_work(trace, report);
+  if (wrong.empty()) wrong = check_memory(trace, machine, report);
+  return wrong;
+}
+
+}  // namespace terrace::planner

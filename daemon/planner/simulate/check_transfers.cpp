@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "daemon/planner/simulate/check_parts.h"
+
+namespace terrace::planner {
+namespace {
+
+std::string name_of(const wire::Trace& trace, const Transfer& t) {
+  return "the transfer of tensor " + std::to_string(trace.tensors[t.tensor].id) + (t.in ? " from" : " to") +
+         " tier " + std::to_string(t.tier) + " at " + std::to_string(t.start_us) + " µs";
+}
+
+const Route* route_to(const Machine& machine, std::uint32_t tier) {
+  const auto it = std::find_if(machine.routes.begin(), machine.routes.end(),
+                               [&](const Route& r) { return r.tier == tier; });
+  return it == machine.routes.end() ? nullptr : &*it;
+}
+
+double bandwidth(const Link& link, bool in) {
+  return (in ? link.in_bytes_per_second : link.out_bytes_per_second) / 1e6;
+}
+
+double latency_us(const Machine& machine, const Route& route, bool in) {
+  double sum = 0;
+  for (const std::uint32_t l : route.links) {
+    sum += in ? machine.links[l].in_latency_us : machine.links[l].out_latency_us;
+  }
+  return sum;
+}
+
+std::string check_one(const wire::Trace& trace, const Machine& machine, const Transfer& t) {
+  if (t.tensor >= trace.tensors.size()) return "a transfer names tensor " + std::to_string(t.tensor);
+  const Route* route = route_to(machine, t.tier);
+  if (route == nullptr) return name_of(trace, t) + " has no route";
+  if (!(t.queued_us <= t.start_us && t.start_us <= t.end_us) || !std::isfinite(t.end_us)) {
+    return name_of(trace, t) + " is not queued, started and ended in this order";
+  }
+  double least_us = 0;
+  for (const std::uint32_t l : route->links) {
+    least_us = std::max(least_us, static_cast<double>(t.stored_bytes) / bandwidth(machine.links[l], t.in));
+  }
+  if (!t.aborted && !at_most(latency_us(machine, *route, t.in) + least_us, t.end_us - t.start_us)) {
+    return name_of(trace, t) + " is faster than its links";
+  }
+  return {};
+}
+
+std::string check_queues(const wire::Trace& trace, const Machine& machine,
+                         const std::vector<Transfer>& transfers) {
+  std::vector<const Transfer*> before(machine.tiers.size() * 2, nullptr);
+  for (const Transfer& t : transfers) {
+    const Transfer*& last = before[t.tier * 2 + (t.in ? 1 : 0)];
+    if (last != nullptr && last->end_us > t.start_us) {
+      return name_of(trace, t) + " begins before the one ahead of it in its queue has ended";
+    }
+    last = &t;
+  }
+  return {};
+}
+
+// What lies wholly within a window cannot be more than the link carries in it. Windows from each transfer's
+// begin over the next few: a link that is too fast is too fast there first.
+std::string check_link(const wire::Trace& trace, const Machine& machine, const SimulationReport& report,
+                       std::uint32_t link, bool in) {
+  constexpr std::size_t most = 32;
+  std::vector<const Transfer*> mine;
+  for (const Transfer& t : report.transfers) {
+    const std::vector<std::uint32_t>& links = route_to(machine, t.tier)->links;
+    if (t.in == in && !t.aborted && std::count(links.begin(), links.end(), link) > 0) mine.push_back(&t);
+  }
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    double end_us = 0;
+    double bytes = 0;
+    for (std::size_t j = i; j < std::min(mine.size(), i + most); ++j) {
+      end_us = std::max(end_us, mine[j]->end_us);
+      bytes += static_cast<double>(mine[j]->stored_bytes);
+      if (!at_most(bytes / bandwidth(machine.links[link], in), end_us - mine[i]->start_us)) {
+        return name_of(trace, *mine[j]) + " and those before it exceed the bandwidth of link '" +
+               machine.links[link].name + "'";
+      }
+    }
+  }
+  return {};
+}
+
+std::string check_use(const Machine& machine, const SimulationReport& report, std::uint32_t link, bool in) {
+  const LinkUse& use = report.links[link];
+  const double bytes = in ? use.in_bytes : use.out_bytes;
+  const double busy_us = in ? use.in_busy_us : use.out_busy_us;
+  double ended = 0;
+  double all = 0;
+  for (const Transfer& t : report.transfers) {
+    const std::vector<std::uint32_t>& links = route_to(machine, t.tier)->links;
+    if (t.in != in || std::count(links.begin(), links.end(), link) == 0) continue;
+    all += static_cast<double>(t.stored_bytes);
+    const bool within = t.start_us >= 0 && t.end_us <= report.total_us && !t.aborted;
+    if (within) ended += static_cast<double>(t.stored_bytes);
+  }
+  const bool right = at_most(ended, bytes) && at_most(bytes, all) && at_most(busy_us, report.total_us) &&
+                     at_most(bytes, busy_us * bandwidth(machine.links[link], in));
+  return right ? "" : "the use of link '" + machine.links[link].name + "' is not what its transfers make";
+}
+
+}  // namespace
+
+std::string check_transfers(const wire::Trace& trace, const Machine& machine,
+                            const SimulationReport& report) {
+  if (report.links.size() != machine.links.size()) return "the report is of another machine";
+  double before_us = -std::numeric_limits<double>::infinity();
+  for (const Transfer& t : report.transfers) {
+    if (std::string wrong = check_one(trace, machine, t); !wrong.empty()) return wrong;
+    if (t.start_us < before_us) return "the transfers are not in order";
+    before_us = t.start_us;
+  }
+  std::string wrong = check_queues(trace, machine, report.transfers);
+  for (std::uint32_t link = 0; link < machine.links.size(); ++link) {
+    for (const bool in : {false, true}) {
+      if (wrong.empty()) wrong = check_link(trace, machine, report, link, in);
+      if (wrong.empty()) wrong = check_use(machine, report, link, in);
+    }
+  }
+  return wrong;
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,179 @@
+#include "daemon/planner/simulate/policies/gaps.h"
+
+#include <algorithm>
+
+#include "daemon/planner/simulate/program.h"
+
+namespace terrace::planner {
+namespace {
+
+constexpr std::uint32_t never = 0xffffffffU;
+
+struct Use {
+  std::uint32_t op = 0;
+  bool reads = false;
+};
+
+std::vector<std::vector<Use>> uses_of(const wire::Trace& trace) {
+  std::vector<std::vector<Use>> uses(trace.tensors.size());
+  const auto name = [&](std::uint32_t t, std::uint32_t op, bool reads) {
+    if (uses[t].empty() || uses[t].back().op != op) uses[t].push_back({op, reads});
+  };
+  for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+    for (const std::uint32_t t : trace.ops[op].inputs) name(t, op, true);
+    for (const std::uint32_t t : trace.ops[op].outputs) name(t, op, false);
+  }
+  return uses;
+}
+
+// The operations of a gap, as one or two half-open ranges.
+template <class Visit>
+void for_ranges(const Gap& gap, std::uint32_t ops, Visit visit) {
+  if (!gap.wraps) {
+    visit(gap.from + 1, gap.to);
+    return;
+  }
+  visit(gap.from + 1, ops);
+  visit(0, gap.to);
+}
+
+}  // namespace
+
+std::vector<Gap> gaps_of(const wire::Trace& trace) {
+  const std::vector<std::vector<Use>> uses = uses_of(trace);
+  std::vector<Gap> gaps;
+  for (std::uint32_t t = 0; t < uses.size(); ++t) {
+    const std::vector<Use>& u = uses[t];
+    if (u.empty() || trace.tensors[t].bytes == 0) continue;
+    for (std::size_t i = 1; i < u.size(); ++i) {
+      if (u[i].reads && u[i].op > u[i - 1].op + 1) gaps.push_back({t, u[i - 1].op, u[i].op, false});
+    }
+    const bool room_at_the_ends = u.back().op + 1 < trace.ops.size() || u.front().op > 0;
+    if (trace.tensors[t].persistent && u.front().reads && room_at_the_ends) {
+      gaps.push_back({t, u.back().op, u.front().op, true});
+    }
+  }
+  return gaps;
+}
+
+std::vector<double> ideal_starts_us(const wire::Trace& trace) {
+  std::vector<double> starts(1, 0);
+  for (const wire::TraceOp& op : trace.ops) starts.push_back(starts.back() + op.time_us);
+  return starts;
+}
+
+std::optional<std::uint32_t> backward_begin(const wire::Trace& trace) {
+  for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+    const auto& outputs = trace.ops[op].outputs;
+    if (std::any_of(outputs.begin(), outputs.end(),
+                    [&](std::uint32_t t) { return trace.tensors[t].kind == wire::TensorKind::gradient; })) {
+      return op;
+    }
+  }
+  return std::nullopt;
+}
+
+Residency::Residency(const wire::Trace& trace) : bytes_(trace.ops.size(), 0) {
+  std::vector<std::uint32_t> first(trace.tensors.size(), never);
+  std::vector<std::uint32_t> last(trace.tensors.size(), 0);
+  for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+    bytes_[op] = trace.ops[op].workspace_bytes;
+    for (const auto* list : {&trace.ops[op].inputs, &trace.ops[op].outputs}) {
+      for (const std::uint32_t t : *list) {
+        first[t] = std::min(first[t], op);
+        last[t] = op;
+      }
+    }
+  }
+  for (std::size_t t = 0; t < first.size(); ++t) {
+    if (trace.tensors[t].persistent) {
+      add(0, ops(), trace.tensors[t].bytes);
+    } else if (first[t] != never) {
+      add(first[t], last[t] + 1, trace.tensors[t].bytes);
+    }
+  }
+}
+
+void Residency::remove(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {
+  for (std::uint32_t op = begin; op < end; ++op) bytes_[op] -= bytes;
+}
+
+void Residency::add(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {
+  for (std::uint32_t op = begin; op < end; ++op) bytes_[op] += bytes;
+}
+
+bool Residency::exceeds(std::uint32_t begin, std::uint32_t end, std::uint64_t limit) const {
+  for (std::uint32_t op = begin; op < end; ++op) {
+    if (bytes_[op] > limit) return true;
+  }
+  return false;
+}
+
+std::uint64_t Residency::most() const {
+  return bytes_.empty() ? 0 : *std::max_element(bytes_.begin(), bytes_.end());
+}
+
+std::uint32_t Residency::earliest(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes,
+                                  std::uint64_t limit) const {
+  std::uint32_t position = end;
+  while (position > begin && bytes_[position - 1] <= limit && bytes <= limit - bytes_[position - 1])
+    --position;
+  return position;
+}
+
+FarTiers::FarTiers(const wire::Trace& trace, const Machine& machine)
+    : machine_(machine), used_(machine.tiers.size(), std::vector<std::uint64_t>(trace.ops.size(), 0)) {
+  for (const Route& route : machine.routes) tiers_.push_back(route.tier);
+  std::sort(tiers_.begin(), tiers_.end());
+}
+
+double FarTiers::transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) const {
+  double slowest = 0;
+  double latency = 0;
+  for (const Route& route : machine_.routes) {
+    if (route.tier != tier) continue;
+    for (const std::uint32_t l : route.links) {
+      const Link& link = machine_.links[l];
+      const double rate = (in ? link.in_bytes_per_second : link.out_bytes_per_second) / 1e6;
+      slowest = std::max(slowest, static_cast<double>(bytes) / rate);
+      latency += in ? link.in_latency_us : link.out_latency_us;
+    }
+  }
+  return latency + slowest;
+}
+
+bool FarTiers::has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const {
+  const std::uint64_t capacity = machine_.tiers[tier].capacity_bytes;
+  bool room = bytes <= capacity;
+  for_ranges(gap, static_cast<std::uint32_t>(used_[tier].size()),
+             [&](std::uint32_t begin, std::uint32_t end) {
+               for (std::uint32_t op = begin; op < end && room; ++op)
+                 room = used_[tier][op] <= capacity - bytes;
+             });
+  return room;
+}
+
+void FarTiers::take(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) {
+  for_ranges(gap, static_cast<std::uint32_t>(used_[tier].size()),
+             [&](std::uint32_t begin, std::uint32_t end) {
+               for (std::uint32_t op = begin; op < end; ++op) used_[tier][op] += bytes;
+             });
+}
+
+std::optional<std::uint32_t> FarTiers::place(const Gap& gap, std::uint64_t bytes) {
+  for (const std::uint32_t tier : tiers_) {
+    if (!has_room(tier, gap, bytes)) continue;
+    take(tier, gap, bytes);
+    return tier;
+  }
+  return std::nullopt;
+}
+
+wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
+                               std::vector<wire::ScheduleEntry> entries) {
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.position < b.position; });
+  return {trace.name, policy, std::move(entries)};
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,77 @@
+// What all swap planners look at: the times between two uses of a tensor, and the memory in use at each
+// operation if nothing but what was decided so far moves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/planner/machine.h"
+#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/trace.h"
+
+namespace terrace::planner {
+
+// Between two operations that name a tensor, the second of which needs its content. A gap that wraps, of a
+// persistent tensor, leads from its last use to its first in the next step (`to` < `from`).
+struct Gap {
+  std::uint32_t tensor = 0;
+  std::uint32_t from = 0, to = 0;
+  bool wraps = false;
+};
+
+// In order of tensor and of `from`. Gaps without an operation between are left out, and empty tensors.
+std::vector<Gap> gaps_of(const wire::Trace& trace);
+
+// When operations begin if nothing ever stalls; one more entry, the end.
+std::vector<double> ideal_starts_us(const wire::Trace& trace);
+
+// The first operation that makes a gradient; nothing if none does.
+std::optional<std::uint32_t> backward_begin(const wire::Trace& trace);
+
+// Per operation, bytes that lie in tier 0 at it, workspaces included; persistent tensors are always there.
+class Residency {
+ public:
+  explicit Residency(const wire::Trace& trace);
+
+  std::uint64_t at(std::uint32_t op) const { return bytes_[op]; }
+  std::uint32_t ops() const { return static_cast<std::uint32_t>(bytes_.size()); }
+  void remove(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes);  // [begin, end)
+  void add(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes);
+  bool exceeds(std::uint32_t begin, std::uint32_t end, std::uint64_t limit) const;
+  std::uint64_t most() const;
+
+  // The earliest position from which `bytes` may lie in memory until `end` without exceeding the limit; not
+  // below `begin`.
+  std::uint32_t earliest(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes,
+                         std::uint64_t limit) const;
+
+ private:
+  std::vector<std::uint64_t> bytes_;
+};
+
+// Room and speed of the tiers beyond tier 0.
+class FarTiers {
+ public:
+  FarTiers(const wire::Trace& trace, const Machine& machine);
+
+  bool any() const { return !tiers_.empty(); }
+  const std::vector<std::uint32_t>& tiers() const { return tiers_; }  // with a route, nearest first
+  std::uint32_t farthest() const { return tiers_.back(); }
+  double transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) const;  // alone on its route
+  bool has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const;
+  void take(std::uint32_t tier, const Gap& gap, std::uint64_t bytes);
+  // The nearest with room, which is then taken.
+  std::optional<std::uint32_t> place(const Gap& gap, std::uint64_t bytes);
+
+ private:
+  const Machine& machine_;
+  std::vector<std::uint32_t> tiers_;
+  std::vector<std::vector<std::uint64_t>> used_;  // per tier of the machine, per operation
+};
+
+// Entries by position, those of one position as they came.
+wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
+                               std::vector<wire::ScheduleEntry> entries);
+
+}  // namespace terrace::planner

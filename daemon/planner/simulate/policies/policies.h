@@ -1,0 +1,16 @@
+// The published planners, each in a file of its own; swap_policies() is the table.
+#pragma once
+
+#include "daemon/planner/simulate/simulator.h"
+
+namespace terrace::planner {
+
+Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_vdnn_all(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_vdnn_conv(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_capuchin_swap(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_sentinel_interval(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_g10_smart(const wire::Trace& trace, const Machine& machine);
+
+}  // namespace terrace::planner

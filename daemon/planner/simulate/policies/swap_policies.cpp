@@ -1,0 +1,33 @@
+#include "daemon/planner/simulate/policies/policies.h"
+
+namespace terrace::planner {
+
+Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& machine) {
+  return ok(wire::Schedule{trace.name + " on " + machine.name, "on demand", {}});
+}
+
+std::vector<SwapPolicy> swap_policies() {
+  return {
+      {"keep", "none", "everything stays in tier 0", Victims::none, plan_nothing},
+      {"lru", "on demand", "demand paging of tensors, least recently used (Base UVM in G10, MICRO'23)",
+       Victims::lru, plan_nothing},
+      {"fifo", "on demand", "demand paging, first in first out (what G10's artifact calls LRU)",
+       Victims::fifo, plan_nothing},
+      {"belady", "on demand", "demand paging with knowledge of the future (Belady, IBM Systems Journal 1966)",
+       Victims::belady, plan_nothing},
+      {"vdnn_all", "vdnn", "vDNN (MICRO'16), section III: offload all feature maps", Victims::none,
+       plan_vdnn_all},
+      {"vdnn_conv", "vdnn", "vDNN (MICRO'16), section III: offload inputs of convolutions", Victims::none,
+       plan_vdnn_conv},
+      {"flashneuron", "flashneuron", "FlashNeuron (FAST'21), section 4: two-phase offload to the SSD",
+       Victims::none, plan_flashneuron},
+      {"capuchin_swap", "capuchin", "Capuchin (ASPLOS'20), section 4: by free time; swap only", Victims::lru,
+       plan_capuchin_swap},
+      {"sentinel_interval", "sentinel", "Sentinel (HPCA'21): migration intervals of k operations",
+       Victims::lru, plan_sentinel_interval},
+      {"g10_smart", "g10", "G10 (MICRO'23), section 4: smart tensor migration, without its pages",
+       Victims::fifo, plan_g10_smart},
+  };
+}
+
+}  // namespace terrace::planner

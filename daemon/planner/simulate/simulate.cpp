@@ -1,0 +1,108 @@
+// A step from begin to end, and what must hold before it begins.
+#include <algorithm>
+#include <limits>
+
+#include "daemon/planner/simulate/runner.h"
+
+namespace terrace::planner {
+
+Result<SimulationReport> Runner::run() {
+  bool going = place_persistent();
+  for (step_ = 0; going && step_ < options_.steps; ++step_) going = step();
+  if (!going) return refused<SimulationReport>(error_);
+  report_.total_us = now() - base_us_;
+  report_.stall_rule = options_.stall_rule;
+  report_.bounds = lower_bounds(trace_, machine_);
+  store_.end_report(&report_);
+  return ok(std::move(report_));
+}
+
+bool Runner::fail(std::string why) {
+  error_ = std::move(why);
+  return false;
+}
+
+std::string Runner::run_name(const Run& run) const {
+  return (run.again ? "recomputing operation " : "operation ") + std::to_string(run.op) + " ('" +
+         trace_.ops[run.op].name + "')";
+}
+
+bool Runner::place_persistent() {
+  for (std::uint32_t t = 0; t < trace_.tensors.size(); ++t) {
+    if (!trace_.tensors[t].persistent) continue;
+    content_[t] = Content::held;
+    const std::uint32_t tier = store_.bytes(t) == 0 ? 0 : first_tier_for(store_.bytes(t));
+    if (tier == machine_.tiers.size()) {
+      return fail("persistent " + tensor_name(t) + " of " + std::to_string(store_.bytes(t)) +
+                  " bytes finds room in no tier from " + std::to_string(options_.initial_tier) + " on");
+    }
+    store_.place_at_start(t, tier);
+    store_.touch(t, belady_key(t, 0));
+  }
+  return true;
+}
+
+std::uint32_t Runner::first_tier_for(std::uint64_t bytes) const {
+  std::uint32_t tier = options_.initial_tier;
+  for (; tier < machine_.tiers.size(); ++tier) {
+    const bool reachable = tier == 0 || p_.route_of_tier[tier] != no_run;
+    const std::uint64_t used = store_.used_bytes(tier);
+    const std::uint64_t capacity = machine_.tiers[tier].capacity_bytes;
+    if (reachable && used <= capacity && bytes <= capacity - used) break;
+  }
+  return tier;
+}
+
+bool Runner::step() {
+  if (step_ + 1 == options_.steps) begin_report();
+  std::fill(cursor_.begin(), cursor_.end(), 0);
+  for (const Item& item : p_.items) {
+    if (!(item.kind == Item::Kind::run ? perform(item.index) : obey(item.index))) return false;
+  }
+  for (std::uint32_t t = 0; t < trace_.tensors.size(); ++t) {
+    if (trace_.tensors[t].persistent && content_[t] != Content::held) {
+      return fail("persistent " + tensor_name(t) + " was dropped and is lost to the next step");
+    }
+  }
+  return true;
+}
+
+void Runner::begin_report() {
+  base_us_ = now();
+  recording_ = options_.record_timeline;
+  store_.begin_report(recording_);
+}
+
+std::int64_t Runner::belady_key(std::uint32_t t, std::uint32_t past_uses) const {
+  const std::span<const std::uint32_t> uses = p_.uses_of(t);
+  if (uses.empty()) return std::numeric_limits<std::int64_t>::min();
+  const bool later = past_uses < uses.size();
+  const std::int64_t runs = static_cast<std::int64_t>(p_.runs.size());
+  return -(runs * (step_ + (later ? 0 : 1)) + uses[later ? past_uses : 0]);
+}
+
+namespace {
+
+std::string check_inputs(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule,
+                         const SimulationOptions& options) {
+  if (std::string wrong = check_machine(machine); !wrong.empty()) return wrong;
+  if (std::string wrong = check_trace(trace); !wrong.empty()) return wrong;
+  if (std::string wrong = check_entries(trace, machine, schedule); !wrong.empty()) return wrong;
+  if (options.steps == 0) return "there is no step to simulate; ask for at least one";
+  if (options.initial_tier >= machine.tiers.size()) return "the initial tier does not exist";
+  return {};
+}
+
+}  // namespace
+
+Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machine,
+                                  const wire::Schedule& schedule, const SimulationOptions& options) {
+  if (std::string wrong = check_inputs(trace, machine, schedule, options); !wrong.empty()) {
+    return refused<SimulationReport>(std::move(wrong));
+  }
+  const Result<Program> program = make_program(trace, machine, schedule);
+  if (!program) return refused<SimulationReport>(program.error);
+  return Runner(trace, machine, schedule, options, *program).run();
+}
+
+}  // namespace terrace::planner

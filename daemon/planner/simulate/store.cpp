@@ -1,0 +1,339 @@
+#include "daemon/planner/simulate/store.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace terrace::planner {
+
+Store::Store(const wire::Trace& trace, const Machine& machine, const Program& program, Victims rule)
+    : trace_(trace),
+      machine_(machine),
+      program_(program),
+      rule_(rule),
+      network_(machine),
+      victims_(trace.tensors.size()),
+      states_(trace.tensors.size()),
+      keys_(trace.tensors.size(), 0),
+      lanes_(network_.lanes()),
+      used_(machine.tiers.size(), 0),
+      peak_(used_),
+      asked_(used_) {}
+
+void Store::grow(std::uint32_t tier, std::uint64_t bytes) {
+  used_[tier] += bytes;
+  peak_[tier] = std::max(peak_[tier], used_[tier]);
+}
+
+void Store::take_bytes(std::uint64_t bytes) { grow(0, bytes); }
+
+void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
+  TensorState& s = states_[tensor];
+  s.place = tier == 0 ? Place::here : Place::away;
+  s.tier = tier;
+  s.stored = bytes(tensor);
+  grow(tier, bytes(tensor));
+}
+
+void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec, std::uint64_t stored,
+                  bool on_demand) {
+  TensorState& s = states_[tensor];
+  if (s.queued_in) call_off(tensor);
+  const bool in_reach = s.place == Place::here || s.place == Place::coming;
+  if (!in_reach || s.queued_out || !moves(tensor)) return;
+  s.queued_out = true;
+  s.asked_on_demand = on_demand;
+  s.asked_tier = tier;
+  s.asked = stored;
+  s.asked_codec = codec;
+  s.ticket = ++tickets_;
+  leaving_bytes_ += bytes(tensor);
+  asked_[tier] += stored;
+  victims_.remove(tensor);
+  lanes_[lane_of(tier, false)].normal.requests.push_back(
+      {tensor, s.ticket, tier, codec, stored, now_us(), on_demand});
+}
+
+void Store::fetch(std::uint32_t tensor, bool on_demand) {
+  TensorState& s = states_[tensor];
+  if (s.queued_out) {
+    call_off(tensor);
+    return;
+  }
+  if (s.queued_in || (s.place != Place::away && s.place != Place::leaving)) return;
+  s.queued_in = true;
+  s.ticket = ++tickets_;
+  s.asked_on_demand = on_demand;
+  Lane& lane = lanes_[lane_of(s.tier, true)];
+  Fifo& fifo = on_demand && rule_ != Victims::none ? lane.urgent : lane.normal;
+  fifo.requests.push_back({tensor, s.ticket, s.tier, s.codec, s.stored, now_us(), on_demand});
+}
+
+// The request stays in its queue with a ticket that is not valid any more.
+void Store::call_off(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  if (s.queued_out) {
+    asked_[s.asked_tier] -= s.asked;
+    leaving_bytes_ -= bytes(tensor);
+  }
+  s.queued_in = s.queued_out = false;
+  offer(tensor);
+}
+
+bool Store::call_off_blocked() {
+  bool any = false;
+  for (std::uint32_t lane = 0; lane < lanes_.size(); lane += 2) {
+    for (const Request& r : lanes_[lane].normal.requests) {
+      const TensorState& s = states_[r.tensor];
+      if (!s.queued_out || s.ticket != r.ticket || fits(r.tier, used_[r.tier], r.stored)) continue;
+      call_off(r.tensor);
+      any = true;
+    }
+  }
+  return any;
+}
+
+void Store::stay(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  const std::uint32_t lane = lane_of(s.tier, false);
+  record(lane, true, now_us());
+  network_.abort(lane);
+  if (s.queued_in) call_off(tensor);
+  used_[s.tier] -= s.stored;
+  leaving_bytes_ -= bytes(tensor);
+  s.codec = s.coded ? s.codec : no_codec;
+  s.place = Place::here;
+}
+
+void Store::release(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  if (s.place == Place::leaving) stay(tensor);
+  if (s.queued_in || s.queued_out) call_off(tensor);
+  if (s.place == Place::coming) {
+    const std::uint32_t lane = lane_of(s.tier, true);
+    record(lane, true, now_us());
+    network_.abort(lane);
+    used_[s.tier] -= s.stored;
+    used_[0] -= bytes(tensor);
+  }
+  if (s.place == Place::here || s.departed) used_[0] -= bytes(tensor);
+  if (s.place == Place::away) used_[s.tier] -= s.stored;
+  victims_.remove(tensor);
+  const bool pinned = s.pinned;
+  const bool written = s.written;
+  s = {};
+  s.pinned = pinned;
+  s.written = written;
+}
+
+void Store::take(std::uint32_t tensor) {
+  states_[tensor].place = Place::here;
+  if (rule_ == Victims::fifo) keys_[tensor] = ++clock_;
+  grow(0, bytes(tensor));
+}
+
+void Store::pin(std::uint32_t tensor, bool writes) {
+  states_[tensor].pinned = true;
+  states_[tensor].written = writes;
+  victims_.remove(tensor);
+}
+
+void Store::unpin(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  s.pinned = s.written = s.needed = false;
+  if (s.departed) used_[0] -= bytes(tensor);
+  s.departed = false;
+}
+
+void Store::need(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  if (s.needed) return;
+  s.needed = true;
+  reserved_ += bytes(tensor);
+  if (rule_ == Victims::none || !s.queued_in) return;
+  // A prefetch that waits overtakes: asked for again in the urgent queue, and still counted as scheduled.
+  s.ticket = ++tickets_;
+  lanes_[lane_of(s.tier, true)].urgent.requests.push_back(
+      {tensor, s.ticket, s.tier, s.codec, s.stored, now_us(), s.asked_on_demand});
+}
+
+bool Store::short_of_room(std::uint64_t stuck_bytes) const {
+  const std::uint64_t wanted = used_[0] + reserved_;
+  const std::uint64_t coming_free = leaving_bytes_ - stuck_bytes;
+  return wanted > coming_free && wanted - coming_free > capacity(0);
+}
+
+std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
+  for (std::uint32_t tier = 1; tier < used_.size(); ++tier) {
+    if (program_.route_of_tier[tier] != no_run && fits(tier, used_[tier] + asked_[tier], bytes)) return tier;
+  }
+  return 0;
+}
+
+void Store::touch(std::uint32_t tensor, std::int64_t belady_key) {
+  if (rule_ == Victims::lru) keys_[tensor] = ++clock_;
+  if (rule_ == Victims::belady) keys_[tensor] = belady_key;
+  offer(tensor);
+}
+
+void Store::offer(std::uint32_t tensor) {
+  const TensorState& s = states_[tensor];
+  if (rule_ == Victims::none || s.place != Place::here || s.pinned || s.queued_out || !moves(tensor)) return;
+  victims_.put(tensor, keys_[tensor]);
+}
+
+Store::Request* Store::head(Fifo* fifo) {
+  for (; fifo->head < fifo->requests.size(); ++fifo->head) {
+    Request& r = fifo->requests[fifo->head];
+    const TensorState& s = states_[r.tensor];
+    if ((s.queued_in || s.queued_out) && s.ticket == r.ticket) return &r;
+  }
+  fifo->requests.clear();
+  fifo->head = 0;
+  return nullptr;
+}
+
+bool Store::can_start(const Request& request, bool in) const {
+  const TensorState& s = states_[request.tensor];
+  if (!in)
+    return s.place == Place::here && !s.written && fits(request.tier, used_[request.tier], request.stored);
+  if (s.place != Place::away || s.departed) return false;
+  const std::uint64_t kept = s.needed ? 0 : reserved_;
+  return free_bytes() >= kept && free_bytes() - kept >= bytes(request.tensor);
+}
+
+bool Store::start_head(std::uint32_t lane, Fifo* fifo) {
+  const bool in = lane % 2 == 1;
+  const Request* r = head(fifo);
+  if (r == nullptr || !can_start(*r, in)) return false;
+  const Request request = *r;
+  ++fifo->head;
+  start(lane, request, in);
+  return true;
+}
+
+void Store::start_ready() {
+  for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (network_.busy(lane)) continue;
+    if (!start_head(lane, &lanes_[lane].urgent) && head(&lanes_[lane].urgent) == nullptr) {
+      start_head(lane, &lanes_[lane].normal);
+    }
+  }
+  if (recording_) sample();
+}
+
+void Store::start(std::uint32_t lane, const Request& request, bool in) {
+  TensorState& s = states_[request.tensor];
+  s.queued_in = s.queued_out = false;
+  s.on_demand = request.on_demand;
+  s.tier = request.tier;
+  s.codec = request.codec;
+  s.stored = request.stored;
+  s.place = in ? Place::coming : Place::leaving;
+  if (in) {
+    grow(0, bytes(request.tensor));
+    if (s.needed) reserved_ -= bytes(request.tensor);
+    s.needed = false;
+  } else {
+    asked_[request.tier] -= request.stored;
+    grow(request.tier, request.stored);
+  }
+  lanes_[lane].active = request;
+  lanes_[lane].start_us = now_us();
+  network_.start(lane, request.stored);
+}
+
+void Store::advance(double time_us) {
+  ended_.clear();
+  network_.advance(time_us, &ended_);
+  for (const std::uint32_t lane : ended_) finish(lane);
+  if (!ended_.empty()) start_ready();
+}
+
+void Store::finish(std::uint32_t lane) {
+  record(lane, false, now_us());
+  const std::uint32_t tensor = lanes_[lane].active.tensor;
+  if (lane % 2 == 1) {
+    arrived(tensor);
+  } else {
+    left(tensor);
+  }
+}
+
+void Store::arrived(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  used_[s.tier] -= s.stored;
+  s.place = Place::here;
+  s.coded = s.codec != no_codec;
+  if (rule_ == Victims::lru || rule_ == Victims::fifo) keys_[tensor] = ++clock_;
+  offer(tensor);
+}
+
+void Store::left(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  s.place = Place::away;
+  s.coded = false;
+  leaving_bytes_ -= bytes(tensor);
+  if (s.pinned && !s.written) {
+    s.departed = true;
+  } else {
+    used_[0] -= bytes(tensor);
+  }
+}
+
+void Store::record(std::uint32_t lane, bool aborted, double end_us) {
+  const Lane& l = lanes_[lane];
+  if (!recording_ || (aborted && end_us == l.start_us)) return;  // nothing moved
+  transfers_.push_back({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
+                        l.active.stored, l.active.queued_us - base_us_, l.start_us - base_us_,
+                        end_us - base_us_});
+}
+
+void Store::sample() {
+  const double time_us = now_us() - base_us_;
+  if (!samples_.empty() && samples_.back().tier_bytes == used_) return;
+  if (!samples_.empty() && samples_.back().time_us == time_us) {
+    samples_.back().tier_bytes = used_;
+  } else {
+    samples_.push_back({time_us, used_});
+  }
+}
+
+void Store::begin_report(bool record_timeline) {
+  base_us_ = now_us();
+  peak_ = used_;
+  network_.reset_use();
+  recording_ = record_timeline;
+  if (!recording_) return;
+  for (std::uint32_t t = 0; t < states_.size(); ++t) {
+    const TensorState& s = states_[t];
+    if (s.place == Place::nowhere) continue;
+    const bool far = s.place == Place::away || s.place == Place::coming;
+    const bool packed = s.coded || s.place == Place::leaving;
+    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
+                               : packed                                  ? s.stored
+                                                                         : bytes(t);
+    start_.push_back({t, far ? s.tier : 0, far ? s.stored : form});
+  }
+  sample();
+}
+
+// What is under way is followed to its end, with nothing new beginning, for the transfers' end times.
+void Store::end_report(SimulationReport* report) {
+  report->links = network_.use();
+  report->tier_peak_bytes = peak_;
+  if (!recording_) return;
+  sample();
+  while (network_.next_us() < std::numeric_limits<double>::infinity()) {
+    ended_.clear();
+    network_.advance(network_.next_us(), &ended_);
+    for (const std::uint32_t lane : ended_) record(lane, false, now_us());
+  }
+  std::stable_sort(transfers_.begin(), transfers_.end(),
+                   [](const Transfer& a, const Transfer& b) { return a.start_us < b.start_us; });
+  report->transfers = std::move(transfers_);
+  report->memory = std::move(samples_);
+  report->start = std::move(start_);
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,194 @@
+// simrd's logs, execution traces, lifetimes, and which is which.
+#include "daemon/planner/import/import.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/planner/reference_data.h"
+
+namespace terrace::planner {
+namespace {
+
+using wire::TensorKind;
+
+const std::string log_head = R"({"INSTRUCTION":"CONSTANT","NAME":"before"}
+{"INSTRUCTION":"MEMORY","NAME":"before","MEMORY":"4"}
+{"INSTRUCTION":"ANNOTATE","ANNOTATION":"START"}
+{"INSTRUCTION":"CONSTANT","NAME":"w"}
+{"INSTRUCTION":"MEMORY","NAME":"w","MEMORY":"100"}
+{"INSTRUCTION":"CONSTANT","NAME":"x"}
+{"INSTRUCTION":"MEMORY","NAME":"x","MEMORY":"40"}
+)";
+
+std::string call(const std::string& name, const std::string& args, const std::string& result, int bytes,
+                 int alias) {
+  return R"({"INSTRUCTION":"CALL","NAME":")" + name + R"(","ARGS":[)" + args + R"(],"RESULT":[")" + result +
+         R"("],"TIME":"1500"})" + "\n" + R"({"INSTRUCTION":"MEMORY","NAME":")" + result + R"(","MEMORY":")" +
+         std::to_string(bytes) + "\"}\n" + R"({"INSTRUCTION":"ALIAS","NAME":")" + result + R"(","ALIAS":")" +
+         std::to_string(alias) + "\"}\n";
+}
+
+std::string simrd_error(const std::string& rest) { return import_simrd(log_head + rest).error; }
+
+std::string et(const std::string& nodes) { return R"({"schema":"1.1.0","nodes":[)" + nodes + "]}"; }
+
+// A node whose inputs and outputs are storages of 4 × `elements` bytes.
+std::string node(int id, int parent, const std::string& name, const std::string& in, const std::string& out) {
+  return R"({"id":)" + std::to_string(id) + R"(,"ctrl_deps":)" + std::to_string(parent) + R"(,"name":")" +
+         name + R"(","inputs":{"values":[)" + in + R"(],"types":[]},"outputs":{"values":[)" + out +
+         R"(],"types":[]},"attrs":[]})";
+}
+
+std::string storage(int number, int elements) {
+  return "[1," + std::to_string(number) + ",0," + std::to_string(elements) + R"(,4,"cuda:0"])";
+}
+
+}  // namespace
+
+TEST_CASE("A log of simrd becomes storages, operations and kinds") {
+  const Result<Imported> i = import_simrd(
+      log_head + call("conv", R"("x","w")", "a", 64, -1) + call("view", "\"a\"", "b", 64, 0) +
+      R"({"INSTRUCTION":"RELEASE","NAME":"x"})" + "\n" + R"({"INSTRUCTION":"COPY","DST":"c","SRC":"b"})" +
+      "\n" + R"({"INSTRUCTION":"MUTATE","NAME":"relu_","ARGS":["c"],"MUTATE":[0],"TIME":"250"})" + "\n" +
+      R"({"INSTRUCTION":"ANNOTATE","ANNOTATION":"BACKWARD"})" + "\n" +
+      call("mm", R"("b","w")", "g", 100, -1) + call("nothing", "\"g\"", "e", 0, -1) +
+      R"({"INSTRUCTION":"RELEASE","NAME":"unknown"})" + "\n");
+  INFO(i.error);
+  REQUIRE(i);
+  const wire::Trace& t = i->trace;
+  REQUIRE(t.tensors.size() == 4);
+  CHECK((t.tensors[0].kind == TensorKind::weight && t.tensors[0].persistent && t.tensors[0].bytes == 100));
+  CHECK((t.tensors[1].kind == TensorKind::input && !t.tensors[1].persistent));
+  CHECK((t.tensors[2].kind == TensorKind::activation && t.tensors[2].bytes == 64));
+  CHECK((t.tensors[3].kind == TensorKind::gradient && t.tensors[3].bytes == 100));
+  REQUIRE(t.ops.size() == 5);
+  CHECK((t.ops[0].name == "conv/0" && t.ops[0].time_us == 1.5));
+  CHECK(t.ops[0].inputs == std::vector<std::uint32_t>{1, 0});
+  CHECK((t.ops[1].outputs.empty() && t.ops[1].inputs == std::vector<std::uint32_t>{2}));
+  CHECK((t.ops[2].inputs == t.ops[2].outputs && t.ops[2].outputs == std::vector<std::uint32_t>{2}));
+  CHECK(t.ops[4].outputs.empty());
+}
+
+TEST_CASE("A name that is copied from another means its storage from then on") {
+  const Result<Imported> i = import_simrd(log_head + R"({"INSTRUCTION":"COPY_FROM","DST":"x","SRC":"w"})" +
+                                          "\n" + call("f", "\"x\"", "y", 8, -1));
+  REQUIRE(i);
+  CHECK(i->trace.ops[0].inputs == std::vector<std::uint32_t>{0});
+  CHECK_FALSE(i->trace.tensors[1].persistent);  // nobody refers to what x was
+}
+
+TEST_CASE("Wrong logs are refused with the line") {
+  CHECK(simrd_error("") == "line 7: the log has no CALL");
+  CHECK(simrd_error("{") == "line 8: not a JSON object");
+  CHECK(simrd_error(call("f", "\"none\"", "y", 8, -1)) == "line 8: ARGS[0]: there is no tensor \"none\"");
+  CHECK(simrd_error(call("f", "\"x\"", "x", 8, -1)) == "line 10: there is a tensor \"x\" already");
+  CHECK(simrd_error(call("f", "\"x\"", "y", 8, 1)) == "line 10: ALIAS: there is no such argument");
+  CHECK(simrd_error(call("f", "\"x\"", "y", -8, -1)).find("line 10: MEMORY: out of range") == 0);
+  CHECK(simrd_error(R"({"INSTRUCTION":"CALL","NAME":"f","ARGS":[],"RESULT":["r"],"TIME":"1"})") ==
+        "line 8: the log ends before MEMORY");
+  CHECK(simrd_error(R"({"INSTRUCTION":"CALL","NAME":"f","ARGS":[],"RESULT":[],"TIME":"x"})") ==
+        "line 8: TIME: expected nanoseconds");
+  CHECK(simrd_error(R"({"INSTRUCTION":"MUTATE","NAME":"f","ARGS":["x"],"MUTATE":[1],"TIME":"1"})") ==
+        "line 8: MUTATE: there is no argument 1");
+  CHECK(simrd_error(R"({"INSTRUCTION":"DANCE"})").find("line 8: \"DANCE\" is no instruction") == 0);
+}
+
+TEST_CASE("Storages of an execution trace are followed by who made them") {
+  // linear calls addmm, which makes storage 9; then 9 is freed unseen and used again by relu.
+  const Result<Imported> i = import_execution_trace(
+      et(node(2, 1, "linear", storage(3, 10), storage(9, 5)) + "," +
+         node(3, 2, "addmm", storage(3, 10), storage(9, 5)) + "," +
+         node(4, 1, "view", storage(9, 5), storage(9, 5)) + "," +
+         node(5, 1, "relu", storage(3, 10), storage(9, 7)) + "," +
+         node(6, 1, "sum", std::string("[") + storage(9, 7) + R"(,"x",[4]],true)", "")));
+  INFO(i.error);
+  REQUIRE(i);
+  const wire::Trace& t = i->trace;
+  REQUIRE(t.ops.size() == 4);  // linear only passes on what addmm made
+  CHECK(t.ops[0].name == "addmm");
+  REQUIRE(t.tensors.size() == 3);
+  CHECK((t.tensors[0].bytes == 40 && t.tensors[0].persistent));
+  CHECK((t.tensors[1].bytes == 20 && t.tensors[2].bytes == 28));
+  CHECK(t.ops[1].outputs == std::vector<std::uint32_t>{1});
+  CHECK(t.ops[2].outputs == std::vector<std::uint32_t>{2});
+  CHECK(t.ops[3].inputs == std::vector<std::uint32_t>{2});
+}
+
+TEST_CASE("Wrong execution traces are refused with the place") {
+  const auto error = [](const std::string& nodes) { return import_execution_trace(et(nodes)).error; };
+  CHECK(error("") == "no operator of the execution trace has a tensor");
+  CHECK(error("[]") == "nodes[0]: expected an object");
+  CHECK(error(node(2, 1, "a", storage(1, 1), "") + "," + node(2, 1, "b", "", "")) ==
+        "nodes: the id 2 is there twice");
+  CHECK(error(R"({"id":1,"name":"a","inputs":{},"outputs":{}})") ==
+        "nodes[0].inputs: expected a list of values");
+  CHECK(error(node(2, 1, "a", R"([1,1,0,9999999999999999,4,"cuda:0"])", ""))
+            .find("nodes[0].inputs[0]: a tensor's size") == 0);
+  CHECK(import_execution_trace(et(node(2, 2, "self", storage(1, 1), ""))));
+}
+
+TEST_CASE("The execution traces of a ResNet and its reused storages are read") {
+  const std::optional<std::string> text = test::reference_data("kineto/resnet_et.json.gz");
+  if (!text) return;
+  REQUIRE(recognise(*text).value == TraceFormat::execution_trace);
+  const Result<Imported> i = import_execution_trace(*text);
+  INFO(i.error);
+  REQUIRE(i);
+  CHECK(i->trace.tensors.size() == 2716);
+  CHECK(max_live_bytes(instance_of(i->trace).buffers) == 2'026'059'120);
+}
+
+TEST_CASE("Lifetimes are read, written and become a trace with the same overlaps") {
+  const std::string csv = "id,lower,upper,size\n0,10,30,5\n1,20,40,7\n2,30,50,9\n";
+  const Result<Instance> instance = parse_csv(csv);
+  INFO(instance.error);
+  REQUIRE(instance);
+  CHECK(csv_of(*instance) == csv);
+  const Imported i = trace_of(*instance);
+  CHECK(i.trace.ops.size() == 4);
+  const Instance back = instance_of(i.trace);
+  REQUIRE(back.buffers.size() == 3);
+  for (std::size_t a = 0; a < 3; ++a) {
+    for (std::size_t b = 0; b < 3; ++b) {
+      CHECK(overlap_in_time(back.buffers[a], back.buffers[b]) ==
+            overlap_in_time(instance->buffers[a], instance->buffers[b]));
+    }
+  }
+  const std::string aligned = "id,lower,upper,size,alignment\n0,0,1,5,64\n";
+  CHECK(csv_of(*parse_csv(aligned)) == aligned);
+  CHECK(parse_csv("size,upper,lower\r\n5,2,1\r\n")->buffers[0].upper == 2);
+}
+
+TEST_CASE("Wrong lifetimes are refused with the line") {
+  const auto error = [](const std::string& rows) { return parse_csv("id,lower,upper,size\n" + rows).error; };
+  CHECK(error("0,1,1,5") == "line 2: upper: \"1\" is no whole number from 2 to 4294967295");
+  CHECK(error("0,0,1,5\n1,0,1") == "line 3: expected 4 cells");
+  CHECK(error("0,0,1,-5").find("line 2: size: \"-5\" is no") == 0);
+  CHECK(error("0,0,1,5x").find("line 2: size: \"5x\" is no") == 0);
+  CHECK(error("0,0,1,99999999999999999999").find("line 2: size:") == 0);
+  CHECK(parse_csv("id,lower,upper\n").error == "line 1: the column \"size\" is missing");
+  CHECK(parse_csv("id,lower,upper,size,offset\n").error == "line 1: the column \"offset\" is not known here");
+  CHECK(parse_csv("id,lower,upper,size,size\n").error == "line 1: the column \"size\" is there twice");
+  CHECK(parse_csv("id,lower,upper,size,alignment\n0,0,1,5,3\n").error ==
+        "line 2: alignment: expected a power of two");
+  CHECK(parse_csv("").error == "the file is empty");
+}
+
+TEST_CASE("Formats are told apart by their beginning") {
+  CHECK(recognise(R"({"name":"x","format":"terrace-trace"})").value == TraceFormat::terrace);
+  CHECK(recognise(R"({"schemaVersion":1,"traceEvents":[)").value == TraceFormat::kineto);
+  CHECK(recognise(et("")).value == TraceFormat::execution_trace);
+  CHECK(recognise(log_head).value == TraceFormat::simrd);
+  CHECK(recognise("id,lower,upper,size\n").value == TraceFormat::csv);
+  CHECK(recognise(std::string("\x08\x07\x12\x07pytorch")).value == TraceFormat::onnx);
+  CHECK(recognise("").error == "the file is empty");
+  CHECK(recognise("{}").error == "this JSON is neither a trace nor a profile that is known here");
+  CHECK(recognise("{\"a\":").error.find("not valid JSON") == 0);
+  CHECK_FALSE(recognise("PK\x03\x04"));
+  CHECK_FALSE(recognise("\x1f\x8b"));
+  CHECK_FALSE(recognise("hello"));
+  for (const TraceFormat f : all_trace_formats) CHECK(trace_format(trace_format_name(f)) == f);
+  CHECK_FALSE(trace_format("nonsense"));
+  CHECK(import_trace("id,lower,upper,size\n0,0,1,5\n", TraceFormat::csv)->trace.tensors.size() == 1);
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,176 @@
+// Swap policies on steps small enough to know the answer, and on random ones under the judge.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/planner/simulate/random_plans.h"
+
+namespace terrace::planner {
+namespace {
+
+using namespace test;
+using wire::Action;
+
+SwapPolicy policy(const std::string& name) {
+  for (const SwapPolicy& p : swap_policies()) {
+    if (name == p.name) return p;
+  }
+  FAIL("no policy " << name);
+  return {};
+}
+
+wire::Schedule planned(const char* name, const wire::Trace& trace, const Machine& machine) {
+  const auto schedule = policy(name).plan(trace, machine);
+  INFO(schedule.error);
+  REQUIRE(schedule);
+  return *schedule;
+}
+
+std::vector<std::uint32_t> tensors_of(const wire::Schedule& s, Action action) {
+  std::vector<std::uint32_t> tensors;
+  for (const auto& e : s.entries) {
+    if (e.action == action) tensors.push_back(e.tensor);
+  }
+  return tensors;
+}
+
+// Forward 0 to n-1: layer i reads activation i, makes i+1, with weight w_i. Backward n to 2n-1: reads
+// activation and gradient, makes the gradient before. Tensors: activations 0..n, gradients n+1..2n+1,
+// weights.
+wire::Trace network(std::uint32_t n, std::uint64_t bytes, double time_us) {
+  std::vector<wire::TraceTensor> tensors(2 * n + 2, tensor(bytes));
+  for (std::uint32_t i = n + 1; i < 2 * n + 2; ++i) tensors[i].kind = wire::TensorKind::gradient;
+  for (std::uint32_t i = 0; i < n; ++i) tensors.push_back(tensor(10, true));
+  std::vector<wire::TraceOp> ops;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    ops.push_back(op(time_us, {i, 2 * n + 2 + i}, {i + 1}));
+    ops.back().name = i % 2 == 0 ? "Conv2d_Forward" : "ReLU_Forward";
+  }
+  ops.push_back(op(time_us, {n}, {2 * n + 1}));
+  for (std::uint32_t i = n; i-- > 0;) {
+    ops.push_back(op(time_us, {i, n + 2 + i, 2 * n + 2 + i}, {n + 1 + i, 2 * n + 2 + i}));
+  }
+  return step(tensors, ops);
+}
+
+}  // namespace
+
+TEST_CASE("vDNN offloads what forward layers read, last made first back, one layer ahead") {
+  const wire::Trace t = network(4, 100, 200);
+  const wire::Schedule all = planned("vdnn_all", t, two_tiers(1000));
+  CHECK(tensors_of(all, Action::evict) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(tensors_of(all, Action::prefetch) == std::vector<std::uint32_t>{3, 2, 1, 0});
+  // Backward begins with operation 4; activation i is needed by operation 8 - i.
+  for (const auto& e : all.entries) {
+    // During the layer that reads it; the image exists only when the first layer begins.
+    if (e.action == Action::evict) CHECK(e.position == std::max(e.tensor, 1U));
+    if (e.action == Action::prefetch) CHECK(e.position == 7 - e.tensor);
+  }
+  const wire::Schedule conv = planned("vdnn_conv", t, two_tiers(1000));
+  CHECK(tensors_of(conv, Action::evict) == std::vector<std::uint32_t>{0, 2});
+  // At the 350 bytes that three neighbours and the weights need, everything is hidden.
+  const auto r = simulate(t, two_tiers(540), all, {Victims::none, StallRule::strict, 1, true, 0});
+  INFO(r.error);
+  REQUIRE(r);
+  CHECK(check_timeline(t, two_tiers(540), *r) == "");
+  CHECK(r->stalls.total_us() == 0);
+  CHECK_FALSE(simulate(t, two_tiers(540), {}));
+}
+
+TEST_CASE("FlashNeuron offloads the first made until the rest fits, and compresses only when late") {
+  wire::Trace t = network(6, 100, 200);
+  const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
+  CHECK(tensors_of(planned("flashneuron", t, two_tiers(live)), Action::evict).empty());
+  const wire::Schedule one = planned("flashneuron", t, two_tiers(live - 1));
+  CHECK(tensors_of(one, Action::evict) == std::vector<std::uint32_t>{0});
+  const wire::Schedule three = planned("flashneuron", t, two_tiers(live - 201));
+  CHECK(tensors_of(three, Action::evict) == std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(
+      std::all_of(three.entries.begin(), three.entries.end(), [](const auto& e) { return e.codec.empty(); }));
+  const auto r = simulate(t, two_tiers(live - 201), three, {Victims::none, StallRule::strict, 2, true, 0});
+  INFO(r.error);
+  REQUIRE(r);
+  CHECK(check_timeline(t, two_tiers(live - 201), *r) == "");
+  Machine slow = two_tiers(live - 201);
+  slow.links[0].out_bytes_per_second = 0.24e6;  // 1,250 µs for 300 bytes, forward takes 1,200
+  slow.codecs = {{"zeros", 1e9, 1e9, 1, true, 0}};
+  t.tensors[0].sparsity = 0.1;
+  t.tensors[1].sparsity = 0.5;
+  const wire::Schedule coded = planned("flashneuron", t, slow);
+  std::vector<std::uint32_t> with;
+  for (const auto& e : coded.entries) {
+    if (!e.codec.empty()) with.push_back(e.tensor);
+  }
+  CHECK(with == std::vector<std::uint32_t>{1});
+}
+
+TEST_CASE("Capuchin takes what is free longest, only as much as is needed, and is in time") {
+  const wire::Trace t = network(6, 100, 200);
+  const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
+  CHECK(planned("capuchin_swap", t, two_tiers(live)).entries.empty());
+  // The first layer's weight rests longest beyond its 20 µs of transfers, then its input.
+  CHECK(tensors_of(planned("capuchin_swap", t, two_tiers(live - 1)), Action::evict) ==
+        std::vector<std::uint32_t>{14});
+  const wire::Schedule two = planned("capuchin_swap", t, two_tiers(live - 11));
+  CHECK(tensors_of(two, Action::evict) == std::vector<std::uint32_t>{14, 0});
+  const auto r = simulate(t, two_tiers(live - 11), two, {Victims::lru, StallRule::strict, 1, true, 0});
+  REQUIRE(r);
+  CHECK(r->stalls.total_us() == 0);
+}
+
+TEST_CASE("G10's planner hides all transfers where there is time, and sends long rests to the far tier") {
+  const wire::Trace t = network(8, 100, 500);
+  Machine m = two_tiers(800);
+  m.tiers.push_back({"ssd", unlimited_bytes});
+  m.links.push_back({"ssd", 0.5e6, 0.5e6, 0, 0});
+  m.routes.push_back({2, {0, 1}});
+  const wire::Schedule plan = planned("g10_smart", t, m);
+  REQUIRE_FALSE(plan.entries.empty());
+  CHECK(std::any_of(plan.entries.begin(), plan.entries.end(), [](const auto& e) { return e.tier == 2; }));
+  const auto r = simulate(t, m, plan, {Victims::fifo, StallRule::strict, 2, true, 0});
+  REQUIRE(r);
+  CHECK(check_timeline(t, m, *r) == "");
+  CHECK(r->stalls.total_us() == 0);
+}
+
+TEST_CASE("Sentinel moves nothing that fits, and is better than paging where it does not") {
+  const wire::Trace t = network(8, 100, 200);
+  CHECK(planned("sentinel_interval", t, two_tiers(5000)).entries.empty());
+  const Machine m = two_tiers(700);
+  const auto r =
+      simulate(t, m, planned("sentinel_interval", t, m), {Victims::lru, StallRule::strict, 2, true, 0});
+  const auto paged = simulate(t, m, {}, {Victims::lru, StallRule::strict, 2, false, 0});
+  REQUIRE((r && paged));
+  CHECK(r->total_us < paged->total_us);
+}
+
+TEST_CASE("A policy that needs a backward pass says so") {
+  const wire::Trace t = step({tensor(10)}, {op(1, {}, {0})});
+  for (const char* name : {"vdnn_all", "vdnn_conv", "flashneuron"}) {
+    CHECK(policy(name).plan(t, two_tiers(100)).error.find("no gradient") != std::string::npos);
+  }
+}
+
+TEST_CASE("Every policy's plan for random steps passes the judge, or says what does not fit") {
+  std::uint32_t done = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    wire::Trace t = random_trace(random, 5 + static_cast<std::uint32_t>(random() % 40),
+                                 5 + static_cast<std::uint32_t>(random() % 40));
+    for (std::size_t i = 0; i < t.tensors.size(); i += 3) t.tensors[i].kind = wire::TensorKind::gradient;
+    Machine m = random_machine(random, t);
+    m.tiers.back().capacity_bytes = unlimited_bytes;
+    for (const SwapPolicy& p : swap_policies()) {
+      const auto schedule = p.plan(t, m);
+      if (!schedule) continue;
+      const auto r = simulate(t, m, *schedule, {p.victims, StallRule::strict, 2, true, 0});
+      INFO("seed " << seed << " " << p.name << " " << r.error);
+      REQUIRE((r || p.victims == Victims::none));
+      if (!r) continue;
+      ++done;
+      REQUIRE(check_timeline(t, m, *r) == "");
+    }
+  }
+  CHECK(done > 1500);
+}
+
+}  // namespace terrace::planner

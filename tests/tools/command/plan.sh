@@ -1,0 +1,101 @@
+# `terrace plan` and `terrace import` as a user meets them: totals, files, exit codes, and Ctrl-C.
+. "$(dirname "$0")/common.sh"
+printf 'id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n' >five.csv
+cat >step.json <<'P'
+{"format":"terrace-trace","version":1,"name":"small",
+ "ops":[{"name":"a","time_us":10,"inputs":[7],"outputs":[1]},
+        {"name":"b","time_us":20,"inputs":[1],"outputs":[2],"workspace_bytes":100},
+        {"name":"c","time_us":30,"inputs":[2,7],"outputs":[7]}],
+ "tensors":[{"id":7,"bytes":1000,"kind":"weight","persistent":true},
+            {"id":1,"bytes":300,"kind":"activation"},{"id":2,"bytes":200,"kind":"gradient"}]}
+P
+
+expect_code 0 "the list" "$terrace" plan --list
+expect_text out "tflite_by_size" "the list"
+
+# Known totals: 20 bytes side by side, 12 at best.
+expect_code 0 "plan" "$terrace" plan five.csv --policy tflite_naive,tflite_by_size --bytes
+expect_text out "tflite_naive  *20  *+66.7% .*yes" "plan"
+expect_text out "tflite_by_size  *12  *0% .*yes" "plan"
+expect_code 0 "all policies" "$terrace" plan five.csv --time 1
+grep -q ' NO ' out && fail "a policy's plan is wrong: $(cat out)"
+expect_code 0 "all policies as JSON" "$terrace" plan five.csv --time 1 --json
+/usr/bin/python3 - <<'P' || fail "the JSON of all policies"
+import json
+plan = json.load(open("out"))
+assert plan["format"] == "terrace-plan" and plan["bounds"]["max_live_bytes"] == 12, plan
+placed = [p for p in plan["placements"] if "refused" not in p]
+assert len(placed) > 10 and all(p["valid"] and p["total_bytes"] >= 12 for p in placed), plan
+P
+
+# With a machine that holds everything the step takes as long as its operations.
+expect_code 0 "a machine" "$terrace" plan step.json --machine a100-g10 --policy all --time 1 --json
+/usr/bin/python3 - <<'P' || fail "the steps: $(head -c 600 out)"
+import json
+plan = json.load(open("out"))
+steps = [s for s in plan["steps"] if "refused" not in s]
+assert len(steps) > 2 and all(s["valid"] for s in steps), plan
+assert any(abs(s["total_us"] - 60) < 1e-6 for s in steps), plan
+P
+
+expect_code 0 "files" "$terrace" plan step.json --machine a100-g10 --policy tflite_by_size,lru \
+  --plot picture --out schedule.json --perfetto timeline.json
+for file in picture-placement.svg picture-placement.png picture-memory.svg picture-memory.png schedule.json timeline.json; do
+  [ -s "$file" ] || fail "$file was not written"
+  expect_text err "wrote $file" "what was written is said"
+done
+/usr/bin/python3 -c 'import json; assert json.load(open("schedule.json"))["format"] == "terrace-schedule"; json.load(open("timeline.json"))' \
+  || fail "schedule or timeline"
+expect_code 0 "a placement" "$terrace" plan step.json --policy tflite_naive --out placement.json.gz
+gzip -dc placement.json.gz | grep -q '"total_bytes": 1600' || fail "placement.json.gz"
+
+# import and plan meet in a pipe.
+expect_code 0 "import" "$terrace" import five.csv --out five.json.gz
+expect_code 0 "what import wrote" "$terrace" plan five.json.gz --policy tflite_by_size --bytes
+expect_text out "tflite_by_size  *12 " "what import wrote"
+"$terrace" import step.json --out - 2>/dev/null | "$terrace" plan - --policy tflite_naive --bytes >out || fail "the pipe"
+expect_text out "1600" "the pipe"
+
+# What cannot be read or met.
+gzip -c step.json | head -c 90 >half.json.gz
+expect_code 1 "truncated gzip" "$terrace" plan half.json.gz
+expect_code 1 "wrong version" "$terrace" plan <(sed 's/"version":1/"version":7/' step.json)
+expect_code 1 "directory" "$terrace" plan "$directory"
+expect_code 5 "no such file" "$terrace" plan nothing.json
+expect_code 5 "no such machine" "$terrace" plan step.json --machine nothing
+expect_code 2 "no trace" "$terrace" plan
+expect_code 2 "no such policy" "$terrace" plan five.csv --policy nonsense
+expect_code 2 "moves without a machine" "$terrace" plan step.json --policy lru
+expect_code 2 "a machine for lifetimes" "$terrace" plan five.csv --machine a100-g10 --time 1
+expect_code 2 "negative size" "$terrace" plan five.csv --capacity=-4
+expect_code 2 "negative time" "$terrace" plan five.csv --time=-1
+expect_code 2 "negative seed" "$terrace" plan five.csv --seed=-1
+expect_code 2 "no such format" "$terrace" import five.csv --format msgpack
+expect_code 2 "import of nothing" "$terrace" import
+expect_code 1 "no folder to write to" "$terrace" plan five.csv --policy tflite_naive --out /nonexistent/x.json
+expect_code 6 "nothing fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 11
+expect_text err "fits into 11" "nothing fits"
+expect_code 0 "it fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 12
+
+# Ctrl-C ends a long search; the best so far is printed, and what had not begun is left out.
+/usr/bin/python3 - <<'P' >hard.csv
+import random
+random.seed(1)
+print("id,lower,upper,size")
+for i in range(1500):
+    a = random.randrange(4000)
+    print(f"{i},{a},{a + 1 + random.randrange(600)},{random.randrange(1, 1000)}")
+P
+# A shell without job control ignores SIGINT for what it puts into the background; Python resets that.
+/usr/bin/python3 - "$terrace" <<'P' || fail "Ctrl-C"
+import signal, subprocess, sys, time
+job = subprocess.Popen([sys.argv[1], "plan", "hard.csv", "--policy", "tvm_hill_climb,tflite_naive", "--time", "0"],
+                       stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(1)
+assert job.poll() is None, "the search ended by itself"
+job.send_signal(signal.SIGINT)
+out, _ = job.communicate(timeout=30)
+assert job.returncode == 130, (job.returncode, out)
+assert "stopped: the best so far" in out and "tflite_naive" not in out, out
+P
+finish

@@ -1,0 +1,144 @@
+// terrace bench planner: every table that says what the planner is worth, on published data.
+//
+// Conformance with the systems that its policies come from, exact search beside MiniMalloc, large instances
+// beside every other policy, PyTorch's own memory events, G10's workloads under G10's rules, the simulator's
+// speed, and the judges themselves on random and on damaged plans. Searches run in processes of their own,
+// one after the other, on one core.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/bench/measure.h"
+#include "tools/bench/planner_child.h"
+#include "tools/bench/planner_parts.h"
+
+namespace terrace::bench {
+namespace {
+
+constexpr const char* usage =
+    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION] [--data DIR] [--minimalloc "
+    "PROGRAM]\n"
+    "                             [--json FILE] [--markdown FILE]\n"
+    "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
+    "simulator, profile.\n"
+    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the "
+    "checkout)\n"
+    "  --minimalloc  MiniMalloc's own program, to run beside ours\n"
+    "  --only        one of those sections\n"
+    "  --quick       short searches: whether it works, not how good it is";
+
+struct Section {
+  const char* name;
+  Json (*measure)(const PlannerOptions&);
+};
+
+constexpr Section sections[] = {{"conformance", measure_conformance},
+                                {"random", measure_random},
+                                {"damage", [](const PlannerOptions&) { return measure_damage(); }},
+                                {"minimalloc", measure_minimalloc},
+                                {"large", measure_large},
+                                {"kineto", measure_kineto},
+                                {"g10", measure_g10},
+                                {"simulator", measure_simulator},
+                                {"profile", measure_profiles}};
+
+struct Options {
+  PlannerOptions planner;
+  std::string json, markdown, only;
+};
+
+std::string default_data() {
+  const char* chosen = std::getenv("TERRACE_REFERENCE_DATA");
+  return chosen != nullptr ? chosen : TERRACE_REFERENCE_DATA;
+}
+
+// --quick has no value, which Arguments expects of every option.
+Options parse(int argc, char** argv) {
+  std::vector<char*> rest(argv, argv + argc);
+  Options options;
+  options.planner.quick =
+      std::erase_if(rest, [](const char* word) { return std::strcmp(word, "--quick") == 0; }) != 0;
+  const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
+                            {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
+  options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);
+  options.planner.data = arguments.text("--data", default_data());
+  options.planner.minimalloc = arguments.text("--minimalloc", "");
+  options.json = arguments.text("--json", "");
+  options.markdown = arguments.text("--markdown", "");
+  options.only = arguments.text("--only", "");
+  return options;
+}
+
+// What is wrong with the options, said before anything is measured; empty if nothing.
+std::string check(const Options& options) {
+  const auto named = [&](const Section& s) { return options.only == s.name; };
+  if (!options.only.empty() && std::none_of(std::begin(sections), std::end(sections), named))
+    return "--only " + options.only + ": there is no such section; see --help";
+  if (!std::filesystem::is_directory(options.planner.data))
+    return "--data " + options.planner.data + " is not a directory; name the reference data's";
+  if (!options.planner.minimalloc.empty() && !std::filesystem::exists(options.planner.minimalloc))
+    return "--minimalloc " + options.planner.minimalloc + " does not exist";
+  for (const std::string& path : {options.json, options.markdown})
+    if (!path.empty() && !std::ofstream(path, std::ios::app)) return path + " cannot be written";
+  return "";
+}
+
+// Paths belong to the machine, not to the result.
+std::string command_line(const Options& options) {
+  std::string command = "terrace bench planner";
+  if (options.planner.quick) command += " --quick";
+  command += fmt::format(" --rounds {}", options.planner.rounds);
+  if (!options.only.empty()) command += " --only " + options.only;
+  if (!options.planner.minimalloc.empty()) command += " --minimalloc PROGRAM";
+  return command;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (file.flush()) return;
+  std::fprintf(stderr, "bench: --markdown %s: cannot be written\n", path.c_str());
+  std::exit(1);
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  if (const std::string wrong = check(options); !wrong.empty()) {
+    std::fprintf(stderr, "bench: %s\n", wrong.c_str());
+    return 2;
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Json report = {{"format", "terrace-bench-planner"}, {"version", 1}, {"machine", describe_machine()}};
+  if (const std::string commit = built_from_commit(); !commit.empty()) report["commit"] = commit;
+  report["command"] = command_line(options);
+  report["rounds"] = options.planner.rounds;
+  std::string markdown;
+  for (const Section& part : sections) {
+    if (!options.only.empty() && options.only != part.name) continue;
+    const Json measured = report["sections"][part.name] = part.measure(options.planner);
+    std::fputs(as_text(measured).c_str(), stdout);
+    markdown += as_markdown(measured);
+  }
+  if (options.planner.quick) std::puts("With --quick the searches are short and the figures mean little.");
+  if (!options.json.empty()) write_json(options.json, report);
+  if (!options.markdown.empty()) write_text(options.markdown, markdown);
+  return 0;
+}
+
+}  // namespace
+}  // namespace terrace::bench
+
+int main(int argc, char** argv) try {
+  if (argc > 1 && std::strcmp(argv[1], "--child") == 0)
+    return terrace::bench::child_main(std::vector<std::string>(argv + 2, argv + argc));
+  return terrace::bench::run(argc, argv);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 1;
+}

@@ -1,0 +1,53 @@
+// The sections of `terrace bench planner`: each measures one thing and returns a table.
+//
+// A section is JSON that people and programs read alike: "title", "columns" (key, heading, unit), "rows" with
+// plain numbers, "notes". planner_tables.cpp prints any of them as text or Markdown. A row that has a target
+// has "met".
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/planner/reuse/instance.h"
+
+namespace terrace::bench {
+
+using Json = nlohmann::ordered_json;
+
+struct PlannerOptions {
+  std::string data;        // the reference data's directory
+  std::string minimalloc;  // MiniMalloc's own program; empty: not compared with
+  bool quick = false;
+  long rounds = 3;
+};
+
+Json measure_conformance(const PlannerOptions& options);
+Json measure_random(const PlannerOptions& options);
+Json measure_damage();
+Json measure_minimalloc(const PlannerOptions& options);
+Json measure_large(const PlannerOptions& options);
+Json measure_kineto(const PlannerOptions& options);
+Json measure_g10(const PlannerOptions& options);
+Json measure_simulator(const PlannerOptions& options);
+Json measure_profiles(const PlannerOptions& options);
+
+// Units of columns: "text", "count", "bytes", "s", "ms", "ratio", "percent", "yes".
+Json column(const char* key, const char* heading, const char* unit);
+Json section(const char* title, std::vector<Json> columns);
+// Instead of a table where something is missing.
+Json skipped(const char* title, const std::string& why);
+
+std::string as_text(const Json& section);
+std::string as_markdown(const Json& section);
+
+// A file of the reference data, unpacked; nothing if it is not there.
+std::optional<std::string> data_file(const PlannerOptions& options, const std::string& name);
+// The names of the files of a folder that end in `suffix`, sorted.
+std::vector<std::string> data_files(const PlannerOptions& options, const std::string& folder,
+                                    const std::string& suffix);
+// Ends the program with a message when what lies there is not what it should be.
+planner::Instance instance_from(const std::string& name, const std::string& csv);
+
+}  // namespace terrace::bench

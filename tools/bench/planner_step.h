@@ -1,0 +1,22 @@
+// A made-up training step of any size, for the simulator's speed and for damage to its reports.
+#pragma once
+
+#include <vector>
+
+#include "daemon/planner/machine.h"
+#include "liballoc/wire/trace.h"
+#include "tools/bench/planner_parts.h"
+
+namespace terrace::bench {
+
+// `layers` operations forward and as many backward; each layer has a weight, an activation, and the gradients
+// of both: 4 tensors. Sizes spread over two orders of magnitude, the same for the same seed.
+wire::Trace training_step(std::uint32_t layers, std::uint64_t seed);
+
+// A GPU with `share` of what the step needs, DRAM and an SSD behind one PCIe link.
+planner::Machine machine_for(const wire::Trace& trace, double share);
+
+// One row for each kind of damage to a simulated step.
+std::vector<Json> damaged_steps();
+
+}  // namespace terrace::bench

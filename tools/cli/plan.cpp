@@ -1,0 +1,134 @@
+// `terrace plan TRACE`: where each buffer of a training step lies, and with a machine what moves when, by one
+// policy or by all of them under one cost model.
+//
+// Every plan is checked by code that no policy shares. Ctrl-C keeps what was found: the tables and the files
+// hold the best so far, the policies that had not begun are left out, and the exit code is the one that
+// shells give a program ended by that signal (130 for SIGINT).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "tools/cli/budget.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/plan_files.h"
+#include "tools/cli/plan_load.h"
+#include "tools/cli/plan_report.h"
+#include "tools/cli/search_watch.h"
+#include "tools/cli/verbs.h"
+
+namespace terrace::cli {
+
+namespace {
+
+// Drops what only pictures and the timeline of the best need: a step of 5,000 operations has megabytes of it.
+void keep_one_timeline(std::vector<SwapRun>* runs) {
+  const SwapRun* best = best_of(*runs);
+  for (SwapRun& run : *runs) {
+    if (&run == best || !run.report) continue;
+    run.report->ops = {};
+    run.report->transfers = {};
+    run.report->memory = {};
+  }
+}
+
+void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {
+  for (const planner::ReusePolicy& policy : chosen.reuse) {
+    if (SearchWatch::interrupted()) break;
+    report->reuse.push_back(run_policy(policy, report->input->instance, report->limits, watch));
+  }
+  for (const planner::SwapPolicy& policy : chosen.swap) {
+    if (SearchWatch::interrupted()) break;
+    report->swap.push_back(run_policy(policy, *report->input->trace, *report->machine, watch));
+    keep_one_timeline(&report->swap);
+  }
+  report->interrupted = SearchWatch::interrupted();
+}
+
+// A plan that the judge refuses is an error of ours, whatever else went well.
+std::string first_wrong(const PlanReport& report) {
+  for (const ReuseRun& run : report.reuse)
+    if (!run.wrong.empty())
+      return fmt::format("the placement of {} is wrong: {}", run.policy.name, run.wrong);
+  for (const SwapRun& run : report.swap)
+    if (!run.wrong.empty()) return fmt::format("the step of {} is wrong: {}", run.policy.name, run.wrong);
+  return "";
+}
+
+bool fits(const PlanReport& report) {
+  if (report.limits.capacity_bytes == 0) return true;
+  const ReuseRun* best = best_of(report.reuse);
+  return best_of(report.swap) != nullptr ||
+         (best != nullptr && best->placement->total_bytes <= report.limits.capacity_bytes);
+}
+
+int verdict(const PlanReport& report) {
+  if (const std::string wrong = first_wrong(report); !wrong.empty()) return complain(exit_failure, wrong);
+  if (report.interrupted) return exit_signalled + SearchWatch::signal_number();
+  if (best_of(report.reuse) == nullptr && best_of(report.swap) == nullptr)
+    return complain(exit_failure, "no policy has a plan; the table says why");
+  if (!fits(report))
+    return complain(exit_degraded, fmt::format("nothing fits into {} bytes", report.limits.capacity_bytes));
+  return exit_ok;
+}
+
+int print_and_write(const PlanOptions& options, const PlanReport& report) {
+  if (options.json)
+    std::cout << plan_json(report).dump(2) << '\n';
+  else
+    std::cout << plan_tables(report, options.bytes);
+  std::cout.flush();
+  const auto written = write_plan_files(options, report);
+  if (!written) return complain(exit_failure, written.error);
+  for (const std::string& path : *written) fmt::print(stderr, "wrote {}\n", path);
+  return verdict(report);
+}
+
+int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machine* machine,
+              const PlanLimits& limits) {
+  const auto chosen = choose_policies(options.policies, machine != nullptr);
+  if (!chosen) return complain(exit_usage, chosen.error);
+  if (!chosen->swap.empty() && input.trace == nullptr)
+    return complain(exit_usage,
+                    fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
+                                "--machine out",
+                                input.instance.name));
+  if (machine != nullptr && limits.capacity_bytes != 0)
+    machine->tiers.front().capacity_bytes = limits.capacity_bytes;
+  PlanReport report{&input, machine, limits, options.seconds, {}, {}, false};
+  SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
+  run_all(*chosen, &report, watch);
+  return print_and_write(options, report);
+}
+
+Result<PlanLimits> limits_of(const PlanOptions& options) {
+  PlanLimits limits{options.seed, 0};
+  if (options.capacity.empty()) return ok(limits);
+  const auto capacity = parse_size(options.capacity);
+  if (!capacity) return refused<PlanLimits>("--capacity: " + capacity.error);
+  if (*capacity == 0) return refused<PlanLimits>("--capacity 0: nothing fits into no memory");
+  limits.capacity_bytes = *capacity;
+  return ok(limits);
+}
+
+}  // namespace
+
+int plan(const PlanOptions& options) {
+  if (options.list) {
+    std::cout << policy_table();
+    return exit_ok;
+  }
+  if (options.trace.empty())
+    return complain(exit_usage,
+                    "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
+  const auto limits = limits_of(options);
+  if (!limits) return complain(exit_usage, limits.error);
+  Loaded<planner::Machine> machine;
+  if (!options.machine.empty()) machine = load_machine(options.machine);
+  if (machine.exit_code != exit_ok) return complain(machine.exit_code, machine.result.error);
+  const Loaded<PlanInput> input = load_plan_input(options.trace);
+  if (!input.result) return complain(input.exit_code, input.result.error);
+  return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
+}
+
+}  // namespace terrace::cli

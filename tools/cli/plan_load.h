@@ -1,0 +1,39 @@
+// What `terrace plan` and `terrace import` read: a trace in any format that is known, packed or not, and a
+// machine by file or by name. Everything here comes from outside and is bounded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/planner/machine.h"
+#include "daemon/planner/reuse/instance.h"
+#include "tools/cli/result.h"
+
+namespace terrace::cli {
+
+// A Result with the exit code that the failure means.
+template <class T>
+struct Loaded {
+  Result<T> result;
+  int exit_code = 0;
+};
+
+struct PlanInput {
+  std::unique_ptr<wire::Trace> trace;  // null where there are lifetimes only; instance.trace points to it
+  planner::Instance instance;
+  std::string format;              // "terrace-trace", "minimalloc", …
+  std::vector<std::string> notes;  // what the importer could not take over
+};
+
+// The file, or standard input for "-", unpacked when it is gzip. At most 512 MiB, unpacked 2 GiB.
+Loaded<std::string> load_text(const std::string& path);
+
+// `format` as an importer names it; empty: recognised from the content.
+Loaded<PlanInput> load_plan_input(const std::string& path, const std::string& format = "");
+
+// A name that is built in, or a file.
+Loaded<planner::Machine> load_machine(const std::string& name_or_path);
+
+}  // namespace terrace::cli

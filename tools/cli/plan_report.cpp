@@ -1,0 +1,276 @@
+#include "tools/cli/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "tools/cli/format.h"
+#include "tools/cli/table.h"
+
+namespace terrace::cli {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using planner::SimulationReport;
+
+namespace {
+
+constexpr std::array placement_columns{
+    Column{"policy", "POLICY", Kind::text},    Column{"total", "TOTAL", Kind::bytes},
+    Column{"over", "OVER BOUND", Kind::count}, Column{"seconds", "TIME", Kind::seconds},
+    Column{"valid", "VALID", Kind::text},      Column{"note", "", Kind::text},
+};
+
+std::string percent_over(double ratio) {
+  return ratio == 1 ? "0%" : fmt::format("+{:.{}f}%", 100 * (ratio - 1), ratio < 1.1 ? 2 : 1);
+}
+
+double ratio_of(double value, double bound) { return bound > 0 ? value / bound : 1; }
+
+template <class Run>
+std::string note_of(const Run& run) {
+  return !run.why_not.empty() ? "no plan" : run.wrong;
+}
+
+// Sentences, which a table has no room for.
+template <class Run>
+std::string reasons(const std::vector<Run>& runs) {
+  std::string text;
+  for (const Run& run : runs)
+    if (!run.why_not.empty()) text += fmt::format("{}: {}\n", run.policy.name, run.why_not);
+  return text;
+}
+
+json placement_row(const ReuseRun& run, std::uint64_t bound, const PlanLimits& limits) {
+  json row{{"policy", run.policy.name}, {"note", note_of(run)}};
+  if (!run.placement) return row;
+  row["seconds"] = run.seconds;
+  const std::uint64_t total = run.placement->total_bytes;
+  row["total"] = total;
+  row["over"] = percent_over(ratio_of(static_cast<double>(total), static_cast<double>(bound)));
+  row["valid"] = run.valid() ? "yes" : "NO";
+  if (run.valid() && run.stopped) row["note"] = "stopped: the best so far";
+  if (run.valid() && limits.capacity_bytes != 0)
+    row["note"] = total <= limits.capacity_bytes ? "fits" : "does not fit";
+  return row;
+}
+
+std::string placement_table(const PlanReport& report, const TableStyle& style) {
+  const std::uint64_t bound = planner::max_live_bytes(report.input->instance.buffers);
+  Rows rows;
+  for (const ReuseRun& run : report.reuse) rows.push_back(placement_row(run, bound, report.limits));
+  return render(Columns(placement_columns.begin(), placement_columns.end()), rows, style) +
+         reasons(report.reuse);
+}
+
+// Columns whose names depend on the machine; the table holds pointers to them.
+class SwapTable {
+ public:
+  explicit SwapTable(const planner::Machine& machine) : machine_(machine) {
+    add("policy", "POLICY", Kind::text);
+    add("total", "STEP", Kind::seconds);
+    add("slowdown", "SLOWDOWN", Kind::count);
+    add("late", "LATE", Kind::seconds);
+    add("fetch", "FETCHED", Kind::seconds);
+    add("room", "NO ROOM", Kind::seconds);
+    for (const planner::Link& link : machine.links) {
+      add("in " + link.name, link.name + " IN", Kind::bytes);
+      add("out " + link.name, link.name + " OUT", Kind::bytes);
+    }
+    for (const planner::Tier& tier : machine.tiers)
+      add("peak " + tier.name, tier.name + " PEAK", Kind::bytes);
+    add("valid", "VALID", Kind::text);
+    add("note", "", Kind::text);
+  }
+
+  void add_row(const SwapRun& run) {
+    json row{{"policy", run.policy.name}, {"note", note_of(run)}};
+    if (run.report) fill(*run.report, &row);
+    if (run.report) row["valid"] = run.valid() ? "yes" : "NO";
+    rows_.push_back(std::move(row));
+  }
+
+  std::string text(const TableStyle& style) const { return render(columns_, rows_, style); }
+
+ private:
+  void add(const std::string& name, const std::string& heading, Kind kind) {
+    const char* kept_name = names_.emplace_back(name).c_str();
+    columns_.push_back({kept_name, names_.emplace_back(heading).c_str(), kind});
+  }
+
+  void fill(const SimulationReport& report, json* row) const {
+    (*row)["total"] = report.total_us / 1e6;
+    (*row)["slowdown"] = fmt::format("{:.4g}", ratio_of(report.total_us, report.bounds.compute_us));
+    (*row)["late"] = report.stalls.late_prefetch_us / 1e6;
+    (*row)["fetch"] = report.stalls.fetch_us / 1e6;
+    (*row)["room"] = report.stalls.room_us / 1e6;
+    for (std::size_t i = 0; i < report.links.size(); ++i) {
+      (*row)["in " + machine_.links[i].name] = report.links[i].in_bytes;
+      (*row)["out " + machine_.links[i].name] = report.links[i].out_bytes;
+    }
+    for (std::size_t i = 0; i < report.tier_peak_bytes.size(); ++i)
+      (*row)["peak " + machine_.tiers[i].name] = report.tier_peak_bytes[i];
+  }
+
+  const planner::Machine& machine_;
+  std::deque<std::string> names_;
+  Columns columns_;
+  Rows rows_;
+};
+
+std::string seconds_text(double us) { return duration_text(static_cast<std::uint64_t>(us * 1e3)); }
+
+std::string machine_summary(const PlanReport& report, bool exact) {
+  std::string text = "machine  " + report.machine->name;
+  for (const planner::Tier& tier : report.machine->tiers)
+    text +=
+        fmt::format(", {} {}", tier.name,
+                    tier.capacity_bytes == planner::unlimited_bytes ? "without limit"
+                                                                    : bytes_text(tier.capacity_bytes, exact));
+  if (report.input->trace == nullptr) return text + "\n";
+  const planner::LowerBounds bounds = planner::lower_bounds(*report.input->trace, *report.machine);
+  return text + fmt::format("\nbounds   computing {}, transfers {}, longest chain {}, largest operation {}\n",
+                            seconds_text(bounds.compute_us), seconds_text(bounds.transfer_us),
+                            seconds_text(bounds.critical_path_us),
+                            bytes_text(bounds.largest_op_bytes, exact));
+}
+
+std::string swap_tables(const PlanReport& report, const TableStyle& style) {
+  std::string text = machine_summary(report, style.exact_bytes);
+  if (report.swap.empty()) return text;
+  SwapTable table(*report.machine);
+  for (const SwapRun& run : report.swap) table.add_row(run);
+  return text.append("\n").append(table.text(style)).append(reasons(report.swap));
+}
+
+std::string best_line(const PlanReport& report, bool exact) {
+  std::string text;
+  if (const ReuseRun* best = best_of(report.reuse); best != nullptr && report.reuse.size() > 1)
+    text += fmt::format("\nleast memory: {}, {}", best->policy.name,
+                        bytes_text(best->placement->total_bytes, exact));
+  if (const SwapRun* best = best_of(report.swap); best != nullptr && report.swap.size() > 1)
+    text += fmt::format("\nleast time: {}, {}", best->policy.name, seconds_text(best->report->total_us));
+  return text.empty() ? text : text + "\n";
+}
+
+ordered_json run_heading(const auto& run) {
+  ordered_json out{{"policy", run.policy.name},
+                   {"family", run.policy.family},
+                   {"source", run.policy.source},
+                   {"seconds", run.seconds},
+                   {"valid", run.valid()}};
+  if (!run.why_not.empty()) out["refused"] = run.why_not;
+  if (!run.wrong.empty()) out["wrong"] = run.wrong;
+  return out;
+}
+
+ordered_json json_of(const ReuseRun& run, std::uint64_t bound) {
+  ordered_json out = run_heading(run);
+  out["stopped"] = run.stopped;
+  if (!run.placement) return out;
+  out["total_bytes"] = run.placement->total_bytes;
+  out["to_bound"] = ratio_of(static_cast<double>(run.placement->total_bytes), static_cast<double>(bound));
+  return out;
+}
+
+ordered_json json_of(const SwapRun& run, const planner::Machine& machine) {
+  ordered_json out = run_heading(run);
+  if (!run.report) return out;
+  const SimulationReport& r = *run.report;
+  out["total_us"] = r.total_us;
+  out["slowdown"] = ratio_of(r.total_us, r.bounds.compute_us);
+  out["compute_us"] = r.compute_us;
+  out["recompute_us"] = r.recompute_us;
+  out["codec_us"] = r.codec_us;
+  out["stalls_us"] = {
+      {"late_prefetch", r.stalls.late_prefetch_us}, {"fetch", r.stalls.fetch_us}, {"room", r.stalls.room_us}};
+  for (std::size_t i = 0; i < r.links.size(); ++i)
+    out["links"].push_back({{"name", machine.links[i].name},
+                            {"in_bytes", r.links[i].in_bytes},
+                            {"out_bytes", r.links[i].out_bytes},
+                            {"in_busy_us", r.links[i].in_busy_us},
+                            {"out_busy_us", r.links[i].out_busy_us}});
+  for (std::size_t i = 0; i < r.tier_peak_bytes.size(); ++i)
+    out["tiers"].push_back({{"name", machine.tiers[i].name}, {"peak_bytes", r.tier_peak_bytes[i]}});
+  return out;
+}
+
+ordered_json bounds_json(const PlanReport& report, std::uint64_t max_live) {
+  ordered_json out{{"max_live_bytes", max_live}};
+  if (report.machine == nullptr || report.input->trace == nullptr) return out;
+  const planner::LowerBounds bounds = planner::lower_bounds(*report.input->trace, *report.machine);
+  out["largest_op_bytes"] = bounds.largest_op_bytes;
+  out["compute_us"] = bounds.compute_us;
+  out["transfer_us"] = bounds.transfer_us;
+  out["critical_path_us"] = bounds.critical_path_us;
+  return out;
+}
+
+ordered_json input_json(const PlanInput& input) {
+  ordered_json out{
+      {"name", input.instance.name}, {"format", input.format}, {"buffers", input.instance.buffers.size()}};
+  if (input.trace == nullptr) return out;
+  out["source"] = input.trace->source;
+  out["ops"] = input.trace->ops.size();
+  out["tensors"] = input.trace->tensors.size();
+  return out;
+}
+
+}  // namespace
+
+std::string input_summary(const PlanInput& input, bool exact_bytes) {
+  double sum = 0;
+  for (const planner::Buffer& b : input.instance.buffers) sum += static_cast<double>(b.bytes);
+  const std::string sizes = fmt::format(
+      "{} in all, at most {} alive at once", bytes_text(static_cast<std::uint64_t>(sum), exact_bytes),
+      bytes_text(planner::max_live_bytes(input.instance.buffers), exact_bytes));
+  if (input.trace == nullptr)
+    return fmt::format("{} ({}): {} lifetimes, {}\n", input.instance.name, input.format,
+                       input.instance.buffers.size(), sizes);
+  double time_us = 0;
+  for (const wire::TraceOp& op : input.trace->ops) time_us += op.time_us;
+  return fmt::format("{} ({}): {} operations of {}, {} tensors, {} buffers; {}\n", input.instance.name,
+                     input.format, input.trace->ops.size(), seconds_text(time_us),
+                     input.trace->tensors.size(), input.instance.buffers.size(), sizes);
+}
+
+std::string plan_tables(const PlanReport& report, bool exact_bytes) {
+  const TableStyle style{exact_bytes, true};
+  std::string text = input_summary(*report.input, exact_bytes);
+  if (!report.reuse.empty()) text.append("\n").append(placement_table(report, style));
+  if (report.machine != nullptr) text.append("\n").append(swap_tables(report, style));
+  return text + best_line(report, exact_bytes);
+}
+
+ordered_json plan_json(const PlanReport& report) {
+  const std::uint64_t bound = planner::max_live_bytes(report.input->instance.buffers);
+  ordered_json out{{"format", "terrace-plan"},           {"version", 1},
+                   {"input", input_json(*report.input)}, {"bounds", bounds_json(report, bound)},
+                   {"seed", report.limits.seed},         {"seconds_per_search", report.seconds_per_search}};
+  if (report.limits.capacity_bytes != 0) out["capacity_bytes"] = report.limits.capacity_bytes;
+  out["interrupted"] = report.interrupted;
+  out["placements"] = ordered_json::array();
+  for (const ReuseRun& run : report.reuse) out["placements"].push_back(json_of(run, bound));
+  if (report.machine == nullptr) return out;
+  out["machine"] = report.machine->name;
+  out["steps"] = ordered_json::array();
+  for (const SwapRun& run : report.swap) out["steps"].push_back(json_of(run, *report.machine));
+  return out;
+}
+
+std::string policy_table() {
+  constexpr std::array columns{
+      Column{"policy", "POLICY", Kind::text}, Column{"decides", "DECIDES", Kind::text},
+      Column{"family", "FAMILY", Kind::text}, Column{"source", "SOURCE", Kind::text}};
+  Rows rows;
+  for (const auto& p : planner::reuse_policies())
+    rows.push_back(
+        {{"policy", p.name}, {"decides", "addresses"}, {"family", p.family}, {"source", p.source}});
+  for (const auto& p : planner::swap_policies())
+    rows.push_back({{"policy", p.name}, {"decides", "moves"}, {"family", p.family}, {"source", p.source}});
+  return render(Columns(columns.begin(), columns.end()), rows, {});
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,32 @@
+// What `terrace plan` found, as tables for people and as JSON (`terrace-plan` version 1) for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/cli/plan_load.h"
+#include "tools/cli/plan_runs.h"
+
+namespace terrace::cli {
+
+struct PlanReport {
+  const PlanInput* input = nullptr;
+  const planner::Machine* machine = nullptr;  // may be null
+  PlanLimits limits;
+  double seconds_per_search = 0;
+  std::vector<ReuseRun> reuse;
+  std::vector<SwapRun> swap;
+  bool interrupted = false;
+};
+
+std::string plan_tables(const PlanReport& report, bool exact_bytes);
+nlohmann::ordered_json plan_json(const PlanReport& report);
+
+// Every policy there is with its family and source, as a table.
+std::string policy_table();
+
+// What an input holds: "925 operations, 2171 tensors, 133.9 GiB alive at most, …".
+std::string input_summary(const PlanInput& input, bool exact_bytes);
+
+}  // namespace terrace::cli

@@ -1,0 +1,99 @@
+#include "tools/cli/search_watch.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tools/cli/format.h"
+
+namespace terrace::cli {
+
+namespace {
+
+// A search that ends within this time needs no line.
+constexpr double first_draw_s = 0.5;
+constexpr double between_draws_s = 0.2;
+
+volatile std::sig_atomic_t signal_seen = 0;
+
+void note_signal(int number) { signal_seen = number; }
+
+// SA_RESETHAND: the second signal finds the default action and ends the program.
+void install() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+SearchWatch::SearchWatch(double seconds_per_search, bool progress)
+    : seconds_per_search_(seconds_per_search), progress_(progress), start_(Clock::now()) {
+  signal_seen = 0;
+  install();
+}
+
+SearchWatch::~SearchWatch() {
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+}
+
+planner::SearchControl SearchWatch::begin(const std::string& name, std::uint64_t seed,
+                                          std::uint64_t capacity_bytes) {
+  const std::lock_guard lock(mutex_);
+  name_ = name;
+  best_bytes_ = bound_bytes_ = 0;
+  next_draw_s_ = first_draw_s;
+  stopped_ = false;
+  start_ = Clock::now();
+  return {seed, capacity_bytes, [this] { return should_stop(); },
+          [this](std::uint64_t total, std::uint64_t bound) { found(total, bound); }};
+}
+
+double SearchWatch::end() {
+  const double seconds = elapsed();
+  if (line_is_drawn_) std::fputs("\r\033[K", stderr);
+  line_is_drawn_ = false;
+  return seconds;
+}
+
+bool SearchWatch::interrupted() { return signal_seen != 0; }
+
+int SearchWatch::signal_number() { return signal_seen; }
+
+double SearchWatch::elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+bool SearchWatch::should_stop() {
+  const double seconds = elapsed();
+  const bool stop = interrupted() || (seconds_per_search_ > 0 && seconds >= seconds_per_search_);
+  if (!stop && !progress_) return false;
+  const std::lock_guard lock(mutex_);
+  stopped_ = stopped_ || stop;
+  if (progress_) draw(seconds);
+  return stop;
+}
+
+void SearchWatch::found(std::uint64_t total_bytes, std::uint64_t bound_bytes) {
+  const std::lock_guard lock(mutex_);
+  best_bytes_ = total_bytes;
+  bound_bytes_ = bound_bytes;
+  if (progress_) draw(elapsed());
+}
+
+void SearchWatch::draw(double seconds) {
+  if (seconds < next_draw_s_) return;
+  next_draw_s_ = seconds + between_draws_s;
+  line_is_drawn_ = true;
+  std::string best = "nothing yet";
+  if (best_bytes_ != 0) {
+    const double over =
+        bound_bytes_ == 0 ? 0 : static_cast<double>(best_bytes_) / static_cast<double>(bound_bytes_) - 1;
+    best =
+        fmt::format("{}, bound {} ({:+.2f}%)", bytes_text(best_bytes_), bytes_text(bound_bytes_), 100 * over);
+  }
+  fmt::print(stderr, "\r\033[K{}: {}, {:.1f} s; Ctrl-C keeps the best", name_, best, seconds);
+  std::fflush(stderr);
+}
+
+}  // namespace terrace::cli
