@@ -98,9 +98,10 @@ TEST_CASE("Thirty thousand lives without any structure lie within 1%, too") {
 }
 
 TEST_CASE("No policy is better on real instances") {
-  for (const char* name : {"dsa/resnet50.csv", "dsa/G_1.csv", "minimalloc/A.1048576.csv", "minimalloc/B.1048576.csv",
-                           "minimalloc/C.1048576.csv", "minimalloc/D.1048576.csv", "minimalloc/F.1048576.csv",
-                           "minimalloc/H.1048576.csv", "minimalloc/I.1048576.csv"}) {
+  for (const char* name :
+       {"dsa/resnet50.csv", "dsa/G_1.csv", "minimalloc/A.1048576.csv", "minimalloc/B.1048576.csv",
+        "minimalloc/C.1048576.csv", "minimalloc/D.1048576.csv", "minimalloc/F.1048576.csv",
+        "minimalloc/H.1048576.csv", "minimalloc/I.1048576.csv"}) {
     const auto instance = csv(name);
     if (!instance) return;
     const double ours = gap(*instance, 200'000);

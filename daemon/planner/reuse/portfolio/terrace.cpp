@@ -3,8 +3,8 @@
 // The instance is cut into parts that do not concern each other (parts.h). Every part gets a first placement
 // in O(n log n); from then on only the part that ends highest matters, and gets one move after the other
 // (part_plan.h) until it reaches the bound, is no longer the highest, or the work is used up. The answer only
-// gets better, and is complete at any time. Where a small instance is left above the bound, every other policy
-// is asked as well: they can still win the last bytes, those below one alignment.
+// gets better, and is complete at any time. Where a small instance is left above the bound, every other
+// policy is asked as well: they can still win the last bytes, those below one alignment.
 #include <algorithm>
 #include <memory>
 #include <string_view>
