@@ -103,9 +103,9 @@ std::string Reader::add_kernel(std::uint32_t op) {
     need(kernel, tensor, op);
   }
   kernel.inputs = static_cast<std::uint32_t>(kernel.needs.size());
-  for (const std::uint32_t tensor : source.outputs) {
-    if (tensor >= trace_.tensors.size()) return op_name(op) + " names a tensor that the trace lacks";
-    need(kernel, tensor, op);
+  for (std::size_t i = source.outputs.size(); i-- > 0;) {
+    if (source.outputs[i] >= trace_.tensors.size()) return op_name(op) + " names a tensor that the trace lacks";
+    need(kernel, source.outputs[i], op);
   }
   workload_.ideal_cycles += kernel.cycles;
   workload_.kernels.push_back(std::move(kernel));
@@ -118,7 +118,9 @@ std::string Reader::add_workspaces() {
     std::string problem = add_tensor(trace_.ops[op].workspace_bytes, false, "the workspace of " + op_name(op));
     if (!problem.empty()) return problem;
     workload_.tensors.back().birth = op;
-    workload_.kernels[op].needs.push_back(static_cast<std::uint32_t>(workload_.tensors.size() - 1));
+    Kernel& kernel = workload_.kernels[op];
+    kernel.needs.insert(kernel.needs.begin() + kernel.inputs,
+                        static_cast<std::uint32_t>(workload_.tensors.size() - 1));
   }
   return {};
 }

@@ -21,7 +21,9 @@ struct Tensor {
 
 struct Kernel {
   std::uint64_t cycles = 0;
-  std::vector<std::uint32_t> needs;  // inputs, then outputs that are no inputs; no duplicates
+  // Inputs, then the workspace, then the outputs that are no inputs, last first; no duplicates. Pages fault in
+  // this order. The artifact's is that of hash sets of addresses: mostly the reverse of insertion, for inputs unknown.
+  std::vector<std::uint32_t> needs;
   std::uint32_t inputs = 0;          // how many of `needs` are inputs
   std::uint32_t all_seconds = 0;     // G10FaultTimes, or the execution time in whole seconds
   std::uint32_t input_seconds = 0;
