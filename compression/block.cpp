@@ -62,6 +62,11 @@ bool stops_at_dense(Codec codec) {
   return codec == Codec::zvc || codec == Codec::rle || codec == Codec::csr8;
 }
 
+// The samples of a block that is likely to be coded would be waited for, and its mask holds the answer.
+bool is_sampled(Codec codec, const Workspace& workspace) {
+  return stops_at_dense(codec) && !(codec == Codec::zvc && workspace.packs_unsampled);
+}
+
 EncodedBlock unsummed(BlockKind kind, std::size_t bytes, std::span<const std::byte> extent) {
   return {{.checksum = 0, .offset_units = 0, .kind = kind, .bytes = static_cast<std::uint32_t>(bytes)},
           extent};
@@ -79,7 +84,7 @@ EncodedBlock repeat(std::span<const std::byte> content, std::size_t width, Works
 bool decode_raw(const Kernels& kernels, std::uint64_t checksum, std::span<const std::byte> extent,
                 std::span<std::byte> content, const Workspace& workspace) {
   if (workspace.past_caches)
-    return kernels.store(content.data(), extent.data(), extent.size(), workspace.ahead, true) == checksum;
+    return kernels.store(content.data(), extent.data(), extent.size(), true) == checksum;
   if (kernels.checksum(extent.data(), extent.size()) != checksum) return false;
   std::memcpy(content.data(), extent.data(), content.size());
   return true;
@@ -119,13 +124,14 @@ EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, El
   if (is_all_zero(content)) return {};
   if (is_repeat(content, width)) return repeat(content, width, workspace);
   if (codec.encode == nullptr ||
-      (stops_at_dense(codec.codec) && content.size() == block_bytes && is_dense(content, width)))
+      (content.size() == block_bytes && is_sampled(codec.codec, workspace) && is_dense(content, width)))
     return raw(content);
-  const auto [kind, bytes] = codec.encode(kernels, type, content, workspace);
+  const auto [kind, bytes, begin] = codec.encode(kernels, type, content, workspace);
   const std::size_t extent = round_up(bytes, payload_unit);
   if (bytes == 0 || extent >= content.size()) return raw(content);
-  std::memset(workspace.coded() + bytes, 0, extent - bytes);
-  return unsummed(kind, bytes, {workspace.coded(), extent});
+  std::byte* const coded = workspace.coded() + begin;
+  std::memset(coded + bytes, 0, extent - bytes);
+  return unsummed(kind, bytes, {coded, extent});
 }
 
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
@@ -136,12 +142,11 @@ EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, Eleme
   return block;
 }
 
-Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
-                   std::byte* dst) {
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, std::byte* dst) {
   Entry entry = block.entry;
   const bool cold = entry.kind == BlockKind::raw;
   if (!block.extent.empty())
-    entry.checksum = kernels.store(dst, block.extent.data(), block.extent.size(), workspace.ahead, cold);
+    entry.checksum = kernels.store(dst, block.extent.data(), block.extent.size(), cold);
   return entry;
 }
 

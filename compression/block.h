@@ -18,22 +18,24 @@ struct Workspace {
   alignas(64) std::uint64_t mask[block_bytes / 64];             // one bit an element of one byte
   alignas(64) std::byte packed[block_bytes + 2 * write_slack];  // non-zero elements
   alignas(64) std::byte payloads[2][block_bytes + block_bytes / 4 + 4096];
-  Storing storing;           // the block before, from the payload that is not written now
-  Ahead ahead;               // what is read after the block in work
-  unsigned turn = 0;         // which payload is written
-  bool past_caches = false;  // decoded content goes past the caches
+  Storing storing;               // the block before, from the payload that is not written now
+  Ahead ahead;                   // the block that is encoded, and what is read after it
+  unsigned turn = 0;             // which payload is written
+  bool packs_unsampled = false;  // the block before was not dense: zvc looks at the mask whether this one is
+  bool past_caches = false;      // decoded content goes past the caches
 
   std::byte* coded() { return payloads[turn]; }  // a block's payload under construction
 };
 
-// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded() and returns
-// their number and kind, or 0 where the block does not get smaller; `decode` checks all that it reads, and
-// writes all of `content` or returns false.
+// A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded(), or `begin`
+// bytes behind it, and returns their number and kind, or 0 where the block does not get smaller; `decode`
+// checks all that it reads, and writes all of `content` or returns false.
 struct BlockCodec {
   Codec codec;
   struct Encoded {
     BlockKind kind = BlockKind::raw;
     std::size_t bytes = 0;
+    std::size_t begin = 0;
   };
   Encoded (*encode)(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                     Workspace& workspace);
@@ -59,8 +61,7 @@ EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, Eleme
 EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                              std::span<const std::byte> content, Workspace& workspace);
 // That copy: writes the extent to `dst`, past the caches; kernels.fence() belongs behind the last one.
-Entry store_extent(const Kernels& kernels, const EncodedBlock& block, const Workspace& workspace,
-                   std::byte* dst);
+Entry store_extent(const Kernels& kernels, const EncodedBlock& block, std::byte* dst);
 
 // Checks the checksum, then decodes. `extent` is exactly entry.extent() bytes.
 bool decode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type, const Entry& entry,

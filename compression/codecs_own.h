@@ -3,8 +3,12 @@
 #pragma once
 
 #include <bit>
+#include <cstring>
 
 #include "compression/block.h"
+#include "compression/bytes.h"
+#include "compression/kernels_pack.h"
+#include "compression/masks.h"
 
 namespace terrace::compression {
 
@@ -13,11 +17,30 @@ extern const BlockCodec zvc_exp_codec;
 extern const BlockCodec rle_codec;
 extern const BlockCodec csr8_codec;
 
-// For encoders that go through a block in slices: between them the block before is stored, as much of it as
-// the slice is of a block, so that memory is written to while this block's elements are packed.
-inline void store_meanwhile(const Kernels& kernels, Workspace& workspace, std::size_t slice_bytes) {
-  Storing& storing = workspace.storing;
-  if (storing.bytes > 0) kernels.store_some(storing, storing.bytes * slice_bytes / block_bytes + 64);
+// Packs a part of the block that the workspace is told about, and meanwhile stores the block before.
+inline std::size_t pack_part(const Kernels& kernels, std::size_t width, std::span<const std::byte> part,
+                             std::uint64_t* mask, std::byte* values, Workspace& workspace) {
+  const int log2 = std::countr_zero(width);
+  const std::size_t n = part.size() / width;
+  if (workspace.ahead.block == nullptr) return kernels.pack[log2](part.data(), n, mask, values);
+  return kernels.pack_storing[log2](part.data(), n, mask, values, workspace.ahead, workspace.storing);
+}
+
+// What zvc and zvc_exp end with: the mask before the `bytes` bytes at `rest`, which lie where a whole mask
+// would end. A short one moves the payload's beginning, which is cheaper than moving the rest.
+inline BlockCodec::Encoded behind_mask(std::span<const std::uint64_t> mask, std::byte* rest,
+                                       std::size_t bytes, Workspace& workspace) {
+  fetch_in_gap(workspace.ahead, gap_rows / 2);
+  const std::size_t short_bytes = short_form_bytes(mask);
+  if (short_bytes < mask.size_bytes()) {
+    std::byte* const begin = rest - short_bytes;
+    const auto first = load<std::uint64_t>(rest);  // a word that is left out is written, too, and then over
+    write_short_form(mask, begin);
+    store(rest, first);
+    return {BlockKind::sparse, short_bytes + bytes, static_cast<std::size_t>(begin - workspace.coded())};
+  }
+  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
+  return {BlockKind::coded, mask.size_bytes() + bytes};
 }
 
 // The kernel that expands elements of a width to where the workspace says.

@@ -4,6 +4,7 @@
 
 #include "compression/bytes.h"
 #include "compression/frame_steps.h"
+#include "compression/kernels_pack.h"
 
 namespace terrace::compression {
 namespace {
@@ -36,7 +37,9 @@ class Blocks {
   std::size_t put(std::uint64_t i, std::span<const std::byte> content, std::byte* dst, std::uint64_t offset) {
     const bool after_raw = last_.kind == BlockKind::raw;
     const std::uint64_t checksum = after_raw ? store_raw(dst, content) : 0;
+    workspace_.packs_unsampled = !after_raw;
     const EncodedBlock block = encode_unsummed(kernels_, codec_, type_, content, workspace_);
+    fetch_in_gap(workspace_.ahead, gap_rows / 2);
     finish();
     block_ = i;
     last_ = block.entry;
@@ -57,11 +60,13 @@ class Blocks {
 
  private:
   std::uint64_t store_raw(std::byte* dst, std::span<const std::byte> content) {
-    return kernels_.store(dst, content.data(), content.size(), {}, true);
+    return kernels_.store(dst, content.data(), content.size(), true);
   }
 
   void begin(std::span<const std::byte> extent, std::byte* dst) {
     if (extent.empty()) return complete(0);
+    __builtin_prefetch(dst + extent.size(), 1);
+    __builtin_prefetch(frame_ + header_bytes + block_ * entry_bytes + std::size_t{2} * 64, 1);
     workspace_.storing.dst = dst;
     workspace_.storing.src = extent.data();
     workspace_.storing.bytes = extent.size();
@@ -89,10 +94,11 @@ std::uint64_t put_all_past(const Kernels& kernels, const BlockCodec& codec,
   Blocks blocks(kernels, codec, header.element, frame, workspace);
   std::uint64_t end = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    workspace.storing.ahead = ahead_of(content, header, i + 1);
+    look_ahead(workspace.ahead, content, header, i, i + 1);
     end += blocks.put(i, block_of(content, header, i), frame + header.payload_offset + end, end);
   }
   blocks.finish();
+  workspace.ahead = {};
   kernels.fence();
   return end;
 }
@@ -137,10 +143,16 @@ Compressed finish_frame(std::byte* frame, const Header& header) {
   return {FrameError::none, header.frame_bytes()};
 }
 
-Ahead ahead_of(std::span<const std::byte> content, const Header& header, std::uint64_t i) {
-  if (i >= header.blocks()) return {};
+void look_ahead(Ahead& ahead, std::span<const std::byte> content, const Header& header, std::uint64_t i,
+                std::uint64_t next) {
   const auto block = block_of(content, header, i);
-  return {block.data(), block.size()};
+  const auto after = next < header.blocks() ? block_of(content, header, next) : std::span<const std::byte>();
+  const bool goes_on = ahead.next == block.data() && ahead.rows >= rows_of_block;
+  ahead.rows = goes_on ? ahead.rows - rows_of_block : Ahead().rows;
+  ahead.block = block.data();
+  ahead.block_bytes = block.size();
+  ahead.next = after.data();
+  ahead.next_bytes = after.size();
 }
 
 Compressed compress(std::span<const std::byte> content, std::span<std::byte> frame,
@@ -177,7 +189,6 @@ FrameError decompress(std::span<const std::byte> frame, std::span<std::byte> con
                       CodecSet codecs, const Kernels& with) {
   Header header;
   FrameError error = open_frame(frame, content.size(), header);
-  workspace.ahead = {};
   workspace.past_caches = content.size() > streamed_above;
   for (std::uint64_t i = 0; error == FrameError::none && i < header.blocks(); ++i)
     error = decompress_block(frame, header, i, content.subspan(i * block_bytes, header.content_of(i)),

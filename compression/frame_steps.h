@@ -28,8 +28,10 @@ inline std::span<const std::byte> block_of(std::span<const std::byte> content, c
   return content.subspan(i * block_bytes, header.content_of(i));
 }
 
-// The same as what is read next; nothing behind the last one.
-Ahead ahead_of(std::span<const std::byte> content, const Header& header, std::uint64_t i);
+// Tells of block i and the one that its thread packs next, if there is such a one; what was fetched of block
+// i as the next one counts.
+void look_ahead(Ahead& ahead, std::span<const std::byte> content, const Header& header, std::uint64_t i,
+                std::uint64_t next);
 
 // Reads and checks header and table.
 FrameError open_frame(std::span<const std::byte> frame, std::size_t content_bytes, Header& header);

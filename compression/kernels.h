@@ -29,21 +29,26 @@ struct GroupCode {
   bool operator==(const GroupCode&) const = default;
 };
 
-// What will be read next: kernels that wait for memory anyway may fetch it into the cache meanwhile. Not
+// What is read while a block is packed, and after it: kernels may fetch it into the cache in time. Not
 // accessed; empty where nothing is known.
 struct Ahead {
-  const std::byte* at = nullptr;
-  std::size_t bytes = 0;
+  const std::byte* block = nullptr;  // the one that is packed
+  std::size_t block_bytes = 0;
+  const std::byte* next = nullptr;  // the one that is packed after it
+  std::size_t next_bytes = 0;
+  // How far fetching is, see kernels_pack.h: in rows from the block's beginning, and in rows packed until one
+  // is left out.
+  std::size_t rows = 64;
+  std::size_t until_pause = 16;
 };
 
-// A store() in steps, so that other work can be done between them: what it was asked for, and how far it is.
+// A store() in steps, between which other work is done: what it was asked for, and how far it is.
 struct Storing {
   std::byte* dst = nullptr;
   const std::byte* src = nullptr;
   std::size_t bytes = 0;
-  Ahead ahead;
-  bool cold = false;
   std::size_t stripes = 0;  // stored and summed up so far, of 64 bytes
+  std::size_t due = 0;      // what pack_storing() is behind with, in stripes for each row of a block
   alignas(64) std::uint64_t sums[8] = {};
 };
 
@@ -53,6 +58,12 @@ struct Kernels {
   // Mask and packed non-zero elements of src[0..n). Returns how many there are. Reads nothing beyond src[n),
   // but may fetch it into the cache; `packed` has room for n elements and write_slack bytes.
   std::size_t (*pack[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed);
+
+  // The same for a block or a part of it, and meanwhile what memory can do besides: fetches what `ahead`
+  // says, and stores of `storing` as large a share as src is of a block, but never all. (Or none, where
+  // nothing is gained by that.)
+  std::size_t (*pack_storing[4])(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                                 Ahead& ahead, Storing& storing);
 
   // The inverse: writes dst[0..n) and nothing else; reads as many values as the mask has bits and nothing
   // beyond.
@@ -78,13 +89,10 @@ struct Kernels {
   // Copies to memory that nobody reads soon: past the caches where the machine can.
   void (*stream)(std::byte* dst, const std::byte* src, std::size_t bytes);
 
-  // The same, and the checksum of the bytes, in one pass. `ahead` is what is read next; `cold`: the source is
-  // not in the caches.
-  std::uint64_t (*store)(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold);
+  // The same, and the checksum of the bytes, in one pass. `cold`: the source is not in the caches.
+  std::uint64_t (*store)(std::byte* dst, const std::byte* src, std::size_t bytes, bool cold);
 
-  // About the next `bytes` of it, or none where nothing is gained by steps; never the last.
-  void (*store_some)(Storing& storing, std::size_t bytes);
-  // What is left of it; returns the checksum of all.
+  // What pack_storing() has left of it; returns the checksum of all.
   std::uint64_t (*store_rest)(Storing& storing);
 
   // Orders what store() and expand_past() wrote before all that the thread writes after it. (stream() does so

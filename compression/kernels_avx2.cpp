@@ -136,17 +136,23 @@ inline std::uint64_t pack_word(const std::byte* src, std::byte*& out) {
   return word;
 }
 
+template <std::size_t element_bytes>
+struct Words {
+  static constexpr std::size_t width = element_bytes;
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& out) {
+    return pack_word<width>(src, out);
+  }
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& out) {
+    alignas(32) std::byte last[64 * width] = {};
+    __builtin_memcpy(last, src, n * width);
+    return pack_word<width>(last, out);
+  }
+};
+
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  std::byte* out = packed;
-  const std::size_t words = n / 64;
-  for (std::size_t w = 0; w < words; ++w) mask[w] = pack_word<width>(src + w * 64 * width, out);
-  if (n % 64 != 0) {
-    alignas(32) std::byte last[64 * width] = {};
-    __builtin_memcpy(last, src + words * 64 * width, n % 64 * width);
-    mask[words] = pack_word<width>(last, out);
-  }
-  return static_cast<std::size_t>(out - packed) / width;
+  Nothing besides;
+  return pack_rows<Words<width>>(src, n, mask, packed, besides);
 }
 
 // Through the caches, or past them where dst is aligned to 32 bytes.
@@ -297,6 +303,13 @@ struct Sums {
   }
 };
 
+template <std::size_t width>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         Ahead& ahead, Storing& storing) {
+  Meanwhile<Sums> meanwhile(ahead, storing);
+  return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -304,6 +317,7 @@ std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits
 constinit const Kernels table = {
     .name = "avx2",
     .pack = {pack<1>, pack<2>, pack<4>, pack<8>},
+    .pack_storing = {pack_storing<1>, pack_storing<2>, pack_storing<4>, pack_storing<8>},
     .expand = {expand<1>, expand<2>, expand<4>, expand<8>},
     .expand_past = {expand_past<1>, expand_past<2>, expand_past<4>, expand_past<8>},
     .group_code = group_code,
@@ -311,7 +325,6 @@ constinit const Kernels table = {
     .unsqueeze = unsqueeze,
     .stream = stream,
     .store = store_at_once<Sums>,
-    .store_some = store_some_stripes<Sums>,
     .store_rest = store_all_rest<Sums>,
     .fence = fence,
     .checksum = checksum,

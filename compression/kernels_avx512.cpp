@@ -93,27 +93,32 @@ std::uint64_t pack_tail(const std::byte* src, std::size_t n, std::byte*& out) {
   return word;
 }
 
-// How far ahead of packing the source is asked for, into the second-level cache: a page, since the hardware's
-// prefetcher begins anew at each. Beyond the source, too: it may be a slice of more.
-constexpr std::size_t fetch_lead = 4096;
+template <std::size_t element_bytes>
+struct Words {
+  static constexpr std::size_t width = element_bytes;
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& out) {
+    return pack_word<width>(src, out);
+  }
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& out) {
+    return pack_tail<width>(src, n, out);
+  }
+};
 
-template <std::size_t width>
-inline void fetch_word(const std::byte* src) {
+// Where nothing is known of the source, it is asked for a page ahead, into the second-level cache. Beyond its
+// end, too: it may be a slice of more.
+struct FetchNear {
+  const std::byte* at;
+  [[gnu::always_inline]] inline void row() {
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < width; ++i) _mm_prefetch(src + i * register_bytes, _MM_HINT_T1);
-}
+    for (std::size_t i = 0; i < row_bytes; i += 64) _mm_prefetch(at + 4096 + i, _MM_HINT_T1);
+    at += row_bytes;
+  }
+};
 
 template <std::size_t width>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  std::byte* out = packed;
-  const std::size_t words = n / 64;
-  constexpr std::size_t lead = fetch_lead / (64 * width);
-  for (std::size_t w = 0; w < words; ++w) {
-    fetch_word<width>(src + (w + lead) * 64 * width);
-    mask[w] = pack_word<width>(src + w * 64 * width, out);
-  }
-  if (n % 64 != 0) mask[words] = pack_tail<width>(src + words * 64 * width, n % 64, out);
-  return static_cast<std::size_t>(out - packed) / width;
+  FetchNear near{src};
+  return pack_rows<Words<width>>(src, n, mask, packed, near);
 }
 
 template <std::size_t width, bool past_caches>
@@ -205,6 +210,13 @@ struct Sums {
   }
 };
 
+template <std::size_t width>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         Ahead& ahead, Storing& storing) {
+  Meanwhile<Sums> meanwhile(ahead, storing);
+  return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
+}
+
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace
@@ -212,6 +224,7 @@ std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits
 constinit const Kernels table = {
     .name = "avx512",
     .pack = {pack<1>, pack<2>, pack<4>, pack<8>},
+    .pack_storing = {pack_storing<1>, pack_storing<2>, pack_storing<4>, pack_storing<8>},
     .expand = {expand<1>, expand<2>, expand<4>, expand<8>},
     .expand_past = {expand_past<1>, expand_past<2>, expand_past<4>, expand_past<8>},
     .group_code = group_code,
@@ -219,7 +232,6 @@ constinit const Kernels table = {
     .unsqueeze = unsqueeze,
     .stream = stream,
     .store = store_at_once<Sums>,
-    .store_some = store_some_stripes<Sums>,
     .store_rest = store_all_rest<Sums>,
     .fence = fence,
     .checksum = checksum,

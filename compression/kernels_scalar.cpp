@@ -11,31 +11,59 @@
 #include <bit>
 
 #include "compression/bytes.h"
+#include "compression/kernels_pack.h"
 #include "compression/kernels_vector.h"
 
 namespace terrace::compression {
 namespace {
 
-// 64 elements at most.
+// Eight elements; shifts by constants are cheaper by half than by the element's number.
 template <typename T>
-std::uint64_t pack_word(const std::byte* src, std::size_t n, std::byte*& packed) {
-  std::uint64_t mask = 0;
-  for (std::size_t i = 0; i < n; ++i) {
+[[gnu::always_inline]] inline std::uint64_t pack_8(const std::byte* src, std::byte*& packed) {
+  std::uint64_t bits = 0;
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) {
     const T value = load<T>(src + i * sizeof(T));
-    const bool present = value != 0;
+    const std::uint64_t present = value != 0 ? 1 : 0;
     store(packed, value);
-    packed += present ? sizeof(T) : 0;
-    mask |= std::uint64_t{present} << i;
+    packed += present * sizeof(T);
+    bits |= present << i;
   }
+  return bits;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline std::uint64_t pack_word(const std::byte* src, std::byte*& packed) {
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < 64; i += 8) mask |= pack_8<T>(src + i * sizeof(T), packed) << i;
   return mask;
 }
 
 template <typename T>
+struct Words {
+  static constexpr std::size_t width = sizeof(T);
+  [[gnu::always_inline]] static inline std::uint64_t word(const std::byte* src, std::byte*& packed) {
+    return pack_word<T>(src, packed);
+  }
+  static std::uint64_t tail(const std::byte* src, std::size_t n, std::byte*& packed) {
+    std::byte last[64 * sizeof(T)] = {};
+    std::memcpy(last, src, n * sizeof(T));
+    return pack_word<T>(last, packed);
+  }
+};
+
+template <typename T>
 std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed) {
-  const std::byte* begin = packed;
-  for (std::size_t first = 0; first < n; first += 64)
-    *mask++ = pack_word<T>(src + first * sizeof(T), std::min<std::size_t>(64, n - first), packed);
-  return static_cast<std::size_t>(packed - begin) / sizeof(T);
+  Nothing besides;
+  return pack_rows<Words<T>>(src, n, mask, packed, besides);
+}
+
+// Only fetches: the block before is stored at once when its turn comes.
+template <typename T>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         Ahead& ahead, Storing&) {
+  Fetcher fetcher(ahead);
+  return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
 }
 
 // Reads one value beyond the last one of the mask's.
@@ -208,14 +236,12 @@ void stream(std::byte* dst, const std::byte* src, std::size_t bytes) {
   fence();
 }
 
-std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead, bool) {
+std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, bool) {
   put_lines(dst, src, bytes);
   return XXH3_64bits(src, bytes);
 }
 
-void store_some(Storing&, std::size_t) {}
-
-std::uint64_t store_rest(Storing& s) { return store_and_sum(s.dst, s.src, s.bytes, {}, false); }
+std::uint64_t store_rest(Storing& s) { return store_and_sum(s.dst, s.src, s.bytes, false); }
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
@@ -226,6 +252,8 @@ namespace scalar {
 constinit const Kernels table = {
     .name = "scalar",
     .pack = {pack<std::uint8_t>, pack<std::uint16_t>, pack<std::uint32_t>, pack<std::uint64_t>},
+    .pack_storing = {pack_storing<std::uint8_t>, pack_storing<std::uint16_t>, pack_storing<std::uint32_t>,
+                     pack_storing<std::uint64_t>},
     .expand = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>, expand<std::uint64_t>},
     .expand_past = {expand<std::uint8_t>, expand<std::uint16_t>, expand<std::uint32_t>,
                     expand<std::uint64_t>},
@@ -234,7 +262,6 @@ constinit const Kernels table = {
     .unsqueeze = unsqueeze,
     .stream = stream,
     .store = store_and_sum,
-    .store_some = store_some,
     .store_rest = store_rest,
     .fence = fence,
     .checksum = checksum,

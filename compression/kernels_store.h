@@ -14,6 +14,7 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/kernels_pack.h"
 
 namespace terrace::compression {
 namespace {
@@ -29,31 +30,6 @@ const std::byte* secret_at(std::size_t offset) {
 
 // How far ahead of a source that is not in the caches its lines are asked for.
 constexpr std::size_t cold_lead = 2048;
-
-// How much of the next block's beginning is asked for while a coded one is stored: about as many lines as it
-// has.
-constexpr std::size_t front_bytes = 24576;
-
-// Asks for the next block, a line at a time, into the second-level cache: of every page the first lines,
-// which the encoder samples and which make the hardware's prefetcher begin; then the first pages whole. More
-// would come too early: what is asked for takes places that the lines in use need.
-class Fetcher {
- public:
-  explicit Fetcher(Ahead ahead) : ahead_(ahead), sampled_(ahead.bytes / page * sampled_lines) {}
-
-  // Inlined early: g++ 12 takes a function that only prefetches for one without effect, and drops its calls.
-  [[gnu::always_inline]] inline void line(std::size_t i) const {
-    const std::size_t offset =
-        i < sampled_ ? i / sampled_lines * page + i % sampled_lines * 64 : (i - sampled_) * 64;
-    if (offset < ahead_.bytes && i < sampled_ + front_bytes / 64)
-      __builtin_prefetch(ahead_.at + offset, 0, 2);
-  }
-
- private:
-  static constexpr std::size_t page = 4096, sampled_lines = 4;
-  Ahead ahead_;
-  std::size_t sampled_;
-};
 
 constexpr std::uint64_t initial_sums[8] = {XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
                                            XXH_PRIME64_4, XXH_PRIME32_2, XXH_PRIME64_5, XXH_PRIME32_1};
@@ -80,60 +56,103 @@ struct Lines {
   std::size_t head, whole;
 };
 
-// Stores and sums up the stripes up to `end`, which is not behind the last but one.
+// Stripes before the last one, which is summed up in another way.
+inline std::size_t stripes_of(std::size_t bytes) {
+  return bytes <= short_sum_bytes ? 0 : (bytes - 1) / stripe_bytes;
+}
+
+// The stripes of a store one by one, the sums in registers meanwhile.
 template <typename Sums>
-void store_stripes(Storing& s, std::size_t end) {
-  const Lines lines(s);
-  if (s.stripes == 0) __builtin_memcpy(s.dst, s.src, lines.head);
-  const Fetcher fetcher(s.cold ? Ahead{} : s.ahead);
-  Sums sums;
-  if (s.stripes > 0) sums.read(s.sums);
-  for (std::size_t i = s.stripes; i < end; ++i) {
-    fetcher.line(i);
-    if (s.cold) __builtin_prefetch(s.src + i * 64 + cold_lead, 0, 2);
-    const std::size_t in_block = i % stripes_until_scrambled;
-    sums.add(s.src + i * stripe_bytes, secret_at(in_block * secret_step));
-    if (in_block == stripes_until_scrambled - 1) sums.scramble(secret_at(XXH_SECRET_DEFAULT_SIZE - 64));
-    if (i < lines.whole) Sums::line(s.dst + lines.head + i * 64, s.src + lines.head + i * 64);
+class Stripes {
+ public:
+  explicit Stripes(const Storing& s) : dst_(s.dst), src_(s.src), lines_(s), at_(s.stripes) {
+    if (at_ == 0 && stripes_of(s.bytes) > 0) __builtin_memcpy(dst_, src_, lines_.head);
+    if (at_ > 0) sums_.read(s.sums);
   }
-  sums.write(s.sums);
-  s.stripes = end;
-}
+  void save(Storing& s) const {
+    s.stripes = at_;
+    sums_.write(s.sums);
+  }
+  std::size_t at() const { return at_; }
+  const std::byte* source() const { return src_ + at_ * stripe_bytes; }
 
-template <typename Sums>
-void store_some_stripes(Storing& s, std::size_t bytes) {
-  if (s.bytes <= short_sum_bytes) return;
-  const std::size_t last = (s.bytes - 1) / stripe_bytes, end = s.stripes + bytes / stripe_bytes;
-  store_stripes<Sums>(s, end < last ? end : last);
-}
+  [[gnu::always_inline]] inline void next() {
+    const std::size_t in_block = at_ % stripes_until_scrambled;
+    sums_.add(source(), secret_at(in_block * secret_step));
+    if (in_block == stripes_until_scrambled - 1) sums_.scramble(secret_at(XXH_SECRET_DEFAULT_SIZE - 64));
+    if (at_ < lines_.whole) line();
+    ++at_;
+  }
+  // The lines that have no stripe of their own any more, and what is no line; then the last stripe.
+  void finish(std::size_t bytes) {
+    if (at_ < lines_.whole) line();
+    const std::size_t tail = lines_.head + lines_.whole * 64;
+    __builtin_memcpy(dst_ + tail, src_ + tail, bytes - tail);
+    sums_.add(src_ + bytes - stripe_bytes, secret_at(XXH_SECRET_DEFAULT_SIZE - 64 - 7));
+  }
 
-template <typename Sums>
+ private:
+  void line() const { Sums::line(dst_ + lines_.head + at_ * 64, src_ + lines_.head + at_ * 64); }
+
+  std::byte* dst_;
+  const std::byte* src_;
+  Lines lines_;
+  std::size_t at_;
+  Sums sums_;
+};
+
+template <typename Sums, bool cold>
 std::uint64_t store_rest_long(Storing& s) {
-  const Lines lines(s);
-  store_stripes<Sums>(s, (s.bytes - 1) / stripe_bytes);
-  if (lines.whole > s.stripes)
-    Sums::line(s.dst + lines.head + s.stripes * 64, s.src + lines.head + s.stripes * 64);
-  const std::size_t tail = lines.head + lines.whole * 64;
-  __builtin_memcpy(s.dst + tail, s.src + tail, s.bytes - tail);
-  Sums sums;
-  sums.read(s.sums);
-  sums.add(s.src + s.bytes - stripe_bytes, secret_at(XXH_SECRET_DEFAULT_SIZE - 64 - 7));
-  sums.write(s.sums);
+  Stripes<Sums> stripes(s);
+  while (stripes.at() < stripes_of(s.bytes)) {
+    if constexpr (cold) __builtin_prefetch(stripes.source() + cold_lead, 0, 2);
+    stripes.next();
+  }
+  stripes.finish(s.bytes);
+  stripes.save(s);
   return merged(s.sums, s.bytes);
 }
 
-template <typename Sums>
+template <typename Sums, bool cold = false>
 std::uint64_t store_all_rest(Storing& s) {
-  if (s.bytes > short_sum_bytes) return store_rest_long<Sums>(s);
+  if (s.bytes > short_sum_bytes) return store_rest_long<Sums, cold>(s);
   __builtin_memcpy(s.dst, s.src, s.bytes);
   return XXH3_64bits(s.src, s.bytes);
 }
 
 template <typename Sums>
-std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t bytes, Ahead ahead, bool cold) {
-  Storing storing{.dst = dst, .src = src, .bytes = bytes, .ahead = ahead, .cold = cold};
-  return store_all_rest<Sums>(storing);
+std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t bytes, bool cold) {
+  Storing storing{.dst = dst, .src = src, .bytes = bytes};
+  return cold ? store_all_rest<Sums, true>(storing) : store_all_rest<Sums>(storing);
 }
+
+// Beside each row that is packed, its share of the block before is stored, and a row fetched.
+template <typename Sums>
+class Meanwhile {
+ public:
+  Meanwhile(Ahead& ahead, Storing& s)
+      : fetcher_(ahead), storing_(s), end_(stripes_of(s.bytes)), due_(s.due), stripes_(s) {}
+  ~Meanwhile() {
+    if (end_ == 0) return;
+    storing_.due = due_;
+    stripes_.save(storing_);
+  }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+
+  [[gnu::always_inline]] inline void row() {
+    fetcher_.row();
+    for (due_ += end_; due_ >= rows_of_block; due_ -= rows_of_block)
+      if (stripes_.at() < end_) stripes_.next();
+  }
+
+ private:
+  Fetcher fetcher_;
+  Storing& storing_;
+  const std::size_t end_;
+  std::size_t due_;
+  Stripes<Sums> stripes_;
+};
 
 }  // namespace
 }  // namespace terrace::compression

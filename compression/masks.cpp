@@ -30,6 +30,13 @@ bool ends_clean(std::span<const std::uint64_t> mask, std::size_t elements) {
   return elements % 64 == 0 || mask[mask_words(elements) - 1] >> elements % 64 == 0;
 }
 
+bool is_dense(std::span<const std::uint64_t> mask, std::size_t width) {
+  constexpr std::size_t samples = 16;
+  std::size_t values = 0;
+  for (std::size_t i = 0; i < samples; ++i) values += ones(mask[i * mask.size() / samples]);
+  return samples * 64 - values < samples * 64 / (8 * width);
+}
+
 std::size_t short_form_bytes(std::span<const std::uint64_t> mask) {
   const auto zero_words = static_cast<std::size_t>(std::count(mask.begin(), mask.end(), std::uint64_t{0}));
   return mask_bytes(mask.size()) + (mask.size() - zero_words) * 8;

@@ -16,8 +16,11 @@ std::size_t count_bits(std::span<const std::uint64_t> mask);
 // False where a bit behind the last element is set.
 bool ends_clean(std::span<const std::uint64_t> mask, std::size_t elements);
 
+// Whether a whole block is dense (frame.md, "Which kind a block becomes", rule 4), by its mask.
+bool is_dense(std::span<const std::uint64_t> mask, std::size_t width);
+
 std::size_t short_form_bytes(std::span<const std::uint64_t> mask);
-// Returns the bytes written.
+// Returns the bytes written; eight more may be overwritten.
 std::size_t write_short_form(std::span<const std::uint64_t> mask, std::byte* to);
 // Fills `mask` from the beginning of `from` and returns the bytes read, or nothing where these contradict
 // themselves.

@@ -38,19 +38,22 @@ struct ParallelCompressor::Compression final : Job {
   void work(Workspace& workspace) override {
     std::uint64_t i = claimed++;
     while (i < target.header.blocks()) i = put_block(i, workspace);
+    workspace.ahead = {};
+    workspace.packs_unsampled = false;
     kernels.fence();
   }
 
   // Returns the thread's next block.
   std::uint64_t put_block(std::uint64_t i, Workspace& workspace) {
     const Header& header = target.header;
+    const std::uint64_t next = claimed++;
+    look_ahead(workspace.ahead, content, header, i, next);
     const EncodedBlock block =
         encode_unsummed(kernels, *target.codec, header.element, block_of(content, header, i), workspace);
+    workspace.packs_unsampled = block.entry.kind != BlockKind::raw;
     const std::uint64_t offset = chain.begin_of(i);
     chain.hand_on(i, offset + block.extent.size());
-    const std::uint64_t next = claimed++;
-    workspace.ahead = ahead_of(content, header, next);
-    Entry entry = store_extent(kernels, block, workspace, frame + header.payload_offset + offset);
+    Entry entry = store_extent(kernels, block, frame + header.payload_offset + offset);
     entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
     write_entry(frame, i, entry);
     return next;
@@ -70,7 +73,6 @@ struct ParallelCompressor::Decompression final : Job {
       : frame(frame_), content(content_), header(header_), codecs(codecs_), kernels(kernels_) {}
 
   void work(Workspace& workspace) override {
-    workspace.ahead = {};
     workspace.past_caches = true;
     for (std::uint64_t i = claimed++; i < header.blocks() && error == FrameError::none; i = claimed++) {
       const auto block = content.subspan(i * block_bytes, header.content_of(i));

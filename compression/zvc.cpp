@@ -11,36 +11,14 @@
 namespace terrace::compression {
 namespace {
 
-// Between slices the block before is stored: small ones, so that neither reading nor writing waits for long.
-constexpr std::size_t slice_bytes = 1024;
-
-// Fills the mask and packs the values; returns how many there are.
-std::size_t pack(const Kernels& kernels, std::size_t width, std::span<const std::byte> content,
-                 Workspace& workspace, std::byte* values) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; at < content.size(); at += slice_bytes) {
-    const std::size_t elements = std::min(slice_bytes, content.size() - at) / width;
-    count += kernels.pack[std::countr_zero(width)](content.data() + at, elements,
-                                                   workspace.mask + at / width / 64, values + count * width);
-    store_meanwhile(kernels, workspace, slice_bytes);
-  }
-  return count;
-}
-
-// The values are packed behind where a whole mask ends; a short one pulls them forward.
 BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                            Workspace& workspace) {
   const std::size_t width = width_of(type), elements = content.size() / width;
   std::byte* values = workspace.coded() + mask_bytes(elements);
-  const std::size_t count = pack(kernels, width, content, workspace, values);
+  const std::size_t count = pack_part(kernels, width, content, workspace.mask, values, workspace);
   const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
-  if (short_form_bytes(mask) < mask.size_bytes()) {
-    const std::size_t written = write_short_form(mask, workspace.coded());
-    std::memmove(workspace.coded() + written, values, count * width);
-    return {BlockKind::sparse, written + count * width};
-  }
-  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
-  return {BlockKind::coded, mask.size_bytes() + count * width};
+  if (content.size() == block_bytes && is_dense(mask, width)) return {};
+  return behind_mask(mask, values, count * width, workspace);
 }
 
 bool decode(const Kernels& kernels, ElementType type, BlockKind kind, std::span<const std::byte> payload,

@@ -43,16 +43,15 @@ std::size_t count_of_group(std::span<const std::uint64_t> mask, std::size_t grou
 
 // Packs and codes one group: its part of the mask, its header, its bits. Returns the bytes of these.
 std::size_t write_group(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
-                        std::uint64_t* mask, std::byte* values, std::byte* header, std::byte* bits) {
-  const std::size_t width = width_of(type);
-  const std::size_t count =
-      kernels.pack[std::countr_zero(width)](content.data(), content.size() / width, mask, values);
+                        std::uint64_t* mask, Workspace& workspace, std::byte* header, std::byte* bits) {
+  std::byte* values = workspace.packed;
+  const std::size_t count = pack_part(kernels, width_of(type), content, mask, values, workspace);
   const GroupCode code = count > 0 ? kernels.group_code(type, values, count) : GroupCode{};
   store(header, to_header(code));
   return count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
 }
 
-// The groups are written behind where a whole mask ends; a short one pulls them forward. Returns their bytes.
+// Returns the bytes of the groups with their headers.
 std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                          Workspace& workspace, std::byte* headers) {
   const std::size_t slice = group_elements * width_of(type);
@@ -61,10 +60,9 @@ std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<con
   std::uint64_t* mask = workspace.mask;
   for (std::size_t at = 0; at < content.size(); at += slice) {
     const auto group = content.subspan(at, std::min(slice, content.size() - at));
-    bits += write_group(kernels, type, group, mask, workspace.packed, header, bits);
+    bits += write_group(kernels, type, group, mask, workspace, header, bits);
     header += group_header_bytes;
     mask += group_words;
-    store_meanwhile(kernels, workspace, slice);
   }
   return static_cast<std::size_t>(bits - headers);
 }
@@ -75,13 +73,7 @@ BlockCodec::Encoded encode(const Kernels& kernels, ElementType type, std::span<c
   std::byte* groups = workspace.coded() + mask_bytes(elements);
   const std::size_t bytes = write_groups(kernels, type, content, workspace, groups);
   const std::span<const std::uint64_t> mask(workspace.mask, mask_words(elements));
-  if (short_form_bytes(mask) < mask.size_bytes()) {
-    const std::size_t written = write_short_form(mask, workspace.coded());
-    std::memmove(workspace.coded() + written, groups, bytes);
-    return {BlockKind::sparse, written + bytes};
-  }
-  std::memcpy(workspace.coded(), mask.data(), mask.size_bytes());
-  return {BlockKind::coded, mask.size_bytes() + bytes};
+  return behind_mask(mask, groups, bytes, workspace);
 }
 
 // Unpacks the groups' bits into workspace.packed. False where headers and sizes do not agree.

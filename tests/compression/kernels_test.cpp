@@ -293,7 +293,6 @@ TEST_CASE("A streamed copy is a copy, wherever it begins and ends") {
 TEST_CASE("What is stored is copied and summed up, wherever it begins and ends") {
   std::mt19937_64 random(7);
   const Bytes content = elements(ElementType::u8, 65536, 0.7, random);
-  const Ahead nothing_readable{reinterpret_cast<const std::byte*>(std::uintptr_t{64}), 65536};
   for (const Kernels* kernels : all_kernels())
     for (std::size_t bytes = 0; bytes <= content.size(); bytes += bytes < 1300   ? 1
                                                                   : bytes < 5000 ? 61
@@ -302,8 +301,7 @@ TEST_CASE("What is stored is copied and summed up, wherever it begins and ends")
       const Guarded src(bytes, edge), dst(bytes, edges[bytes % 2]);
       put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
       INFO(kernels->name << " bytes " << bytes);
-      const std::uint64_t sum =
-          kernels->store(dst.data(), src.data(), bytes, nothing_readable, bytes % 3 == 0);
+      const std::uint64_t sum = kernels->store(dst.data(), src.data(), bytes, bytes % 3 == 0);
       kernels->fence();
       CHECK(sum == scalar_kernels().checksum(content.data(), bytes));
       CHECK(same(dst.data(), content.data(), bytes));
@@ -311,12 +309,32 @@ TEST_CASE("What is stored is copied and summed up, wherever it begins and ends")
     }
 }
 
-TEST_CASE("What is stored in steps is the same as at once") {
+// Packs `content` in parts of `step` bytes, which leaves nothing of `storing` out of place.
+void pack_in_parts(const Kernels& kernels, const Bytes& content, std::size_t step, unsigned width_log2,
+                   Storing& storing) {
+  Ahead unreadable{.block = content.data(),
+                   .block_bytes = content.size() + 65536,
+                   .next = reinterpret_cast<const std::byte*>(std::uintptr_t{64}),
+                   .next_bytes = 65536};
+  Packed packed{std::vector<std::uint64_t>((content.size() >> width_log2) / 64),
+                Bytes(content.size() + write_slack)};
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < content.size(); at += step)
+    count += kernels.pack_storing[width_log2](
+        content.data() + at, step >> width_log2, packed.mask.data() + (at >> width_log2) / 64,
+        packed.values.data() + (count << width_log2), unreadable, storing);
+  packed.values.resize(count << width_log2);
+  CHECK(packed == packed_by_definition(content, std::size_t{1} << width_log2));
+}
+
+TEST_CASE("What is stored while something is packed is the same as at once, and so is what is packed") {
   std::mt19937_64 random(8);
   const Bytes content = elements(ElementType::u8, 65536, 0.7, random);
+  const Bytes other = elements(ElementType::u64, 8192, 0.4, random);
   for (const Kernels* kernels : all_kernels())
     for (const std::size_t bytes : {0, 1, 64, 240, 241, 256, 304, 1024, 1088, 5000, 27136, 65536})
-      for (const std::size_t step : {1, 64, 100, 704, 1088, 70000}) {
+      for (const std::size_t step : {512, 4096, 65536}) {
+        const unsigned width_log2 = static_cast<unsigned>(bytes / 8 + step / 4096) % 4;
         const Guarded src(bytes, Edge::end), dst(bytes, edges[(bytes + step) % 2]);
         put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
         Storing storing;
@@ -324,7 +342,7 @@ TEST_CASE("What is stored in steps is the same as at once") {
         storing.src = src.data();
         storing.bytes = bytes;
         INFO(kernels->name << " bytes " << bytes << " step " << step);
-        for (std::size_t done = 0; done < bytes / 2; done += step) kernels->store_some(storing, step);
+        pack_in_parts(*kernels, other, step, width_log2, storing);
         CHECK(kernels->store_rest(storing) == scalar_kernels().checksum(content.data(), bytes));
         kernels->fence();
         CHECK(same(dst.data(), content.data(), bytes));

@@ -94,7 +94,7 @@ TEST_CASE("FilesThatAreNoTracesAreRefusedByName") {
 TEST_CASE("TruncatedAndDamagedGzipIsRefused") {
   const Files files;
   const std::string whole = files.path("whole.json.gz");
-  REQUIRE(write_whole(whole, small_trace) == "");
+  REQUIRE(write_whole(whole, small_trace).empty());
   REQUIRE(load_plan_input(whole).result);
   std::string packed;
   {
@@ -192,7 +192,8 @@ TEST_CASE("AReportSaysTheSameAsTableAndAsJson") {
   PlanReport report;
   report.input = &*input.result;
   report.limits.capacity_bytes = 16;
-  for (const auto& policy : choose_policies({"tflite_naive", "tflite_by_size"}, false)->reuse)
+  const auto chosen = choose_policies({"tflite_naive", "tflite_by_size"}, false);
+  for (const auto& policy : chosen->reuse)
     report.reuse.push_back(run_policy(policy, report.input->instance, report.limits, watch));
   const std::string table = plan_tables(report, true);
   CHECK(table.find("tflite_naive           20      +66.7%") != std::string::npos);
@@ -226,7 +227,7 @@ TEST_CASE("AWrittenPlacementHasEachBufferWithItsTensor") {
 TEST_CASE("AFileIsReplacedWholeOrNotAtAll") {
   const Files files;
   const std::string path = files.put("out.json", "before");
-  CHECK(write_whole(path, "after") == "");
+  CHECK(write_whole(path, "after").empty());
   CHECK(*load_text(path).result == "after");
   CHECK(write_whole(files.path("none/out.json"), "x").find("No such file") != std::string::npos);
 }

@@ -94,7 +94,9 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   plan->add_option("--time", o->seconds, "Seconds for each search (default 10; 0: no limit)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
-  plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")->type_name("N");
+  plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list, "List the policies with their sources");
 }

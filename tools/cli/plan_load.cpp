@@ -123,7 +123,8 @@ Loaded<PlanInput> load_plan_input(const std::string& path, const std::string& fo
   if (input->instance.buffers.empty())
     return failed<PlanInput>(exit_failure, path + ": there is nothing in it to place");
   input->format = planner::trace_format_name(*format);
-  if (input->instance.name.empty()) input->instance.name = name_from(path);
+  // Kineto's name is the path that the profile once had.
+  input->instance.name = name_from(input->instance.name.empty() ? path : input->instance.name);
   return {std::move(input), exit_ok};
 }
 

@@ -73,8 +73,7 @@ void draw_y(Canvas& canvas, const Field& field, const std::vector<Tick>& ticks, 
 std::vector<Tick> byte_ticks(double largest, int wanted) {
   if (!(largest > 0)) return {{0, "0"}};
   const double step = std::exp2(std::max(0.0, std::ceil(std::log2(largest / wanted))));
-  const std::size_t unit = unit_of(std::max(step * std::floor(largest / step), step));
-  return ticks(largest, step, [unit](double value) { return in_unit(value, unit); });
+  return ticks(largest, step, [](double value) { return in_unit(value, unit_of(value)); });
 }
 
 std::vector<Tick> count_ticks(double largest, int wanted) {

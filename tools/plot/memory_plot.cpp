@@ -13,7 +13,6 @@
 
 namespace terrace::plot {
 
-using planner::Machine;
 using planner::OpTiming;
 using planner::SimulationReport;
 using planner::Stalls;
@@ -23,6 +22,7 @@ namespace {
 constexpr int width = 1400;
 constexpr double left = 108, plot_width = 1260, top = 84, panel = 230, gap = 44, foot = 92;
 constexpr Color tier_color{0.27, 0.47, 0.67};
+constexpr Color plain_color{0.56, 0.68, 0.80};
 constexpr Color limit_color{0.8, 0.1, 0.1};
 
 struct Cause {
@@ -184,16 +184,26 @@ Field live_field(const LivePicture& picture, double bound) {
           1.06 * std::max({static_cast<double>(picture.reserved_bytes), bound, 1.0})};
 }
 
+// Kinds are worth colours where there is more than one.
+bool has_kinds(const planner::Instance& instance) {
+  const auto differs = [&](const planner::Buffer& b) {
+    return kind_index(instance, b) != kind_index(instance, instance.buffers.front());
+  };
+  return std::any_of(instance.buffers.begin(), instance.buffers.end(), differs);
+}
+
 void draw_live_legend(Canvas& canvas, const LivePicture& picture, double y) {
   KindSums seen{};
   for (const planner::Buffer& b : picture.instance->buffers)
     seen[kind_index(*picture.instance, b)] += static_cast<double>(b.bytes);
   std::vector<LegendEntry> legend;
+  if (!has_kinds(*picture.instance)) {
+    seen = {};
+    legend.push_back({"alive", plain_color});
+  }
   for (std::size_t kind = 0; kind < seen.size(); ++kind)
     if (seen[kind] > 0)
-      legend.push_back(
-          {picture.instance->trace != nullptr ? planner::tensor_kind_name(all_kinds[kind]) : "alive",
-           color_of(all_kinds[kind])});
+      legend.push_back({planner::tensor_kind_name(all_kinds[kind]), color_of(all_kinds[kind])});
   legend.push_back({"reserved by " + picture.policy, limit_color, true});
   draw_legend(canvas, {left, y}, legend);
 }
@@ -209,8 +219,9 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
   draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 12),
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "bytes alive");
   const std::vector<Columns> layers = stacked(field, instance);
+  const bool kinds = has_kinds(instance);
   for (std::size_t kind = layers.size(); kind-- > 0;)
-    canvas.polygon(staircase(field, layers[kind]), color_of(all_kinds[kind]));
+    canvas.polygon(staircase(field, layers[kind]), kinds ? color_of(all_kinds[kind]) : plain_color);
   canvas.line({field.box.x, field.y(reserved)}, {field.box.right(), field.y(reserved)},
               {.color = limit_color, .width = 1.6});
   draw_live_legend(canvas, picture, field.box.bottom() + 66);

@@ -29,8 +29,8 @@ struct OrderEffort {
   std::uint32_t beam_width = 32;            // states kept per step
   std::uint64_t beam_work = 1'000'000'000;  // counters copied in all (a state has one per operation and
                                             // tensor); where that is short, fewer states are kept, or none
-  std::uint32_t window_ops = 12;      // reordered exactly together, at most 16
-  std::uint32_t window_rounds = 400;  // windows looked at
+  std::uint32_t window_ops = 12;            // reordered exactly together, at most 16
+  std::uint32_t window_rounds = 400;        // windows looked at
 };
 Order memory_minimising(const wire::Trace& trace, const OrderEffort& effort = {});
 

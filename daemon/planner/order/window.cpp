@@ -18,7 +18,8 @@ constexpr std::uint32_t most_window_ops = 16;
 struct Cost {
   std::uint64_t peak = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t sum = 0;
-  auto operator<=>(const Cost&) const = default;
+  bool operator==(const Cost&) const = default;
+  bool operator<(const Cost& other) const { return peak != other.peak ? peak < other.peak : sum < other.sum; }
 };
 
 // A tensor that the window names.
@@ -115,7 +116,7 @@ class Window {
     std::uint64_t live = live_[ran];
     extend(cost, live, ran, i);
     const std::uint32_t now = ran | 1U << i;
-    if (cost_[now] <= cost) return;
+    if (!(cost < cost_[now])) return;
     cost_[now] = cost;
     live_[now] = live;
     last_[now] = i;
@@ -153,7 +154,7 @@ bool improve(const OrderModel& model, const Dependencies& graph, Order& order, s
   Window window(model, graph, live, ops);
   Cost best;
   const std::vector<std::uint32_t> positions = window.solve(best);
-  if (best >= window.recorded()) return false;
+  if (!(best < window.recorded())) return false;
   for (std::uint32_t i = 0; i < count; ++i) order[begin + i] = ops[positions[i]];
   return true;
 }

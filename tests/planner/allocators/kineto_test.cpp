@@ -66,6 +66,7 @@ std::vector<Block> distinct_blocks(const std::vector<Event>& events, std::uint32
       ++seen[{e.address, e.address + static_cast<std::uint64_t>(e.bytes)}];
   }
   std::vector<Block> blocks;
+  blocks.reserve(seen.size());
   for (const auto& entry : seen) blocks.push_back({entry.first.first, entry.first.second});
   return blocks;
 }

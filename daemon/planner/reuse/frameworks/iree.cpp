@@ -33,12 +33,13 @@ std::uint64_t find(const Placed& placed, const Buffer& slice, std::uint64_t byte
 
 }  // namespace
 
-Result<Placement> place_iree(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_iree(const Instance& instance, const SearchControl& control) {
   const Result<Sizes> sizes = aligned_sizes(instance);
   if (!sizes) return refused<Placement>(sizes.error);
   Placed placed;
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (std::size_t n = 0; n < instance.buffers.size(); ++n) {
+    if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
     const Buffer& slice = instance.buffers[n];
     if (slice.bytes == 0) continue;
     const std::uint64_t offset = find(placed, slice, sizes->bytes[n], sizes->alignment);

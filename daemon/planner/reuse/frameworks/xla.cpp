@@ -50,12 +50,14 @@ class Heap {
   Placed placed_;
 };
 
-Result<Placement> place_in_order(const Instance& instance, std::vector<std::uint32_t> order) {
+Result<Placement> place_in_order(const Instance& instance, const SearchControl& control,
+                                 const std::vector<std::uint32_t>& order) {
   const Result<Sizes> sizes = aligned_sizes(instance);
   if (!sizes) return refused<Placement>(sizes.error);
   Heap heap(sizes->alignment);
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (const std::uint32_t n : order) {
+    if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
     if (instance.buffers[n].bytes > 0) placement.offsets[n] = heap.place(instance.buffers[n]);
   }
   placement.total_bytes = heap.end();
@@ -75,14 +77,14 @@ std::uint64_t duration(const Buffer& b) { return b.upper - b.lower; }
 
 }  // namespace
 
-Result<Placement> place_xla_spatial(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_xla_spatial(const Instance& instance, const SearchControl& control) {
   const auto key = [](const Buffer& b) { return std::pair(b.bytes, duration(b)); };
-  return place_in_order(instance, descending(instance.buffers, key));
+  return place_in_order(instance, control, descending(instance.buffers, key));
 }
 
-Result<Placement> place_xla_temporal(const Instance& instance, const SearchControl& /*control*/) {
+Result<Placement> place_xla_temporal(const Instance& instance, const SearchControl& control) {
   const auto key = [](const Buffer& b) { return std::pair(duration(b), b.bytes); };
-  return place_in_order(instance, descending(instance.buffers, key));
+  return place_in_order(instance, control, descending(instance.buffers, key));
 }
 
 }  // namespace terrace::planner::frameworks

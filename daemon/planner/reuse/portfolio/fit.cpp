@@ -106,7 +106,7 @@ Fit fit_in_order(const Part& part, const std::vector<std::uint32_t>& order, bool
     if (i % 256 == 255 && limits.stop != nullptr && *limits.stop && (*limits.stop)()) return fit;
     const Block& b = part.blocks[order[i]];
     const std::uint64_t offset = gap_for(b, placed, part.floor_bytes, best, &fit.walked);
-    top = std::max(top, offset + b.bytes);
+    top = std::max(top, b.end_at(offset));
     if (top >= limits.cutoff_bytes) return fit;
     fit.offsets[order[i]] = offset;
     const auto at = std::upper_bound(placed.begin(), placed.end(), offset,

@@ -34,7 +34,9 @@ std::vector<Block> blocks_of(const Instance& instance) {
   std::vector<Block> blocks;
   for (std::uint32_t n = 0; n < instance.buffers.size(); ++n) {
     const Buffer& b = instance.buffers[n];
-    if (b.bytes > 0) blocks.push_back({align_up(b.bytes, granule), b.lower, b.upper, b.alignment, n});
+    if (b.bytes == 0) continue;
+    const std::uint64_t bytes = align_up(b.bytes, granule);
+    blocks.push_back({bytes, b.lower, b.upper, b.alignment, n, bytes - b.bytes});
   }
   std::sort(blocks.begin(), blocks.end(), begins_before);
   return blocks;
@@ -52,22 +54,27 @@ std::vector<Group> fall_apart(Group group) {
   return apart;
 }
 
-// The blocks that live as long as the group go to its bottom, those of the largest alignment lowest.
+bool one_alignment(const Group& group) {
+  return std::all_of(group.blocks.begin(), group.blocks.end(),
+                     [&](const Block& b) { return b.alignment == group.blocks.front().alignment; });
+}
+
+// The blocks that live as long as the group go to its bottom. With different alignments this could cost a
+// gap, so it is left to the search.
 bool settle_bottom(Group* group, Parts* all) {
+  if (!one_alignment(*group)) return false;
   std::uint32_t end = 0;
   for (const Block& b : group->blocks) end = std::max(end, b.upper);
   const std::uint32_t begin = group->blocks.front().lower;
   const auto rest = std::stable_partition(group->blocks.begin(), group->blocks.end(),
                                           [&](const Block& b) { return b.lower == begin && b.upper == end; });
-  std::stable_sort(group->blocks.begin(), rest,
-                   [](const Block& a, const Block& b) { return a.alignment > b.alignment; });
   for (auto b = group->blocks.begin(); b != rest; ++b) {
     all->offsets[b->buffer] = align_up(group->floor_bytes, b->alignment);
     group->floor_bytes = all->offsets[b->buffer] + b->bytes;
+    all->settled_bytes = std::max(all->settled_bytes, b->end_at(all->offsets[b->buffer]));
   }
   const bool any = rest != group->blocks.begin();
   group->blocks.erase(group->blocks.begin(), rest);
-  all->settled_bytes = std::max(all->settled_bytes, any ? group->floor_bytes : 0);
   return any;
 }
 
@@ -91,13 +98,14 @@ Part part_of(Group group) {
   const auto section = [&](std::uint32_t time) {
     return static_cast<std::uint32_t>(std::lower_bound(begins.begin(), begins.end(), time) - begins.begin());
   };
-  Part part{std::move(group.blocks), static_cast<std::uint32_t>(begins.size()), group.floor_bytes, 0};
+  Part part{std::move(group.blocks), static_cast<std::uint32_t>(begins.size()), group.floor_bytes};
   for (Block& b : part.blocks) {
     b.lower = section(b.lower);
     b.upper = section(b.upper);
+    part.most_tail = std::max(part.most_tail, b.tail);
   }
   std::sort(part.blocks.begin(), part.blocks.end(), begins_before);
-  part.bound_bytes = part.floor_bytes + max_load(part);
+  part.bound_bytes = part.floor_bytes + max_load(part) - part.most_tail;
   return part;
 }
 

@@ -65,7 +65,7 @@ std::uint32_t Skyline::choose(const Segment& valley, const LoadTree::Peak& peak,
 // The total will be at least this: the capacity grows where it must, up to the cutoff.
 bool Skyline::afford(std::uint64_t total) {
   rule_.capacity_bytes = std::max(rule_.capacity_bytes, total);
-  return total < rule_.cutoff_bytes;
+  return total - part_.most_tail < rule_.cutoff_bytes;
 }
 
 // A valley without walls holds whatever waits, so there is always a wall here.
@@ -82,15 +82,14 @@ bool Skyline::lay(std::uint32_t valley, std::uint32_t block) {
   if (offset != segments_[valley].height && !afford(offset + waiting_.peak(b.lower, b.upper).bytes)) {
     return false;
   }
-  const std::uint64_t end = offset + b.bytes;
-  if (end >= rule_.cutoff_bytes) return false;
+  if (b.end_at(offset) >= rule_.cutoff_bytes) return false;
   (*offsets_)[block] = offset;
-  top_ = std::max(top_, end);
+  top_ = std::max(top_, b.end_at(offset));
   waiting_.subtract(b.lower, b.upper, b.bytes);
   unplaced_.remove(block);
   --left_;
   ++placements_;
-  split(valley, b.lower, b.upper, end);
+  split(valley, b.lower, b.upper, offset + b.bytes);
   return true;
 }
 

@@ -28,8 +28,8 @@
 namespace terrace::planner::portfolio {
 
 struct SkylineRule {
-  std::uint64_t capacity_bytes = 0;      // what the pass tries to stay within; exceeded if it must be
-  std::uint64_t cutoff_bytes = 0;        // give up when the total cannot be below
+  std::uint64_t capacity_bytes = 0;      // in rounded sizes, what to stay within; exceeded if it must be
+  std::uint64_t cutoff_bytes = 0;        // give up when the highest end cannot be below
   bool always_tightest = false;          // fill at the tightest section even where raising is affordable
   std::span<const float> priority = {};  // one per block; higher goes first
   const std::function<bool()>* stop = nullptr;  // asked every 1,024 placements; null or empty: never

@@ -3,9 +3,11 @@
 // The instance is cut into parts that do not concern each other (parts.h). Every part gets a first placement
 // in O(n log n); from then on only the part that ends highest matters, and gets one move after the other
 // (part_plan.h) until it reaches the bound, is no longer the highest, or the work is used up. The answer only
-// gets better, and is complete at any time.
+// gets better, and is complete at any time. Where a small instance is left above the bound, every other
+// policy is asked as well: they can still win the last bytes, those below one alignment.
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "daemon/planner/reuse/families.h"
 #include "daemon/planner/reuse/portfolio/part_plan.h"
@@ -18,6 +20,11 @@ using portfolio::Parts;
 
 // About half a minute. What helps comes early; callers with less patience say `stop`.
 constexpr std::uint64_t default_steps = std::uint64_t{1} << 25;
+
+// The others are asked up to this size, where all of them together take a moment.
+constexpr std::size_t most_buffers_for_others = 256;
+// The exact search as a policy ends only when told to; it asks every 1,024 nodes, some milliseconds.
+constexpr int asks_for_search = 16;
 
 class Portfolio {
  public:
@@ -40,12 +47,32 @@ class Portfolio {
       if (plan.improve(target_bytes_)) report();
       work_ += plan.work() - before;
     }
-    return placement();
+    Placement best = placement();
+    if (instance_.buffers.size() <= most_buffers_for_others) ask_others(&best);
+    return best;
   }
 
  private:
+  void ask_others(Placement* best) const {
+    SearchControl control{control_.seed, 0, control_.stop, {}, control_.steps};
+    SearchControl brief = control;
+    int asked = 0;
+    brief.stop = [&] { return ++asked > asks_for_search || (control.stop && control.stop()); };
+    for (const ReusePolicy& other : reuse_policies()) {
+      if (best->total_bytes <= std::max(live_bytes_, control_.capacity_bytes)) return;
+      if (control.stop && control.stop()) return;
+      const std::string_view family = other.family;
+      if (family == "terrace") continue;
+      Result<Placement> placed = other.place(instance_, family == "search" ? brief : control);
+      if (!placed || placed->total_bytes >= best->total_bytes) continue;
+      if (!check_placement(instance_, *placed).empty()) continue;
+      *best = std::move(*placed);
+      if (control_.progress) control_.progress(best->total_bytes, live_bytes_);
+    }
+  }
+
   // Every part fits the target, or the highest is as low as it can be.
-  bool done() { return total_bytes() <= target_bytes_ || highest().best_bytes() <= highest().bound_bytes(); }
+  bool done() { return total_bytes() <= target_bytes_ || highest().settled(); }
 
   PartPlan& highest() {
     return **std::max_element(plans_.begin(), plans_.end(),
@@ -63,7 +90,6 @@ class Portfolio {
     if (control_.progress) control_.progress(total, live_bytes_);
   }
 
-  // In the instance's own sizes: the total can be a little less than that of the rounded ones.
   Placement placement() const {
     Placement placement{parts_.offsets, 0};
     for (const auto& plan : plans_) {
@@ -72,8 +98,8 @@ class Portfolio {
       }
     }
     for (std::size_t n = 0; n < placement.offsets.size(); ++n) {
-      placement.total_bytes =
-          std::max(placement.total_bytes, placement.offsets[n] + instance_.buffers[n].bytes);
+      const std::uint64_t end = placement.offsets[n] + instance_.buffers[n].bytes;
+      placement.total_bytes = std::max(placement.total_bytes, end);
     }
     return placement;
   }
