@@ -48,8 +48,9 @@ void Link::begin_kernel(std::uint32_t op) {
   pages_.set_needed(workload_.kernels[op].needs);
   if (policy_ != G10Policy::deepum) return;
   ++round_;
-  for (std::uint32_t ahead = 0; ahead < ahead_; ++ahead) {
-    for (const std::uint32_t tensor : workload_.kernels[(op + ahead) % workload_.kernels.size()].needs) {
+  const std::size_t kernels = workload_.kernels.size();
+  for (std::size_t ahead = 0; ahead < std::min<std::size_t>(ahead_, kernels); ++ahead) {
+    for (const std::uint32_t tensor : workload_.kernels[(op + ahead) % kernels].needs) {
       window_[tensor] = round_;
     }
   }

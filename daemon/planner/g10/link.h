@@ -33,6 +33,7 @@ class Link {
 
   // One tick; `waiting` says that a kernel waits for its pages.
   void tick(bool waiting);
+  bool moved() const { return spent_.in + spent_.out + spent_.allocated > 0; }  // in the last tick
 
   // Does as many of the next `most` ticks at once as surely repeat each other, maybe none; returns how many.
   std::uint64_t skip(std::uint64_t most, bool waiting);

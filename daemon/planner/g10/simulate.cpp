@@ -26,6 +26,7 @@ class Simulation {
   bool ready() const;
   bool ticks_first() const;
   bool tick();
+  bool jump(bool waiting);
 
   const Workload& workload_;
   const G10Machine& machine_;
@@ -130,21 +131,29 @@ bool Simulation::ticks_first() const {
   return scheduled_at_ + link_.budget().cycles >= tick_time_ && tick_time_ != 0;
 }
 
+// A tick that moved nothing is repeated until a kernel begins; false where that never happens.
+bool Simulation::jump(bool waiting) {
+  if (waiting) return false;
+  const std::uint64_t cycles = link_.budget().cycles;
+  if (begin_time_ > tick_time_) tick_time_ += (begin_time_ - tick_time_) / cycles * cycles;
+  return true;
+}
+
 // False where the waiting operation can never get its pages.
 bool Simulation::tick() {
   const std::uint64_t cycles = link_.budget().cycles;
   const bool waiting = earliest_.has_value();
   const std::uint64_t most = waiting ? most_idle_ticks : (begin_time_ - tick_time_) / cycles;
   if (pages_.idle()) {
-    if (waiting) return false;
-    tick_time_ += std::max<std::uint64_t>(most, 1) * cycles;
-    return true;
+    tick_time_ += cycles;
+    return jump(waiting);
   }
   tick_time_ += link_.skip(most, waiting) * cycles;
   if (!waiting && tick_time_ >= begin_time_) return true;
   link_.tick(waiting);
   const std::uint64_t now = tick_time_;
   tick_time_ += cycles;
+  if (!link_.moved()) return jump(waiting);
   if (!waiting || pages_.faults() || pages_.awaited() > 0) return true;
   link_.begin_kernel(op_);
   scheduled_at_ = now;
@@ -178,9 +187,9 @@ std::vector<Hint> deepum_hints(const Workload& workload, const G10Machine& machi
   std::vector<Hint> hints;
   const std::size_t kernels = workload.kernels.size();
   for (std::uint32_t op = 0; op < kernels; ++op) {
-    for (const std::uint32_t tensor : workload.kernels[(op + std::size_t{machine.deepum_ahead}) % kernels].needs) {
-      hints.push_back({op, Move::bring, tensor});
-    }
+    // The artifact's set of needs lists the last one first.
+    const auto& needs = workload.kernels[(op + std::size_t{machine.deepum_ahead}) % kernels].needs;
+    for (std::size_t i = needs.size(); i-- > 0;) hints.push_back({op, Move::bring, needs[i]});
   }
   return hints;
 }

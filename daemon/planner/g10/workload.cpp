@@ -138,7 +138,7 @@ std::string Reader::check_fit() const {
   const std::uint64_t gpu_pages = machine_.gpu_bytes / machine_.page_bytes;
   std::uint64_t all = 0;
   for (const Tensor& tensor : workload_.tensors) all += tensor.pages;
-  if (all >= std::uint64_t{1} << 48U) return "the trace's tensors have more than 2^48 pages together";
+  if (all >= never) return "the trace's tensors have more pages together than the G10 simulator counts (2^32)";
   for (std::uint32_t op = 0; op < workload_.kernels.size(); ++op) {
     std::uint64_t pages = 0;
     for (const std::uint32_t tensor : workload_.kernels[op].needs) pages += workload_.tensors[tensor].pages;
