@@ -26,6 +26,7 @@ constexpr const char* usage =
     "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
+    "g10-times, "
     "simulator, profile.\n"
     "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the "
     "checkout)\n"
@@ -45,6 +46,7 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"large", measure_large},
                                 {"kineto", measure_kineto},
                                 {"g10", measure_g10},
+                                {"g10-times", measure_g10_times},
                                 {"simulator", measure_simulator},
                                 {"profile", measure_profiles}};
 

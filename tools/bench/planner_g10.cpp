@@ -9,7 +9,7 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* title = "G10's workloads: sums and peaks of the traces, and times under its rules";
+constexpr const char* title = "What G10's traces add up to";
 
 struct Published {
   std::string ideal_s, peak_bytes;  // as summary.csv writes them

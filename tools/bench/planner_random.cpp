@@ -11,13 +11,12 @@
 namespace terrace::bench {
 namespace {
 
-using planner::Buffer;
 using planner::Instance;
 using planner::Placement;
 
 constexpr std::uint32_t most_buffers = 40;
 // Some policies refuse some (an alignment, a missing graph): enough for 100,000 placements all the same.
-constexpr long random_instances = 115'000;
+constexpr long random_instances = 120'000;
 
 // Few sizes make ties, one end time makes chains without slack, alignments leave gaps: what trips policies.
 Instance random_instance(std::mt19937_64& random) {

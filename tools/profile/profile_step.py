@@ -10,7 +10,8 @@
 The step runs several times: to warm up, for the structure (who reads and writes which storage and how long it
 lives), for what autograd saves, for the allocator's events (workspaces), and for the times (the median of
 --steps). Operators that are called below Python count as their caller's. A storage that Python holds beyond its last
-use is named once more by an operation "release" without time, so that lives in the trace are those of the run.
+use is named once more by an operation "release" without time, so that lives in the trace are those of the run. Time
+that passes on a CPU where no operator runs is an operation "between operators" without tensors.
 """
 import argparse
 import gzip
@@ -18,11 +19,14 @@ import importlib
 import json
 import statistics
 import sys
+import time
 
 import torch
 
 import step_memory
-from step_modes import MarkerMode, Storages, StructureMode, TimingMode, call_overhead_us, check_same, op_name, tensors_in
+from step_modes import MarkerMode, Storages, StructureMode, TimingMode, check_same, op_name, overheads_us, tensors_in
+
+SHORTEST_GAP_US = 20.0
 
 
 def run_step(module, inputs, loss, optimizer, phase=lambda name: None):
@@ -92,22 +96,48 @@ def fill_workspaces(ops, storages, step, device):
         op["workspace_bytes"] = extra
 
 
-def fill_times(ops, step, steps, device):
-    """Medians over the steps. Each less what the call from Python cost, which the step itself does not pay."""
-    runs = []
+def wall_ms(step, device):
+    begin = time.perf_counter()
+    step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1000
+
+
+def fill_times(ops, step, steps, device, plain_ms):
+    """Times of the operators and, on a CPU, of what lies between them: medians over the steps, each less what measuring
+    it cost. Returns the gaps, one more than operators."""
+    on_gpu = device.type == "cuda"
+    within, between = (0, 0) if on_gpu else overheads_us()
+    times, gaps = [], []
     for _ in range(steps):
-        mode = TimingMode(device.type == "cuda")
+        if plain_ms is not None:
+            plain_ms.append(wall_ms(step, device))
+        mode = TimingMode(on_gpu)
+        begin = time.perf_counter_ns()
         with mode:
             step()
+        end = time.perf_counter_ns()
         check_same(ops, [op_name(func) for func in mode.names])
-        runs.append(mode.times_us())
-    extra = 0 if device.type == "cuda" else call_overhead_us()
-    for op, times in zip(ops, zip(*runs)):
-        op["time_us"] = round(max(0.0, statistics.median(times) - extra), 3)
-    return extra
+        times.append(mode.times_us())
+        gaps.append([0] * (len(ops) + 1) if on_gpu else mode.gaps_us(begin, end))
+    for op, samples in zip(ops, zip(*times)):
+        op["time_us"] = round(max(0.0, statistics.median(samples) - within), 3)
+    return [round(max(0.0, statistics.median(samples) - between), 3) for samples in zip(*gaps)]
 
 
-def with_releases(ops, storages):
+def pseudo(name, time_us, inputs):
+    return {"name": name, "time_us": time_us, "inputs": inputs, "outputs": [], "workspace_bytes": 0, "recomputable": False}
+
+
+def between(time_us):
+    """Shorter gaps are not worth an operation: they are within what the clock and the modes' overhead leave open."""
+    return [pseudo("between operators", time_us, [])] if time_us >= SHORTEST_GAP_US else []
+
+
+def with_releases(ops, storages, gaps):
+    """Adds what is no operator: releases of storages that are held beyond their last use, and time that passes where no
+    operator runs (Python, autograd, the allocator giving memory back)."""
     last_use = {}
     for index, op in enumerate(ops):
         for i in op["inputs"] + op["outputs"]:
@@ -118,18 +148,19 @@ def with_releases(ops, storages):
         died = len(ops) - 1 if died is None else died
         if not tensor["persistent"] and tensor["id"] in last_use and died > last_use[tensor["id"]]:
             held.setdefault(died, []).append(tensor["id"])
-    result = []
+    result = between(gaps[0])
     for index, op in enumerate(ops):
         result.append(op)
         if index in held:
-            result.append({"name": "release", "time_us": 0.0, "inputs": held[index], "outputs": [],
-                           "workspace_bytes": 0, "recomputable": False})
+            result.append(pseudo("release", 0.0, held[index]))
+        result += between(gaps[index + 1])
     return result
 
 
-def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=True):
+def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=True, plain_ms=None):
     """The trace of one step, a dictionary in the form of docs/formats/trace.md. `loss` makes a scalar from the module's
-    output. The step runs warm_up + 3 + steps times and changes the module, as training does."""
+    output. The step runs warm_up + 3 + steps times and changes the module, as training does. A list as plain_ms gets the
+    wall time of a step that nobody watches before each timed one, so that both see the same machine."""
     device = next(module.parameters()).device
     step = lambda: run_step(module, inputs, loss, optimizer)
     for _ in range(warm_up):
@@ -139,11 +170,10 @@ def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=
     if sizes != [t["bytes"] for t in storages.tensors]:
         raise ValueError("the step makes other tensors each time; a trace of one step would not describe it")
     fill_workspaces(ops, storages, step, device)
-    if times:
-        fill_times(ops, step, steps, device)
+    gaps = fill_times(ops, step, steps, device, plain_ms) if times else [0] * (len(ops) + 1)
     for i in saved:
         storages.tensors[i]["saved"] = not storages.tensors[i]["persistent"]
-    ops = with_releases(ops, storages)
+    ops = with_releases(ops, storages, gaps)
     named = {i for op in ops for i in op["inputs"] + op["outputs"]}
     return {"format": "terrace-trace", "version": 1, "name": name or type(module).__name__,
             "source": f"PyTorch {torch.__version__}, {device.type}", "ops": ops,

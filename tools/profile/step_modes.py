@@ -6,6 +6,7 @@ records which operator reads and writes which storage, and when a storage dies; 
 each operator and does nothing else; MarkerMode puts a named range around each, so that the allocator's events
 can be told apart. The step must run the same operators each time; check_same() says so where it does not.
 """
+import statistics
 import time
 
 import torch
@@ -122,7 +123,7 @@ class StructureMode(TorchDispatchMode):
 
 
 class TimingMode(TorchDispatchMode):
-    """Nanoseconds of each operator. On a GPU what lies between two events on the stream, on a CPU the call."""
+    """Begin and end of each operator. On a GPU two events on the stream, on a CPU the clock around the call."""
 
     def __init__(self, on_gpu):
         super().__init__()
@@ -142,14 +143,20 @@ class TimingMode(TorchDispatchMode):
             return result
         begin = time.perf_counter_ns()
         result = func(*args, **kwargs)
-        self.spans.append(time.perf_counter_ns() - begin)
+        self.spans.append((begin, time.perf_counter_ns()))
         return result
 
     def times_us(self):
         if not self.on_gpu:
-            return [span / 1000 for span in self.spans]
+            return [(end - begin) / 1000 for begin, end in self.spans]
         torch.cuda.synchronize()
         return [begin.elapsed_time(end) * 1000 for begin, end in self.spans]
+
+    def gaps_us(self, step_begin, step_end):
+        """Time before the first operator, between operators and after the last, of a step on a CPU."""
+        ends = [step_begin] + [end for _, end in self.spans]
+        begins = [begin for begin, _ in self.spans] + [step_end]
+        return [(begin - end) / 1000 for begin, end in zip(begins, ends)]
 
 
 class MarkerMode(TorchDispatchMode):
@@ -181,22 +188,24 @@ def flops_of(name, args, result):
     return None
 
 
-def call_overhead_us(calls=2000):
-    """What it costs to call an operator from Python rather than from C++, which TimingMode does and a step does not:
-    the median of calls of an operator that does nothing, less the same in a loop of TorchScript."""
+def overheads_us(calls=2000):
+    """What TimingMode itself costs an operator: (within the measured time, between two measured times).
+
+    Within: calling from Python rather than from C++, as the median of calls of an operator that does nothing, less the
+    same in a loop of TorchScript. Between: the way into the mode and out of it, as the median gap in that loop."""
     tensor = torch.zeros(1)
-    from_python = []
-    for _ in range(calls):
-        begin = time.perf_counter_ns()
-        torch.ops.aten.detach.default(tensor)
-        from_python.append(time.perf_counter_ns() - begin)
     loop = torch.jit.script(_detach_loop)
     for _ in range(3):  # TorchScript compiles during the first calls
         loop(tensor, calls)
     begin = time.perf_counter_ns()
     loop(tensor, calls)
-    native = (time.perf_counter_ns() - begin) / calls
-    return max(0.0, (sorted(from_python)[calls // 2] - native) / 1000)
+    native = (time.perf_counter_ns() - begin) / calls / 1000
+    mode = TimingMode(False)
+    with mode:
+        loop(tensor, calls)
+    within = statistics.median(mode.times_us())
+    between = statistics.median(mode.gaps_us(mode.spans[0][0], mode.spans[-1][1])[1:-1])
+    return max(0.0, within - native), between
 
 
 def _detach_loop(tensor: torch.Tensor, calls: int) -> torch.Tensor:

@@ -1,3 +1,4 @@
+
 #include "daemon/planner/reuse/families.h"
 
 namespace terrace::planner {
@@ -7,6 +8,7 @@ std::vector<ReusePolicy> reuse_policies() {
   const auto add = [&](const std::vector<ReusePolicy>& family) {
     all.insert(all.end(), family.begin(), family.end());
   };
+  // A family that comes adds its line here.
   add(tflite_policies());
   add(tvm_policies());
   add(allocator_policies());

@@ -55,10 +55,10 @@ class Store {
              bool on_demand);
   void fetch(std::uint32_t tensor, bool on_demand);
   void call_off(std::uint32_t tensor);  // the request that waits, if any
-  bool call_off_blocked();              // all evictions that their tier has no room for; whether there was one
-  void stay(std::uint32_t tensor);      // ends a transfer out that is under way
-  void release(std::uint32_t tensor);   // death or drop: wherever it lies
-  void take(std::uint32_t tensor);      // memory here for one that lies nowhere
+  bool call_off_blocked();             // all evictions that their tier has no room for; whether there was one
+  void stay(std::uint32_t tensor);     // ends a transfer out that is under way
+  void release(std::uint32_t tensor);  // death or drop: wherever it lies
+  void take(std::uint32_t tensor);     // memory here for one that lies nowhere
   void take_bytes(std::uint64_t bytes);
   void give_bytes(std::uint64_t bytes) { used_[0] -= bytes; }
   void decoded(std::uint32_t tensor) { states_[tensor].coded = false; }

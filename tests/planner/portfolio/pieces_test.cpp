@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/fit.h"
 #include "daemon/planner/reuse/portfolio/load_tree.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
@@ -148,8 +149,9 @@ TEST_CASE("A pass of the skyline is a placement whatever the priorities are") {
       priority.push_back(static_cast<float>(random() % 8));
     }
     std::vector<std::uint64_t> offsets;
-    const auto top = Skyline(parts.parts[0])
-                         .place({parts.bound_bytes, ~std::uint64_t{0}, seed % 2 == 0, priority, nullptr}, &offsets);
+    const auto top =
+        Skyline(parts.parts[0])
+            .place({parts.bound_bytes, ~std::uint64_t{0}, seed % 2 == 0, priority, nullptr}, &offsets);
     REQUIRE(top.has_value());
     const Placement placement = whole(parts, parts.parts[0], offsets);
     CHECK(placement.total_bytes == std::max(*top, parts.settled_bytes));
@@ -191,6 +193,31 @@ TEST_CASE("Best fit takes the smallest gap, first fit the lowest") {
   };
   CHECK(offset_of_4(true) == 8);   // between 1 (ends at 8) and 3 (begins at 11)
   CHECK(offset_of_4(false) == 0);  // below 1, in the gap of 6
+}
+
+TEST_CASE("Tries of the exact search have Luby's lengths") {
+  std::vector<std::uint64_t> lengths;
+  for (std::uint64_t n = 1; n <= 15; ++n) lengths.push_back(ExactTries::luby(n));
+  CHECK(lengths == std::vector<std::uint64_t>{1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8});
+}
+
+TEST_CASE("A try of the exact search finds a placement or proves a bound, above the part's floor") {
+  const Instance instance = instance_of_lives({{100, 0, 9, 1, 0},
+                                               {3, 0, 3, 1, 0},
+                                               {4, 2, 5, 1, 0},
+                                               {5, 4, 7, 1, 0},
+                                               {2, 2, 6, 1, 0},
+                                               {2, 6, 9, 1, 0}});
+  const Parts parts = cut(instance);
+  REQUIRE(parts.parts.size() == 1);
+  const std::function<bool()> never;
+  ExactTries exact(parts.parts[0], 1, never);
+  REQUIRE(exact.possible());
+  const ExactTries::Answer found = exact.look(parts.bound_bytes + 20, parts.bound_bytes + 40);
+  REQUIRE(found.offsets.has_value());
+  CHECK(check_placement(instance, whole(parts, parts.parts[0], *found.offsets)) == "");
+  const ExactTries::Answer none = exact.look(parts.parts[0].floor_bytes, parts.parts[0].floor_bytes + 2);
+  CHECK(none.bound_bytes == parts.parts[0].floor_bytes + 1);
 }
 
 TEST_CASE("Every classic order places every block once and rightly") {

@@ -1,7 +1,10 @@
 // The parts that the search is made of, where a mistake would only show as slowness.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "daemon/planner/reuse/search/bounds.h"
+#include "daemon/planner/reuse/search/contained.h"
 #include "daemon/planner/reuse/search/section_check.h"
 #include "daemon/planner/reuse/search/skyline.h"
 #include "tests/planner/reference_data.h"
@@ -109,10 +112,34 @@ TEST_CASE("What failed more, and more recently, comes first") {
   CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{2, 1, 0});
 }
 
-TEST_CASE("A skyline is valid, aligned, and best where one order is perfect") {
+TEST_CASE("A skyline puts the first buffer that fits into the lowest gap") {
   const Problem problem = partitions(chain()).at(0);
   const std::vector<std::int64_t> offsets = skyline_offsets(problem, std::vector<std::uint32_t>{0, 1, 2});
   CHECK(offsets == std::vector<std::int64_t>{0, 4, 0});
+}
+
+TEST_CASE("The first buffer within a range is that of a plain search, to the last one removed") {
+  const Problem problem = partitions(test::random_instance(3, 300, 60, 9)).at(0);
+  std::vector<std::uint32_t> order(problem.items.size());
+  std::iota(order.rbegin(), order.rend(), 0U);
+  Contained contained(problem, order);
+  std::vector<char> removed(order.size());
+  std::uint64_t found = 0;
+  for (std::int32_t turn = 0; turn < 3000; ++turn) {
+    const std::int32_t first = turn * 7 % problem.sections;
+    const std::int32_t last = std::min(problem.sections - 1, first + turn % 23);
+    std::uint32_t expected = Contained::none;
+    for (std::uint32_t rank = 0; rank < order.size() && expected == Contained::none; ++rank) {
+      const Item& item = problem.items[order[rank]];
+      if (removed[rank] == 0 && first <= item.first && item.last <= last) expected = rank;
+    }
+    REQUIRE(contained.first_within(first, last) == expected);
+    if (expected == Contained::none) continue;
+    removed[expected] = 1;
+    contained.remove(expected);
+    ++found;
+  }
+  CHECK(found > 50);
 }
 
 }  // namespace terrace::planner::search

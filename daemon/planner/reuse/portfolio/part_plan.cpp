@@ -21,6 +21,8 @@ constexpr std::uint32_t passes_per_fit = 4;
 constexpr std::uint64_t looks_per_work = 1024;
 // What is spent at most on the last bytes, those below one alignment.
 constexpr std::uint64_t work_on_rounding = 1U << 18;
+// The exact search, where it is possible, gets so many times the work of all else: it is the stronger one.
+constexpr std::uint64_t search_share = 3;
 
 }  // namespace
 
@@ -28,6 +30,7 @@ PartPlan::PartPlan(Part part, std::uint64_t seed, const std::function<bool()>& s
     : part_(std::move(part)),
       stop_(stop),
       skyline_(part_),
+      exact_(part_, seed, stop_),
       random_(seed),
       priority_(part_.blocks.size()),
       bound_bytes_(part_.bound_bytes) {
@@ -41,6 +44,7 @@ void PartPlan::begin(std::uint64_t target_bytes) { pass({grid[0]}, target_bytes,
 
 bool PartPlan::improve(std::uint64_t target_bytes) {
   if (passes_ < grid_passes) return pass({grid[passes_ / 2], passes_ % 2 == 1}, target_bytes, stop_);
+  if (is_search_due(target_bytes)) return search(target_bytes);
   if (fits_ < fit_orders * 2 && passes_ - grid_passes >= fits_ * passes_per_fit) return fit();
   return pass(passes_ % 2 == 0 ? draw() : disturb(), target_bytes, stop_);
 }
@@ -77,6 +81,23 @@ bool PartPlan::fit() {
   if (!fit.top_bytes) return false;
   best_bytes_ = *fit.top_bytes;
   best_offsets_ = std::move(fit.offsets);
+  return true;
+}
+
+bool PartPlan::is_search_due(std::uint64_t target_bytes) const {
+  return exact_.possible() && std::max(bound_bytes_, target_bytes) < best_bytes_ &&
+         exact_.work() < search_share * work_;
+}
+
+bool PartPlan::search(std::uint64_t target_bytes) {
+  ExactTries::Answer answer = exact_.look(std::max(bound_bytes_, target_bytes), best_bytes_);
+  bound_bytes_ = std::max(bound_bytes_, answer.bound_bytes);
+  if (!answer.offsets) return false;
+  best_offsets_ = std::move(*answer.offsets);
+  best_bytes_ = 0;
+  for (std::size_t i = 0; i < best_offsets_.size(); ++i) {
+    best_bytes_ = std::max(best_bytes_, part_.blocks[i].end_at(best_offsets_[i]));
+  }
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
 #include "daemon/planner/reuse/portfolio/skyline.h"
 
@@ -34,7 +35,9 @@ class PartPlan {
   const std::vector<std::uint64_t>& best_offsets() const { return best_offsets_; }  // by block
   // As low as it can be, or so near that what is left of the rounding is not worth more moves.
   bool settled() const;
-  std::uint64_t work() const { return work_; }  // in placements of a block by a pass, about 1 us each
+  std::uint64_t work() const {
+    return work_ + exact_.work();
+  }  // in placements of a block by a pass, about 1 us each
 
  private:
   struct Recipe {
@@ -45,6 +48,8 @@ class PartPlan {
   };
   bool pass(Recipe recipe, std::uint64_t target_bytes, const std::function<bool()>& stop);
   bool fit();
+  bool search(std::uint64_t target_bytes);
+  bool is_search_due(std::uint64_t target_bytes) const;
   Recipe draw();
   Recipe disturb();
   void steer(const Recipe& recipe);
@@ -54,6 +59,7 @@ class PartPlan {
   Part part_;
   const std::function<bool()>& stop_;
   Skyline skyline_;
+  ExactTries exact_;
   std::mt19937_64 random_;
   std::vector<float> log_life_;
   std::vector<float> log_bytes_;

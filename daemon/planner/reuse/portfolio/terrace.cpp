@@ -3,8 +3,8 @@
 // The instance is cut into parts that do not concern each other (parts.h). Every part gets a first placement
 // in O(n log n); from then on only the part that ends highest matters, and gets one move after the other
 // (part_plan.h) until it reaches the bound, is no longer the highest, or the work is used up. The answer only
-// gets better, and is complete at any time. Where a small instance is left above the bound, every other policy
-// is asked as well: they can still win the last bytes, those below one alignment.
+// gets better, and is complete at any time. Where a small instance is left above the bound, every other
+// policy is asked as well: they can still win the last bytes, those below one alignment.
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -23,6 +23,8 @@ constexpr std::uint64_t default_steps = std::uint64_t{1} << 25;
 
 // The others are asked up to this size, where all of them together take a moment.
 constexpr std::size_t most_buffers_for_others = 256;
+// The exact search as a policy ends only when told to; it asks every 1,024 nodes, some milliseconds.
+constexpr int asks_for_search = 16;
 
 class Portfolio {
  public:
@@ -53,12 +55,15 @@ class Portfolio {
  private:
   void ask_others(Placement* best) const {
     SearchControl control{control_.seed, 0, control_.stop, {}, control_.steps};
+    SearchControl brief = control;
+    int asked = 0;
+    brief.stop = [&] { return ++asked > asks_for_search || (control.stop && control.stop()); };
     for (const ReusePolicy& other : reuse_policies()) {
       if (best->total_bytes <= std::max(live_bytes_, control_.capacity_bytes)) return;
       if (control.stop && control.stop()) return;
       const std::string_view family = other.family;
-      if (family == "terrace" || family == "search") continue;
-      Result<Placement> placed = other.place(instance_, control);
+      if (family == "terrace") continue;
+      Result<Placement> placed = other.place(instance_, family == "search" ? brief : control);
       if (!placed || placed->total_bytes >= best->total_bytes) continue;
       if (!check_placement(instance_, *placed).empty()) continue;
       *best = std::move(*placed);

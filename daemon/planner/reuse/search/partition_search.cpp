@@ -3,7 +3,7 @@
 namespace terrace::planner::search {
 namespace {
 
-constexpr const char* orders[] = {"WAT", "VWA", "TAW", "VAT", "TWA", "VWA"};
+constexpr const char* orders[] = {"WAT", "VWA", "VAT", "VWA", "VAT", "VWA", "VAT"};
 constexpr double first_round = 2;  // nodes per buffer: enough for a path that fails nowhere
 constexpr double round_growth = 1.5;
 

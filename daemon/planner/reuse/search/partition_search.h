@@ -1,7 +1,9 @@
 // Restarts: a partition is searched in rounds, one order after another, with a growing number of nodes.
 //
-// MiniMalloc's orders WAT, TAW and TWA alternate with orders by activity, which change with every failure.
-// What failed stays remembered from one restart to the next, so that no round repeats the one before.
+// MiniMalloc goes round WAT, TAW and TWA. Here one static order begins and all others go by activity, which
+// changes with every failure. Rounds were compared on MiniMalloc's suite with its buffers shuffled and time
+// reversed: this one solved all of it, those with more static orders now and then left I open. What failed
+// stays remembered from one restart to the next, so that no round repeats the one before.
 #pragma once
 
 #include <cstdint>

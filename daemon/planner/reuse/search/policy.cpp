@@ -17,7 +17,7 @@ namespace terrace::planner {
 namespace search {
 namespace {
 
-constexpr std::uint64_t most_nodes = std::uint64_t{1} << 23;   // per partition: some ten seconds
+constexpr std::uint64_t most_nodes = std::uint64_t{1} << 23;   // per partition: seconds to minutes
 constexpr std::uint64_t first_nodes = std::uint64_t{1} << 14;  // per capacity tried, in the first round
 constexpr const char* skyline_orders[] = {"WAT", "TAW", "TWA", "ZW", "AZ"};
 
@@ -74,6 +74,7 @@ class Minimiser {
  private:
   // Bisection towards the goal; what has not been decided counts as infeasible until the next round.
   void minimise(Part& part) {
+    if (part.problem.items.size() > most_buffers) return;
     std::int64_t proven = std::max(goal_, part.problem.bound) - 1;  // not feasible, or not wanted below
     std::uint64_t left = most_nodes;
     for (std::uint64_t nodes = first_nodes; left > 0 && part.height > proven + 1 && !stopped_; nodes *= 2) {

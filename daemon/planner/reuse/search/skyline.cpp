@@ -1,75 +1,94 @@
 #include "daemon/planner/reuse/search/skyline.h"
 
 #include <algorithm>
-#include <bit>
-#include <functional>
-#include <queue>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
 #include <utility>
+
+#include "daemon/planner/reuse/search/contained.h"
 
 namespace terrace::planner::search {
 namespace {
 
-// Heights of sections that only rise. In a node, `covering` is a height that holds for its whole range,
-// `highest` the largest anywhere in it.
+constexpr std::int64_t wall = std::numeric_limits<std::int64_t>::max();
+
 class Skyline {
  public:
-  explicit Skyline(std::int32_t sections)
-      : leaves_(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(sections)))),
-        nodes_(static_cast<std::size_t>(leaves_) * 2) {}
+  struct Segment {
+    std::int32_t last;  // section, inclusive
+    std::int64_t height;
+  };
+  using Segments = std::map<std::int32_t, Segment>;  // by first section
 
-  std::int64_t highest(const Item& item) const { return highest(1, 0, leaves_ - 1, item); }
-  void raise(const Item& item, std::int64_t height) { raise(1, 0, leaves_ - 1, item, height); }
+  explicit Skyline(std::int32_t sections) { add(0, {sections - 1, 0}); }
+
+  Segments::const_iterator lowest() const { return segments_.find(by_height_.begin()->second); }
+
+  // Part of a segment gets a new height.
+  void place(Segments::const_iterator at, const Item& item, std::int64_t height) {
+    const auto [first, segment] = *at;
+    remove(at);
+    if (first < item.first) add(first, {item.first - 1, segment.height});
+    add(item.first, {item.last, height});
+    if (item.last < segment.last) add(item.last + 1, {segment.last, segment.height});
+  }
+
+  // To the lower neighbour's height, as one segment with all neighbours of that height.
+  void lift(Segments::const_iterator at) {
+    std::int32_t first = at->first;
+    Segment segment = at->second;
+    const auto left = at == segments_.begin() ? segments_.end() : std::prev(at);
+    const auto right = std::next(at);
+    const std::int64_t left_height = left == segments_.end() ? wall : left->second.height;
+    const std::int64_t right_height = right == segments_.end() ? wall : right->second.height;
+    segment.height = std::min(left_height, right_height);
+    remove(at);
+    if (left_height == segment.height) {
+      first = left->first;
+      remove(left);
+    }
+    if (right_height == segment.height) {
+      segment.last = right->second.last;
+      remove(right);
+    }
+    add(first, segment);
+  }
 
  private:
-  struct Node {
-    std::int64_t covering = 0;
-    std::int64_t highest = 0;
-  };
-
-  std::int64_t highest(std::size_t n, std::int32_t from, std::int32_t to, const Item& item) const {
-    if (item.last < from || to < item.first) return 0;
-    if (item.first <= from && to <= item.last) return nodes_[n].highest;
-    const std::int32_t half = from + (to - from) / 2;
-    const std::int64_t below =
-        std::max(highest(n * 2, from, half, item), highest(n * 2 + 1, half + 1, to, item));
-    return std::max(nodes_[n].covering, below);
+  void add(std::int32_t first, Segment segment) {
+    segments_.emplace(first, segment);
+    by_height_.emplace(segment.height, first);
   }
 
-  void raise(std::size_t n, std::int32_t from, std::int32_t to, const Item& item, std::int64_t height) {
-    if (item.last < from || to < item.first) return;
-    nodes_[n].highest = std::max(nodes_[n].highest, height);
-    if (item.first <= from && to <= item.last) {
-      nodes_[n].covering = std::max(nodes_[n].covering, height);
-      return;
-    }
-    const std::int32_t half = from + (to - from) / 2;
-    raise(n * 2, from, half, item, height);
-    raise(n * 2 + 1, half + 1, to, item, height);
+  void remove(Segments::const_iterator at) {
+    by_height_.erase({at->second.height, at->first});
+    segments_.erase(at);
   }
 
-  std::int32_t leaves_;
-  std::vector<Node> nodes_;
+  Segments segments_;
+  std::set<std::pair<std::int64_t, std::int32_t>> by_height_;
 };
 
 }  // namespace
 
 std::vector<std::int64_t> skyline_offsets(const Problem& problem, std::span<const std::uint32_t> order) {
-  using Place = std::pair<std::int64_t, std::uint32_t>;  // offset, rank
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
-  for (std::uint32_t rank = 0; rank < order.size(); ++rank) queue.emplace(0, rank);
+  Contained left(problem, order);
   Skyline skyline(problem.sections);
   std::vector<std::int64_t> offsets(order.size());
-  while (!queue.empty()) {
-    const auto [offset, rank] = queue.top();
-    queue.pop();
-    const Item& item = problem.items[order[rank]];
-    const std::int64_t lowest = aligned(skyline.highest(item), item.alignment);
-    if (lowest > offset) {
-      queue.emplace(lowest, rank);
+  for (std::size_t placed = 0; placed < order.size();) {
+    const auto segment = skyline.lowest();
+    const std::uint32_t rank = left.first_within(segment->first, segment->second.last);
+    if (rank == Contained::none) {
+      skyline.lift(segment);
       continue;
     }
-    offsets[order[rank]] = offset;
-    skyline.raise(item, offset + item.bytes);
+    const Item& item = problem.items[order[rank]];
+    offsets[order[rank]] = aligned(segment->second.height, item.alignment);
+    skyline.place(segment, item, offsets[order[rank]] + item.bytes);
+    left.remove(rank);
+    ++placed;
   }
   return offsets;
 }

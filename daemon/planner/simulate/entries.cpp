@@ -1,0 +1,84 @@
+// What the schedule asks of the computation at a position.
+#include "daemon/planner/simulate/runner.h"
+
+namespace terrace::planner {
+
+using wire::Action;
+using wire::ScheduleEntry;
+
+bool Runner::obey(std::uint32_t index) {
+  const ScheduleEntry& e = schedule_.entries[index];
+  bool right = content_[e.tensor] == Content::held ||
+               fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) +
+                    " has no content at position " + std::to_string(e.position) + " that could be " +
+                    (e.action == Action::evict      ? "evicted"
+                     : e.action == Action::prefetch ? "fetched"
+                                                    : "dropped"));
+  if (right && e.action == Action::evict) evict(index);
+  if (right && e.action == Action::prefetch) right = prefetch(index);
+  if (right && e.action == Action::drop) drop(e);
+  return right;
+}
+
+void Runner::evict(std::uint32_t index) {
+  const ScheduleEntry& e = schedule_.entries[index];
+  const TensorState& s = store_.at(e.tensor);
+  std::uint32_t codec = p_.entry_codec[index];
+  std::uint64_t stored = p_.entry_stored[index];
+  const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
+  if (codec != no_codec && will_move) compress(e, codec);
+  if (codec == no_codec && s.codec != no_codec && (s.coded || s.place == Place::coming)) {
+    codec = s.codec;  // still coded since it came: it leaves as it is
+    stored = s.stored;
+  }
+  store_.evict(e.tensor, e.tier, codec, stored, false);
+}
+
+bool Runner::prefetch(std::uint32_t index) {
+  const ScheduleEntry& e = schedule_.entries[index];
+  const TensorState& s = store_.at(e.tensor);
+  const bool far = s.place == Place::away || s.place == Place::leaving;
+  if (far && s.tier != e.tier && options_.victims == Victims::none && !trace_.tensors[e.tensor].persistent) {
+    return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) + " lies in tier " +
+                std::to_string(s.tier) + ", not in tier " + std::to_string(e.tier));
+  }
+  store_.fetch(e.tensor, false);
+  return true;
+}
+
+void Runner::drop(const ScheduleEntry& e) {
+  store_.release(e.tensor);
+  content_[e.tensor] = Content::dropped;
+  OpTiming at;
+  at.ready_us = at.present_us = at.start_us = at.end_us = now();
+  log(ExtraWork::Kind::drop, e.position, 0, {e.tensor}, at);
+}
+
+void Runner::compress(const ScheduleEntry& e, std::uint32_t codec) {
+  OpTiming timing;
+  timing.ready_us = now();
+  store_.start_ready();
+  while (store_.at(e.tensor).place == Place::coming) store_.advance(store_.next_us());
+  timing.present_us = timing.start_us = now();
+  timing.stalls.late_prefetch_us = now() - timing.ready_us;
+  add(timing.stalls);
+  const TensorState& s = store_.at(e.tensor);
+  if (!s.coded || s.codec != codec) recode(e.tensor, codec);
+  timing.end_us = now();
+  log(ExtraWork::Kind::compress, e.position, 0, {e.tensor}, timing);
+}
+
+void Runner::recode(std::uint32_t t, std::uint32_t codec) {
+  const double speed = machine_.codecs[codec].compress_bytes_per_second;
+  double work_us = static_cast<double>(store_.bytes(t)) / speed * 1e6;
+  if (store_.at(t).coded) work_us += decode_us(t);
+  store_.decoded(t);
+  pass(now() + work_us);
+}
+
+double Runner::decode_us(std::uint32_t t) const {
+  const double speed = machine_.codecs[store_.at(t).codec].decompress_bytes_per_second;
+  return static_cast<double>(store_.bytes(t)) / speed * 1e6;
+}
+
+}  // namespace terrace::planner

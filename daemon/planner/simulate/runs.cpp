@@ -1,0 +1,186 @@
+// Operations and recomputations: what they name is asked for, waited for, held while they run, and let go.
+#include <algorithm>
+#include <limits>
+
+#include "daemon/planner/simulate/runner.h"
+
+namespace terrace::planner {
+
+bool Runner::perform(std::uint32_t index) {
+  const Run& run = p_.runs[index];
+  OpTiming timing;
+  timing.ready_us = now();
+  missing_.clear();
+  taken_.clear();
+  claim_ = run.extra_bytes;
+  for (const Named& n : p_.names_of(index)) {
+    if (!prepare(run, n)) return false;
+  }
+  store_.reserve(claim_);
+  if (!wait(index, &timing)) return false;
+  for (const std::uint32_t t : taken_) store_.take(t);
+  store_.take_bytes(run.extra_bytes);
+  store_.reserve_none();
+  store_.start_ready();
+  compute(index, &timing);
+  finish(index);
+  note(run, timing);
+  return true;
+}
+
+bool Runner::prepare(const Run& run, const Named& n) {
+  const std::uint32_t t = n.tensor;
+  const bool overwritten = n.writes && !n.reads;
+  if (n.reads && content_[t] == Content::dropped) {
+    return fail(run_name(run) + " reads " + tensor_name(t) + ", which was dropped and not computed again");
+  }
+  if (run.again && n.writes && content_[t] == Content::held) {
+    return fail(run_name(run) + " at position " + std::to_string(run.position) + ": " + tensor_name(t) +
+                " still has its content; drop it first");
+  }
+  store_.pin(t, n.writes);
+  const TensorState& s = store_.at(t);
+  if (s.queued_out && (s.asked_on_demand || outdated_by(n))) store_.call_off(t);
+  if (overwritten && s.place == Place::leaving) store_.stay(t);
+  if (overwritten && s.place == Place::away) store_.release(t);
+  if (s.place == Place::nowhere) {
+    claim_ += store_.bytes(t);
+    taken_.push_back(t);
+  }
+  if (s.place == Place::coming) missing_.push_back(t);
+  if (s.place == Place::away || (s.place == Place::leaving && n.writes)) {
+    store_.fetch(t, true);
+    store_.need(t);
+    missing_.push_back(t);
+  }
+  return true;
+}
+
+bool Runner::outdated_by(const Named& n) const {
+  const TensorState& s = store_.at(n.tensor);
+  return s.asked_codec != no_codec && (n.writes || s.coded || s.place == Place::coming);
+}
+
+bool Runner::wait(std::uint32_t index, OpTiming* timing) {
+  for (;;) {
+    if (options_.victims != Victims::none && !make_room(index)) return false;
+    store_.start_ready();
+    std::erase_if(missing_, [&](std::uint32_t t) { return store_.at(t).place == Place::here; });
+    if (missing_.empty() && store_.free_bytes() >= claim_) break;
+    const double next = store_.next_us();
+    if (next == std::numeric_limits<double>::infinity()) {
+      // Evictions that the schedule sends where there is no room: the victims' rule finds them another
+      // tier.
+      if (options_.victims != Victims::none && store_.call_off_blocked()) continue;
+      return stuck(index);
+    }
+    double& cause = cause_of_wait(&timing->stalls);
+    const double from = options_.stall_rule == StallRule::strict
+                            ? now()
+                            : std::max(now(), timing->ready_us + p_.runs[index].time_us);
+    cause += std::max(0.0, next - from);
+    store_.advance(next);
+  }
+  timing->present_us = now();
+  return true;
+}
+
+double& Runner::cause_of_wait(Stalls* stalls) const {
+  bool on_demand = false;
+  bool no_room = store_.free_bytes() < claim_;
+  for (const std::uint32_t t : missing_) {
+    const TensorState& s = store_.at(t);
+    if (s.place == Place::coming) {
+      on_demand |= s.on_demand;
+    } else {
+      on_demand |= s.asked_on_demand;
+      no_room |= s.place == Place::away && store_.free_bytes() < store_.bytes(t);
+    }
+  }
+  if (no_room) return stalls->room_us;
+  return on_demand ? stalls->fetch_us : stalls->late_prefetch_us;
+}
+
+bool Runner::make_room(std::uint32_t index) {
+  std::uint64_t stuck_bytes = 0;  // on its way out, but its memory stays in use as long as this run
+  for (const Named& n : p_.names_of(index)) {
+    const TensorState& s = store_.at(n.tensor);
+    if (s.queued_out || (s.place == Place::leaving && !n.writes)) stuck_bytes += store_.bytes(n.tensor);
+  }
+  while (store_.short_of_room(stuck_bytes) && !store_.victims().empty()) {
+    const std::uint32_t t = store_.victims().top();
+    const TensorState& s = store_.at(t);
+    const std::uint64_t stored = s.coded ? s.stored : store_.bytes(t);
+    const std::uint32_t tier = store_.tier_with_room(stored);
+    if (tier == 0) {
+      return fail(run_name(p_.runs[index]) + " needs room, but no other tier has any for " +
+                  std::to_string(stored) + " bytes of " + tensor_name(t));
+    }
+    store_.evict(t, tier, s.coded ? s.codec : no_codec, stored, true);
+  }
+  return true;
+}
+
+bool Runner::stuck(std::uint32_t index) {
+  const Run& run = p_.runs[index];
+  std::uint64_t bytes = run.extra_bytes;
+  for (const Named& n : p_.names_of(index)) bytes += store_.bytes(n.tensor);
+  std::string why = run_name(run) + " names " + std::to_string(bytes) + " bytes; of tier 0 ('" +
+                    machine_.tiers[0].name + "', " + std::to_string(machine_.tiers[0].capacity_bytes) +
+                    " bytes) " + std::to_string(store_.used_bytes(0)) + " are in use, it waits for " +
+                    std::to_string(claim_) + " more";
+  for (const std::uint32_t t : missing_) why += " and for " + tensor_name(t);
+  return fail(why + ", and nothing under way frees any: evict more before it, or use a policy with victims");
+}
+
+void Runner::compute(std::uint32_t index, OpTiming* timing) {
+  const Run& run = p_.runs[index];
+  const double codec_us = decompress(index);
+  if (options_.stall_rule == StallRule::strict) {
+    timing->start_us = timing->present_us + codec_us;
+    timing->end_us = timing->start_us + run.time_us;
+  } else {
+    timing->start_us = timing->ready_us;
+    timing->end_us = std::max(timing->ready_us + run.time_us, timing->present_us) + codec_us;
+  }
+  pass(timing->end_us);
+}
+
+double Runner::decompress(std::uint32_t index) {
+  double sum_us = 0;
+  for (const Named& n : p_.names_of(index)) {
+    if (!store_.at(n.tensor).coded) continue;
+    if (n.reads) {
+      OpTiming timing;
+      timing.ready_us = timing.present_us = timing.start_us = now() + sum_us;
+      sum_us += decode_us(n.tensor);
+      timing.end_us = now() + sum_us;
+      log(ExtraWork::Kind::decompress, p_.runs[index].position, p_.runs[index].op, {n.tensor}, timing);
+    }
+    store_.decoded(n.tensor);
+  }
+  return sum_us;
+}
+
+void Runner::pass(double until_us) {
+  while (store_.next_us() <= until_us) store_.advance(store_.next_us());
+  store_.advance(until_us);
+}
+
+void Runner::finish(std::uint32_t index) {
+  store_.give_bytes(p_.runs[index].extra_bytes);
+  for (const Named& n : p_.names_of(index)) {
+    const std::uint32_t t = n.tensor;
+    store_.unpin(t);
+    content_[t] = Content::held;
+    ++cursor_[t];
+    if (!trace_.tensors[t].persistent && cursor_[t] == p_.uses_of(t).size()) {
+      store_.release(t);
+      content_[t] = Content::none;
+    } else {
+      store_.touch(t, belady_key(t, cursor_[t]));
+    }
+  }
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,64 @@
+// G10's own simulator, rebuilt from its description, beside the times that its artifact gives for the same
+// traces.
+#include <cmath>
+
+#include "daemon/planner/g10/g10.h"
+#include "daemon/planner/trace_json.h"
+#include "tools/bench/measure.h"
+#include "tools/bench/planner_parts.h"
+
+namespace terrace::bench {
+namespace {
+
+constexpr const char* title = "G10's page-level simulator: our rebuilding of it beside its published times";
+constexpr double most_apart = 0.10;
+
+struct Policy {
+  const char* published;  // in BASELINES.json
+  planner::G10Policy policy;
+};
+constexpr Policy policies[] = {{"Base-UVM", planner::G10Policy::base_uvm},
+                               {"DeepUM+", planner::G10Policy::deepum},
+                               {"G10", planner::G10Policy::g10}};
+
+Json row_of(const std::string& workload, const wire::Trace& trace, const Policy& policy,
+            double published_us) {
+  Json row{{"workload", workload}, {"policy", policy.published}, {"published_s", published_us / 1e6}};
+  const double start = now_s();
+  const auto report = planner::simulate_g10(trace, {}, policy.policy);
+  row["seconds"] = now_s() - start;
+  row["met"] = false;
+  if (!report) {
+    row["note"] = report.error;
+    return row;
+  }
+  const double ghz = planner::G10Machine{}.gpu_ghz;
+  const double ours_us = static_cast<double>(report->iterations[report->reported].cycles) / (1e3 * ghz);
+  row["ours_s"] = ours_us / 1e6;
+  row["apart"] = ours_us / published_us - 1;
+  row["met"] = std::abs(ours_us / published_us - 1) <= most_apart;
+  return row;
+}
+
+}  // namespace
+
+Json measure_g10_times(const PlannerOptions& options) {
+  const auto text = data_file(options, "g10/BASELINES.json");
+  if (!text) return skipped(title, "no g10/BASELINES.json in the data");
+  Json out = section(title, {column("workload", "workload", "text"), column("policy", "policy", "text"),
+                             column("published_s", "published, s", "s"), column("ours_s", "ours, s", "s"),
+                             column("apart", "apart", "percent"), column("seconds", "took, s", "s"),
+                             column("met", "within 10%", "yes"), column("note", "", "text")});
+  const nlohmann::json baselines = nlohmann::json::parse(*text);
+  for (const auto& [workload, about] : baselines.at("workloads").items()) {
+    const auto file = data_file(options, "g10/" + workload + ".json.gz");
+    const auto trace = file ? planner::parse_trace(*file) : Result<wire::Trace>();
+    if (!trace) continue;
+    for (const Policy& policy : policies)
+      out["rows"].push_back(
+          row_of(workload, *trace, policy, about.at("policies").at(policy.published).at("time_us")));
+  }
+  return out;
+}
+
+}  // namespace terrace::bench
