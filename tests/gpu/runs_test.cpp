@@ -1,6 +1,7 @@
 // What rle and csr8 are about: runs of every length about 255 at any place, and pairs and rows that no
 // encoder writes, in frames that are sound otherwise.
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 
 #include "against_cpu.h"
@@ -73,12 +74,12 @@ void require_verdicts(std::span<const Case> cases, Codec codec, ElementType elem
   }
 }
 
-void append(Bytes& to, std::initializer_list<int> bytes) {
+void append(Bytes& to, const std::vector<int>& bytes) {
   for (const int byte : bytes) to.push_back(static_cast<std::byte>(byte));
 }
 
 // An rle block: its number of pairs, the pairs, padding, and so many values of 4 bytes.
-Bytes rle_block(std::uint64_t count, std::initializer_list<int> pairs, std::size_t values, int padding = 0) {
+Bytes rle_block(std::uint64_t count, const std::vector<int>& pairs, std::size_t values, int padding = 0) {
   Bytes block(8);
   store(block.data(), count);
   append(block, pairs);
@@ -88,7 +89,7 @@ Bytes rle_block(std::uint64_t count, std::initializer_list<int> pairs, std::size
 }
 
 // A csr8 block: counts, columns, and so many values of 4 bytes.
-Bytes csr8_block(std::initializer_list<int> counts, std::initializer_list<int> columns, std::size_t values,
+Bytes csr8_block(const std::vector<int>& counts, const std::vector<int>& columns, std::size_t values,
                  int first_padding = 0, int second_padding = 0) {
   Bytes block;
   for (const int count : counts) append(block, {count & 255, count >> 8});
@@ -165,10 +166,15 @@ TEST_CASE("PairsThatNoEncoderWritesAreRefused") {
 
 TEST_CASE("RowsThatNoEncoderWritesAreRefused") {
   constexpr std::size_t elements = 600;  // rows of 256, 256 and 88
+  std::vector<int> full(88);
+  std::iota(full.begin(), full.end(), 0);
+  std::vector<int> and_one = full;
+  and_one.push_back(0);
   const Case cases[] = {
       {"sound", csr8_block({2, 0, 1}, {3, 255, 87}, 3), true},
       {"a column behind the last element", csr8_block({2, 0, 1}, {3, 255, 88}, 3), false},
       {"equal columns", csr8_block({2, 0, 1}, {255, 255, 87}, 3), false},
+      {"equal columns, one value for both", csr8_block({2, 0, 1}, {255, 255, 87}, 2), false},
       {"descending columns", csr8_block({2, 0, 1}, {255, 3, 87}, 3), false},
       {"a count in another row", csr8_block({1, 1, 1}, {255, 3, 87}, 3), true},
       {"fewer values than columns", csr8_block({2, 0, 1}, {3, 255, 87}, 2), false},
@@ -176,7 +182,9 @@ TEST_CASE("RowsThatNoEncoderWritesAreRefused") {
       {"a count of 257", csr8_block({257, 0, 1}, {3, 255, 87}, 258), false},
       {"counts up to the end", csr8_block({65535, 65535, 65535}, {3, 255, 87}, 3), false},
       {"counts of 2^16 together", csr8_block({32768, 32768, 3}, {3, 255, 87}, 3), false},
-      {"more than a row's in the last one", csr8_block({0, 0, 89}, {3, 255, 87}, 3), false},
+      {"a full row", csr8_block({0, 0, 88}, full, 88), true},
+      {"more than a row's, as many values as fit", csr8_block({0, 0, 89}, and_one, 88), false},
+      {"more than a row's, and values", csr8_block({0, 0, 89}, and_one, 89), false},
       {"padding behind the counts", csr8_block({2, 0, 1}, {3, 255, 87}, 3, 1), false},
       {"padding behind the columns", csr8_block({2, 0, 1}, {3, 255, 87}, 3, 0, 1), false},
       {"a column too many", csr8_block({2, 0, 1}, {3, 255, 87, 1}, 3), false},
