@@ -148,7 +148,7 @@ TERRACE_DEVICE FrameError check_frame(const Target& target, CheckShared& shared)
   if (target.content_bytes != header.content_bytes()) return FrameError::wrong_size;
   if (target.frame_bytes < header.payload_offset() + header.payload_bytes()) return FrameError::truncated;
   if (!is_table_sound(frame, header, shared)) return FrameError::bad_table;
-  if (header.content_bytes() > 0 && header.codec() > static_cast<u32>(Codec::zvc_exp))
+  if (header.content_bytes() > 0 && header.codec() > static_cast<u32>(Codec::csr8))
     return FrameError::codec_missing;
   return is_element_aligned(target.content, header.element()) ? FrameError::none : FrameError::bad_argument;
 }

@@ -26,7 +26,7 @@ TERRACE_DEVICE FrameError check_source(const Source& source) {
     return FrameError::bad_argument;
   const u64 offset = payload_offset_of(blocks_of(source.content_bytes), source.alignment_log2);
   if (source.frame_capacity < offset + source.content_bytes) return FrameError::too_small;
-  return source.codec <= Codec::zvc_exp ? FrameError::none : FrameError::codec_missing;
+  return source.codec <= Codec::csr8 ? FrameError::none : FrameError::codec_missing;
 }
 
 struct PrepareShared {
@@ -102,17 +102,16 @@ template <typename T>
 TERRACE_DEVICE void compress_block(const Work<Source>& work, const Place& place, EncodeShared& shared) {
   const Source& source = work.tensors[place.tensor];
   const u32 block = place.block - place.first, bytes = content_of_block(source.content_bytes, block);
-  Encoder<T> encoder{shared, static_cast<u32>(source.element), bytes / static_cast<u32>(sizeof(T)), {}};
+  Encoder<T> encoder{shared, static_cast<u32>(source.element), bytes / static_cast<u32>(sizeof(T)), {}, {}};
   read_block(encoder.content(), static_cast<const u8*>(source.content) + u64{block} * block_bytes, bytes);
-  encoder.scan =
-      scan_mask(in_shared<const T>(encoder.content()), encoder.elements, in_shared<u64>(encoder.front()),
-                shared.base, reinterpret_cast<u32*>(shared.summary));
+  encoder.scan = scan_mask(in_shared<const T>(encoder.content()), encoder.elements,
+                           in_shared<u64>(encoder.front()), shared.base, encoder.of_warp());
   const Extent extent = decide(encoder, source.codec);
   if (simt::thread_index() == 0)
     publish_size(work.scratch.progress, place.block, place.first, extent.units());
   simt::sync_cta();
   if (extent.kind == BlockKind::coded || extent.kind == BlockKind::sparse)
-    write_coded(encoder, extent, source.codec == Codec::zvc_exp);
+    write_coded(encoder, extent, source.codec);
   simt::sync_cta();
   place_extent(work, place, extent, shared);
 }

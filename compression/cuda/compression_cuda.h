@@ -1,5 +1,5 @@
 // Compression on the GPU: the frames of docs/formats/frame.md, byte for byte those of the CPU (compressor.h),
-// for many tensors in one call of two launches. Codecs: raw, zvc, zvc_exp.
+// for many tensors in one call of two launches. Codecs: raw, zvc, zvc_exp, rle, csr8.
 //
 // Nothing here allocates or waits. Everything is enqueued on the caller's stream and may be captured in a
 // graph; the caller gives device memory for the work between the kernels (scratch), which needs no

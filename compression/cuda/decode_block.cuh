@@ -21,6 +21,7 @@ struct DecodeShared {
   union {
     u64 sums[sum_words];
     u64 mask[most_words];
+    u32 half_words[2 * most_words];  // of the mask, for what is put into it bit by bit
   };
   alignas(16) u8 extent[block_bytes + 16];
 };
@@ -113,15 +114,17 @@ TERRACE_DEVICE u32 read_mask(DecodeShared& shared, bool is_short, u32 bytes, u32
   return elements % 64 == 0 || shared.mask[words - 1] >> elements % 64 == 0 ? read : 0;
 }
 
-// base[] of a mask in shared memory; returns the number of its bits. Ends with a barrier.
-TERRACE_DEVICE u32 count_values(DecodeShared& shared, u32 words) {
-  const WordRange range = words_of_warp(words);
+// base[i] of i < n: the sum of value(k) for all k < i; returns that of all. Begins after a barrier, ends with
+// one. Where the sum is 2^16 or more, base[] is not of use.
+template <typename Value>
+TERRACE_DEVICE u32 sum_before(DecodeShared& shared, u32 n, const Value& value) {
+  const WordRange range = words_of_warp(n);
   u32 counted = 0;
   for (u32 begin = range.begin; begin < range.end; begin += warp_lanes) {
-    const u32 w = begin + lane_index();
-    const u32 bits = w < range.end ? simt::bits_in(shared.mask[w]) : 0, below = exclusive_sum(bits);
-    if (w < range.end) shared.base[w] = static_cast<u16>(counted + below);
-    counted += simt::shuffle(below + bits, warp_lanes - 1);
+    const u32 i = begin + lane_index();
+    const u32 mine = i < range.end ? value(i) : 0, below = exclusive_sum(mine);
+    if (i < range.end) shared.base[i] = static_cast<u16>(counted + below);
+    counted += simt::shuffle(below + mine, warp_lanes - 1);
   }
   if (lane_index() == 0) shared.of_warp[warp_index()] = counted;
   simt::sync_cta();
@@ -129,6 +132,16 @@ TERRACE_DEVICE u32 count_values(DecodeShared& shared, u32 words) {
   shift_bases(shared.base, range, totals.before);
   simt::sync_cta();
   return totals.all;
+}
+
+// base[] of a mask in shared memory; returns the number of its bits. Ends with a barrier.
+TERRACE_DEVICE u32 count_values(DecodeShared& shared, u32 words) {
+  return sum_before(shared, words, [&](u32 w) { return simt::bits_in(shared.mask[w]); });
+}
+
+// A barrier has to follow.
+TERRACE_DEVICE void clear_mask(DecodeShared& shared, u32 words) {
+  for (u32 w = simt::thread_index(); w < words; w += simt::thread_count()) shared.mask[w] = 0;
 }
 
 // Elements where the mask has bits: value(rank, element) says which.
@@ -149,12 +162,13 @@ TERRACE_DEVICE void expand(const DecodeShared& shared, const Destination& to, co
   });
 }
 
+// Zvc, rle and csr8: behind `begin` bytes that said what the mask is, its values and no more.
 template <typename T>
-TERRACE_DEVICE bool decode_zvc(DecodeShared& shared, u32 mask_bytes, u32 bytes, const Destination& to) {
+TERRACE_DEVICE bool decode_values(DecodeShared& shared, u32 begin, u32 bytes, const Destination& to) {
   const u32 words = ceil_div(to.bytes, 64 * sizeof(T));
   const u32 values = count_values(shared, words);
-  if (bytes - mask_bytes != values * sizeof(T)) return false;
-  const auto* packed = reinterpret_cast<const T*>(shared.extent + mask_bytes);
+  if (bytes - begin != values * sizeof(T)) return false;
+  const auto* packed = reinterpret_cast<const T*>(shared.extent + begin);
   expand<T>(shared, to, [&](u32 rank, u32) { return packed[rank]; });
   return true;
 }

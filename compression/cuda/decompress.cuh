@@ -3,7 +3,8 @@
 // block.
 #pragma once
 
-#include "compression/cuda/decode_block.cuh"
+#include "compression/cuda/csr8_decode.cuh"
+#include "compression/cuda/rle_decode.cuh"
 
 namespace terrace::compression::cuda {
 
@@ -31,28 +32,40 @@ TERRACE_DEVICE void prepare_decompress(const Work<Target>& work) {
   for (u32 i = simt::cta_index(); i < work.count; i += simt::cta_count()) prepare_target(work, i, shared);
 }
 
+// The block's mask, in whichever way the codec writes it. Returns the bytes read, 0 where they are wrong.
+TERRACE_DEVICE u32 read_mask_of(DecodeShared& shared, u32 codec, const EntryView& entry, u32 elements) {
+  switch (codec) {
+    case static_cast<u32>(Codec::rle):
+      return read_pairs(shared, entry.bytes(), elements);
+    case static_cast<u32>(Codec::csr8):
+      return read_rows(shared, entry.bytes(), elements);
+    default:
+      return read_mask(shared, entry.is(BlockKind::sparse), entry.bytes(), elements);
+  }
+}
+
 template <typename T>
-TERRACE_DEVICE bool decode_masked(DecodeShared& shared, const TensorState& state, const EntryView& entry,
-                                  const Destination& to) {
-  const u32 mask_bytes =
-      read_mask(shared, entry.is(BlockKind::sparse), entry.bytes(), to.bytes / static_cast<u32>(sizeof(T)));
+TERRACE_DEVICE bool decode_coded(DecodeShared& shared, const TensorState& state, const EntryView& entry,
+                                 const Destination& to) {
+  const u32 elements = to.bytes / static_cast<u32>(sizeof(T));
+  const u32 mask_bytes = read_mask_of(shared, state.codec, entry, elements);
   if (mask_bytes == 0) return false;
   return state.codec == static_cast<u32>(Codec::zvc_exp)
              ? decode_zvc_exp<T>(shared, state.element, mask_bytes, entry.bytes(), to)
-             : decode_zvc<T>(shared, mask_bytes, entry.bytes(), to);
+             : decode_values<T>(shared, mask_bytes, entry.bytes(), to);
 }
 
-TERRACE_DEVICE bool decode_masked_of_any_width(DecodeShared& shared, const TensorState& state,
-                                               const EntryView& entry, const Destination& to) {
+TERRACE_DEVICE bool decode_coded_of_any_width(DecodeShared& shared, const TensorState& state,
+                                              const EntryView& entry, const Destination& to) {
   switch (width_of_type(state.element)) {
     case 1:
-      return decode_masked<u8>(shared, state, entry, to);
+      return decode_coded<u8>(shared, state, entry, to);
     case 2:
-      return decode_masked<u16>(shared, state, entry, to);
+      return decode_coded<u16>(shared, state, entry, to);
     case 4:
-      return decode_masked<u32>(shared, state, entry, to);
+      return decode_coded<u32>(shared, state, entry, to);
     default:
-      return decode_masked<u64>(shared, state, entry, to);
+      return decode_coded<u64>(shared, state, entry, to);
   }
 }
 
@@ -61,7 +74,7 @@ TERRACE_DEVICE bool decode_extent(DecodeShared& shared, const TensorState& state
                                   const Destination& to) {
   if (entry.is(BlockKind::repeat)) return decode_repeat(shared, width_of_type(state.element), to);
   if (!entry.is(BlockKind::raw))
-    return is_padding_zero(shared, entry.bytes()) && decode_masked_of_any_width(shared, state, entry, to);
+    return is_padding_zero(shared, entry.bytes()) && decode_coded_of_any_width(shared, state, entry, to);
   const auto* vectors = reinterpret_cast<const Vector*>(shared.extent);
   write_content(to, [&](u32 i) { return vectors[i]; });
   return true;

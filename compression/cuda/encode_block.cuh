@@ -3,13 +3,15 @@
 #pragma once
 
 #include "compression/cuda/batch.cuh"
+#include "compression/cuda/csr8_encode.cuh"
+#include "compression/cuda/rle_encode.cuh"
 #include "compression/cuda/xxh3.cuh"
 #include "compression/cuda/zvc_exp_encode.cuh"
 
 namespace terrace::compression::cuda {
 
 // In front of the elements there is room for the longest mask and headers, and never less than for XXH3's
-// sums: while a raw extent is checksummed they lie there, else behind the coded extent.
+// sums: while an extent over the elements is checksummed they lie there, else behind the extent.
 template <u32 width>
 inline constexpr u32 mask_and_headers =
     block_bytes / width / 8 + block_bytes / width / group_elements* group_header_bytes;
@@ -18,6 +20,9 @@ inline constexpr u32 front_bytes =
     mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
 inline constexpr u32 most_front_bytes = front_bytes<1>;
 
+// What pack_values_up() needs behind the elements.
+inline constexpr u32 room_behind = payload_unit;
+
 // 76.8 KB: three CTAs fit on a multiprocessor of 228 KB, less 1 KB each that the device keeps.
 struct EncodeShared {
   u64 secret[secret_words];
@@ -25,7 +30,7 @@ struct EncodeShared {
   u32 mailbox[4];
   Groups groups;
   u16 base[most_words];
-  alignas(16) u8 buffer[most_front_bytes + block_bytes];
+  alignas(16) u8 buffer[most_front_bytes + block_bytes + room_behind];
 };
 static_assert(sizeof(EncodeShared) <= 228 * 1024 / 3 - 1024);
 static_assert(sizeof(EncodeShared::summary) >= most_warps * sizeof(u32));
@@ -61,6 +66,7 @@ struct Encoder {
   u32 element;
   u32 elements;
   MaskScan scan;
+  RunScan runs;  // rle only
 
   TERRACE_DEVICE u8* front() const { return shared.buffer; }
   TERRACE_DEVICE u8* content() const { return shared.buffer + front_bytes<sizeof(T)>; }
@@ -70,6 +76,11 @@ struct Encoder {
   TERRACE_DEVICE u32 short_mask_bytes() const { return 8 * (ceil_div(words(), 64) + scan.nonzero_words); }
   TERRACE_DEVICE bool is_short() const { return short_mask_bytes() < 8 * words(); }
   TERRACE_DEVICE u32 mask_bytes() const { return is_short() ? short_mask_bytes() : 8 * words(); }
+  TERRACE_DEVICE const u64* mask() const {
+    return static_cast<const u64*>(static_cast<const void*>(front()));
+  }
+  TERRACE_DEVICE MaskView mask_view() const { return {mask(), elements}; }
+  TERRACE_DEVICE u32* of_warp() const { return reinterpret_cast<u32*>(shared.summary); }
   TERRACE_DEVICE ValueShape shape() const { return value_shape<T>(element); }
 };
 
@@ -87,6 +98,14 @@ TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u3
   return {encoder.front(), bytes, rounded_up(bytes, payload_unit), kind, in_shared<u64>(end - sum_words * 8)};
 }
 
+// At the buffer's end, over the elements, as pack_values_up() leaves it.
+template <typename T>
+TERRACE_DEVICE Extent upper_extent(const Encoder<T>& encoder, u32 bytes) {
+  const u32 extent = rounded_up(bytes, payload_unit);
+  return {encoder.content() + block_bytes + room_behind - extent, bytes, extent, BlockKind::coded,
+          in_shared<u64>(encoder.front())};
+}
+
 template <typename T>
 TERRACE_DEVICE Extent repeat_extent(const Encoder<T>& encoder) {
   if (simt::thread_index() < payload_unit / sizeof(T))
@@ -94,46 +113,86 @@ TERRACE_DEVICE Extent repeat_extent(const Encoder<T>& encoder) {
   return coded_extent(encoder, BlockKind::repeat, payload_unit);
 }
 
-// Bytes that the codec makes of the block. For zvc_exp this finds the groups' codes.
+// Bytes that zvc_exp makes of the block; finds the groups' codes.
 template <typename T>
-TERRACE_DEVICE u32 coded_bytes(const Encoder<T>& encoder, bool exp) {
-  if (!exp) return encoder.mask_bytes() + encoder.scan.values * static_cast<u32>(sizeof(T));
+TERRACE_DEVICE u32 zvc_exp_bytes(const Encoder<T>& encoder) {
   find_codes(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base,
              encoder.scan.values, encoder.shape(), encoder.shared.groups);
   const u32 bits = place_groups(encoder.groups(), encoder.shared.groups.begin);
   return encoder.mask_bytes() + encoder.groups() * group_header_bytes + bits;
 }
 
+// Bytes that the codec makes of the block. For rle this finds the runs.
+template <typename T>
+TERRACE_DEVICE u32 coded_bytes(Encoder<T>& encoder, Codec codec) {
+  const u32 packed = encoder.scan.values * static_cast<u32>(sizeof(T));
+  switch (codec) {
+    case Codec::zvc_exp:
+      return zvc_exp_bytes(encoder);
+    case Codec::rle:
+      encoder.runs = scan_runs(encoder.mask_view(), encoder.of_warp());
+      return rle_values_offset(encoder.runs.pairs) + packed;
+    case Codec::csr8:
+      return csr8_layout(encoder.elements, encoder.scan.values).values + packed;
+    default:
+      return encoder.mask_bytes() + packed;
+  }
+}
+
+// Whether what describes the mask may be longer than the room in front of the elements, so that the values
+// are packed up, not down.
+TERRACE_DEVICE bool packs_up(Codec codec) { return codec == Codec::rle || codec == Codec::csr8; }
+
 // Rules 1 to 5, without writing anything: the extent that will be.
 template <typename T>
-TERRACE_DEVICE Extent decide(const Encoder<T>& encoder, Codec codec) {
+TERRACE_DEVICE Extent decide(Encoder<T>& encoder, Codec codec) {
   if (encoder.scan.values == 0) return coded_extent(encoder, BlockKind::zero, 0);
   if (encoder.scan.all_equal && encoder.bytes() > payload_unit) return repeat_extent(encoder);
   if (codec == Codec::raw) return raw_extent(encoder);
-  const u64* mask = in_shared<const u64>(encoder.front());
-  if (codec == Codec::zvc && encoder.bytes() == block_bytes && is_dense<T>(mask, encoder.words()))
+  if (codec != Codec::zvc_exp && encoder.bytes() == block_bytes &&
+      is_dense<T>(encoder.mask(), encoder.words()))
     return raw_extent(encoder);
-  const u32 bytes = coded_bytes(encoder, codec == Codec::zvc_exp);
+  const u32 bytes = coded_bytes(encoder, codec);
   if (rounded_up(bytes, payload_unit) >= encoder.bytes()) return raw_extent(encoder);
+  if (packs_up(codec)) return upper_extent(encoder, bytes);
   return coded_extent(encoder, encoder.is_short() ? BlockKind::sparse : BlockKind::coded, bytes);
 }
 
-// Writes what was decided on, for the kinds that a codec makes. A barrier has to follow.
 template <typename T>
-TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent, bool exp) {
-  const T* in = in_shared<const T>(encoder.content());
+TERRACE_DEVICE void write_masked(const Encoder<T>& encoder, bool exp) {
   const u16* base = encoder.shared.base;
   if (encoder.is_short())
     shorten_mask(in_shared<u64>(encoder.front()), encoder.words(), encoder.shared.summary);
   u8* behind_mask = encoder.front() + encoder.mask_bytes();
   u8* values = behind_mask + (exp ? rounded_up(encoder.groups() * group_header_bytes, 8) : 0);
-  pack_values(in, encoder.elements, base, in_shared<T>(values));
-  if (exp) {
-    simt::sync_cta();
-    squeeze_groups(in_shared<const T>(values), encoder.elements, base, encoder.scan.values, encoder.shape(),
-                   encoder.shared.groups, behind_mask);
-    simt::sync_cta();
-  }
+  pack_values(in_shared<const T>(encoder.content()), encoder.elements, base, in_shared<T>(values));
+  if (!exp) return;
+  simt::sync_cta();
+  squeeze_groups(in_shared<const T>(values), encoder.elements, base, encoder.scan.values, encoder.shape(),
+                 encoder.shared.groups, behind_mask);
+  simt::sync_cta();
+}
+
+// Rle and csr8: the values, then what describes the mask, over what were the elements.
+template <typename T>
+TERRACE_DEVICE void write_described(const Encoder<T>& encoder, const Extent& extent, Codec codec) {
+  const u32 packed = encoder.scan.values * static_cast<u32>(sizeof(T));
+  pack_values_up(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base,
+                 in_shared<T>(extent.data + extent.bytes - packed));
+  simt::sync_cta();
+  if (codec == Codec::rle)
+    write_pairs(encoder.mask_view(), encoder.runs, extent.data);
+  else
+    write_rows(encoder.mask(), encoder.elements, encoder.shared.base, encoder.scan.values, extent.data);
+}
+
+// Writes what was decided on, for the kinds that a codec makes. A barrier has to follow.
+template <typename T>
+TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent, Codec codec) {
+  if (packs_up(codec))
+    write_described(encoder, extent, codec);
+  else
+    write_masked(encoder, codec == Codec::zvc_exp);
   if (extent.bytes + simt::thread_index() < extent.extent)
     extent.data[extent.bytes + simt::thread_index()] = 0;
 }

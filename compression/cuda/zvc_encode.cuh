@@ -144,4 +144,18 @@ TERRACE_DEVICE void pack_values(const T* in, u32 elements, const u16* base, T* o
   }
 }
 
+// The same upwards, for what has much in front of its values: they end behind the elements, so that none
+// moves down, and the rounds begin with the last one. `out` + all values is at or above `in` + elements. A
+// barrier has to follow.
+template <typename T>
+TERRACE_DEVICE void pack_values_up(const T* in, u32 elements, const u16* base, T* out) {
+  const u32 words = ceil_div(elements, 64), each = warp_count() * words_a_round;
+  for (u32 end = rounded_up(words, each); end > 0; end -= each) {
+    const u32 first_word = end - each + warp_index() * words_a_round;
+    const Round<T> round = read_round(in, elements, first_word);
+    simt::sync_cta();
+    write_round(round, base, first_word, words, out);
+  }
+}
+
 }  // namespace terrace::compression::cuda

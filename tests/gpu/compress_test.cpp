@@ -1,10 +1,8 @@
 // Frames from the kernels against those of the CPU, byte for byte.
-#include "compression/compressor.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <memory>
 
+#include "against_cpu.h"
 #include "cases.h"
 
 using namespace terrace::compression;
@@ -12,29 +10,6 @@ using namespace terrace::compression::cuda::test;
 using terrace::compression::cuda::Source;
 
 namespace {
-
-Output on_cpu(const Input& input) {
-  static const auto workspace = std::make_unique<Workspace>();
-  Bytes frame(frame_bound(input.content.size(), input.alignment_log2));
-  const FrameOptions options{input.codec, input.element, input.alignment_log2};
-  const Compressed made = compress(input.content, frame, options, *workspace);
-  frame.resize(made.bytes);
-  return {made.error, frame};
-}
-
-void require_cpus_frames(std::span<const Input> inputs, const Setting& setting = {}) {
-  const std::vector<Output> outputs = compress_all(inputs, setting);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Output expected = on_cpu(inputs[i]);
-    INFO("tensor " << i << ": " << inputs[i].content.size() << " bytes, " << name_of(inputs[i].codec) << ", "
-                   << name_of(inputs[i].element) << ", seed " << setting.seed);
-    REQUIRE(outputs[i].error == expected.error);
-    REQUIRE(outputs[i].bytes.size() == expected.bytes.size());
-    const auto [differs, _] =
-        std::mismatch(outputs[i].bytes.begin(), outputs[i].bytes.end(), expected.bytes.begin());
-    REQUIRE(differs - outputs[i].bytes.begin() == static_cast<std::ptrdiff_t>(expected.bytes.size()));
-  }
-}
 
 // A full block whose zeros lie where rule 4 does not look, but for so many in the first of the groups that it
 // looks at.
@@ -49,13 +24,10 @@ Bytes sampled_block(std::size_t width, std::size_t sampled_zeros) {
   return bytes;
 }
 
-constexpr ElementType element_of_width[] = {ElementType::u8, ElementType::bf16, ElementType::f32,
-                                            ElementType::f64};
-
 }  // namespace
 
 TEST_CASE("EveryKindOfBlockIsTheCpus") {
-  for (const Codec codec : {Codec::raw, Codec::zvc, Codec::zvc_exp})
+  for (const Codec codec : gpu_codecs)
     for (const ElementType element : element_of_width) {
       const std::size_t width = width_of(element), n = block_bytes;
       const Bytes contents[] = {zeros(n),
@@ -83,10 +55,12 @@ TEST_CASE("TheRuleForDenseBlocksIsExact") {
       const std::size_t second = block_bytes / 16;
       std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(second), (zeros - first) * width,
                   std::byte{0});
-      const Input input{.content = content, .element = element};
-      require_cpus_frames({&input, 1});
-      const Output frame = on_cpu(input);
-      REQUIRE((read_entry(frame.bytes, 0).kind == BlockKind::raw) == (zeros < limit));
+      for (const Codec codec : {Codec::zvc, Codec::rle, Codec::csr8}) {
+        const Input input{.content = content, .codec = codec, .element = element};
+        require_cpus_frames({&input, 1});
+      }
+      const Bytes frame = frame_of(content, Codec::zvc, element);
+      REQUIRE((read_entry(frame, 0).kind == BlockKind::raw) == (zeros < limit));
     }
   }
 }
@@ -99,7 +73,7 @@ TEST_CASE("AlmostDenseBlocksArePackedInPlace") {
     for (const double density : {0.7, 0.85, 0.95})
       contents.push_back(sparse(block_bytes, width_of(element), density, contents.size()));
   for (std::size_t i = 0; i < contents.size(); ++i)
-    for (const Codec codec : {Codec::zvc, Codec::zvc_exp})
+    for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8})
       inputs.push_back({.content = contents[i], .codec = codec, .element = element_of_width[i / 3]});
   for (const unsigned threads : {128U, 256U, 512U})
     for (const std::uint64_t seed : {1, 2}) require_cpus_frames(inputs, {.threads = threads, .seed = seed});
@@ -117,8 +91,8 @@ TEST_CASE("EverySizeOfALastBlockIsTheCpus") {
     }
     std::vector<Input> inputs;
     for (const Bytes& content : contents) {
-      inputs.push_back({.content = content, .codec = Codec::zvc, .element = element});
-      inputs.push_back({.content = content, .codec = Codec::zvc_exp, .element = element});
+      for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8})
+        inputs.push_back({.content = content, .codec = codec, .element = element});
     }
     require_cpus_frames(inputs);
   }
@@ -141,8 +115,11 @@ TEST_CASE("AnyArrangementOfThreadsMakesTheSameFrames") {
   Bytes content = activations(5 * block_bytes + 1000, 4, 1);
   std::fill_n(content.begin() + block_bytes, block_bytes, std::byte{0});
   const Bytes other = noise(2 * block_bytes + 12, 2);
-  const Input inputs[] = {
-      {.content = content}, {.content = other}, {.content = content, .codec = Codec::zvc_exp}};
+  const Input inputs[] = {{.content = content},
+                          {.content = other},
+                          {.content = content, .codec = Codec::zvc_exp},
+                          {.content = content, .codec = Codec::rle},
+                          {.content = content, .codec = Codec::csr8}};
   for (const unsigned threads : {128U, 256U, 512U})
     for (const std::uint64_t seed : {0, 1, 2})
       require_cpus_frames(inputs, {.threads = threads, .resident_ctas = 4, .seed = seed});

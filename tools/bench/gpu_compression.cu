@@ -346,8 +346,11 @@ std::vector<Form> forms(std::size_t largest) {
     for (const ElementType element : {ElementType::f32, ElementType::bf16})
       all.push_back({.bytes = bytes, .element = element});
   for (const double zeros : {0.0, 0.5, 0.8, 0.95}) all.push_back({.bytes = largest, .zeros = zeros});
-  for (const ElementType element : {ElementType::f32, ElementType::bf16})
-    all.push_back({.bytes = largest, .codec = Codec::zvc_exp, .element = element});
+  for (const Codec codec : {Codec::zvc_exp, Codec::rle, Codec::csr8})
+    for (const ElementType element : {ElementType::f32, ElementType::bf16})
+      all.push_back({.bytes = largest, .codec = codec, .element = element});
+  for (const Codec codec : {Codec::rle, Codec::csr8})
+    all.push_back({.bytes = largest, .codec = codec, .zeros = 0.95});
   all.push_back({.bytes = 1 << 20, .count = 1000});
   return all;
 }
