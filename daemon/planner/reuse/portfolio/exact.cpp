@@ -33,7 +33,7 @@ ExactTries::ExactTries(const Part& part, std::uint64_t seed, const std::function
 }
 
 std::uint64_t ExactTries::luby(std::uint64_t n) {
-  const auto power = std::uint64_t{1} << (std::bit_width(n) - 1);  // the largest not above n
+  const std::uint64_t power = std::bit_floor(n);
   if (n == 2 * power - 1) return power;
   return luby(n - power + 1);
 }

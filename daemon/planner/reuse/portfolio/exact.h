@@ -32,7 +32,7 @@ class ExactTries {
   // Looks for a placement that ends in [low_bytes, best_bytes), preferably at low_bytes; low < best.
   Answer look(std::uint64_t low_bytes, std::uint64_t best_bytes);
 
-  // The n-th of Luby's lengths, from n = 1.
+  // The n-th of Luby's lengths, from n = 1 on.
   static std::uint64_t luby(std::uint64_t n);
 
   std::uint64_t work() const { return work_; }  // in the unit of PartPlan::work()

@@ -43,7 +43,7 @@ std::vector<Block> blocks_of(const Instance& instance) {
 }
 
 // Groups that no time connects.
-std::vector<Group> fall_apart(Group group) {
+std::vector<Group> fall_apart(const Group& group) {
   std::vector<Group> apart;
   std::uint32_t reach = 0;
   for (const Block& b : group.blocks) {
@@ -136,7 +136,7 @@ Parts cut(const Instance& instance) {
     const bool lower = group.rounds++ < most_rounds && settle_bottom(&group, &all);
     if (group.blocks.empty()) continue;
     if (lower) {
-      for (Group& g : fall_apart(std::move(group))) open.push_back(std::move(g));
+      for (Group& g : fall_apart(group)) open.push_back(std::move(g));
     } else {
       all.parts.push_back(part_of(std::move(group)));
     }
