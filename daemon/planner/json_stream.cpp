@@ -219,7 +219,8 @@ bool JsonFields::flag(const char* key, bool absent) {
   return value->is_boolean() && value->get<bool>();
 }
 
-std::string JsonFields::text(const char* key, std::size_t most_bytes, std::optional<std::string> absent) {
+std::string JsonFields::text(const char* key, std::size_t most_bytes,
+                             const std::optional<std::string>& absent) {
   const json* value = find(key, absent.has_value());
   if (value == nullptr) return absent.value_or("");
   if (!value->is_string()) {

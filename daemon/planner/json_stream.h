@@ -44,7 +44,7 @@ class JsonFields {
   std::uint64_t whole(const char* key, std::uint64_t most, std::optional<std::uint64_t> absent = {});
   double amount(const char* key, double most, std::optional<double> absent = {});  // finite, not negative
   bool flag(const char* key, bool absent);
-  std::string text(const char* key, std::size_t most_bytes, std::optional<std::string> absent = {});
+  std::string text(const char* key, std::size_t most_bytes, const std::optional<std::string>& absent = {});
   const nlohmann::json::array_t& list(const char* key, bool may_be_absent = false);
 
   void complain(const std::string& where_in_object, const std::string& what);

@@ -94,7 +94,7 @@ TEST_CASE("FilesThatAreNoTracesAreRefusedByName") {
 TEST_CASE("TruncatedAndDamagedGzipIsRefused") {
   const Files files;
   const std::string whole = files.path("whole.json.gz");
-  REQUIRE(write_whole(whole, small_trace) == "");
+  REQUIRE(write_whole(whole, small_trace).empty());
   REQUIRE(load_plan_input(whole).result);
   std::string packed;
   {
@@ -227,7 +227,7 @@ TEST_CASE("AWrittenPlacementHasEachBufferWithItsTensor") {
 TEST_CASE("AFileIsReplacedWholeOrNotAtAll") {
   const Files files;
   const std::string path = files.put("out.json", "before");
-  CHECK(write_whole(path, "after") == "");
+  CHECK(write_whole(path, "after").empty());
   CHECK(*load_text(path).result == "after");
   CHECK(write_whole(files.path("none/out.json"), "x").find("No such file") != std::string::npos);
 }

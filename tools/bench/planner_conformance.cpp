@@ -1,5 +1,7 @@
 #include "tools/bench/planner_conformance.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "daemon/planner/import/import.h"
@@ -96,7 +98,7 @@ void expect_shapes(const json& c, Reproduced* count) {
     const bool equal = type == "BHWC"    ? shapes_as_expected<4>(strategy, c, expected)
                        : type == "uint3" ? shapes_as_expected<3>(strategy, c, expected)
                                          : shapes_as_expected<2>(strategy, c, expected);
-    count->expect(equal, type + " " + strategy);
+    count->expect(equal, fmt::format("{} {}", type, strategy));
   }
 }
 

@@ -10,7 +10,6 @@ using nlohmann::json;
 using planner::tvm::Pool;
 using planner::tvm::PoolBuffer;
 using planner::tvm::PoolBuffers;
-using planner::tvm::PoolPlacement;
 using planner::tvm::Pools;
 
 constexpr const char* tvm = "TVM 0.15";

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -24,7 +27,7 @@ std::vector<std::string> data_files(const PlannerOptions& options, const std::st
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(fs::path(options.data) / folder, missing)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(suffix)) names.push_back(folder + "/" + name);
+    if (name.ends_with(suffix)) names.push_back(fmt::format("{}/{}", folder, name));
   }
   std::sort(names.begin(), names.end());
   return names;

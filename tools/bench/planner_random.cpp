@@ -11,7 +11,6 @@
 namespace terrace::bench {
 namespace {
 
-using planner::Buffer;
 using planner::Instance;
 using planner::Placement;
 

@@ -32,16 +32,26 @@ void keep_one_timeline(std::vector<SwapRun>* runs) {
   }
 }
 
-void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {
-  for (const planner::ReusePolicy& policy : chosen.reuse) {
-    if (SearchWatch::interrupted()) break;
+void place_all(const std::vector<planner::ReusePolicy>& policies, PlanReport* report, SearchWatch& watch) {
+  for (const planner::ReusePolicy& policy : policies) {
+    if (SearchWatch::interrupted()) return;
     report->reuse.push_back(run_policy(policy, report->input->instance, report->limits, watch));
   }
-  for (const planner::SwapPolicy& policy : chosen.swap) {
-    if (SearchWatch::interrupted()) break;
-    report->swap.push_back(run_policy(policy, *report->input->trace, *report->machine, watch));
+}
+
+void move_all(const std::vector<planner::SwapPolicy>& policies, const wire::Trace& trace,
+              const planner::Machine& machine, PlanReport* report, SearchWatch& watch) {
+  for (const planner::SwapPolicy& policy : policies) {
+    if (SearchWatch::interrupted()) return;
+    report->swap.push_back(run_policy(policy, trace, machine, watch));
     keep_one_timeline(&report->swap);
   }
+}
+
+void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {
+  place_all(chosen.reuse, report, watch);
+  if (report->input->trace != nullptr && report->machine != nullptr)
+    move_all(chosen.swap, *report->input->trace, *report->machine, report, watch);
   report->interrupted = SearchWatch::interrupted();
 }
 

@@ -13,7 +13,6 @@
 
 namespace terrace::plot {
 
-using planner::Machine;
 using planner::OpTiming;
 using planner::SimulationReport;
 using planner::Stalls;

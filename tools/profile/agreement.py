@@ -2,6 +2,11 @@
 """How well a trace describes the step that it was made from: the sum of the operators' times against the wall time of
 steps that nobody watched, and the trace's peak against the allocator's in a step without any mode.
 
+The sum is below the step where Python, the autograd engine and the release of memory take time between operators: that
+belongs to none of them. Each operator's time is measured around its call from Python and lessened by what such a call
+costs more than one from C++ (call_overhead_us, measured in the same process). Peaks count PyTorch's allocator; memory
+that libraries take from malloc themselves is in neither figure.
+
     agreement.py [--models resnet18,densenet121,mobilenet_v2] [--batch 8] [--steps 7] [--json]
 """
 import argparse

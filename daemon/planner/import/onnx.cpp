@@ -5,16 +5,18 @@
 // or its bytes need, whichever is more. It describes a forward pass only. Dimensions that are left open (the
 // batch) count as FlopModel::open_dimension. Operators that only see their input in another shape (Reshape,
 // …) make no tensor of their own. Weights stored beside the file are fine: only their shapes are looked at.
-#include <google/protobuf/message_lite.h>
 #include <onnx/onnx_pb.h>
-#include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "daemon/planner/import/import.h"
 #include "daemon/planner/import/onnx_flops.h"
+#include "daemon/planner/import/onnx_shapes.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
 
@@ -22,21 +24,20 @@ namespace terrace::planner {
 namespace {
 
 using wire::TensorKind;
-using OnnxType = onnx::TypeProto_Tensor;
+constexpr std::int64_t most_constants = 64;  // whole numbers in a constant that is looked at: shapes
 
-constexpr std::int64_t largest_side = std::int64_t{1} << 40;
-
-// Gives every open dimension of a type a length; how many there were.
-std::size_t close_dimensions(onnx::TypeProto* type, std::int64_t length) {
-  std::size_t closed = 0;
-  if (!type->has_tensor_type() || !type->tensor_type().has_shape()) return 0;
-  for (auto& dim : *type->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-    if (dim.has_dim_value() && dim.dim_value() > 0) continue;
-    dim.set_dim_value(length);
-    ++closed;
+std::vector<std::int64_t> whole_numbers(const onnx::TensorProto& tensor) {
+  std::vector<std::int64_t> all(tensor.int64_data().begin(), tensor.int64_data().end());
+  const std::string& raw = tensor.raw_data();
+  if (all.empty() && raw.size() % 8 == 0) {
+    all.resize(raw.size() / 8);
+    std::memcpy(all.data(), raw.data(), raw.size());  // little-endian in the file, as here
   }
-  return closed;
+  return all;
 }
+
+// A window of a pooling can have any size in a hostile file.
+double bounded(double value, double most) { return std::isnan(value) ? 0 : std::clamp(value, 0.0, most); }
 
 class OnnxReader {
  public:
@@ -44,10 +45,12 @@ class OnnxReader {
   Result<Imported> read(std::string_view bytes);
 
  private:
-  std::string infer();
   std::string graph();
   std::string weights();
-  std::string types();
+  void types();
+  void declare(const onnx::ValueInfoProto& value, bool counts);
+  void keep_constant(const std::string& name, const onnx::TensorProto& tensor);
+  void infer(const onnx::NodeProto& node);
   std::string node(int index);
   std::string constant(const onnx::NodeProto& node);
   void outputs();
@@ -61,8 +64,9 @@ class OnnxReader {
 
   FlopModel costs_;
   onnx::ModelProto model_;
-  std::unordered_map<std::string, OnnxShape> shapes_;         // by the name of a value
-  std::unordered_map<std::string, std::uint32_t> tensor_of_;  // likewise
+  std::unordered_map<std::string, OnnxShape> shapes_;                     // by the name of a value
+  std::unordered_map<std::string, std::uint32_t> tensor_of_;              // likewise
+  std::unordered_map<std::string, std::vector<std::int64_t>> constants_;  // small ones of whole numbers
   std::size_t closed_ = 0, unsized_ = 0, nested_ = 0;
   Imported out_;
 };
@@ -90,41 +94,30 @@ std::string OnnxReader::new_tensor(const std::string& name, TensorKind kind, con
   return bind(name, index);
 }
 
-std::string OnnxReader::infer() {
-  for (auto& input : *model_.mutable_graph()->mutable_input()) {
-    closed_ += close_dimensions(input.mutable_type(), costs_.open_dimension);
+// What the file says of a value's shape. An open dimension (the batch) counts as the model of costs says.
+void OnnxReader::declare(const onnx::ValueInfoProto& value, bool counts) {
+  if (!value.type().has_tensor_type()) return;
+  const auto& type = value.type().tensor_type();
+  OnnxShape shape = typed(type.elem_type());
+  shape.known = type.has_shape() && shape.element_bytes > 0;
+  for (const auto& dim : type.shape().dim()) {
+    const bool open = !dim.has_dim_value() || dim.dim_value() <= 0;
+    closed_ += counts && open ? 1 : 0;
+    shape.sides.push_back(open ? costs_.open_dimension : dim.dim_value());
+    shape.known = shape.known && shape.sides.back() < largest_side;
   }
-  // What the exporter wrote of the rest may still have the dimension open; inference fills it in again.
-  model_.mutable_graph()->clear_value_info();
-  for (auto& output : *model_.mutable_graph()->mutable_output()) {
-    if (output.type().has_tensor_type()) output.mutable_type()->mutable_tensor_type()->clear_shape();
-  }
-  try {
-    onnx::shape_inference::InferShapes(model_);
-  } catch (const std::exception& e) {
-    return std::string("the shapes cannot be inferred: ") + e.what();
-  }
-  return {};
+  if (!shape.known) shape.sides.clear();
+  shapes_[value.name()] = shape;
 }
 
-std::string OnnxReader::types() {
-  const onnx::GraphProto& graph = model_.graph();
-  for (const auto* list : {&graph.input(), &graph.output(), &graph.value_info()}) {
-    for (const onnx::ValueInfoProto& value : *list) {
-      if (!value.type().has_tensor_type()) continue;
-      const OnnxType& type = value.type().tensor_type();
-      OnnxShape shape = typed(type.elem_type());
-      shape.known = type.has_shape() && shape.element_bytes > 0;
-      for (const auto& dim : type.shape().dim()) {
-        shape.known =
-            shape.known && dim.has_dim_value() && dim.dim_value() >= 0 && dim.dim_value() < largest_side;
-        shape.sides.push_back(dim.dim_value());
-      }
-      if (!shape.known) shape.sides.clear();
-      shapes_[value.name()] = shape;
-    }
+void OnnxReader::keep_constant(const std::string& name, const onnx::TensorProto& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t side : tensor.dims()) {
+    if (side < 0 || side > most_constants) return;
+    count *= side;
+    if (count > most_constants) return;
   }
-  return {};
+  if (tensor.data_type() == onnx::TensorProto::INT64) constants_[name] = whole_numbers(tensor);
 }
 
 OnnxShape shape_of_weight(const onnx::TensorProto& weight) {
@@ -138,8 +131,28 @@ OnnxShape shape_of_weight(const onnx::TensorProto& weight) {
   return shape;
 }
 
+void OnnxReader::types() {
+  for (const onnx::ValueInfoProto& value : model_.graph().value_info()) declare(value, false);
+  for (const onnx::ValueInfoProto& value : model_.graph().output()) declare(value, false);
+  for (const onnx::ValueInfoProto& value : model_.graph().input()) declare(value, true);
+}
+
+// Inference goes first: what an exporter wrote may have the batch open in the middle of a product.
+void OnnxReader::infer(const onnx::NodeProto& node) {
+  if (node.output_size() == 0) return;
+  std::vector<OnnxShape> in;
+  for (const std::string& name : node.input()) in.push_back(shape_of(name));
+  const ConstantsOf constants = [this](const std::string& name) -> const std::vector<std::int64_t>* {
+    const auto found = constants_.find(name);
+    return found == constants_.end() ? nullptr : &found->second;
+  };
+  OnnxShape shape = infer_shape(node, in, constants);
+  if (shape.known) shapes_[node.output(0)] = std::move(shape);
+}
+
 std::string OnnxReader::weights() {
   for (const onnx::TensorProto& weight : model_.graph().initializer()) {
+    keep_constant(weight.name(), weight);
     shapes_[weight.name()] = shape_of_weight(weight);
     std::string wrong = new_tensor(weight.name(), TensorKind::weight, shapes_[weight.name()]);
     if (!wrong.empty()) return wrong;
@@ -169,7 +182,13 @@ std::string OnnxReader::inputs(const onnx::NodeProto& node, int index, wire::Tra
 
 std::string OnnxReader::constant(const onnx::NodeProto& node) {
   if (node.output_size() != 1) return "a Constant must have one output";
-  const OnnxShape shape = shape_of(node.output(0));
+  const onnx::AttributeProto* value = onnx_attribute(node, "value");
+  OnnxShape shape = shape_of(node.output(0));
+  if (value != nullptr && value->has_t()) {
+    shape = shape_of_weight(value->t());
+    keep_constant(node.output(0), value->t());
+  }
+  shapes_[node.output(0)] = shape;
   return new_tensor(node.output(0), TensorKind::weight, shape);
 }
 
@@ -195,6 +214,7 @@ std::string OnnxReader::node(int index) {
   op.name = (node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()))
                 .substr(0, most_text_bytes);
   if (std::string wrong = inputs(node, index, &op); !wrong.empty()) return wrong;
+  infer(node);
   for (const onnx::AttributeProto& a : node.attribute()) nested_ += a.has_g() || a.graphs_size() > 0 ? 1 : 0;
   if (sees_only(node)) {
     if (std::string wrong = bind(node.output(0), op.inputs.front()); !wrong.empty()) return wrong;
@@ -206,9 +226,10 @@ std::string OnnxReader::node(int index) {
         return wrong;
     }
     const OnnxCosts cost = costs(node);
-    op.flops = std::min(cost.flops, most_flops);
-    op.time_us = 1e6 * std::max(cost.flops / costs_.flops_per_second, cost.bytes / costs_.bytes_per_second);
-    op.time_us = std::min(op.time_us, most_time_us);
+    op.flops = bounded(cost.flops, most_flops);
+    op.time_us =
+        bounded(1e6 * std::max(*op.flops / costs_.flops_per_second, cost.bytes / costs_.bytes_per_second),
+                most_time_us);
   }
   op.recomputable = node.op_type().find("Random") == std::string::npos && node.op_type() != "Dropout";
   out_.trace.ops.push_back(std::move(op));
@@ -245,7 +266,7 @@ std::string OnnxReader::graph() {
   const onnx::GraphProto& graph = model_.graph();
   if (graph.node_size() == 0) return "the model has no operators";
   if (static_cast<std::size_t>(graph.node_size()) > most_ops) return "more operators than a trace can hold";
-  if (std::string wrong = types(); !wrong.empty()) return wrong;
+  types();
   if (std::string wrong = weights(); !wrong.empty()) return wrong;
   for (int i = 0; i < graph.node_size(); ++i) {
     if (std::string wrong = node(i); !wrong.empty()) return wrong;
@@ -265,8 +286,7 @@ Result<Imported> OnnxReader::read(std::string_view bytes) {
   }
   out_.trace.name = model_.graph().name().substr(0, most_text_bytes);
   out_.trace.source = "ONNX, " + model_.producer_name().substr(0, 64);
-  std::string error = infer();
-  if (error.empty()) error = graph();
+  std::string error = graph();
   if (!error.empty()) return refused<Imported>(std::move(error));
   return ok(std::move(out_));
 }

@@ -1,7 +1,11 @@
 #include "daemon/planner/import/onnx_flops.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <unordered_map>
+
+#include "daemon/planner/import/onnx_shapes.h"
 
 namespace terrace::planner {
 namespace {
@@ -30,13 +34,6 @@ constexpr std::array<Type, 17> types = {{{"", 0},
                                          {"complex128", 16},
                                          {"bfloat16", 2}}};
 
-const onnx::AttributeProto* attribute(const onnx::NodeProto& node, const char* name) {
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.name() == name) return &a;
-  }
-  return nullptr;
-}
-
 double side(const OnnxShape& shape, std::size_t i) {
   return i < shape.sides.size() ? static_cast<double>(shape.sides[i]) : 0;
 }
@@ -58,14 +55,14 @@ double transposed_convolution(const std::vector<OnnxShape>& in) {
 
 double matrix_product(const onnx::NodeProto& node, const std::vector<OnnxShape>& in, double outputs) {
   if (in.empty() || in[0].sides.empty()) return 0;
-  const onnx::AttributeProto* transposed = attribute(node, "transA");
+  const onnx::AttributeProto* transposed = onnx_attribute(node, "transA");
   const bool first = transposed != nullptr && transposed->i() != 0;
   return 2 * outputs * (first ? side(in[0], 0) : side(in[0], in[0].sides.size() - 1));
 }
 
 double pooling(const onnx::NodeProto& node, double outputs) {
   double window = 1;
-  if (const onnx::AttributeProto* kernel = attribute(node, "kernel_shape"); kernel != nullptr) {
+  if (const onnx::AttributeProto* kernel = onnx_attribute(node, "kernel_shape"); kernel != nullptr) {
     for (const std::int64_t s : kernel->ints()) window *= static_cast<double>(s);
   }
   return outputs * std::max(window, 1.0);
@@ -120,7 +117,7 @@ double flops(const onnx::NodeProto& node, const std::vector<OnnxShape>& in,
 double OnnxShape::elements() const {
   double product = known ? 1 : 0;
   for (const std::int64_t s : sides) product *= static_cast<double>(s);
-  return product;
+  return std::isnan(product) ? 0 : product;  // infinity times an empty side
 }
 
 OnnxShape typed(int data_type) {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/import/import.h"
 #include "daemon/planner/reuse/instance.h"
 #include "daemon/planner/trace_json.h"
 #include "tests/planner/reference_data.h"
@@ -60,6 +61,17 @@ TEST_CASE("On the reference traces the peak is the bound, too") {
     REQUIRE(trace);
     CHECK(estimate_memory(*trace, {1}).at_peak.total_bytes() == max_live_bytes(instance_of(*trace).buffers));
   }
+}
+
+TEST_CASE("Against a run on a V100 the peak is what its allocator said") {
+  const std::optional<std::string> text = test::reference_data("kineto/df_index_resolver.json.gz");
+  if (!text) return;
+  const Result<Imported> imported = import_kineto(*text);
+  REQUIRE(imported);
+  const MemoryEstimate e = estimate_memory(imported->trace);
+  CHECK(e.at_peak.total_bytes() == 6'629'508'096);  // the largest "Total Allocated" of the log
+  CHECK(e.at_peak.rounding_bytes == 0);             // its sizes are rounded already
+  CHECK(e.persistent_bytes == 4'096'614'400);
 }
 
 }  // namespace terrace::planner

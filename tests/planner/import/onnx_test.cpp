@@ -74,15 +74,14 @@ TEST_CASE("A model becomes tensors with inferred sizes and operations with estim
   const wire::Trace& t = i->trace;
   CHECK(t.name == "small");
   REQUIRE(t.tensors.size() == 7);  // w v b x c r y; f is r seen in another shape
-  CHECK(
-      (t.tensors[0].kind == TensorKind::weight && t.tensors[0].bytes == 4 * 108 && t.tensors[0].persistent));
-  CHECK((t.tensors[3].kind == TensorKind::input && t.tensors[3].bytes == 4 * 2 * 3 * 64));
+  CHECK((t.tensors[0].kind == TensorKind::weight && t.tensors[0].bytes == 432 && t.tensors[0].persistent));
+  CHECK((t.tensors[3].kind == TensorKind::input && t.tensors[3].bytes == 1536));
   CHECK(t.tensors[4].shape == std::vector<std::int64_t>{2, 4, 6, 6});
   CHECK(t.tensors[4].dtype == "float32");
-  CHECK(t.tensors[6].bytes == 4 * 2 * 5);
+  CHECK(t.tensors[6].bytes == 40);
   REQUIRE(t.ops.size() == 5);
   CHECK(*t.ops[0].flops == 2 * (2 * 4 * 36) * 27);
-  CHECK(t.ops[0].time_us == Approx(2 * (2 * 4 * 36) * 27));
+  CHECK(t.ops[0].time_us == Approx(2. * (2 * 4 * 36) * 27));
   CHECK(*t.ops[1].flops == 2 * 4 * 36);
   CHECK((t.ops[2].outputs.empty() && t.ops[2].inputs == t.ops[1].outputs));
   CHECK(*t.ops[3].flops == 2 * (2 * 5) * 144);

@@ -82,7 +82,7 @@ TEST_CASE("Stop is honoured, and so is the limit of nodes") {
   const SearchResult stopped = search::solve(d, 986112, {1000000, [&] { return ++asked == 3; }, 0});
   CHECK(stopped.verdict == Verdict::stopped);
   CHECK(asked == 3);
-  CHECK(stopped.nodes == 3 * 1024);
+  CHECK(stopped.nodes == 3072U);
   CHECK(stopped.placement.offsets.empty());
   const SearchResult limited = search::solve(d, 986112, nodes(5000));
   CHECK(limited.verdict == Verdict::stopped);

@@ -31,7 +31,7 @@ struct Sound {
     INFO(r.error);
     REQUIRE(r);
     report = *r;
-    REQUIRE(check_timeline(trace, machine, report) == "");
+    REQUIRE_THAT(check_timeline(trace, machine, report), Catch::Equals(""));
     REQUIRE(report.transfers.size() == 6);
     REQUIRE(report.extra.size() == 4);  // compress, drop, decompress, recompute
   }
@@ -125,7 +125,7 @@ TEST_CASE("Sharing a link is checked over several transfers at once") {
       {"", "", {{1, 0, Action::evict, 1, {}}, {1, 1, Action::evict, 2, {}}, {2, 0, Action::prefetch, 1, {}}}},
       options);
   REQUIRE(r);
-  REQUIRE(check_timeline(t, m, *r) == "");
+  REQUIRE_THAT(check_timeline(t, m, *r), Catch::Equals(""));
   r->transfers[0].end_us = r->transfers[1].end_us = 120;  // each alone could be that fast
   CHECK(says(check_timeline(t, m, *r), "exceed the bandwidth"));
 }

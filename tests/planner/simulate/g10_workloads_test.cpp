@@ -99,7 +99,7 @@ TEST_CASE("Every swap policy's plan on G10's workloads passes the judge, and no 
         CHECK(policy.victims == Victims::none);
         continue;
       }
-      CHECK(check_timeline(*trace, machine, *r) == "");
+      CHECK_THAT(check_timeline(*trace, machine, *r), Catch::Equals(""));
       CHECK(r->total_us >= r->bounds.step_us * (1 - 1e-9));
     }
   }

@@ -71,7 +71,7 @@ TEST_CASE("vDNN offloads what forward layers read, last made first back, one lay
   const auto r = simulate(t, two_tiers(540), all, {Victims::none, StallRule::strict, 1, true, 0});
   INFO(r.error);
   REQUIRE(r);
-  CHECK(check_timeline(t, two_tiers(540), *r) == "");
+  CHECK_THAT(check_timeline(t, two_tiers(540), *r), Catch::Equals(""));
   CHECK(r->stalls.total_us() == 0);
   CHECK_FALSE(simulate(t, two_tiers(540), {}));
 }
@@ -89,7 +89,7 @@ TEST_CASE("FlashNeuron offloads the first made until the rest fits, and compress
   const auto r = simulate(t, two_tiers(live - 201), three, {Victims::none, StallRule::strict, 2, true, 0});
   INFO(r.error);
   REQUIRE(r);
-  CHECK(check_timeline(t, two_tiers(live - 201), *r) == "");
+  CHECK_THAT(check_timeline(t, two_tiers(live - 201), *r), Catch::Equals(""));
   Machine slow = two_tiers(live - 201);
   slow.links[0].out_bytes_per_second = 0.24e6;  // 1,250 µs for 300 bytes, forward takes 1,200
   slow.codecs = {{"zeros", 1e9, 1e9, 1, true, 0}};
@@ -128,7 +128,7 @@ TEST_CASE("G10's planner hides all transfers where there is time, and sends long
   CHECK(std::any_of(plan.entries.begin(), plan.entries.end(), [](const auto& e) { return e.tier == 2; }));
   const auto r = simulate(t, m, plan, {Victims::fifo, StallRule::strict, 2, true, 0});
   REQUIRE(r);
-  CHECK(check_timeline(t, m, *r) == "");
+  CHECK_THAT(check_timeline(t, m, *r), Catch::Equals(""));
   CHECK(r->stalls.total_us() == 0);
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("Every policy's plan for random steps passes the judge, or says what d
       REQUIRE((r || p.victims == Victims::none));
       if (!r) continue;
       ++done;
-      REQUIRE(check_timeline(t, m, *r) == "");
+      REQUIRE_THAT(check_timeline(t, m, *r), Catch::Equals(""));
     }
   }
   CHECK(done > 1500);

@@ -82,7 +82,7 @@ TEST_CASE("On demand, everything that fits runs") {
       const Result<SimulationReport> r = simulate(c.trace, c.machine, c.schedule, c.options);
       INFO("seed " << seed << " " << r.error);
       REQUIRE(r);
-      REQUIRE(check_timeline(c.trace, c.machine, *r) == "");
+      REQUIRE_THAT(check_timeline(c.trace, c.machine, *r), Catch::Equals(""));
     }
   }
 }

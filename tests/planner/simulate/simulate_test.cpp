@@ -16,7 +16,7 @@ SimulationReport simulated(const wire::Trace& trace, const Machine& machine,
   const auto r = simulate(trace, machine, {trace.name, "by hand", std::move(entries)}, options);
   INFO(r.error);
   REQUIRE(r);
-  CHECK(check_timeline(trace, machine, *r) == "");
+  CHECK_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
   return *r;
 }
 

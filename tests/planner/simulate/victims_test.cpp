@@ -13,13 +13,14 @@ using namespace test;
 // Persistent tensors 0 to 7 of one byte, all far away at first; one operation per reference.
 SimulationReport referenced(const std::vector<std::uint32_t>& string, std::uint64_t frames, Victims victims) {
   std::vector<wire::TraceOp> ops;
+  ops.reserve(string.size());
   for (const std::uint32_t t : string) ops.push_back(op(1, {t}, {}));
   const wire::Trace trace = step(std::vector<wire::TraceTensor>(8, tensor(1, true)), ops);
   SimulationOptions options{victims, StallRule::strict, 1, true, 1};
   const auto r = simulate(trace, two_tiers(frames), {}, options);
   INFO(r.error);
   REQUIRE(r);
-  CHECK(check_timeline(trace, two_tiers(frames), *r) == "");
+  CHECK_THAT(check_timeline(trace, two_tiers(frames), *r), Catch::Equals(""));
   return *r;
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("Victims go to the next tier when the first is full, and there must be
   INFO(r.error);
   REQUIRE(r);
   CHECK(r->start.at(8).tier == 2);
-  CHECK(check_timeline(t, m, *r) == "");
+  CHECK_THAT(check_timeline(t, m, *r), Catch::Equals(""));
   Machine full = m;
   full.tiers[1].capacity_bytes = 7;
   full.tiers[2].capacity_bytes = 0;

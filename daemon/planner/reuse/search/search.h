@@ -2,10 +2,9 @@
 //
 // For instances that are small and hard: on-chip memories filled to the last kilobyte, or the partition
 // around the peak of a large one. The method is MiniMalloc's (Moffitt, ASPLOS'23 vol 4), read as constraint
-// propagation and made to learn from failure; engine.h tells how. An answer is a proof in both directions
-// unless the search was stopped. Up to identical memory states are remembered by a 128-bit hash, so a
-// collision could forge a proof of infeasibility with a chance below 2^-80 per search; a placement that is
-// found is always right.
+// propagation and made to learn from failure; engine.h tells how. `infeasible` is a proof, but for one thing:
+// hopeless states are recognised by a 128-bit hash, so two states that collide could forge it (chance
+// below 2^-80 per search if the hash is as good as random). A placement that is found is always right.
 #pragma once
 
 #include <cstddef>

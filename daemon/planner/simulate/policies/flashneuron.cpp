@@ -42,7 +42,7 @@ std::vector<Offload> candidates(const wire::Trace& trace, std::uint32_t backward
 
 // Phase 1: the shortest beginning of the candidates that is enough for every operation.
 Result<std::vector<Offload>> linear(const wire::Trace& trace, const Machine& machine, FarTiers* far,
-                                    std::vector<Offload> all) {
+                                    const std::vector<Offload>& all) {
   Residency residency(trace);
   std::vector<Offload> chosen;
   for (const Offload& o : all) {

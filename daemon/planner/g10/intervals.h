@@ -1,0 +1,28 @@
+// The times in which a tensor lies idle: what G10's plan may use to move it away and back.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/planner/g10/workload.h"
+
+namespace terrace::planner::g10 {
+
+struct Interval {
+  std::uint32_t tensor = 0;
+  std::uint32_t start = 0;  // first operation without it
+  std::uint32_t end = 0;    // the operation that needs it again
+  bool looped = false;      // the end lies in the next iteration
+  double time_us = 0;
+  bool settled = false;          // planned, or found useless
+  std::uint32_t evicted_by = 0;  // operation in which the eviction is thought to end
+  std::uint32_t fetch_at = 0;    // latest begin of the fetch
+};
+
+// By tensor, then time. A weight's last interval reaches into the next iteration.
+std::vector<Interval> idle_intervals(const Workload& workload);
+
+// Sum of the execution times before each operation of two iterations, in microseconds.
+std::vector<double> begin_times(const Workload& workload, const G10Machine& machine);
+
+}  // namespace terrace::planner::g10
