@@ -40,7 +40,8 @@ class ExactTries {
  private:
   std::uint64_t floor_bytes_;
   bool possible_;
-  Instance instance_;
+  std::vector<std::uint32_t> blocks_;  // in the instance's order, which is the search's among equals
+  Instance instance_;                  // of these
   std::uint64_t seed_;
   const std::function<bool()>& stop_;
   std::uint64_t tries_ = 0;

@@ -36,7 +36,7 @@ std::vector<Block> blocks_of(const Instance& instance) {
     const Buffer& b = instance.buffers[n];
     if (b.bytes == 0) continue;
     const std::uint64_t bytes = align_up(b.bytes, granule);
-    blocks.push_back({bytes, b.lower, b.upper, b.alignment, n, bytes - b.bytes});
+    blocks.push_back({bytes, b.lower, b.upper, b.alignment, n, b.lower, b.upper, bytes - b.bytes});
   }
   std::sort(blocks.begin(), blocks.end(), begins_before);
   return blocks;
