@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "daemon/planner/reuse/search/search.h"
 
@@ -27,13 +28,18 @@ std::uint64_t work_per_node(std::size_t blocks) {
 ExactTries::ExactTries(const Part& part, std::uint64_t seed, const std::function<bool()>& stop)
     : floor_bytes_(part.floor_bytes), possible_(fits(part)), seed_(seed), stop_(stop) {
   if (!possible_) return;
-  for (const Block& b : part.blocks) {
-    instance_.buffers.push_back({b.bytes - b.tail, b.lower, b.upper, b.alignment, no_tensor});
+  blocks_.resize(part.blocks.size());
+  std::iota(blocks_.begin(), blocks_.end(), 0U);
+  std::sort(blocks_.begin(), blocks_.end(),
+            [&](auto a, auto b) { return part.blocks[a].buffer < part.blocks[b].buffer; });
+  for (const std::uint32_t n : blocks_) {
+    const Block& b = part.blocks[n];
+    instance_.buffers.push_back({b.bytes - b.tail, b.begin, b.end, b.alignment, no_tensor});
   }
 }
 
 std::uint64_t ExactTries::luby(std::uint64_t n) {
-  const auto power = std::uint64_t{1} << (std::bit_width(n) - 1);  // the largest not above n
+  const std::uint64_t power = std::bit_floor(n);
   if (n == 2 * power - 1) return power;
   return luby(n - power + 1);
 }
@@ -51,8 +57,11 @@ ExactTries::Answer ExactTries::look(std::uint64_t low_bytes, std::uint64_t best_
   work_ += (result.nodes + 16) * work_per_node(instance_.buffers.size());
   if (result.verdict == search::Verdict::infeasible) return {std::nullopt, end + 1};
   if (result.verdict != search::Verdict::found) return {};
-  for (std::uint64_t& offset : result.placement.offsets) offset += floor_bytes_;
-  return {std::move(result.placement.offsets), 0};
+  std::vector<std::uint64_t> offsets(blocks_.size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    offsets[blocks_[i]] = result.placement.offsets[i] + floor_bytes_;
+  }
+  return {std::move(offsets), 0};
 }
 
 }  // namespace terrace::planner::portfolio

@@ -32,7 +32,7 @@ class ExactTries {
   // Looks for a placement that ends in [low_bytes, best_bytes), preferably at low_bytes; low < best.
   Answer look(std::uint64_t low_bytes, std::uint64_t best_bytes);
 
-  // The n-th of Luby's lengths, from n = 1.
+  // The n-th of Luby's lengths, from n = 1 on.
   static std::uint64_t luby(std::uint64_t n);
 
   std::uint64_t work() const { return work_; }  // in the unit of PartPlan::work()
@@ -40,7 +40,8 @@ class ExactTries {
  private:
   std::uint64_t floor_bytes_;
   bool possible_;
-  Instance instance_;
+  std::vector<std::uint32_t> blocks_;  // in the instance's order, which is the search's among equals
+  Instance instance_;                  // of these
   std::uint64_t seed_;
   const std::function<bool()>& stop_;
   std::uint64_t tries_ = 0;

@@ -41,9 +41,11 @@ class LoadTree {
     std::uint32_t section;
   };
 
+  static std::size_t left_of(std::size_t n) { return n * 2; }
+
   void renew(std::uint32_t n) {
-    const Node& left = nodes_[n * 2];
-    const Node& right = nodes_[n * 2 + 1];
+    const Node& left = nodes_[left_of(n)];
+    const Node& right = nodes_[left_of(n) + 1];
     const Node& higher = left.peak >= right.peak ? left : right;
     nodes_[n].peak = higher.peak - nodes_[n].lowered;
     nodes_[n].section = higher.section;

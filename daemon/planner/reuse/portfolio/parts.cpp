@@ -36,14 +36,14 @@ std::vector<Block> blocks_of(const Instance& instance) {
     const Buffer& b = instance.buffers[n];
     if (b.bytes == 0) continue;
     const std::uint64_t bytes = align_up(b.bytes, granule);
-    blocks.push_back({bytes, b.lower, b.upper, b.alignment, n, bytes - b.bytes});
+    blocks.push_back({bytes, b.lower, b.upper, b.alignment, n, b.lower, b.upper, bytes - b.bytes});
   }
   std::sort(blocks.begin(), blocks.end(), begins_before);
   return blocks;
 }
 
 // Groups that no time connects.
-std::vector<Group> fall_apart(Group group) {
+std::vector<Group> fall_apart(const Group& group) {
   std::vector<Group> apart;
   std::uint32_t reach = 0;
   for (const Block& b : group.blocks) {
@@ -136,7 +136,7 @@ Parts cut(const Instance& instance) {
     const bool lower = group.rounds++ < most_rounds && settle_bottom(&group, &all);
     if (group.blocks.empty()) continue;
     if (lower) {
-      for (Group& g : fall_apart(std::move(group))) open.push_back(std::move(g));
+      for (Group& g : fall_apart(group)) open.push_back(std::move(g));
     } else {
       all.parts.push_back(part_of(std::move(group)));
     }

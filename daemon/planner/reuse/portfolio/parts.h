@@ -22,7 +22,9 @@ struct Block {
   std::uint32_t upper = 1;
   std::uint64_t alignment = 1;
   std::uint32_t buffer = 0;  // index into the instance
-  std::uint64_t tail = 0;    // what the rounding added: matters only for the block that ends highest
+  std::uint32_t begin = 0;   // of its life, in the instance's time
+  std::uint32_t end = 1;
+  std::uint64_t tail = 0;  // what the rounding added: matters only for the block that ends highest
 
   std::uint64_t end_at(std::uint64_t offset) const { return offset + bytes - tail; }
 };

@@ -59,9 +59,11 @@ class PickTree {
     return priority_[a] != priority_[b] ? priority_[a] > priority_[b] : a < b;
   }
 
+  static std::size_t left_of(std::size_t n) { return n * 2; }
+
   void renew(std::uint32_t n) {
-    const Node& left = nodes_[n * 2];
-    const Node& right = nodes_[n * 2 + 1];
+    const Node& left = nodes_[left_of(n)];
+    const Node& right = nodes_[left_of(n) + 1];
     nodes_[n] = {std::min(left.earliest, right.earliest), std::max(left.latest, right.latest),
                  before(left.best, right.best) ? left.best : right.best};
   }
@@ -77,7 +79,7 @@ class PickTree {
       return;
     }
     const std::uint32_t middle = (begin + end) / 2;
-    const bool right_first = nodes_[n * 2 + 1].best == node.best;
+    const bool right_first = nodes_[left_of(n) + 1].best == node.best;
     if (right_first) search(n * 2 + 1, middle, end, range, best);
     search(n * 2, begin, middle, range, best);
     if (!right_first) search(n * 2 + 1, middle, end, range, best);
