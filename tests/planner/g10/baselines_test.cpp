@@ -1,0 +1,103 @@
+// The published figures of G10's artifact: ideal times, Base UVM, DeepUM+ and G10 on its five default
+// workloads.
+//
+// Times of each iteration and bytes over each way are compared to the digit wherever the trace decides them.
+// Where pages fault in the order of a hash set of addresses, the trace does not: Base UVM on ResNet152 and
+// DeepUM+ differ.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "daemon/planner/g10/g10.h"
+#include "daemon/planner/trace_json.h"
+#include "tests/planner/reference_data.h"
+
+namespace terrace::planner {
+namespace {
+
+using nlohmann::json;
+
+std::vector<G10FaultTimes> fault_times(const std::string& trace) {
+  std::istringstream lines(test::fixture("g10_fault_seconds.csv"));
+  std::vector<G10FaultTimes> found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, trace.size() + 1, trace + ",") != 0) continue;
+    G10FaultTimes times;
+    char comma = 0;
+    std::istringstream(line.substr(trace.size() + 1)) >> times.op >> comma >> times.all_seconds >> comma >>
+        times.input_seconds;
+    found.push_back(times);
+  }
+  return found;
+}
+
+void check_exact(const G10Report& report, const json& figures) {
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK(report.iterations[i].cycles == figures["iter_cycles"][i].get<std::uint64_t>());
+  CHECK(report.reported == figures["reported_iter"].get<std::uint32_t>());
+  const G10Traffic& traffic = report.iterations[report.reported].traffic;
+  const json& bytes = figures["bytes"];
+  CHECK(traffic.ssd_to_gpu == bytes["ssd_to_gpu"].get<std::uint64_t>());
+  CHECK(traffic.host_to_gpu == bytes["host_to_gpu"].get<std::uint64_t>());
+  CHECK(traffic.gpu_to_ssd == bytes["gpu_to_ssd"].get<std::uint64_t>());
+  CHECK(traffic.gpu_to_host == bytes["gpu_to_host"].get<std::uint64_t>());
+}
+
+void check_published(const G10Report& report, const json& figures, double share) {
+  const auto ours = static_cast<double>(report.iterations[report.reported].cycles);
+  const auto published = figures["example_results_cycles"].get<double>();
+  CHECK(std::abs(ours - published) <= share * published);
+}
+
+struct Workload {
+  const char* name;
+  bool uvm_exact;
+  bool deepum_exact;
+};
+
+void check_workload(const Workload& expected) {
+  const std::string name = expected.name;
+  const auto text = test::reference_data("g10/" + name + ".json.gz");
+  const auto published = test::reference_data("g10/BASELINES.json");
+  if (!text || !published) return;
+  const auto trace = parse_trace(*text);
+  REQUIRE(trace);
+  const json figures = json::parse(*published)["workloads"][name];
+  const auto times = fault_times(name);
+  const auto run = [&](G10Policy policy, const char* key, bool exact, double share) {
+    INFO(name << ", " << key);
+    const auto report = simulate_g10(*trace, {}, policy, times);
+    REQUIRE(report);
+    CHECK(report->ideal_cycles == figures["ideal_cycles"].get<std::uint64_t>());
+    const json& policy_figures = figures["policies"][key];
+    if (exact) check_exact(*report, policy_figures);
+    check_published(*report, policy_figures, exact ? 0 : share);
+  };
+  run(G10Policy::g10, "G10", true, 0);
+  run(G10Policy::base_uvm, "Base-UVM", expected.uvm_exact, 0.002);
+  run(G10Policy::deepum, "DeepUM+", expected.deepum_exact, 0.003);
+}
+
+TEST_CASE("BERT_Base-256 as published") { check_workload({"BERT_Base-256", true, false}); }
+TEST_CASE("VIT-1280 as published") { check_workload({"VIT-1280", true, true}); }
+TEST_CASE("Inceptionv3-1536 as published") { check_workload({"Inceptionv3-1536", true, false}); }
+TEST_CASE("ResNet152-1280 as published") { check_workload({"ResNet152-1280", false, false}); }
+TEST_CASE("SENet154-1024 as published") { check_workload({"SENet154-1024", true, false}); }
+
+// The log of the artifact's first three kernels, from a cold start.
+TEST_CASE("The first kernels of Inceptionv3-1536 end as logged") {
+  const auto text = test::reference_data("g10/Inceptionv3-1536.json.gz");
+  if (!text) return;
+  const auto trace = parse_trace(*text);
+  REQUIRE(trace);
+  const auto report = simulate_g10(*trace, {}, G10Policy::deepum, fault_times("Inceptionv3-1536"));
+  REQUIRE(report);
+  const auto& ends = report->iterations[0].op_ends;
+  CHECK(ends[0] == 834253432);
+  CHECK(ends[1] - ends[0] == 1960163965);
+  CHECK(ends[2] - ends[1] == 965122465);
+}
+
+}  // namespace
+}  // namespace terrace::planner
