@@ -84,6 +84,7 @@ TEST_CASE("AnyArrangementOfThreadsReads") {
   std::vector<Bytes> bytes;
   for (const Codec codec : gpu_codecs) bytes.push_back(frame_of(content, codec, ElementType::f32));
   std::vector<Frame> frames;
+  frames.reserve(bytes.size());
   for (const Bytes& frame : bytes) frames.push_back({frame, content.size()});
   for (const unsigned threads : {128U, 256U, 512U})
     for (const std::uint64_t seed : {0, 1, 2})

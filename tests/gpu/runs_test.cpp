@@ -36,6 +36,7 @@ void require_round_trips(const std::vector<Bytes>& contents, ElementType element
     for (const Codec codec : described)
       inputs.push_back({.content = content, .codec = codec, .element = element});
   require_cpus_frames(inputs, setting);
+  bytes.reserve(inputs.size());
   for (const Input& input : inputs) bytes.push_back(frame_of(input.content, input.codec, element));
   for (std::size_t i = 0; i < inputs.size(); ++i) frames.push_back({bytes[i], inputs[i].content.size()});
   REQUIRE(require_cpus_verdicts(frames, setting) == 0);
