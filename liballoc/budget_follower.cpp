@@ -13,8 +13,8 @@ namespace {
 std::uint64_t reserve_for(std::uint64_t limit) { return std::max<std::uint64_t>(48ULL << 20, limit / 32); }
 
 // memory.stat costs 20 times the usage counter. Close to the limit it is read every time: there the kernel
-// takes page cache away as anonymous memory grows, the usage stands still, and an old figure would have the heap
-// grow into memory that is no longer there.
+// takes page cache away as anonymous memory grows, the usage stands still, and an old figure would have the
+// heap grow into memory that is no longer there.
 constexpr unsigned rounds_between_stat = 8;
 
 int open_in(int directory, const char* name) {
