@@ -1,7 +1,7 @@
 // How much of each direction of the link and of the SSD a plan has promised, per operation.
 //
-// What goes over the SSD goes over the link too. Four tables in the artifact: two of these, in and out. Sizes are
-// whole bytes and rates are not, and the truncations are kept: they decide ties.
+// What goes over the SSD goes over the link too. Four tables in the artifact: two of these, in and out. Sizes
+// are whole bytes and rates are not, and the truncations are kept: they decide ties.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
-// The page-level simulator of G10 (MICRO'23, section 6), rebuilt from a description of what its artifact computes.
+// The page-level simulator of G10 (MICRO'23, section 6), rebuilt from a description of what its artifact
+// computes.
 //
 // GPU memory, host memory and an SSD hold pages of 4 KiB. Every 13 us the link moves a batch of pages, under
 // budgets per direction and source; a kernel whose pages are missing faults, and its end is the later of the
 // last page's arrival and a modelled stall before its execution. Three policies: Base UVM (faults and FIFO
 // eviction only), DeepUM+ (prefetch for the kernel eight later), G10 (its plan, planner.h). Figures compare
-// with the published ones, which this project's own simulator (simulate/simulator.h) does not aim at: it starts a
-// kernel only when its data lie there.
+// with the published ones, which this project's own simulator (simulate/simulator.h) does not aim at: it
+// starts a kernel only when its data lie there.
 #pragma once
 
 #include <array>
@@ -37,8 +38,8 @@ struct G10Machine {
   std::uint32_t deepum_ahead = 8;  // kernels
 };
 
-// Profiled times of one operation under page faults, in whole seconds (the artifact divides as integers); only
-// operations with at least one second under faults need one, all others take their execution time.
+// Profiled times of one operation under page faults, in whole seconds (the artifact divides as integers);
+// only operations with at least one second under faults need one, all others take their execution time.
 struct G10FaultTimes {
   std::uint32_t op = 0;
   std::uint32_t all_seconds = 0;    // everything faults
@@ -59,14 +60,14 @@ struct G10Iteration {
 };
 
 struct G10Report {
-  std::uint64_t ideal_cycles = 0;           // sum of the execution times
-  std::array<G10Iteration, 2> iterations;   // the second starts from what the first left
-  std::uint32_t reported = 0;               // the faster one: what the paper's scripts report
-  double percent_of_ideal = 0;              // 100 × ideal / reported time
+  std::uint64_t ideal_cycles = 0;          // sum of the execution times
+  std::array<G10Iteration, 2> iterations;  // the second starts from what the first left
+  std::uint32_t reported = 0;              // the faster one: what the paper's scripts report
+  double percent_of_ideal = 0;             // 100 × ideal / reported time
 };
 
-// Refuses traces that cannot run: an operation that needs more than the GPU holds, times that are not positive,
-// sizes beyond 2^32 pages, fault times of operations that the trace lacks.
+// Refuses traces that cannot run: an operation that needs more than the GPU holds, times that are not
+// positive, sizes beyond 2^32 pages, fault times of operations that the trace lacks.
 Result<G10Report> simulate_g10(const wire::Trace& trace, const G10Machine& machine, G10Policy policy,
                                std::span<const G10FaultTimes> fault_times = {});
 

@@ -16,7 +16,8 @@ struct Hint {
   std::uint32_t tensor = 0;
 };
 
-// In the order in which they are issued. DeepUM+: at every operation, what the one `deepum_ahead` later needs.
+// In the order in which they are issued. DeepUM+: at every operation, what the one `deepum_ahead` later
+// needs.
 std::vector<Hint> deepum_hints(const Workload& workload, const G10Machine& machine);
 // G10's own plan: planner.cpp.
 std::vector<Hint> g10_hints(const Workload& workload, const G10Machine& machine);

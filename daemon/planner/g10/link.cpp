@@ -24,11 +24,13 @@ TickBudget tick_budget(const G10Machine& machine) {
   const double link_bytes_per_cycle = machine.link_gb_per_second * 1e9 / hertz;
   TickBudget budget;
   budget.link = machine.pages_per_tick;
-  budget.ssd = static_cast<std::uint64_t>(machine.pages_per_tick / machine.link_gb_per_second * machine.ssd_gb_per_second);
+  budget.ssd = static_cast<std::uint64_t>(machine.pages_per_tick / machine.link_gb_per_second *
+                                          machine.ssd_gb_per_second);
   const double bytes = static_cast<double>(machine.pages_per_tick) * machine.page_bytes;
   budget.cycles = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes / link_bytes_per_cycle));
   const double malloc_cycles = std::round(machine.malloc_us_per_byte * machine.page_bytes / 1e6 * hertz);
-  budget.allocations = std::max<std::uint64_t>(1, budget.cycles / std::max<std::uint64_t>(1, static_cast<std::uint64_t>(malloc_cycles)));
+  budget.allocations = std::max<std::uint64_t>(
+      1, budget.cycles / std::max<std::uint64_t>(1, static_cast<std::uint64_t>(malloc_cycles)));
   return budget;
 }
 
@@ -110,8 +112,8 @@ void Link::evict_queue(Wait wait) {
   }
 }
 
-// Frees up to `pages` page frames of a full GPU by one run's eviction; returns how many, 0 if budgets are spent.
-// A page that comes from the host leaves its frame there to the next victim.
+// Frees up to `pages` page frames of a full GPU by one run's eviction; returns how many, 0 if budgets are
+// spent. A page that comes from the host leaves its frame there to the next victim.
 std::uint64_t Link::make_room(Wait wait, std::uint64_t pages, bool fault, bool& stuck) {
   if (!may_evict()) return 0;
   const Victim found = victim(fault);

@@ -2,8 +2,8 @@
 //
 // Order within a tick: evictions ahead of time, faults (SSD, host, allocations), prefetches (SSD, host),
 // allocations ahead of time; first in, first out in each queue. A page that enters a full GPU evicts another,
-// to the host while it has room, else to the SSD, within the budgets of the way out. Latencies are zero: a page
-// handled in a tick has arrived in it.
+// to the host while it has room, else to the SSD, within the budgets of the way out. Latencies are zero: a
+// page handled in a tick has arrived in it.
 #pragma once
 
 #include <cstdint>
@@ -79,9 +79,9 @@ class Link {
   Spent spent_;
   G10Traffic traffic_;
   std::uint32_t op_ = 0;
-  std::vector<std::uint32_t> window_;   // by tensor: round_ if one of the next kernels needs it (DeepUM+)
+  std::vector<std::uint32_t> window_;  // by tensor: round_ if one of the next kernels needs it (DeepUM+)
   std::uint32_t round_ = 0;
-  std::uint32_t base_ = no_run;         // where DeepUM+ looks for unprotected victims
+  std::uint32_t base_ = no_run;  // where DeepUM+ looks for unprotected victims
 };
 
 }  // namespace terrace::planner::g10

@@ -66,7 +66,8 @@ std::uint64_t Link::skip_free(Wait wait, std::uint64_t rate, std::uint64_t ticks
   return ticks;
 }
 
-// Victims all go the same way: to the host while it has room (a page from there makes its own), else to the SSD.
+// Victims all go the same way: to the host while it has room (a page from there makes its own), else to the
+// SSD.
 std::uint64_t Link::skip_full(Wait wait, std::uint64_t ticks) {
   const bool swaps = wait == Wait::fault_host || wait == Wait::prefetch_host;
   const Place place = host_full() ? Place::ssd : Place::host;

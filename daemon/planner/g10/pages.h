@@ -1,8 +1,8 @@
 // Where every page is: runs of neighbouring pages of one tensor in the same state.
 //
-// Pages move in the order of their addresses, so a queue, the GPU's FIFO list and a tensor are all short lists of
-// runs, and a tick's batch is arithmetic on the fronts of two runs. The artifact keeps an entry per page (450
-// million for SENet154-1024, 28 GB); the runs of the same workload take a few MB.
+// Pages move in the order of their addresses, so a queue, the GPU's FIFO list and a tensor are all short
+// lists of runs, and a tick's batch is arithmetic on the fronts of two runs. The artifact keeps an entry per
+// page (450 million for SENet154-1024, 28 GB); the runs of the same workload take a few MB.
 #pragma once
 
 #include <array>
@@ -52,7 +52,9 @@ class PageStore {
   std::uint32_t oldest() const { return oldest_; }
   std::uint32_t front(Wait wait) const;
   bool empty(Wait wait) const { return queues_[static_cast<std::size_t>(wait)].empty(); }
-  bool faults() const { return !empty(Wait::fault_ssd) || !empty(Wait::fault_host) || !empty(Wait::fault_alloc); }
+  bool faults() const {
+    return !empty(Wait::fault_ssd) || !empty(Wait::fault_host) || !empty(Wait::fault_alloc);
+  }
   const std::deque<std::uint32_t>& queue(Wait wait) const { return queues_[static_cast<std::size_t>(wait)]; }
   bool idle() const;
   std::uint64_t gpu_free() const { return gpu_pages_ - gpu_used_; }
@@ -63,8 +65,9 @@ class PageStore {
   bool needed(std::uint32_t tensor) const { return tensors_[tensor].needed; }
   void set_needed(const std::vector<std::uint32_t>& tensors);
 
-  // Moves the first `pages` pages of a run into another state; they join the run before them where that one is
-  // in the same state and its last page came just before. The rest keeps its id. Returns the run that they are in.
+  // Moves the first `pages` pages of a run into another state; they join the run before them where that one
+  // is in the same state and its last page came just before. The rest keeps its id. Returns the run that they
+  // are in.
   std::uint32_t move(std::uint32_t id, std::uint32_t pages, Place place, Wait wait);
 
  private:

@@ -1,10 +1,10 @@
-// G10's own plan (section 4 of the paper, as its artifact computes it): which idle intervals to use, towards the
-// host or the SSD, and when to fetch back.
+// G10's own plan (section 4 of the paper, as its artifact computes it): which idle intervals to use, towards
+// the host or the SSD, and when to fetch back.
 //
-// Greedy: the interval that relieves the largest area above the memory line (bytes × time) goes first, as long as
-// some operation's residency exceeds the target. Long intervals use the SSD while its write bandwidth lasts, then
-// the host; intervals that wrap around (weights) promise no bandwidth. At last the fetches move to earlier operations
-// as far as memory allows.
+// Greedy: the interval that relieves the largest area above the memory line (bytes × time) goes first, as
+// long as some operation's residency exceeds the target. Long intervals use the SSD while its write bandwidth
+// lasts, then the host; intervals that wrap around (weights) promise no bandwidth. At last the fetches move
+// to earlier operations as far as memory allows.
 #include <algorithm>
 #include <utility>
 
@@ -65,8 +65,8 @@ class Planner {
   std::vector<double> begin_us_;
   Direction in_;
   Direction out_;
-  std::int64_t line_;    // what counts as pressure
-  std::int64_t target_;  // what the plan aims at
+  std::int64_t line_;                   // what counts as pressure
+  std::int64_t target_;                 // what the plan aims at
   std::vector<std::int64_t> resident_;  // by operation, bytes on the GPU
   std::vector<std::int64_t> on_host_;
   std::vector<Interval> intervals_;
@@ -92,7 +92,8 @@ Planner::Planner(const Workload& workload, const G10Machine& machine)
   for (Interval& interval : intervals_) {
     const std::uint32_t end = interval.end + (interval.looped ? ops_ : 0);
     interval.time_us = begin_us_[end] - begin_us_[interval.start];
-    keys_.push_back({0, interval.time_us * static_cast<double>(bytes(interval)), static_cast<std::uint32_t>(keys_.size())});
+    keys_.push_back({0, interval.time_us * static_cast<double>(bytes(interval)),
+                     static_cast<std::uint32_t>(keys_.size())});
   }
 }
 
@@ -110,7 +111,8 @@ Times Planner::times(const Interval& interval, double latency_us, double gb_per_
 }
 
 bool Planner::fits() const {
-  return std::all_of(resident_.begin(), resident_.end(), [this](std::int64_t bytes) { return bytes <= target_; });
+  return std::all_of(resident_.begin(), resident_.end(),
+                     [this](std::int64_t bytes) { return bytes <= target_; });
 }
 
 bool Planner::fits(const Interval& interval) const {
@@ -135,13 +137,14 @@ std::uint32_t Planner::op_at(double time, const Interval& interval) const {
 }
 
 std::uint32_t Planner::allocation_op(const Tensor& tensor) const {
-  const double start = begin_us_[tensor.birth] - static_cast<double>(tensor.bytes) * machine_.malloc_us_per_byte;
+  const double start =
+      begin_us_[tensor.birth] - static_cast<double>(tensor.bytes) * machine_.malloc_us_per_byte;
   const auto after = std::upper_bound(begin_us_.begin(), begin_us_.begin() + tensor.birth, start);
   return after == begin_us_.begin() ? 0 : static_cast<std::uint32_t>(after - begin_us_.begin() - 1);
 }
 
-// The estimate starts with every tensor resident always, the first one counted twice; it is corrected tensor by
-// tensor and not beyond the first that makes everything fit.
+// The estimate starts with every tensor resident always, the first one counted twice; it is corrected tensor
+// by tensor and not beyond the first that makes everything fit.
 void Planner::place_births_and_deaths() {
   std::int64_t all = static_cast<std::int64_t>(workload_.tensors[0].bytes);
   for (const Tensor& tensor : workload_.tensors) all += static_cast<std::int64_t>(tensor.bytes);
@@ -198,7 +201,8 @@ void Planner::rank() {
 }
 
 void Planner::relieve(const Interval& interval, std::uint32_t first, std::uint32_t last) {
-  for (std::uint32_t op = first; op < last; ++op) resident_[op % ops_] -= static_cast<std::int64_t>(bytes(interval));
+  for (std::uint32_t op = first; op < last; ++op)
+    resident_[op % ops_] -= static_cast<std::int64_t>(bytes(interval));
 }
 
 void Planner::occupy_host(const Interval& interval) {
@@ -255,7 +259,8 @@ bool Planner::use(Interval& interval) {
   return true;
 }
 
-// An interval too short for any move stays on top of the ranking: nothing after it is planned, as in the artifact.
+// An interval too short for any move stays on top of the ranking: nothing after it is planned, as in the
+// artifact.
 void Planner::use_intervals() {
   for (std::size_t i = 0; i < intervals_.size() && !fits(); ++i) {
     rank();
@@ -284,7 +289,8 @@ std::vector<Hint> Planner::plan() {
   place_births_and_deaths();
   use_intervals();
   advance_fetches();
-  std::sort(hints_.begin(), hints_.end(), [](const Hint& left, const Hint& right) { return left.op < right.op; });
+  std::sort(hints_.begin(), hints_.end(),
+            [](const Hint& left, const Hint& right) { return left.op < right.op; });
   return std::move(hints_);
 }
 

@@ -37,10 +37,10 @@ class Simulation {
   G10Report report_;
   std::uint32_t iteration_ = 0;
   std::uint32_t op_ = 0;
-  std::uint64_t tick_time_ = 0;             // of the next tick
-  std::uint64_t begin_time_ = 0;            // of the operation to begin, or that waits
-  std::uint64_t scheduled_at_ = 0;          // when begin_time_ was set: breaks ties with a tick
-  std::optional<std::uint64_t> earliest_;   // end of the waiting operation, if its pages come in time
+  std::uint64_t tick_time_ = 0;            // of the next tick
+  std::uint64_t begin_time_ = 0;           // of the operation to begin, or that waits
+  std::uint64_t scheduled_at_ = 0;         // when begin_time_ was set: breaks ties with a tick
+  std::optional<std::uint64_t> earliest_;  // end of the waiting operation, if its pages come in time
 };
 
 Simulation::Simulation(const Workload& workload, const G10Machine& machine, G10Policy policy)
@@ -59,10 +59,13 @@ void Simulation::obey(const Hint& hint) {
     if (hint.move == Move::release) {
       if (run.place != Place::absent) id = pages_.move(id, run.pages, Place::absent, Wait::none);
     } else if (hint.move == Move::bring) {
-      const Wait wait = run.place == Place::ssd ? Wait::prefetch_ssd : run.place == Place::host ? Wait::prefetch_host : Wait::prealloc;
+      const Wait wait = run.place == Place::ssd    ? Wait::prefetch_ssd
+                        : run.place == Place::host ? Wait::prefetch_host
+                                                   : Wait::prealloc;
       if (!in_gpu) id = pages_.move(id, run.pages, run.place, wait);
     } else if (in_gpu) {
-      id = pages_.move(id, run.pages, run.place, hint.move == Move::evict_to_ssd ? Wait::evict_ssd : Wait::evict_host);
+      id = pages_.move(id, run.pages, run.place,
+                       hint.move == Move::evict_to_ssd ? Wait::evict_ssd : Wait::evict_host);
     }
   }
 }
@@ -86,7 +89,9 @@ FaultedPages Simulation::fault(std::uint32_t first, std::uint32_t last) {
       const Run& run = pages_.run(id);
       if (run.wait != Wait::none || run.place == Place::gpu) continue;
       (run.place == Place::ssd ? counted.ssd : counted.other) += run.pages;
-      const Wait wait = run.place == Place::ssd ? Wait::fault_ssd : run.place == Place::host ? Wait::fault_host : Wait::fault_alloc;
+      const Wait wait = run.place == Place::ssd    ? Wait::fault_ssd
+                        : run.place == Place::host ? Wait::fault_host
+                                                   : Wait::fault_alloc;
       id = pages_.move(id, run.pages, run.place, wait);
     }
   }
@@ -163,7 +168,8 @@ bool Simulation::tick() {
 
 Result<G10Report> Simulation::run() {
   for (;;) {
-    if (op_ == 0 && report_.iterations[iteration_].op_ends.size() == workload_.kernels.size() && !ticks_first()) {
+    if (op_ == 0 && report_.iterations[iteration_].op_ends.size() == workload_.kernels.size() &&
+        !ticks_first()) {
       report_.iterations[iteration_].traffic = link_.take_traffic();
       if (++iteration_ == report_.iterations.size()) break;
     }

@@ -1,9 +1,10 @@
 // The stall model; see stall.h.
 //
-// The profile gives three times: all pages fault, only the outputs fault, none does. Their differences are the
-// rates at which inputs and outputs come in from the host; where a difference is zero, the artifact takes a rate
-// above every link's. The SSD is slower by the share of its latency. Host and SSD work side by side, inputs and
-// outputs one after the other. The order of the operations is the artifact's, so that sums round alike.
+// The profile gives three times: all pages fault, only the outputs fault, none does. Their differences are
+// the rates at which inputs and outputs come in from the host; where a difference is zero, the artifact takes
+// a rate above every link's. The SSD is slower by the share of its latency. Host and SSD work side by side,
+// inputs and outputs one after the other. The order of the operations is the artifact's, so that sums round
+// alike.
 #include "daemon/planner/g10/stall.h"
 
 #include <algorithm>

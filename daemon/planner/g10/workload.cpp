@@ -27,8 +27,8 @@ std::string check_machine(const G10Machine& machine) {
   if (machine.ssd_gb_per_second > machine.link_gb_per_second) {
     return "the G10 machine's SSD lies behind the link and cannot be faster";
   }
-  if (!time(machine.malloc_us_per_byte) || !time(machine.ssd_latency_us) || !time(machine.system_latency_us) ||
-      !time(machine.plan_margin) || !rate(machine.plan_loosening)) {
+  if (!time(machine.malloc_us_per_byte) || !time(machine.ssd_latency_us) ||
+      !time(machine.system_latency_us) || !time(machine.plan_margin) || !rate(machine.plan_loosening)) {
     return "the G10 machine's latencies and plan parameters have to be finite and not negative";
   }
   return {};
@@ -50,7 +50,9 @@ class Reader {
   std::string apply(const G10FaultTimes& times);
   void need(Kernel& kernel, std::uint32_t tensor, std::uint32_t op);
   void set_lives();
-  std::string op_name(std::uint32_t op) const { return "operation " + std::to_string(op) + " (" + trace_.ops[op].name + ")"; }
+  std::string op_name(std::uint32_t op) const {
+    return "operation " + std::to_string(op) + " (" + trace_.ops[op].name + ")";
+  }
 
   const wire::Trace& trace_;
   const G10Machine& machine_;
@@ -104,7 +106,8 @@ std::string Reader::add_kernel(std::uint32_t op) {
   }
   kernel.inputs = static_cast<std::uint32_t>(kernel.needs.size());
   for (std::size_t i = source.outputs.size(); i-- > 0;) {
-    if (source.outputs[i] >= trace_.tensors.size()) return op_name(op) + " names a tensor that the trace lacks";
+    if (source.outputs[i] >= trace_.tensors.size())
+      return op_name(op) + " names a tensor that the trace lacks";
     need(kernel, source.outputs[i], op);
   }
   workload_.ideal_cycles += kernel.cycles;
@@ -115,7 +118,8 @@ std::string Reader::add_kernel(std::uint32_t op) {
 std::string Reader::add_workspaces() {
   for (std::uint32_t op = 0; op < trace_.ops.size(); ++op) {
     if (trace_.ops[op].workspace_bytes == 0) continue;
-    std::string problem = add_tensor(trace_.ops[op].workspace_bytes, false, "the workspace of " + op_name(op));
+    std::string problem =
+        add_tensor(trace_.ops[op].workspace_bytes, false, "the workspace of " + op_name(op));
     if (!problem.empty()) return problem;
     workload_.tensors.back().birth = op;
     Kernel& kernel = workload_.kernels[op];
@@ -138,12 +142,14 @@ std::string Reader::check_fit() const {
   const std::uint64_t gpu_pages = machine_.gpu_bytes / machine_.page_bytes;
   std::uint64_t all = 0;
   for (const Tensor& tensor : workload_.tensors) all += tensor.pages;
-  if (all >= never) return "the trace's tensors have more pages together than the G10 simulator counts (2^32)";
+  if (all >= never)
+    return "the trace's tensors have more pages together than the G10 simulator counts (2^32)";
   for (std::uint32_t op = 0; op < workload_.kernels.size(); ++op) {
     std::uint64_t pages = 0;
     for (const std::uint32_t tensor : workload_.kernels[op].needs) pages += workload_.tensors[tensor].pages;
     if (pages > gpu_pages) {
-      return op_name(op) + " needs " + std::to_string(pages) + " pages and the GPU holds " + std::to_string(gpu_pages);
+      return op_name(op) + " needs " + std::to_string(pages) + " pages and the GPU holds " +
+             std::to_string(gpu_pages);
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// A trace as G10's simulator and planner see it: whole cycles, whole pages, workspaces as tensors of their own at
-// the end of the list, lives by the last read.
+// A trace as G10's simulator and planner see it: whole cycles, whole pages, workspaces as tensors of their
+// own at the end of the list, lives by the last read.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ struct Tensor {
 
 struct Kernel {
   std::uint64_t cycles = 0;
-  // Inputs, then the workspace, then the outputs that are no inputs, last first; no duplicates. Pages fault in
-  // this order. The artifact's is that of hash sets of addresses: mostly the reverse of insertion, for inputs unknown.
+  // Inputs, then the workspace, then the outputs that are no inputs, last first; no duplicates. Pages fault
+  // in this order. The artifact's is that of hash sets of addresses: mostly the reverse of insertion, for
+  // inputs unknown.
   std::vector<std::uint32_t> needs;
-  std::uint32_t inputs = 0;          // how many of `needs` are inputs
-  std::uint32_t all_seconds = 0;     // G10FaultTimes, or the execution time in whole seconds
+  std::uint32_t inputs = 0;       // how many of `needs` are inputs
+  std::uint32_t all_seconds = 0;  // G10FaultTimes, or the execution time in whole seconds
   std::uint32_t input_seconds = 0;
   std::uint32_t execution_seconds = 0;
 };
