@@ -68,8 +68,8 @@ TEST_CASE("SSD and host share the link into the GPU") {
   CHECK(pages_in(link.pages(), 0, Place::gpu) == 10);
   CHECK(pages_in(link.pages(), 1, Place::gpu) == 40);
   const G10Traffic traffic = link.take_traffic();
-  CHECK(traffic.ssd_to_gpu == 10 * 4096);
-  CHECK(traffic.host_to_gpu == 40 * 4096);
+  CHECK(traffic.ssd_to_gpu == 10 * test::page);
+  CHECK(traffic.host_to_gpu == 40 * test::page);
 }
 
 TEST_CASE("Into a full GPU and past a full host only the SSD's budget is left") {

@@ -13,6 +13,7 @@ using test::machine_of_pages;
 using test::op_of_ticks;
 using test::tensor_of_pages;
 
+constexpr std::uint64_t tick = 15599;  // cycles
 constexpr std::array all_policies = {G10Policy::base_uvm, G10Policy::deepum, G10Policy::g10};
 
 wire::Trace two_ops() {
@@ -26,9 +27,9 @@ TEST_CASE("A cold weight stalls its first operation, a warm one does not") {
   const auto report = simulate_g10(two_ops(), machine_of_pages(1000, 1000), G10Policy::base_uvm);
   REQUIRE(report);
   const auto ssd = static_cast<std::uint64_t>(100 * 4096 / 3.2e9 * 1.2e9);
-  CHECK(report->iterations[0].cycles == 20 * 15599 + ssd);
-  CHECK(report->iterations[0].traffic.ssd_to_gpu == 100 * 4096);
-  CHECK(report->iterations[1].cycles == 20 * 15599);
+  CHECK(report->iterations[0].cycles == tick * 20 + ssd);
+  CHECK(report->iterations[0].traffic.ssd_to_gpu == 100 * test::page);
+  CHECK(report->iterations[1].cycles == tick * 20);
   CHECK(report->iterations[1].traffic.ssd_to_gpu == 0);
   CHECK(report->reported == 1);
   CHECK(report->percent_of_ideal == Approx(100));
