@@ -155,7 +155,7 @@ TEST_CASE("A pass of the skyline is a placement whatever the priorities are") {
     REQUIRE(top.has_value());
     const Placement placement = whole(parts, parts.parts[0], offsets);
     CHECK(placement.total_bytes == std::max(*top, parts.settled_bytes));
-    CHECK(check_placement(instance, placement) == "");
+    CHECK_THAT(check_placement(instance, placement), Catch::Equals(""));
   }
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("A try of the exact search finds a placement or proves a bound, above 
   REQUIRE(exact.possible());
   const ExactTries::Answer found = exact.look(parts.bound_bytes + 20, parts.bound_bytes + 40);
   REQUIRE(found.offsets.has_value());
-  CHECK(check_placement(instance, whole(parts, parts.parts[0], *found.offsets)) == "");
+  CHECK_THAT(check_placement(instance, whole(parts, parts.parts[0], *found.offsets)), Catch::Equals(""));
   const ExactTries::Answer none = exact.look(parts.parts[0].floor_bytes, parts.parts[0].floor_bytes + 2);
   CHECK(none.bound_bytes == parts.parts[0].floor_bytes + 1);
 }
@@ -229,7 +229,7 @@ TEST_CASE("Every classic order places every block once and rightly") {
       const Fit fit = fit_in_order(parts.parts[0], order_of(parts.parts[0], static_cast<FitOrder>(k / 2)),
                                    k % 2 == 0, {});
       REQUIRE(fit.top_bytes.has_value());
-      CHECK(check_placement(instance, whole(parts, parts.parts[0], fit.offsets)) == "");
+      CHECK_THAT(check_placement(instance, whole(parts, parts.parts[0], fit.offsets)), Catch::Equals(""));
     }
   }
 }

@@ -46,7 +46,7 @@ TEST_CASE("Random instances are placed rightly and not below the bound") {
     const Instance instance = mixed_instance(seed);
     const Placement placement = terrace(instance, steps(3000, seed));
     INFO(instance.name);
-    REQUIRE(check_placement(instance, placement) == "");
+    REQUIRE_THAT(check_placement(instance, placement), Catch::Equals(""));
     REQUIRE(placement.total_bytes >= max_live_bytes(instance.buffers));
   }
 }
@@ -101,7 +101,7 @@ TEST_CASE("Told to stop it stops at once, with a placement") {
     int asked = 0;
     SearchControl control;
     control.stop = [&] { return ++asked > patience; };
-    CHECK(check_placement(instance, terrace(instance, control)) == "");
+    CHECK_THAT(check_placement(instance, terrace(instance, control)), Catch::Equals(""));
     CHECK(asked <= patience + 2);  // the move under way asks, then the loop around it
   }
 }

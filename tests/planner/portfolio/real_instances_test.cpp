@@ -18,7 +18,7 @@ double gap(const Instance& instance, std::uint64_t steps) {
   control.steps = steps;
   const Result<Placement> placed = terrace_policies().at(0).place(instance, control);
   REQUIRE(placed);
-  REQUIRE(check_placement(instance, *placed) == "");
+  REQUIRE_THAT(check_placement(instance, *placed), Catch::Equals(""));
   const std::uint64_t bound = max_live_bytes(instance.buffers);
   return static_cast<double>(placed->total_bytes - bound) / static_cast<double>(bound);
 }
