@@ -1,5 +1,8 @@
 // MINCOSTFLOW's flow by LEMON's network simplex, for more tensors than shortest paths can augment: n = 3,000
 // is 4.4 million arcs, one second. This is the only file that sees LEMON.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false under sanitizers, in LEMON's bool vectors
+#endif
 #include <lemon/network_simplex.h>
 #include <lemon/smart_graph.h>
 
