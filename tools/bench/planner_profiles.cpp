@@ -21,7 +21,7 @@ bool has_torchvision() {
 }
 
 Json row_of(const Json& measured) {
-  const double time = measured["operators_ms"].get<double>() / measured["step_ms"].get<double>();
+  const double time = measured["trace_ms"].get<double>() / measured["step_ms"].get<double>();
   const double peak =
       measured["trace_step_peak_bytes"].get<double>() / measured["measured_step_peak_bytes"].get<double>();
   Json row = measured;
@@ -41,7 +41,7 @@ Json measure_profiles(const PlannerOptions& options) {
       run_captured({python, script->string(), "--json", "--steps", options.quick ? "2" : "7"}, {}));
   Json out =
       section(title, {column("model", "network", "text"), column("operations", "operations", "count"),
-                      column("step_ms", "step, ms", "ms"), column("operators_ms", "operators, ms", "ms"),
+                      column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
                       column("time_ratio", "ratio", "ratio"),
                       column("measured_step_peak_bytes", "allocated at most", "bytes"),
                       column("trace_step_peak_bytes", "trace says", "bytes"),
