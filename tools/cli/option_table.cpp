@@ -1,5 +1,7 @@
 #include "tools/cli/option_table.h"
 
+#include "tools/cli/plan_load.h"
+
 namespace terrace::cli {
 
 namespace {
@@ -88,6 +90,9 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);
+  plan->add_option("--order", o->order, "Order of the operations (default recorded)")
+      ->type_name("ORDER")
+      ->check(CLI::IsMember(order_names()));
   plan->add_option("--capacity", o->capacity,
                    "Fit into this much memory: searches end there, a machine's first tier has it")
       ->type_name("SIZE");

@@ -44,7 +44,7 @@ struct BenchOptions {
 };
 
 struct PlanOptions {
-  std::string trace, machine;
+  std::string trace, machine, order = "recorded";
   std::vector<std::string> policies{"all"};
   std::string capacity;
   double seconds = 10;  // for each search

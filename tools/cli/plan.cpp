@@ -136,8 +136,11 @@ int plan(const PlanOptions& options) {
   Loaded<planner::Machine> machine;
   if (!options.machine.empty()) machine = load_machine(options.machine);
   if (machine.exit_code != exit_ok) return complain(machine.exit_code, machine.result.error);
-  const Loaded<PlanInput> input = load_plan_input(options.trace);
+  Loaded<PlanInput> input = load_plan_input(options.trace);
   if (!input.result) return complain(input.exit_code, input.result.error);
+  if (!put_in_order(&*input.result, options.order))
+    return complain(exit_usage,
+                    fmt::format("{} holds lifetimes only, no operations: leave --order out", options.trace));
   return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/planner/import/gunzip.h"
 #include "daemon/planner/import/import.h"
 #include "daemon/planner/machine_json.h"
+#include "daemon/planner/order/order.h"
 #include "daemon/planner/simulate/machines.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
@@ -126,6 +127,24 @@ Loaded<PlanInput> load_plan_input(const std::string& path, const std::string& fo
   // Kineto's name is the path that the profile once had.
   input->instance.name = name_from(input->instance.name.empty() ? path : input->instance.name);
   return {std::move(input), exit_ok};
+}
+
+std::vector<std::string> order_names() {
+  return {"recorded", "breadth_first", "reverse_depth_first", "memory_minimising"};
+}
+
+bool put_in_order(PlanInput* input, const std::string& order) {
+  if (order == "recorded") return true;
+  if (input->trace == nullptr) return false;
+  const wire::Trace& trace = *input->trace;
+  *input->trace =
+      planner::reorder(trace, order == "breadth_first"         ? planner::breadth_first(trace)
+                              : order == "reverse_depth_first" ? planner::reverse_depth_first(trace)
+                                                               : planner::memory_minimising(trace));
+  const std::string name = input->instance.name + " " + order;
+  input->instance = planner::instance_of(*input->trace);
+  input->trace->name = input->instance.name = name;
+  return true;
 }
 
 Loaded<planner::Machine> load_machine(const std::string& name_or_path) {

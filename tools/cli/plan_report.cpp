@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
+#include <utility>
 
+#include "daemon/planner/estimate/estimate.h"
+#include "daemon/planner/trace_limits.h"
 #include "tools/cli/format.h"
 #include "tools/cli/table.h"
 
@@ -218,6 +222,24 @@ ordered_json input_json(const PlanInput& input) {
   return out;
 }
 
+// "at the peak (operation 12, 'conv'): weights 1.2 GiB, activations 3.4 GiB": what lives then, largest first.
+std::string peak_by_class(const wire::Trace& trace, bool exact_bytes) {
+  if (trace.ops.empty()) return "";
+  const planner::MemoryEstimate estimate = planner::estimate_memory(trace);
+  std::vector<std::pair<std::uint64_t, std::string>> classes;
+  for (std::size_t kind = 0; kind < estimate.at_peak.kind_bytes.size(); ++kind) {
+    if (const std::uint64_t bytes = estimate.at_peak.kind_bytes.at(kind); bytes > 0)
+      classes.emplace_back(bytes, planner::tensor_kind_name(static_cast<wire::TensorKind>(kind)));
+  }
+  classes.emplace_back(estimate.at_peak.rounding_bytes, "rounding to 512 bytes");
+  std::sort(classes.begin(), classes.end(), std::greater<>());
+  std::string text;
+  for (const auto& [bytes, name] : classes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, bytes_text(bytes, exact_bytes));
+  return fmt::format("at the peak, operation {} ('{}'): {}\n", estimate.peak_op,
+                     trace.ops[estimate.peak_op].name, text);
+}
+
 }  // namespace
 
 std::string input_summary(const PlanInput& input, bool exact_bytes) {
@@ -231,9 +253,10 @@ std::string input_summary(const PlanInput& input, bool exact_bytes) {
                        input.instance.buffers.size(), sizes);
   double time_us = 0;
   for (const wire::TraceOp& op : input.trace->ops) time_us += op.time_us;
-  return fmt::format("{} ({}): {} operations of {}, {} tensors, {} buffers; {}\n", input.instance.name,
+  return fmt::format("{} ({}): {} operations of {}, {} tensors, {} buffers; {}\n{}", input.instance.name,
                      input.format, input.trace->ops.size(), seconds_text(time_us),
-                     input.trace->tensors.size(), input.instance.buffers.size(), sizes);
+                     input.trace->tensors.size(), input.instance.buffers.size(), sizes,
+                     peak_by_class(*input.trace, exact_bytes));
 }
 
 std::string plan_tables(const PlanReport& report, bool exact_bytes) {

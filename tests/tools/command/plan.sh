@@ -28,6 +28,13 @@ placed = [p for p in plan["placements"] if "refused" not in p]
 assert len(placed) > 10 and all(p["valid"] and p["total_bytes"] >= 12 for p in placed), plan
 P
 
+# Another order of a chain is the same order; lifetimes alone have none.
+expect_code 0 "an order" "$terrace" plan step.json --order memory_minimising --policy terrace --bytes
+expect_text out "small memory_minimising .* at most 1600 alive at once" "an order"
+expect_text out "at the peak, operation 1 ('b'): weight 1000, activation 300, gradient 200, workspace 100" "the classes at the peak"
+expect_code 2 "an order of lifetimes" "$terrace" plan five.csv --order breadth_first
+expect_code 2 "an unknown order" "$terrace" plan step.json --order alphabetical
+
 # With a machine that holds everything the step takes as long as its operations.
 expect_code 0 "a machine" "$terrace" plan step.json --machine a100-g10 --policy all --time 1 --json
 /usr/bin/python3 - <<'P' || fail "the steps: $(head -c 600 out)"
