@@ -121,7 +121,8 @@ TEST_CASE("LifetimesAndTracesAreRecognised") {
   CHECK(trace.result->instance.buffers.size() == 4);
   CHECK(input_summary(*trace.result, true) ==
         "small (terrace): 3 operations of 60.0 µs, 3 tensors, 4 buffers; 1600 in all, at most 1600 alive at "
-        "once\n");
+        "once\nat the peak, operation 1 ('b'): weight 1000, rounding to 512 bytes 960, activation 300, "
+        "gradient 200, workspace 100\n");
 }
 
 TEST_CASE("AFormatThatIsNotKnownIsAQuestionOfUsage") {

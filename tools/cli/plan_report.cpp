@@ -231,7 +231,8 @@ std::string peak_by_class(const wire::Trace& trace, bool exact_bytes) {
     if (const std::uint64_t bytes = estimate.at_peak.kind_bytes.at(kind); bytes > 0)
       classes.emplace_back(bytes, planner::tensor_kind_name(static_cast<wire::TensorKind>(kind)));
   }
-  classes.emplace_back(estimate.at_peak.rounding_bytes, "rounding to 512 bytes");
+  if (estimate.at_peak.rounding_bytes > 0)
+    classes.emplace_back(estimate.at_peak.rounding_bytes, "rounding to 512 bytes");
   std::sort(classes.begin(), classes.end(), std::greater<>());
   std::string text;
   for (const auto& [bytes, name] : classes)

@@ -31,7 +31,7 @@ P
 # Another order of a chain is the same order; lifetimes alone have none.
 expect_code 0 "an order" "$terrace" plan step.json --order memory_minimising --policy terrace --bytes
 expect_text out "small memory_minimising .* at most 1600 alive at once" "an order"
-expect_text out "at the peak, operation 1 ('b'): weight 1000, activation 300, gradient 200, workspace 100" "the classes at the peak"
+expect_text out "at the peak, operation 1 ('b'): weight 1000, rounding to 512 bytes 960, activation 300, gradient 200, workspace 100" "the classes at the peak"
 expect_code 2 "an order of lifetimes" "$terrace" plan five.csv --order breadth_first
 expect_code 2 "an unknown order" "$terrace" plan step.json --order alphabetical
 
