@@ -39,13 +39,12 @@ Json measure_profiles(const PlannerOptions& options) {
   if (!has_torchvision()) return skipped(title, "/usr/bin/python3 has no torchvision");
   const Json measured = Json::parse(
       run_captured({python, script->string(), "--json", "--steps", options.quick ? "2" : "7"}, {}));
-  Json out =
-      section(title, {column("model", "network", "text"), column("operations", "operations", "count"),
-                      column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
-                      column("time_ratio", "ratio", "ratio"),
-                      column("measured_step_peak_bytes", "allocated at most", "bytes"),
-                      column("trace_step_peak_bytes", "trace says", "bytes"),
-                      column("peak_ratio", "ratio", "ratio"), column("met", "met", "yes")});
+  Json out = section(title, {column("model", "network", "text"), column("operations", "operations", "count"),
+                             column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
+                             column("time_ratio", "ratio", "ratio"),
+                             column("measured_step_peak_bytes", "allocated at most", "bytes"),
+                             column("trace_step_peak_bytes", "trace says", "bytes"),
+                             column("peak_ratio", "ratio", "ratio"), column("met", "met", "yes")});
   for (const Json& row : measured["rows"]) out["rows"].push_back(row_of(row));
   out["notes"] = {"torch " + measured["torch"].get<std::string>()};
   return out;
