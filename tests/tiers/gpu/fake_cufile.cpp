@@ -1,0 +1,55 @@
+// A libcufile.so.0 over pread and pwrite on memory that the host can reach: what the emulated device's is.
+// The environment says what it does wrong.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "tiers/gpu/cufile_abi.h"
+
+using terrace::tiers::gpu::CufileDescription;
+using terrace::tiers::gpu::CufileError;
+
+namespace {
+
+bool fault(const char* what) {
+  const char* const set = std::getenv("FAKE_CUFILE");
+  return set != nullptr && std::strcmp(set, what) == 0;
+}
+
+// A handle is the descriptor, one higher: descriptor 0 is no null pointer then.
+int descriptor(void* file) { return static_cast<int>(reinterpret_cast<std::intptr_t>(file)) - 1; }
+
+}  // namespace
+
+extern "C" {
+
+CufileError cuFileDriverOpen() { return fault("no driver") ? CufileError{5001, 0} : CufileError{0, 0}; }
+CufileError cuFileDriverClose_v2() { return {0, 0}; }
+
+CufileError cuFileHandleRegister(void** file, CufileDescription* description) {
+  if (fault("no file") || description->type != 1 || description->operations != nullptr) return {5008, 0};
+  *file = reinterpret_cast<void*>(static_cast<std::intptr_t>(description->handle.fd) + 1);
+  return {0, 0};
+}
+void cuFileHandleDeregister(void*) {}
+
+CufileError cuFileBufRegister(const void*, std::size_t, int flags) {
+  return flags == 0 ? CufileError{0, 0} : CufileError{5009, 0};
+}
+CufileError cuFileBufDeregister(const void*) { return {0, 0}; }
+
+ssize_t cuFileRead(void* file, void* device, std::size_t bytes, off_t file_at, off_t device_at) {
+  if (fault("failing read")) return -5011;
+  return pread(descriptor(file), static_cast<char*>(device) + device_at, bytes, file_at);
+}
+
+ssize_t cuFileWrite(void* file, const void* device, std::size_t bytes, off_t file_at, off_t device_at) {
+  if (fault("lost write")) return static_cast<ssize_t>(bytes);
+  if (fault("short write")) bytes /= 2;
+  return pwrite(descriptor(file), static_cast<const char*>(device) + device_at, bytes, file_at);
+}
+
+}  // extern "C"

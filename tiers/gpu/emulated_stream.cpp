@@ -1,0 +1,108 @@
+// See emulated_stream.h.
+#include "tiers/gpu/emulated_stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace terrace::tiers::gpu {
+namespace {
+
+// A thread that takes none of the program's signals: their handlers belong to threads of the program.
+template <class Function>
+std::thread start_without_signals(Function function) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct Restore {
+    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+    const sigset_t& mask;
+  } const restore{before};
+  return std::thread(std::move(function));
+}
+
+}  // namespace
+
+void EmulatedMark::pass(int error) noexcept {
+  const std::lock_guard lock(mutex_);
+  has_passed_ = true;
+  error_ = error;
+  passed_.notify_all();
+}
+
+int EmulatedMark::query() noexcept {
+  const std::lock_guard lock(mutex_);
+  return has_passed_ ? error_ : EBUSY;
+}
+
+int EmulatedMark::wait() noexcept {
+  std::unique_lock lock(mutex_);
+  passed_.wait(lock, [this] { return has_passed_; });
+  return error_;
+}
+
+StreamObject::StreamObject() {
+  thread_ = start_without_signals([this] { run(); });
+}
+
+StreamObject::~StreamObject() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void StreamObject::push(Task task) { push_item({std::move(task), nullptr}); }
+
+void StreamObject::push_record(EventObject& event) {
+  auto mark = std::make_shared<EmulatedMark>();
+  // The event is held so that two threads recording it leave it at the later of their marks.
+  const std::lock_guard lock(event.mutex);
+  push_item({nullptr, mark});
+  event.mark = std::move(mark);
+}
+
+void StreamObject::push_wait(EmulatedMarkPointer mark) {
+  push_item({[mark = std::move(mark)] { return mark->wait(); }, nullptr});
+}
+
+void StreamObject::push_item(Item item) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(item));
+  }
+  wake_.notify_one();
+}
+
+void StreamObject::run() {
+  // Links are paced by sleeping; the default slack of 50 us would be most of a chunk.
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  ::pthread_setname_np(::pthread_self(), "terrace-gpu");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    run_item(item);
+    item = {};  // what it holds goes without the lock
+    lock.lock();
+  }
+}
+
+void StreamObject::run_item(Item& item) {
+  if (item.mark != nullptr) {
+    item.mark->pass(error_);
+  } else if (error_ == 0) {
+    error_ = item.task();
+  }
+}
+
+}  // namespace terrace::tiers::gpu
