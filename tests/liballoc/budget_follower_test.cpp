@@ -204,4 +204,33 @@ TEST_CASE("A limit that changes is followed within a few looks") {
   CHECK_FALSE(follower.is_open());
 }
 
+TEST_CASE("Near the limit the page cache is looked at every time") {
+  Cgroup cgroup(GENERATE(false, true));
+  cgroup.limit(std::to_string(4 * gib));
+  cgroup.usage(4 * gib - 100 * mib);
+  cgroup.page_cache(0, 900 * mib);
+  BudgetFollower follower;
+  REQUIRE(follower.open(cgroup.path()) == 0);
+  const std::uint64_t before = follower.budget(gib, plenty);
+  // The kernel gave up page cache to anonymous memory: the usage stands still.
+  cgroup.page_cache(0, 100 * mib);
+  CHECK(follower.budget(gib, plenty) == before - 800 * mib);
+  follower.close();
+}
+
+TEST_CASE("Far from the limit an old figure of the page cache serves for a few looks") {
+  Cgroup cgroup(GENERATE(false, true));
+  cgroup.limit(std::to_string(4 * gib));
+  cgroup.usage(gib);
+  cgroup.page_cache(0, 900 * mib);
+  BudgetFollower follower;
+  REQUIRE(follower.open(cgroup.path()) == 0);
+  const std::uint64_t before = follower.budget(gib, plenty);
+  cgroup.page_cache(0, 100 * mib);
+  CHECK(follower.budget(gib, plenty) == before);
+  for (int i = 0; i < 10; ++i) follower.budget(gib, plenty);
+  CHECK(follower.budget(gib, plenty) == before - 800 * mib);
+  follower.close();
+}
+
 }  // namespace terrace::liballoc

@@ -135,6 +135,29 @@ TEST_CASE("A daemon that could not be started again is refused at once, with the
   CHECK(refusal("TERRACE_DAEMON", "/usr/bin/terraced").empty());
 }
 
+TEST_CASE("An emulated GPU limits the heap of a job that offloads, and of no other") {
+  const auto capacity = [](const std::string& device, const std::string& offload) {
+    Variable gpu("TERRACE_GPU", device);
+    Variable mode("TERRACE_OFFLOAD", offload);
+    Options options;
+    REQUIRE(read_options(&options));
+    return options.device_bytes;
+  };
+  CHECK(capacity("emulated:64M", "activations") == 64ULL << 20);
+  CHECK(capacity("emulated:2G,h2d=12G,latency=10us", "activations") == 2ULL << 30);
+  CHECK(capacity("emulated:64M", "") == 0);
+  CHECK(capacity("cuda", "activations") == 0);
+  CHECK(capacity("", "activations") == 0);
+}
+
+TEST_CASE("An emulated GPU without a size is refused") {
+  Variable mode("TERRACE_OFFLOAD", "activations");
+  const std::string device =
+      GENERATE(as<std::string>{}, "emulated:", "emulated:0", "emulated:big", "emulated:,h2d=1G",
+               "emulated:1.5G", "emulated:" + std::string(40, '1') + "G");
+  CHECK(refusal("TERRACE_GPU", device).find("TERRACE_GPU=" + device) != std::string::npos);
+}
+
 TEST_CASE("A path or a name that does not fit is refused, not cut") {
   const char* name = GENERATE("TERRACE_POOL_DIR", "TERRACE_SOCKET", "TERRACE_DAEMON", "TERRACE_LIMIT_CGROUP",
                               "TERRACE_JOB", "TERRACE_FAULT");

@@ -103,7 +103,7 @@ TEST_CASE("A budget that shrinks is met, and what it holds stays right") {
   DramPager f(any_kind(), 64);
   if (!f.ready()) return;
   INFO(f.mover.name());
-  const std::vector<std::byte*> blocks = allocate_blocks(f, 16);
+  const std::vector<std::byte*> blocks = allocate_blocks(f, 11);
   fill_blocks(f, blocks);
   {
     LockGuard guard(f.lock);
@@ -143,6 +143,31 @@ TEST_CASE("Ahead of need only what is old leaves") {
   grow();
   CHECK(f.statistics().evictions > before);
   CHECK(wrong_blocks(f, blocks) == 0);
+  f.check();
+}
+
+TEST_CASE("What was read ahead makes room for what an operation works on") {
+  DramPager f(any_kind(), 64);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const std::vector<std::byte*> blocks = allocate_blocks(f, 40);
+  fill_blocks(f, blocks);
+  f.settle();
+  // The backward pass has begun: what is in DRAM is freed, and what was evicted comes back into that memory.
+  for (std::byte* block : blocks) {
+    if (f.state(block) == RunState::resident) f.release(block);
+  }
+  f.settle();
+  const auto loaded = f.statistics().staging_bytes;
+  REQUIRE(loaded > 32 * run_bytes);
+  // More than half the budget, again and again.
+  const std::vector<std::byte*> operands = allocate_blocks(f, 11);
+  fill_blocks(f, operands);
+  const std::uint64_t before = f.statistics().evictions;
+  for (int i = 0; i < 4; ++i) CHECK(wrong_blocks(f, operands) == 0);
+  CHECK(f.statistics().evictions == before);
+  CHECK(f.statistics().staging_bytes < loaded);
+  CHECK(f.most_backed() <= f.asked_budget());
   f.check();
 }
 

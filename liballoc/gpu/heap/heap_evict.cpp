@@ -1,0 +1,309 @@
+// Blocks that leave device memory, and come back to the same address.
+//
+//              ┌─ evict ─► leaving ──copy has passed: frames are taken──► stored ─ restore ─► arriving ─┐
+//   resident ──┤              └── restore: nothing was taken yet ──┐                                    ├─►
+//   resident
+//              └─ evict, keep_mapped ─► host_mapped ─ restore ─────┴────────────────────────────────────┘
+//
+// The copy holds the whole block. Frames are taken only where no other block lies, and where all uses of free
+// memory beside the block have passed; what stays is written again on the way back, with the same bytes. A
+// step that fails leaves the bytes where they were; those that left have a checksum, verified before they are
+// given out.
+#include <algorithm>
+#include <cerrno>
+
+#include "liballoc/gpu/heap/heap.h"
+#include "liballoc/gpu/heap/scratch.h"
+
+namespace terrace::liballoc::gpu {
+
+using tiers::gpu::Frame;
+using tiers::gpu::Way;
+
+Heap::~Heap() {
+  if (copy_stream_ != nullptr) device_.destroy_stream(copy_stream_);  // finishes what uses the copies
+}
+
+// The copy stream runs behind everything that may use the block.
+int Heap::order_copy(std::uint64_t offset, Stream stream) {
+  if (copy_stream_ == nullptr) {
+    if (const int error = device_.create_stream(&copy_stream_); error != 0) return error;
+  }
+  std::vector<Owner> owners{clocks_.owner(stream)};
+  if (const auto recorded = recorded_.find(offset); recorded != recorded_.end()) {
+    owners.insert(owners.end(), recorded->second.begin(), recorded->second.end());
+  }
+  for (const Owner owner : owners) {
+    if (const int error = clocks_.order(copy_stream_, clocks_.mark(owner)); error != 0) return error;
+  }
+  return 0;
+}
+
+int Heap::evict(void* address, bool keep_mapped, Stream stream) {
+  const std::lock_guard guard(mutex_);
+  const std::uint64_t offset = offset_of(address);
+  const auto found = live_.find(offset);
+  if (found == live_.end()) return EINVAL;
+  if (evicted_.contains(offset)) return EALREADY;
+  if (const int error = order_copy(offset, stream); error != 0) return error;
+  return keep_mapped ? evict_to_host_frames(offset, found->second) : evict_to_copy(offset, found->second);
+}
+
+int Heap::evict_to_copy(std::uint64_t offset, const Block& block) {
+  const Span span = span_of(block);
+  std::unique_ptr<HostCopy> copy;
+  if (const int error = HostCopy::create(device_, span.end - span.begin, &copy); error != 0) return error;
+  if (const int error = copy->queue_out(copy_stream_, ledger_.base() + offset); error != 0) {
+    abandoned_.push_back(std::move(copy));
+    return error;
+  }
+  const std::uint64_t asked = block.arena->asked_bytes[block.piece];
+  evicted_.emplace(offset, Evicted{Evicted::State::leaving, block, asked, std::move(copy)});
+  counts_.evicted_bytes += asked;
+  ++leaving_;
+  poll_copies();
+  return 0;
+}
+
+// The slots whose frames only this block keeps: all but its border ones, and those if nobody else uses them.
+// Nothing while a use that was marked on them before the block has not passed.
+std::optional<Heap::Slots> Heap::leaving_slots(Span span) {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const Span frames = frames_of(span);
+  const auto leaves = [this](std::uint64_t s) {
+    return ledger_.mapped(s) && ledger_.users(s) == 1 && ledger_.passed(s);
+  };
+  std::uint64_t first = frames.begin / frame, end = frames.end / frame;
+  if (first * frame < span.begin && !leaves(first)) ++first;
+  if (first < end && end * frame > span.end && !leaves(end - 1)) --end;
+  for (std::uint64_t s = first; s < end; ++s) {
+    if (!leaves(s)) return std::nullopt;
+  }
+  return Slots{first, end - first};
+}
+
+// A frame in host memory has room for nobody else: only slots that are wholly the block's.
+Heap::Slots Heap::inner_slots(Span span) const {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const std::uint64_t first = (span.begin + frame - 1) / frame, end = span.end / frame;
+  return {first, end > first ? end - first : 0};
+}
+
+void Heap::wait_for_marks(Slots slots) {
+  for (std::uint64_t s = slots.first; s < slots.first + slots.count; ++s) {
+    for (Mark mark; (mark = ledger_.open_mark(s)).owner != nobody;) {
+      ++counts_.host_waits;
+      if (clocks_.wait(mark) != 0) return;
+    }
+  }
+}
+
+Heap::Slots Heap::host_slots(Span span) const {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const Span frames = frames_of(span);
+  Slots slots;
+  for (std::uint64_t s = frames.begin / frame; s < frames.end / frame; ++s) {
+    if (!ledger_.in_host_memory(s)) continue;
+    if (slots.count++ == 0) slots.first = s;
+  }
+  return slots;
+}
+
+// False: not yet.
+bool Heap::take_frames(const Evicted& evicted) {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const std::optional<Slots> slots = leaving_slots(span_of(evicted.block));
+  if (!slots) return false;
+  // With no frame of its own, or where the device refuses, the block has left all the same: the copy is good.
+  if (slots->count == 0 || ledger_.unmap(slots->first, slots->count) != 0) return true;
+  evicted.block.arena->placement.set_mapped(
+      evicted.block.piece, {slots->first * frame, (slots->first + slots->count) * frame}, false);
+  return true;
+}
+
+void Heap::poll_copies() {
+  std::erase_if(draining_, [](const auto& copy) { return copy->query() != EBUSY; });
+  if (leaving_ == 0) return;
+  for (auto it = evicted_.begin(); it != evicted_.end();) {
+    Evicted& evicted = it->second;
+    const int state = evicted.state == Evicted::State::leaving ? evicted.copy->query() : EBUSY;
+    if (state == EBUSY || (state == 0 && !take_frames(evicted))) {
+      ++it;
+      continue;
+    }
+    --leaving_;
+    if (state == 0) {
+      evicted.state = Evicted::State::stored;
+      ++it;
+      continue;
+    }
+    counts_.evicted_bytes -= evicted.asked_bytes;  // the copy failed: the block never left
+    abandoned_.push_back(std::move(evicted.copy));
+    it = evicted_.erase(it);
+  }
+}
+
+bool Heap::wait_for_copy() {
+  for (auto& [offset, evicted] : evicted_) {
+    if (evicted.state != Evicted::State::leaving) continue;
+    const std::uint64_t leaving = leaving_;
+    ++counts_.host_waits;
+    evicted.copy->wait();  // whatever came of it, it is no longer under way
+    wait_for_marks(inner_slots(span_of(evicted.block)));
+    poll_copies();
+    return leaving_ < leaving;
+  }
+  return false;
+}
+
+// All or none.
+int Heap::make_host_frames(std::uint64_t count, std::vector<Frame>* out) {
+  std::vector<Frame> frames;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Frame frame;
+    if (const int error = device_.create_frame(tiers::gpu::Place::host, &frame); error != 0) {
+      for (const Frame& f : frames) device_.destroy_frame(f);
+      return error;
+    }
+    frames.push_back(frame);
+  }
+  *out = std::move(frames);
+  return 0;
+}
+
+// Copies what is mapped at an offset into frames that are mapped nowhere; the host waits.
+int Heap::copy_to_frames(const std::vector<Frame>& frames, std::uint64_t offset, Way way) {
+  Scratch scratch(device_);
+  if (const int error = scratch.open(frames); error != 0) return error;
+  const std::uint64_t bytes = frames.size() * ledger_.frame_bytes();
+  if (const int error = device_.copy(copy_stream_, scratch.data(), ledger_.base() + offset, bytes, way);
+      error != 0) {
+    return error;
+  }
+  ++counts_.host_waits;
+  const int error = clocks_.wait(clocks_.mark(clocks_.owner(copy_stream_)));
+  const int closed = scratch.close();
+  return error != 0 ? error : closed;
+}
+
+int Heap::evict_to_host_frames(std::uint64_t offset, const Block& block) {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const Span span = span_of(block);
+  ++counts_.host_waits;
+  if (const int error = clocks_.wait(clocks_.mark(clocks_.owner(copy_stream_))); error != 0) return error;
+  const Slots slots = inner_slots(span);
+  if (slots.count == 0) return ENOMEM;
+  wait_for_marks(slots);
+  std::vector<Frame> frames;
+  if (const int error = make_host_frames(slots.count, &frames); error != 0) return error;
+  int error = copy_to_frames(frames, slots.first * frame, Way::to_host);
+  if (error == 0) error = ledger_.exchange(slots.first, &frames);
+  if (error != 0) {
+    for (const Frame& f : frames) device_.destroy_frame(f);
+    return error;
+  }
+  ledger_.give_spare(frames);
+  const std::uint64_t asked = block.arena->asked_bytes[block.piece];
+  evicted_.emplace(offset, Evicted{Evicted::State::host_mapped, block, asked, nullptr});
+  counts_.evicted_bytes += asked;
+  return 0;
+}
+
+int Heap::restore(void* address, Stream stream) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t offset = offset_of(address);
+  if (!live_.contains(offset)) return EINVAL;
+  poll_copies();
+  const auto found = evicted_.find(offset);
+  if (found == evicted_.end()) return EALREADY;
+  Evicted& evicted = found->second;
+  int error = evicted.state == Evicted::State::leaving ? 0 : EBUSY;
+  if (evicted.state == Evicted::State::leaving) cancel(&evicted, stream);
+  if (evicted.state == Evicted::State::stored) error = restore_from_copy(&evicted, &lock, stream);
+  if (evicted.state == Evicted::State::host_mapped) error = restore_from_host_frames(&evicted, stream);
+  if (error != 0) return error;
+  counts_.evicted_bytes -= evicted.asked_bytes;
+  evicted_.erase(offset);
+  return 0;
+}
+
+// Nothing was taken from the block yet. The copy may still read it: the stream's next work, and with it the
+// block's free, comes behind that.
+void Heap::cancel(Evicted* evicted, Stream stream) {
+  --leaving_;
+  if (evicted->copy->order(stream) != 0) {
+    ++counts_.host_waits;
+    evicted->copy->wait();
+  }
+  draining_.push_back(std::move(evicted->copy));
+}
+
+// The checksum of a large block takes a while: nobody waits for it but the caller.
+int Heap::restore_from_copy(Evicted* evicted, std::unique_lock<std::mutex>* lock, Stream stream) {
+  evicted->state = Evicted::State::arriving;
+  lock->unlock();
+  const bool intact = evicted->copy->intact();
+  lock->lock();
+  const int error = intact ? bring_back(evicted, stream) : EBADMSG;
+  if (error != 0) evicted->state = Evicted::State::stored;
+  return error;
+}
+
+int Heap::bring_back(Evicted* evicted, Stream stream) {
+  const Span span = span_of(evicted->block);
+  if (const int error = find_frames(missing_frames(span)); error != 0) return error;
+  if (const int error = map_missing(evicted->block.arena, evicted->block.piece); error != 0) return error;
+  if (const int error = evicted->copy->queue_back(copy_stream_, ledger_.base() + span.begin); error != 0)
+    return error;
+  if (const int error = evicted->copy->order(stream); error != 0) {
+    ++counts_.host_waits;
+    if (evicted->copy->wait() != 0) return error;
+  }
+  draining_.push_back(std::move(evicted->copy));
+  return 0;
+}
+
+int Heap::find_frames(std::uint64_t wanted) {
+  for (;;) {
+    if (ledger_.spare() < wanted) gather(wanted);
+    if (ledger_.spare() >= wanted) return 0;
+    const int error = ledger_.create(wanted - ledger_.spare());
+    if (error == 0) return 0;
+    if (error != ENOMEM || !relieve()) return error;
+  }
+}
+
+int Heap::restore_from_host_frames(Evicted* evicted, Stream stream) {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  const Slots slots = host_slots(span_of(evicted->block));
+  if (const int error = order_copy(span_of(evicted->block).begin, stream); error != 0) return error;
+  if (const int error = find_frames(slots.count); error != 0) return error;
+  std::vector<Frame> frames = ledger_.take_spare(slots.count);
+  int error = copy_to_frames(frames, slots.first * frame, Way::to_device);
+  if (error == 0) error = ledger_.exchange(slots.first, &frames);
+  if (error != 0) {
+    ledger_.give_spare(frames);
+    return error;
+  }
+  for (const Frame& old : frames) device_.destroy_frame(old);
+  return 0;
+}
+
+// A block is freed where it is. What still copies it, or runs on host memory in its place, is waited for: by
+// the stream where that is enough.
+void Heap::forget_evicted(std::uint64_t offset, Stream stream) {
+  const auto found = evicted_.find(offset);
+  if (found == evicted_.end()) return;
+  Evicted& evicted = found->second;
+  if (evicted.state == Evicted::State::leaving) cancel(&evicted, stream);
+  if (evicted.state == Evicted::State::host_mapped) {
+    const Slots slots = host_slots(span_of(evicted.block));
+    ++counts_.host_waits;
+    clocks_.wait(clocks_.mark(clocks_.owner(stream)));
+    ledger_.drop_host(slots.first, slots.count);
+  }
+  counts_.evicted_bytes -= evicted.asked_bytes;
+  evicted_.erase(found);
+}
+
+}  // namespace terrace::liballoc::gpu

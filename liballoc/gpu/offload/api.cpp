@@ -1,0 +1,120 @@
+// The C API over the engine: errno becomes -errno, an exception -ENOMEM, and no output is touched on failure.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "liballoc/gpu/offload/engine.h"
+#include "liballoc/gpu/terrace_gpu.h"
+
+using terrace::liballoc::offload::Engine;
+using terrace::liballoc::offload::Settings;
+
+struct terrace_offload {
+  std::unique_ptr<Engine> engine;
+};
+
+namespace {
+
+// The only exceptions below are those of a host without memory.
+template <typename Function>
+int guarded(Function&& function) noexcept {
+  try {
+    return -function();
+  } catch (...) {
+    return -ENOMEM;
+  }
+}
+
+int open_engine(const terrace_offload_config& config, terrace_offload** out, std::string* reason) {
+  Settings settings;
+  if (const int error = terrace::liballoc::offload::read_settings(config, &settings, reason); error != 0)
+    return error;
+  auto opened = std::make_unique<terrace_offload>();
+  if (const int error = Engine::open(settings, &opened->engine, reason); error != 0) return error;
+  *out = opened.release();
+  return 0;
+}
+
+void tell(const std::string& reason, char* to, std::size_t bytes) {
+  if (to == nullptr || bytes == 0) return;
+  const std::size_t length = std::min(reason.size(), bytes - 1);
+  std::memcpy(to, reason.data(), length);
+  to[length] = '\0';
+}
+
+}  // namespace
+
+extern "C" {
+
+int terrace_offload_open(const terrace_offload_config* config, terrace_offload** out, char* reason,
+                         std::size_t reason_bytes) {
+  return guarded([&] {
+    std::string why;
+    if (config == nullptr || out == nullptr) why = "config and out must not be NULL";
+    const int error = why.empty() ? open_engine(*config, out, &why) : EINVAL;
+    if (error != 0) tell(why, reason, reason_bytes);
+    return error;
+  });
+}
+
+void terrace_offload_close(terrace_offload* engine) { delete engine; }
+
+int terrace_offload_store(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
+                          uint64_t* id) {
+  if (engine == nullptr || tensor == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->store(*tensor, stream, id); });
+}
+
+int terrace_offload_left(terrace_offload* engine, uint64_t id) {
+  if (engine == nullptr) return -EINVAL;
+  bool left = false;
+  const int result = guarded([&] { return engine->engine->left(id, &left); });
+  return result != 0 ? result : static_cast<int>(left);
+}
+
+int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->fetch(id, to, stream); });
+}
+
+int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->arrive(id, stream); });
+}
+
+int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->release(id, stream); });
+}
+
+int terrace_offload_end_step(terrace_offload* engine) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->end_step(); });
+}
+
+int terrace_offload_next_step(terrace_offload* engine) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->next_step(); });
+}
+
+size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* out, size_t count) {
+  if (engine == nullptr || out == nullptr) return 0;
+  return engine->engine->expect(id, out, count);
+}
+
+int terrace_offload_get_statistics(terrace_offload* engine, terrace_offload_statistics* out) {
+  if (engine == nullptr || out == nullptr || out->size < sizeof(out->size)) return -EINVAL;
+  terrace_offload_statistics now = engine->engine->statistics();
+  now.size = std::min(out->size, sizeof(now));
+  std::memcpy(out, &now, now.size);
+  return 0;
+}
+
+const char* terrace_offload_path(terrace_offload* engine) {
+  return engine == nullptr ? "" : engine->engine->path();
+}
+
+}  // extern "C"

@@ -1,0 +1,198 @@
+// The offload engine: stores tensors in host memory and on a drive, and brings them back (terrace_gpu.h).
+//
+//   caller      store() ───────────────► out crew: sum, compress          fetch() ──► in crew: verify,
+//   decompress
+//                  │ queues the copy           │                             ▲              │ queues the copy
+//   streams        └──► own stream, out        ▼                             │              └──► own stream,
+//   in host                               slab (pinned) ◄──── drive thread ─────┘
+//
+// On a GPU nothing waits for the device but the crews: store() and fetch() queue, arrive() orders the
+// caller's stream behind an event. For CPU tensors the crews copy, and sum what they copy while it is in the
+// cache.
+//
+// One lock guards tensors, slab and order; what takes long (copying, summing, coding) is done without it, on
+// a tensor that `users` keeps alive and in place. Every change that somebody may wait for is announced at
+// `changed_`.
+//
+// Errors are errno values here, positive; api.cpp negates them. Any thread may call anything; what may throw
+// is std::bad_alloc, before anything has begun.
+#pragma once
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "liballoc/gpu/offload/crew.h"
+#include "liballoc/gpu/offload/device_link.h"
+#include "liballoc/gpu/offload/drive.h"
+#include "liballoc/gpu/offload/endurance_ledger.h"
+#include "liballoc/gpu/offload/fetch_order.h"
+#include "liballoc/gpu/offload/host_codec.h"
+#include "liballoc/gpu/offload/settings.h"
+#include "liballoc/gpu/offload/slab.h"
+#include "liballoc/gpu/offload/tensor.h"
+#include "liballoc/gpu/terrace_gpu.h"
+
+namespace terrace::liballoc::offload {
+
+class Engine {
+ public:
+  // 0 or errno with *reason.
+  static int open(const Settings& settings, std::unique_ptr<Engine>* out, std::string* reason);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  // As in terrace_gpu.h.
+  int store(const terrace_offload_tensor& tensor, void* stream, std::uint64_t* id);
+  int left(std::uint64_t id, bool* out);
+  int fetch(std::uint64_t id, void* to, void* stream);
+  int arrive(std::uint64_t id, void* stream);
+  int release(std::uint64_t id, void* stream);
+  int end_step();
+  int next_step();
+  std::size_t expect(std::uint64_t id, std::uint64_t* out, std::size_t count);
+  terrace_offload_statistics statistics();
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  Engine() = default;
+  int open_parts(const Settings& settings, std::string* reason);
+  int open_device(const Settings& settings, std::string* reason);
+  int open_drive(const Settings& settings, std::string* reason);
+  int open_codec(const Settings& settings, std::string* reason);
+  void start_crews();
+
+  bool on_host() const { return link_ == nullptr; }
+  // The host does the device's work: what is there is there for everybody once the host has waited.
+  bool host_waits() const { return on_host() || link_->device().kind() == tiers::gpu::Kind::emulated; }
+  bool takes(void* stream) const { return stream == nullptr || !host_waits(); }
+  TensorPtr find(std::uint64_t id) const;
+  bool is_pending(Event event) { return event != nullptr && link_->device().query(event) == EBUSY; }
+  static bool is_moving(const Tensor& tensor) {
+    return tensor.arrival >= Tensor::Arrival::awaiting && tensor.arrival <= Tensor::Arrival::running;
+  }
+
+  // A host's thread reads the source, and not the device's stream.
+  bool by_hand() const { return on_host() || codec_ != nullptr; }
+
+  // Stores (engine_store.cpp)
+  int room_for(std::uint64_t bytes, tiers::Extent* out);
+  int room_to_store(Tensor& tensor);
+  int begin_store(Tensor& tensor, Stream stream);
+  int start_copy(Tensor& tensor);
+  void disown(const TensorPtr& tensor);
+  int queue_for_room(const TensorPtr& tensor);
+  int adopt(const TensorPtr& tensor, Stream stream);
+  void finish_store(const TensorPtr& tensor);
+  int carry_out(Tensor& tensor);
+  int carry_out_on_host(Tensor& tensor);
+  int carry_out_by_hand(Tensor& tensor);
+  int copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes);
+  bool encode(Tensor& tensor, std::byte* frame);
+  bool source_is_free(Tensor& tensor);
+
+  // Fetches (engine_fetch.cpp)
+  int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
+  void bring(const TensorPtr& tensor);
+  void bring_in(const TensorPtr& tensor);
+  void run_arrival(Tensor& tensor, Lock& lock);
+  int carry_in(Tensor& tensor, Lock& lock);
+  int carry_in_on_host(Tensor& tensor);
+  int carry_in_by_device(Tensor& tensor, Lock& lock);
+  int carry_frame_by_device(Tensor& tensor, Lock& lock);
+  int decode(Tensor& tensor, const std::byte* frame);
+  int await_arrival(Tensor& tensor, Stream stream, Lock& lock);
+
+  // Between host memory and the drive (engine_drive.cpp), all under the lock
+  void pump();
+  void serve_late_reads();
+  void serve_waiting();
+  void make_room(std::uint64_t bytes);
+  void write_early();
+  void plan_reads();
+  void refuse_waiting(int error);
+  int may_wait(std::uint64_t bytes);
+  bool is_victim(const TensorPtr& tensor) const;
+  TensorPtr next_victim();
+  int start_write(const TensorPtr& victim);
+  bool start_read(const TensorPtr& tensor, bool urgent);
+  bool room_to_read(const TensorPtr& tensor, bool urgent);
+  bool drop_clean(bool even_read_ahead);
+  bool is_droppable(const Tensor& tensor, bool even_read_ahead);
+  void drop(Tensor& tensor);
+  void now_clean(const TensorPtr& tensor);
+  void not_clean(Tensor& tensor);
+  void was_asked_for(Tensor& tensor);
+  void drive_done(const Drive::Job& job, int error);
+  void written(const TensorPtr& tensor, int error);
+  void was_read(const TensorPtr& tensor, int error);
+  void give_up_read(Tensor& tensor);
+  void leave_bounce(Tensor& tensor, Lock& lock);
+  void end_drives_step();
+  bool on_bounce(const Tensor& tensor) const { return bounce_user_ == &tensor; }
+
+  // Ends (engine_step.cpp)
+  void forget(Tensor& tensor);
+  void leave_position(Tensor& tensor);
+  void begin_positions();
+  void wait_for_hands(Tensor& tensor, Lock& lock);
+  int order_behind(const Tensor& tensor, Stream stream);
+  void synchronize(const Tensor& tensor, Lock& lock);
+  void let_go(Tensor& tensor);
+  void free_parts(Tensor& tensor);
+  void retire(const tiers::Extent& extent, Event event);
+  void collect_retired();
+
+  struct Retired {  // host memory that the device still reads
+    tiers::Extent extent;
+    Event event;
+  };
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string path_;
+  std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
+  Slab slab_;
+  FetchOrder order_;
+  std::unordered_map<std::uint64_t, TensorPtr> live_;
+  std::vector<TensorPtr> by_position_;         // of this step; nullptr once released
+  std::vector<TensorPtr> from_earlier_steps_;  // live when their step ended by next_step()
+  std::vector<Retired> retired_;
+  std::uint64_t last_id_ = 0;
+  std::uint64_t step_begins_ = 0;  // last_id_ when the step began: id - that - 1 is the position
+  terrace_offload_statistics counts_{};
+  std::unique_ptr<HostCodec> codec_;  // none: stored as they are
+
+  EnduranceLedger ledger_;
+  std::unique_ptr<Drive> drive_;      // none: host memory alone
+  int drive_error_ = 0;               // why nothing more is written
+  std::deque<TensorPtr> waiting_;     // for room
+  std::deque<TensorPtr> late_reads_;  // for room to be read to
+  std::deque<TensorPtr> clean_;       // about the furthest from their fetch first
+  // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
+  // memory, that tensor can be brought back.
+  tiers::Extent bounce_{};
+  const Tensor* bounce_user_ = nullptr;
+  std::size_t victim_cursor_ = FetchOrder::none;
+  std::size_t last_fetched_ = FetchOrder::none;
+  std::uint64_t read_ahead_limit_bytes_ = 0;
+  std::uint64_t read_ahead_bytes_ = 0;
+  std::uint64_t writing_bytes_ = 0;
+  std::uint64_t clean_bytes_ = 0;
+  unsigned leaving_ = 0;  // tensors between start_copy() and the end of finish_store()
+  bool waited_ = false;   // a store of this step found no room
+  bool pressed_ = false;  // or one of the last step did: write before it happens
+  Crew out_crew_;
+  Crew in_crew_;
+};
+
+}  // namespace terrace::liballoc::offload

@@ -1,0 +1,177 @@
+// The way back.
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "liballoc/gpu/offload/engine.h"
+#include "liballoc/gpu/offload/stored_sum.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc::offload {
+namespace {
+
+// What a caller who ignores the error finds: no number, of any floating-point type.
+constexpr int poison = 0xff;
+
+}  // namespace
+
+int Engine::fetch(std::uint64_t id, void* to, void* stream) {
+  if (to == nullptr || !takes(stream)) return EINVAL;
+  const Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (tensor->state == Tensor::State::failed) return tensor->error;
+  if (tensor->arrival == Tensor::Arrival::failed) return tensor->arrival_error;
+  if (tensor->arrival != Tensor::Arrival::none) return tensor->to == to ? 0 : EALREADY;
+  return begin_fetch(tensor, static_cast<std::byte*>(to), static_cast<Stream>(stream));
+}
+
+// The source is the caller's again from the moment that left() says so; until then it is the shorter way.
+int Engine::begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
+  if (!on_host())
+    if (const int error = link_->mark(stream, &tensor->to_free); error != 0) return error;
+  tensor->to = to;
+  tensor->handed_back = !tensor->left_told;
+  if (tensor->position != FetchOrder::none) {
+    order_.fetch(tensor->position);
+    last_fetched_ = tensor->position;
+  }
+  was_asked_for(*tensor);
+  ++counts_.fetched;
+  counts_.fetched_bytes += tensor->bytes;
+  if (tensor->handed_back) ++counts_.handed_back;
+  bring(tensor);
+  plan_reads();
+  return 0;
+}
+
+void Engine::bring(const TensorPtr& tensor) {
+  const bool on_drive =
+      tensor->state == Tensor::State::stored && !tensor->memory_filled && !tensor->handed_back;
+  tensor->arrival = on_drive ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
+  if (!on_drive)
+    in_crew_.queue(tensor);
+  else if (tensor->drive == Tensor::Drive::idle && !start_read(tensor, true))
+    late_reads_.push_back(tensor);
+}
+
+void Engine::bring_in(const TensorPtr& tensor) {
+  Lock lock(mutex_);
+  if (!tensor->gone && tensor->arrival == Tensor::Arrival::queued) run_arrival(*tensor, lock);
+}
+
+// By a thread of the crew, or by the one that waits for it.
+void Engine::run_arrival(Tensor& tensor, Lock& lock) {
+  tensor.arrival = Tensor::Arrival::running;
+  ++tensor.users;
+  const int error = carry_in(tensor, lock);
+  if (error == EBADMSG) ++counts_.checksum_failures;
+  tensor.arrival = error == 0 ? Tensor::Arrival::under_way : Tensor::Arrival::failed;
+  tensor.arrival_error = error;
+  if (on_bounce(tensor)) leave_bounce(tensor, lock);
+  --tensor.users;
+  if (tensor.gone) let_go(tensor);
+  changed_.notify_all();
+}
+
+int Engine::carry_in(Tensor& tensor, Lock& lock) {
+  if (!tensor.handed_back) changed_.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
+  if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (!on_host()) return carry_in_by_device(tensor, lock);
+  lock.unlock();
+  const int error = carry_in_on_host(tensor);
+  lock.lock();
+  return error;
+}
+
+int Engine::carry_in_on_host(Tensor& tensor) {
+  if (tensor.handed_back) {
+    std::memcpy(tensor.to, tensor.source, tensor.bytes);
+    return 0;
+  }
+  const std::byte* memory = slab_.at(tensor.memory);
+  if (tensor.codec != compression::Codec::raw) {
+    if (stored_sum(memory, tensor.stored_bytes, tensor.id) == tensor.sum) return decode(tensor, memory);
+  } else if (copy_and_sum(tensor.to, memory, tensor.bytes, tensor.id) == tensor.sum) {
+    return 0;
+  }
+  std::memset(tensor.to, poison, tensor.bytes);
+  return EBADMSG;
+}
+
+int Engine::decode(Tensor& tensor, const std::byte* frame) {
+  std::uint64_t ns = 0;
+  if (!codec_->decode({frame, tensor.stored_bytes}, {tensor.to, tensor.bytes}, &ns)) {
+    std::memset(tensor.to, poison, tensor.bytes);
+    return EBADMSG;
+  }
+  const Lock lock(mutex_);
+  counts_.decompress_ns += ns;
+  return 0;
+}
+
+// The emulated device's way: the frame crosses the link and is decoded in the device's memory.
+int Engine::carry_frame_by_device(Tensor& tensor, Lock& lock) {
+  std::vector<std::byte> on_device(tensor.stored_bytes);
+  const DeviceLink::Move move{&slab_, tensor.memory.offset, on_device.data(), tensor.stored_bytes};
+  int error = link_->copy_in(move, tensor.to_free, &tensor.arrived);
+  lock.unlock();
+  if (tensor.arrived != nullptr) {  // also of a copy that failed half-way: its pieces write to `on_device`
+    const int ended = link_->device().synchronize(tensor.arrived);
+    if (error == 0) error = ended;
+  }
+  if (error == 0) error = decode(tensor, on_device.data());
+  lock.lock();
+  return error;
+}
+
+int Engine::carry_in_by_device(Tensor& tensor, Lock& lock) {
+  if (tensor.handed_back)
+    return link_->copy_across(tensor.to, tensor.source, tensor.bytes, tensor.to_free, tensor.ready,
+                              &tensor.arrived);
+  lock.unlock();
+  const bool intact = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id) == tensor.sum;
+  lock.lock();
+  if (!intact) return EBADMSG;
+  if (tensor.codec != compression::Codec::raw) return carry_frame_by_device(tensor, lock);
+  return link_->copy_in({&slab_, tensor.memory.offset, tensor.to, tensor.bytes}, tensor.to_free,
+                        &tensor.arrived);
+}
+
+int Engine::arrive(std::uint64_t id, void* stream) {
+  if (!takes(stream)) return EINVAL;
+  Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (tensor->to == nullptr) return EINVAL;
+  const std::uint64_t start = os::now_ns();
+  ++tensor->users;
+  while (!tensor->gone && is_moving(*tensor)) {
+    if (tensor->arrival == Tensor::Arrival::queued)
+      run_arrival(*tensor, lock);
+    else
+      changed_.wait(lock);
+  }
+  int error = tensor->gone ? ENOENT : tensor->arrival_error;
+  if (error == 0 && !on_host()) error = await_arrival(*tensor, static_cast<Stream>(stream), lock);
+  if (error == 0) tensor->arrival = Tensor::Arrival::none;
+  --tensor->users;
+  if (tensor->gone) {
+    let_go(*tensor);
+    changed_.notify_all();
+  }
+  counts_.host_wait_ns += os::now_ns() - start;
+  return error;
+}
+
+// A GPU's stream waits; on the emulated device, whose work the host does, the host.
+int Engine::await_arrival(Tensor& tensor, Stream stream, Lock& lock) {
+  if (!host_waits()) return link_->device().wait(stream, tensor.arrived);
+  const Event arrived = tensor.arrived;
+  lock.unlock();
+  const int error = link_->device().synchronize(arrived);
+  lock.lock();
+  return error;
+}
+
+}  // namespace terrace::liballoc::offload

@@ -1,0 +1,227 @@
+// The way out.
+#include <cerrno>
+#include <vector>
+
+#include "liballoc/gpu/offload/engine.h"
+#include "liballoc/gpu/offload/stored_sum.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc::offload {
+namespace {
+
+// Below this the copy takes no longer than waking a thread for it does.
+constexpr std::uint64_t copied_at_once_bytes = std::uint64_t{64} << 10;
+
+bool is_valid(const terrace_offload_tensor& tensor) {
+  return tensor.size >= sizeof(tensor) && tensor.data != nullptr && tensor.bytes != 0 &&
+         tensor.element >= 0 && tensor.element < compression::element_type_count;
+}
+
+TensorPtr make_tensor(const terrace_offload_tensor& from) {
+  auto tensor = std::make_shared<Tensor>();
+  tensor->source = static_cast<const std::byte*>(from.data);
+  tensor->bytes = from.bytes;
+  tensor->element = static_cast<compression::ElementType>(from.element);
+  tensor->site = from.site;
+  return tensor;
+}
+
+}  // namespace
+
+int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_t* id) {
+  if (!is_valid(from) || id == nullptr || !takes(stream)) return EINVAL;
+  const TensorPtr tensor = make_tensor(from);
+  Lock lock(mutex_);
+  collect_retired();
+  int error = waiting_.empty() ? room_to_store(*tensor) : ENOSPC;
+  const bool waits = error == ENOSPC && drive_ != nullptr;
+  if (waits) error = may_wait(tensor->bytes);
+  if (error != 0) return error;
+  if (waits) tensor->state = Tensor::State::waiting;
+  error = adopt(tensor, static_cast<Stream>(stream));
+  if (error == 0 && waits) error = queue_for_room(tensor);
+  if (error != 0) {
+    free_parts(*tensor);
+    return error;
+  }
+  *id = tensor->id;
+  if (waits) return 0;
+  lock.unlock();
+  if (on_host() && tensor->bytes <= copied_at_once_bytes)
+    finish_store(tensor);
+  else
+    out_crew_.queue(tensor);
+  return 0;
+}
+
+// Whatever is clean is dropped for it.
+int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
+  for (;;) {
+    const int error = slab_.reserve(bytes, out);
+    if (error != ENOSPC || !drop_clean(true)) return error;
+  }
+}
+
+// For a frame, if there is room: it is cut to its size when that is known.
+int Engine::room_to_store(Tensor& tensor) {
+  if (codec_ != nullptr && room_for(HostCodec::bound(tensor.bytes), &tensor.memory) == 0) return 0;
+  return room_for(tensor.bytes, &tensor.memory);
+}
+
+// What may throw comes first.
+int Engine::adopt(const TensorPtr& tensor, Stream stream) {
+  tensor->id = last_id_ + 1;
+  tensor->position = order_.stored();
+  by_position_.push_back(tensor);
+  live_.emplace(tensor->id, tensor);
+  if (const int error = begin_store(*tensor, stream); error != 0) {
+    live_.erase(tensor->id);
+    by_position_.pop_back();
+    return error;
+  }
+  ++last_id_;
+  order_.store();
+  ++counts_.stored;
+  counts_.stored_bytes += tensor->bytes;
+  counts_.live_bytes += tensor->bytes;
+  return 0;
+}
+
+// As if it had never been, but for its number.
+void Engine::disown(const TensorPtr& tensor) {
+  live_.erase(tensor->id);
+  leave_position(*tensor);
+  tensor->gone = true;
+  --counts_.stored;
+  counts_.stored_bytes -= tensor->bytes;
+  counts_.live_bytes -= tensor->bytes;
+}
+
+int Engine::queue_for_room(const TensorPtr& tensor) {
+  waited_ = pressed_ = true;
+  waiting_.push_back(tensor);
+  pump();
+  if (tensor->state != Tensor::State::failed) return 0;
+  disown(tensor);
+  return tensor->error;
+}
+
+int Engine::begin_store(Tensor& tensor, Stream stream) {
+  tensor.stored_bytes = tensor.bytes;
+  if (!on_host())
+    if (const int error = link_->mark(stream, &tensor.ready); error != 0) return error;
+  return tensor.state == Tensor::State::waiting ? 0 : start_copy(tensor);
+}
+
+int Engine::start_copy(Tensor& tensor) {
+  tensor.state = Tensor::State::leaving;
+  tensor.pressed = pressed_;
+  if (!by_hand()) {
+    auto* source = const_cast<std::byte*>(tensor.source);  // a Move goes either way; this one only reads it
+    const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
+    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
+    ++tensor.users;  // until finish_store(): the device writes to the slab
+  }
+  ++leaving_;
+  return 0;
+}
+
+// By a thread of the crew, or the caller's.
+void Engine::finish_store(const TensorPtr& tensor) {
+  Lock lock(mutex_);
+  if (!by_hand() || !tensor->gone) {
+    if (by_hand()) ++tensor->users;
+    tensor->source_in_use = by_hand();
+    lock.unlock();
+    const int error = carry_out(*tensor);
+    lock.lock();
+    tensor->source_in_use = false;
+    tensor->error = error;
+    tensor->memory_filled = error == 0;
+    tensor->state = error == 0 ? Tensor::State::stored : Tensor::State::failed;
+    slab_.shrink(&tensor->memory, tensor->stored_bytes);
+    --tensor->users;
+    if (tensor->gone) let_go(*tensor);
+  }
+  --leaving_;
+  changed_.notify_all();
+  pump();
+}
+
+int Engine::carry_out(Tensor& tensor) {
+  if (on_host()) return carry_out_on_host(tensor);
+  if (by_hand()) return carry_out_by_hand(tensor);
+  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
+  tensor.sum = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id);
+  return 0;
+}
+
+int Engine::carry_out_on_host(Tensor& tensor) {
+  std::byte* memory = slab_.at(tensor.memory);
+  if (codec_ != nullptr && encode(tensor, memory)) {
+    tensor.sum = stored_sum(memory, tensor.stored_bytes, tensor.id);
+    return 0;
+  }
+  const std::uint64_t start = os::now_ns();
+  tensor.sum = copy_and_sum(memory, tensor.source, tensor.bytes, tensor.id);
+  if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, true, tensor.bytes, os::now_ns() - start);
+  return 0;
+}
+
+// The emulated device's kernels are the host's codecs: a frame is made in its own memory and crosses its
+// link.
+int Engine::carry_out_by_hand(Tensor& tensor) {
+  if (const int error = link_->device().synchronize(tensor.ready); error != 0) return error;
+  std::vector<std::byte> on_device(HostCodec::bound(tensor.bytes));
+  const bool coded = encode(tensor, on_device.data());
+  return copy_out_and_wait(tensor, coded ? on_device.data() : tensor.source, tensor.stored_bytes);
+}
+
+int Engine::copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes) {
+  const std::uint64_t start = os::now_ns();
+  {
+    const Lock lock(mutex_);
+    const DeviceLink::Move move{&slab_, tensor.memory.offset, const_cast<std::byte*>(from), bytes};
+    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
+  }
+  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
+  codec_->moved(HostCodec::Way::memory, true, bytes, os::now_ns() - start);
+  tensor.sum = stored_sum(slab_.at(tensor.memory), bytes, tensor.id);
+  return 0;
+}
+
+// True if `frame`, which may be the tensor's memory, is what to store.
+bool Engine::encode(Tensor& tensor, std::byte* frame) {
+  const std::uint64_t bound = HostCodec::bound(tensor.bytes);
+  if (tensor.memory.bytes < bound) return false;
+  const auto way = tensor.pressed ? HostCodec::Way::drive : HostCodec::Way::memory;
+  const auto made = codec_->encode(tensor, {tensor.source, tensor.bytes}, {frame, bound}, way);
+  const Lock lock(mutex_);
+  counts_.compress_ns += made.ns;
+  if (made.codec == compression::Codec::raw) return false;
+  counts_.compressed_bytes += tensor.bytes;
+  counts_.frame_bytes += made.bytes;
+  tensor.codec = made.codec;
+  tensor.stored_bytes = made.bytes;
+  return true;
+}
+
+// The copy out has passed, and so has one that handed the source back. The sum may still be missing.
+bool Engine::source_is_free(Tensor& tensor) {
+  if (tensor.handed_back && (is_moving(tensor) || is_pending(tensor.arrived))) return false;
+  if (tensor.state == Tensor::State::stored) return true;
+  return !by_hand() && tensor.state == Tensor::State::leaving && !is_pending(tensor.departed);
+}
+
+int Engine::left(std::uint64_t id, bool* out) {
+  const Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (!waiting_.empty() && !retired_.empty()) pump();
+  if (tensor->state == Tensor::State::failed) return tensor->error;
+  *out = source_is_free(*tensor);
+  tensor->left_told = tensor->left_told || *out;
+  return 0;
+}
+
+}  // namespace terrace::liballoc::offload

@@ -1,0 +1,86 @@
+#include "liballoc/gpu/offload/settings.h"
+
+#include <cerrno>
+#include <string_view>
+
+#include "liballoc/gpu/offload/host_memory.h"
+#include "liballoc/gpu/offload/slab.h"
+
+namespace terrace::liballoc::offload {
+namespace {
+
+std::string in_bytes(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+int read_device(const char* text, Settings* out, std::string* reason) {
+  if (text == nullptr) {
+    *reason = "device is not set: say cpu, cuda, cuda:1 or emulated:8G";
+    return EINVAL;
+  }
+  if (std::string_view(text) == "cpu") return 0;
+  tiers::gpu::DeviceSpec spec;
+  if (const int error = tiers::gpu::parse_device(text, &spec, reason); error != 0) return error;
+  out->device = spec;
+  return 0;
+}
+
+int read_compress(const char* text, Settings* out, std::string* reason) {
+  const std::string_view word = text == nullptr ? "off" : text;
+  if (word == "off") return 0;
+  if (word == "auto") {
+    out->compress = Compress::automatic;
+    return 0;
+  }
+  const auto codec = compression::codec_named(word);
+  if (!codec || *codec == compression::Codec::raw || *codec > compression::Codec::csr8) {
+    *reason = "compress is '" + std::string(word) + "': say auto, off, zvc, zvc_exp, rle or csr8";
+    return EINVAL;
+  }
+  out->compress = Compress::forced;
+  out->codec = *codec;
+  return 0;
+}
+
+int read_amounts(const terrace_offload_config& config, Settings* out, std::string* reason) {
+  if (config.dram_bytes < Settings::least_dram_bytes) {
+    *reason =
+        "dram_bytes is " + in_bytes(config.dram_bytes) + ": the engine needs at least 16 MiB of host memory";
+    return EINVAL;
+  }
+  if (config.read_ahead_bytes > config.dram_bytes) {
+    *reason = "read_ahead_bytes is " + in_bytes(config.read_ahead_bytes) +
+              ", more than dram_bytes, of which it is a part";
+    return EINVAL;
+  }
+  const std::uint64_t limit = host_memory_limit_bytes();
+  if (config.dram_bytes > limit) {
+    *reason = "dram_bytes is " + in_bytes(config.dram_bytes) + ", more than the " + in_bytes(limit) +
+              " of host memory that the machine or this job's cgroup has";
+    return EINVAL;
+  }
+  out->dram_bytes = config.dram_bytes / Slab::unit_bytes * Slab::unit_bytes;
+  out->nvme_bytes = config.nvme_bytes;
+  out->read_ahead_bytes = config.read_ahead_bytes != 0 ? config.read_ahead_bytes : config.dram_bytes / 4;
+  out->writes_per_day_bytes = config.writes_per_day_bytes;
+  out->writes_total_bytes = config.writes_total_bytes;
+  return 0;
+}
+
+}  // namespace
+
+int read_settings(const terrace_offload_config& config, Settings* out, std::string* reason) {
+  if (config.size < sizeof(config)) {
+    *reason = "the configuration's size is " + in_bytes(config.size) + ": this library's has " +
+              in_bytes(sizeof(config));
+    return EINVAL;
+  }
+  Settings settings;
+  settings.nvme_directory = config.nvme_directory != nullptr ? config.nvme_directory : "/var/tmp";
+  settings.fault = config.fault != nullptr ? config.fault : "";
+  if (const int error = read_device(config.device, &settings, reason); error != 0) return error;
+  if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;
+  if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
+  *out = settings;
+  return 0;
+}
+
+}  // namespace terrace::liballoc::offload

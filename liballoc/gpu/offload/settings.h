@@ -1,0 +1,34 @@
+// What terrace_offload_open() was asked for, checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compression/codec.h"
+#include "liballoc/gpu/terrace_gpu.h"
+#include "tiers/gpu/device.h"
+
+namespace terrace::liballoc::offload {
+
+enum class Compress : std::uint8_t { off, automatic, forced };
+
+struct Settings {
+  static constexpr std::uint64_t least_dram_bytes = std::uint64_t{16} << 20;
+
+  std::optional<tiers::gpu::DeviceSpec> device;  // none: CPU tensors
+  std::uint64_t dram_bytes = 0;                  // a multiple of 4096
+  std::uint64_t nvme_bytes = 0;
+  std::string nvme_directory;
+  Compress compress = Compress::off;
+  compression::Codec codec = compression::Codec::raw;  // forced
+  std::uint64_t read_ahead_bytes = 0;
+  std::uint64_t writes_per_day_bytes = 0;
+  std::uint64_t writes_total_bytes = 0;
+  std::string fault;
+};
+
+// 0, or EINVAL with *reason naming the field, what it says and what is accepted.
+int read_settings(const terrace_offload_config& config, Settings* out, std::string* reason);
+
+}  // namespace terrace::liballoc::offload

@@ -1,0 +1,65 @@
+// What the engine knows of one stored tensor. Its fields belong to the engine's lock, but for those that a
+// worker reads while it has the tensor in use (`users`): nobody else changes them meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "compression/codec.h"
+#include "compression/element.h"
+#include "tiers/gpu/device.h"
+#include "tiers/tier.h"
+
+namespace terrace::liballoc::offload {
+
+struct Tensor {
+  // leaving: the copy out is queued or under way. stored: its sum is known. failed: nothing was stored, or
+  // what was is lost; `error` says why.
+  // waiting: it needs room first.
+  enum class State : std::uint8_t { waiting, leaving, stored, failed };
+  // // awaiting: the drive. queued: for a worker. running: one is at it. under_way: the rest is in the
+  // device's stream.
+  enum class Arrival : std::uint8_t { none, awaiting, queued, running, under_way, failed };
+  enum class Drive : std::uint8_t { idle, writing, reading };
+
+  std::uint64_t id = 0;
+  std::size_t position = 0;  // in its step
+  std::uint64_t site = 0;
+  compression::ElementType element = compression::ElementType::u8;
+
+  const std::byte* source = nullptr;
+  std::uint64_t bytes = 0;
+  tiers::gpu::Event ready = nullptr;     // the source is written
+  tiers::gpu::Event departed = nullptr;  // the copy out has passed
+  State state = State::leaving;
+  int error = 0;
+  bool left_told = false;      // the caller knows that the source is his again
+  bool source_in_use = false;  // by a worker, now
+  bool gone = false;           // released; whoever uses it last frees what it has
+  unsigned users = 0;
+
+  // As stored: the bytes themselves or a frame of them.
+  compression::Codec codec = compression::Codec::raw;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t sum = 0;
+  tiers::Extent memory{};  // no bytes: not in host memory
+  tiers::Extent disk{};    // no bytes: not on the drive
+  Drive drive = Drive::idle;
+  bool memory_filled = false;  // `memory` holds the stored bytes
+  bool disk_filled = false;
+  bool clean = false;       // both are filled: the memory can be had
+  bool pressed = false;     // stored while host memory was short: it will go on to the drive
+  bool read_ahead = false;  // brought back before it was asked for
+
+  std::byte* to = nullptr;
+  Arrival arrival = Arrival::none;
+  int arrival_error = 0;
+  bool handed_back = false;             // comes from the source, not from the store
+  tiers::gpu::Event to_free = nullptr;  // `to` may be written
+  tiers::gpu::Event arrived = nullptr;
+};
+
+using TensorPtr = std::shared_ptr<Tensor>;
+
+}  // namespace terrace::liballoc::offload

@@ -1,0 +1,169 @@
+/* terrace_gpu.h - the C API of Terrace's GPU side: a heap in GPU memory, and an engine that keeps tensors in
+ * host memory and on NVMe while the GPU does not need them. In libterrace_gpu.so, which needs no GPU to load.
+ *
+ * Any thread may call anything. Functions return 0 or -errno (unless said otherwise) and leave output
+ * parameters untouched on failure; none throws, none waits for the whole device. Sizes are bytes, times
+ * nanoseconds. Streams are cudaStream_t cast to void*; NULL is the default stream, and the only one on an
+ * emulated device. A struct that the caller passes carries its own size first.
+ */
+#ifndef TERRACE_GPU_H
+#define TERRACE_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef TERRACE_API
+#define TERRACE_API __attribute__((visibility("default")))
+#endif
+
+/* ---- The heap -------------------------------------------------------------------------------------------
+ * One for each device, made at the first use from TERRACE_GPU ("cuda", "emulated:8G,…"; docs/environment.md)
+ * and TERRACE_GPU_BUDGET. The signatures are those of torch.cuda.memory.CUDAPluggableAllocator. */
+
+/* NULL with errno ENOMEM (budget or device full), EINVAL, ENODEV. Size 0 gives NULL without an error. */
+TERRACE_API void* terrace_gpu_alloc(ssize_t size, int device, void* stream);
+/* Stream-ordered: work already in `stream` may still use the block. NULL is allowed; an address that is not
+ * a live block is reported on standard error and left alone. */
+TERRACE_API void terrace_gpu_free(void* block, ssize_t size, int device, void* stream);
+
+/* CUDAPluggableAllocator's optional setters take these (torch 2.x). */
+TERRACE_API void terrace_gpu_init(int device_count);
+TERRACE_API void terrace_gpu_reset(void); /* gives back every frame that no live block uses */
+TERRACE_API void terrace_gpu_memory_fraction(double fraction, int device);
+TERRACE_API void* terrace_gpu_base_alloc(void* block, size_t* size);
+TERRACE_API void terrace_gpu_record_stream(void* block, void* stream);
+
+/* Moves a live block out of GPU memory, and back to the same address. Evicted, the address is backed by host
+ * memory if `keep_mapped` is not 0 (a kernel may still touch it: slow, correct), else by nothing. Returns
+ * when the move is queued behind what is in `stream`; -ENOMEM leaves the block where it was. */
+TERRACE_API int terrace_gpu_evict(void* block, int keep_mapped, void* stream);
+TERRACE_API int terrace_gpu_restore(void* block, void* stream);
+
+struct terrace_gpu_statistics {
+  size_t size;
+  uint64_t allocated_bytes, allocated_peak_bytes; /* as asked for, live */
+  uint64_t reserved_bytes, reserved_peak_bytes;   /* frames held */
+  uint64_t evicted_bytes;                         /* live, in host memory */
+  uint64_t budget_bytes;                          /* 0: the device's memory */
+  uint64_t allocations, frees;
+  uint64_t frames_created, frames_moved; /* created in device memory; moved from one address to another */
+  uint64_t stream_waits, host_waits; /* reuse across streams ordered by an event; the host waited for one */
+  uint64_t failures;                 /* allocations refused */
+};
+TERRACE_API int terrace_gpu_get_statistics(int device, struct terrace_gpu_statistics* out);
+
+/* ---- The offload engine --------------------------------------------------------------------------------
+ * store() starts a tensor's way out and says its number; once left() is 1 its memory may be used for
+ * something else. fetch() starts its way back into memory of the caller's, and arrive() orders a stream
+ * behind it.
+ *
+ *   store ──► leaving ──left()=1──► stored ──fetch──► arriving ──arrive()──► (fetch again, or) release
+ *
+ * A failure leaves the tensor where it was: store() that fails has done nothing; left() < 0 means that the
+ * caller's memory is still the only copy. What a drive refuses to take stays in host memory. Every stored
+ * byte has a checksum, verified before it comes back: -EBADMSG is never followed by the data. */
+typedef struct terrace_offload terrace_offload;
+
+struct terrace_offload_config {
+  size_t size;
+  const char* device;         /* as --gpu; "cpu": CPU tensors, copied as fast as memory is */
+  uint64_t dram_bytes;        /* most host memory the engine takes, staging included; at least 16 MiB */
+  uint64_t nvme_bytes;        /* most the pool file takes; 0: no NVMe tier */
+  const char* nvme_directory; /* NULL: /var/tmp */
+  const char* compress;       /* "auto", "off", "zvc", "zvc_exp", "rle", "csr8"; NULL: "off". On CUDA devices
+                                 no codec runs: "auto" stores as it is, a codec's name is refused (-ENOTSUP) */
+  uint64_t read_ahead_bytes;  /* host memory that may hold what was read ahead of its fetch; 0: a quarter */
+  uint64_t writes_per_day_bytes, writes_total_bytes; /* the drive's endurance budget; 0: none */
+  const char* fault;                                 /* damage for tests, as TERRACE_FAULT; NULL: none */
+};
+
+/* On failure `reason` says what is wrong and what helps (always terminated). */
+TERRACE_API int terrace_offload_open(const struct terrace_offload_config* config, terrace_offload** out,
+                                     char* reason, size_t reason_bytes);
+/* Waits for what is under way, then forgets everything. No other call is running. NULL is allowed. */
+TERRACE_API void terrace_offload_close(terrace_offload* engine);
+
+/* What a codec takes the bytes for; never a matter of correctness. The numbers are
+ * compression::ElementType's. */
+enum terrace_element {
+  TERRACE_ELEMENT_U8 = 0,
+  TERRACE_ELEMENT_U16 = 1,
+  TERRACE_ELEMENT_U32 = 2,
+  TERRACE_ELEMENT_U64 = 3,
+  TERRACE_ELEMENT_F8E4M3 = 4,
+  TERRACE_ELEMENT_F8E5M2 = 5,
+  TERRACE_ELEMENT_F16 = 6,
+  TERRACE_ELEMENT_BF16 = 7,
+  TERRACE_ELEMENT_F32 = 8,
+  TERRACE_ELEMENT_F64 = 9,
+};
+
+struct terrace_offload_tensor {
+  size_t size;
+  const void* data; /* contiguous, on the device (or the host, with device "cpu" or an emulated one) */
+  uint64_t bytes;   /* not 0 */
+  enum terrace_element element;
+  uint64_t site; /* equal for tensors that are alike from step to step; 0: not known */
+};
+
+/* Behind what is in `stream`. -ENOSPC: no tier has room (the tensor may be kept where it is); -EDQUOT: the
+ * endurance budget is spent and host memory full; -EIO: the drive failed earlier and host memory is full. */
+TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terrace_offload_tensor* tensor,
+                                      void* stream, uint64_t* id);
+/* 1: the tensor's own memory is not needed any more; 0: not yet; -errno: it is the only copy (release the
+ * id). */
+TERRACE_API int terrace_offload_left(terrace_offload* engine, uint64_t id);
+/* Starts the way back to `to`, memory that `stream` may use from now on, of exactly the tensor's bytes. Waits
+ * only while the drive reads what was not read ahead. -EBADMSG, -EIO: the stored bytes are lost; -ENOENT: no
+ * such tensor, or its step was ended; -EALREADY: a fetch to elsewhere is under way. */
+TERRACE_API int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream);
+/* Work in `stream` from now on sees the tensor. On a device whose work the host does (cpu, emulated) the host
+ * waits until it is there. The same errors as fetch. */
+TERRACE_API int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream);
+/* Forgets the tensor wherever it is, under way or not; its memory and `to` may be used for something else
+ * behind what is in `stream` now (on cpu and emulated: on return). */
+TERRACE_API int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream);
+
+/* The step is over: what was stored in it and never released is forgotten, and counted; the order of its
+ * fetches is what the next step's read-ahead follows. */
+TERRACE_API int terrace_offload_end_step(terrace_offload* engine);
+/* The same, but what was never released stays until it is: for graphs that outlive their step. */
+TERRACE_API int terrace_offload_next_step(terrace_offload* engine);
+/* The tensors that the next fetches probably ask for, soonest first, after `id` was fetched (0: before the
+ * first); stored and not yet fetched. Returns how many of `out` were filled. */
+TERRACE_API size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* out, size_t count);
+
+struct terrace_offload_statistics {
+  size_t size;
+  uint64_t stored, stored_bytes; /* tensors and content since the start */
+  uint64_t fetched, fetched_bytes;
+  uint64_t dropped;                     /* forgotten by end_step */
+  uint64_t handed_back;                 /* fetched while their own memory was still there */
+  uint64_t live, live_bytes;            /* now: tensors, content */
+  uint64_t dram_bytes, dram_peak_bytes; /* host memory taken, slabs and staging, pinned or not */
+  uint64_t dram_content_bytes;          /* of live content, as stored, in host memory */
+  uint64_t nvme_bytes, nvme_peak_bytes; /* in the pool file */
+  uint64_t nvme_written_bytes, nvme_read_bytes;
+  uint64_t compressed_bytes, frame_bytes; /* content given to codecs, and what it became */
+  uint64_t compress_ns, decompress_ns;
+  uint64_t host_wait_ns; /* the caller's threads waited, in fetch and arrive */
+  uint64_t read_ahead_hits, read_ahead_wasted;
+  uint64_t checksum_failures, io_errors;
+  uint64_t writes_today_bytes,
+      writes_total_bytes; /* of this drive, all jobs, as the endurance budget counts */
+};
+TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
+                                               struct terrace_offload_statistics* out);
+/* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
+ */
+TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,154 @@
+// Blocks that leave GPU memory and come back: at every step what fails leaves the bytes where they were.
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "liballoc/gpu/heap/host_copy.h"
+#include "tests/liballoc/gpu/heap/heap_fixture.h"
+
+namespace terrace::liballoc::gpu {
+
+using test::HeapFixture;
+using test::mib;
+
+TEST_CASE("An evicted block's frames are free when its copy has passed, and it comes back to its address") {
+  HeapFixture f(8);
+  std::byte* a = f.allocate(16 * mib, f.one);
+  HeapFixture::fill(a, 16 * mib, 3);
+  REQUIRE(f.heap.evict(a, false, f.one) == 0);
+  CHECK(f.heap.statistics().evicted_bytes == 16 * mib);
+  CHECK(f.heap.evict(a, false, f.one) == EALREADY);
+  CHECK(f.heap.statistics().host_waits == 0);
+  std::byte* b = f.allocate(16 * mib, f.two);  // under pressure the host waits for the copy
+  HeapFixture::fill(b, 16 * mib, 4);
+  f.check();
+  CHECK(f.heap.restore(a, f.one) == ENOMEM);
+  CHECK(f.heap.statistics().evicted_bytes == 16 * mib);
+  f.free(b, f.two);
+  REQUIRE(f.heap.restore(a, f.one) == 0);
+  CHECK(HeapFixture::filled(a, 16 * mib, 3));
+  CHECK(f.heap.statistics().evicted_bytes == 0);
+  CHECK(f.heap.restore(a, f.one) == EALREADY);
+  CHECK(f.heap.evict(a + 512, false, f.one) == EINVAL);
+  f.check();
+}
+
+TEST_CASE("A frame shared with a neighbour stays, and so do the neighbour's bytes") {
+  HeapFixture f(8);
+  f.device.automatic = true;
+  std::byte* a = f.allocate(3 * mib, f.one);
+  std::byte* b = f.allocate(6 * mib, f.one);
+  std::byte* c = f.allocate(3 * mib, f.one);
+  HeapFixture::fill(a, 3 * mib, 1);
+  HeapFixture::fill(b, 6 * mib, 2);
+  HeapFixture::fill(c, 3 * mib, 3);
+  REQUIRE(f.heap.evict(b, false, f.one) == 0);
+  f.heap.statistics();
+  CHECK(f.device.mapped == 4);  // b lay on five frames of six, and shared two of them
+  CHECK(HeapFixture::filled(a, 3 * mib, 1));
+  CHECK(HeapFixture::filled(c, 3 * mib, 3));
+  REQUIRE(f.heap.restore(b, f.one) == 0);
+  CHECK(HeapFixture::filled(b, 6 * mib, 2));
+  CHECK(HeapFixture::filled(a, 3 * mib, 1));
+  CHECK(HeapFixture::filled(c, 3 * mib, 3));
+  f.check();
+}
+
+TEST_CASE("Restored before its copy has passed, a block never left") {
+  HeapFixture f(8);
+  std::byte* a = f.allocate(8 * mib, f.one);
+  HeapFixture::fill(a, 8 * mib, 9);
+  REQUIRE(f.heap.evict(a, false, f.one) == 0);
+  const std::uint64_t copies = f.device.calls["copy"];
+  REQUIRE(f.heap.restore(a, f.one) == 0);
+  CHECK(f.device.calls["copy"] == copies);
+  // The copy may still read the block: what frees it comes behind that.
+  REQUIRE(!f.device.waits.empty());
+  CHECK(f.device.waits.back().stream == f.one);
+  CHECK(HeapFixture::filled(a, 8 * mib, 9));
+  CHECK(f.heap.statistics().evicted_bytes == 0);
+  f.check();
+}
+
+TEST_CASE("Kept mapped, the block can be used in host memory, and what was written there comes back") {
+  HeapFixture f(4);
+  std::byte* a = f.allocate(8 * mib, f.one);
+  HeapFixture::fill(a, 8 * mib, 1);
+  REQUIRE(f.heap.evict(a, true, f.one) == 0);
+  CHECK(f.device.host_frames_alive == 4);
+  CHECK(HeapFixture::filled(a, 8 * mib, 1));
+  HeapFixture::fill(a, 8 * mib, 2);
+  std::byte* b = f.allocate(8 * mib, f.one);
+  HeapFixture::fill(b, 8 * mib, 7);
+  CHECK(f.heap.restore(a, f.one) == ENOMEM);
+  CHECK(HeapFixture::filled(a, 8 * mib, 2));
+  f.free(b, f.one);
+  REQUIRE(f.heap.restore(a, f.one) == 0);
+  CHECK(HeapFixture::filled(a, 8 * mib, 2));
+  CHECK(f.device.host_frames_alive == 0);
+  f.check();
+}
+
+TEST_CASE("Evicted blocks are freed wherever they are, and their memory is used again") {
+  for (const bool keep_mapped : {false, true}) {
+    for (const bool passed : {false, true}) {
+      HeapFixture f(4);
+      f.device.automatic = passed;
+      std::byte* a = f.allocate(8 * mib, f.one);
+      REQUIRE(f.heap.evict(a, keep_mapped, f.one) == 0);
+      f.free(a, f.one);
+      f.check();
+      CHECK(f.heap.statistics().evicted_bytes == 0);
+      CHECK(f.device.host_frames_alive == 0);
+      std::byte* b = f.allocate(8 * mib, f.one);
+      HeapFixture::fill(b, 8 * mib, 1);
+      CHECK(HeapFixture::filled(b, 8 * mib, 1));
+      f.check();
+    }
+  }
+}
+
+TEST_CASE("Whatever call fails, evict and restore leave the bytes readable and can be tried again") {
+  const char* const calls[] = {
+      "create_stream", "create_event", "record",          "wait",        "copy",        "call_host",
+      "map",           "unmap",        "reserve_address", "synchronize", "create_frame"};
+  for (const bool keep_mapped : {false, true}) {
+    for (const char* call : calls) {
+      for (const int nth : {1, 2, 3}) {
+        HeapFixture f(6);
+        f.device.automatic = true;
+        INFO(call << " " << nth << (keep_mapped ? " kept mapped" : ""));
+        std::byte* a = f.allocate(8 * mib, f.one);
+        HeapFixture::fill(a, 8 * mib, 6);
+        f.device.fail(call, nth, EIO);
+        const int evicted = f.heap.evict(a, keep_mapped, f.one);
+        if (evicted != 0) REQUIRE(HeapFixture::filled(a, 8 * mib, 6));
+        f.check();
+        if (evicted != 0) REQUIRE(f.heap.evict(a, keep_mapped, f.one) == 0);
+        f.device.fail(call, nth, EIO);
+        if (f.heap.restore(a, f.one) != 0) REQUIRE(f.heap.restore(a, f.one) == 0);
+        REQUIRE(HeapFixture::filled(a, 8 * mib, 6));
+        CHECK(f.heap.statistics().evicted_bytes == 0);
+        f.check();
+      }
+    }
+  }
+}
+
+TEST_CASE("A copy whose bytes changed in host memory is found out") {
+  test::ToldDevice device(1);
+  device.automatic = true;
+  std::vector<std::byte> content(10'000, std::byte{5});
+  std::unique_ptr<HostCopy> copy;
+  REQUIRE(HostCopy::create(device, content.size(), &copy) == 0);
+  REQUIRE(copy->queue_out(nullptr, content.data()) == 0);
+  REQUIRE(copy->query() == 0);
+  CHECK(copy->intact());
+  copy->data()[9'999] ^= std::byte{1};
+  CHECK(!copy->intact());
+  copy.reset();
+  CHECK(device.pinned == 0);
+  CHECK(device.events_alive == 0);
+}
+
+}  // namespace terrace::liballoc::gpu

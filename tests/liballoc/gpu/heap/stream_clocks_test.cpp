@@ -1,0 +1,93 @@
+#include "liballoc/gpu/heap/stream_clocks.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "liballoc/gpu/heap/budget.h"
+#include "tests/liballoc/gpu/heap/told_device.h"
+
+namespace terrace::liballoc::gpu {
+namespace {
+
+struct Fixture {
+  Fixture() {
+    REQUIRE(device.create_stream(&one) == 0);
+    REQUIRE(device.create_stream(&two) == 0);
+  }
+  test::ToldDevice device{1};
+  StreamClocks clocks{device};
+  tiers::gpu::Stream one = nullptr;
+  tiers::gpu::Stream two = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("While there is one stream an event stands for many marks; with two each mark has its own") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  for (std::uint32_t i = 0; i < 2 * StreamClocks::batch; ++i) f.clocks.mark(one);
+  CHECK(f.device.calls["record"] == 2);
+  const Owner two = f.clocks.owner(f.two);
+  CHECK(two != one);
+  CHECK(f.clocks.owner(f.one) == one);
+  f.clocks.mark(two);
+  f.clocks.mark(one);
+  CHECK(f.device.calls["record"] == 4);
+}
+
+TEST_CASE("Marks pass in the order of their stream, when the device says so, and events are used again") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  f.clocks.owner(f.two);
+  const Mark first = f.clocks.mark(one), second = f.clocks.mark(one);
+  CHECK(!f.clocks.passed(first));
+  f.one->passed = 1;
+  CHECK(f.clocks.passed(first));
+  CHECK(!f.clocks.passed(second));
+  CHECK(f.clocks.order(f.two, second) == 0);
+  CHECK(f.device.waits.size() == 1);
+  CHECK(f.clocks.order(f.two, first) == 0);
+  CHECK(f.device.waits.size() == 1);
+  CHECK(f.clocks.wait(second) == 0);
+  CHECK(f.clocks.passed(second));
+  CHECK(f.clocks.passed(Mark{}));
+  f.clocks.mark(one);
+  CHECK(f.device.calls["create_event"] == 2);
+}
+
+TEST_CASE("A mark whose event could not be recorded does not pass, and a later event covers it") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  f.clocks.owner(f.two);
+  f.device.fail("record", 1, EINVAL);
+  const Mark mark = f.clocks.mark(one);
+  f.device.fail("record", 1, EINVAL);
+  CHECK(f.clocks.order(f.two, mark) == EINVAL);
+  f.device.pass(f.one);
+  CHECK(!f.clocks.passed(mark));
+  f.clocks.mark(one);
+  f.device.pass(f.one);
+  CHECK(f.clocks.passed(mark));
+}
+
+TEST_CASE("A budget is a size or a percentage, met or refused in words") {
+  constexpr std::uint64_t total = std::uint64_t{10} << 30, frame = std::uint64_t{2} << 20;
+  std::uint64_t bytes = 0;
+  std::string reason;
+  CHECK(parse_budget("8G", total, frame, &bytes, &reason) == 0);
+  CHECK(bytes == std::uint64_t{8} << 30);
+  CHECK(parse_budget("1536MiB", total, frame, &bytes, &reason) == 0);
+  CHECK(bytes == std::uint64_t{1536} << 20);
+  CHECK(parse_budget("50%", total, frame, &bytes, &reason) == 0);
+  CHECK(bytes == total / 2);
+  for (const char* wrong :
+       {"", "G", "8g", "-1", "8 G", "0%", "101%", "0", "1M", "11G", "99999999999T", "8GG", "8iB"}) {
+    INFO(wrong);
+    reason.clear();
+    CHECK(parse_budget(wrong, total, frame, &bytes, &reason) == EINVAL);
+    CHECK(reason.find("TERRACE_GPU_BUDGET=" + std::string(wrong)) == 0);
+    CHECK(bytes == total / 2);
+  }
+}
+
+}  // namespace terrace::liballoc::gpu

@@ -1,0 +1,164 @@
+// The drive's endurance budget: counted across jobs, never too low, obeyed, and refused when the file is
+// damaged.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "liballoc/gpu/offload/endurance_ledger.h"
+#include "tests/liballoc/gpu/offload/engine_fixture.h"
+#include "tests/liballoc/support.h"
+
+using namespace terrace::liballoc::offload;
+using namespace terrace::liballoc::offload::test;
+
+namespace {
+
+class Directory {
+ public:
+  Directory() : path_(std::string(TERRACE_TEST_POOL_DIR) + "/endurance-XXXXXX") {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  const std::string& path() const { return path_; }
+  std::string file() const { return path_ + "/" + EnduranceLedger::file_name; }
+
+ private:
+  std::string path_;
+};
+
+std::uint64_t total_in(const Directory& directory) {
+  EnduranceLedger ledger;
+  std::string reason;
+  REQUIRE(ledger.open(directory.path(), 0, 0, &reason) == 0);
+  return ledger.total_bytes();
+}
+
+}  // namespace
+
+TEST_CASE("WhatJobsWroteIsCountedAcrossThem") {
+  const Directory directory;
+  std::string reason;
+  for (int job = 0; job < 3; ++job) {
+    EnduranceLedger ledger;
+    REQUIRE(ledger.open(directory.path(), 0, 0, &reason) == 0);
+    CHECK(ledger.take(10 * mib) == 0);
+    CHECK(ledger.take(5 * mib) == 0);
+  }
+  CHECK(total_in(directory) == 45 * mib);
+}
+
+TEST_CASE("AJobThatIsKilledNeverCountsTooLittle") {
+  const Directory directory;
+  const int result = terrace::liballoc::test::in_child([&] {
+    EnduranceLedger ledger;
+    std::string reason;
+    if (ledger.open(directory.path(), 0, 0, &reason) != 0) return 1;
+    if (ledger.take(300 * mib) != 0 || ledger.take(mib) != 0) return 2;
+    ::kill(::getpid(), SIGKILL);
+    return 3;
+  });
+  CHECK(result == 200 + SIGKILL);
+  CHECK(total_in(directory) >= 301 * mib);
+  CHECK(total_in(directory) <= 301 * mib + 2 * EnduranceLedger::step_bytes);
+}
+
+TEST_CASE("TwoJobsAtOnceAreBothCounted") {
+  const Directory directory;
+  std::string reason;
+  {
+    EnduranceLedger one, other;
+    REQUIRE(one.open(directory.path(), 0, 0, &reason) == 0);
+    REQUIRE(other.open(directory.path(), 0, 0, &reason) == 0);
+    for (int i = 0; i < 10; ++i) {
+      CHECK(one.take(60 * mib) == 0);
+      CHECK(other.take(70 * mib) == 0);
+    }
+  }
+  CHECK(total_in(directory) == 1300 * mib);
+}
+
+TEST_CASE("ABudgetIsReachedAndNotPassed") {
+  const Directory directory;
+  std::string reason;
+  const bool daily = GENERATE(true, false);
+  EnduranceLedger ledger;
+  REQUIRE(ledger.open(directory.path(), daily ? 100 * mib : 0, daily ? 0 : 100 * mib, &reason) == 0);
+  CHECK(ledger.take(60 * mib) == 0);
+  CHECK(ledger.take(41 * mib) == EDQUOT);
+  CHECK(ledger.take(40 * mib) == 0);
+  CHECK(ledger.take(1) == EDQUOT);
+}
+
+TEST_CASE("ADamagedLedgerIsRefusedWithWhatToDo") {
+  const Directory directory;
+  std::string reason;
+  CHECK(total_in(directory) == 0);
+  const int damage = GENERATE(0, 1, 2, 3);
+  CAPTURE(damage);
+  {
+    std::fstream file(directory.file(), std::ios::in | std::ios::out | std::ios::binary);
+    if (damage == 0) file.seekp(24) << 'x';
+    if (damage == 1) file.seekp(64) << "more";
+  }
+  if (damage == 2) std::filesystem::resize_file(directory.file(), 10);
+  if (damage == 3) {
+    std::filesystem::remove(directory.file());
+    std::filesystem::create_directory(directory.file());
+  }
+  EnduranceLedger ledger;
+  CHECK(ledger.open(directory.path(), 0, 0, &reason) == EBADMSG);
+  CHECK(reason.find("Remove") != std::string::npos);
+}
+
+TEST_CASE("EveryChangedByteOfARecordIsNoticed") {
+  std::byte record[EnduranceRecord::bytes];
+  EnduranceRecord::encode({20000, 5, 9}, record);
+  EnduranceCounts counts;
+  REQUIRE(EnduranceRecord::decode(record, sizeof(record), &counts));
+  CHECK(counts.total_bytes == 9);
+  for (std::byte& byte : record) {
+    byte ^= std::byte{4};
+    CHECK_FALSE(EnduranceRecord::decode(record, sizeof(record), &counts));
+    byte ^= std::byte{4};
+  }
+  EnduranceRecord::encode({20000, 10, 9}, record);  // today more than ever
+  CHECK_FALSE(EnduranceRecord::decode(record, sizeof(record), &counts));
+}
+
+TEST_CASE("ASpentBudgetKeepsTensorsInHostMemory") {
+  const Directory directory;
+  const Opened engine({.dram_bytes = 16 * mib,
+                       .nvme_bytes = 256 * mib,
+                       .nvme_directory = directory.path().c_str(),
+                       .writes_total_bytes = 8 * mib});
+  std::vector<std::uint64_t> ids;
+  const auto source = content(mib, 1);
+  int refused = 0;
+  for (int i = 0; i < 40 && refused == 0; ++i) {
+    std::uint64_t id = 0;
+    refused = engine.try_store(source, &id);
+    if (refused == 0) {
+      refused = engine.left(id);
+      refused = refused == 1 ? 0 : refused;
+    }
+    if (refused == 0) ids.push_back(id);
+  }
+  CHECK(refused == -EDQUOT);
+  CHECK(ids.size() >= 16);
+  CHECK(engine.statistics().nvme_written_bytes <= 8 * mib);
+  const auto now = engine.statistics();  // what is being written is counted before it is
+  CHECK(now.writes_total_bytes >= now.nvme_written_bytes);
+  CHECK(now.writes_total_bytes <= 8 * mib);
+  for (const std::uint64_t id : ids) {
+    std::vector<std::byte> back(mib);
+    CHECK(engine.fetch(id, back) == 0);
+    CHECK((back == source));
+    engine.release(id);
+  }
+}
