@@ -1,0 +1,134 @@
+"""libterrace_gpu.so through ctypes: where it lies, and its offload functions as liballoc/gpu/terrace_gpu.h has them.
+
+Nothing is compiled against PyTorch or Python, so one package serves every version of both. Calls that may wait
+let other Python threads run meanwhile (CDLL); the few that only look something up keep the interpreter lock
+(PyDLL), since giving it up and taking it back costs more than they do.
+
+The library is looked for, in this order: TERRACE_GPU_LIBRARY; beside the preload library that `terrace run` put
+into LD_PRELOAD; in the lib folders above this package (an installation's prefix, a build tree); where the
+dynamic loader looks.
+"""
+import ctypes
+import errno
+import os
+import platform
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+NAME = "libterrace_gpu.so"
+REASON_BYTES = 1024
+
+ELEMENT_U8, ELEMENT_U16, ELEMENT_U32, ELEMENT_U64, ELEMENT_F8E4M3, ELEMENT_F8E5M2 = range(6)
+ELEMENT_F16, ELEMENT_BF16, ELEMENT_F32, ELEMENT_F64 = range(6, 10)
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
+                ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
+                ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("data", c_void_p), ("bytes", c_uint64), ("element", c_int), ("site", c_uint64)]
+
+
+class Statistics(ctypes.Structure):
+    _fields_ = [("size", c_size_t)] + [(name, c_uint64) for name in (
+        "stored", "stored_bytes", "fetched", "fetched_bytes", "dropped", "handed_back", "live", "live_bytes",
+        "dram_bytes", "dram_peak_bytes", "dram_content_bytes", "nvme_bytes", "nvme_peak_bytes",
+        "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
+        "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
+        "io_errors", "writes_today_bytes", "writes_total_bytes")]
+
+
+class LibraryError(OSError):
+    """libterrace_gpu.so is missing, or not the one that this package was made for."""
+
+
+# name: (may wait, result, arguments)
+_ENGINE = c_void_p
+_FUNCTIONS = {
+    "open": (True, c_int, [POINTER(Config), POINTER(c_void_p), c_char_p, c_size_t]),
+    "close": (True, None, [_ENGINE]),
+    "store": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
+    "left": (False, c_int, [_ENGINE, c_uint64]),
+    "fetch": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
+    "arrive": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
+    "release": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
+    "end_step": (True, c_int, [_ENGINE]),
+    "next_step": (True, c_int, [_ENGINE]),
+    "expect": (False, c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
+    "get_statistics": (True, c_int, [_ENGINE, POINTER(Statistics)]),
+    "path": (True, c_char_p, [_ENGINE]),
+}
+
+
+class Library:
+    """The functions terrace_offload_* as attributes without that prefix."""
+
+    __slots__ = ("file", *_FUNCTIONS)
+
+    def __init__(self, file):
+        self.file = str(file)
+        waiting, quick = ctypes.CDLL(self.file), ctypes.PyDLL(self.file)
+        for name, (may_wait, result, arguments) in _FUNCTIONS.items():
+            try:
+                function = getattr(waiting if may_wait else quick, f"terrace_offload_{name}")
+            except AttributeError:
+                raise LibraryError(errno.ENOSYS, f"{self.file} has no terrace_offload_{name}; it belongs to "
+                                   "another version of Terrace, install both from one") from None
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+
+def _preload_directories():
+    for entry in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
+        if os.path.basename(entry).startswith("libterrace") and os.path.isabs(entry):
+            yield Path(entry).parent
+
+
+def _candidates():
+    for directory in _preload_directories():
+        yield from sorted(directory.glob(NAME + "*"))
+    for above in list(Path(os.path.abspath(__file__)).parents)[1:6]:
+        for folder in ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64", "build/release/lib"):
+            yield from sorted((above / folder).glob(NAME + "*"))
+
+
+def _load():
+    named = os.environ.get("TERRACE_GPU_LIBRARY")
+    if named:
+        return _open(named, "as TERRACE_GPU_LIBRARY says")
+    for file in _candidates():
+        return _open(file, "found beside this package")
+    try:
+        return Library(NAME + ".0")
+    except OSError as error:
+        raise LibraryError(errno.ENOENT, f"{NAME} was not found ({error}); build or install Terrace's GPU part, "
+                           "or say in TERRACE_GPU_LIBRARY where the file is") from None
+
+
+def _open(file, how):
+    try:
+        return Library(file)
+    except LibraryError:
+        raise
+    except OSError as error:
+        raise LibraryError(errno.ELIBACC, f"{file}, {how}, cannot be loaded ({error})") from None
+
+
+_library = None
+
+
+def load():
+    """The library, loaded at the first call. Any thread. Raises LibraryError."""
+    global _library
+    if _library is None:
+        _library = _load()
+    return _library
+
+
+def error_name(code):
+    """ "ENOSPC (No space left on device)" for 28 and -28."""
+    code = abs(code)
+    return f"{errno.errorcode.get(code, code)} ({os.strerror(code)})"

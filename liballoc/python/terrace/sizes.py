@@ -1,0 +1,33 @@
+"""Sizes as people write them: "8GiB", "512M", 1048576. The rules are those of docs/environment.md.
+
+Powers of 1024 throughout: K and KiB are the same, and nothing is rounded or clamped. What cannot be read is a
+ValueError that says which value, of what, and what is accepted.
+"""
+import re
+
+_UNITS = {None: 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(\d{1,19})(?:([KMGT])(?:i?B)?|B)?", re.ASCII)
+_MOST = 2**63 - 1  # what fits the C side's arithmetic
+
+
+def parse(value, name):
+    """The bytes that `value`, an int or a text, means; `name` is what an error calls it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 512M, 8G, 8GiB or 8GB (all powers of 1024)")
+        size = int(match[1]) * _UNITS[match[2]]
+    if not 0 <= size <= _MOST:
+        raise ValueError(f"{name}: {value!r} is out of range; a size lies between 0 and {_MOST} bytes")
+    return size
+
+
+def text(size):
+    """A size for people to read: three significant digits at least, "1.5 GiB"."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,62 @@
+"""Offload without a line of the program changed: what `terrace run --offload activations` switches on.
+
+auto/sitecustomize.py calls activate() right after `import torch`. PyTorch's default hooks are set for each thread,
+so each thread is given them: the importing one now, those that begin later as they begin, and those that were
+there before at their next forward pass of a module. A program's own saved_tensors_hooks, save_on_cpu or
+checkpoint come on top and win inside their block, as PyTorch has it.
+"""
+import atexit
+import os
+import threading
+
+import torch
+
+from . import settings
+from .errors import say
+from .session import automatic_offload
+
+_covered = threading.local()
+
+
+def activate():
+    """Once for each process. What is wrong with the environment is said in one line, and stops nothing."""
+    if os.environ.get("TERRACE_OFFLOAD") != "activations":
+        say(f"TERRACE_OFFLOAD={os.environ.get('TERRACE_OFFLOAD')!r} is not known, 'activations' is; nothing is offloaded")
+        return
+    try:
+        session = automatic_offload(settings.from_environment(), os.environ.get("TERRACE_GPU"))
+    except ValueError as error:
+        say(f"{error}. Saved tensors are not offloaded; the program goes on")
+        return
+    _cover_later_threads(session)
+    if threading.active_count() > 1:
+        torch.nn.modules.module.register_module_forward_pre_hook(lambda module, inputs: _cover(session))
+    _cover(session)
+    if threading.current_thread() is threading.main_thread():
+        atexit.register(_uncover)  # PyTorch would drop them when no interpreter is left
+
+
+def _cover(session):
+    """Gives this thread the hooks, unless it has them; None, for that ends a forward pre-hook without a change."""
+    if getattr(_covered, "session", None) is None:
+        _covered.session = session
+        session.__enter__()
+
+
+def _uncover():
+    session, _covered.session = getattr(_covered, "session", None), None
+    if session is not None:
+        session.__exit__(None, None, None)
+
+
+def _cover_later_threads(session):
+    begin = threading.Thread._bootstrap_inner
+
+    def bootstrap_inner(self):
+        _cover(session)
+        try:
+            begin(self)
+        finally:
+            _uncover()
+
+    threading.Thread._bootstrap_inner = bootstrap_inner

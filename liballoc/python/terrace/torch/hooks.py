@@ -1,0 +1,287 @@
+"""The pair of hooks that PyTorch calls for each tensor that autograd saves: pack() as it is saved, unpack() when
+backward asks for it. This is the hot path, some microseconds for each tensor, and thus plain.
+
+What is left alone is packed as (detached tensor, version): PyTorch does not look for in-place changes of what has
+hooks, so the hooks do, and raise what PyTorch would have raised. So they do for what is offloaded, until its bytes
+have left (outbound.py).
+
+Threads: pack() and unpack() run in any. What they share are dictionaries and deques, whose single operations are
+atomic under the interpreter lock, and the locks of outbound.py and inbound.py.
+"""
+import threading
+from time import perf_counter_ns
+from weakref import ref
+
+import torch
+
+from . import compat
+from .errors import OffloadError, describe
+from .inbound import Inbound
+from .outbound import Outbound
+from .records import ELEMENTS, Record, View, byte_range, geometry_of, span_bytes, storage_of, view_of
+from .steps import Steps
+
+_Tensor, _strided = torch.Tensor, torch.strided
+_is_grad_enabled, _identity = torch.is_grad_enabled, threading.get_ident
+
+
+class Counts:
+    """Tensors: packed in all; of them left alone, shared with a record, or of a record of their own, that was kept
+    or offloaded. Of the records: refused, spilled later, handed back before they had left, restored."""
+
+    __slots__ = ("packed", "left_alone", "shared", "kept", "offloaded", "kept_when_full", "spilled", "handed_back",
+                 "restored", "prefetched", "changed_in_place")
+
+    def __init__(self):
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+
+class Backward:
+    """A backward pass, as one thread takes part in it; `records` had been made before it."""
+
+    __slots__ = ("ended", "records")
+
+    def __init__(self, records):
+        self.ended = False
+        self.records = records
+
+
+class Hooks:
+    """pack() and unpack() on one engine. `device` is the torch.device whose tensors are taken."""
+
+    def __init__(self, engine, device, settings):
+        self.engine, self.device = engine, device
+        self.fit = None  # a Fit, where a limit is known
+        self.counts = Counts()
+        self.steps = Steps(settings.keep_last)
+        self.by_id = {}  # weak references, of what the engine has a copy of
+        self.outbound = Outbound(self, settings.on_full == "raise")
+        self.inbound = Inbound(self, settings.prefetch_bytes)
+        self._by_storage = {}
+        self._min_bytes = settings.min_bytes
+        self._records = 0
+        self._thread = threading.local()
+        self._stream_index = device.index if device.type == "cuda" else None
+
+    # ---- saving ---------------------------------------------------------------------------------------------
+
+    def pack(self, tensor):
+        counts = self.counts
+        counts.packed += 1
+        version = tensor._version
+        if type(tensor) is _Tensor and self._takes(tensor):
+            try:
+                storage = storage_of(tensor)
+                address = storage.data_ptr()
+            except (RuntimeError, NotImplementedError):  # a wrapper of vmap or grad, or a tensor of another kind
+                address = 0
+            if address:
+                packed = self._pack(tensor, version, storage, address)
+                if packed is not None:
+                    return packed
+        counts.left_alone += 1
+        return tensor.detach(), version
+
+    def _takes(self, tensor):
+        if tensor.device != self.device or tensor.layout is not _strided or tensor.dtype not in ELEMENTS:
+            return False
+        if tensor.requires_grad and tensor.is_leaf:
+            return False
+        base = tensor._base
+        if base is not None and (type(base) is not _Tensor or (base.requires_grad and base.is_leaf)):
+            return False  # a view of a parameter
+        return not (tensor.is_nested or self.engine.handle is None or self._inside_backward() or (
+            self._stream_index is not None and compat.is_capturing()))
+
+    def _inside_backward(self):
+        """What a backward pass saves, to recompute a checkpoint, it needs at once."""
+        backward = getattr(self._thread, "backward", None)
+        if backward is None:
+            return False
+        if not backward.ended and compat.in_backward():
+            return True
+        self._thread.backward = None  # it has ended, by itself or by an exception
+        return False
+
+    def _pack(self, tensor, version, storage, address):
+        """A Record or a View; None when the tensor is too small."""
+        geometry = geometry_of(tensor)
+        reference = self._by_storage.get(storage._cdata)
+        record = None if reference is None else reference()
+        known = record is not None and record.version == version and not record.forgotten
+        if known and record.geometry == geometry:
+            return self._share(record, record)
+        start, end = byte_range(tensor, storage)
+        if known and record.covers(start, end):
+            return self._share(record, View(record, geometry))
+        nbytes = end - start
+        if nbytes < self._min_bytes or nbytes == 0:
+            return None
+        record = Record(self, tensor, geometry, version, start, nbytes)
+        itemsize = tensor.element_size()
+        record.plain = (not geometry[4] and geometry[2] * itemsize == start
+                        and span_bytes(tensor, itemsize) == nbytes)
+        self._keep_or_store(record, address + start)
+        return record
+
+    def _share(self, record, packed):
+        self.counts.shared += 1
+        record.pending += 1
+        record.shared = True
+        return packed
+
+    def _keep_or_store(self, record, address):
+        self._records += 1
+        nbytes, steps, fit = record.nbytes, self.steps, self.fit
+        record.step, record.ordinal = steps.ended, steps.next(nbytes)
+        record.thread, record.packed_ns = _identity(), perf_counter_ns()
+        reference = self._by_storage[record.key] = ref(record)
+        if steps.keeps(record.ordinal, nbytes):
+            self.counts.kept += 1
+        elif fit is not None and fit.keeps(nbytes):
+            self.counts.kept += 1
+            fit.hold(reference)
+        else:
+            self.outbound.store(record, address)
+        if fit is not None:
+            fit.saved(nbytes)
+        if self.outbound.leaving:
+            self.outbound.poll(False)
+
+    # ---- bringing back --------------------------------------------------------------------------------------
+
+    def unpack(self, packed):
+        kind = type(packed)
+        if kind is tuple:
+            return unpack_left_alone(packed)
+        record = packed if kind is Record else packed.record
+        if _is_grad_enabled() and compat.in_backward():
+            raise OffloadError(f"{describe(packed.geometry)} was offloaded and is asked for by a backward pass with "
+                               "create_graph=True; double backward through offloaded tensors is not supported: run "
+                               "that forward pass outside of terrace.torch.offload")
+        backward = getattr(self._thread, "backward", None)
+        if backward is None or backward.ended or backward.records != self._records:
+            self._enter_backward()
+        source = record.source
+        if source is not None:
+            self._hand_back(record, source)
+            tensor = source if kind is Record else view_of(source, packed.geometry)
+        else:
+            buffer = self._restore(record)
+            tensor = buffer if kind is Record and record.plain else view_of(buffer, packed.geometry, record.start)
+        if self.outbound.leaving:
+            self.outbound.poll(True)
+        return tensor
+
+    def _hand_back(self, record, source):
+        if source._version != record.version:
+            self._raise_changed(record, source._version)
+        self._note_fetch(record, False)
+        if record.id:
+            self.counts.handed_back += 1
+            record.forget_copy()
+
+    def _restore(self, record):
+        if record.changed_to is not None:
+            self._raise_changed(record, record.changed_to)
+        self._note_fetch(record, record.storage_is_alive())
+        self.counts.restored += 1
+        return self.inbound.restore(record)
+
+    def _raise_changed(self, record, version):
+        self.counts.changed_in_place += 1
+        size, _, _, dtype, _ = record.geometry
+        raise_changed(torch.empty(0, dtype=dtype, device=self.device).type(), size, version, record.version)
+
+    def _note_fetch(self, record, freed_nothing):
+        if record.step == self.steps.ended:
+            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, freed_nothing)
+
+    # ---- steps ----------------------------------------------------------------------------------------------
+
+    def _enter_backward(self):
+        backward = Backward(self._records)
+        try:
+            compat.at_backward_end(lambda: self._backward_ended(backward))
+        except RuntimeError:
+            return  # somebody looks at a saved tensor outside of any backward pass
+        self._thread.backward = backward
+        if self.fit is not None:
+            self.fit.look()
+
+    def _backward_ended(self, backward):
+        backward.ended = True
+        if not self.steps.end():
+            return
+        if self.fit is not None:
+            self.fit.end_step()
+        with self.outbound.storing:
+            handle = self.engine.handle
+            if handle is not None and self.by_id:  # of a graph that outlives the step
+                self.engine.library.next_step(handle)
+            elif handle is not None:
+                self.engine.library.end_step(handle)
+
+    def end_step(self):
+        """What is still stored is forgotten, but for what has not left yet."""
+        with self.inbound.restoring, self.outbound.storing:
+            for record in self.records():
+                record.forgotten = record.source is None
+                record.id = 0
+            self.by_id.clear()
+            self.outbound.leaving.clear()
+            if self.engine.handle is not None:
+                self.engine.library.end_step(self.engine.handle)
+        if self.steps.end() and self.fit is not None:
+            self.fit.end_step()
+
+    def records(self):
+        """Those that the engine has a copy of."""
+        return [record for record in (reference() for reference in self.by_id.copy().values()) if record is not None]
+
+    def close(self):
+        with self.inbound.restoring, self.outbound.storing:
+            self.engine.close()
+
+    # ---- what records ask for (any thread, no locks: see records.py) -----------------------------------------
+
+    def stream(self):
+        return None if self._stream_index is None else compat.raw_stream(self._stream_index)
+
+    def release(self, number):
+        self.by_id.pop(number, None)
+        handle = self.engine.handle
+        if handle is not None:
+            self.engine.library.release(handle, number, self.stream())
+
+    def forget(self, record, key):
+        """The record dies."""
+        if record.id:
+            record.forget_copy()
+        reference = self._by_storage.get(key)
+        if reference is not None and reference() in (None, record):
+            self._by_storage.pop(key, None)
+
+
+def unpack(packed):
+    """Of whichever pack()."""
+    if type(packed) is tuple:
+        return unpack_left_alone(packed)
+    record = packed if type(packed) is Record else packed.record
+    return record.hooks.unpack(packed)
+
+
+def unpack_left_alone(packed):
+    tensor, version = packed
+    if tensor._version != version:
+        raise_changed(tensor.type(), tensor.size(), tensor._version, version)
+    return tensor
+
+
+def raise_changed(kind, size, version, expected):
+    """What PyTorch raises where a saved tensor without hooks was changed."""
+    raise RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} "
+        f"{list(size)}] is at version {version}; expected version {expected} instead. Hint: enable anomaly detection "
+        "to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).")

@@ -1,0 +1,78 @@
+"""The way back: memory for a record's bytes, their fetch, and what is said when they are lost.
+
+One thread at a time restores, since two nodes of a graph that run on two threads may share a record. The restored
+bytes are held until each save of them was asked for once, and shared from then on while somebody uses them.
+"""
+import threading
+
+import torch
+
+from ..library import error_name
+from .errors import OffloadError, describe
+from .prefetch import Prefetch
+from .records import NOWHERE
+
+
+class Inbound:
+    __slots__ = ("restoring", "_hooks", "_prefetch")
+
+    def __init__(self, hooks, prefetch_bytes):
+        self._hooks = hooks
+        self.restoring = threading.RLock()
+        self._prefetch = Prefetch(hooks, self, prefetch_bytes)
+
+    def restore(self, record):
+        """The tensor that has a record's bytes in its storage, once the current stream may use it."""
+        with self.restoring:
+            buffer = record.take_buffer()
+            if buffer is None:
+                buffer = self.begin(record)
+            record.buffer = buffer
+            stream = self._hooks.stream()
+            if record.arrived_on != stream:
+                self._arrive(record, stream)
+            record.pending -= 1
+            if record.pending <= 0:
+                record.let_go_of_buffer()
+            self._prefetch.behind(record)
+        return buffer
+
+    def begin(self, record):
+        """The buffer that a record's bytes are on their way to from now on. `restoring` is held."""
+        hooks = self._hooks
+        engine = hooks.engine
+        handle = engine.handle
+        if handle is None or not record.id:
+            self._raise_without_copy(record)
+        buffer, stream = record.make_buffer(hooks.device), hooks.stream()
+        code = engine.library.fetch(handle, record.id, buffer.data_ptr(), stream)
+        if code != 0:
+            self._raise_lost(record, code)
+        if record.buffer_weak is not None:
+            record.forget_buffer_weak()
+        record.buffer, record.buffer_stream, record.arrived_on = buffer, stream, NOWHERE
+        return buffer
+
+    def _arrive(self, record, stream):
+        engine = self._hooks.engine
+        code = engine.library.arrive(engine.handle, record.id, stream)
+        if code != 0:
+            record.buffer = None
+            self._raise_lost(record, code)
+        if stream != record.buffer_stream:
+            record.buffer.record_stream(torch.cuda.current_stream(self._hooks.device))
+        record.arrived_on = stream
+
+    def _raise_without_copy(self, record):
+        engine, text = self._hooks.engine, f"{describe(record.geometry)} was offloaded and "
+        if engine.handle is None:
+            raise OffloadError(f"{text}cannot be brought back: its engine {engine.gone_because}; run backward before "
+                               "that")
+        raise OffloadError(f"{text}forgotten when step() ended its step; call step() after the last backward pass of "
+                           "a step")
+
+    @staticmethod
+    def _raise_lost(record, code):
+        raise OffloadError(f"{describe(record.geometry)} was offloaded and cannot be brought back, "
+                           f"{error_name(code)}; its stored bytes are lost and were not used: go back to the last "
+                           "checkpoint, and check the drive and the memory (terrace doctor)")

@@ -1,0 +1,107 @@
+"""The way out: a record's bytes are given to the engine, and its memory is let go of once they have left.
+
+Until they have, the engine reads the memory beside the program, and a change under way must never end as a wrong
+gradient. The version is therefore compared at the moment when the memory is let go; what changes later cannot
+matter, the copy is complete. An operation raises the version after it wrote, so a thread might find the version
+unchanged while another is still writing: only the thread that saved a tensor lets go of it, or one that runs a
+backward pass, since then the former waits for it.
+"""
+import threading
+from collections import deque
+from time import perf_counter_ns
+from weakref import ref
+
+from ..library import error_name
+from .engine import StoreArguments
+from .errors import OffloadError, describe, say
+from .records import ELEMENTS, storage_of
+
+_identity = threading.get_ident
+
+
+class Outbound:
+    __slots__ = ("leaving", "storing", "_hooks", "_slots", "_polling", "_raises_when_full", "_said_full")
+
+    def __init__(self, hooks, raises_when_full):
+        self._hooks = hooks
+        self._raises_when_full = raises_when_full
+        self._said_full = False
+        self.leaving = deque()  # weak references, oldest first
+        self._slots = []
+        self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
+        self._polling = threading.Lock()  # nobody waits for it
+
+    def store(self, record, address):
+        """Starts a record's way out; False when the engine refused it, and it stays where it is."""
+        slot = self._slots.pop() if self._slots else StoreArguments()
+        arguments = slot.tensor
+        arguments.data = address
+        arguments.bytes = record.nbytes
+        arguments.element = ELEMENTS[record.geometry[3]]
+        arguments.site = (record.ordinal << 40 ^ record.nbytes) + 1 & 2**64 - 1
+        hooks = self._hooks
+        engine, stream = hooks.engine, hooks.stream()
+        with self.storing:
+            code = engine.library.store(engine.handle, slot.tensor_pointer, stream, slot.id_pointer)
+            if code == 0:
+                record.id = slot.id.value
+                reference = hooks.by_id[record.id] = ref(record)
+        self._slots.append(slot)
+        if code != 0:
+            self._refused(record, code)
+            return False
+        hooks.counts.offloaded += 1
+        self.leaving.append(reference)
+        return True
+
+    def spill(self, record):
+        """Starts the way out of a record that was kept; False when it stays."""
+        try:
+            stored = self.store(record, storage_of(record.source).data_ptr() + record.start)
+        except OffloadError:
+            return False  # it was not to be stored when it was saved: nobody waits for an error
+        self._hooks.counts.spilled += stored
+        return stored
+
+    def _refused(self, record, code):
+        self._hooks.counts.kept_when_full += 1
+        text = (f"{describe(record.geometry)} ({record.nbytes} bytes) cannot be stored, {error_name(code)}; "
+                "give the offload a larger budget, a directory on a drive with more room, or a larger min_bytes")
+        if self._raises_when_full:
+            raise OffloadError(text + ", or let such tensors stay on the device with on_full='keep'")
+        if not self._said_full:
+            self._said_full = True
+            say(f"{text}. It stays on the device, as will others; this is said once")
+
+    def poll(self, anyones):
+        """Lets go of the memory of what has left, oldest first; `anyones`: whichever thread saved it."""
+        if not self._polling.acquire(False):
+            return
+        try:
+            leaving, me = self.leaving, _identity()
+            while leaving:
+                record = leaving[0]()
+                if record is not None and record.source is not None and record.id:
+                    if not (anyones or record.thread == me) or not self._let_go(record):
+                        return
+                leaving.popleft()
+        finally:
+            self._polling.release()
+
+    def _let_go(self, record):
+        """False while it is still leaving."""
+        engine, source = self._hooks.engine, record.source
+        if engine.handle is None or source is None:
+            return True
+        code = engine.library.left(engine.handle, record.id)
+        if code == 0:
+            return False
+        if code < 0:
+            record.forget_copy()  # the source is the only copy, and stays
+            return True
+        version = source._version
+        if version != record.version:
+            record.changed_to = version
+        self._hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+        record.source = None
+        return True

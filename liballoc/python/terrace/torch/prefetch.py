@@ -1,0 +1,54 @@
+"""Brings tensors back before backward asks for them, in the order that the engine expects, within a bound of bytes.
+
+The bound is of device memory that holds what was not asked for yet; the tensor that was just asked for is not
+among it. The engine knows the order: that of the last step, and in the first the reverse of the saves.
+"""
+import ctypes
+
+from .errors import OffloadError
+
+AHEAD = 8  # tensors
+
+
+class Prefetch:
+    """Used by one thread at a time, the one that restores."""
+
+    __slots__ = ("_hooks", "_inbound", "_bound", "_numbers", "_waiting")
+
+    def __init__(self, hooks, inbound, bound):
+        self._hooks, self._inbound, self._bound = hooks, inbound, bound
+        self._numbers = (ctypes.c_uint64 * AHEAD)()
+        self._waiting = {}  # number: bytes
+
+    def behind(self, record):
+        """`record` was fetched: what is expected after it starts its way back."""
+        if not self._bound:
+            return
+        waiting, by_id = self._waiting, self._hooks.by_id
+        waiting.pop(record.id, None)
+        if len(waiting) > AHEAD // 2:  # enough: the engine is asked for several at a time
+            for number in [number for number in waiting if number not in by_id]:
+                del waiting[number]
+        else:
+            self._ask(record, self._bound - sum(waiting.values()))
+
+    def _ask(self, record, room):
+        hooks = self._hooks
+        count = hooks.engine.library.expect(hooks.engine.handle, record.id, self._numbers, AHEAD)
+        for number in self._numbers[:count]:
+            reference = hooks.by_id.get(number)
+            other = reference and reference()
+            if other is None or other.buffer is not None or other.source is not None or other.changed_to is not None:
+                continue
+            room -= other.nbytes
+            if room < 0 or not self._begin(other):
+                return
+
+    def _begin(self, record):
+        try:
+            self._inbound.begin(record)
+        except (OffloadError, RuntimeError, MemoryError):
+            return False  # no room on the device, or lost: said when it is asked for, if it ever is
+        self._waiting[record.id] = record.nbytes
+        self._hooks.counts.prefetched += 1
+        return True

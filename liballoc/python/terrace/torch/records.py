@@ -1,0 +1,167 @@
+"""What the hooks keep of a saved tensor: where its bytes are, and how a tensor of its shape is made of them.
+
+A Record stands for bytes: a range of one storage at one version, stored once however many tensors and nodes of
+the graph share it. It is also what is packed for the tensor that it was made of; other tensors of the same bytes
+are packed as a View, a record and a geometry. The graph owns them, and when the last is gone the record's __del__
+releases the engine's copy, so that a graph that is dropped without a backward pass leaves nothing behind.
+
+    graph node ───────────►┐
+    graph node ──► View ───┴─► Record ──► source   (until its bytes have left; then None)
+                                 │  └───► buffer   (from its fetch until each save was asked for once)
+                                 └──────► id       (the engine's copy)
+
+Two storages are the same if their StorageImpl is. A record holds a weak reference to it, which keeps the address
+from being given to another StorageImpl, so equal addresses are proof. The memory that the storage pointed to is
+free to go: a weak reference does not keep that.
+
+__del__ may run at any bytecode of any thread, whatever locks that thread holds. It therefore takes none: it
+makes single operations of dictionaries (atomic under the interpreter lock) and calls the engine, which is
+thread-safe.
+"""
+import torch
+
+from ..library import (ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32, ELEMENT_F64, ELEMENT_F8E4M3, ELEMENT_F8E5M2,
+                       ELEMENT_U16, ELEMENT_U32, ELEMENT_U64, ELEMENT_U8)
+from .compat import storage_of
+
+_free_weak_reference = torch.UntypedStorage._free_weak_ref
+_from_weak_reference = torch.UntypedStorage._new_with_weak_ptr
+_is_expired = torch.UntypedStorage._expired
+
+ALIGNMENT = 512  # of what PyTorch's caching allocator gives: kernels may choose their way by alignment
+NOWHERE = -1  # no stream's address
+
+ELEMENTS = {torch.bool: ELEMENT_U8, torch.uint8: ELEMENT_U8, torch.int8: ELEMENT_U8, torch.int16: ELEMENT_U16,
+            torch.int32: ELEMENT_U32, torch.int64: ELEMENT_U64, torch.float16: ELEMENT_F16,
+            torch.bfloat16: ELEMENT_BF16, torch.float32: ELEMENT_F32, torch.float64: ELEMENT_F64,
+            torch.complex64: ELEMENT_F32, torch.complex128: ELEMENT_F64}
+for _name, _element in (("float8_e4m3fn", ELEMENT_F8E4M3), ("float8_e5m2", ELEMENT_F8E5M2), ("uint16", ELEMENT_U16),
+                        ("uint32", ELEMENT_U32), ("uint64", ELEMENT_U64)):
+    if hasattr(torch, _name):  # since 2.1, 2.3
+        ELEMENTS[getattr(torch, _name)] = _element
+
+
+class Record:
+    """`geometry` is that of the tensor it was made of: size, stride, offset in its storage, type, bits.
+
+    bits: 1, the elements are to be conjugated, 2, negated, when they are read. `plain`: a buffer of that geometry
+    has just the record's bytes, so that it can be handed out as it is. `pending`: saves not yet asked for.
+    """
+
+    __slots__ = ("hooks", "id", "key", "version", "start", "nbytes", "source", "geometry", "plain", "buffer",
+                 "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
+                 "packed_ns", "changed_to", "forgotten", "__weakref__")
+
+    def __init__(self, hooks, tensor, geometry, version, start, nbytes):
+        self.hooks = hooks
+        self.geometry = geometry
+        self.version = version
+        self.start = start
+        self.nbytes = nbytes
+        self.id = 0  # the engine gives numbers from 1
+        # What needs no gradient has no grad_fn. A node that held its own output would hold itself.
+        self.source = tensor.detach() if tensor.requires_grad else tensor
+        self.buffer = self.buffer_weak = self.changed_to = None
+        self.arrived_on = NOWHERE
+        self.shared = self.forgotten = False
+        self.pending = 1
+        self.key = storage_of(tensor)._weak_ref()
+
+    def covers(self, start, end):
+        return self.start <= start and end <= self.start + self.nbytes
+
+    def storage_is_alive(self):
+        return not _is_expired(self.key)
+
+    def forget_copy(self):
+        """The engine's copy is not needed any more."""
+        number, self.id = self.id, 0
+        if number:
+            self.hooks.release(number)
+
+    def take_buffer(self):
+        """The restored bytes where they are still there: held, or alive in a tensor that was made of them."""
+        if self.buffer is None and self.buffer_weak is not None:
+            storage = _from_weak_reference(self.buffer_weak)
+            if storage is not None:
+                buffer = torch.empty(0, dtype=self.geometry[3] if self.plain else torch.uint8, device=storage.device)
+                return buffer.set_(storage, 0, *self.geometry[:2]) if self.plain else buffer.set_(storage)
+        return self.buffer
+
+    def make_buffer(self, device):
+        if self.plain:
+            size, stride, _, dtype, _ = self.geometry
+            return torch.empty_strided(size, stride, dtype=dtype, device=device)
+        return torch.empty(self.nbytes, dtype=torch.uint8, device=device)
+
+    def let_go_of_buffer(self):
+        """Each save was asked for once: from now on the bytes live as long as somebody uses them."""
+        if self.shared and self.buffer_weak is None:
+            self.buffer_weak = storage_of(self.buffer)._weak_ref()
+        self.buffer = None
+
+    def forget_buffer_weak(self):
+        weak, self.buffer_weak = self.buffer_weak, None
+        if weak is not None:
+            _free_weak_reference(weak)
+
+    def __del__(self):
+        try:
+            key = self.key
+        except AttributeError:
+            return  # __init__ failed half way
+        self.hooks.forget(self, key)
+        if self.buffer_weak is not None:
+            self.forget_buffer_weak()
+        _free_weak_reference(key)
+
+
+class View:
+    """A saved tensor of a record that was made of another: of `geometry`."""
+
+    __slots__ = ("record", "geometry")
+
+    def __init__(self, record, geometry):
+        self.record = record
+        self.geometry = geometry
+
+
+def view_of(tensor, geometry, start=0):
+    """A tensor of that geometry; the storage of `tensor` begins `start` bytes into the saved one's."""
+    size, stride, offset, dtype, bits = geometry
+    view = torch.empty(0, dtype=dtype, device=tensor.device)
+    view.set_(storage_of(tensor), offset - start // view.element_size(), size, stride)
+    if bits & 1:
+        view = view.conj()
+    return view._neg_view() if bits & 2 else view
+
+
+def geometry_of(tensor):
+    dtype = tensor.dtype
+    bits = (dtype.is_complex and tensor.is_conj()) | tensor.is_neg() << 1
+    return tensor.size(), tensor.stride(), tensor.storage_offset(), dtype, bits
+
+
+def byte_range(tensor, storage):
+    """What is stored for a tensor: its whole storage where it spans half of it or more, else its own part of it.
+
+    A step's batch may be a slice of a data set in the same memory; a chunk of a projection is not alone.
+    """
+    whole, itemsize = storage.nbytes(), tensor.element_size()
+    span = span_bytes(tensor, itemsize)
+    if 2 * span >= whole:
+        return 0, whole
+    begin = tensor.storage_offset() * itemsize
+    return begin - begin % ALIGNMENT, begin + span
+
+
+def span_bytes(tensor, itemsize):
+    """From the first element to the end of the last."""
+    if tensor.is_contiguous():
+        return tensor.numel() * itemsize
+    last = 0
+    for size, stride in zip(tensor.size(), tensor.stride()):
+        if size == 0:
+            return 0
+        last += (size - 1) * stride
+    return (last + 1) * itemsize

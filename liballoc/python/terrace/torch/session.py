@@ -1,0 +1,178 @@
+"""terrace.torch.offload: the user's handle on an engine and its hooks."""
+import os
+import threading
+
+import torch
+
+from .. import sizes
+from . import settings as settings_module
+from .engine import Engine
+from .errors import OffloadError, say
+from .fit import Fit
+from .hooks import Hooks, unpack
+from .memory import CudaMemory, HostMemory
+
+_saved_tensors_hooks = torch.autograd.graph.saved_tensors_hooks
+
+
+class offload:  # noqa: N801, read as torch.no_grad is
+    """What autograd saves inside the with-block lives in host memory, or on NVMe, until backward needs it.
+
+        with terrace.torch.offload(budget="8GiB"):
+            loss = criterion(model(batch), target)
+        loss.backward()
+
+    One object serves any number of steps, and threads that each enter it; make it once, enter it in each step.
+    backward may run inside the block or after it. Gradients are the same to the last bit.
+
+    budget          host memory that may be taken, staging included: 8 GiB, or half of what the machine has
+    tiers           "dram" and "nvme": where tensors go. Without "dram" the budget, then 256 MiB, is for staging
+    directory       on the NVMe drive, for the pool file (it has no name and goes with the process); /var/tmp
+    nvme_bytes      most that the pool file takes; 64 GiB, or 80% of what is free
+    compress        "auto": where it is measured to pay; "off", "zvc", "zvc_exp", "rle", "csr8"
+    min_bytes       smaller tensors stay
+    keep_last       so many of those that backward asks for first stay; None: what measured times speak for
+                    (terrace/torch/steps.py has the rule)
+    device          whose tensors are taken: "cuda", "cuda:1", "cpu", "emulated:8G,…"; None: TERRACE_GPU's, or that
+                    of the first tensor on a GPU, or without a GPU the CPU. Tensors elsewhere stay
+    writes_per_day, writes_total   what the drive may be asked to write, over all jobs
+    on_full         "keep": what has no room stays on the device, said once; "raise": OffloadError
+    limit           device memory the job may take: "auto", what there is; while the job fits, nothing is
+                    offloaded (terrace/torch/fit.py). A size; or None: everything is offloaded
+    prefetch        device memory for what comes back before it is asked for
+
+    ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
+    """
+
+    def __init__(self, budget=None, tiers=("dram",), directory=None, compress="auto", min_bytes="1MiB",
+                 keep_last=None, device=None, writes_per_day=None, writes_total=None, on_full="keep", *,
+                 limit="auto", nvme_bytes=None, prefetch="256MiB"):
+        self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
+                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch))
+        wanted = self._settings.device or os.environ.get("TERRACE_GPU")
+        if wanted:
+            self._open(wanted)
+        elif not torch.cuda.is_available():
+            self._open("cpu")
+
+    def _begin(self, settings):
+        self._settings = settings
+        self._hooks = self._failed = None
+        self._opening = threading.RLock()
+        self._entered = threading.local()
+
+    def _open(self, wanted):
+        device, settings = torch_device(wanted), self._settings
+        engine = Engine(wanted, settings)
+        hooks = Hooks(engine, device, settings)
+        if settings.limit is not None:
+            hooks.fit = self._fit(hooks, wanted, device)
+        self._hooks = hooks
+
+    def _fit(self, hooks, wanted, device):
+        settings, engine = self._settings, hooks.engine
+        memory = CudaMemory(device.index) if device.type == "cuda" else HostMemory(wanted, settings.dram_bytes)
+        limit = memory.limit() if settings.limit == "auto" else settings.limit
+        return Fit(limit, memory, hooks.records, lambda: engine.statistics().get("dram_bytes", 0), hooks.outbound.spill)
+
+    # ---- as a context ---------------------------------------------------------------------------------------
+
+    def __enter__(self):
+        hooks = self._hooks
+        pair = _saved_tensors_hooks(hooks.pack if hooks else self._pack, hooks.unpack if hooks else unpack)
+        pair.__enter__()
+        try:
+            self._entered.pairs.append(pair)
+        except AttributeError:
+            self._entered.pairs = [pair]
+        return self
+
+    def __exit__(self, *exception):
+        self._entered.pairs.pop().__exit__(*exception)
+
+    def _pack(self, tensor):
+        """Until the first tensor shows which device it is."""
+        hooks = self._hooks or self._hooks_for(tensor)
+        return hooks.pack(tensor) if hooks else (tensor.detach(), tensor._version)
+
+    def _hooks_for(self, tensor):
+        if self._failed or not tensor.is_cuda or type(tensor) is not torch.Tensor:
+            return None
+        with self._opening:
+            if self._hooks is None and not self._failed:
+                self._open(f"cuda:{tensor.get_device()}")
+            return self._hooks
+
+    # ---- as an object ---------------------------------------------------------------------------------------
+
+    def step(self):
+        """The step is over: what it offloaded and nobody released is forgotten; its backward would raise.
+
+        Not needed where graphs are dropped after their backward pass, which is nearly always.
+        """
+        if self._hooks is not None:
+            self._hooks.end_step()
+
+    def statistics(self):
+        """Counters by name: those of struct terrace_offload_statistics and of terrace.torch.hooks.Counts."""
+        if self._hooks is None:
+            return {}
+        counts, engine = self._hooks.counts, self._hooks.engine
+        return {**engine.statistics(), **{name: getattr(counts, name) for name in counts.__slots__},
+                "device": engine.device, "path": engine.path}
+
+    def close(self):
+        """Gives everything back. No backward pass is under way; one that still needs what is stored will raise."""
+        if self._hooks is not None:
+            self._hooks.close()
+
+    def __repr__(self):
+        if self._hooks is None:
+            return "<terrace.torch.offload, no tensor seen yet>"
+        live = sizes.text(self.statistics().get("live_bytes", 0))
+        return f"<terrace.torch.offload of {self._hooks.engine.device}, {live} stored>"
+
+
+class automatic_offload(offload):  # noqa: N801
+    """As the environment says, from the first tensor that is saved on; never in the program's way."""
+
+    def __init__(self, settings, wanted):
+        self._begin(settings)
+        self._wanted = wanted
+
+    def _hooks_for(self, tensor):
+        if self._failed or type(tensor) is not torch.Tensor:
+            return None
+        with self._opening:
+            if self._hooks is None and not self._failed:
+                self._open_automatically(tensor)
+            return self._hooks
+
+    def _open_automatically(self, tensor):
+        if self._wanted:
+            self._open(self._wanted)
+        elif tensor.is_cuda:
+            self._open(f"cuda:{tensor.get_device()}")
+        elif tensor.device.type == "cpu" and not torch.cuda.is_available():
+            self._open("cpu")
+
+    def _open(self, wanted):
+        try:
+            super()._open(wanted)
+        except (OffloadError, ValueError) as error:
+            self._failed = True
+            say(f"{error}. Saved tensors are not offloaded; the program goes on")
+
+
+def torch_device(wanted):
+    """The torch.device that has the tensors of "cuda:1", "cpu" or "emulated:8G,…"; ValueError for none of them."""
+    kind, _, rest = wanted.partition(":")
+    if kind in ("cpu", "emulated") and (kind == "emulated") == bool(rest):
+        return torch.device("cpu")
+    if kind == "cuda" and (rest.isascii() and rest.isdigit() or not rest):
+        if not torch.cuda.is_available():
+            raise OffloadError(f"device: {wanted!r} is not there: PyTorch finds no CUDA GPU (is this a build of it with "
+                               "CUDA, is the driver loaded?); device='emulated:8G' plays one")
+        return torch.device("cuda", int(rest) if rest else torch.cuda.current_device())
+    raise ValueError(f"device: {wanted!r} is not known; write \"cuda\", \"cuda:1\", \"cpu\", or an emulated GPU as "
+                     "\"emulated:8G,h2d=12G,d2h=12G,latency=10us\"")

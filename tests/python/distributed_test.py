@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""DistributedDataParallel with gloo, in one process and in two; DataParallel's threads."""
+import os
+import tempfile
+import threading
+import unittest
+
+from support import assert_same, engine_or_skip, main
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+import terrace.torch
+
+
+def train(rank, world, offloaded):
+    torch.manual_seed(3)
+    net = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(),
+                                                      torch.nn.Linear(256, 128)))
+    handle = terrace.torch.offload_module(net, budget="32M", device="cpu", min_bytes="16K", limit=None,
+                                          keep_last=0) if offloaded else None
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    torch.manual_seed(10 + rank)
+    losses = []
+    for _ in range(4):
+        loss = net(torch.randn(256, 128)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    if handle is not None:
+        counts = handle.session.statistics()
+        assert counts["offloaded"] > 4 and counts["live"] == 0, counts
+        handle.remove()
+    return losses + [p.detach().clone() for p in net.parameters()]
+
+
+def process(rank, world, directory):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{directory}/rendezvous", rank=rank, world_size=world)
+    try:
+        results = [train(rank, world, offloaded) for offloaded in (False, True)]
+    finally:
+        dist.destroy_process_group()
+    torch.save(results, f"{directory}/{rank}")
+
+
+class Distributed(unittest.TestCase):
+    def check(self, world):
+        with tempfile.TemporaryDirectory(prefix="terrace-python.", dir="/var/tmp") as directory:
+            mp.spawn(process, (world, directory), nprocs=world)
+            for rank in range(world):
+                stock, ours = torch.load(os.path.join(directory, str(rank)))
+                assert_same(self, ours, stock)
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_OneProcess(self):
+        self.check(1)
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_TwoProcesses(self):
+        self.check(2)
+
+
+class Replicas(unittest.TestCase):
+    def test_AnOffloadedModuleIsReplicatedAsItIs(self):
+        # What DataParallel does, without its GPUs: shallow copies of the module, run in threads.
+        net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU())
+        handle = terrace.torch.offload_module(net, budget="32M", device="cpu", min_bytes=1, limit=None)
+        replica = net._replicate_for_data_parallel()
+        replica._modules = dict(net._modules)
+        outs = []
+        thread = threading.Thread(target=lambda: outs.append(replica(torch.randn(8, 64))))
+        thread.start()
+        thread.join()
+        self.assertGreater(handle.session.statistics()["offloaded"], 0)
+        outs[0].sum().backward()
+        self.assertEqual(handle.session.statistics()["live"], 0)
+
+
+if __name__ == "__main__":
+    engine_or_skip()
+    main()

@@ -1,0 +1,113 @@
+"""The offload functions of terrace_gpu.h in Python, for tests that need an engine in an exact state.
+
+A tensor leaves when the test lets it (`hold`), a call fails when the test says so (`errors`), and `calls` tells
+what was asked for. Bytes are copied when a tensor leaves, so what is still on its way sees changes of its source
+as a real engine would.
+"""
+import ctypes
+import errno
+import itertools
+
+from terrace import library
+
+
+class Stored:
+    def __init__(self, pointer, nbytes, element, site, number):
+        self.pointer, self.nbytes, self.element, self.site, self.number = pointer, nbytes, element, site, number
+        self.content = None
+        self.fetched = False
+
+
+class ReferenceLibrary:
+    def __init__(self, hold=False):
+        self.hold = hold
+        self.errors = {}  # name of a function: errno it fails with
+        self.calls = []
+        self.tensors = {}
+        self.configuration = None
+        self.counts = dict.fromkeys((name for name, _ in library.Statistics._fields_[1:]), 0)
+        self._numbers = itertools.count(1)
+        self.file = "reference"
+
+    def let_leave(self):
+        for stored in self.tensors.values():
+            stored.content = stored.content or ctypes.string_at(stored.pointer, stored.nbytes)
+
+    def open(self, config, handle, reason, reason_bytes):
+        source = config._obj
+        self.configuration = {name: getattr(source, name) for name, _ in source._fields_}
+        if "open" in self.errors:
+            reason.value = b"the reference engine was told to refuse"
+            return -self.errors["open"]
+        handle._obj.value = 1
+        return 0
+
+    def close(self, handle):
+        self.calls.append(("close",))
+        self.tensors.clear()
+
+    def path(self, handle):
+        return b"reference"
+
+    def store(self, handle, tensor, stream, number):
+        wanted = tensor.contents
+        self.calls.append(("store", wanted.bytes, wanted.element, wanted.site))
+        if "store" in self.errors:
+            return -self.errors["store"]
+        stored = Stored(wanted.data, wanted.bytes, wanted.element, wanted.site, next(self._numbers))
+        self.tensors[stored.number] = stored
+        number.contents.value = stored.number
+        if not self.hold:
+            self.let_leave()
+        self.counts["stored"] += 1
+        return 0
+
+    def left(self, handle, number):
+        if "left" in self.errors:
+            return -self.errors["left"]
+        return 1 if self.tensors[number].content is not None else 0
+
+    def fetch(self, handle, number, to, stream):
+        self.calls.append(("fetch", number))
+        if number not in self.tensors:
+            return -errno.ENOENT
+        if "fetch" in self.errors:
+            return -self.errors["fetch"]
+        stored = self.tensors[number]
+        stored.fetched = True
+        self.counts["fetched"] += 1
+        ctypes.memmove(to, stored.content, stored.nbytes)
+        return 0
+
+    def arrive(self, handle, number, stream):
+        if number not in self.tensors:
+            return -errno.ENOENT
+        return -self.errors["arrive"] if "arrive" in self.errors else 0
+
+    def release(self, handle, number, stream):
+        return 0 if self.tensors.pop(number, None) else -errno.ENOENT
+
+    def end_step(self, handle):
+        self.calls.append(("end_step",))
+        self.counts["dropped"] += len(self.tensors)
+        self.tensors.clear()
+        return 0
+
+    def next_step(self, handle):
+        self.calls.append(("next_step",))
+        return 0
+
+    def expect(self, handle, number, out, count):
+        waiting = [n for n in sorted(self.tensors, reverse=True) if n < (number or 2**63)]
+        waiting = [n for n in waiting if not self.tensors[n].fetched][:count]
+        for index, each in enumerate(waiting):
+            out[index] = each
+        return len(waiting)
+
+    def get_statistics(self, handle, out):
+        for name, value in {**self.counts, "live": len(self.tensors)}.items():
+            setattr(out._obj, name, value)
+        return 0
+
+    def live(self):
+        return len(self.tensors)
