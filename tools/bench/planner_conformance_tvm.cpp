@@ -1,7 +1,6 @@
-#include <map>
-
 #include "daemon/planner/reuse/tvm/usmp.h"
 #include "tools/bench/planner_conformance.h"
+#include "tools/bench/tvm_cases.h"
 
 namespace terrace::bench {
 namespace {
@@ -14,21 +13,6 @@ using planner::tvm::Pools;
 
 constexpr const char* tvm = "TVM 0.15";
 constexpr const char* algorithms[] = {"greedy_by_size", "greedy_by_conflicts", "hill_climb"};
-
-// Buffers in the order of the JSON object, which is that of their names.
-std::vector<PoolBuffer> buffers_in(const json& c, const std::vector<std::uint32_t>& pools) {
-  std::map<std::string, std::uint32_t> index;
-  for (const auto& [name, bytes] : c["sizes"].items())
-    index.emplace(name, static_cast<std::uint32_t>(index.size()));
-  std::vector<PoolBuffer> buffers;
-  for (const auto& [name, bytes] : c["sizes"].items()) {
-    PoolBuffer buffer{name, bytes.get<std::uint64_t>(), c.value("alignment", std::uint64_t{1}), {}, pools};
-    for (const auto& other : c["conflicts"][name])
-      buffer.conflicts.push_back(index.at(other.get<std::string>()));
-    buffers.push_back(std::move(buffer));
-  }
-  return buffers;
-}
 
 // Intervals are closed.
 std::vector<PoolBuffer> buffers_of_intervals(const json& intervals) {

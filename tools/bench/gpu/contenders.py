@@ -1,0 +1,107 @@
+"""What is compared: each contender runs the forward pass of a model its own way, and knows when a step is over.
+
+plain          PyTorch alone
+save_on_cpu    torch.autograd.graph.save_on_cpu, pinned; on the emulated device the same, re-enacted over its links
+streams        torchtune's published stream offload, written anew (stream_offload.py)
+checkpoint     torch.utils.checkpoint around every block: no copies, the forward pass once more
+terrace        terrace.torch.offload, with the settings it is given
+"""
+import contextlib
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from lanes import open_lanes
+from stream_offload import BlockingOffload, StreamOffload
+
+
+class Plain:
+    def __init__(self, place, settings):
+        pass
+
+    def forward(self, model, inputs):
+        return model(inputs)
+
+    def end_step(self):
+        pass
+
+    def facts(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+class Checkpoint(Plain):
+    def forward(self, model, inputs):
+        for block in model.blocks:
+            inputs = checkpoint(block, inputs, use_reentrant=False)
+        return inputs
+
+
+class SaveOnCpu(Plain):
+    def __init__(self, place, settings):
+        self._lanes = None if place.is_cuda else open_lanes(place)
+
+    def forward(self, model, inputs):
+        cuda = torch.autograd.graph.save_on_cpu(pin_memory=True) if self._lanes is None else None
+        with cuda or BlockingOffload(self._lanes):
+            return model(inputs)
+
+    def close(self):
+        if self._lanes:
+            self._lanes.close()
+
+
+class Streams(Plain):
+    def __init__(self, place, settings):
+        self._lanes = open_lanes(place)
+        self._offload = StreamOffload(self._lanes)
+
+    def forward(self, model, inputs):
+        with self._offload:
+            return model(inputs)
+
+    def end_step(self):
+        self._offload.end_step()
+
+    def facts(self):
+        return {"offloaded_bytes": self._offload.offloaded_bytes}
+
+    def close(self):
+        self._lanes.close()
+
+
+class Terrace(Plain):
+    """`settings` are keyword arguments of terrace.torch.offload."""
+
+    def __init__(self, place, settings):
+        import terrace.torch  # not installed where the others are measured alone
+        self._offload = terrace.torch.offload(**settings)
+
+    def forward(self, model, inputs):
+        with self._offload:
+            return model(inputs)
+
+    def end_step(self):
+        step = getattr(self._offload, "step", None)
+        if step:
+            step()
+
+    def facts(self):
+        return {"statistics": self._offload.statistics()}
+
+    def close(self):
+        self._offload.close()
+
+
+KINDS = {"plain": Plain, "checkpoint": Checkpoint, "save_on_cpu": SaveOnCpu, "streams": Streams, "terrace": Terrace}
+
+
+@contextlib.contextmanager
+def open_contender(place, kind, settings):
+    contender = KINDS[kind](place, settings)
+    try:
+        yield contender
+    finally:
+        contender.close()
