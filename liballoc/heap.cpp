@@ -84,8 +84,56 @@ bool Heap::commit(std::uint32_t top_granule) {
   return true;
 }
 
+// Under the lock. Live blocks count in whole granules, as in the statistics.
+bool Heap::fits_device(std::size_t more_bytes) const {
+  const std::uint64_t live = pager_.live_bytes();
+  return options_.device_bytes == 0 ||
+         (live <= options_.device_bytes && more_bytes <= options_.device_bytes - live);
+}
+
+// Once: a framework that catches the error and tries again would fill the screen.
+void Heap::report_full_device(std::size_t bytes) {
+  {
+    LockGuard guard(lock_);
+    if (full_device_reported_) return;
+    full_device_reported_ = true;
+  }
+  Message m(Severity::warning);
+  m << "the emulated GPU of ";
+  m.bytes(options_.device_bytes) << " is full: a request of ";
+  m.bytes(bytes)
+      << " is refused with ENOMEM, as others may be; offload more of the job (--offload-min), or give "
+         "the GPU more memory (--gpu)";
+}
+
+// Under the lock. 0: no memory.
+std::uint32_t Heap::place(std::size_t bytes, std::size_t alignment) {
+  const std::uint32_t id = space_.allocate(bytes, alignment);
+  if (id == 0) return 0;
+  const Block& b = space_.block(id);
+  if (commit(b.first + b.granules)) return id;
+  space_.free(id);
+  return 0;
+}
+
 void Heap::wake_agent_if_needed() {
   if (pager_.wants_agent()) agent_.kick();
+}
+
+// Under the lock. Whether the block's addresses are handed out for the first time.
+bool Heap::enter(std::uint32_t id, const void* call_site, bool zeroed, unsigned hints) {
+  Block& b = space_.block(id);
+  b.call_site = reinterpret_cast<std::uintptr_t>(call_site);
+  b.hints = static_cast<std::uint8_t>(hints);
+  const bool virgin = b.virgin;
+  if (zeroed) pager_.mark_zero_fill(id);
+  pager_.on_allocate(id);
+  if (pager_.mode() == Pager::Mode::plain) {
+    window_peak_[0] = std::max(window_peak_[0], pager_.data_runs());
+  } else {
+    wake_agent_if_needed();
+  }
+  return virgin;
 }
 
 void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed,
@@ -93,26 +141,15 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_
   agent_.start_if_wanted(this);
   std::uint32_t id = 0;
   bool virgin = false;
+  bool fits = true;
   {
     LockGuard guard(lock_);
-    id = space_.allocate(bytes, alignment);
-    if (id == 0) return nullptr;
-    Block& b = space_.block(id);
-    if (!commit(b.first + b.granules)) {
-      space_.free(id);
-      return nullptr;
-    }
-    b.call_site = reinterpret_cast<std::uintptr_t>(call_site);
-    b.hints = static_cast<std::uint8_t>(hints);
-    virgin = b.virgin;
-    if (zeroed) pager_.mark_zero_fill(id);
-    pager_.on_allocate(id);
-    if (pager_.mode() == Pager::Mode::plain) {
-      window_peak_[0] = std::max(window_peak_[0], pager_.data_runs());
-    } else {
-      wake_agent_if_needed();
-    }
+    fits = fits_device(bytes);
+    id = fits ? place(bytes, alignment) : 0;
+    if (id != 0) virgin = enter(id, call_site, zeroed, hints);
   }
+  if (!fits) report_full_device(bytes);
+  if (id == 0) return nullptr;
   if (zeroed) zero(id, bytes, virgin);
   return space_.address(id);
 }
@@ -175,7 +212,7 @@ void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
     const Block before = space_.block(id);
     old_bytes = space_.capacity(id);
     if (bytes <= old_bytes && bytes > old_bytes / 2) return block;
-    if (bytes > old_bytes && space_.grow(id, bytes)) {
+    if (bytes > old_bytes && fits_device(bytes - old_bytes) && space_.grow(id, bytes)) {
       const Block after = space_.block(id);
       if (commit(after.first + after.granules)) {
         pager_.on_extend(id, before.first + before.granules, after.granules - before.granules);

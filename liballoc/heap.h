@@ -68,6 +68,10 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   static constexpr std::size_t commit_bytes = std::size_t{1} << 30;
 
   bool reserve_range();
+  bool fits_device(std::size_t more_bytes) const;
+  void report_full_device(std::size_t bytes);
+  std::uint32_t place(std::size_t bytes, std::size_t alignment);
+  bool enter(std::uint32_t id, const void* call_site, bool zeroed, unsigned hints);
   bool commit(std::uint32_t top_granule);
   void zero(std::uint32_t block, std::size_t bytes, bool virgin);
   void wake_agent_if_needed();
@@ -81,6 +85,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::size_t arena_used_ = 0;
   std::uint64_t window_start_ns_ = 0;
   std::uint32_t window_peak_[2] = {};
+  bool full_device_reported_ = false;
   Lock lock_;
   AddressSpace space_;
   Pager pager_;

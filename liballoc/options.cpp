@@ -53,6 +53,22 @@ bool choice_option(const char* name, const char* const (&words)[count], const ch
   return refuse(name, value, accepted);
 }
 
+// TERRACE_GPU=emulated:SIZE[,…] limits the heap when the job offloads: then malloc's large blocks play the
+// tensors in that GPU's memory. The rest of the text is the emulated device's own (tiers/gpu/device.h).
+bool device_option(std::uint64_t* out) {
+  static constexpr char emulated[] = "emulated:";
+  constexpr std::size_t prefix = sizeof(emulated) - 1;
+  const char* device = getenv("TERRACE_GPU");
+  const char* offload = getenv("TERRACE_OFFLOAD");
+  if (device == nullptr || offload == nullptr || *offload == '\0') return true;
+  if (std::strncmp(device, emulated, prefix) != 0) return true;
+  char size[32] = "";
+  const std::size_t length = std::strcspn(device + prefix, ",");
+  if (length < sizeof(size)) std::memcpy(size, device + prefix, length);
+  if (parse_size(size, out) && *out != 0) return true;
+  return refuse("TERRACE_GPU", device, "emulated:SIZE, such as emulated:8G");
+}
+
 bool disabled_by_environment() {
   const char* value = getenv("TERRACE_DISABLE");
   return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
@@ -109,7 +125,7 @@ bool read_options(Options* o) {
       program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
       text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
       text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
-      text_option("TERRACE_FAULT", o->fault, sizeof(o->fault));
+      text_option("TERRACE_FAULT", o->fault, sizeof(o->fault)) && device_option(&o->device_bytes);
   o->threshold_bytes = threshold;
   return good;
 }

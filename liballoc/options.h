@@ -25,6 +25,9 @@ struct Options {
   std::size_t threshold_bytes = std::size_t{256} * 1024;
   std::uint64_t dram_bytes = 0;  // 0: no budget was asked for
   std::uint64_t pool_bytes = 0;  // 0: the default
+  // The memory of an emulated GPU, where a framework's tensors on the CPU stand for those on one: the heap
+  // has no more than that. 0: no such limit.
+  std::uint64_t device_bytes = 0;
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
   Compression compression = Compression::off;

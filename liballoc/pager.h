@@ -117,6 +117,7 @@ class Pager {
 
   // ---- accounts ------------------------------------------------------------------------------------------
   Mode mode() const { return mode_; }
+  std::uint64_t live_bytes() const { return counts_.heap_live_bytes; }
   void fill(terrace_statistics* out) const;
   std::uint64_t backed_bytes() const { return std::uint64_t{backed_} * run_bytes; }
   std::uint64_t budget_bytes() const { return std::uint64_t{budget_} * run_bytes; }
@@ -217,6 +218,7 @@ class Pager {
   // policy.cpp
   std::uint32_t reserve_runs() const;
   std::uint32_t spare_runs() const;
+  bool has_old_idle() const;
   bool wants_eviction() const;
   bool wants_read_ahead() const;
   bool serve_pending();

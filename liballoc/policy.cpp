@@ -1,8 +1,8 @@
 // The reactive policy: what leaves DRAM, what comes back, and when. Everything here looks at counts and
 // queues and asks for transitions; nothing here moves a byte.
 //
-//   spare       memory that a fault can have at once: free frames, recycled runs, written cached runs, and
-//               what the budget still allows
+//   spare       memory that a fault can have at once: free frames, recycled runs, written cached runs, what
+//               was read ahead, and what the budget still allows
 //   reserve     spare that is kept in hand so that a new tensor does not wait for the device
 //
 // Growing (forward pass). Eviction begins when spare falls below the reserve; a job that has outgrown its
@@ -11,7 +11,13 @@
 // need only what is old leaves: a run since whose arrival half a budget of others arrived. Without that a
 // fast device, or a codec, catches up with the program and takes out what its next operation touches
 // (docs/decisions/010). Shrinking (backward pass). What was evicted last is needed first: it is brought back
-// in that order into every frame that is not in reserve.
+// in that order into memory that is free.
+//
+// Reading ahead does not take memory from what is in use. Else every run that is read sets off the eviction
+// of another, until an operation has less memory than it works on, and each of its touches costs a write and
+// a read (docs/decisions/012). Only runs that a whole budget of others arrived after (optimizer state, say)
+// leave for what is read ahead; otherwise it gives way, last expected first, down to what covers one stream
+// of reads.
 #include <algorithm>
 
 #include "liballoc/message.h"
@@ -49,8 +55,15 @@ std::uint32_t Pager::reserve_runs() const { return std::clamp<std::uint32_t>(bud
 std::uint32_t Pager::spare_runs() const {
   const std::uint32_t allowed = budget_ > backed_ ? budget_ - backed_ : 0;
   const std::uint32_t excess = backed_ > budget_ ? backed_ - budget_ : 0;
-  const std::uint32_t have = staging_.free_frames() + recycled_.size() + cached_.size() + allowed;
+  const std::uint32_t further = loaded_.size() - std::min(loaded_.size(), reads_in_flight);
+  const std::uint32_t droppable = has_old_idle() ? 0 : further;
+  const std::uint32_t have = staging_.free_frames() + recycled_.size() + cached_.size() + droppable + allowed;
   return have > excess ? have - excess : 0;
+}
+
+// Whether something is in DRAM that the current operations do not use.
+bool Pager::has_old_idle() const {
+  return !idle_.is_empty() && arrivals_ - runs_[idle_.front()].arrival >= budget_;
 }
 
 bool Pager::wants_eviction() const {
@@ -71,7 +84,8 @@ bool Pager::wants_read_ahead() const {
   const std::uint32_t in_hand = staging_.free_frames() + recycled_.size() + allowed;
   if (mode_ == Mode::restore) return cursor_block_ != 0 && loaded_.size() < reads_in_flight;
   if (in_hand <= reserve_runs() / 2) return false;
-  return !phase_.growing() || (cursor_block_ != 0 && loaded_.size() < reads_in_flight);
+  if (cursor_block_ != 0 && loaded_.size() < reads_in_flight) return true;
+  return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
 }
 
 bool Pager::wants_agent() const {

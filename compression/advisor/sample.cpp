@@ -157,8 +157,9 @@ Sample sample_content(ElementType type, std::span<const std::byte> content, std:
   tally.piece = elements / sample_share >= few_pieces * sample_word ? sample_word : short_piece;
   const std::size_t piece_bytes = tally.piece * width_of(type);
   const std::uint64_t pieces = elements / tally.piece;
-  const std::uint64_t k = std::min<std::uint64_t>(pieces / sample_share, sample_most);
-  if (k == 0) return {};
+  const std::uint64_t least = std::min(pieces / sample_share_small, sample_least);
+  const std::uint64_t k = std::clamp<std::uint64_t>(pieces / sample_share, least, sample_most);
+  if (pieces < sample_share) return {};
   const Strata strata{pieces, k, seed};
   const auto piece = [&](std::uint64_t i) { return content.data() + strata.piece(i) * piece_bytes; };
   for (std::uint64_t i = 0; i < std::min(k, prefetched); ++i) prefetch(piece(i), piece_bytes);

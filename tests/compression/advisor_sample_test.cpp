@@ -80,9 +80,18 @@ TEST_CASE("SampleReadsUnderOnePercent") {
   CHECK(sample.elements == sample_most * sample_word);
   CHECK(touched > 0);
   CHECK(touched <= static_cast<long>(2 * sample_most));
-  for (const std::size_t elements : {16384, 100'000, 1 << 20}) {
+  for (const std::size_t elements : {1 << 16, 100'000, 1 << 20}) {
     const std::vector<float> content(elements);
     CHECK(sample_content(ElementType::f32, bytes_of(content), 1).elements * 100 < elements);
+  }
+}
+
+TEST_CASE("SmallTensorsAreSampledInThirtyTwoPlacesFromAThirtySecond") {
+  for (const std::size_t elements : {2048, 5000, 12288, 16384, 30'000, 65535}) {
+    const std::vector<float> content(elements);
+    const Sample sample = sample_content(ElementType::f32, bytes_of(content), 1);
+    CHECK(sample.elements * sample_share_small <= elements);
+    if (elements >= 16384) CHECK(sample.elements == 16 * sample_least);
   }
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <vector>
 
 #include "tests/tools/temporary_directory.h"
+#include "tools/cli/run_plan_gpu.h"
 
 using namespace terrace::cli;
 
@@ -20,7 +23,7 @@ RunOptions command(const char* name = "python3") {
 
 using Text = std::string RunOptions::*;
 
-RunOptions asking(std::initializer_list<std::pair<Text, std::string>> values) {
+RunOptions asking(const std::vector<std::pair<Text, std::string>>& values) {
   RunOptions options = command();
   for (const auto& [member, value] : values) options.*member = value;
   return options;
@@ -123,13 +126,94 @@ TEST_CASE("LongProgramNamesKeepTheirProcessId") {
   CHECK(made->job.ends_with("-42"));
 }
 
+TEST_CASE("GpuOptionsReachTheLibraries") {
+  const RunOptions options = asking({{&RunOptions::gpu, "emulated:2G,h2d=12G"},
+                                     {&RunOptions::gpu_budget, "50%"},
+                                     {&RunOptions::offload, "activations"},
+                                     {&RunOptions::offload_budget, "1.5G"},
+                                     {&RunOptions::offload_tiers, "dram,nvme"},
+                                     {&RunOptions::offload_min, "64K"},
+                                     {&RunOptions::writes_per_day, "100G"},
+                                     {&RunOptions::writes_total, "3T"}});
+  const auto made = plan(options);
+  REQUIRE(made);
+  CHECK(made->gpu);
+  CHECK(made->offload);
+  CHECK(variable(*made, "TERRACE_GPU") == "emulated:2G,h2d=12G");
+  CHECK(variable(*made, "TERRACE_GPU_BUDGET") == "1024M");
+  CHECK(variable(*made, "TERRACE_OFFLOAD") == "activations");
+  CHECK(variable(*made, "TERRACE_OFFLOAD_BUDGET") == "1536M");
+  CHECK(variable(*made, "TERRACE_OFFLOAD_TIERS") == "dram,nvme");
+  CHECK(variable(*made, "TERRACE_OFFLOAD_MIN") == "65536");
+  CHECK(variable(*made, "TERRACE_WRITES_PER_DAY") == "102400M");
+  CHECK(variable(*made, "TERRACE_WRITES_TOTAL") == "3145728M");
+}
+
+TEST_CASE("GpuAndDramBudgetsStandBesideEachOther") {
+  const auto made = plan(asking({{&RunOptions::dram, "1G"}, {&RunOptions::gpu, "emulated:1G"}}));
+  REQUIRE(made);
+  CHECK(variable(*made, "TERRACE_DRAM") == "1024M");
+  CHECK(made->gpu);
+  CHECK_FALSE(made->offload);
+}
+
+TEST_CASE("AShareOfARealGpuIsLeftForTheHeapToWorkOut") {
+  const auto made = plan(asking({{&RunOptions::gpu, "cuda:1"}, {&RunOptions::gpu_budget, "60%"}}));
+  REQUIRE(made);
+  CHECK(variable(*made, "TERRACE_GPU_BUDGET") == "60%");
+}
+
+TEST_CASE("GpuOptionsThatCannotBeMetAreRefusedByName") {
+  struct Row {
+    std::vector<std::pair<Text, std::string>> values;
+    const char* says;
+  };
+  const Row row = GENERATE(
+      Row{{{&RunOptions::gpu, "rocm"}}, "--gpu: "}, Row{{{&RunOptions::gpu, "emulated:lots"}}, "accepted"},
+      Row{{{&RunOptions::gpu_budget, "1G"}}, "need --gpu"},
+      Row{{{&RunOptions::gpu, "cuda"}, {&RunOptions::gpu_budget, "120%"}}, "--gpu-budget"},
+      Row{{{&RunOptions::gpu, "cuda"}, {&RunOptions::gpu_budget, "12.5%"}}, "without a fraction"},
+      Row{{{&RunOptions::gpu, "emulated:1G"}, {&RunOptions::gpu_budget, "2G"}}, "the emulated GPU's memory"},
+      Row{{{&RunOptions::offload_budget, "1G"}}, "needs --offload activations"},
+      Row{{{&RunOptions::writes_total, "1G"}}, "needs --offload activations"},
+      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::offload_budget, "9G"}}, "at most"},
+      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::offload_budget, "1M"}}, "smallest possible"},
+      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::offload_min, "small"}}, "--offload-min: "},
+      Row{{{&RunOptions::offload, "activations"},
+           {&RunOptions::offload_tiers, "nvme"},
+           {&RunOptions::writes_per_day, "0"}},
+          "smallest possible"},
+      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::writes_per_day, "1G"}}, "dram,nvme"},
+      Row{{{&RunOptions::offload, "activations"},
+           {&RunOptions::offload_tiers, "dram"},
+           {&RunOptions::writes_per_day, "1G"}},
+          "dram,nvme"});
+  const auto made = plan(asking(row.values));
+  REQUIRE_FALSE(made);
+  INFO(made.error);
+  CHECK(made.error.find(row.says) != std::string::npos);
+  CHECK(made.error.find('\n') == std::string::npos);
+}
+
+TEST_CASE("ExpandableSegmentsAreRefusedOnARealGpuOnly") {
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64, expandable_segments:True", 1);
+  const auto real = plan(asking({{&RunOptions::gpu, "cuda"}}));
+  const auto emulated = plan(asking({{&RunOptions::gpu, "emulated:1G"}}));
+  unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+  REQUIRE_FALSE(real);
+  CHECK(real.error.find("expandable_segments") != std::string::npos);
+  CHECK(emulated);
+  CHECK_FALSE(asks_for_expandable_segments("expandable_segments:False"));
+  CHECK_FALSE(asks_for_expandable_segments(nullptr));
+}
+
 TEST_CASE("PreloadKeepsWhatWasThere") {
-  CHECK(preload_list("/t.so", nullptr) == "/t.so");
-  CHECK(preload_list("/t.so", "") == "/t.so");
-  CHECK(preload_list("/t.so", "/jemalloc.so") == "/t.so:/jemalloc.so");
+  CHECK(before_list("/t.so", nullptr) == "/t.so");
+  CHECK(before_list("/t.so", "") == "/t.so");
+  CHECK(before_list("/t.so", "/jemalloc.so") == "/t.so:/jemalloc.so");
 }
 
 TEST_CASE("PreloadIsNotAddedTwice") {
-  CHECK(preload_list("/t.so", "/t.so") == "/t.so");
-  CHECK(preload_list("/t.so", "/t.so:/jemalloc.so") == "/t.so:/jemalloc.so");
+  CHECK(before_list("/t.so", "/t.so") == "/t.so");
+  CHECK(before_list("/t.so", "/t.so:/jemalloc.so") == "/t.so:/jemalloc.so");
 }

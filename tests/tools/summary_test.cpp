@@ -1,6 +1,11 @@
 #include "tools/cli/run_summary.h"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/cli/run_offload.h"
 
 using namespace terrace::cli;
 using nlohmann::json;
@@ -68,4 +73,53 @@ TEST_CASE("LostDataIsNotPassedOver") {
   RunReport made = report();
   made.counters["lost_runs"] = 2;
   CHECK(says(summary_text(made), "DAMAGE"));
+}
+
+TEST_CASE("WhatProcessesOffloadedIsSummed") {
+  const json totals = sum_offload_lines(
+      "{\"stored\": 2, \"stored_bytes\": 1073741824, \"dram_peak_bytes\": 7}\n"
+      "{\"stored\": 3, \"nvme_written_bytes\": 1048576, \"host_wait_ns\": 5, \"dram_peak_bytes\": 5}\n");
+  CHECK(totals["processes"] == 2);
+  CHECK(totals["stored"] == 5);
+  CHECK(totals["stored_bytes"] == std::uint64_t{1} << 30);
+  CHECK(totals["dram_peak_bytes"] == 7);
+  CHECK(says(offload_text(totals), "offload  1.00 GiB stored in 5 tensors, 1.00 MiB to NVMe, waited 5 ns"));
+}
+
+TEST_CASE("OffloadLinesAreNotBelieved") {
+  const json totals = sum_offload_lines(
+      "not json\n[1]\n\n{\"stored\": -1, \"stored_bytes\": \"many\", \"fetched\": 1e30, \"fetched_bytes\": "
+      "2.5}\n"
+      "{\"host_wait_ns\": 18446744073709551615}\n{\"host_wait_ns\": 18446744073709551615}\n{\"stored\": 4");
+  CHECK(totals["damaged_lines"] == 3);
+  CHECK(totals["processes"] == 3);
+  for (const char* name : {"stored", "stored_bytes", "fetched", "fetched_bytes"}) CHECK(totals[name] == 0);
+  CHECK(totals["host_wait_ns"] == UINT64_MAX);
+  CHECK(sum_offload_lines("").is_null());
+  CHECK(sum_offload_lines(std::string(100'000, '[')).at("damaged_lines") == 1);
+}
+
+TEST_CASE("OffloadFileIsReadThroughItsOwnDescriptorAndGoesAtTheEnd") {
+  std::string path;
+  {
+    const auto file = OffloadFile::create();
+    REQUIRE(file);
+    path = file->path();
+    std::ofstream(path, std::ios::app) << "{\"stored\": 1}\n";
+    CHECK(file->totals()["stored"] == 1);
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("/dev/zero", path);
+    CHECK(file->totals()["stored"] == 1);
+  }
+  CHECK_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path)));
+}
+
+TEST_CASE("SummaryTellsOfOffloadingWhereItWasAskedFor") {
+  RunReport made = report();
+  CHECK_FALSE(says(summary_text(made), "offload"));
+  made.plan.offload = true;
+  CHECK(says(summary_text(made), "offload  nothing is known"));
+  made.offload = sum_offload_lines("{\"stored\": 1, \"checksum_failures\": 1}\n");
+  CHECK(says(summary_text(made), "DAMAGE"));
+  CHECK(summary_json(made)["offload"]["stored"] == 1);
 }

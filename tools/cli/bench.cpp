@@ -1,14 +1,16 @@
 // `terrace bench NAME …` hands over to the benchmark itself: a program beside this one (terrace-bench-NAME)
-// or a Python script of the share directory (bench/NAME.py). What is installed is what is listed.
+// or a Python script of the share directory (bench/…). What is installed is what is listed.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <set>
+#include <utility>
 
 #include "tools/cli/exit_code.h"
 #include "tools/cli/install_layout.h"
@@ -22,15 +24,21 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* prefix = "terrace-bench-";
-// Debian's interpreter, which has Debian's torch; another one may come first in PATH.
-constexpr const char* python = "/usr/bin/python3";
 // Scripts of the share directory that are benchmarks; the others there are their parts.
-constexpr const char* scripts[] = {"training"};
+constexpr std::pair<const char*, const char*> scripts[] = {{"gpu", "bench/gpu/bench.py"},
+                                                           {"training", "bench/training.py"}};
+
+// Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
+// one, such as the one whose PyTorch sees the GPU.
+const char* python() {
+  const char* named = std::getenv("TERRACE_PYTHON");
+  return named == nullptr || *named == '\0' ? "/usr/bin/python3" : named;
+}
 
 std::set<std::string> available(const InstallLayout& layout) {
   std::set<std::string> names;
-  for (const char* script : scripts)
-    if (layout.share(fmt::format("bench/{}.py", script).c_str())) names.insert(script);
+  for (const auto& [name, file] : scripts)
+    if (layout.share(file)) names.insert(name);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(layout.bin(), ignored)) {
     const std::string name = entry.path().filename().string();
@@ -46,10 +54,9 @@ int list(const std::set<std::string>& names) {
 }
 
 std::vector<std::string> command_for(const InstallLayout& layout, const std::vector<std::string>& words) {
-  const fs::path program = layout.bin() / (prefix + words.front());
-  std::vector<std::string> command{program.string()};
-  if (!fs::exists(program))
-    command = {python, *layout.share(fmt::format("bench/{}.py", words.front()).c_str())};
+  std::vector<std::string> command{(layout.bin() / (prefix + words.front())).string()};
+  for (const auto& [name, file] : scripts)
+    if (name == words.front()) command = {python(), *layout.share(file)};
   command.insert(command.end(), words.begin() + 1, words.end());
   return command;
 }

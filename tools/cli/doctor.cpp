@@ -122,6 +122,7 @@ int doctor(const DoctorOptions& options) {
   check_paging(&findings);
   check_cgroup(&findings);
   check_pool(options.pool, &findings);
+  check_gpu(options.pool, options.quick, &findings);
   if (!options.quick) measure_speeds(options.pool, &findings);
   options.json ? print_json(findings) : print_text(findings);
   return options.check && worst(findings) != Health::good ? exit_degraded : exit_ok;

@@ -26,9 +26,10 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-void check_paging(Findings* out);   // userfaultfd, moving pages, huge pages
-void check_machine(Findings* out);  // kernel, io_uring, limits, swap, GPU
-void check_cgroup(Findings* out);   // version, limits above us, whether a child can be made
+void check_paging(Findings* out);                                    // userfaultfd, moving pages, huge pages
+void check_machine(Findings* out);                                   // kernel, io_uring, limits, swap, GPU
+void check_gpu(const std::string& pool, bool quick, Findings* out);  // driver, device, GPUDirect Storage
+void check_cgroup(Findings* out);  // version, limits above us, whether a child can be made
 void check_pool(const std::string& directory, Findings* out);      // O_DIRECT, space
 void measure_speeds(const std::string& directory, Findings* out);  // DRAM and pool; seconds of work
 

@@ -29,9 +29,18 @@ InstallLayout InstallLayout::of_this_program() {
   return InstallLayout(fs::read_symlink("/proc/self/exe", ignored).parent_path());
 }
 
-Result<fs::path> InstallLayout::preload() const {
+Result<fs::path> InstallLayout::preload() const { return library("libterrace_preload.so"); }
+
+Result<fs::path> InstallLayout::gpu_preload() const { return library("libterrace_gpu_preload.so"); }
+
+Result<fs::path> InstallLayout::python_directory() const {
+  auto script = share("python/auto/sitecustomize.py");
+  return script ? ok(script->parent_path()) : script;
+}
+
+Result<fs::path> InstallLayout::library(const char* file) const {
   return first_existing(
-      bin_, "libterrace_preload.so",
+      bin_, file,
       {"../lib", "../lib/terrace", "../lib/" TERRACE_TRIPLET "/terrace", "../lib/" TERRACE_TRIPLET});
 }
 

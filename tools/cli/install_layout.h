@@ -15,12 +15,15 @@ class InstallLayout {
   // Of the running binary.
   static InstallLayout of_this_program();
 
-  Result<std::filesystem::path> preload() const;                // libterrace_preload.so
-  Result<std::filesystem::path> daemon() const;                 // terraced
+  Result<std::filesystem::path> preload() const;           // libterrace_preload.so
+  Result<std::filesystem::path> gpu_preload() const;       // libterrace_gpu_preload.so
+  Result<std::filesystem::path> python_directory() const;  // what PYTHONPATH gets: holds sitecustomize.py
+  Result<std::filesystem::path> daemon() const;            // terraced
   Result<std::filesystem::path> share(const char* file) const;  // "bench/training.py"
   const std::filesystem::path& bin() const { return bin_; }
 
  private:
+  Result<std::filesystem::path> library(const char* file) const;
   std::filesystem::path bin_;
 };
 

@@ -13,8 +13,12 @@ struct RunOptions {
   std::string pool, pool_size;
   std::string threshold;
   std::string compress, mover, io, log;  // empty: the library's default
+  std::string gpu, gpu_budget;
+  std::string offload, offload_budget, offload_tiers, offload_min;
+  std::string writes_per_day, writes_total;
   std::string socket, name;
   std::string json_summary;
+  bool gpu_selftest = false;
   bool disable = false;
   bool summary = false;
   std::vector<std::string> command;

@@ -17,6 +17,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/install_layout.h"
 #include "tools/cli/private_daemon.h"
+#include "tools/cli/run_offload.h"
 #include "tools/cli/run_plan.h"
 #include "tools/cli/run_summary.h"
 #include "tools/cli/snapshot.h"
@@ -91,9 +92,29 @@ std::string refusal_of(const std::string& socket, const RunPlan& plan) {
       exact_size(*plan.dram_bytes), socket, size_at_most(left), size_at_most(whole));
 }
 
-void apply_environment(const RunPlan& plan, const std::string& preload, const Daemon& daemon) {
+// What is loaded into the job: empty where it is not wanted.
+struct Loaded {
+  std::string preload, gpu_preload, python_directory;
+};
+
+Result<Loaded> find_loaded(const RunPlan& plan, const InstallLayout& layout) {
+  const auto preload = layout.preload();
+  const auto gpu_preload = plan.gpu ? layout.gpu_preload() : ok(std::filesystem::path());
+  const auto python = plan.offload ? layout.python_directory() : ok(std::filesystem::path());
+  for (const auto* found : {&preload, &gpu_preload, &python})
+    if (!*found) return refused<Loaded>(found->error);
+  return ok(Loaded{preload->string(), gpu_preload->string(), python->string()});
+}
+
+void put_before(const char* variable, const std::string& first) {
+  if (!first.empty()) set_variable(variable, before_list(first, std::getenv(variable)));
+}
+
+void apply_environment(const RunPlan& plan, const Loaded& loaded, const Daemon& daemon) {
   for (const auto& [name, value] : plan.environment) set_variable(name.c_str(), value);
-  set_variable("LD_PRELOAD", preload_list(preload, std::getenv("LD_PRELOAD")));
+  put_before("LD_PRELOAD", loaded.gpu_preload);
+  put_before("LD_PRELOAD", loaded.preload);
+  put_before("PYTHONPATH", loaded.python_directory);
   set_variable("TERRACE_SOCKET", daemon.socket);
   set_variable("TERRACE_DAEMON", daemon.program);
 }
@@ -143,8 +164,20 @@ int cannot_start(const std::string& command, const StartFailure& failure) {
                   fmt::format("cannot start {}: {}", command, std::strerror(failure.error)));
 }
 
+// Where the job's processes leave what they offloaded, if anybody will read it.
+OffloadFile offload_file_for(const RunPlan& plan) {
+  if (!plan.offload) return {};
+  auto file = OffloadFile::create();
+  if (!file) complain(exit_ok, "the summary will not tell what is offloaded: " + file.error);
+  set_variable("TERRACE_OFFLOAD_SUMMARY", file ? file->path() : "");
+  return file ? std::move(*file) : OffloadFile();
+}
+
 int run_as_parent(const RunOptions& options, const RunPlan& plan, const Daemon& daemon, JobCgroup* cgroup) {
-  RunReport report{plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not};
+  OffloadFile offloaded = offload_file_for(plan);
+  RunReport report{plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not, nullptr};
+  if (!offloaded.path().empty()) report.offload = offloaded.totals();
+  offloaded = OffloadFile();  // goes now: end_like() does not return
   if (cgroup != nullptr) {
     read_cgroup(*cgroup, &report);
     if (!cgroup->remove())
@@ -161,7 +194,7 @@ int run_as_parent(const RunOptions& options, const RunPlan& plan, const Daemon& 
 // In this order: the cgroup first (version 2 wants this process alone in its own), then the daemon, then the
 // job.
 int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout,
-           const std::string& preload) {
+           const Loaded& loaded) {
   auto cgroup = stays_as_parent(options) ? make_cgroup(plan) : refused<JobCgroup>("");
   if (!cgroup && plan.limit_bytes) return complain(exit_permission, "--limit: " + cgroup.error);
   // Without a limit of its own, a job inside another one stays under that one's.
@@ -172,7 +205,7 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   const std::string refusal = refusal_of(daemon.socket, plan);
   if (!refusal.empty() && cgroup) cgroup->remove();
   if (!refusal.empty()) return complain(exit_usage, refusal);
-  apply_environment(plan, preload, daemon);
+  apply_environment(plan, loaded, daemon);
   if (stays_as_parent(options)) return run_as_parent(options, plan, daemon, cgroup ? &*cgroup : nullptr);
   return cannot_start(options.command.front(), {execute(options.command), false});
 }
@@ -183,14 +216,14 @@ int run(const RunOptions& options) {
   if (options.command.empty())
     return complain(exit_usage, "run: no command given; try: terrace run --dram 60% -- python3 train.py");
   const InstallLayout layout = InstallLayout::of_this_program();
-  const auto preload = layout.preload();
-  if (!preload) return complain(exit_failure, preload.error);
   const auto plan = plan_run(options, memory_ceiling(), getpid());
   if (!plan) return complain(exit_usage, plan.error);
+  const auto loaded = find_loaded(*plan, layout);
+  if (!loaded) return complain(exit_failure, loaded.error);
   if (!can_write(options.json_summary))
     return complain(exit_usage,
                     fmt::format("--json-summary {}: {}", options.json_summary, std::strerror(errno)));
-  return launch(options, *plan, layout, preload->string());
+  return launch(options, *plan, layout, *loaded);
 }
 
 }  // namespace terrace::cli

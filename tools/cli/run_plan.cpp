@@ -11,6 +11,7 @@
 
 #include "liballoc/wire/protocol.h"
 #include "tools/cli/format.h"
+#include "tools/cli/run_plan_gpu.h"
 
 namespace terrace::cli {
 
@@ -127,14 +128,16 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
         take_pool_directory(options.pool, &plan), take_pool_size(options.pool_size, &plan),
         take_threshold(options.threshold, &plan), take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
+  if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
+    return refused<RunPlan>(problem);
   add_environment(options, &plan);
   return ok(std::move(plan));
 }
 
-std::string preload_list(const std::string& preload, const char* existing) {
+std::string before_list(const std::string& first, const char* existing) {
   const std::string before = existing == nullptr ? "" : existing;
-  if (before.empty() || before == preload) return preload;
-  return before.starts_with(preload + ":") ? before : preload + ":" + before;
+  if (before.empty() || before == first) return first;
+  return before.starts_with(first + ":") ? before : first + ":" + before;
 }
 
 }  // namespace terrace::cli

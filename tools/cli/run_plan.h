@@ -20,6 +20,8 @@ struct RunPlan {
   std::optional<std::uint64_t> limit_bytes;
   std::optional<std::uint64_t> pool_bytes;
   std::string pool_directory;  // absolute; empty: the default
+  bool gpu = false;            // the GPU's allocation functions are preloaded too
+  bool offload = false;        // the Python package is loaded into the job
   std::string job;
   std::vector<std::pair<std::string, std::string>>
       environment;  // without what depends on a daemon or a cgroup
@@ -28,7 +30,7 @@ struct RunPlan {
 // `pid` makes the default name unique: processes of one name share one budget.
 Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid);
 
-// "<preload>" before what LD_PRELOAD held; not twice.
-std::string preload_list(const std::string& preload, const char* existing);
+// "<first>" before what a list separated by colons (LD_PRELOAD, PYTHONPATH) held; not twice at its head.
+std::string before_list(const std::string& first, const char* existing);
 
 }  // namespace terrace::cli

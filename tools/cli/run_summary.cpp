@@ -7,6 +7,7 @@
 
 #include "tools/cli/codec_rows.h"
 #include "tools/cli/format.h"
+#include "tools/cli/run_offload.h"
 
 namespace terrace::cli {
 
@@ -135,12 +136,14 @@ json summary_json(const RunReport& report) {
   if (!report.counters.is_null()) out["counters"] = report.counters;
   if (report.counters.contains("stall_ns"))
     out["stall_seconds"] = seconds(counter(report.counters, "stall_ns"));
+  if (!report.offload.is_null()) out["offload"] = report.offload;
   if (!report.counters_why.empty()) out["counters_unknown"] = report.counters_why;
   return out;
 }
 
 std::string summary_text(const RunReport& report) {
   std::string text = end_text(report) + memory_text(report);
+  if (report.plan.offload) text += offload_text(report.offload);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
   return text + saved_text(report.counters) + moved_text(report.counters) + codec_text(report.counters) +
          waited_text(report) + pager_text(report.counters) + damage_text(report.counters);

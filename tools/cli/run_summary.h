@@ -18,6 +18,7 @@ struct RunReport {
   std::optional<std::uint64_t> peak_bytes, limit_hits, oom_kills;
   nlohmann::json counters;   // the daemon's totals of this job (segment.h names them); null when unknown
   std::string counters_why;  // why they are unknown
+  nlohmann::json offload;    // sum_offload_lines(); null when nothing is known
 };
 
 void read_cgroup(const JobCgroup& cgroup, RunReport* report);

@@ -3,31 +3,18 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/planner/reference_data.h"
+#include "tools/bench/tvm_cases.h"
 
 namespace terrace::planner::tvm::test {
 namespace {
 
+using bench::buffers_in;
 using nlohmann::json;
 
 json vectors() { return json::parse(planner::test::fixture("tvm_usmp_vectors.json")); }
-
-// Buffers in the order of the JSON object, which is that of their names.
-std::vector<PoolBuffer> buffers_in(const json& c, const std::vector<std::uint32_t>& pools) {
-  std::map<std::string, std::uint32_t> index;
-  for (const auto& [name, bytes] : c["sizes"].items())
-    index.emplace(name, static_cast<std::uint32_t>(index.size()));
-  std::vector<PoolBuffer> buffers;
-  for (const auto& [name, bytes] : c["sizes"].items()) {
-    PoolBuffer b{name, bytes.get<std::uint64_t>(), c.value("alignment", std::uint64_t{1}), {}, pools};
-    for (const auto& other : c["conflicts"][name]) b.conflicts.push_back(index.at(other.get<std::string>()));
-    buffers.push_back(b);
-  }
-  return buffers;
-}
 
 Result<PoolPlacement> plan(const std::string& algorithm, PoolBuffers buffers, Pools pools,
                            std::uint64_t pressure = 0) {

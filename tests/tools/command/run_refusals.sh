@@ -21,6 +21,12 @@ refused "is not a directory" --pool /nonexistent
 refused "has .* free" --pool "$directory" --pool-size 900T
 refused "at most 63 characters" --name "$(printf 'x%.0s' $(seq 64))"
 refused "No such file" --json-summary /nonexistent/summary.json
+refused "no kind of device" --gpu rocm
+refused "need --gpu" --gpu-budget 1G
+refused "needs --offload activations" --offload-min 1M
+refused "dram,nvme" --offload activations --offload-tiers dram --writes-total 1T
+refused "cannot be met" --offload activations --offload-budget 900T
+PYTORCH_ALLOC_CONF=expandable_segments:True refused "expandable_segments" --gpu cuda
 # A shared daemon that has less left than the machine has.
 daemon=$(dirname "$terrace")/terraced
 [ -x "$daemon" ] || skip "terraced is not built"
