@@ -12,8 +12,6 @@
 namespace terrace::daemon {
 namespace {
 
-std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from > bytes ? from - bytes : 0; }
-
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
 Refusal does_not_fit(std::uint64_t wanted, std::uint64_t available, std::uint64_t machine) {

@@ -67,7 +67,7 @@ std::optional<std::string> set_log_level(Config& config, const std::string& valu
   return check_log_level(value);
 }
 
-constexpr std::array keys{
+constexpr std::array key_table{
     Key{"daemon", "socket", set_socket}, Key{"daemon", "group", set_group},
     Key{"budget", "dram", set_dram},     Key{"pool", "directory", set_pool_directory},
     Key{"pool", "size", set_pool_size},  Key{"log", "level", set_log_level},
@@ -75,7 +75,7 @@ constexpr std::array keys{
 
 std::string known_tables() {
   std::string text;
-  for (const Key& key : keys) {
+  for (const Key& key : key_table) {
     const auto name = fmt::format("[{}]", key.table);
     if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
   }
@@ -84,14 +84,14 @@ std::string known_tables() {
 
 std::string known_keys(std::string_view table) {
   std::string text;
-  for (const Key& key : keys) {
+  for (const Key& key : key_table) {
     if (key.table == table) text += (text.empty() ? "" : ", ") + std::string(key.name);
   }
   return text;
 }
 
 const Key* find_key(std::string_view table, std::string_view name) {
-  for (const Key& key : keys) {
+  for (const Key& key : key_table) {
     if (key.table == table && key.name == name) return &key;
   }
   return nullptr;

@@ -10,13 +10,13 @@ namespace terrace::daemon {
 namespace {
 
 // A flag's value is "". Returns what is wrong, or nothing.
-using Apply = std::optional<std::string> (*)(Options&, const std::string&);
+using ApplyOption = std::optional<std::string> (*)(Options&, const std::string&);
 
 struct Option {
   std::string_view name;
   std::string_view value;  // its name in the help; "" for a flag
   std::string_view help;   // "" hides it
-  Apply apply;
+  ApplyOption apply;
 };
 
 template <bool Options::*flag>

@@ -18,8 +18,6 @@ namespace {
 
 constexpr std::uint64_t least_useful_bytes = 64ULL << 20;
 
-std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from > bytes ? from - bytes : 0; }
-
 // For file systems without O_TMPFILE (overlayfs before 6.3, NFS): a name for an instant.
 int open_named_and_unlink(const std::string& directory) {
   std::string path = directory + "/.terrace-pool-XXXXXX";

@@ -29,6 +29,11 @@ inline constexpr std::string_view amount_grammar =
 std::optional<std::uint64_t> parse_size(std::string_view text);
 std::optional<Amount> parse_amount(std::string_view text);
 
+// What is left of one amount without another: 0 where that would be less than nothing.
+constexpr std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) noexcept {
+  return from > bytes ? from - bytes : 0;
+}
+
 // "1.5 GiB": for messages.
 std::string format_size(std::uint64_t bytes);
 

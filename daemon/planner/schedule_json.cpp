@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/machine_json.h"
 #include "daemon/planner/trace_limits.h"
@@ -132,17 +133,13 @@ Result<Schedule> ScheduleReader::read(std::string_view text) {
   return ok(std::move(schedule_));
 }
 
-std::string line(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
-
 std::string entry_line(const ScheduleEntry& entry, const wire::Trace& trace) {
   ordered o{{"position", entry.position},
             {"tensor", trace.tensors[entry.tensor].id},
             {"action", actions.at(static_cast<std::size_t>(entry.action))}};
   if (moves(entry)) o["tier"] = entry.tier;
   if (!entry.codec.empty()) o["codec"] = entry.codec;
-  return line(o);
+  return json_line(o);
 }
 
 }  // namespace
@@ -152,8 +149,8 @@ Result<Schedule> parse_schedule(std::string_view text, const wire::Trace& trace,
 }
 
 std::string schedule_json(const Schedule& schedule, const wire::Trace& trace, const Machine& /*machine*/) {
-  std::string text = "{\"format\":\"terrace-schedule\",\"version\":1,\"trace\":" + line(schedule.trace) +
-                     ",\"policy\":" + line(schedule.policy) + ",\n\"entries\":[";
+  std::string text = "{\"format\":\"terrace-schedule\",\"version\":1,\"trace\":" + json_line(schedule.trace) +
+                     ",\"policy\":" + json_line(schedule.policy) + ",\n\"entries\":[";
   const char* before = "\n";
   for (const ScheduleEntry& entry : schedule.entries) {
     text += before + entry_line(entry, trace);

@@ -1,48 +1,47 @@
 // One line for each operation and tensor, so that a trace can be read, compared and searched with line tools.
 #include <nlohmann/json.hpp>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/trace_json.h"
 #include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
 namespace {
 
-using json = nlohmann::ordered_json;
+using ordered = nlohmann::ordered_json;
 
 // Names from profilers may be cut in the middle of a character; that must not keep a trace from being
 // written.
-std::string line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-
-json ids(const wire::Trace& trace, const std::vector<std::uint32_t>& indices) {
-  json list = json::array();
+ordered ids(const wire::Trace& trace, const std::vector<std::uint32_t>& indices) {
+  ordered list = ordered::array();
   for (const std::uint32_t i : indices) list.push_back(trace.tensors[i].id);
   return list;
 }
 
 std::string op_line(const wire::Trace& trace, const wire::TraceOp& op) {
-  json o{{"name", op.name},
+  ordered o{{"name", op.name},
          {"time_us", op.time_us},
          {"inputs", ids(trace, op.inputs)},
          {"outputs", ids(trace, op.outputs)}};
   if (op.workspace_bytes != 0) o["workspace_bytes"] = op.workspace_bytes;
   if (op.flops) o["flops"] = *op.flops;
   if (!op.recomputable) o["recomputable"] = false;
-  return line(o);
+  return json_line(o);
 }
 
 std::string tensor_line(const wire::TraceTensor& t) {
-  json o{{"id", t.id}, {"bytes", t.bytes}, {"kind", tensor_kind_name(t.kind)}, {"persistent", t.persistent}};
+  ordered o{{"id", t.id}, {"bytes", t.bytes}, {"kind", tensor_kind_name(t.kind)}, {"persistent", t.persistent}};
   if (t.sparsity) o["sparsity"] = *t.sparsity;
   if (!t.dtype.empty()) o["dtype"] = t.dtype;
   if (!t.shape.empty()) o["shape"] = t.shape;
-  return line(o);
+  return json_line(o);
 }
 
 }  // namespace
 
 std::string trace_json(const wire::Trace& trace) {
-  std::string text = "{\"format\":\"terrace-trace\",\"version\":1,\"name\":" + line(trace.name) +
-                     ",\"source\":" + line(trace.source) + ",\n\"ops\":[";
+  std::string text = "{\"format\":\"terrace-trace\",\"version\":1,\"name\":" + json_line(trace.name) +
+                     ",\"source\":" + json_line(trace.source) + ",\n\"ops\":[";
   const char* before = "\n";
   for (const wire::TraceOp& op : trace.ops) {
     text += before + op_line(trace, op);

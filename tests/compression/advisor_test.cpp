@@ -14,13 +14,13 @@
 namespace terrace::compression {
 namespace {
 
-constexpr std::size_t elements = 524'288;
+constexpr std::size_t some_elements = 524'288;
 
 // Independent zeros suffice here: what is decided hangs on how many there are.
 std::vector<float> tensor_of(double sparsity, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> uniform;
-  std::vector<float> content(elements);
+  std::vector<float> content(some_elements);
   for (float& value : content)
     value = uniform(random) < static_cast<float>(sparsity) ? 0.0F : uniform(random) + 0.1F;
   return content;
@@ -29,7 +29,7 @@ std::vector<float> tensor_of(double sparsity, unsigned seed) {
 // Random bits: no zeros, and exponents and signs of all kinds.
 std::vector<float> dense_tensor() {
   std::mt19937 random(1);
-  std::vector<float> content(elements);
+  std::vector<float> content(some_elements);
   for (float& value : content) value = std::bit_cast<float>(static_cast<std::uint32_t>(random() | 1));
   return content;
 }
@@ -62,7 +62,7 @@ class World {
   void set_codec(double rate) { codec_ = rate; }
   void set_link(double rate) { link_rate_ = rate; }
 
-  static constexpr std::uint64_t content_bytes = elements * sizeof(float);
+  static constexpr std::uint64_t content_bytes = some_elements * sizeof(float);
   static constexpr double bytes = content_bytes;
   Transfer transfer;
 
@@ -209,12 +209,12 @@ TEST_CASE("AFrameOfAnotherSizeThanPredictedCallsForASample") {
   History history;
   const Link link;
   const auto content = tensor_of(0.62, 1);
-  const Tensor tensor{ElementType::f32, elements * 4, std::as_bytes(std::span(content))};
+  const Tensor tensor{ElementType::f32, some_elements * 4, std::as_bytes(std::span(content))};
   Decision decision;
   for (int i = 0; i < 300; ++i) decision = advisor->decide(history, tensor, {}, link);
   while (advisor->decide(history, tensor, {}, link).sampled) continue;
   decision.codec = Codec::rle;
-  const std::uint64_t as_predicted = static_cast<std::uint64_t>(decision.chosen().fraction * elements * 4);
+  const std::uint64_t as_predicted = static_cast<std::uint64_t>(decision.chosen().fraction * some_elements * 4);
   advisor->compressed(history, decision, as_predicted, 1e6);
   CHECK_FALSE(advisor->decide(history, tensor, {}, link).sampled);
   advisor->compressed(history, decision, as_predicted * 2, 1e6);
@@ -224,7 +224,7 @@ TEST_CASE("AFrameOfAnotherSizeThanPredictedCallsForASample") {
 TEST_CASE("CountsStandInForSamples") {
   const auto advisor = std::make_unique<Advisor>();
   History history;
-  const Tensor counted{ElementType::f32, elements * 4, {}, elements / 4};
+  const Tensor counted{ElementType::f32, some_elements * 4, {}, some_elements / 4};
   const Decision decision = advisor->decide(history, counted, {}, Link{});
   CHECK_FALSE(decision.sampled);
   CHECK(decision.sparsity == 0.75);
@@ -248,13 +248,13 @@ TEST_CASE("MeasurementsThatCannotBeChangeNothing") {
   const auto advisor = std::make_unique<Advisor>();
   History history;
   const auto content = tensor_of(0.62, 1);
-  const Tensor tensor{ElementType::f32, elements * 4, std::as_bytes(std::span(content))};
+  const Tensor tensor{ElementType::f32, some_elements * 4, std::as_bytes(std::span(content))};
   const Decision decision = advisor->decide(history, tensor, {}, Link{});
-  const double before = advisor->predict_compress_ns(Codec::zvc, ElementType::f32, {elements * 4, 0.38});
+  const double before = advisor->predict_compress_ns(Codec::zvc, ElementType::f32, {some_elements * 4, 0.38});
   for (const double ns :
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
-    advisor->compressed(history, decision, elements, ns);
-  CHECK(advisor->predict_compress_ns(Codec::zvc, ElementType::f32, {elements * 4, 0.38}) == before);
+    advisor->compressed(history, decision, some_elements, ns);
+  CHECK(advisor->predict_compress_ns(Codec::zvc, ElementType::f32, {some_elements * 4, 0.38}) == before);
   for (const std::uint64_t frame : {std::uint64_t{0}, UINT64_MAX})
     advisor->compressed(history, decision, frame, 1e6);
   for (const Candidate& one : advisor->decide(history, tensor, {}, Link{}).candidates) {

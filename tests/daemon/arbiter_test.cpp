@@ -1,5 +1,6 @@
 // Budgets: met or refused, shared by demand within a job, never handed out twice.
 #include "daemon/arbiter.h"
+#include "tests/units.h"
 
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -11,8 +12,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr std::uint64_t mib = 1 << 20;
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::mib;
+using terrace::tests::gib;
 const JobKey a{1000, "a"}, b{1000, "b"}, c{1000, "c"};
 
 // Lets every process shrink to what it was told until nothing changes any more.

@@ -24,12 +24,12 @@ bool await_notice(Client& client, Notice wanted) {
   return eventually([&] { return client.step(now_ns()) == wanted; });
 }
 
-struct Fixture {
+struct Restarted {
   TemporaryDirectory directory;
   std::string socket = directory / "t.sock";
   std::unique_ptr<Client> client = std::make_unique<Client>();
 
-  ~Fixture() { client->shutdown(); }
+  ~Restarted() { client->shutdown(); }
   ClientConfig config(bool respawn = false) const {
     return {.socket_path = socket.c_str(),
             .job = "train",
@@ -53,7 +53,7 @@ pid_t daemon_pid(const std::string& socket) { return ask(socket, {{"verb", "ping
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a killed daemon's successor takes the job over, pool and budget unchanged") {
+TEST_CASE_METHOD(Restarted, "a killed daemon's successor takes the job over, pool and budget unchanged") {
   auto first = std::make_unique<DaemonProcess>(socket, arguments());
   REQUIRE(client->start(config()) == 0);
   const ino_t pool = inode_of(client->grant().pool_fd);
@@ -84,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "a killed daemon's successor takes the job over, pool 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "an orderly end of the daemon is taken the same way") {
+TEST_CASE_METHOD(Restarted, "an orderly end of the daemon is taken the same way") {
   auto first = std::make_unique<DaemonProcess>(socket, arguments());
   REQUIRE(client->start(config()) == 0);
   CHECK(first->terminate() == 0);
@@ -93,7 +93,7 @@ TEST_CASE_METHOD(Fixture, "an orderly end of the daemon is taken the same way") 
   CHECK(await_notice(*client, Notice::reconnected));
 }
 
-TEST_CASE_METHOD(Fixture, "a stopped daemon is neither lost nor replaced") {
+TEST_CASE_METHOD(Restarted, "a stopped daemon is neither lost nor replaced") {
   DaemonProcess process(socket, arguments());
   REQUIRE(client->start(config(/*respawn=*/true)) == 0);
   ::kill(process.pid(), SIGSTOP);
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(Fixture, "a stopped daemon is neither lost nor replaced") {
   CHECK(client->step(now_ns()) == Notice::none);
 }
 
-TEST_CASE_METHOD(Fixture, "a job starts its private daemon again, unseen by the program, with its settings") {
+TEST_CASE_METHOD(Restarted, "a job starts its private daemon again, unseen by the program, with its settings") {
   {
     auto first = std::make_unique<DaemonProcess>(socket, arguments());
     REQUIRE(client->start(config(/*respawn=*/true)) == 0);
@@ -130,7 +130,7 @@ TEST_CASE_METHOD(Fixture, "a job starts its private daemon again, unseen by the 
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE_METHOD(Fixture, "many jobs that lose their daemon get one, and all are back in it") {
+TEST_CASE_METHOD(Restarted, "many jobs that lose their daemon get one, and all are back in it") {
   auto first = std::make_unique<DaemonProcess>(socket, arguments());
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 8; ++i) {
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Fixture, "many jobs that lose their daemon get one, and all are
   ask(socket, {{"verb", "shutdown"}});
 }
 
-TEST_CASE_METHOD(Fixture, "a daemon that cannot be started leaves the job as it is") {
+TEST_CASE_METHOD(Restarted, "a daemon that cannot be started leaves the job as it is") {
   auto first = std::make_unique<DaemonProcess>(socket, arguments());
   ClientConfig broken = config(/*respawn=*/true);
   broken.daemon_path = "/nonexistent/terraced";
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "a daemon that cannot be started leaves the job as it 
 }
 
 // The issue's promise: the space of a killed job is free at once. The daemon holds no descriptor of it.
-TEST_CASE_METHOD(Fixture, "kill -9 of a job frees its pool and its budget") {
+TEST_CASE_METHOD(Restarted, "kill -9 of a job frees its pool and its budget") {
   DaemonProcess process(socket, arguments());
   const pid_t job = ::fork();
   if (job == 0) {

@@ -1,5 +1,6 @@
 // Requests of the terrace command and their answers.
 #include "daemon/control.h"
+#include "tests/units.h"
 
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -12,10 +13,10 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::gib;
 const Peer owner{100, 4000, 4000}, stranger{200, 5000, 5000}, root{1, 0, 0};
 
-struct Fixture {
+struct ControlFixture {
   Config config;
   Registry registry{8 * gib, Pools("/var/tmp", 4 * gib, false)};
   bool is_private = false;
@@ -38,7 +39,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "every answer says its format and whether it worked") {
+TEST_CASE_METHOD(ControlFixture, "every answer says its format and whether it worked") {
   const json reply = ask({{"verb", "ping"}});
   CHECK(reply["ok"] == true);
   CHECK(reply["format"] == "terrace-control");
@@ -46,7 +47,7 @@ TEST_CASE_METHOD(Fixture, "every answer says its format and whether it worked") 
   CHECK(reply["pid"] == ::getpid());
 }
 
-TEST_CASE_METHOD(Fixture, "status shows jobs, processes and tiers") {
+TEST_CASE_METHOD(ControlFixture, "status shows jobs, processes and tiers") {
   const json reply = ask({{"verb", "status"}});
   REQUIRE(reply["jobs"].size() == 1);
   const json& job = reply["jobs"][0];
@@ -63,7 +64,7 @@ TEST_CASE_METHOD(Fixture, "status shows jobs, processes and tiers") {
   CHECK(reply["uptime_seconds"] == 1.0);
 }
 
-TEST_CASE_METHOD(Fixture, "events are followed by number") {
+TEST_CASE_METHOD(ControlFixture, "events are followed by number") {
   const json first = ask({{"verb", "events"}});
   REQUIRE(first["events"].size() == 1);
   CHECK(first["events"][0]["kind"] == "joined");
@@ -74,7 +75,7 @@ TEST_CASE_METHOD(Fixture, "events are followed by number") {
   CHECK(next["events"][0]["text"] == "hello");
 }
 
-TEST_CASE_METHOD(Fixture, "a summary outlives the job") {
+TEST_CASE_METHOD(ControlFixture, "a summary outlives the job") {
   registry.end(session, "closed", 9);
   const json reply = ask({{"verb", "summary"}, {"job", "train"}});
   REQUIRE(reply["ok"] == true);
@@ -84,13 +85,13 @@ TEST_CASE_METHOD(Fixture, "a summary outlives the job") {
   CHECK(ask({{"verb", "summary"}, {"job", "nobody"}})["errno"] == ENOENT);
 }
 
-TEST_CASE_METHOD(Fixture, "lifetimes are listed per process") {
+TEST_CASE_METHOD(ControlFixture, "lifetimes are listed per process") {
   const json reply = ask({{"verb", "lifetimes"}, {"job", "train"}});
   CHECK(reply["lifetimes"][0]["id"] == session);
   CHECK(ask({{"verb", "lifetimes"}, {"job", "nobody"}})["errno"] == ENOENT);
 }
 
-TEST_CASE_METHOD(Fixture, "a budget is changed by the owner and root, not by others") {
+TEST_CASE_METHOD(ControlFixture, "a budget is changed by the owner and root, not by others") {
   const json request{{"verb", "set_budget"}, {"job", "train"}, {"bytes", 3 * gib}};
   CHECK(ask(request, stranger)["errno"] == EPERM);
   CHECK(registry.arbiter().job_budget_bytes({owner.uid, "train"}) == 2 * gib);
@@ -99,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "a budget is changed by the owner and root, not by oth
   CHECK(ask(request, root)["ok"] == true);
 }
 
-TEST_CASE_METHOD(Fixture, "a budget that does not fit is refused with what is available") {
+TEST_CASE_METHOD(ControlFixture, "a budget that does not fit is refused with what is available") {
   const json reply = ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", 9 * gib}});
   CHECK(reply["ok"] == false);
   CHECK(reply["errno"] == ENOSPC);
@@ -108,7 +109,7 @@ TEST_CASE_METHOD(Fixture, "a budget that does not fit is refused with what is av
   CHECK(ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", -5}})["errno"] == EINVAL);
 }
 
-TEST_CASE_METHOD(Fixture, "trim reaches every process of the job") {
+TEST_CASE_METHOD(ControlFixture, "trim reaches every process of the job") {
   const SessionId second = join("train");
   const auto outcome = ask_text(R"({"verb":"trim","job":"train"})");
   CHECK(outcome.trim == std::vector<SessionId>{session, second});
@@ -116,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "trim reaches every process of the job") {
   CHECK(ask_text(R"({"verb":"trim","job":"nobody"})").reply["errno"] == ENOENT);
 }
 
-TEST_CASE_METHOD(Fixture, "only a private daemon is shut down, and only by its user") {
+TEST_CASE_METHOD(ControlFixture, "only a private daemon is shut down, and only by its user") {
   const std::string request = R"({"verb":"shutdown"})";
   CHECK_FALSE(ask_text(request, root).shut_down);
   is_private = true;
@@ -124,7 +125,7 @@ TEST_CASE_METHOD(Fixture, "only a private daemon is shut down, and only by its u
   CHECK(ask_text(request, Peer{1, ::geteuid(), 0}).shut_down);
 }
 
-TEST_CASE_METHOD(Fixture, "requests that make no sense are answered, not obeyed") {
+TEST_CASE_METHOD(ControlFixture, "requests that make no sense are answered, not obeyed") {
   const auto* text =
       GENERATE("", "{", "[]", "null", "42", "\"ping\"", "{}", R"({"verb":7})", R"({"verb":"dance"})",
                R"({"verb":"trim"})", R"({"verb":"summary","job":["train"]})", "\xff\xfe");
@@ -135,12 +136,12 @@ TEST_CASE_METHOD(Fixture, "requests that make no sense are answered, not obeyed"
   CHECK_FALSE(outcome.shut_down);
 }
 
-TEST_CASE_METHOD(Fixture, "an unknown verb lists the known ones") {
+TEST_CASE_METHOD(ControlFixture, "an unknown verb lists the known ones") {
   CHECK_THAT(ask({{"verb", "dance"}})["error"].get<std::string>(),
              Contains("dance") && Contains("set_budget"));
 }
 
-TEST_CASE_METHOD(Fixture, "numbers out of range fall back to the defaults") {
+TEST_CASE_METHOD(ControlFixture, "numbers out of range fall back to the defaults") {
   CHECK(ask({{"verb", "events"}, {"last", -1}})["events"].size() == 1);
   CHECK(ask({{"verb", "events"}, {"last", 1e300}})["events"].size() == 1);
   CHECK(ask({{"verb", "events"}, {"since", ~std::uint64_t{0}}})["events"].empty());

@@ -4,13 +4,14 @@
 #include <catch2/catch.hpp>
 
 #include "tests/daemon/temporary_directory.h"
+#include "tests/units.h"
 
 using namespace terrace::daemon;
 using terrace::tests::TemporaryDirectory;
 
 namespace {
 
-constexpr std::uint64_t mib = 1 << 20;
+using terrace::tests::mib;
 
 struct Machine {
   TemporaryDirectory root;

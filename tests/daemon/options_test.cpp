@@ -9,7 +9,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string error_of(const std::vector<std::string>& words) { return parse_options(words).error; }
+std::string error_of_words(const std::vector<std::string>& words) { return parse_options(words).error; }
 
 }  // namespace
 
@@ -36,12 +36,12 @@ TEST_CASE("the command line wins over the file, in any order") {
 }
 
 TEST_CASE("wrong command lines say what is wrong") {
-  CHECK_THAT(error_of({"--dran", "2G"}), Contains("--dran"));
-  CHECK_THAT(error_of({"--dram"}), Contains("--dram SIZE|PCT%"));
-  CHECK_THAT(error_of({"--dram", "lots"}), Contains("--dram") && Contains("16G"));
-  CHECK_THAT(error_of({"--private=yes"}), Contains("takes no value"));
-  CHECK_THAT(error_of({"--config", "/nonexistent.toml"}), Contains("/nonexistent.toml"));
-  CHECK_THAT(error_of({"stray"}), Contains("stray"));
+  CHECK_THAT(error_of_words({"--dran", "2G"}), Contains("--dran"));
+  CHECK_THAT(error_of_words({"--dram"}), Contains("--dram SIZE|PCT%"));
+  CHECK_THAT(error_of_words({"--dram", "lots"}), Contains("--dram") && Contains("16G"));
+  CHECK_THAT(error_of_words({"--private=yes"}), Contains("takes no value"));
+  CHECK_THAT(error_of_words({"--config", "/nonexistent.toml"}), Contains("/nonexistent.toml"));
+  CHECK_THAT(error_of_words({"stray"}), Contains("stray"));
 }
 
 TEST_CASE("the help names every public option") {

@@ -8,13 +8,14 @@
 #include <cerrno>
 
 #include "tests/daemon/temporary_directory.h"
+#include "tests/units.h"
 
 using namespace terrace;
 using namespace terrace::daemon;
 
 namespace {
 
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::gib;
 const Peer user{100, 1000, 1000};
 
 wire::Hello hello(const char* job, std::uint64_t budget, std::uint64_t pool = 0) {
@@ -25,7 +26,7 @@ wire::Hello hello(const char* job, std::uint64_t budget, std::uint64_t pool = 0)
   return message;
 }
 
-struct Fixture {
+struct RegistryFixture {
   tests::TemporaryDirectory directory;
   Registry registry{8 * gib, Pools(directory.path(), 4 * gib, false), Limits{4, 3, 2}};
   Admission admit(const wire::Hello& message, const Peer& peer = user, int fd = -1) {
@@ -54,7 +55,7 @@ class JobSide {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a session gets its budget, a pool and a segment") {
+TEST_CASE_METHOD(RegistryFixture, "a session gets its budget, a pool and a segment") {
   const Admission admission = admit(hello("train", 2 * gib, gib));
   REQUIRE_FALSE(admission.refusal);
   CHECK(admission.pool_fd);
@@ -64,7 +65,7 @@ TEST_CASE_METHOD(Fixture, "a session gets its budget, a pool and a segment") {
   CHECK(admission.session->job().name == "train");
 }
 
-TEST_CASE_METHOD(Fixture, "a refusal leaves nothing promised") {
+TEST_CASE_METHOD(RegistryFixture, "a refusal leaves nothing promised") {
   CHECK(admit(hello("a", 9 * gib)).refusal->error == ENOSPC);
   CHECK(admit(hello("a", gib, 5 * gib)).refusal->error == ENOSPC);
   CHECK(registry.arbiter().promised_bytes() == 0);
@@ -72,20 +73,20 @@ TEST_CASE_METHOD(Fixture, "a refusal leaves nothing promised") {
   CHECK(registry.sessions().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "users and the whole machine have bounds on processes") {
+TEST_CASE_METHOD(RegistryFixture, "users and the whole machine have bounds on processes") {
   for (int i = 0; i < 3; ++i) REQUIRE_FALSE(admit(hello("a", 0)).refusal);
   CHECK(admit(hello("a", 0)).refusal->error == EUSERS);
   REQUIRE_FALSE(admit(hello("a", 0), Peer{1, 2000, 2000}).refusal);
   CHECK(admit(hello("a", 0), Peer{1, 3000, 3000}).refusal->error == EUSERS);
 }
 
-TEST_CASE_METHOD(Fixture, "jobs of the same name but other users are other jobs") {
+TEST_CASE_METHOD(RegistryFixture, "jobs of the same name but other users are other jobs") {
   admit(hello("a", 5 * gib));
   CHECK(admit(hello("a", 5 * gib), Peer{1, 2000, 2000}).refusal);
   CHECK_FALSE(admit(hello("a", 5 * gib)).refusal);
 }
 
-TEST_CASE_METHOD(Fixture, "a pool comes back with its job and no second one is made") {
+TEST_CASE_METHOD(RegistryFixture, "a pool comes back with its job and no second one is made") {
   wire::Hello back = hello("a", gib, gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
   back.held_budget_bytes = gib;
@@ -99,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "a pool comes back with its job and no second one is m
   CHECK(registry.arbiter().granted_bytes(admission.session->id()) == gib);
 }
 
-TEST_CASE_METHOD(Fixture, "a job that is back is not taken to hold nothing before it has read its welcome") {
+TEST_CASE_METHOD(RegistryFixture, "a job that is back is not taken to hold nothing before it has read its welcome") {
   wire::Hello back = hello("a", gib, gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
   back.held_budget_bytes = gib;
@@ -119,7 +120,7 @@ TEST_CASE_METHOD(Fixture, "a job that is back is not taken to hold nothing befor
   CHECK(registry.pools().limit_bytes(first) == 3 * gib);
 }
 
-TEST_CASE_METHOD(Fixture, "a job for which too little pool is left runs with a file of its own") {
+TEST_CASE_METHOD(RegistryFixture, "a job for which too little pool is left runs with a file of its own") {
   Registry crumbs(8 * gib, Pools(directory.path(), 1 << 20, true));
   const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
   REQUIRE_FALSE(admission.refusal);
@@ -128,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "a job for which too little pool is left runs with a f
   CHECK(crumbs.pools().promised_bytes() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a pool that is no file is refused") {
+TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
   wire::Hello back = hello("a", gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
   int ends[2];
@@ -139,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "a pool that is no file is refused") {
   CHECK(registry.arbiter().promised_bytes() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a job that takes whatever pool there is runs without one if there is none") {
+TEST_CASE_METHOD(RegistryFixture, "a job that takes whatever pool there is runs without one if there is none") {
   Registry without(8 * gib, Pools("/nonexistent", 4 * gib, true));
   const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
   REQUIRE_FALSE(admission.refusal);
@@ -148,7 +149,7 @@ TEST_CASE_METHOD(Fixture, "a job that takes whatever pool there is runs without 
   CHECK(without.pools().promised_bytes() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "counters and events reach sessions, journal and totals") {
+TEST_CASE_METHOD(RegistryFixture, "counters and events reach sessions, journal and totals") {
   const Admission admission = admit(hello("a", gib));
   JobSide job(admission.session->segment());
   job.stats->set(wire::Stat::faults, 5);
@@ -171,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "counters and events reach sessions, journal and total
   CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::resident_bytes)] == 0);  // it holds nothing now
 }
 
-TEST_CASE_METHOD(Fixture, "hostile counters change nothing for others") {
+TEST_CASE_METHOD(RegistryFixture, "hostile counters change nothing for others") {
   const Admission bad = admit(hello("bad", 2 * gib));
   const Admission good = admit(hello("good", 4 * gib));
   registry.announcements();
@@ -183,7 +184,7 @@ TEST_CASE_METHOD(Fixture, "hostile counters change nothing for others") {
   CHECK(registry.pools().used_bytes() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "the totals of ended jobs are bounded, the oldest goes") {
+TEST_CASE_METHOD(RegistryFixture, "the totals of ended jobs are bounded, the oldest goes") {
   for (const char* name : {"one", "two", "three"}) {
     const Admission admission = admit(hello(name, gib));
     registry.end(admission.session->id(), "closed", registry.sessions_seen());
@@ -192,7 +193,7 @@ TEST_CASE_METHOD(Fixture, "the totals of ended jobs are bounded, the oldest goes
   CHECK_FALSE(registry.ended_jobs().contains({user.uid, "one"}));
 }
 
-TEST_CASE_METHOD(Fixture, "names are printable and never empty") {
+TEST_CASE_METHOD(RegistryFixture, "names are printable and never empty") {
   CHECK(admit(hello("", 0)).session->job().name == "unnamed");
   CHECK(admit(hello("a\x1b[31m\n", 0)).session->job().name == "a?[31m?");
   wire::Hello endless = hello("", 0);

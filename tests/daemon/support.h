@@ -14,11 +14,9 @@
 
 #include "daemon/server.h"
 #include "tests/daemon/temporary_directory.h"
+#include "tests/units.h"
 
 namespace terrace::tests {
-
-inline constexpr std::uint64_t mib = 1 << 20;
-inline constexpr std::uint64_t gib = 1 << 30;
 
 // Gives up after 10 s, which no passing run comes near.
 bool eventually(const std::function<bool()>& condition);

@@ -13,7 +13,7 @@ using terrace::bench::DeviceMemory;
 
 namespace {
 
-Bytes frame_of(std::span<const std::byte> content) {
+Bytes zvc_frame_of(std::span<const std::byte> content) {
   static const auto workspace = std::make_unique<Workspace>();
   Bytes frame(frame_bound(content.size()));
   frame.resize(compress(content, frame, {}, *workspace).bytes);
@@ -61,7 +61,7 @@ TEST_CASE("AFrameIsWrittenStraightIntoPinnedMemory") {
   Call call(content.size(), DeviceMemory::Place::pinned);
   call.content.write(content.data(), content.size());
   REQUIRE(call.enqueue(nullptr) == Status::ok);
-  REQUIRE((call.made() == frame_of(content)));
+  REQUIRE((call.made() == zvc_frame_of(content)));
 }
 
 TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
@@ -81,7 +81,7 @@ TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
     const Bytes content = sparse(call.content.bytes(), 4, 0.2 * static_cast<double>(seed) - 0.1, seed);
     call.content.write(content.data(), content.size());
     REQUIRE(cudaGraphLaunch(replay, stream) == cudaSuccess);
-    REQUIRE((call.made() == frame_of(content)));
+    REQUIRE((call.made() == zvc_frame_of(content)));
   }
   cudaGraphExecDestroy(replay);
   cudaGraphDestroy(graph);
@@ -95,7 +95,7 @@ TEST_CASE("ManyBlocksInFlightKeepTheirOrder") {
                 std::byte{0});
   Call call(content.size(), DeviceMemory::Place::device);
   call.content.write(content.data(), content.size());
-  const Bytes expected = frame_of(content);
+  const Bytes expected = zvc_frame_of(content);
   for (int i = 0; i < 20; ++i) {
     REQUIRE(call.enqueue(nullptr) == Status::ok);
     REQUIRE((call.made() == expected));
@@ -113,7 +113,7 @@ TEST_CASE("AThousandTensorsAreOneCall") {
   std::vector<Frame> frames;
   frames.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    REQUIRE((outputs[i].bytes == frame_of(contents[i])));
+    REQUIRE((outputs[i].bytes == zvc_frame_of(contents[i])));
     frames.push_back({outputs[i].bytes, contents[i].size()});
   }
   const std::vector<Output> back = decompress_all(frames);

@@ -1,3 +1,4 @@
+#include "tests/units.h"
 #include "tools/cli/budget.h"
 
 #include <catch2/catch.hpp>
@@ -6,8 +7,8 @@ using namespace terrace::cli;
 
 namespace {
 
-constexpr std::uint64_t mib = 1 << 20;
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::mib;
+using terrace::tests::gib;
 const Ceiling sixteen_gib{16 * gib, "this machine"};
 
 bool mentions(const std::string& text, const std::string& part) {

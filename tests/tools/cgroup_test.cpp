@@ -1,4 +1,5 @@
 // Hierarchies as plain files below a directory that stands for "/".
+#include "tests/units.h"
 #include "tools/cli/cgroup.h"
 
 #include <unistd.h>
@@ -11,7 +12,7 @@ using namespace terrace::cli;
 
 namespace {
 
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::gib;
 constexpr const char* unlimited_v1 = "9223372036854771712\n";
 
 struct Machine : TemporaryDirectory {

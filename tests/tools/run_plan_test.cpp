@@ -1,3 +1,4 @@
+#include "tests/units.h"
 #include "tools/cli/run_plan.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ using namespace terrace::cli;
 
 namespace {
 
-constexpr std::uint64_t gib = 1 << 30;
+using terrace::tests::gib;
 const Ceiling eight_gib{8 * gib, "this machine"};
 
 RunOptions command(const char* name = "python3") {

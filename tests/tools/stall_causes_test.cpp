@@ -1,3 +1,4 @@
+#include "tests/tools/says.h"
 #include "tools/cli/stall_causes.h"
 
 #include <catch2/catch.hpp>
@@ -21,8 +22,6 @@ StallCauses causes(std::initializer_list<json> events) {
   for (const json& one : events) attribution.take("/s", one);
   return attribution.collect("/s", "j");
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

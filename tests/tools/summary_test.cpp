@@ -1,3 +1,4 @@
+#include "tests/tools/says.h"
 #include "tools/cli/run_summary.h"
 
 #include <catch2/catch.hpp>
@@ -28,8 +29,6 @@ RunReport report() {
                    {"io", "pread"}};
   return made;
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* title = "What G10's traces add up to";
+constexpr const char* g10_title = "What G10's traces add up to";
 
 struct Published {
   std::string ideal_s, peak_bytes;  // as summary.csv writes them
@@ -53,9 +53,9 @@ Json trace_row(const std::string& workload, const wire::Trace& trace, const Publ
 
 Json measure_g10(const PlannerOptions& options) {
   const auto summary = data_file(options, "g10/summary.csv");
-  if (!summary) return skipped(title, "no g10/summary.csv in the data");
+  if (!summary) return skipped(g10_title, "no g10/summary.csv in the data");
   Json out = section(
-      title, {column("workload", "workload", "text"), column("ideal", "sum of operations, s", "count"),
+      g10_title, {column("workload", "workload", "text"), column("ideal", "sum of operations, s", "count"),
               column("published_ideal", "published", "count"), column("peak_bytes", "peak, bytes", "count"),
               column("published_peak_bytes", "published", "count"), column("met", "met", "yes")});
   for (const std::string& file : data_files(options, "g10", ".json.gz")) {

@@ -10,8 +10,8 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* title = "G10's page-level simulator: our rebuilding of it beside its published times";
-constexpr double most_apart = 0.10;
+constexpr const char* g10_times_title = "G10's page-level simulator: our rebuilding of it beside its published times";
+constexpr double most_apart_from_published = 0.10;
 
 struct Policy {
   const char* published;  // in BASELINES.json
@@ -36,7 +36,7 @@ Json row_of(const std::string& workload, const wire::Trace& trace, const Policy&
   const double ours_us = static_cast<double>(report->iterations[report->reported].cycles) / (1e3 * ghz);
   row["ours_s"] = ours_us / 1e6;
   row["apart"] = ours_us / published_us - 1;
-  row["met"] = std::abs(ours_us / published_us - 1) <= most_apart;
+  row["met"] = std::abs(ours_us / published_us - 1) <= most_apart_from_published;
   return row;
 }
 
@@ -44,8 +44,8 @@ Json row_of(const std::string& workload, const wire::Trace& trace, const Policy&
 
 Json measure_g10_times(const PlannerOptions& options) {
   const auto text = data_file(options, "g10/BASELINES.json");
-  if (!text) return skipped(title, "no g10/BASELINES.json in the data");
-  Json out = section(title, {column("workload", "workload", "text"), column("policy", "policy", "text"),
+  if (!text) return skipped(g10_times_title, "no g10/BASELINES.json in the data");
+  Json out = section(g10_times_title, {column("workload", "workload", "text"), column("policy", "policy", "text"),
                              column("published_s", "published, s", "s"), column("ours_s", "ours, s", "s"),
                              column("apart", "apart", "percent"), column("seconds", "took, s", "s"),
                              column("met", "within 10%", "yes"), column("note", "", "text")});

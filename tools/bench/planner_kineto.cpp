@@ -17,7 +17,7 @@ namespace terrace::bench {
 namespace {
 
 constexpr const char* file = "kineto/df_index_resolver.json.gz";
-constexpr const char* title = "PyTorch's memory events (Kineto, a transformer on a V100)";
+constexpr const char* kineto_title = "PyTorch's memory events (Kineto, a transformer on a V100)";
 
 struct MemoryEvent {
   double time = 0;
@@ -109,13 +109,13 @@ Json row(const char* what, const Json& value, const char* unit) {
 
 Json measure_kineto(const PlannerOptions& options) {
   const auto text = data_file(options, file);
-  if (!text) return skipped(title, std::string("no ") + file + " in the data");
+  if (!text) return skipped(kineto_title, std::string("no ") + file + " in the data");
   const Matching m = match(gpu_events(nlohmann::json::parse(*text)));
   const Temporary lives(lives_as_csv(*text));
   const Json plan = run_in_child({"terrace", lives.path(), options.quick ? 2.0 : 10.0, 0});
   const double gap = plan["total_bytes"].get<double>() / plan["bound_bytes"].get<double>() - 1;
   Json out = section(
-      title, {column("what", "", "text"), column("text", "value", "count"), column("met", "met", "yes")});
+      kineto_title, {column("what", "", "text"), column("text", "value", "count"), column("met", "met", "yes")});
   Json matched = row("of them matched with their free", m.matched, "count");
   matched["met"] = m.matched == m.allocations;
   Json above = row("above the bound", gap, "percent");

@@ -8,10 +8,10 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* title = "Profiles of training steps on this machine against the steps themselves";
+constexpr const char* profiles_title = "Profiles of training steps on this machine against the steps themselves";
 // Debian's interpreter, which has Debian's torch; another one may come first in PATH.
 constexpr const char* python = "/usr/bin/python3";
-constexpr double most_apart = 0.05;
+constexpr double most_apart_from_steps = 0.05;
 
 bool has_torchvision() {
   const std::string answer = run_captured(
@@ -27,7 +27,7 @@ Json row_of(const Json& measured) {
   Json row = measured;
   row["time_ratio"] = time;
   row["peak_ratio"] = peak;
-  row["met"] = std::abs(time - 1) <= most_apart && std::abs(peak - 1) <= most_apart;
+  row["met"] = std::abs(time - 1) <= most_apart_from_steps && std::abs(peak - 1) <= most_apart_from_steps;
   return row;
 }
 
@@ -35,11 +35,11 @@ Json row_of(const Json& measured) {
 
 Json measure_profiles(const PlannerOptions& options) {
   const auto script = cli::InstallLayout::of_this_program().share("profile/agreement.py");
-  if (!script) return skipped(title, script.error);
-  if (!has_torchvision()) return skipped(title, "/usr/bin/python3 has no torchvision");
+  if (!script) return skipped(profiles_title, script.error);
+  if (!has_torchvision()) return skipped(profiles_title, "/usr/bin/python3 has no torchvision");
   const Json measured = Json::parse(
       run_captured({python, script->string(), "--json", "--steps", options.quick ? "2" : "7"}, {}));
-  Json out = section(title, {column("model", "network", "text"), column("operations", "operations", "count"),
+  Json out = section(profiles_title, {column("model", "network", "text"), column("operations", "operations", "count"),
                              column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
                              column("time_ratio", "ratio", "ratio"),
                              column("measured_step_peak_bytes", "allocated at most", "bytes"),

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* prefix = "terrace-bench-";
+constexpr const char* program_prefix = "terrace-bench-";
 // Scripts of the share directory that are benchmarks; the others there are their parts.
 constexpr std::pair<const char*, const char*> scripts[] = {{"gpu", "bench/gpu/bench.py"},
                                                            {"training", "bench/training.py"}};
@@ -42,7 +42,7 @@ std::set<std::string> available(const InstallLayout& layout) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(layout.bin(), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix)) names.insert(name.substr(std::strlen(prefix)));
+    if (name.starts_with(program_prefix)) names.insert(name.substr(std::strlen(program_prefix)));
   }
   return names;
 }
@@ -54,7 +54,7 @@ int list(const std::set<std::string>& names) {
 }
 
 std::vector<std::string> command_for(const InstallLayout& layout, const std::vector<std::string>& words) {
-  std::vector<std::string> command{(layout.bin() / (prefix + words.front())).string()};
+  std::vector<std::string> command{(layout.bin() / (program_prefix + words.front())).string()};
   for (const auto& [name, file] : scripts)
     if (name == words.front()) command = {python(), *layout.share(file)};
   command.insert(command.end(), words.begin() + 1, words.end());

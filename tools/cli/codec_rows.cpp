@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "tools/cli/json_numbers.h"
+
 namespace terrace::cli {
 
 using nlohmann::json;
@@ -24,11 +26,6 @@ constexpr std::array table{
     Column{"compress_seconds", "COMPRESS", Kind::seconds},
     Column{"decompress_seconds", "DECOMPRESS", Kind::seconds},
 };
-
-double number(const json& counters, const std::string& name) {
-  const auto found = counters.is_object() ? counters.find(name) : counters.end();
-  return found != counters.end() && found->is_number() ? found->get<double>() : 0;
-}
 
 double seconds(const json& counters, const std::string& name) {
   return number(counters, name + "_seconds") + number(counters, name + "_ns") / 1e9;

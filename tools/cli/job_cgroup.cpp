@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* prefix = "terrace-";
+constexpr const char* group_prefix = "terrace-";
 
 bool hands_on_memory(const fs::path& directory) {
   std::istringstream words(read_text(directory / "cgroup.subtree_control").value_or(""));
@@ -55,10 +55,10 @@ Result<JobPlace> plan_v2(const MemoryCgroup& own, pid_t self) {
 
 // The pid in "terrace-<pid>", also for the leaf "terrace-<pid>-run"; 0 for any other name.
 pid_t owner_of(const std::string& name) {
-  if (!name.starts_with(prefix)) return 0;
+  if (!name.starts_with(group_prefix)) return 0;
   pid_t pid = 0;
   const auto [end, error] =
-      std::from_chars(name.c_str() + std::strlen(prefix), name.c_str() + name.size(), pid);
+      std::from_chars(name.c_str() + std::strlen(group_prefix), name.c_str() + name.size(), pid);
   const bool whole = *end == '\0' || std::strcmp(end, "-run") == 0;
   return error == std::errc{} && whole ? pid : 0;
 }
@@ -74,7 +74,7 @@ void remove_abandoned(const fs::path& parent) {
     if (is_abandoned(owner_of(entry.path().filename().string()))) rmdir(entry.path().c_str());
 }
 
-fs::path leaf_of(const JobPlace& place) { return place.parent / fmt::format("{}{}-run", prefix, getpid()); }
+fs::path leaf_of(const JobPlace& place) { return place.parent / fmt::format("{}{}-run", group_prefix, getpid()); }
 
 Result<JobCgroup> cannot(const char* what, const fs::path& where, int error) {
   const char* remedy =
@@ -98,7 +98,7 @@ Result<JobCgroup> JobCgroup::create(const MemoryCgroup& own, std::optional<std::
   auto place = plan_job_place(own, getpid());
   if (!place) return refused<JobCgroup>(place.error);
   remove_abandoned(place->parent);
-  JobCgroup made(own.version, *place, place->parent / fmt::format("{}{}", prefix, getpid()));
+  JobCgroup made(own.version, *place, place->parent / fmt::format("{}{}", group_prefix, getpid()));
   if (const int error = made.prepare_parent())
     return cannot("hand the memory controller on in", place->parent, error);
   if (mkdir(made.directory_.c_str(), 0755) != 0) return cannot("make the cgroup", made.directory_, errno);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tools/cli/format.h"
+#include "tools/cli/json_numbers.h"
 
 namespace terrace::cli {
 
@@ -42,22 +43,17 @@ constexpr std::array summed{"stored",
                             "io_errors"};
 constexpr std::array largest{"dram_peak_bytes", "nvme_peak_bytes"};
 
-std::uint64_t number(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
-
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-void count(json* totals, const char* name) { (*totals)[name] = sum(number(*totals, name), 1); }
+void count(json* totals, const char* name) { (*totals)[name] = sum(whole(*totals, name), 1); }
 
 void add_line(std::string_view line, json* totals) {
   if (totals->is_null()) *totals = json::object();
   const json row = json::parse(line, nullptr, false);
   if (!row.is_object()) return count(totals, "damaged_lines");
   count(totals, "processes");
-  for (const char* name : summed) (*totals)[name] = sum(number(*totals, name), number(row, name));
-  for (const char* name : largest) (*totals)[name] = std::max(number(*totals, name), number(row, name));
+  for (const char* name : summed) (*totals)[name] = sum(whole(*totals, name), whole(row, name));
+  for (const char* name : largest) (*totals)[name] = std::max(whole(*totals, name), whole(row, name));
 }
 
 }  // namespace
@@ -110,15 +106,15 @@ json OffloadFile::totals() const {
 }
 
 std::string offload_text(const json& totals) {
-  if (!totals.is_object() || number(totals, "processes") == 0)
+  if (!totals.is_object() || whole(totals, "processes") == 0)
     return "  offload  nothing is known: no process of the job trained with PyTorch, or none came to its "
            "end\n";
   std::string text = fmt::format(
       "  offload  {} stored in {} tensors, {} to NVMe, waited {}\n",
-      bytes_text(number(totals, "stored_bytes")), count_text(static_cast<double>(number(totals, "stored"))),
-      bytes_text(number(totals, "nvme_written_bytes")), duration_text(number(totals, "host_wait_ns")));
-  const std::uint64_t lost = number(totals, "checksum_failures");
-  const std::uint64_t errors = number(totals, "io_errors");
+      bytes_text(whole(totals, "stored_bytes")), count_text(static_cast<double>(whole(totals, "stored"))),
+      bytes_text(whole(totals, "nvme_written_bytes")), duration_text(whole(totals, "host_wait_ns")));
+  const std::uint64_t lost = whole(totals, "checksum_failures");
+  const std::uint64_t errors = whole(totals, "io_errors");
   if (lost + errors != 0)
     text +=
         fmt::format("  DAMAGE   {} offloaded tensors failed their checksum, {} I/O errors: check the drive\n",

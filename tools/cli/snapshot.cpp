@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tools/cli/codec_rows.h"
+#include "tools/cli/json_numbers.h"
 
 namespace terrace::cli {
 
@@ -120,11 +121,6 @@ const json& object_at(const json& object, const char* name) {
 void copy(const json& from, const char* name, json* to, const char* as = nullptr) {
   const auto found = from.find(name);
   if (found != from.end() && !found->is_null()) (*to)[as != nullptr ? as : name] = *found;
-}
-
-double number(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
 // Counters keep their names but for times: stall_ns becomes stall_seconds.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/cli/format.h"
+#include "tools/cli/json_numbers.h"
 
 namespace terrace::cli {
 
@@ -14,16 +15,6 @@ namespace {
 
 // Waits whose end is never told stay in the map; beyond this many it is emptied and counting starts over.
 constexpr std::size_t most_waits = 16384;
-
-double number(const json& row, const char* name) {
-  const auto found = row.find(name);
-  return found != row.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-std::uint64_t whole(const json& row, const char* name) {
-  const auto found = row.find(name);
-  return found != row.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
 
 std::string rate(const json& rates, const char* name) {
   return bytes_text(static_cast<std::uint64_t>(number(rates, name))) + "/s";

@@ -12,6 +12,7 @@
 #include "tools/cli/control_client.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/format.h"
+#include "tools/cli/json_numbers.h"
 #include "tools/cli/snapshot.h"
 #include "tools/cli/verbs.h"
 #include "tools/cli/watch.h"
@@ -22,11 +23,6 @@ using nlohmann::json;
 
 namespace {
 
-std::uint64_t number(const json& row, const char* name) {
-  const auto found = row.find(name);
-  return found != row.end() && found->is_number() ? found->get<std::uint64_t>() : 0;
-}
-
 std::string daemon_line(const json& row) {
   return fmt::format("daemon  {} {}, up {}, at {}\n", row.value("private", false) ? "private" : "system",
                      row.value("daemon_version", ""),
@@ -36,14 +32,14 @@ std::string daemon_line(const json& row) {
 
 std::string dram_line(const json& row, bool exact) {
   return fmt::format("DRAM    {} in use, {} promised to jobs, of {}\n",
-                     bytes_text(number(row, "dram_used_bytes"), exact),
-                     bytes_text(number(row, "dram_promised_bytes"), exact),
-                     bytes_text(number(row, "dram_capacity_bytes"), exact));
+                     bytes_text(whole(row, "dram_used_bytes"), exact),
+                     bytes_text(whole(row, "dram_promised_bytes"), exact),
+                     bytes_text(whole(row, "dram_capacity_bytes"), exact));
 }
 
 std::string pool_line(const json& row, bool exact) {
-  return fmt::format("pool    {} in use of {}, in {}\n", bytes_text(number(row, "pool_used_bytes"), exact),
-                     bytes_text(number(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"));
+  return fmt::format("pool    {} in use of {}, in {}\n", bytes_text(whole(row, "pool_used_bytes"), exact),
+                     bytes_text(whole(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"));
 }
 
 std::string codec_lines(const json& row, const ViewOptions& options) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tools/cli/format.h"
+#include "tools/cli/json_numbers.h"
 
 namespace terrace::cli {
 
@@ -14,11 +15,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int bar_width = 16;
-
-double number(const json& row, const char* name) {
-  const auto found = row.find(name);
-  return found != row.end() && found->is_number() ? found->get<double>() : 0;
-}
 
 std::string bytes(const json& row, const char* name, const TopStyle& style) {
   return row.contains(name) ? bytes_text(static_cast<std::uint64_t>(number(row, name)), style.exact_bytes)

@@ -8,8 +8,8 @@
 
 namespace terrace::cli {
 
-int version(bool json) {
-  if (json) {
+int version(bool as_json) {
+  if (as_json) {
     std::cout << nlohmann::json{{"format", "terrace-version"},
                                 {"version", 1},
                                 {"terrace", TERRACE_VERSION},

@@ -20,7 +20,7 @@ using planner::Stalls;
 namespace {
 
 constexpr int width = 1400;
-constexpr double left = 108, plot_width = 1260, top = 84, panel = 230, gap = 44, foot = 92;
+constexpr double left_margin = 108, plot_width = 1260, top_margin = 84, panel = 230, gap = 44, foot = 92;
 constexpr Color tier_color{0.27, 0.47, 0.67};
 constexpr Color plain_color{0.56, 0.68, 0.80};
 constexpr Color limit_color{0.8, 0.1, 0.1};
@@ -91,7 +91,7 @@ void draw_limit(Canvas& canvas, const Field& field, std::uint64_t capacity) {
 void draw_tier(Canvas& canvas, const StepPicture& picture, std::size_t tier, double y, bool last) {
   const SimulationReport& report = *picture.report;
   const planner::Tier& about = picture.machine->tiers[tier];
-  const Field field{{left, y, plot_width, panel},
+  const Field field{{left_margin, y, plot_width, panel},
                     std::max(report.total_us, 1e-9),
                     top_of_scale(report.tier_peak_bytes[tier], about.capacity_bytes)};
   draw_axes(canvas, field, time_ticks(field.x_end, 10), byte_ticks(field.y_end, 8), last ? "time" : "", "");
@@ -102,7 +102,7 @@ void draw_tier(Canvas& canvas, const StepPicture& picture, std::size_t tier, dou
   canvas.path(area, {.color = tier_color, .width = 1.2});
   draw_limit(canvas, field, about.capacity_bytes);
   canvas.text(
-      {left, y - 6},
+      {left_margin, y - 6},
       fmt::format("{}, peak {}", about.name, short_bytes(static_cast<double>(report.tier_peak_bytes[tier]))),
       {.bold = true});
 }
@@ -116,10 +116,10 @@ std::string step_summary(const SimulationReport& report) {
 }
 
 void draw_step(Canvas& canvas, const StepPicture& picture, const std::vector<std::size_t>& tiers) {
-  canvas.text({left, 28}, fmt::format("{} on {}", picture.trace->name, picture.machine->name),
+  canvas.text({left_margin, 28}, fmt::format("{} on {}", picture.trace->name, picture.machine->name),
               {.size = 18, .bold = true});
-  canvas.text({left, 50}, fmt::format("policy {}: {}", picture.policy, step_summary(*picture.report)));
-  double y = top;
+  canvas.text({left_margin, 50}, fmt::format("policy {}: {}", picture.policy, step_summary(*picture.report)));
+  double y = top_margin;
   for (const std::size_t tier : tiers) {
     draw_tier(canvas, picture, tier, y, tier == tiers.back());
     y += panel + gap;
@@ -129,7 +129,7 @@ void draw_step(Canvas& canvas, const StepPicture& picture, const std::vector<std
   for (const Cause& cause : causes)
     legend.push_back(
         {std::string("stall: ") + cause.label, {cause.color.red, cause.color.green, cause.color.blue, 0.6}});
-  draw_legend(canvas, {left, y - gap + 66}, legend);
+  draw_legend(canvas, {left_margin, y - gap + 66}, legend);
 }
 
 using KindSums = std::array<double, std::size(all_kinds)>;
@@ -179,7 +179,7 @@ std::vector<Columns> stacked(const Field& field, const planner::Instance& instan
 Field live_field(const LivePicture& picture, double bound) {
   std::uint32_t end = 1;
   for (const planner::Buffer& b : picture.instance->buffers) end = std::max(end, b.upper);
-  return {{left, top, plot_width, 2 * panel},
+  return {{left_margin, top_margin, plot_width, 2 * panel},
           static_cast<double>(end),
           1.06 * std::max({static_cast<double>(picture.reserved_bytes), bound, 1.0})};
 }
@@ -205,7 +205,7 @@ void draw_live_legend(Canvas& canvas, const LivePicture& picture, double y) {
     if (seen[kind] > 0)
       legend.push_back({planner::tensor_kind_name(all_kinds[kind]), color_of(all_kinds[kind])});
   legend.push_back({"reserved by " + picture.policy, limit_color, true});
-  draw_legend(canvas, {left, y}, legend);
+  draw_legend(canvas, {left_margin, y}, legend);
 }
 
 void draw_live(Canvas& canvas, const LivePicture& picture) {
@@ -213,8 +213,8 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
   const auto bound = static_cast<double>(planner::max_live_bytes(instance.buffers));
   const auto reserved = static_cast<double>(picture.reserved_bytes);
   const Field field = live_field(picture, bound);
-  canvas.text({left, 28}, instance.name, {.size = 18, .bold = true});
-  canvas.text({left, 50}, fmt::format("at most {} alive at once; policy {} reserves {}", short_bytes(bound),
+  canvas.text({left_margin, 28}, instance.name, {.size = 18, .bold = true});
+  canvas.text({left_margin, 50}, fmt::format("at most {} alive at once; policy {} reserves {}", short_bytes(bound),
                                       picture.policy, short_bytes(reserved)));
   draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 12),
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "bytes alive");
@@ -231,13 +231,13 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
 
 Result<std::vector<std::string>> plot_step(const std::string& prefix, const StepPicture& picture) {
   const std::vector<std::size_t> tiers = tiers_in_use(*picture.report);
-  const double height = top + static_cast<double>(tiers.size()) * (panel + gap) - gap + foot;
+  const double height = top_margin + static_cast<double>(tiers.size()) * (panel + gap) - gap + foot;
   return write_picture(prefix, width, static_cast<int>(height),
                        [&](Canvas& canvas) { draw_step(canvas, picture, tiers); });
 }
 
 Result<std::vector<std::string>> plot_live(const std::string& prefix, const LivePicture& picture) {
-  return write_picture(prefix, width, static_cast<int>(top + 2 * panel + foot),
+  return write_picture(prefix, width, static_cast<int>(top_margin + 2 * panel + foot),
                        [&picture](Canvas& canvas) { draw_live(canvas, picture); });
 }
 

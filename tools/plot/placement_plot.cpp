@@ -21,7 +21,7 @@ using wire::TensorKind;
 
 namespace {
 
-constexpr int width = 1400, height = 860;
+constexpr int picture_width = 1400, picture_height = 860;
 constexpr Box plot_box{108, 66, 1260, 706};
 constexpr int density_scale = 2;  // pixels of the density per pixel of the PNG: the SVG may be enlarged
 constexpr double separable = 4;   // pixels; wider and higher rectangles get an edge
@@ -161,17 +161,17 @@ void draw(Canvas& canvas, const PlacementPicture& picture) {
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "address");
   draw_buffers(canvas, picture, field, painter);
   draw_levels(canvas, field, static_cast<double>(picture.placement->total_bytes), static_cast<double>(bound));
-  painter.legend(canvas, {plot_box.x, height - 22});
+  painter.legend(canvas, {plot_box.x, picture_height - 22});
   std::vector<LegendEntry> levels{{"memory needed", {0.13, 0.13, 0.13}, true}};
   if (bound < picture.placement->total_bytes)
     levels.push_back({"most alive at once", {0.8, 0.1, 0.1}, true, true});
-  draw_legend(canvas, {plot_box.right() - 330, height - 22}, levels);
+  draw_legend(canvas, {plot_box.right() - 330, picture_height - 22}, levels);
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> plot_placement(const std::string& prefix, const PlacementPicture& picture) {
-  return write_picture(prefix, width, height, [&picture](Canvas& canvas) { draw(canvas, picture); });
+  return write_picture(prefix, picture_width, picture_height, [&picture](Canvas& canvas) { draw(canvas, picture); });
 }
 
 }  // namespace terrace::plot

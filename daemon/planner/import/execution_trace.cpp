@@ -24,7 +24,7 @@ using nlohmann::json;
 using wire::TensorKind;
 
 constexpr std::size_t most_nodes = most_ops;
-constexpr std::uint32_t unknown = no_tensor;
+constexpr std::uint32_t unknown_tensor = no_tensor;
 
 struct Use {
   std::uint64_t storage = 0;
@@ -222,7 +222,7 @@ void Replay::grow(std::uint32_t tensor, const Use& use) {
 std::uint32_t Replay::tensor_of(const Use& use) {
   if (use.device != device_) {
     ++elsewhere_;
-    return unknown;
+    return unknown_tensor;
   }
   const auto index = static_cast<std::uint32_t>(out_.trace.tensors.size());
   const auto [found, is_new] = current_.emplace(use.storage, index);
@@ -236,7 +236,7 @@ std::uint32_t Replay::tensor_of(const Use& use) {
 }
 
 std::uint32_t Replay::given(const Use& use, std::uint32_t /*node*/) {
-  if (use.device != device_) return unknown;
+  if (use.device != device_) return unknown_tensor;
   const Open& open = open_.back();
   const auto found = current_.find(use.storage);
   const bool got = found != current_.end() &&
@@ -262,7 +262,7 @@ void Replay::begin(std::uint32_t node) {
   open.backward = n.backward || (!open_.empty() && open_.back().backward);
   for (const Use& use : n.inputs) {
     const std::uint32_t tensor = tensor_of(use);
-    if (tensor != unknown) open.inputs.push_back(tensor);
+    if (tensor != unknown_tensor) open.inputs.push_back(tensor);
   }
   open.tensors_before = out_.trace.tensors.size();
   open_.push_back(std::move(open));
@@ -273,7 +273,7 @@ void Replay::end(std::uint32_t node) {
   bool own = open_.back().leaf;
   for (const Use& use : reader_.nodes[node].outputs) {
     const std::uint32_t tensor = given(use, node);
-    if (tensor == unknown) continue;
+    if (tensor == unknown_tensor) continue;
     own = own || open_.back().given.count(tensor) == 0;
     op.outputs.push_back(tensor);
   }

@@ -44,7 +44,7 @@ OnnxShape like(const OnnxShape& input, Sides sides) {
   return shape;
 }
 
-OnnxShape unknown() { return {}; }
+OnnxShape unknown_shape() { return {}; }
 
 // A negative axis counts from the end. False: there is no such axis.
 bool settle(std::int64_t* axis, std::size_t rank) {
@@ -70,7 +70,7 @@ Sides broadcast(const Sides& a, const Sides& b) {
 OnnxShape elementwise(const Case& c) {
   Sides sides = c.in[0].sides;
   for (const OnnxShape& other : c.in) {
-    if (!other.known) return unknown();
+    if (!other.known) return unknown_shape();
     sides = broadcast(sides, other.sides);
   }
   return like(c.in[0], std::move(sides));
@@ -110,19 +110,19 @@ OnnxShape with_windows(const Case& c, std::int64_t channels, const Sides& kernel
 
 OnnxShape convolution(const Case& c) {
   const std::size_t rank = c.in[0].sides.size();
-  if (c.in.size() < 2 || !c.in[1].known || rank < 3 || c.in[1].sides.size() != rank) return unknown();
+  if (c.in.size() < 2 || !c.in[1].known || rank < 3 || c.in[1].sides.size() != rank) return unknown_shape();
   return with_windows(c, c.in[1].sides[0], Sides(c.in[1].sides.begin() + 2, c.in[1].sides.end()));
 }
 
 OnnxShape pooling(const Case& c) {
   const std::size_t rank = c.in[0].sides.size();
-  if (rank < 3 || onnx_attribute(c.node, "kernel_shape") == nullptr) return unknown();
+  if (rank < 3 || onnx_attribute(c.node, "kernel_shape") == nullptr) return unknown_shape();
   const Sides kernel = c.numbers("kernel_shape", rank - 2, 1, 1);
-  return kernel.empty() ? unknown() : with_windows(c, c.in[0].sides[1], kernel);
+  return kernel.empty() ? unknown_shape() : with_windows(c, c.in[0].sides[1], kernel);
 }
 
 OnnxShape global_pooling(const Case& c) {
-  if (c.in[0].sides.size() < 3) return unknown();
+  if (c.in[0].sides.size() < 3) return unknown_shape();
   Sides sides(c.in[0].sides.size(), 1);
   std::copy_n(c.in[0].sides.begin(), 2, sides.begin());
   return like(c.in[0], std::move(sides));
@@ -130,17 +130,17 @@ OnnxShape global_pooling(const Case& c) {
 
 OnnxShape gemm(const Case& c) {
   if (c.in.size() < 2 || !c.in[1].known || c.in[0].sides.size() != 2 || c.in[1].sides.size() != 2)
-    return unknown();
+    return unknown_shape();
   const std::size_t row = c.number("transA", 0) != 0 ? 1 : 0;
   const std::size_t column = c.number("transB", 0) != 0 ? 0 : 1;
   return like(c.in[0], {c.in[0].sides[row], c.in[1].sides[column]});
 }
 
 OnnxShape matmul(const Case& c) {
-  if (c.in.size() < 2 || !c.in[1].known) return unknown();
+  if (c.in.size() < 2 || !c.in[1].known) return unknown_shape();
   const Sides& a = c.in[0].sides;
   const Sides& b = c.in[1].sides;
-  if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) return unknown();
+  if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) return unknown_shape();
   Sides sides = broadcast(Sides(a.begin(), a.end() - 2), Sides(b.begin(), b.end() - 2));
   sides.insert(sides.end(), {a[a.size() - 2], b.back()});
   return like(c.in[0], std::move(sides));
@@ -156,7 +156,7 @@ std::int64_t product(Sides::const_iterator begin, Sides::const_iterator end) {
 OnnxShape flatten(const Case& c) {
   const Sides& sides = c.in[0].sides;
   std::int64_t axis = c.number("axis", 1);
-  if (axis != static_cast<std::int64_t>(sides.size()) && !settle(&axis, sides.size())) return unknown();
+  if (axis != static_cast<std::int64_t>(sides.size()) && !settle(&axis, sides.size())) return unknown_shape();
   const auto middle = sides.begin() + axis;
   return like(c.in[0], {product(sides.begin(), middle), product(middle, sides.end())});
 }
@@ -164,7 +164,7 @@ OnnxShape flatten(const Case& c) {
 // 0 keeps a side, -1 takes what is left.
 OnnxShape reshape(const Case& c) {
   const Sides* wanted = c.constant(1);
-  if (wanted == nullptr) return unknown();
+  if (wanted == nullptr) return unknown_shape();
   Sides sides = *wanted;
   std::size_t open = sides.size();
   for (std::size_t i = 0; i < sides.size(); ++i) {
@@ -175,7 +175,7 @@ OnnxShape reshape(const Case& c) {
     sides[open] = 1;
     const std::int64_t others = product(sides.begin(), sides.end());
     const std::int64_t all = product(c.in[0].sides.begin(), c.in[0].sides.end());
-    if (others <= 0 || all < 0) return unknown();
+    if (others <= 0 || all < 0) return unknown_shape();
     sides[open] = all / others;
   }
   return like(c.in[0], std::move(sides));
@@ -185,9 +185,9 @@ OnnxShape transpose(const Case& c) {
   Sides sides(c.in[0].sides.rbegin(), c.in[0].sides.rend());
   if (onnx_attribute(c.node, "perm") != nullptr) {
     const Sides order = c.numbers("perm", sides.size(), 0, 0);
-    if (order.size() != sides.size()) return unknown();
+    if (order.size() != sides.size()) return unknown_shape();
     for (std::size_t i = 0; i < order.size(); ++i) {
-      if (order[i] >= static_cast<std::int64_t>(sides.size())) return unknown();
+      if (order[i] >= static_cast<std::int64_t>(sides.size())) return unknown_shape();
       sides[i] = c.in[0].sides[static_cast<std::size_t>(order[i])];
     }
   }
@@ -197,10 +197,10 @@ OnnxShape transpose(const Case& c) {
 OnnxShape concatenation(const Case& c) {
   Sides sides = c.in[0].sides;
   std::int64_t axis = c.number("axis", 0);
-  if (!settle(&axis, sides.size())) return unknown();
+  if (!settle(&axis, sides.size())) return unknown_shape();
   const auto along = static_cast<std::size_t>(axis);
   for (std::size_t i = 1; i < c.in.size(); ++i) {
-    if (!c.in[i].known || c.in[i].sides.size() != sides.size()) return unknown();
+    if (!c.in[i].known || c.in[i].sides.size() != sides.size()) return unknown_shape();
     sides[along] = std::min(sides[along] + c.in[i].sides[along], largest_side);
   }
   return like(c.in[0], std::move(sides));
@@ -209,7 +209,7 @@ OnnxShape concatenation(const Case& c) {
 // Rows of a table: the index's shape in the place of the axis.
 OnnxShape gather(const Case& c) {
   std::int64_t axis = c.number("axis", 0);
-  if (c.in.size() < 2 || !c.in[1].known || !settle(&axis, c.in[0].sides.size())) return unknown();
+  if (c.in.size() < 2 || !c.in[1].known || !settle(&axis, c.in[0].sides.size())) return unknown_shape();
   const Sides& table = c.in[0].sides;
   Sides sides(table.begin(), table.begin() + axis);
   sides.insert(sides.end(), c.in[1].sides.begin(), c.in[1].sides.end());
@@ -285,7 +285,7 @@ const onnx::AttributeProto* onnx_attribute(const onnx::NodeProto& node, const ch
 OnnxShape infer_shape(const onnx::NodeProto& node, const std::vector<OnnxShape>& in,
                       const ConstantsOf& constants) {
   const Rule rule = rule_of(node.op_type());
-  if (rule == nullptr || in.empty() || !in[0].known) return unknown();
+  if (rule == nullptr || in.empty() || !in[0].known) return unknown_shape();
   return rule({node, in, constants});
 }
 

@@ -15,7 +15,7 @@
 namespace terrace::planner {
 namespace {
 
-constexpr std::uint32_t never = 0xffffffffU;
+constexpr std::uint32_t no_op = 0xffffffffU;
 
 // How fast what lies outside tier 0 can get there, or back.
 class Way {
@@ -88,7 +88,7 @@ struct Load {
 
 class Profile {
  public:
-  explicit Profile(const wire::Trace& trace) : trace_(trace), last_(trace.tensors.size(), never) {
+  explicit Profile(const wire::Trace& trace) : trace_(trace), last_(trace.tensors.size(), no_op) {
     const std::size_t n = trace.ops.size();
     live_change_.assign(n + 1, 0);
     needed_change_.assign(n + 1, 0);
@@ -122,8 +122,8 @@ class Profile {
     if (last_[t] == op) return;  // inputs come first: an update in place counts as reading
     const std::uint64_t bytes = trace_.tensors[t].bytes;
     load_.named[op] += bytes;
-    if (last_[t] == never) first_[t] = op;
-    if (last_[t] != never && reads && !trace_.tensors[t].persistent) {
+    if (last_[t] == no_op) first_[t] = op;
+    if (last_[t] != no_op && reads && !trace_.tensors[t].persistent) {
       needed_change_[last_[t] + 1] += bytes;
       needed_change_[op] -= bytes;
     }
@@ -132,7 +132,7 @@ class Profile {
 
   void add_life(std::size_t t) {
     const bool always = trace_.tensors[t].persistent;
-    if (!always && last_[t] == never) return;
+    if (!always && last_[t] == no_op) return;
     live_change_[always ? 0 : first_[t]] += trace_.tensors[t].bytes;
     live_change_[always ? trace_.ops.size() : last_[t] + 1] -= trace_.tensors[t].bytes;
   }

@@ -13,12 +13,12 @@ namespace {
 
 using Kind = ExtraWork::Kind;
 
-enum class Content : std::uint8_t { none, held, dropped };
-enum class Way : std::uint8_t { none, in, out };
+enum class Holding : std::uint8_t { none, held, dropped };
+enum class Direction : std::uint8_t { none, in, out };
 
-struct State {
-  Content content = Content::none;
-  Way moving = Way::none;
+struct MemoryState {
+  Holding content = Holding::none;
+  Direction moving = Direction::none;
   bool near = false, far = false;  // memory is held there; both only in transfer
   bool packed = false;             // the coded form exists: compressed, and not changed since
   bool coded = false;              // nothing but the coded form exists in tier 0
@@ -68,7 +68,7 @@ class MemoryChecker {
   const wire::Trace& trace_;
   const Machine& machine_;
   const SimulationReport& report_;
-  std::vector<State> states_;
+  std::vector<MemoryState> states_;
   std::vector<std::uint64_t> used_, peak_;
   std::vector<Work> work_;  // in order
   std::vector<std::uint32_t> ends_;
@@ -121,14 +121,14 @@ class MemoryChecker {
 
   void place() {
     for (std::uint32_t t = 0; t < states_.size(); ++t) {
-      if (trace_.tensors[t].persistent) states_[t].content = Content::held;
+      if (trace_.tensors[t].persistent) states_[t].content = Holding::held;
     }
     for (const Residence& r : report_.start) {
       if (r.tensor >= states_.size() || r.tier >= used_.size()) {
         wrong("the start names a tensor or tier that does not exist");
         return;
       }
-      State& s = states_[r.tensor];
+      MemoryState& s = states_[r.tensor];
       s.near = r.tier == 0;
       s.far = r.tier != 0;
       s.tier = r.tier;
@@ -158,12 +158,12 @@ class MemoryChecker {
   }
   void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
 
-  void forget(std::uint32_t t, Content left) {
-    State& s = states_[t];
+  void forget(std::uint32_t t, Holding left) {
+    MemoryState& s = states_[t];
     if (s.near || s.departed) give(0, trace_.tensors[t].bytes);
     if (s.far) give(s.tier, s.stored);
     const std::uint64_t runs_left = s.runs_left;
-    if (s.moving != Way::none) wrong(name_of(t) + " dies in a transfer that goes on");
+    if (s.moving != Direction::none) wrong(name_of(t) + " dies in a transfer that goes on");
     s = {};
     s.content = left;
     s.runs_left = runs_left;
@@ -211,17 +211,17 @@ class MemoryChecker {
 
   void begin(const Transfer& t) {
     move_to(t.start_us);
-    State& s = states_[t.tensor];
-    const bool here = s.near && !s.far && s.moving == Way::none;
+    MemoryState& s = states_[t.tensor];
+    const bool here = s.near && !s.far && s.moving == Direction::none;
     const bool there =
-        s.far && !s.near && s.moving == Way::none && s.tier == t.tier && s.stored == t.stored_bytes;
-    if (s.content != Content::held) wrong(name_of(t.tensor) + " is moved without content");
+        s.far && !s.near && s.moving == Direction::none && s.tier == t.tier && s.stored == t.stored_bytes;
+    if (s.content != Holding::held) wrong(name_of(t.tensor) + " is moved without content");
     if (!(t.in ? there : here)) wrong(name_of(t.tensor) + " is not where its transfer begins");
     if (!t.in && running_ && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
     if (!t.in && t.stored_bytes != trace_.tensors[t.tensor].bytes && !s.packed && !s.coded) {
       wrong(name_of(t.tensor) + " is sent compressed, but was not");
     }
-    s.moving = t.in ? Way::in : Way::out;
+    s.moving = t.in ? Direction::in : Direction::out;
     s.tier = t.tier;
     s.stored = t.stored_bytes;
     s.near = s.far = true;
@@ -234,12 +234,12 @@ class MemoryChecker {
 
   void finish(const Transfer& t) {
     move_to(t.end_us);
-    State& s = states_[t.tensor];
-    if (s.moving != (t.in ? Way::in : Way::out)) {
+    MemoryState& s = states_[t.tensor];
+    if (s.moving != (t.in ? Direction::in : Direction::out)) {
       wrong(name_of(t.tensor) + " ends a transfer that it is not in");
       return;
     }
-    s.moving = Way::none;
+    s.moving = Direction::none;
     if (t.in || t.aborted) {
       arrive(t, &s);
     } else {
@@ -248,7 +248,7 @@ class MemoryChecker {
   }
 
   // Also an aborted one: out, it stays; in, it is lost.
-  void arrive(const Transfer& t, State* s) {
+  void arrive(const Transfer& t, MemoryState* s) {
     s->far = false;
     give(t.tier, t.stored_bytes);
     if (t.in && t.aborted) {
@@ -258,7 +258,7 @@ class MemoryChecker {
     if (t.in) s->coded = s->packed = t.stored_bytes != trace_.tensors[t.tensor].bytes;
   }
 
-  void leave(const Transfer& t, State* s) {
+  void leave(const Transfer& t, MemoryState* s) {
     s->near = false;
     s->coded = false;
     s->departed = std::any_of(current_.begin(), current_.end(),
@@ -284,15 +284,15 @@ class MemoryChecker {
       return;
     }
     const std::uint32_t t = w.extra->tensors[0];
-    State& s = states_[t];
+    MemoryState& s = states_[t];
     if (w.extra->kind == Kind::decompress) {
       decoded_.push_back(t);  // by the run that comes next
       return;
     }
     reach(w.timing->end_us);
-    if (s.content != Content::held) wrong(name_of(t) + " has no content to drop or to code");
+    if (s.content != Holding::held) wrong(name_of(t) + " has no content to drop or to code");
     if (w.extra->kind == Kind::drop) {
-      forget(t, Content::dropped);
+      forget(t, Holding::dropped);
     } else {
       if (!s.near) wrong(name_of(t) + " is compressed where it does not lie");
       s.packed = true;
@@ -320,8 +320,8 @@ class MemoryChecker {
 
   // A far copy that will be written over is forgotten as soon as the run is next.
   void give_way(const Use& u) {
-    State& s = states_[u.tensor];
-    if (u.reads || !s.far || s.moving != Way::none || starts_now(u.tensor)) return;
+    MemoryState& s = states_[u.tensor];
+    if (u.reads || !s.far || s.moving != Direction::none || starts_now(u.tensor)) return;
     give(s.tier, s.stored);
     s.far = false;
   }
@@ -336,9 +336,9 @@ class MemoryChecker {
   }
 
   void check_use(const Use& u) {
-    State& s = states_[u.tensor];
-    if (u.reads && s.content == Content::dropped) wrong(name_of(u.tensor) + " is read, but was dropped,");
-    const bool first = s.content == Content::none && !trace_.tensors[u.tensor].persistent;
+    MemoryState& s = states_[u.tensor];
+    if (u.reads && s.content == Holding::dropped) wrong(name_of(u.tensor) + " is read, but was dropped,");
+    const bool first = s.content == Holding::none && !trace_.tensors[u.tensor].persistent;
     if (!s.near && !s.departed) {
       if (s.far || (u.reads && !first)) {
         wrong(name_of(u.tensor) + " is not in tier 0 when it is needed");
@@ -346,8 +346,8 @@ class MemoryChecker {
       s.near = true;
       take(0, trace_.tensors[u.tensor].bytes);
     }
-    if (s.moving == Way::in) wrong(name_of(u.tensor) + " has not arrived when it is needed");
-    if (s.moving == Way::out && u.writes) wrong(name_of(u.tensor) + " is written while it leaves");
+    if (s.moving == Direction::in) wrong(name_of(u.tensor) + " has not arrived when it is needed");
+    if (s.moving == Direction::out && u.writes) wrong(name_of(u.tensor) + " is written while it leaves");
     if (u.writes) s.packed = false;
     if (u.reads && s.coded && std::count(decoded_.begin(), decoded_.end(), u.tensor) == 0) {
       wrong(name_of(u.tensor) + " is read while it is compressed");
@@ -356,12 +356,12 @@ class MemoryChecker {
   }
 
   void let_go(const Use& u) {
-    State& s = states_[u.tensor];
+    MemoryState& s = states_[u.tensor];
     if (s.departed) give(0, trace_.tensors[u.tensor].bytes);
     s.departed = false;
-    s.content = Content::held;
+    s.content = Holding::held;
     --s.runs_left;
-    if (s.runs_left == 0 && !trace_.tensors[u.tensor].persistent) forget(u.tensor, Content::none);
+    if (s.runs_left == 0 && !trace_.tensors[u.tensor].persistent) forget(u.tensor, Holding::none);
   }
 
   // Workspace, and outputs of a recomputation that it does not keep.

@@ -8,12 +8,13 @@
 #include "daemon/planner/reuse/allocators/caching.h"
 #include "daemon/planner/reuse/families.h"
 #include "tests/planner/reference_data.h"
+#include "tests/units.h"
 
 namespace terrace::planner {
 namespace {
 
-constexpr std::uint64_t kib = 1024;
-constexpr std::uint64_t mib = 1024 * kib;
+using terrace::tests::kib;
+using terrace::tests::mib;
 
 // BFC as written down: chunks by address, and for a request a walk over the bins upwards.
 class PlainBfc {

@@ -14,11 +14,12 @@
 
 #include "daemon/planner/reuse/allocators/caching.h"
 #include "tests/planner/reference_data.h"
+#include "tests/units.h"
 
 namespace terrace::planner {
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+using terrace::tests::mib;
 constexpr std::uint64_t segment_unit = 2 * mib;
 
 struct Event {

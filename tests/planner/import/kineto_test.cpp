@@ -38,7 +38,7 @@ Imported imported(const std::string& events) {
   return *result;
 }
 
-std::string error_of(const std::string& events) { return import_kineto(profile(events)).error; }
+std::string error_in_events(const std::string& events) { return import_kineto(profile(events)).error; }
 
 }  // namespace
 
@@ -86,14 +86,14 @@ TEST_CASE("The device that allocates most is the one that counts") {
 }
 
 TEST_CASE("Wrong profiles are refused with the place") {
-  CHECK(error_of(op("a", 0, 9) + "{}").find("no [memory] events") != std::string::npos);
-  CHECK(error_of("7") == "traceEvents[0]: expected an object");
-  CHECK(error_of(R"({"ph":"i","name":"[memory]","ts":1})") == "traceEvents[0].args: expected an object");
-  CHECK(error_of(R"({"ph":"i","name":"[memory]","ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":"x"}})") ==
+  CHECK(error_in_events(op("a", 0, 9) + "{}").find("no [memory] events") != std::string::npos);
+  CHECK(error_in_events("7") == "traceEvents[0]: expected an object");
+  CHECK(error_in_events(R"({"ph":"i","name":"[memory]","ts":1})") == "traceEvents[0].args: expected an object");
+  CHECK(error_in_events(R"({"ph":"i","name":"[memory]","ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":"x"}})") ==
         "traceEvents[0]: args.Bytes: expected a number of bytes");
-  CHECK(error_of(R"({"ph":"X","cat":"cpu_op","name":"a","ts":-1,"dur":1})") ==
+  CHECK(error_in_events(R"({"ph":"X","cat":"cpu_op","name":"a","ts":-1,"dur":1})") ==
         "traceEvents[0].ts: expected a number that is not negative");
-  CHECK(error_of(memory(1, 1, 0, 0)) == "the profile's memory events are all of 0 bytes");
+  CHECK(error_in_events(memory(1, 1, 0, 0)) == "the profile's memory events are all of 0 bytes");
 }
 
 TEST_CASE("In a profile of 28,010 memory events every allocation finds its release") {

@@ -5,7 +5,7 @@
 namespace terrace::planner {
 namespace {
 
-const std::string head = R"({"format":"terrace-machine","version":1,"name":"m",)";
+const std::string machine_head = R"({"format":"terrace-machine","version":1,"name":"m",)";
 const std::string tiers = R"("tiers":[{"name":"gpu","capacity_bytes":1000},{"name":"dram"}],)";
 const std::string links = R"("links":[{"name":"pcie","in_bytes_per_second":2,"out_bytes_per_second":3}],)";
 const std::string routes = R"("routes":[{"tier":"dram","links":["pcie"]}])";
@@ -14,7 +14,7 @@ std::string machine_error(const std::string& text) { return parse_machine(text).
 
 Machine machine() {
   Result<Machine> parsed = parse_machine(
-      head + tiers + links + routes +
+      machine_head + tiers + links + routes +
       R"(,"codecs":[{"name":"zvc","compress_bytes_per_second":1e10,"decompress_bytes_per_second":2e10,"drops_zeros":true}]})");
   INFO(parsed.error);
   REQUIRE(parsed);
@@ -56,30 +56,30 @@ TEST_CASE("A machine is read, its tiers and links found by name") {
 }
 
 TEST_CASE("Routes may stand before what they name") {
-  CHECK(parse_machine(head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
+  CHECK(parse_machine(machine_head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
 }
 
 TEST_CASE("A wrong machine is refused with the place") {
-  CHECK(machine_error(head + R"("tiers":[]})") == "tiers: at least one is needed");
-  CHECK(machine_error(head + R"("tiers":[{"name":"a"},{"name":"a"}]})") ==
+  CHECK(machine_error(machine_head + R"("tiers":[]})") == "tiers: at least one is needed");
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"a"},{"name":"a"}]})") ==
         "tiers[1].name: \"a\" is there twice");
-  CHECK(machine_error(head + R"("tiers":[{"name":""}]})") == "tiers[0].name: must not be empty");
-  CHECK(machine_error(head + R"("tiers":[{"name":"a","capacity_bytes":-1}]})") ==
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":""}]})") == "tiers[0].name: must not be empty");
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"a","capacity_bytes":-1}]})") ==
         "tiers[0].capacity_bytes: expected a whole number that is not negative");
-  CHECK(machine_error(head + tiers +
+  CHECK(machine_error(machine_head + tiers +
                       R"("links":[{"name":"l","in_bytes_per_second":0,"out_bytes_per_second":1}]})") ==
         "links[0].in_bytes_per_second: must be over 0");
-  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"ssd","links":["pcie"]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"ssd","links":["pcie"]}]})") ==
         "routes[0].tier: there is no tier \"ssd\"");
-  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"gpu","links":["pcie"]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"gpu","links":["pcie"]}]})") ==
         "routes[0].tier: routes begin at the first tier and lead to another one");
-  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":["nvlink"]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":["nvlink"]}]})") ==
         "routes[0].links[0]: there is no link \"nvlink\"");
-  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":["pcie","pcie"]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":["pcie","pcie"]}]})") ==
         "routes[0].links[1]: the link is on this route already");
-  CHECK(machine_error(head + tiers + links + R"("routes":[{"tier":"dram","links":[]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":[]}]})") ==
         "routes[0].links: a route needs at least one link");
-  CHECK(machine_error(head + tiers + links +
+  CHECK(machine_error(machine_head + tiers + links +
                       R"("routes":[{"tier":"dram","links":["pcie"]},{"tier":"dram","links":["pcie"]}]})") ==
         "routes[1].tier: \"dram\" has a route already");
   CHECK(machine_error(R"({"format":"terrace-trace","version":1})").find("this is no terrace-machine") == 0);

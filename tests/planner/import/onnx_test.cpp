@@ -58,7 +58,7 @@ onnx::ModelProto model() {
   return m;
 }
 
-std::string error_of(const onnx::ModelProto& m) { return import_onnx(m.SerializeAsString()).error; }
+std::string error_in_model(const onnx::ModelProto& m) { return import_onnx(m.SerializeAsString()).error; }
 
 }  // namespace
 
@@ -102,13 +102,13 @@ TEST_CASE("Wrong models are refused") {
   CHECK(import_onnx("\x08\x07garbage").error == "not a valid ONNX model");
   onnx::ModelProto empty = model();
   empty.mutable_graph()->clear_node();
-  CHECK(error_of(empty) == "the model has no operators");
+  CHECK(error_in_model(empty) == "the model has no operators");
   onnx::ModelProto unsorted = model();
   unsorted.mutable_graph()->mutable_node()->SwapElements(0, 1);
-  CHECK(error_of(unsorted) == "node[0]: its input \"c\" is made by no node before it");
+  CHECK(error_in_model(unsorted) == "node[0]: its input \"c\" is made by no node before it");
   onnx::ModelProto twice = model();
   *twice.mutable_graph()->mutable_node(1)->mutable_output(0) = std::string("c");
-  CHECK(error_of(twice).find("\"c\" is there twice") != std::string::npos);
+  CHECK(error_in_model(twice).find("\"c\" is there twice") != std::string::npos);
   onnx::ModelProto huge = model();
   huge.mutable_graph()->mutable_initializer(0)->clear_dims();
   for (int n = 0; n < 3; ++n) huge.mutable_graph()->mutable_initializer(0)->add_dims(std::int64_t{1} << 30);

@@ -10,15 +10,15 @@
 namespace terrace::planner {
 namespace {
 
-const std::string head = R"({"format":"terrace-trace","version":1,"name":"n","source":"s",)";
+const std::string trace_head = R"({"format":"terrace-trace","version":1,"name":"n","source":"s",)";
 
 std::string with(const std::string& ops, const std::string& tensors) {
-  return head + "\"ops\":[" + ops + "],\"tensors\":[" + tensors + "]}";
+  return trace_head + "\"ops\":[" + ops + "],\"tensors\":[" + tensors + "]}";
 }
 
 std::string op(const std::string& fields) { return with("{" + fields + "}", R"({"id":7,"bytes":8})"); }
 std::string tensor(const std::string& fields) { return with("", "{" + fields + "}"); }
-std::string error_of(const std::string& text) { return parse_trace(text).error; }
+std::string error_in_trace(const std::string& text) { return parse_trace(text).error; }
 
 bool same(const wire::TraceTensor& a, const wire::TraceTensor& b) {
   return a.id == b.id && a.bytes == b.bytes && a.kind == b.kind && a.persistent == b.persistent &&
@@ -75,67 +75,67 @@ TEST_CASE("Names cut in the middle of a character are written as valid text") {
 }
 
 TEST_CASE("Wrong formats and versions are refused") {
-  CHECK(error_of("{}") == "this is no terrace-trace: the field \"format\" is missing");
-  CHECK(error_of(R"({"format":"terrace-trace"})") == "the field \"version\" is missing");
-  CHECK(error_of(R"({"format":"other","version":1})") ==
+  CHECK(error_in_trace("{}") == "this is no terrace-trace: the field \"format\" is missing");
+  CHECK(error_in_trace(R"({"format":"terrace-trace"})") == "the field \"version\" is missing");
+  CHECK(error_in_trace(R"({"format":"other","version":1})") ==
         "this is no terrace-trace: its format says \"other\"");
-  CHECK(error_of(R"({"format":"terrace-trace","version":2})") ==
+  CHECK(error_in_trace(R"({"format":"terrace-trace","version":2})") ==
         "version 2 of terrace-trace is not known here, only version 1 is");
-  CHECK(error_of("[]") == "the document is no JSON object");
-  CHECK(error_of("12") == "the document is no JSON object");
-  CHECK(error_of("").find("not valid JSON") == 0);
-  CHECK(error_of(head).find("not valid JSON") == 0);
-  CHECK(error_of(with("", "") + "x").find("not valid JSON") == 0);
+  CHECK(error_in_trace("[]") == "the document is no JSON object");
+  CHECK(error_in_trace("12") == "the document is no JSON object");
+  CHECK(error_in_trace("").find("not valid JSON") == 0);
+  CHECK(error_in_trace(trace_head).find("not valid JSON") == 0);
+  CHECK(error_in_trace(with("", "") + "x").find("not valid JSON") == 0);
 }
 
 TEST_CASE("A wrong operation is refused with its place") {
   const std::string rest = R"(,"inputs":[],"outputs":[])";
-  CHECK(error_of(op(R"("name":"a","time_us":1,"inputs":[7,7,99],"outputs":[])")) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"inputs":[7,7,99],"outputs":[])")) ==
         "ops[0].inputs[2]: there is no tensor 99");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"inputs":[],"outputs":[8])")) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"inputs":[],"outputs":[8])")) ==
         "ops[0].outputs[0]: there is no tensor 8");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"inputs":["7"],"outputs":[])")) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"inputs":["7"],"outputs":[])")) ==
         "ops[0].inputs[0]: expected the id of a tensor");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"inputs":7,"outputs":[])")) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"inputs":7,"outputs":[])")) ==
         "ops[0].inputs: expected a list");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"inputs":[])")) == "ops[0].outputs: missing");
-  CHECK(error_of(op(R"("name":"a","time_us":-1)" + rest)) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"inputs":[])")) == "ops[0].outputs: missing");
+  CHECK(error_in_trace(op(R"("name":"a","time_us":-1)" + rest)) ==
         "ops[0].time_us: expected a number that is not negative");
-  CHECK(error_of(op(R"("name":"a","time_us":"1")" + rest)) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":"1")" + rest)) ==
         "ops[0].time_us: expected a number that is not negative");
-  CHECK(error_of(op(R"("name":"a","time_us":1e300)" + rest)).find("ops[0].time_us: 1e+300 is over") == 0);
-  CHECK_FALSE(error_of(op(R"("name":"a","time_us":1e999)" + rest)).empty());
-  CHECK(error_of(op(R"("name":"a","time_us":NaN)" + rest)).find("not valid JSON") == 0);
-  CHECK(error_of(op(R"("time_us":1)" + rest)) == "ops[0].name: missing");
-  CHECK(error_of(op(R"("name":3,"time_us":1)" + rest)) == "ops[0].name: expected a text");
-  CHECK(error_of(op(R"("name":"a","name":"b","time_us":1)" + rest)) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1e300)" + rest)).find("ops[0].time_us: 1e+300 is over") == 0);
+  CHECK_FALSE(error_in_trace(op(R"("name":"a","time_us":1e999)" + rest)).empty());
+  CHECK(error_in_trace(op(R"("name":"a","time_us":NaN)" + rest)).find("not valid JSON") == 0);
+  CHECK(error_in_trace(op(R"("time_us":1)" + rest)) == "ops[0].name: missing");
+  CHECK(error_in_trace(op(R"("name":3,"time_us":1)" + rest)) == "ops[0].name: expected a text");
+  CHECK(error_in_trace(op(R"("name":"a","name":"b","time_us":1)" + rest)) ==
         "ops[0]: the field \"name\" stands there twice");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"workspace_bytes":-4)" + rest)) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"workspace_bytes":-4)" + rest)) ==
         "ops[0].workspace_bytes: expected a whole number that is not negative");
-  CHECK(error_of(op(R"("name":"a","time_us":1,"recomputable":1)" + rest)) ==
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1,"recomputable":1)" + rest)) ==
         "ops[0].recomputable: expected true or false");
-  CHECK(error_of(with("3", "")) == "ops[0]: expected an object");
-  CHECK(error_of(head + "\"ops\":{}}") == "ops: expected a list");
-  CHECK(error_of(head + "\"ops\":7}") == "ops: expected a list");
+  CHECK(error_in_trace(with("3", "")) == "ops[0]: expected an object");
+  CHECK(error_in_trace(trace_head + "\"ops\":{}}") == "ops: expected a list");
+  CHECK(error_in_trace(trace_head + "\"ops\":7}") == "ops: expected a list");
 }
 
 TEST_CASE("A wrong tensor is refused with its place") {
-  CHECK(error_of(with("", R"({"id":1,"bytes":1},{"id":1,"bytes":2})")) ==
+  CHECK(error_in_trace(with("", R"({"id":1,"bytes":1},{"id":1,"bytes":2})")) ==
         "tensors[1].id: 1 is the id of another tensor, too");
-  CHECK(error_of(tensor(R"("id":1,"bytes":-1)")) ==
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":-1)")) ==
         "tensors[0].bytes: expected a whole number that is not negative");
-  CHECK(error_of(tensor(R"("id":1,"bytes":1.5)")) ==
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1.5)")) ==
         "tensors[0].bytes: expected a whole number that is not negative");
-  CHECK(error_of(tensor(R"("id":1,"bytes":1125899906842625)")) ==
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1125899906842625)")) ==
         "tensors[0].bytes: 1125899906842625 is over the limit of 1125899906842624");
-  CHECK(error_of(tensor(R"("id":1,"bytes":1,"kind":"wait")"))
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1,"kind":"wait")"))
             .find("tensors[0].kind: \"wait\" is none of weight,") == 0);
-  CHECK(error_of(tensor(R"("id":1,"bytes":1,"sparsity":1.5)")) ==
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1,"sparsity":1.5)")) ==
         "tensors[0].sparsity: 1.5 is over the limit of 1.0");
-  CHECK(error_of(tensor(R"("id":1,"bytes":1,"shape":[2,-1])")) ==
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1,"shape":[2,-1])")) ==
         "tensors[0].shape[1]: expected a whole number that is not negative");
-  CHECK(error_of(tensor(R"("id":1)")) == "tensors[0].bytes: missing");
-  CHECK(error_of(tensor(R"("id":1,"bytes":1,"persistent":"yes")")) ==
+  CHECK(error_in_trace(tensor(R"("id":1)")) == "tensors[0].bytes: missing");
+  CHECK(error_in_trace(tensor(R"("id":1,"bytes":1,"persistent":"yes")")) ==
         "tensors[0].persistent: expected true or false");
 }
 
@@ -145,16 +145,16 @@ TEST_CASE("Sums that would overflow are refused") {
     tensors +=
         (i == 0 ? "" : ",") + std::string(R"({"bytes":1125899906842624,"id":)") + std::to_string(i) + "}";
   }
-  CHECK(error_of(with("", tensors)) == "tensors: their sizes add up to more than 4 EiB");
+  CHECK(error_in_trace(with("", tensors)) == "tensors: their sizes add up to more than 4 EiB");
 }
 
 TEST_CASE("Depth is bounded, also in fields that nobody reads") {
-  CHECK(error_of(head + "\"x\":" + std::string(100'000, '[')) == "nested deeper than 64");
-  CHECK(error_of(with("{\"x\":" + std::string(100'000, '['), "")) == "nested deeper than 64");
+  CHECK(error_in_trace(trace_head + "\"x\":" + std::string(100'000, '[')) == "nested deeper than 64");
+  CHECK(error_in_trace(with("{\"x\":" + std::string(100'000, '['), "")) == "nested deeper than 64");
 }
 
 TEST_CASE("Lists that stand there twice are refused") {
-  CHECK(error_of(head + R"("tensors":[{"id":1,"bytes":1}],"tensors":[{"id":2,"bytes":1}]})") ==
+  CHECK(error_in_trace(trace_head + R"("tensors":[{"id":1,"bytes":1}],"tensors":[{"id":2,"bytes":1}]})") ==
         "tensors: stands there twice");
 }
 

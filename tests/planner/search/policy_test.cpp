@@ -35,7 +35,7 @@ void check_sound(const Instance& instance, const Watched& watched) {
   for (std::size_t i = 1; i < watched.totals.size(); ++i) CHECK(watched.totals[i] < watched.totals[i - 1]);
 }
 
-Instance suite(const std::string& name) {
+Instance in_a_mebibyte(const std::string& name) {
   return test::instance_from_csv(name, test::fixture("minimalloc/" + name + ".1048576.csv"));
 }
 
@@ -43,7 +43,7 @@ Instance suite(const std::string& name) {
 
 TEST_CASE("Without a capacity the policy goes down to the bound") {
   for (const char* name : {"C", "G", "K"}) {
-    const Instance instance = suite(name);
+    const Instance instance = in_a_mebibyte(name);
     const Watched watched = place(instance, 0, -1);
     check_sound(instance, watched);
     CHECK(watched.placement->total_bytes == max_live_bytes(instance.buffers));
@@ -51,7 +51,7 @@ TEST_CASE("Without a capacity the policy goes down to the bound") {
 }
 
 TEST_CASE("A capacity ends the search as soon as it is met") {
-  const Instance d = suite("D");
+  const Instance d = in_a_mebibyte("D");
   const Watched watched = place(d, 1048576, -1);
   check_sound(d, watched);
   CHECK(watched.placement->total_bytes <= 1048576);
@@ -61,7 +61,7 @@ TEST_CASE("A capacity ends the search as soon as it is met") {
 }
 
 TEST_CASE("Stopped at once, it returns what it has; stopped later, nothing worse") {
-  const Instance j = suite("J");
+  const Instance j = in_a_mebibyte("J");
   const Watched at_once = place(j, 0, 0);
   const Watched later = place(j, 0, 60);
   check_sound(j, at_once);

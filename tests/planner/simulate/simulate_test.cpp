@@ -3,22 +3,13 @@
 #include <catch2/catch.hpp>
 
 #include "tests/planner/simulate/random_plans.h"
+#include "tests/planner/simulate/simulated.h"
 
 namespace terrace::planner {
 namespace {
 
 using namespace test;
 using wire::Action;
-
-SimulationReport simulated(const wire::Trace& trace, const Machine& machine,
-                           std::vector<wire::ScheduleEntry> entries, SimulationOptions options = {}) {
-  options.record_timeline = true;
-  const auto r = simulate(trace, machine, {trace.name, "by hand", std::move(entries)}, options);
-  INFO(r.error);
-  REQUIRE(r);
-  CHECK_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
-  return *r;
-}
 
 std::string refusal(const wire::Trace& trace, const Machine& machine,
                     std::vector<wire::ScheduleEntry> entries, SimulationOptions options = {}) {

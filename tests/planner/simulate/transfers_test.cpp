@@ -3,6 +3,7 @@
 
 #include "daemon/planner/simulate/network.h"
 #include "tests/planner/simulate/random_plans.h"
+#include "tests/planner/simulate/simulated.h"
 
 namespace terrace::planner {
 namespace {
@@ -22,17 +23,6 @@ Machine three_tiers() {
 wire::Trace two_that_leave(double time_us) {
   return step({tensor(100), tensor(100), tensor(1)},
               {op(0, {}, {0, 1}), op(time_us, {}, {2}), op(0, {0, 1, 2}, {})});
-}
-
-SimulationReport simulated(const wire::Trace& trace, const Machine& machine,
-                           std::vector<wire::ScheduleEntry> entries) {
-  SimulationOptions options;
-  options.record_timeline = true;
-  const auto r = simulate(trace, machine, {trace.name, "by hand", std::move(entries)}, options);
-  INFO(r.error);
-  REQUIRE(r);
-  CHECK_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
-  return *r;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 using planner::test::policy;
 using planner::test::random_instance;
 
-const std::vector<Pool> one_pool(1);
+const std::vector<Pool> the_pool(1);
 
 Instance some_instance(std::uint32_t seed) {
   Instance instance = random_instance(seed, 1 + seed % 40, 25, seed % 3 == 0 ? 3 : 1000);
@@ -133,9 +133,9 @@ TEST_CASE("Greedy policies place as the algorithms with lists do") {
     INFO("seed " << seed);
     const Instance instance = some_instance(seed);
     const auto buffers = pooled(instance);
-    CHECK(policy("tvm_by_size").place(instance, {})->offsets == greedy_by_size(buffers, one_pool)->offsets);
+    CHECK(policy("tvm_by_size").place(instance, {})->offsets == greedy_by_size(buffers, the_pool)->offsets);
     CHECK(policy("tvm_by_conflicts").place(instance, {})->offsets ==
-          greedy_by_conflicts(buffers, one_pool)->offsets);
+          greedy_by_conflicts(buffers, the_pool)->offsets);
   }
 }
 
@@ -150,9 +150,9 @@ TEST_CASE("Hill climbing takes the steps that TVM's takes") {
     CHECK(placement->total_bytes == PlainClimber(buffers).climb(max_live_bytes(instance.buffers)));
     if (buffers.size() > 20) continue;
     // Without a bound to reach, attempts without a swap come up, too.
-    const Result<PoolPlacement> restless = hill_climb(buffers, one_pool, 0, {});
+    const Result<PoolPlacement> restless = hill_climb(buffers, the_pool, 0, {});
     REQUIRE(restless);
-    CHECK(used_bytes(buffers, one_pool, *restless)[0] == PlainClimber(buffers).climb(0));
+    CHECK(used_bytes(buffers, the_pool, *restless)[0] == PlainClimber(buffers).climb(0));
   }
 }
 

@@ -76,9 +76,9 @@ std::vector<std::uint32_t> positions_of(Records records) {
   return positions;
 }
 
-class Assignment {
+class ObjectAssignment {
  public:
-  Assignment(Records records, const Stop& stop) : records_(records), stop_(stop) {
+  ObjectAssignment(Records records, const Stop& stop) : records_(records), stop_(stop) {
     objects_.object_of.assign(records.size(), unassigned);
   }
 
@@ -146,7 +146,7 @@ Result<Objects> by_size_objects(Records records, const Stop& stop) {
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return positions[a] < positions[b]; });
-  Assignment assignment(records, stop);
+  ObjectAssignment assignment(records, stop);
   for (std::size_t begin = 0, end = 0; begin < order.size() && assignment.why().empty(); begin = end) {
     while (end < order.size() && positions[order[end]] == positions[order[begin]]) ++end;
     assignment.assign_position(std::span(order).subspan(begin, end - begin));

@@ -36,7 +36,7 @@ Result<Placement> place_by_steered(const Instance& instance, const SearchControl
 
 Objects in_any_order(Records records) { return tflite::in_order(records); }
 
-Result<Placement> place_by_size(const Instance& instance, const SearchControl& control) {
+Result<Placement> place_tflite_by_size(const Instance& instance, const SearchControl& control) {
   return place(instance, control, [](const InstanceRecords& r, const Stop& stop) {
     return tflite::by_size(r.records, r.alignment, stop);
   });
@@ -67,7 +67,7 @@ std::vector<ReusePolicy> tflite_policies() {
       {"tflite_equality", family, gpu, place_by<tflite::equality>},
       {"tflite_in_order", family, gpu, place_by<in_any_order>},
       {"tflite_by_breadth", family, gpu, place_by<tflite::by_breadth>},
-      {"tflite_by_size", family, gpu, place_by_size},
+      {"tflite_by_size", family, gpu, place_tflite_by_size},
       {"tflite_by_size_objects", family, gpu, place_by_steered<tflite::by_size_objects>},
       {"tflite_best", family, gpu, place_best},
       {"tflite_min_cost_flow", family, gpu, place_by_steered<tflite::min_cost_flow>},

@@ -121,7 +121,7 @@ Result<Placement> place_greedily(const Instance& instance, Key key) {
   return ok(place_above(instance.buffers, times, order));
 }
 
-Result<Placement> place_by_size(const Instance& instance, const SearchControl&) {
+Result<Placement> place_tvm_by_size(const Instance& instance, const SearchControl&) {
   return place_greedily(instance, [](std::uint64_t bytes, std::uint32_t conflicts, std::uint32_t n) {
     return std::make_tuple(bytes, conflicts, n);
   });
@@ -176,7 +176,7 @@ Result<Placement> place_climbing(const Instance& instance, const SearchControl& 
 std::vector<ReusePolicy> tvm_policies() {
   const char* const family = "tvm";
   return {
-      {"tvm_by_size", family, "TVM v0.15, tir/usmp/algo/greedy.cc", place_by_size},
+      {"tvm_by_size", family, "TVM v0.15, tir/usmp/algo/greedy.cc", place_tvm_by_size},
       {"tvm_by_conflicts", family, "TVM v0.15, tir/usmp/algo/greedy.cc", place_by_conflicts},
       {"tvm_hill_climb", family, "TVM v0.15, tir/usmp/algo/hill_climb.cc", place_climbing},
   };

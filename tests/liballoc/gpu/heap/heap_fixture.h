@@ -7,11 +7,12 @@
 
 #include "liballoc/gpu/heap/heap.h"
 #include "tests/liballoc/gpu/heap/told_device.h"
+#include "tests/units.h"
 
 namespace terrace::test {
 
-constexpr std::uint64_t kib = 1024;
-constexpr std::uint64_t mib = 1024 * kib;
+using tests::kib;
+using tests::mib;
 
 struct HeapFixture {
   explicit HeapFixture(std::uint64_t frames = 16, std::uint64_t budget = 0) : device(frames), heap(device) {

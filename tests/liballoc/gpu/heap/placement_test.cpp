@@ -4,11 +4,13 @@
 #include <map>
 #include <random>
 
+#include "tests/units.h"
+
 namespace terrace::liballoc::gpu {
 namespace {
 
 constexpr std::uint64_t frame = std::uint64_t{2} << 20;
-constexpr std::uint64_t kib = 1024;
+using terrace::tests::kib;
 
 // A placement of 16 frames whose first `mapped` are there.
 Placement with_mapped(std::uint64_t mapped) {
