@@ -20,9 +20,9 @@ ordered ids(const wire::Trace& trace, const std::vector<std::uint32_t>& indices)
 
 std::string op_line(const wire::Trace& trace, const wire::TraceOp& op) {
   ordered o{{"name", op.name},
-         {"time_us", op.time_us},
-         {"inputs", ids(trace, op.inputs)},
-         {"outputs", ids(trace, op.outputs)}};
+            {"time_us", op.time_us},
+            {"inputs", ids(trace, op.inputs)},
+            {"outputs", ids(trace, op.outputs)}};
   if (op.workspace_bytes != 0) o["workspace_bytes"] = op.workspace_bytes;
   if (op.flops) o["flops"] = *op.flops;
   if (!op.recomputable) o["recomputable"] = false;
@@ -30,7 +30,8 @@ std::string op_line(const wire::Trace& trace, const wire::TraceOp& op) {
 }
 
 std::string tensor_line(const wire::TraceTensor& t) {
-  ordered o{{"id", t.id}, {"bytes", t.bytes}, {"kind", tensor_kind_name(t.kind)}, {"persistent", t.persistent}};
+  ordered o{
+      {"id", t.id}, {"bytes", t.bytes}, {"kind", tensor_kind_name(t.kind)}, {"persistent", t.persistent}};
   if (t.sparsity) o["sparsity"] = *t.sparsity;
   if (!t.dtype.empty()) o["dtype"] = t.dtype;
   if (!t.shape.empty()) o["shape"] = t.shape;

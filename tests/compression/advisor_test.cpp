@@ -214,7 +214,8 @@ TEST_CASE("AFrameOfAnotherSizeThanPredictedCallsForASample") {
   for (int i = 0; i < 300; ++i) decision = advisor->decide(history, tensor, {}, link);
   while (advisor->decide(history, tensor, {}, link).sampled) continue;
   decision.codec = Codec::rle;
-  const std::uint64_t as_predicted = static_cast<std::uint64_t>(decision.chosen().fraction * some_elements * 4);
+  const std::uint64_t as_predicted =
+      static_cast<std::uint64_t>(decision.chosen().fraction * some_elements * 4);
   advisor->compressed(history, decision, as_predicted, 1e6);
   CHECK_FALSE(advisor->decide(history, tensor, {}, link).sampled);
   advisor->compressed(history, decision, as_predicted * 2, 1e6);

@@ -12,8 +12,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-using terrace::tests::mib;
 using terrace::tests::gib;
+using terrace::tests::mib;
 const JobKey a{1000, "a"}, b{1000, "b"}, c{1000, "c"};
 
 // Lets every process shrink to what it was told until nothing changes any more.

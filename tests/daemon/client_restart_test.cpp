@@ -103,7 +103,8 @@ TEST_CASE_METHOD(Restarted, "a stopped daemon is neither lost nor replaced") {
   CHECK(client->step(now_ns()) == Notice::none);
 }
 
-TEST_CASE_METHOD(Restarted, "a job starts its private daemon again, unseen by the program, with its settings") {
+TEST_CASE_METHOD(Restarted,
+                 "a job starts its private daemon again, unseen by the program, with its settings") {
   {
     auto first = std::make_unique<DaemonProcess>(socket, arguments());
     REQUIRE(client->start(config(/*respawn=*/true)) == 0);

@@ -100,7 +100,8 @@ TEST_CASE_METHOD(RegistryFixture, "a pool comes back with its job and no second 
   CHECK(registry.arbiter().granted_bytes(admission.session->id()) == gib);
 }
 
-TEST_CASE_METHOD(RegistryFixture, "a job that is back is not taken to hold nothing before it has read its welcome") {
+TEST_CASE_METHOD(RegistryFixture,
+                 "a job that is back is not taken to hold nothing before it has read its welcome") {
   wire::Hello back = hello("a", gib, gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
   back.held_budget_bytes = gib;
@@ -140,7 +141,8 @@ TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
   CHECK(registry.arbiter().promised_bytes() == 0);
 }
 
-TEST_CASE_METHOD(RegistryFixture, "a job that takes whatever pool there is runs without one if there is none") {
+TEST_CASE_METHOD(RegistryFixture,
+                 "a job that takes whatever pool there is runs without one if there is none") {
   Registry without(8 * gib, Pools("/nonexistent", 4 * gib, true));
   const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
   REQUIRE_FALSE(admission.refusal);

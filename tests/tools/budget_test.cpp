@@ -1,5 +1,5 @@
-#include "tests/units.h"
 #include "tools/cli/budget.h"
+#include "tests/units.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,8 +7,8 @@ using namespace terrace::cli;
 
 namespace {
 
-using terrace::tests::mib;
 using terrace::tests::gib;
+using terrace::tests::mib;
 const Ceiling sixteen_gib{16 * gib, "this machine"};
 
 bool mentions(const std::string& text, const std::string& part) {

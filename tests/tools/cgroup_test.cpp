@@ -1,6 +1,6 @@
 // Hierarchies as plain files below a directory that stands for "/".
-#include "tests/units.h"
 #include "tools/cli/cgroup.h"
+#include "tests/units.h"
 
 #include <unistd.h>
 

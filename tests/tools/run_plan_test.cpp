@@ -1,5 +1,5 @@
-#include "tests/units.h"
 #include "tools/cli/run_plan.h"
+#include "tests/units.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

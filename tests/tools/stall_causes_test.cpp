@@ -1,5 +1,5 @@
-#include "tests/tools/says.h"
 #include "tools/cli/stall_causes.h"
+#include "tests/tools/says.h"
 
 #include <catch2/catch.hpp>
 

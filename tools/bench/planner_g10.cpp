@@ -54,10 +54,11 @@ Json trace_row(const std::string& workload, const wire::Trace& trace, const Publ
 Json measure_g10(const PlannerOptions& options) {
   const auto summary = data_file(options, "g10/summary.csv");
   if (!summary) return skipped(g10_title, "no g10/summary.csv in the data");
-  Json out = section(
-      g10_title, {column("workload", "workload", "text"), column("ideal", "sum of operations, s", "count"),
-              column("published_ideal", "published", "count"), column("peak_bytes", "peak, bytes", "count"),
-              column("published_peak_bytes", "published", "count"), column("met", "met", "yes")});
+  Json out =
+      section(g10_title,
+              {column("workload", "workload", "text"), column("ideal", "sum of operations, s", "count"),
+               column("published_ideal", "published", "count"), column("peak_bytes", "peak, bytes", "count"),
+               column("published_peak_bytes", "published", "count"), column("met", "met", "yes")});
   for (const std::string& file : data_files(options, "g10", ".json.gz")) {
     const std::string workload = file.substr(4, file.size() - 4 - 8);
     const auto trace = planner::parse_trace(*data_file(options, file));

@@ -10,7 +10,8 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* g10_times_title = "G10's page-level simulator: our rebuilding of it beside its published times";
+constexpr const char* g10_times_title =
+    "G10's page-level simulator: our rebuilding of it beside its published times";
 constexpr double most_apart_from_published = 0.10;
 
 struct Policy {
@@ -45,10 +46,11 @@ Json row_of(const std::string& workload, const wire::Trace& trace, const Policy&
 Json measure_g10_times(const PlannerOptions& options) {
   const auto text = data_file(options, "g10/BASELINES.json");
   if (!text) return skipped(g10_times_title, "no g10/BASELINES.json in the data");
-  Json out = section(g10_times_title, {column("workload", "workload", "text"), column("policy", "policy", "text"),
-                             column("published_s", "published, s", "s"), column("ours_s", "ours, s", "s"),
-                             column("apart", "apart", "percent"), column("seconds", "took, s", "s"),
-                             column("met", "within 10%", "yes"), column("note", "", "text")});
+  Json out =
+      section(g10_times_title, {column("workload", "workload", "text"), column("policy", "policy", "text"),
+                                column("published_s", "published, s", "s"), column("ours_s", "ours, s", "s"),
+                                column("apart", "apart", "percent"), column("seconds", "took, s", "s"),
+                                column("met", "within 10%", "yes"), column("note", "", "text")});
   const nlohmann::json baselines = nlohmann::json::parse(*text);
   for (const auto& [workload, about] : baselines.at("workloads").items()) {
     const auto file = data_file(options, "g10/" + workload + ".json.gz");

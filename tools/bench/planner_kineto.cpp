@@ -114,8 +114,8 @@ Json measure_kineto(const PlannerOptions& options) {
   const Temporary lives(lives_as_csv(*text));
   const Json plan = run_in_child({"terrace", lives.path(), options.quick ? 2.0 : 10.0, 0});
   const double gap = plan["total_bytes"].get<double>() / plan["bound_bytes"].get<double>() - 1;
-  Json out = section(
-      kineto_title, {column("what", "", "text"), column("text", "value", "count"), column("met", "met", "yes")});
+  Json out = section(kineto_title, {column("what", "", "text"), column("text", "value", "count"),
+                                    column("met", "met", "yes")});
   Json matched = row("of them matched with their free", m.matched, "count");
   matched["met"] = m.matched == m.allocations;
   Json above = row("above the bound", gap, "percent");

@@ -8,7 +8,8 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* profiles_title = "Profiles of training steps on this machine against the steps themselves";
+constexpr const char* profiles_title =
+    "Profiles of training steps on this machine against the steps themselves";
 // Debian's interpreter, which has Debian's torch; another one may come first in PATH.
 constexpr const char* python = "/usr/bin/python3";
 constexpr double most_apart_from_steps = 0.05;
@@ -39,12 +40,13 @@ Json measure_profiles(const PlannerOptions& options) {
   if (!has_torchvision()) return skipped(profiles_title, "/usr/bin/python3 has no torchvision");
   const Json measured = Json::parse(
       run_captured({python, script->string(), "--json", "--steps", options.quick ? "2" : "7"}, {}));
-  Json out = section(profiles_title, {column("model", "network", "text"), column("operations", "operations", "count"),
-                             column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
-                             column("time_ratio", "ratio", "ratio"),
-                             column("measured_step_peak_bytes", "allocated at most", "bytes"),
-                             column("trace_step_peak_bytes", "trace says", "bytes"),
-                             column("peak_ratio", "ratio", "ratio"), column("met", "met", "yes")});
+  Json out = section(profiles_title,
+                     {column("model", "network", "text"), column("operations", "operations", "count"),
+                      column("step_ms", "step, ms", "ms"), column("trace_ms", "trace, ms", "ms"),
+                      column("time_ratio", "ratio", "ratio"),
+                      column("measured_step_peak_bytes", "allocated at most", "bytes"),
+                      column("trace_step_peak_bytes", "trace says", "bytes"),
+                      column("peak_ratio", "ratio", "ratio"), column("met", "met", "yes")});
   for (const Json& row : measured["rows"]) out["rows"].push_back(row_of(row));
   out["notes"] = {"torch " + measured["torch"].get<std::string>()};
   return out;

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* codecs[] = {"zvc", "zvc_exp", "rle", "csr8"};
 constexpr const char* tier = "nvme";
 
-constexpr std::array table{
+constexpr std::array columns{
     Column{"codec", "CODEC", Kind::text},
     Column{"tier", "TIER", Kind::text},
     Column{"content_bytes", "CONTENT", Kind::bytes},
@@ -33,7 +33,7 @@ double seconds(const json& counters, const std::string& name) {
 
 }  // namespace
 
-std::span<const Column> codec_columns() { return table; }
+std::span<const Column> codec_columns() { return columns; }
 
 std::vector<std::string> codec_counters() {
   std::vector<std::string> names;
@@ -64,7 +64,7 @@ Rows codec_rows(const json& counters) {
 
 std::string codec_table(Rows rows, const TableStyle& style) {
   for (json& row : rows) row["ratio"] = fmt::format("{:.2f}", row["ratio"].get<double>());
-  return rows.empty() ? "" : render(*choose_columns(table, {}), rows, style);
+  return rows.empty() ? "" : render(*choose_columns(columns, {}), rows, style);
 }
 
 }  // namespace terrace::cli

@@ -74,7 +74,9 @@ void remove_abandoned(const fs::path& parent) {
     if (is_abandoned(owner_of(entry.path().filename().string()))) rmdir(entry.path().c_str());
 }
 
-fs::path leaf_of(const JobPlace& place) { return place.parent / fmt::format("{}{}-run", group_prefix, getpid()); }
+fs::path leaf_of(const JobPlace& place) {
+  return place.parent / fmt::format("{}{}-run", group_prefix, getpid());
+}
 
 Result<JobCgroup> cannot(const char* what, const fs::path& where, int error) {
   const char* remedy =

@@ -1,5 +1,5 @@
-// Numbers in what the daemon and the bench programs send, which may be of another version: what is absent or no
-// number counts as 0. Any thread.
+// Numbers in what the daemon and the bench programs send, which may be of another version: what is absent or
+// no number counts as 0. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -214,8 +214,8 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
   const auto reserved = static_cast<double>(picture.reserved_bytes);
   const Field field = live_field(picture, bound);
   canvas.text({left_margin, 28}, instance.name, {.size = 18, .bold = true});
-  canvas.text({left_margin, 50}, fmt::format("at most {} alive at once; policy {} reserves {}", short_bytes(bound),
-                                      picture.policy, short_bytes(reserved)));
+  canvas.text({left_margin, 50}, fmt::format("at most {} alive at once; policy {} reserves {}",
+                                             short_bytes(bound), picture.policy, short_bytes(reserved)));
   draw_axes(canvas, field, count_ticks(field.x_end, 10), byte_ticks(field.y_end, 12),
             instance.trace != nullptr ? "operation" : "time in the instance's own units", "bytes alive");
   const std::vector<Columns> layers = stacked(field, instance);

@@ -171,7 +171,8 @@ void draw(Canvas& canvas, const PlacementPicture& picture) {
 }  // namespace
 
 Result<std::vector<std::string>> plot_placement(const std::string& prefix, const PlacementPicture& picture) {
-  return write_picture(prefix, picture_width, picture_height, [&picture](Canvas& canvas) { draw(canvas, picture); });
+  return write_picture(prefix, picture_width, picture_height,
+                       [&picture](Canvas& canvas) { draw(canvas, picture); });
 }
 
 }  // namespace terrace::plot

@@ -88,8 +88,10 @@ TEST_CASE("The device that allocates most is the one that counts") {
 TEST_CASE("Wrong profiles are refused with the place") {
   CHECK(error_in_events(op("a", 0, 9) + "{}").find("no [memory] events") != std::string::npos);
   CHECK(error_in_events("7") == "traceEvents[0]: expected an object");
-  CHECK(error_in_events(R"({"ph":"i","name":"[memory]","ts":1})") == "traceEvents[0].args: expected an object");
-  CHECK(error_in_events(R"({"ph":"i","name":"[memory]","ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":"x"}})") ==
+  CHECK(error_in_events(R"({"ph":"i","name":"[memory]","ts":1})") ==
+        "traceEvents[0].args: expected an object");
+  CHECK(error_in_events(
+            R"({"ph":"i","name":"[memory]","ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":"x"}})") ==
         "traceEvents[0]: args.Bytes: expected a number of bytes");
   CHECK(error_in_events(R"({"ph":"X","cat":"cpu_op","name":"a","ts":-1,"dur":1})") ==
         "traceEvents[0].ts: expected a number that is not negative");

@@ -75,7 +75,8 @@ TEST_CASE("A wrong machine is refused with the place") {
         "routes[0].tier: routes begin at the first tier and lead to another one");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":["nvlink"]}]})") ==
         "routes[0].links[0]: there is no link \"nvlink\"");
-  CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":["pcie","pcie"]}]})") ==
+  CHECK(machine_error(machine_head + tiers + links +
+                      R"("routes":[{"tier":"dram","links":["pcie","pcie"]}]})") ==
         "routes[0].links[1]: the link is on this route already");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":[]}]})") ==
         "routes[0].links: a route needs at least one link");

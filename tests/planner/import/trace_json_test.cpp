@@ -103,7 +103,8 @@ TEST_CASE("A wrong operation is refused with its place") {
         "ops[0].time_us: expected a number that is not negative");
   CHECK(error_in_trace(op(R"("name":"a","time_us":"1")" + rest)) ==
         "ops[0].time_us: expected a number that is not negative");
-  CHECK(error_in_trace(op(R"("name":"a","time_us":1e300)" + rest)).find("ops[0].time_us: 1e+300 is over") == 0);
+  CHECK(error_in_trace(op(R"("name":"a","time_us":1e300)" + rest)).find("ops[0].time_us: 1e+300 is over") ==
+        0);
   CHECK_FALSE(error_in_trace(op(R"("name":"a","time_us":1e999)" + rest)).empty());
   CHECK(error_in_trace(op(R"("name":"a","time_us":NaN)" + rest)).find("not valid JSON") == 0);
   CHECK(error_in_trace(op(R"("time_us":1)" + rest)) == "ops[0].name: missing");
