@@ -40,7 +40,9 @@ TERRACE_API void terrace_gpu_record_stream(void* block, void* stream);
 
 /* Moves a live block out of GPU memory, and back to the same address. Evicted, the address is backed by host
  * memory if `keep_mapped` is not 0 (a kernel may still touch it: slow, correct), else by nothing. Returns
- * when the move is queued behind what is in `stream`; -ENOMEM leaves the block where it was. */
+ * when the move is queued behind what is in `stream`; -ENOMEM leaves the block where it was. A way back that
+ * fails after terrace_gpu_restore() returned is what later calls of both, and of terrace_gpu_alloc(), report.
+ */
 TERRACE_API int terrace_gpu_evict(void* block, int keep_mapped, void* stream);
 TERRACE_API int terrace_gpu_restore(void* block, void* stream);
 

@@ -2,7 +2,8 @@
 
 A tensor leaves when the test lets it (`hold`), a call fails when the test says so (`errors`), and `calls` tells
 what was asked for. Bytes are copied when a tensor leaves, so what is still on its way sees changes of its source
-as a real engine would.
+as a real engine would. Each open() makes an engine of its own, with its own tensors, since a session that a test
+has left is closed whenever the garbage collector comes by.
 """
 import ctypes
 import errno
@@ -12,7 +13,8 @@ from terrace import library
 
 
 class Stored:
-    def __init__(self, pointer, nbytes, element, site, number):
+    def __init__(self, handle, pointer, nbytes, element, site, number):
+        self.handle = handle
         self.pointer, self.nbytes, self.element, self.site, self.number = pointer, nbytes, element, site, number
         self.content = None
         self.fetched = False
@@ -26,7 +28,7 @@ class ReferenceLibrary:
         self.tensors = {}
         self.configuration = None
         self.counts = dict.fromkeys((name for name, _ in library.Statistics._fields_[1:]), 0)
-        self._numbers = itertools.count(1)
+        self._numbers, self._handles = itertools.count(1), itertools.count(1)
         self.file = "reference"
 
     def let_leave(self):
@@ -39,12 +41,19 @@ class ReferenceLibrary:
         if "open" in self.errors:
             reason.value = b"the reference engine was told to refuse"
             return -self.errors["open"]
-        handle._obj.value = 1
+        handle._obj.value = next(self._handles)
         return 0
 
     def close(self, handle):
         self.calls.append(("close",))
-        self.tensors.clear()
+        self._forget(handle)
+
+    def _forget(self, handle):
+        """What one engine has; how many that were."""
+        gone = [number for number, stored in self.tensors.copy().items() if stored.handle == handle]
+        for number in gone:
+            self.tensors.pop(number, None)
+        return len(gone)
 
     def path(self, handle):
         return b"reference"
@@ -54,7 +63,7 @@ class ReferenceLibrary:
         self.calls.append(("store", wanted.bytes, wanted.element, wanted.site))
         if "store" in self.errors:
             return -self.errors["store"]
-        stored = Stored(wanted.data, wanted.bytes, wanted.element, wanted.site, next(self._numbers))
+        stored = Stored(handle, wanted.data, wanted.bytes, wanted.element, wanted.site, next(self._numbers))
         self.tensors[stored.number] = stored
         number.contents.value = stored.number
         if not self.hold:
@@ -89,8 +98,7 @@ class ReferenceLibrary:
 
     def end_step(self, handle):
         self.calls.append(("end_step",))
-        self.counts["dropped"] += len(self.tensors)
-        self.tensors.clear()
+        self.counts["dropped"] += self._forget(handle)
         return 0
 
     def next_step(self, handle):
@@ -99,7 +107,7 @@ class ReferenceLibrary:
 
     def expect(self, handle, number, out, count):
         waiting = [n for n in sorted(self.tensors, reverse=True) if n < (number or 2**63)]
-        waiting = [n for n in waiting if not self.tensors[n].fetched][:count]
+        waiting = [n for n in waiting if self.tensors[n].handle == handle and not self.tensors[n].fetched][:count]
         for index, each in enumerate(waiting):
             out[index] = each
         return len(waiting)

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""What offload costs for each saved tensor: the hooks, and the hooks with the engine, beside none and save_on_cpu.
+"""What offload costs for each saved tensor: hooks, and hooks with the engine, beside none, no-op ones and save_on_cpu.
 
 A chain of unary operations saves one tensor each, so the time of a step by the number of operations, less the same
 without hooks, is the cost of a saved tensor. All contenders run in turn in each round; the median of the rounds
 counts, in the thread that waits for it. Tensors are small: with large ones memory's speed would be measured.
 
+no-op      PyTorch's saved_tensors_hooks with functions that do nothing: what PyTorch itself takes for any hooks
 hooks      pack and unpack with an engine that does nothing: the Python part alone
 offload    the real engine
 both with each tensor restored, not handed back
@@ -119,7 +120,8 @@ def main():
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    contenders = {"none": None, "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(), 0)}
+    contenders = {"none": None, "no-op": torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+                  "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(), 0)}
     try:
         contenders["offload"] = session(library.load(), "64M")
     except library.LibraryError as error:

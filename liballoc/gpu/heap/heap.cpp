@@ -58,7 +58,11 @@ int Heap::allocate(std::uint64_t bytes, Stream stream, void** out) {
   const std::uint64_t limit = ledger_.limit() * ledger_.frame_bytes();
   const Owner owner = clocks_.owner(stream);
   if (!waiting_.empty()) poll_waiting();
-  if (leaving_ > 0 || !draining_.empty()) poll_copies();
+  if (leaving_ > 0 || !draining_.empty() || !arriving_.empty()) poll_copies();
+  if (lost_ != 0) {
+    ++counts_.failures;
+    return lost_;
+  }
   Arena& arena = arena_for(bytes);
   refusal_ = ENOMEM;
   const Handle piece = bytes > limit ? none : place(&arena, rounded(bytes), owner, stream);

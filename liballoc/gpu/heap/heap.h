@@ -7,10 +7,11 @@
 // order a request is served by
 //
 //   1. a free range that is wholly mapped, of the same stream or one that has passed: no driver call
-//   2. a free range completed with spare frames and with frames moved out of other free ranges
+//   2. a free range completed with spare frames, and, where much lies idle, with frames moved out of other
+//      free ranges
 //   3. a mapped range that another stream still uses: this stream waits for the event of the free, not the
 //   host
-//   4. new frames, within the budget
+//   4. new frames, within the budget; frames moved, where there are none to be had
 //   5. frames for whose last use the host waits: one event after the other, never the device
 //
 // Blocks below 1 MiB live in a range of their own, so that they do not pin frames among large ones.
@@ -57,7 +58,8 @@ class Heap {
   // than the device has; ENOMEM, or the device's error.
   int open(std::uint64_t budget_bytes);
 
-  // ENOMEM: the budget or the device is used up; EINVAL: 0 bytes; EIO, ENODEV: the device.
+  // ENOMEM: the budget or the device is used up; EINVAL: 0 bytes; EIO, ENODEV: the device, or a restore()
+  // that failed after it returned.
   int allocate(std::uint64_t bytes, Stream stream, void** out);
   // Work in `stream` until now may use the block. EINVAL: no live block begins there.
   int free(void* block, Stream stream);
@@ -74,7 +76,9 @@ class Heap {
   int evict(void* block, bool keep_mapped, Stream stream);
   // Brings it back to the same address; `stream` sees the bytes. Waits like evict(). EALREADY: it is not
   // evicted; ENOMEM: no frames (it stays evicted, try again); EBADMSG: the bytes are not those that left, and
-  // are not given out; EBUSY: another thread restores it; EIO.
+  // are not given out; EBUSY: another thread restores it; EIO. The copy back is only queued: if it fails
+  // later, a stream has computed with what was not there, and from then on allocate(), evict() and restore()
+  // return the device's error, on every block.
   int restore(void* block, Stream stream);
 
   // Gives back every frame that no live block uses, once its uses have passed (does not wait for them).
@@ -131,6 +135,7 @@ class Heap {
   Handle reuse_behind_event(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream);
   Handle grow(Arena* arena, std::uint64_t bytes, Owner owner, bool new_frames);
   bool back_with_frames(Arena* arena, Handle block, bool new_frames);
+  [[nodiscard]] bool much_is_idle() const;
   [[nodiscard]] std::uint64_t missing_frames(Span span) const;
   int map_missing(Arena* arena, Handle block);
   void put_back(Arena* arena, Handle block, Mark mark);
@@ -160,6 +165,7 @@ class Heap {
   [[nodiscard]] Slots host_slots(Span span) const;
   bool take_frames(const Evicted& evicted);
   void poll_copies();
+  void poll_arriving();
   bool wait_for_copy();
   void forget_evicted(std::uint64_t offset, Stream stream);
 
@@ -178,6 +184,8 @@ class Heap {
   std::unordered_map<std::uint64_t, Evicted> evicted_;  // live blocks, by offset
   std::uint64_t leaving_ = 0;                           // of them, how many
   std::vector<std::unique_ptr<HostCopy>> draining_;     // a stream may still use them
+  std::vector<std::unique_ptr<HostCopy>> arriving_;     // the same, and a stream relies on them
+  int lost_ = 0;                                        // why what came back is not what left
   std::vector<std::unique_ptr<HostCopy>> abandoned_;    // it is not known when it does not
   Stream copy_stream_ = nullptr;
 };

@@ -129,6 +129,8 @@ std::string in_words(std::uint64_t bytes, int device, int error, const terrace_g
                      " bytes are allocated, " + std::to_string(s.reserved_bytes) + " held, the budget is " +
                      std::to_string(s.budget_bytes);
   if (error == ENOMEM) text += "; raise TERRACE_GPU_BUDGET, or move tensors out of GPU memory";
+  if (error == EIO)
+    text += "; bytes on the GPU, or on their way back to it, are lost: go back to the last checkpoint";
   return text;
 }
 

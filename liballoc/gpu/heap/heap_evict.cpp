@@ -8,7 +8,8 @@
 // The copy holds the whole block. Frames are taken only where no other block lies, and where all uses of free
 // memory beside the block have passed; what stays is written again on the way back, with the same bytes. A
 // step that fails leaves the bytes where they were; those that left have a checksum, verified before they are
-// given out.
+// given out. A copy back that fails after restore() returned is past mending (the stream went on without the
+// bytes), and is what every later call that gives out memory returns.
 #include <algorithm>
 #include <cerrno>
 
@@ -44,6 +45,8 @@ int Heap::evict(void* address, bool keep_mapped, Stream stream) {
   const std::uint64_t offset = offset_of(address);
   const auto found = live_.find(offset);
   if (found == live_.end()) return EINVAL;
+  poll_copies();
+  if (lost_ != 0) return lost_;
   if (evicted_.contains(offset)) return EALREADY;
   if (const int error = order_copy(offset, stream); error != 0) return error;
   return keep_mapped ? evict_to_host_frames(offset, found->second) : evict_to_copy(offset, found->second);
@@ -121,7 +124,18 @@ bool Heap::take_frames(const Evicted& evicted) {
   return true;
 }
 
+void Heap::poll_arriving() {
+  for (auto& copy : arriving_) {
+    const int state = copy->query();
+    if (state == EBUSY) continue;
+    if (state != 0 && lost_ == 0) lost_ = state;
+    (state == 0 ? draining_ : abandoned_).push_back(std::move(copy));
+  }
+  std::erase(arriving_, nullptr);
+}
+
 void Heap::poll_copies() {
+  poll_arriving();
   std::erase_if(draining_, [](const auto& copy) { return copy->query() != EBUSY; });
   if (leaving_ == 0) return;
   for (auto it = evicted_.begin(); it != evicted_.end();) {
@@ -214,6 +228,7 @@ int Heap::restore(void* address, Stream stream) {
   const std::uint64_t offset = offset_of(address);
   if (!live_.contains(offset)) return EINVAL;
   poll_copies();
+  if (lost_ != 0) return lost_;
   const auto found = evicted_.find(offset);
   if (found == evicted_.end()) return EALREADY;
   Evicted& evicted = found->second;
@@ -259,7 +274,7 @@ int Heap::bring_back(Evicted* evicted, Stream stream) {
     ++counts_.host_waits;
     if (evicted->copy->wait() != 0) return error;
   }
-  draining_.push_back(std::move(evicted->copy));
+  arriving_.push_back(std::move(evicted->copy));
   return 0;
 }
 

@@ -49,12 +49,30 @@ Placement::Handle Heap::grow(Arena* arena, std::uint64_t bytes, Owner owner, boo
 
 bool Heap::back_with_frames(Arena* arena, Handle block, bool new_frames) {
   const std::uint64_t wanted = missing_frames(span_of({arena, block}));
-  if (ledger_.spare() < wanted) gather(wanted);
+  if (ledger_.spare() < wanted && much_is_idle()) gather(wanted);
   if (ledger_.spare() < wanted && !new_frames) return false;
   int error = ledger_.spare() < wanted ? ledger_.create(wanted - ledger_.spare()) : 0;
-  if (error == 0) error = map_missing(arena, block);
+  if (error == ENOMEM) gather(wanted);  // rather than refuse
+  if (ledger_.spare() >= wanted) error = map_missing(arena, block);
   if (error != 0) refusal_ = error;
   return error == 0;
+}
+
+// Whether free ranges hold so much that moving it is worth more than new frames are. A frame that moves
+// leaves a hole that the next step wants to have back. Which frames can move depends on how far the device
+// has come, so a heap that always moves what it can fills its frames by chance: on the profile of
+// kineto_replay_test.cpp 93.9% to 97.4% at the peak, by when the events passed. From a sixteenth on it
+// was 96.6% or more, from an eighth 97.4% whenever they passed, and with fewer device calls.
+bool Heap::much_is_idle() const {
+  constexpr std::uint64_t share = 8;
+  std::uint64_t idle = 0;
+  for (const Arena& arena : arenas_) {
+    arena.placement.visit_mapped(ledger_.frame_bytes(), [&](Handle piece) {
+      idle += arena.placement.piece(piece).end - arena.placement.piece(piece).begin;
+      return true;
+    });
+  }
+  return idle * share >= ledger_.held() * ledger_.frame_bytes();
 }
 
 std::uint64_t Heap::missing_frames(Span span) const {

@@ -18,7 +18,7 @@ from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
 from .outbound import Outbound
-from .records import ELEMENTS, Record, View, byte_range, geometry_of, span_bytes, storage_of, view_of
+from .records import ELEMENTS, Record, View, byte_range, geometry_of, storage_of, view_of
 from .steps import Steps
 
 _Tensor, _strided = torch.Tensor, torch.strided
@@ -47,6 +47,12 @@ class Backward:
         self.records = records
 
 
+class OfThread(threading.local):
+    """What a thread has of its own. The class has the default: to look for what is not there takes longer."""
+
+    backward = None
+
+
 class Hooks:
     """pack() and unpack() on one engine. `device` is the torch.device whose tensors are taken."""
 
@@ -61,7 +67,7 @@ class Hooks:
         self._by_storage = {}
         self._min_bytes = settings.min_bytes
         self._records = 0
-        self._thread = threading.local()
+        self._thread = OfThread()
         self._stream_index = device.index if device.type == "cuda" else None
 
     # ---- saving ---------------------------------------------------------------------------------------------
@@ -96,7 +102,7 @@ class Hooks:
 
     def _inside_backward(self):
         """What a backward pass saves, to recompute a checkpoint, it needs at once."""
-        backward = getattr(self._thread, "backward", None)
+        backward = self._thread.backward
         if backward is None:
             return False
         if not backward.ended and compat.in_backward():
@@ -112,16 +118,14 @@ class Hooks:
         known = record is not None and record.version == version and not record.forgotten
         if known and record.geometry == geometry:
             return self._share(record, record)
-        start, end = byte_range(tensor, storage)
+        start, end, alone = byte_range(tensor, storage)
         if known and record.covers(start, end):
             return self._share(record, View(record, geometry))
         nbytes = end - start
         if nbytes < self._min_bytes or nbytes == 0:
             return None
-        record = Record(self, tensor, geometry, version, start, nbytes)
-        itemsize = tensor.element_size()
-        record.plain = (not geometry[4] and geometry[2] * itemsize == start
-                        and span_bytes(tensor, itemsize) == nbytes)
+        record = Record(self, tensor, storage, geometry, version, start, nbytes)
+        record.plain = alone and not geometry[4]
         self._keep_or_store(record, address + start)
         return record
 
@@ -160,7 +164,7 @@ class Hooks:
             raise OffloadError(f"{describe(packed.geometry)} was offloaded and is asked for by a backward pass with "
                                "create_graph=True; double backward through offloaded tensors is not supported: run "
                                "that forward pass outside of terrace.torch.offload")
-        backward = getattr(self._thread, "backward", None)
+        backward = self._thread.backward
         if backward is None or backward.ended or backward.records != self._records:
             self._enter_backward()
         source = record.source

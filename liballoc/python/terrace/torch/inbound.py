@@ -24,11 +24,10 @@ class Inbound:
     def restore(self, record):
         """The tensor that has a record's bytes in its storage, once the current stream may use it."""
         with self.restoring:
-            buffer = record.take_buffer()
+            buffer, stream = record.take_buffer(), self._hooks.stream()
             if buffer is None:
-                buffer = self.begin(record)
+                buffer = self.begin(record, stream)
             record.buffer = buffer
-            stream = self._hooks.stream()
             if record.arrived_on != stream:
                 self._arrive(record, stream)
             record.pending -= 1
@@ -37,14 +36,14 @@ class Inbound:
             self._prefetch.behind(record)
         return buffer
 
-    def begin(self, record):
-        """The buffer that a record's bytes are on their way to from now on. `restoring` is held."""
+    def begin(self, record, stream):
+        """The buffer that a record's bytes are on their way to from now on, for `stream`. `restoring` is held."""
         hooks = self._hooks
         engine = hooks.engine
         handle = engine.handle
         if handle is None or not record.id:
             self._raise_without_copy(record)
-        buffer, stream = record.make_buffer(hooks.device), hooks.stream()
+        buffer = record.make_buffer(hooks.device)
         code = engine.library.fetch(handle, record.id, buffer.data_ptr(), stream)
         if code != 0:
             self._raise_lost(record, code)

@@ -46,7 +46,7 @@ class Prefetch:
 
     def _begin(self, record):
         try:
-            self._inbound.begin(record)
+            self._inbound.begin(record, self._hooks.stream())
         except (OffloadError, RuntimeError, MemoryError):
             return False  # no room on the device, or lost: said when it is asked for, if it ever is
         self._waiting[record.id] = record.nbytes

@@ -52,7 +52,7 @@ class Record:
                  "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
                  "packed_ns", "changed_to", "forgotten", "__weakref__")
 
-    def __init__(self, hooks, tensor, geometry, version, start, nbytes):
+    def __init__(self, hooks, tensor, storage, geometry, version, start, nbytes):
         self.hooks = hooks
         self.geometry = geometry
         self.version = version
@@ -65,7 +65,7 @@ class Record:
         self.arrived_on = NOWHERE
         self.shared = self.forgotten = False
         self.pending = 1
-        self.key = storage_of(tensor)._weak_ref()
+        self.key = storage._weak_ref()
 
     def covers(self, start, end):
         return self.start <= start and end <= self.start + self.nbytes
@@ -146,13 +146,14 @@ def byte_range(tensor, storage):
     """What is stored for a tensor: its whole storage where it spans half of it or more, else its own part of it.
 
     A step's batch may be a slice of a data set in the same memory; a chunk of a projection is not alone.
+    Beginning and end of that in the storage, and whether it is the tensor's elements and nothing else.
     """
     whole, itemsize = storage.nbytes(), tensor.element_size()
-    span = span_bytes(tensor, itemsize)
+    span, begin = span_bytes(tensor, itemsize), tensor.storage_offset() * itemsize
     if 2 * span >= whole:
-        return 0, whole
-    begin = tensor.storage_offset() * itemsize
-    return begin - begin % ALIGNMENT, begin + span
+        return 0, whole, begin == 0 and span == whole
+    aligned = begin - begin % ALIGNMENT
+    return aligned, begin + span, begin == aligned
 
 
 def span_bytes(tensor, itemsize):

@@ -135,6 +135,48 @@ TEST_CASE("Whatever call fails, evict and restore leave the bytes readable and c
   }
 }
 
+TEST_CASE(
+    "A way back that fails after restore returned is reported by every later call that gives memory out") {
+  HeapFixture f(8);
+  std::byte* a = f.allocate(8 * mib, f.one);
+  std::byte* b = f.allocate(2 * mib, f.one);
+  REQUIRE(f.heap.evict(a, false, f.one) == 0);
+  f.device.automatic = true;
+  f.device.calls.clear();
+  std::byte* c = f.allocate(8 * mib, f.one);  // the host waited for the copy
+  f.free(c, f.one);
+  f.device.automatic = false;
+  f.device.fail("copied", 1, EIO);
+  REQUIRE(f.heap.restore(a, f.one) == 0);
+  CHECK(f.allocation_error(1 * mib, f.one) == 0);  // nobody can know yet
+  tiers::gpu::Stream copies = f.device.waits.back().for_stream;
+  f.device.pass(copies);
+  CHECK(f.allocation_error(1 * mib, f.one) == EIO);
+  CHECK(f.heap.restore(a, f.one) == EIO);
+  CHECK(f.heap.evict(b, false, f.one) == EIO);
+  CHECK(f.heap.evict(b, true, f.one) == EIO);
+  CHECK(f.heap.statistics().failures == 1);
+  f.free(a, f.one);
+  f.free(b, f.one);
+  f.check();
+}
+
+TEST_CASE("A way out that fails in its turn leaves the block where it was, and the heap goes on") {
+  HeapFixture f(8);
+  std::byte* a = f.allocate(8 * mib, f.one);
+  HeapFixture::fill(a, 8 * mib, 3);
+  f.device.fail("copied", 1, EIO);
+  REQUIRE(f.heap.evict(a, false, f.one) == 0);
+  f.device.automatic = true;
+  tiers::gpu::Stream copies = f.device.waits.front().stream;
+  f.device.pass(copies);
+  CHECK(f.heap.statistics().evicted_bytes == 0);
+  CHECK(f.heap.restore(a, f.one) == EALREADY);
+  CHECK(HeapFixture::filled(a, 8 * mib, 3));
+  CHECK(f.allocation_error(1 * mib, f.one) == 0);
+  f.check();
+}
+
 TEST_CASE("A copy whose bytes changed in host memory is found out") {
   test::ToldDevice device(1);
   device.automatic = true;

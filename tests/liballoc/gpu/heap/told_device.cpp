@@ -137,6 +137,7 @@ int ToldDevice::record(Event event, Stream stream) noexcept {
   if (const int error = enter("record"); error != 0) return error;
   event->stream = object(stream);
   event->position = ++object(stream)->position;
+  event->error = object(stream)->error;
   if (automatic) pass(stream);
   return 0;
 }
@@ -149,19 +150,20 @@ int ToldDevice::wait(Stream stream, Event event) noexcept {
 
 int ToldDevice::query(Event event) noexcept {
   ++calls["query"];
-  return event->stream == nullptr || event->stream->passed >= event->position ? 0 : EBUSY;
+  return event->stream == nullptr || event->stream->passed >= event->position ? event->error : EBUSY;
 }
 
 int ToldDevice::synchronize(Event event) noexcept {
   if (const int error = enter("synchronize"); error != 0) return error;
   if (event->stream != nullptr && event->stream->passed < event->position)
     event->stream->passed = event->position;
-  return 0;
+  return event->error;
 }
 
 int ToldDevice::copy(Stream stream, void* to, const void* from, std::uint64_t bytes, gpu::Way) noexcept {
   if (const int error = enter("copy"); error != 0) return error;
-  std::memcpy(to, from, bytes);
+  if (const int error = enter("copied"); error != 0) object(stream)->error = error;
+  if (object(stream)->error == 0) std::memcpy(to, from, bytes);
   ++object(stream)->position;
   if (automatic) pass(stream);
   return 0;

@@ -17,11 +17,13 @@ namespace terrace::tiers::gpu {
 struct StreamObject {
   std::uint64_t position = 0;  // of what was put into it
   std::uint64_t passed = 0;
+  int error = 0;  // of work that failed when its turn came
 };
 
 struct EventObject {
   StreamObject* stream = nullptr;
   std::uint64_t position = 0;
+  int error = 0;
 };
 
 }  // namespace terrace::tiers::gpu
@@ -39,7 +41,8 @@ class ToldDevice final : public gpu::Device {
   void pass(gpu::Stream stream) { object(stream)->passed = object(stream)->position; }
   bool automatic = false;
 
-  // The n-th call from now on of that name ("map", "create_frame", "copy", …) fails with `error`.
+  // The n-th call from now on of that name ("map", "create_frame", "copy", …) fails with `error`. "copied":
+  // the copy is queued, and fails in the stream's turn, as does then what is behind it.
   void fail(const std::string& call, int nth, int error) { faults_[call] = {nth, error}; }
 
   // Calls so far, and who was told to wait for whom.
