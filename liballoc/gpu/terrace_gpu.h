@@ -156,6 +156,8 @@ struct terrace_offload_statistics {
   uint64_t checksum_failures, io_errors;
   uint64_t writes_today_bytes,
       writes_total_bytes; /* of this drive, all jobs, as the endurance budget counts */
+  uint64_t waiting_bytes; /* stored, but no tier has room yet: their own memory is still needed */
+  uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);

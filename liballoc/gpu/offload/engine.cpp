@@ -30,6 +30,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
   try {
     if (const int error = open_drive(settings, reason); error != 0) return error;
     start_crews();
+    start_memory_thread();
   } catch (const std::system_error&) {
     *reason = "no thread could be started: raise the limit of ulimit -u";
     return EAGAIN;
@@ -85,6 +86,7 @@ void Engine::start_crews() {
 
 Engine::~Engine() {
   end_step();
+  stop_memory_thread();
   out_crew_.stop();
   in_crew_.stop();
   if (drive_ != nullptr) drive_->stop();
@@ -104,6 +106,7 @@ terrace_offload_statistics Engine::statistics() {
   terrace_offload_statistics counts = counts_;
   counts.size = sizeof(counts);
   counts.live = live_.size();
+  counts.waiting_bytes = waiting_bytes_;
   counts.dram_bytes = slab_.committed_bytes();
   counts.dram_peak_bytes = slab_.committed_peak_bytes();
   counts.writes_today_bytes = ledger_.today_bytes();

@@ -115,16 +115,6 @@ TEST_CASE("StepsOverTheDriveDoNotGrow") {
   CHECK(engine.statistics().dram_peak_bytes <= 16 * mib);
 }
 
-TEST_CASE("ATensorTooLargeForTheDrivesWayIsEnospc") {
-  const Opened engine(small);
-  Stored stored;
-  REQUIRE(store_all(engine, 10, mib, &stored));
-  const auto large = content(12 * mib, 1);
-  std::uint64_t id = 0;
-  CHECK(engine.try_store(large, &id) == -ENOSPC);
-  check_all_in(reversed(10), engine, stored);
-}
-
 TEST_CASE("AFullPoolLeavesTheRestInHostMemory") {
   const Opened engine({.dram_bytes = 16 * mib, .nvme_bytes = 8 * mib});
   Stored stored;
