@@ -2,6 +2,7 @@
 // driver may be slow or fail.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -16,19 +17,18 @@ using namespace terrace::liballoc::offload::test;
 namespace {
 
 template <class Function>
-Function of_the_driver(Function, const char* name) {
+Function* of_the_driver(const char* name) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(driver != nullptr);
-  const auto function = reinterpret_cast<Function>(dlsym(driver, name));
+  const auto function = reinterpret_cast<Function*>(dlsym(driver, name));
   REQUIRE(function != nullptr);
   return function;
 }
-#define OF_THE_DRIVER(name) of_the_driver(&name, #name)
 
 // While it lives, whoever page-locks waits.
 class HeldPins {
  public:
-  HeldPins() : hold_(OF_THE_DRIVER(fake_cuda_hold_pins)) { hold_(1); }
+  HeldPins() : hold_(of_the_driver<decltype(fake_cuda_hold_pins)>("fake_cuda_hold_pins")) { hold_(1); }
   ~HeldPins() { hold_(0); }
   HeldPins(const HeldPins&) = delete;
   HeldPins& operator=(const HeldPins&) = delete;
@@ -68,6 +68,34 @@ class StreamGate {
   std::atomic<bool> open_{false};
 };
 
+// The host has seen what the caller's stream did so far.
+void wait_for_stream() { StreamGate().open(); }
+
+// Stores, overwrites the source once it has left, brings it back.
+bool returns(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
+  const auto expected = content(bytes, seed);
+  auto source = expected;
+  const std::uint64_t id = engine.store(source);
+  if (engine.left(id) != 1) return false;
+  std::fill(source.begin(), source.end(), std::byte{0x5a});
+  std::vector<std::byte> back(bytes, std::byte{0xa5});
+  const int error = engine.fetch(id, back);
+  engine.release(id);
+  wait_for_stream();
+  return error == 0 && back == expected;
+}
+
+// Host memory of 16 chunks of a MiB each, all of it free.
+void make_chunks(const Opened& engine) {
+  const auto source = content(mib, 1);
+  std::vector<std::uint64_t> ids;
+  for (int i = 0; i < 16; ++i) {
+    ids.push_back(engine.store(source));
+    REQUIRE(engine.left(ids.back()) == 1);
+  }
+  for (const std::uint64_t id : ids) engine.release(id);
+}
+
 Options cuda(std::uint64_t dram_bytes = 64 * mib, std::uint64_t nvme_bytes = 0) {
   return {.device = "cuda", .dram_bytes = dram_bytes, .nvme_bytes = nvme_bytes};
 }
@@ -78,8 +106,8 @@ TEST_CASE("EveryByteComesBackOnCuda") {
   const std::uint64_t nvme_bytes = GENERATE(std::uint64_t{0}, 256 * mib);
   const Opened engine(cuda(64 * mib, nvme_bytes));
   for (const std::uint64_t bytes : {std::uint64_t{1}, 4097 * kib, 20 * mib})
-    CHECK(survives(engine, bytes, bytes));
-  if (nvme_bytes != 0) CHECK(survives(engine, 100 * mib, 3));
+    CHECK(returns(engine, bytes, bytes));
+  if (nvme_bytes != 0) CHECK(returns(engine, 100 * mib, 3));
   CHECK(engine.statistics().live == 0);
 }
 
@@ -94,10 +122,7 @@ TEST_CASE("OverTheDriveOnCudaEveryByteComesBack") {
     std::vector<std::byte> back(sources[i].size());
     REQUIRE(engine.fetch(ids[i], back) == 0);
     engine.release(ids[i]);
-    {
-      StreamGate behind;  // the caller's stream has passed what the engine put into it
-      behind.open();
-    }
+    wait_for_stream();
     CHECK((back == sources[i]));
   }
 }
@@ -108,7 +133,7 @@ TEST_CASE("WhileMemoryIsPagelockedNobodyWaits") {
   const auto large = content(8 * mib, 2);
   const std::uint64_t first = engine.store(small);
   REQUIRE(engine.left(first) == 1);
-  const auto waiting = OF_THE_DRIVER(fake_cuda_pins_waiting);
+  const auto waiting = of_the_driver<decltype(fake_cuda_pins_waiting)>("fake_cuda_pins_waiting");
   std::uint64_t grown = 0;
   {
     const HeldPins held;
@@ -133,10 +158,7 @@ TEST_CASE("WhatWaitsForMemoryIsHandedBackOrForgotten") {
   const HeldPins held;
   const std::uint64_t id = engine.store(large);
   CHECK(engine.fetch(id, back) == 0);
-  {
-    StreamGate behind;
-    behind.open();
-  }
+  wait_for_stream();
   CHECK((back == large));
   engine.release(id);
   engine.store(large);
@@ -156,22 +178,17 @@ TEST_CASE("MemoryThatIsNotPagelockedIsTheReason") {
   if (with_drive) CHECK(left == -ENOMEM);  // what is page-locked is too little for a way to the drive
   engine.release(id);
   REQUIRE(terrace_offload_end_step(engine.get()) == 0);
-  CHECK(survives(engine, 8 * mib, 3));  // asked again in the next step
+  CHECK(returns(engine, 8 * mib, 3));  // asked again in the next step
 }
 
 // Two chunks of host memory, so that the copy has two pieces, of which the second is refused.
 TEST_CASE("AfterACopyThatFailsHalfWayItsMemoryIsNobodysUntilTheFirstHalfHasPassed") {
   const Opened engine(cuda(16 * mib));
-  std::vector<std::uint64_t> ids;
-  for (int i = 0; i < 16; ++i) {
-    ids.push_back(engine.store(content(mib, 1)));
-    REQUIRE(engine.left(ids.back()) == 1);
-  }
-  for (const std::uint64_t id : ids) engine.release(id);
+  make_chunks(engine);
   const auto all = content(16 * mib, 2);
   const auto small = content(mib, 3);
   StreamGate gate;
-  OF_THE_DRIVER(fake_cuda_fail_copy)(2);
+  of_the_driver<decltype(fake_cuda_fail_copy)>("fake_cuda_fail_copy")(2);
   std::uint64_t id = 0;
   CHECK(engine.try_store(all, &id) == -EINVAL);
   const std::uint64_t next = engine.store(small);
@@ -182,24 +199,19 @@ TEST_CASE("AfterACopyThatFailsHalfWayItsMemoryIsNobodysUntilTheFirstHalfHasPasse
   CHECK(engine.statistics().waiting_bytes == 0);
   std::vector<std::byte> back(small.size());
   CHECK(engine.fetch(next, back) == 0);
-  StreamGate().open();
+  wait_for_stream();
   CHECK((back == small));
 }
 
 TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
   const Opened engine(cuda(16 * mib));
   const auto all = content(16 * mib, 2);
-  std::vector<std::uint64_t> ids;
-  for (int i = 0; i < 16; ++i) {
-    ids.push_back(engine.store(content(mib, 1)));
-    REQUIRE(engine.left(ids.back()) == 1);
-  }
-  for (const std::uint64_t id : ids) engine.release(id);
+  make_chunks(engine);
   const std::uint64_t id = engine.store(all);
   REQUIRE(engine.left(id) == 1);
   std::vector<std::byte> back(all.size());
   StreamGate gate;
-  OF_THE_DRIVER(fake_cuda_fail_copy)(3);
+  of_the_driver<decltype(fake_cuda_fail_copy)>("fake_cuda_fail_copy")(3);
   CHECK(engine.fetch(id, back) == -EINVAL);
   engine.release(id);
   const auto small = content(mib, 3);
