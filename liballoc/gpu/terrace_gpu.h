@@ -164,6 +164,9 @@ TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
 /* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
  */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
+/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot be
+ * kept. "" when nothing; until close. */
+TERRACE_API const char* terrace_offload_warning(terrace_offload* engine);
 
 #ifdef __cplusplus
 }

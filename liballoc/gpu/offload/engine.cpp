@@ -63,7 +63,8 @@ int Engine::open_codec(const Settings& settings, std::string* reason) {
   return 0;
 }
 
-// A ledger that cannot be kept is no reason to do without a drive, unless it is to be obeyed or was damaged.
+// A ledger that cannot be kept is no reason to do without a drive, unless it is to be obeyed or was damaged;
+// but the next job's budget will not know of this one's writes, so it is said.
 int Engine::open_drive(const Settings& settings, std::string* reason) {
   if (settings.nvme_bytes == 0) return 0;
   auto drive = std::make_unique<Drive>();
@@ -73,6 +74,7 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   const int error = ledger_.open(settings.nvme_directory, settings.writes_per_day_bytes,
                                  settings.writes_total_bytes, reason);
   if (error != 0 && (must_count || error == EBADMSG)) return error;
+  if (error != 0) warning_ = "what this job writes to the drive is not counted: " + *reason;
   read_ahead_limit_bytes_ = settings.read_ahead_bytes;
   path_ += std::string(" and ") + drive->io();
   drive_ = std::move(drive);

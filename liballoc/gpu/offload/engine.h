@@ -61,6 +61,7 @@ class Engine {
   std::size_t expect(std::uint64_t id, std::uint64_t* out, std::size_t count);
   terrace_offload_statistics statistics();
   const char* path() const { return path_.c_str(); }
+  const char* warning() const { return warning_.c_str(); }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -201,6 +202,7 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string path_;
+  std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
   FetchOrder order_;

@@ -60,6 +60,7 @@ _FUNCTIONS = {
     "expect": (False, c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
     "get_statistics": (True, c_int, [_ENGINE, POINTER(Statistics)]),
     "path": (True, c_char_p, [_ENGINE]),
+    "warning": (True, c_char_p, [_ENGINE]),
 }
 
 
