@@ -11,10 +11,9 @@
 // there, so what is committed stays within a few hundredths of what was needed at once. Chunks at the end
 // that no step uses any more are given back.
 //
-// Not thread-safe: the engine's lock guards it, but for commit() and decommit(), which page-lock and are slow
-// (cuMemHostRegister takes about a second for 4 GiB of fresh memory): they touch a chunk that nobody else
-// knows of, so a thread calls them without the lock, between the two halves of a growth or a return. Extents
-// are at an address that does not change.
+// Not thread-safe: the engine's lock guards it, but for commit() and decommit(), which page-lock and are
+// slow: they touch a chunk that nobody else knows of, so a thread calls them without the lock, between the
+// two halves of a growth or a return. Extents are at an address that does not change.
 #pragma once
 
 #include <cstddef>
