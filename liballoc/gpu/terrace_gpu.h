@@ -113,8 +113,13 @@ struct terrace_offload_tensor {
   uint64_t site; /* equal for tensors that are alike from step to step; 0: not known */
 };
 
-/* Behind what is in `stream`. -ENOSPC: no tier has room (the tensor may be kept where it is); -EDQUOT: the
- * endurance budget is spent and host memory full; -EIO: the drive failed earlier and host memory is full. */
+/* Behind what is in `stream`. Never waits: where room has still to be made, by page-locking more host memory or
+ * by writing to the drive, the tensor is queued for it, and left() says 0 until it had its turn. With a drive a
+ * tensor of any size that the pool file has room for is stored, past host memory if need be.
+ * -ENOSPC: no tier has room (the tensor may be kept where it is); -EDQUOT: the endurance budget is spent and host
+ * memory full; -EIO: the drive failed earlier and host memory is full; -ENOMEM, -EAGAIN, -EPERM: the machine
+ * page-locks no more (ulimit -l, the driver, a memory cgroup), and there is no drive, or too little is locked to
+ * reach it. left() may say the same later, of what was queued. */
 TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terrace_offload_tensor* tensor,
                                       void* stream, uint64_t* id);
 /* 1: the tensor's own memory is not needed any more; 0: not yet; -errno: it is the only copy (release the
@@ -158,12 +163,17 @@ struct terrace_offload_statistics {
   uint64_t checksum_failures, io_errors;
   uint64_t writes_today_bytes,
       writes_total_bytes; /* of this drive, all jobs, as the endurance budget counts */
+  uint64_t waiting_bytes; /* stored, but no tier has room yet: their own memory is still needed */
+  uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);
 /* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
  */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
+/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot be
+ * kept. "" when nothing; until close. */
+TERRACE_API const char* terrace_offload_warning(terrace_offload* engine);
 
 #ifdef __cplusplus
 }

@@ -167,6 +167,19 @@ class OfEngine(unittest.TestCase):
             engine.bring(number, back)
             self.assertTrue(torch.equal(tensor, back))
 
+    def test_a_tensor_larger_than_host_memory_comes_back_from_the_drive(self):
+        engine = self.engine(dram_bytes=16 * MIB, nvme_bytes=256 * MIB)
+        tensor = torch.zeros(10 * MIB, device=DEVICE)  # 40 MiB
+        busy()
+        tensor.copy_(torch.arange(10 * MIB, device=DEVICE))
+        number = engine.store(tensor)
+        engine.wait_until_left(number)
+        expected, back = tensor.clone(), torch.empty_like(tensor)
+        tensor.fill_(-1.0)
+        busy()
+        engine.bring(number, back)
+        self.assertTrue(torch.equal(expected, back))
+
     @unittest.skipUnless(PLACE.is_cuda, "streams of a GPU")
     def test_two_streams_keep_their_order(self):
         engine = self.engine()

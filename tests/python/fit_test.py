@@ -2,6 +2,7 @@
 """Offload declines while the job fits, and takes what exceeds the limit. A process of its own: memory is measured."""
 import unittest
 import weakref
+from unittest import mock
 
 from support import MIB, engine_or_skip, main
 import torch
@@ -70,6 +71,40 @@ class Deciding(unittest.TestCase):
             self.fit.end_step()
         self.assertRegex(said.output[0], "needs 650 bytes.* 74 bytes of saved")
         self.assertEqual((self.spilled, held.nbytes), ([], 550))
+
+    def test_AtTheBrimTheProgramWaitsForWhatLeaves(self):
+        freed = iter([False, True, False, True, True])
+
+        def let_go():
+            one = next(freed)
+            self.memory.bytes -= 20 if one else 0
+            return one
+
+        fit = Fit(640, self.memory, lambda: [], lambda: 0, self.spill, let_go)
+        self.memory.bytes = 640
+        fit.saved(10)
+        self.assertEqual(self.memory.bytes, 600)  # the brim is at 608
+        self.assertEqual(list(freed), [True])
+
+    def test_AWaitInVainIsTheLastOfTheStep(self):
+        asked = []
+        fit = Fit(640, self.memory, lambda: [], lambda: 0, self.spill, lambda: asked.append(1) is not None)
+        self.memory.bytes = 640
+        with mock.patch("terrace.torch.fit.PATIENCE_S", 0.01):
+            fit.saved(10)
+            tries = len(asked)
+            self.assertGreater(tries, 1)
+            fit.saved(10)
+            self.assertEqual(len(asked), tries)
+            with self.assertLogs("terrace"):
+                fit.end_step()
+            fit.saved(10)
+            self.assertGreater(len(asked), tries)
+
+    def test_WhereNothingLeavesNobodyWaits(self):
+        self.memory.bytes = 640
+        self.fit.saved(10)
+        self.assertEqual(self.spilled, [])
 
 
 class Fitting(unittest.TestCase):

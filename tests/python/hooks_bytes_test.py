@@ -153,9 +153,19 @@ class Leaving(OnReference):
         model, x = mlp(), batch()
         session = self.session()
         expected = gradients(model, lambda m: backward(m(x).sum()))
-        ours = gradients(model, lambda m: backward(self.under(session, m, x)))
+        with self.assertLogs("terrace") as said:
+            ours = gradients(model, lambda m: backward(self.under(session, m, x)))
         assert_same(self, ours, expected)
         self.assertEqual(self.reference.live(), 0)
+        self.assertEqual(len(said.output), 1)
+        self.assertRegex(said.output[0], "cannot be stored, EIO.*said once")
+        self.assertGreater(session.statistics()["kept_when_full"], 0)
+
+    def test_WhatTheEngineCannotTakeAfterAllMayRaise(self):
+        self.reference.errors["left"] = errno.ENOMEM
+        with self.refused("ENOMEM.*page-locked.*ulimit -l.*on_full"):
+            with self.session(on_full="raise"):
+                result(torch.randn(64)).exp()
 
     @staticmethod
     def under(session, model, x):

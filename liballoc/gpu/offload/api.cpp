@@ -117,4 +117,8 @@ const char* terrace_offload_path(terrace_offload* engine) {
   return engine == nullptr ? "" : engine->engine->path();
 }
 
+const char* terrace_offload_warning(terrace_offload* engine) {
+  return engine == nullptr ? "" : engine->engine->warning();
+}
+
 }  // extern "C"

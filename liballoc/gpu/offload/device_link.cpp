@@ -64,24 +64,30 @@ int DeviceLink::copy_pieces(Stream stream, const Move& move, Way way) {
   return 0;
 }
 
+int DeviceLink::queue(Stream stream, std::initializer_list<Event> after, Event* done,
+                      const std::function<int()>& copy) {
+  if (*done == nullptr)
+    if (const int error = take_event(done); error != 0) return error;
+  int error = 0;
+  for (const Event event : after)
+    if (error == 0) error = device_->wait(stream, event);
+  if (error == 0) error = copy();
+  const int marked = device_->record(*done, stream);
+  return error != 0 ? error : marked;
+}
+
 int DeviceLink::copy_out(const Move& move, Event after, Event* done) {
-  if (const int error = device_->wait(out_, after); error != 0) return error;
-  if (const int error = copy_pieces(out_, move, Way::to_host); error != 0) return error;
-  return mark(out_, done);
+  return queue(out_, {after}, done, [&] { return copy_pieces(out_, move, Way::to_host); });
 }
 
 int DeviceLink::copy_in(const Move& move, Event after, Event* done) {
-  if (const int error = device_->wait(in_, after); error != 0) return error;
-  if (const int error = copy_pieces(in_, move, Way::to_device); error != 0) return error;
-  return mark(in_, done);
+  return queue(in_, {after}, done, [&] { return copy_pieces(in_, move, Way::to_device); });
 }
 
 int DeviceLink::copy_across(std::byte* to, const std::byte* from, std::uint64_t bytes, Event to_free,
                             Event from_ready, Event* done) {
-  if (const int error = device_->wait(in_, to_free); error != 0) return error;
-  if (const int error = device_->wait(in_, from_ready); error != 0) return error;
-  if (const int error = device_->copy(in_, to, from, bytes, Way::on_device); error != 0) return error;
-  return mark(in_, done);
+  return queue(in_, {to_free, from_ready}, done,
+               [&] { return device_->copy(in_, to, from, bytes, Way::on_device); });
 }
 
 }  // namespace terrace::liballoc::offload

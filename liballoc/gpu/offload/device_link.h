@@ -5,6 +5,8 @@
 // Copies go in pieces that end where the slab's chunks do. Any thread may call anything.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,7 +47,9 @@ class DeviceLink {
     std::byte* device;     // the other side
     std::uint64_t bytes;
   };
-  // Queue the copy behind `after` and mark its end.
+  // Queue the copy behind `after` and mark its end. Also one that fails half-way is marked: its first pieces
+  // are under way, and whoever failed must leave both sides alone until *done has passed. (A device that no
+  // longer records either has ended its work.)
   int copy_out(const Move& move, Event after, Event* done);
   int copy_in(const Move& move, Event after, Event* done);
   // From the device's memory to the device's memory, behind both.
@@ -54,6 +58,7 @@ class DeviceLink {
 
  private:
   int create(tiers::gpu::Stream* stream, std::string* reason);
+  int queue(Stream stream, std::initializer_list<Event> after, Event* done, const std::function<int()>& copy);
   int copy_pieces(Stream stream, const Move& move, tiers::gpu::Way way);
 
   std::unique_ptr<tiers::gpu::Device> device_;

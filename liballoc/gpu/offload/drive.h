@@ -30,6 +30,7 @@ class Drive {
     TensorPtr tensor;
     tiers::Direction direction = tiers::Direction::read;
     bool urgent = false;
+    bool is_piece = false;  // of a tensor that goes in pieces
     std::byte* memory = nullptr;
     tiers::Extent extent{};
     std::uint64_t begun_ns = 0;

@@ -30,6 +30,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
   try {
     if (const int error = open_drive(settings, reason); error != 0) return error;
     start_crews();
+    start_memory_thread();
   } catch (const std::system_error&) {
     *reason = "no thread could be started: raise the limit of ulimit -u";
     return EAGAIN;
@@ -62,7 +63,8 @@ int Engine::open_codec(const Settings& settings, std::string* reason) {
   return 0;
 }
 
-// A ledger that cannot be kept is no reason to do without a drive, unless it is to be obeyed or was damaged.
+// A ledger that cannot be kept is no reason to do without a drive, unless it is to be obeyed or was damaged;
+// but the next job's budget will not know of this one's writes, so it is said.
 int Engine::open_drive(const Settings& settings, std::string* reason) {
   if (settings.nvme_bytes == 0) return 0;
   auto drive = std::make_unique<Drive>();
@@ -72,6 +74,7 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   const int error = ledger_.open(settings.nvme_directory, settings.writes_per_day_bytes,
                                  settings.writes_total_bytes, reason);
   if (error != 0 && (must_count || error == EBADMSG)) return error;
+  if (error != 0) warning_ = "what this job writes to the drive is not counted: " + *reason;
   read_ahead_limit_bytes_ = settings.read_ahead_bytes;
   path_ += std::string(" and ") + drive->io();
   drive_ = std::move(drive);
@@ -85,6 +88,7 @@ void Engine::start_crews() {
 
 Engine::~Engine() {
   end_step();
+  stop_memory_thread();
   out_crew_.stop();
   in_crew_.stop();
   if (drive_ != nullptr) drive_->stop();
@@ -104,6 +108,7 @@ terrace_offload_statistics Engine::statistics() {
   terrace_offload_statistics counts = counts_;
   counts.size = sizeof(counts);
   counts.live = live_.size();
+  counts.waiting_bytes = waiting_bytes_;
   counts.dram_bytes = slab_.committed_bytes();
   counts.dram_peak_bytes = slab_.committed_peak_bytes();
   counts.writes_today_bytes = ledger_.today_bytes();

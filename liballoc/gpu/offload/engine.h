@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -60,6 +61,7 @@ class Engine {
   std::size_t expect(std::uint64_t id, std::uint64_t* out, std::size_t count);
   terrace_offload_statistics statistics();
   const char* path() const { return path_.c_str(); }
+  const char* warning() const { return warning_.c_str(); }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -83,14 +85,13 @@ class Engine {
 
   // A host's thread reads the source, and not the device's stream.
   bool by_hand() const { return on_host() || codec_ != nullptr; }
+  bool by_hand(const Tensor& tensor) const { return by_hand() || tensor.in_pieces; }
 
   // Stores (engine_store.cpp)
-  int room_for(std::uint64_t bytes, tiers::Extent* out);
-  int room_to_store(Tensor& tensor);
   int begin_store(Tensor& tensor, Stream stream);
   int start_copy(Tensor& tensor);
   void disown(const TensorPtr& tensor);
-  int queue_for_room(const TensorPtr& tensor);
+  void drop_refused(Tensor& tensor, Stream stream, Lock& lock);
   int adopt(const TensorPtr& tensor, Stream stream);
   void finish_store(const TensorPtr& tensor);
   int carry_out(Tensor& tensor);
@@ -99,6 +100,50 @@ class Engine {
   int copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes);
   bool encode(Tensor& tensor, std::byte* frame);
   bool source_is_free(Tensor& tensor);
+
+  // Host memory for those who wait for it (engine_room.cpp), under the lock
+  bool grows_aside() const { return memory_thread_.joinable(); }
+  void start_memory_thread();
+  void stop_memory_thread();
+  void keep_memory();
+  bool grow_aside(Lock& lock);
+  bool shrink_aside(Lock& lock);
+  void trim_memory();
+  bool may_grow_aside(std::uint64_t bytes) const;
+  bool grow_now(std::uint64_t bytes);
+  std::uint64_t wanted_growth() const;
+  std::uint64_t wanted_room(const Tensor& tensor) const;
+  int room_for(std::uint64_t bytes, tiers::Extent* out);
+  int room_to_store(Tensor& tensor);
+  int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
+  int may_wait(Tensor& tensor);
+  int queue_for_room(const TensorPtr& tensor);
+  void serve_waiting();
+  bool settle(const TensorPtr& tensor);
+  int serve(const TensorPtr& tensor);
+  bool room_may_come(const Tensor& tensor, int* refusal);
+  int make_room(std::uint64_t bytes);
+
+  // Past host memory (engine_pieces.cpp)
+  struct Piece {
+    std::uint64_t offset;  // in the tensor
+    std::uint64_t bytes;
+  };
+  std::uint64_t staging_bytes() const;
+  void claim_staging();
+  bool may_go_in_pieces(const Tensor& tensor) const;
+  int room_in_pieces(Tensor& tensor);
+  void take_staging(Lock& lock);
+  void leave_staging();
+  Piece piece_at(const Tensor& tensor, std::uint64_t offset) const;
+  int carry_out_in_pieces(Tensor& tensor);
+  int carry_in_in_pieces(Tensor& tensor, Lock& lock);
+  int piece_to_staging(Tensor& tensor, const Piece& piece, std::uint64_t* sum, Lock& lock);
+  int piece_from_staging(Tensor& tensor, const Piece& piece, std::uint64_t* sum, Lock& lock);
+  int piece_by_drive(Tensor& tensor, const Piece& piece, tiers::Direction direction, Lock& lock);
+  void piece_done(const Drive::Job& job, int error);
+  void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
+  int synchronized(Event event, int error);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
@@ -115,14 +160,11 @@ class Engine {
   // Between host memory and the drive (engine_drive.cpp), all under the lock
   void pump();
   void serve_late_reads();
-  void serve_waiting();
-  void make_room(std::uint64_t bytes);
   void write_early();
   void plan_reads();
-  void refuse_waiting(int error);
-  int may_wait(std::uint64_t bytes);
   bool is_victim(const TensorPtr& tensor) const;
   TensorPtr next_victim();
+  int space_on_drive(Tensor& tensor, std::uint64_t bytes);
   int start_write(const TensorPtr& victim);
   bool start_read(const TensorPtr& tensor, bool urgent);
   bool room_to_read(const TensorPtr& tensor, bool urgent);
@@ -152,7 +194,7 @@ class Engine {
   void retire(const tiers::Extent& extent, Event event);
   void collect_retired();
 
-  struct Retired {  // host memory that the device still reads
+  struct Retired {  // host memory that the device still reads or writes
     tiers::Extent extent;
     Event event;
   };
@@ -160,6 +202,7 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string path_;
+  std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
   FetchOrder order_;
@@ -173,9 +216,10 @@ class Engine {
   std::unique_ptr<HostCodec> codec_;  // none: stored as they are
 
   EnduranceLedger ledger_;
-  std::unique_ptr<Drive> drive_;      // none: host memory alone
-  int drive_error_ = 0;               // why nothing more is written
-  std::deque<TensorPtr> waiting_;     // for room
+  std::unique_ptr<Drive> drive_;   // none: host memory alone
+  int drive_error_ = 0;            // why nothing more is written
+  std::deque<TensorPtr> waiting_;  // for room
+  std::uint64_t waiting_bytes_ = 0;
   std::deque<TensorPtr> late_reads_;  // for room to be read to
   std::deque<TensorPtr> clean_;       // about the furthest from their fetch first
   // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
@@ -188,9 +232,16 @@ class Engine {
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t clean_bytes_ = 0;
-  unsigned leaving_ = 0;  // tensors between start_copy() and the end of finish_store()
-  bool waited_ = false;   // a store of this step found no room
-  bool pressed_ = false;  // or one of the last step did: write before it happens
+  unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
+  bool waited_ = false;        // a store of this step found no room
+  bool pressed_ = false;       // or one of the last step did: write before it happens
+  tiers::Extent staging_{};    // for what goes in pieces; no bytes: not claimed yet
+  bool staging_busy_ = false;  // somebody carries pieces through it
+  std::thread memory_thread_;  // none: host memory is not pinned
+  std::condition_variable memory_work_;
+  bool memory_ending_ = false;
+  bool growing_ = false;
+  int growth_error_ = 0;  // why host memory did not grow in this step
   Crew out_crew_;
   Crew in_crew_;
 };

@@ -20,15 +20,12 @@ constexpr std::size_t most_looked_ahead = 256;  // tensors
 
 // Whenever something has changed for whoever waits.
 void Engine::pump() {
-  if (drive_ == nullptr) return;
   collect_retired();
   serve_late_reads();
   serve_waiting();
-  if (!waiting_.empty())
-    make_room(waiting_.front()->bytes);
-  else if (pressed_ && !order_.fetching())
-    write_early();
+  if (waiting_.empty() && pressed_ && !order_.fetching()) write_early();
   plan_reads();
+  if (wanted_growth() != 0) memory_work_.notify_one();
 }
 
 void Engine::serve_late_reads() {
@@ -39,43 +36,6 @@ void Engine::serve_late_reads() {
   }
 }
 
-void Engine::serve_waiting() {
-  while (!waiting_.empty()) {
-    const TensorPtr tensor = waiting_.front();
-    if (!tensor->gone) {
-      if (room_to_store(*tensor) != 0) return;
-      if (const int error = start_copy(*tensor); error != 0) {
-        tensor->state = Tensor::State::failed;
-        tensor->error = error;
-        changed_.notify_all();
-      } else {
-        out_crew_.queue(tensor);
-      }
-    }
-    waiting_.pop_front();
-  }
-}
-
-// Begins to write as much as is needed, or gives up when nothing can be written and nothing is on its way.
-void Engine::make_room(std::uint64_t bytes) {
-  int refusal = 0;
-  while (writing_bytes_ < bytes && refusal == 0) {
-    const TensorPtr victim = next_victim();
-    if (victim == nullptr) break;
-    refusal = start_write(victim);
-  }
-  if (writing_bytes_ == 0 && leaving_ == 0 && retired_.empty())
-    refuse_waiting(refusal != 0 ? refusal : ENOSPC);
-}
-
-void Engine::refuse_waiting(int error) {
-  for (const TensorPtr& tensor : std::exchange(waiting_, {})) {
-    tensor->state = Tensor::State::failed;
-    tensor->error = error;
-  }
-  changed_.notify_all();
-}
-
 void Engine::write_early() {
   const std::uint64_t at_hand = slab_.capacity_bytes() / 8;
   if (slab_.used_bytes() < slab_.capacity_bytes() / 4 * 3) return;
@@ -83,16 +43,6 @@ void Engine::write_early() {
     const TensorPtr victim = next_victim();
     if (victim == nullptr || start_write(victim) != 0) return;
   }
-}
-
-// Whether a store may count on the drive; if not, why.
-int Engine::may_wait(std::uint64_t bytes) {
-  if (bytes > slab_.capacity_bytes() / 2) return ENOSPC;  // besides one to bring back (bounce_)
-  if (drive_error_ != 0) return drive_error_;
-  if (drive_->free_bytes() < bytes) return ENOSPC;
-  if (const int error = ledger_.take(bytes); error != 0) return error;
-  ledger_.untake(bytes);
-  return 0;
 }
 
 // In host memory alone, and not asked for yet.
@@ -119,15 +69,21 @@ TensorPtr Engine::next_victim() {
   return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
 }
 
-int Engine::start_write(const TensorPtr& victim) {
+// 0 and tensor.disk, or why the drive takes nothing.
+int Engine::space_on_drive(Tensor& tensor, std::uint64_t bytes) {
   if (drive_error_ != 0) return drive_error_;
-  const std::uint64_t bytes = victim->memory.bytes;
   if (const int error = ledger_.take(bytes); error != 0) return error;
-  if (const int error = drive_->reserve(bytes, &victim->disk); error != 0) {
+  if (const int error = drive_->reserve(bytes, &tensor.disk); error != 0) {
     ledger_.untake(bytes);
     return error;
   }
   counts_.nvme_peak_bytes = std::max(counts_.nvme_peak_bytes, drive_->used_bytes());
+  return 0;
+}
+
+int Engine::start_write(const TensorPtr& victim) {
+  const std::uint64_t bytes = victim->memory.bytes;
+  if (const int error = space_on_drive(*victim, bytes); error != 0) return error;
   victim->drive = Tensor::Drive::writing;
   ++victim->users;
   writing_bytes_ += bytes;
@@ -143,6 +99,10 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   const bool out = job.direction == tiers::Direction::write;
   if (error == 0 && codec_ != nullptr) codec_->moved(HostCodec::Way::drive, out, job.extent.bytes, ns);
   const Lock lock(mutex_);
+  if (job.is_piece) {
+    piece_done(job, error);
+    return;
+  }
   job.tensor->drive = Tensor::Drive::idle;
   --job.tensor->users;
   if (error != 0) ++counts_.io_errors;
@@ -247,7 +207,7 @@ bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
   const std::uint64_t bytes = tensor->disk.bytes;
   do {
     if (slab_.reserve(bytes, &tensor->memory) == 0) return true;
-  } while (drop_clean(urgent));
+  } while (grow_now(bytes) || drop_clean(urgent));
   if (!urgent || bounce_user_ != nullptr || bounce_.bytes < bytes) return false;
   tensor->memory = {bounce_.offset, bytes};
   bounce_user_ = tensor.get();
@@ -274,7 +234,7 @@ void Engine::plan_reads() {
     const TensorPtr& tensor = by_position_[position];
     position = order_.after(position);
     if (tensor == nullptr || !tensor->disk_filled || tensor->memory_filled || tensor->to != nullptr) continue;
-    if (tensor->drive != Tensor::Drive::idle) continue;
+    if (tensor->drive != Tensor::Drive::idle || tensor->in_pieces) continue;
     if (read_ahead_bytes_ + tensor->disk.bytes > read_ahead_limit_bytes_ || !start_read(tensor, false))
       return;
     tensor->read_ahead = true;
@@ -301,9 +261,12 @@ void Engine::end_drives_step() {
   pressed_ = std::exchange(waited_, false);
   std::erase_if(clean_, [](const TensorPtr& tensor) { return !tensor->clean; });
   const bool needed = std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
-    return entry.second->disk_filled && !entry.second->memory_filled;
+    return entry.second->disk_filled && !entry.second->memory_filled && !entry.second->in_pieces;
   });
   if (!needed && bounce_user_ == nullptr && bounce_.bytes != 0) slab_.release(std::exchange(bounce_, {}));
+  const bool staged =
+      std::any_of(live_.begin(), live_.end(), [](const auto& entry) { return entry.second->in_pieces; });
+  if (!staged && !staging_busy_ && staging_.bytes != 0) slab_.release(std::exchange(staging_, {}));
 }
 
 }  // namespace terrace::liballoc::offload

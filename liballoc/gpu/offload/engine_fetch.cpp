@@ -46,8 +46,8 @@ int Engine::begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
 }
 
 void Engine::bring(const TensorPtr& tensor) {
-  const bool on_drive =
-      tensor->state == Tensor::State::stored && !tensor->memory_filled && !tensor->handed_back;
+  const bool on_drive = tensor->state == Tensor::State::stored && !tensor->memory_filled &&
+                        !tensor->handed_back && !tensor->in_pieces;
   tensor->arrival = on_drive ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
   if (!on_drive)
     in_crew_.queue(tensor);
@@ -77,6 +77,7 @@ void Engine::run_arrival(Tensor& tensor, Lock& lock) {
 int Engine::carry_in(Tensor& tensor, Lock& lock) {
   if (!tensor.handed_back) changed_.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
   if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (tensor.in_pieces && !tensor.handed_back) return carry_in_in_pieces(tensor, lock);
   if (!on_host()) return carry_in_by_device(tensor, lock);
   lock.unlock();
   const int error = carry_in_on_host(tensor);

@@ -72,8 +72,10 @@ void Engine::free_parts(Tensor& tensor) {
   if (on_bounce(tensor)) {
     bounce_user_ = nullptr;
   } else if (memory.bytes != 0) {
-    if (is_pending(tensor.arrived))
-      retire(memory, std::exchange(tensor.arrived, nullptr));
+    // A copy out that was refused half-way still writes to it, one back may still read from it.
+    Event& under_way = is_pending(tensor.departed) ? tensor.departed : tensor.arrived;
+    if (is_pending(under_way))
+      retire(memory, std::exchange(under_way, nullptr));
     else
       slab_.release(memory);
   }
@@ -130,7 +132,7 @@ int Engine::end_step() {
   }
   collect_retired();
   end_drives_step();
-  slab_.trim();
+  trim_memory();
   pump();
   return 0;
 }

@@ -33,15 +33,16 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   const TensorPtr tensor = make_tensor(from);
   Lock lock(mutex_);
   collect_retired();
-  int error = waiting_.empty() ? room_to_store(*tensor) : ENOSPC;
-  const bool waits = error == ENOSPC && drive_ != nullptr;
-  if (waits) error = may_wait(tensor->bytes);
+  // With a drive in the order of the stores; what waits for memory to grow may be overtaken.
+  int error = waiting_.empty() || drive_ == nullptr ? room_to_store(*tensor) : ENOSPC;
+  const bool waits = error == ENOSPC;
+  if (waits) error = may_wait(*tensor);
   if (error != 0) return error;
   if (waits) tensor->state = Tensor::State::waiting;
   error = adopt(tensor, static_cast<Stream>(stream));
   if (error == 0 && waits) error = queue_for_room(tensor);
   if (error != 0) {
-    free_parts(*tensor);
+    drop_refused(*tensor, static_cast<Stream>(stream), lock);
     return error;
   }
   *id = tensor->id;
@@ -52,20 +53,6 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   else
     out_crew_.queue(tensor);
   return 0;
-}
-
-// Whatever is clean is dropped for it.
-int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
-  for (;;) {
-    const int error = slab_.reserve(bytes, out);
-    if (error != ENOSPC || !drop_clean(true)) return error;
-  }
-}
-
-// For a frame, if there is room: it is cut to its size when that is known.
-int Engine::room_to_store(Tensor& tensor) {
-  if (codec_ != nullptr && room_for(HostCodec::bound(tensor.bytes), &tensor.memory) == 0) return 0;
-  return room_for(tensor.bytes, &tensor.memory);
 }
 
 // What may throw comes first.
@@ -87,6 +74,16 @@ int Engine::adopt(const TensorPtr& tensor, Stream stream) {
   return 0;
 }
 
+// A copy out that was refused half-way is still under way: the source is the caller's behind it, as after
+// release(), and the memory the slab's.
+void Engine::drop_refused(Tensor& tensor, Stream stream, Lock& lock) {
+  if (host_waits())
+    synchronize(tensor, lock);
+  else
+    order_behind(tensor, stream);
+  free_parts(tensor);
+}
+
 // As if it had never been, but for its number.
 void Engine::disown(const TensorPtr& tensor) {
   live_.erase(tensor->id);
@@ -95,15 +92,6 @@ void Engine::disown(const TensorPtr& tensor) {
   --counts_.stored;
   counts_.stored_bytes -= tensor->bytes;
   counts_.live_bytes -= tensor->bytes;
-}
-
-int Engine::queue_for_room(const TensorPtr& tensor) {
-  waited_ = pressed_ = true;
-  waiting_.push_back(tensor);
-  pump();
-  if (tensor->state != Tensor::State::failed) return 0;
-  disown(tensor);
-  return tensor->error;
 }
 
 int Engine::begin_store(Tensor& tensor, Stream stream) {
@@ -116,7 +104,7 @@ int Engine::begin_store(Tensor& tensor, Stream stream) {
 int Engine::start_copy(Tensor& tensor) {
   tensor.state = Tensor::State::leaving;
   tensor.pressed = pressed_;
-  if (!by_hand()) {
+  if (!by_hand(tensor)) {
     auto* source = const_cast<std::byte*>(tensor.source);  // a Move goes either way; this one only reads it
     const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
     if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
@@ -129,17 +117,18 @@ int Engine::start_copy(Tensor& tensor) {
 // By a thread of the crew, or the caller's.
 void Engine::finish_store(const TensorPtr& tensor) {
   Lock lock(mutex_);
-  if (!by_hand() || !tensor->gone) {
-    if (by_hand()) ++tensor->users;
-    tensor->source_in_use = by_hand();
+  const bool by_hand = this->by_hand(*tensor);
+  if (!by_hand || !tensor->gone) {
+    if (by_hand) ++tensor->users;
+    tensor->source_in_use = by_hand;
     lock.unlock();
     const int error = carry_out(*tensor);
     lock.lock();
     tensor->source_in_use = false;
     tensor->error = error;
-    tensor->memory_filled = error == 0;
+    tensor->memory_filled = error == 0 && !tensor->in_pieces;
     tensor->state = error == 0 ? Tensor::State::stored : Tensor::State::failed;
-    slab_.shrink(&tensor->memory, tensor->stored_bytes);
+    if (!tensor->in_pieces) slab_.shrink(&tensor->memory, tensor->stored_bytes);
     --tensor->users;
     if (tensor->gone) let_go(*tensor);
   }
@@ -149,6 +138,7 @@ void Engine::finish_store(const TensorPtr& tensor) {
 }
 
 int Engine::carry_out(Tensor& tensor) {
+  if (tensor.in_pieces) return carry_out_in_pieces(tensor);
   if (on_host()) return carry_out_on_host(tensor);
   if (by_hand()) return carry_out_by_hand(tensor);
   if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
@@ -179,12 +169,13 @@ int Engine::carry_out_by_hand(Tensor& tensor) {
 
 int Engine::copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes) {
   const std::uint64_t start = os::now_ns();
+  int error = 0;
   {
     const Lock lock(mutex_);
     const DeviceLink::Move move{&slab_, tensor.memory.offset, const_cast<std::byte*>(from), bytes};
-    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
+    error = link_->copy_out(move, tensor.ready, &tensor.departed);
   }
-  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
+  if (error = synchronized(tensor.departed, error); error != 0) return error;
   codec_->moved(HostCodec::Way::memory, true, bytes, os::now_ns() - start);
   tensor.sum = stored_sum(slab_.at(tensor.memory), bytes, tensor.id);
   return 0;
@@ -210,7 +201,7 @@ bool Engine::encode(Tensor& tensor, std::byte* frame) {
 bool Engine::source_is_free(Tensor& tensor) {
   if (tensor.handed_back && (is_moving(tensor) || is_pending(tensor.arrived))) return false;
   if (tensor.state == Tensor::State::stored) return true;
-  return !by_hand() && tensor.state == Tensor::State::leaving && !is_pending(tensor.departed);
+  return !by_hand(tensor) && tensor.state == Tensor::State::leaving && !is_pending(tensor.departed);
 }
 
 int Engine::left(std::uint64_t id, bool* out) {

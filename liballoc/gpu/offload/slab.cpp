@@ -41,7 +41,10 @@ std::string pin_refused(std::uint64_t bytes, int error) {
 }  // namespace
 
 Slab::~Slab() {
-  while (!chunk_ends_.empty()) give_back_last();
+  while (!chunk_ends_.empty()) {
+    decommit({last_start(), chunk_ends_.back() - last_start()});
+    chunk_ends_.pop_back();
+  }
   if (base_ != nullptr) os::unmap(base_, capacity_bytes_);
 }
 
@@ -62,46 +65,63 @@ int Slab::open(std::uint64_t capacity_bytes, tiers::gpu::Device* device, std::st
   return error;
 }
 
-int Slab::commit(std::uint64_t bytes) {
-  std::byte* at = base_ + committed_bytes_;
-  if (const int error = os::protect(at, bytes, PROT_READ | PROT_WRITE); error != 0) return error;
-  os::advise(at, bytes, MADV_HUGEPAGE);
-  os::advise(at, bytes,
+int Slab::commit(const Chunk& chunk) {
+  std::byte* at = base_ + chunk.offset;
+  if (const int error = os::protect(at, chunk.bytes, PROT_READ | PROT_WRITE); error != 0) return error;
+  os::advise(at, chunk.bytes, MADV_HUGEPAGE);
+  os::advise(at, chunk.bytes,
              MADV_DONTFORK);  // a child has no use for it, and must not share what a device writes to
   if (device_ == nullptr) return 0;
-  const int error = device_->pin(at, bytes);
+  const int error = device_->pin(at, chunk.bytes);
   if (error != 0) {
-    os::advise(at, bytes, MADV_DONTNEED);
-    os::protect(at, bytes, PROT_NONE);
+    os::advise(at, chunk.bytes, MADV_DONTNEED);
+    os::protect(at, chunk.bytes, PROT_NONE);
   }
   return error;
 }
 
-// A large step first, then what is needed at least.
-int Slab::grow(std::uint64_t bytes) {
+Slab::Chunk Slab::growth_for(std::uint64_t bytes, bool generous) const {
+  bytes = round_up(bytes);
+  if (!may_grow_for(bytes)) return {};
   const std::uint64_t room = capacity_bytes_ - committed_bytes_;
   const std::uint64_t wanted = bytes - std::min(bytes, free_.ending_at(committed_bytes_));
-  if (wanted > room) return ENOSPC;
-  std::uint64_t chunk = round_up(std::max({wanted, committed_bytes_ / chunks_share, smallest_chunk_bytes}));
-  chunk = std::min(chunk, room);
-  int error = commit(chunk);
-  if (error != 0 && chunk > wanted) error = commit(chunk = wanted);
-  if (error != 0) return error;
-  free_.give(committed_bytes_, chunk);
-  committed_bytes_ += chunk;
+  if (!generous) return {committed_bytes_, wanted};
+  const std::uint64_t step =
+      round_up(std::max({wanted, committed_bytes_ / chunks_share, smallest_chunk_bytes}));
+  return {committed_bytes_, std::min(step, room)};
+}
+
+bool Slab::may_grow_for(std::uint64_t bytes) const {
+  const std::uint64_t end = committed_bytes_ - surplus_bytes_;
+  return round_up(bytes) <= capacity_bytes_ - end + free_.ending_at(end);
+}
+
+void Slab::add(const Chunk& chunk) {
+  free_.give(chunk.offset, chunk.bytes);
+  committed_bytes_ += chunk.bytes;
   committed_peak_bytes_ = std::max(committed_peak_bytes_, committed_bytes_);
   chunk_ends_.push_back(committed_bytes_);
-  return 0;
+  keep_end_ = no_end;
+}
+
+int Slab::grow(std::uint64_t bytes) {
+  int error = ENOSPC;
+  for (const bool generous : {true, false}) {
+    const Chunk chunk = growth_for(bytes, generous);
+    if (chunk.bytes == 0) return error;
+    error = commit(chunk);
+    if (error != 0) continue;
+    add(chunk);
+    return 0;
+  }
+  return error;
 }
 
 int Slab::reserve(std::uint64_t bytes, tiers::Extent* out) {
   if (bytes == 0 || bytes > capacity_bytes_) return bytes == 0 ? EINVAL : ENOSPC;
   bytes = round_up(bytes);
   std::uint64_t offset = 0;
-  if (!free_.take(bytes, &offset)) {
-    if (const int error = grow(bytes); error != 0) return error;
-    if (!free_.take(bytes, &offset)) return ENOSPC;
-  }
+  if (!free_.take(bytes, &offset)) return ENOSPC;
   reached_ = std::max(reached_, offset + bytes);
   *out = {offset, bytes};
   return 0;
@@ -119,33 +139,43 @@ std::uint64_t Slab::chunk_end(std::uint64_t offset) const {
   return *std::upper_bound(chunk_ends_.begin(), chunk_ends_.end(), offset);
 }
 
-void Slab::give_back_last() {
-  chunk_ends_.pop_back();
-  const std::uint64_t start = chunk_ends_.empty() ? 0 : chunk_ends_.back();
-  const std::uint64_t bytes = committed_bytes_ - start;
-  if (device_ != nullptr) device_->unpin(base_ + start);
-  os::advise(base_ + start, bytes, MADV_DONTNEED);
-  os::protect(base_ + start, bytes, PROT_NONE);
-  committed_bytes_ = start;
-}
-
-void Slab::cut_behind(std::uint64_t end) {
-  while (!chunk_ends_.empty()) {
-    const std::uint64_t start = chunk_ends_.size() > 1 ? chunk_ends_[chunk_ends_.size() - 2] : 0;
-    if (start < end || !free_.cut(start, committed_bytes_)) return;
-    give_back_last();
-  }
-}
-
 void Slab::trim() {
-  const std::uint64_t last_start = chunk_ends_.size() > 1 ? chunk_ends_[chunk_ends_.size() - 2] : 0;
   reached_lately_ = std::max(reached_lately_, reached_);
   reached_ = 0;
   ++steps_;
-  if (reached_lately_ <= last_start && steps_ < steps_until_given_back) return;
-  if (reached_lately_ <= last_start) cut_behind(reached_lately_);
+  const bool surplus = reached_lately_ <= last_start();
+  if (surplus && steps_ < steps_until_given_back) return;
+  keep_end_ = surplus ? reached_lately_ : no_end;
   reached_lately_ = 0;
   steps_ = 0;
+}
+
+Slab::Chunk Slab::take_surplus() {
+  if (chunk_ends_.empty()) return {};
+  const std::uint64_t start = last_start();
+  const Chunk chunk{start, committed_bytes_ - start};
+  if (start < keep_end_ || reached_ > start || !free_.cut(start, committed_bytes_)) return {};
+  chunk_ends_.pop_back();
+  surplus_bytes_ = chunk.bytes;
+  return chunk;
+}
+
+void Slab::decommit(const Chunk& chunk) {
+  if (device_ != nullptr) device_->unpin(base_ + chunk.offset);
+  os::advise(base_ + chunk.offset, chunk.bytes, MADV_DONTNEED);
+  os::protect(base_ + chunk.offset, chunk.bytes, PROT_NONE);
+}
+
+void Slab::removed(const Chunk& chunk) {
+  committed_bytes_ -= chunk.bytes;
+  surplus_bytes_ = 0;
+}
+
+void Slab::give_back_surplus() {
+  for (Chunk chunk = take_surplus(); chunk.bytes != 0; chunk = take_surplus()) {
+    decommit(chunk);
+    removed(chunk);
+  }
 }
 
 }  // namespace terrace::liballoc::offload

@@ -13,12 +13,12 @@
 
 namespace terrace::liballoc::offload {
 
-struct Tensor {
+struct Tensor : std::enable_shared_from_this<Tensor> {
   // leaving: the copy out is queued or under way. stored: its sum is known. failed: nothing was stored, or
   // what was is lost; `error` says why.
   // waiting: it needs room first.
   enum class State : std::uint8_t { waiting, leaving, stored, failed };
-  // // awaiting: the drive. queued: for a worker. running: one is at it. under_way: the rest is in the
+  // awaiting: the drive. queued: for a worker. running: one is at it. under_way: the rest is in the
   // device's stream.
   enum class Arrival : std::uint8_t { none, awaiting, queued, running, under_way, failed };
   enum class Drive : std::uint8_t { idle, writing, reading };
@@ -51,6 +51,8 @@ struct Tensor {
   bool clean = false;       // both are filled: the memory can be had
   bool pressed = false;     // stored while host memory was short: it will go on to the drive
   bool read_ahead = false;  // brought back before it was asked for
+  bool in_pieces = false;   // straight to the drive and back, never in `memory`
+  int piece_error = 0;      // of the piece that the drive had last
 
   std::byte* to = nullptr;
   Arrival arrival = Arrival::none;

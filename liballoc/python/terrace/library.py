@@ -38,7 +38,7 @@ class Statistics(ctypes.Structure):
         "dram_bytes", "dram_peak_bytes", "dram_content_bytes", "nvme_bytes", "nvme_peak_bytes",
         "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
-        "io_errors", "writes_today_bytes", "writes_total_bytes")]
+        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces")]
 
 
 class LibraryError(OSError):
@@ -60,6 +60,7 @@ _FUNCTIONS = {
     "expect": (False, c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
     "get_statistics": (True, c_int, [_ENGINE, POINTER(Statistics)]),
     "path": (True, c_char_p, [_ENGINE]),
+    "warning": (True, c_char_p, [_ENGINE]),
 }
 
 

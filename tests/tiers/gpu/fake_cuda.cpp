@@ -8,10 +8,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 
+#include "tests/tiers/gpu/fake_cuda.h"
 #include "tiers/gpu/device.h"
 
 using namespace terrace::tiers::gpu;
@@ -65,6 +68,24 @@ bool lacks(const char* what) {
   return set != nullptr && std::strstr(set, what) != nullptr;
 }
 
+std::atomic<int> pins_held{0};
+std::atomic<int> pins_waiting{0};
+std::atomic<int> copies_until_one_fails{0};
+
+// A driver that takes its time to page-lock; for 20 s at most, so that a test that never lets go ends.
+void wait_while_held() {
+  pins_waiting++;
+  for (int i = 0; i < 20'000 && pins_held; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  pins_waiting--;
+}
+
+bool this_copy_fails() {
+  int left = copies_until_one_fails;
+  while (left > 0 && !copies_until_one_fails.compare_exchange_weak(left, left - 1)) {
+  }
+  return left == 1;
+}
+
 // A handle holds the place in its last bit: CUDA's do not say it.
 CUmemGenericAllocationHandle pack(Frame frame) {
   return frame.handle * 2 + (frame.place == Place::host ? 1 : 0);
@@ -80,6 +101,10 @@ Event ours(CUevent event) { return reinterpret_cast<Event>(event); }
 }  // namespace
 
 extern "C" {
+
+void fake_cuda_hold_pins(int hold) { pins_held = hold; }
+int fake_cuda_pins_waiting() { return pins_waiting; }
+void fake_cuda_fail_copy(int number) { copies_until_one_fails = number; }
 
 CUresult cuInit(unsigned) { return lacks("init") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
 
@@ -220,12 +245,15 @@ CUresult cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc* access,
 }
 
 CUresult cuMemHostRegister(void* host, std::size_t bytes, unsigned) {
+  wait_while_held();
+  if (lacks("pins")) return CUDA_ERROR_OUT_OF_MEMORY;
   return in_context(emulated().pin(host, bytes));
 }
 
 CUresult cuMemHostUnregister(void* host) { return in_context(emulated().unpin(host)); }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  if (this_copy_fails()) return CUDA_ERROR_INVALID_VALUE;
   return in_context(emulated().copy(ours(stream), pointer(to), pointer(from), bytes, Way::on_device));
 }
 

@@ -11,7 +11,7 @@ import os
 import weakref
 
 from .. import library
-from .errors import OffloadError
+from .errors import OffloadError, say
 
 _engines = weakref.WeakSet()
 
@@ -43,6 +43,9 @@ class Engine:
         self.gone_because = None
         self.path = (self.library.path(self.handle) or b"").decode(errors="replace")
         self._final = None
+        warning = (self.library.warning(self.handle) or b"").decode(errors="replace")
+        if warning:
+            say(warning)
         _engines.add(self)
 
     def _open(self, device, settings):

@@ -12,27 +12,35 @@ computation; the rest stays. Watching goes on, for steps that need more than the
     ───────────────╱  forward      backward ╲───────
 
 Memory is looked at each time another 1/64 of the limit was saved, since looking costs as much as a dozen saves.
+When it comes within a twentieth of the limit although enough is on its way out, the drive is behind: the program then
+waits for it, as long as something leaves, since the next allocation might fail. A wait in vain is the step's last.
 """
 from collections import deque
+from time import monotonic, sleep
 
 from .. import sizes
 from .errors import say
 
 LOOKS = 64
 SLACK = 10
+BRIM = 20
+PATIENCE_S = 5.0  # without anything that leaves
 
 
 class Fit:
-    """`memory` is of memory.py; `records` gives the live ones, `spill(record)` starts one's way out."""
+    """`memory` is of memory.py; `records` gives the live ones, `spill(record)` starts one's way out, `let_go()` frees
+    what has left and says whether something was freed, or None when nothing is on its way."""
 
     __slots__ = ("limit", "_memory", "_threshold", "_stride", "_records", "_stored_bytes", "_spill", "_since",
-                 "_held", "_peak", "_eager", "_eager_now", "_said")
+                 "_held", "_peak", "_eager", "_eager_now", "_said", "_let_go", "_brim", "_waits")
 
-    def __init__(self, limit, memory, records, stored_bytes, spill):
+    def __init__(self, limit, memory, records, stored_bytes, spill, let_go=lambda: None):
         self.limit = limit
         self._memory, self._records, self._stored_bytes, self._spill = memory, records, stored_bytes, spill
         self._threshold = limit - limit // SLACK
+        self._brim = limit - limit // BRIM
         self._stride = limit // LOOKS
+        self._let_go, self._waits = let_go, True
         self._held = deque()
         self._since = self._peak = self._eager = self._eager_now = 0
         self._said = False
@@ -51,9 +59,11 @@ class Fit:
         self._since += nbytes
         if self._since >= self._stride:
             self._since = 0
-            self.look()
+            if self.look() > self._brim and self._waits:
+                self._wait()
 
     def look(self):
+        """What is used, before anything has been done about it."""
         used = self._memory.used(self._stored_bytes())
         gone = leaving = 0
         for record in self._records():
@@ -63,6 +73,22 @@ class Fit:
                 leaving += record.nbytes
         self._peak = max(self._peak, used + gone)
         self._make_room(used - leaving - self._threshold)
+        return used
+
+    def _wait(self):
+        until = monotonic() + PATIENCE_S
+        while self._memory.used(self._stored_bytes()) > self._brim:
+            freed = self._let_go()
+            if freed is None:
+                return
+            now = monotonic()
+            if freed:
+                until = now + PATIENCE_S
+            elif now > until:
+                self._waits = False
+                return
+            else:
+                sleep(0.0005)
 
     def _make_room(self, excess):
         while excess > 0 and self._held:
@@ -73,6 +99,7 @@ class Fit:
     def end_step(self):
         """Every tensor of the step was fetched."""
         self._held.clear()
+        self._waits = True
         self._eager = max(0, self._peak - self._threshold)
         if self._peak and not self._said:
             self._said = True

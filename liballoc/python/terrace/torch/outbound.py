@@ -6,6 +6,7 @@ matter, the copy is complete. An operation raises the version after it wrote, so
 unchanged while another is still writing: only the thread that saved a tensor lets go of it, or one that runs a
 backward pass, since then the former waits for it.
 """
+import errno
 import threading
 from collections import deque
 from time import perf_counter_ns
@@ -17,6 +18,11 @@ from .errors import OffloadError, describe, say
 from .records import ELEMENTS, storage_of
 
 _identity = threading.get_ident
+
+_LARGER = "give the offload a larger budget, a directory on a drive with more room, or a larger min_bytes"
+_LOCKING = ("host memory could not be page-locked: raise the limit of ulimit -l or LimitMEMLOCK=, the job's memory "
+            "limit, or give the offload a smaller budget")
+_REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKING}
 
 
 class Outbound:
@@ -66,7 +72,7 @@ class Outbound:
     def _refused(self, record, code):
         self._hooks.counts.kept_when_full += 1
         text = (f"{describe(record.geometry)} ({record.nbytes} bytes) cannot be stored, {error_name(code)}; "
-                "give the offload a larger budget, a directory on a drive with more room, or a larger min_bytes")
+                + _REMEDIES.get(-code, _LARGER))
         if self._raises_when_full:
             raise OffloadError(text + ", or let such tensors stay on the device with on_full='keep'")
         if not self._said_full:
@@ -74,7 +80,8 @@ class Outbound:
             say(f"{text}. It stays on the device, as will others; this is said once")
 
     def poll(self, anyones):
-        """Lets go of the memory of what has left, oldest first; `anyones`: whichever thread saved it."""
+        """Lets go of the memory of what has left, oldest first; `anyones`: whichever thread saved it. OffloadError
+        when something could not leave and on_full says so."""
         if not self._polling.acquire(False):
             return
         try:
@@ -88,6 +95,14 @@ class Outbound:
         finally:
             self._polling.release()
 
+    def let_go(self):
+        """Whether something of this thread's could be let go of; None when nothing is on its way."""
+        before = len(self.leaving)
+        if before == 0:
+            return None
+        self.poll(False)
+        return len(self.leaving) < before
+
     def _let_go(self, record):
         """False while it is still leaving."""
         engine, source = self._hooks.engine, record.source
@@ -98,6 +113,7 @@ class Outbound:
             return False
         if code < 0:
             record.forget_copy()  # the source is the only copy, and stays
+            self._refused(record, code)
             return True
         version = source._version
         if version != record.version:

@@ -73,7 +73,8 @@ class offload:  # noqa: N801, read as torch.no_grad is
         settings, engine = self._settings, hooks.engine
         memory = CudaMemory(device.index) if device.type == "cuda" else HostMemory(wanted, settings.dram_bytes)
         limit = memory.limit() if settings.limit == "auto" else settings.limit
-        return Fit(limit, memory, hooks.records, lambda: engine.statistics().get("dram_bytes", 0), hooks.outbound.spill)
+        return Fit(limit, memory, hooks.records, lambda: engine.statistics().get("dram_bytes", 0), hooks.outbound.spill,
+                   hooks.outbound.let_go)
 
     # ---- as a context ---------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // The drive's endurance budget: counted across jobs, never too low, obeyed, and refused when the file is
 // damaged.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -161,4 +162,26 @@ TEST_CASE("ASpentBudgetKeepsTensorsInHostMemory") {
     CHECK((back == source));
     engine.release(id);
   }
+}
+
+TEST_CASE("WritesThatAreNotCountedAreSaid") {
+  const Directory directory;
+  {
+    const Opened counted({.nvme_bytes = 64 * mib, .nvme_directory = directory.path().c_str()});
+    CHECK(std::string(terrace_offload_warning(counted.get())).empty());
+  }
+  // Whoever locks the directory keeps others from counting; 2 s are waited for him.
+  const int fd = ::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(::flock(fd, LOCK_EX) == 0);
+  const Opened engine({.nvme_bytes = 64 * mib, .nvme_directory = directory.path().c_str()});
+  const std::string warning = terrace_offload_warning(engine.get());
+  CHECK(warning.find("not counted") != std::string::npos);
+  CHECK(warning.find(directory.file()) != std::string::npos);
+  CHECK(engine.statistics().writes_total_bytes == 0);
+  const terrace_offload_config config = config_of(
+      {.nvme_bytes = 64 * mib, .nvme_directory = directory.path().c_str(), .writes_total_bytes = mib});
+  terrace_offload* obeying = nullptr;
+  char reason[512] = "";
+  CHECK(terrace_offload_open(&config, &obeying, reason, sizeof(reason)) == -EAGAIN);
+  ::close(fd);
 }

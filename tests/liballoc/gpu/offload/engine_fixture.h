@@ -100,6 +100,11 @@ class Opened {
   terrace_offload* engine_ = nullptr;
 };
 
+inline void pause_ms(long milliseconds) {
+  const timespec pause{0, milliseconds * 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
 inline int Opened::left(std::uint64_t id) const {
   for (;;) {
     const int result = terrace_offload_left(engine_, id);

@@ -24,6 +24,19 @@ std::unique_ptr<terrace::tiers::gpu::Device> emulated() {
   return device;
 }
 
+// As the engine does, in one thread.
+int take(Slab& slab, std::uint64_t bytes, Extent* out) {
+  const int error = slab.reserve(bytes, out);
+  if (error != ENOSPC) return error;
+  const int grown = slab.grow(bytes);
+  return grown != 0 ? grown : slab.reserve(bytes, out);
+}
+
+void give_back_all(Slab& slab) {
+  for (unsigned i = 0; i <= Slab::steps_until_given_back; ++i) slab.trim();
+  slab.give_back_surplus();
+}
+
 }  // namespace
 
 TEST_CASE("TheCapacityIsReachedAndNotPassed") {
@@ -32,13 +45,13 @@ TEST_CASE("TheCapacityIsReachedAndNotPassed") {
   REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
   Extent extents[16];
   for (Extent& extent : extents) {
-    REQUIRE(slab.reserve(mib, &extent) == 0);
+    REQUIRE(take(slab, mib, &extent) == 0);
     std::memset(slab.at(extent), 1, mib);
   }
   Extent more{1, 2};
-  CHECK(slab.reserve(1, &more) == ENOSPC);
-  CHECK(slab.reserve(17 * mib, &more) == ENOSPC);
-  CHECK(slab.reserve(0, &more) == EINVAL);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+  CHECK(take(slab, 17 * mib, &more) == ENOSPC);
+  CHECK(take(slab, 0, &more) == EINVAL);
   CHECK(more == Extent{1, 2});
   CHECK(slab.committed_bytes() == 16 * mib);
   CHECK(slab.used_bytes() == 16 * mib);
@@ -49,11 +62,11 @@ TEST_CASE("WhatIsShrunkIsFreeForOthers") {
   std::string reason;
   REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
   Extent whole;
-  REQUIRE(slab.reserve(16 * mib, &whole) == 0);
+  REQUIRE(take(slab, 16 * mib, &whole) == 0);
   slab.shrink(&whole, 5000);
   CHECK(whole.bytes == 8192);
   Extent rest;
-  CHECK(slab.reserve(16 * mib - 8192, &rest) == 0);
+  CHECK(take(slab, 16 * mib - 8192, &rest) == 0);
 }
 
 TEST_CASE("AnExtentOverSeveralChunksIsOneAddressRange") {
@@ -61,12 +74,12 @@ TEST_CASE("AnExtentOverSeveralChunksIsOneAddressRange") {
   std::string reason;
   REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
   Extent one, two, both;
-  REQUIRE(slab.reserve(mib, &one) == 0);
-  REQUIRE(slab.reserve(mib, &two) == 0);
+  REQUIRE(take(slab, mib, &one) == 0);
+  REQUIRE(take(slab, mib, &two) == 0);
   CHECK(slab.chunk_end(one.offset) == mib);
   slab.release(one);
   slab.release(two);
-  REQUIRE(slab.reserve(2 * mib, &both) == 0);
+  REQUIRE(take(slab, 2 * mib, &both) == 0);
   CHECK(both == Extent{0, 2 * mib});
   std::memset(slab.at(both), 1, both.bytes);
 }
@@ -82,10 +95,10 @@ TEST_CASE("PinnedMemoryIsPinnedOnce") {
   }
   REQUIRE(error == 0);
   Extent extent;
-  REQUIRE(slab.reserve(10 * mib, &extent) == 0);
+  REQUIRE(take(slab, 10 * mib, &extent) == 0);
   std::memset(slab.at(extent), 1, extent.bytes);
   slab.release(extent);
-  for (unsigned i = 0; i <= Slab::steps_until_given_back; ++i) slab.trim();
+  give_back_all(slab);
   CHECK(slab.committed_bytes() == 0);
   CHECK(slab.committed_peak_bytes() >= 10 * mib);
 }
@@ -104,4 +117,41 @@ TEST_CASE("ALimitOnLockedMemoryIsFoundOnOpening") {
     return slab.committed_bytes() == 0 ? 0 : 5;
   });
   CHECK(result == 0);
+}
+
+TEST_CASE("WhatGrowsOrGoesIsNobodysMeanwhile") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  const Slab::Chunk chunk = slab.growth_for(4 * mib, true);
+  CHECK(chunk.bytes == 4 * mib);
+  REQUIRE(slab.commit(chunk) == 0);
+  Extent extent;
+  CHECK(slab.reserve(mib, &extent) == ENOSPC);
+  CHECK(slab.committed_bytes() == 0);
+  slab.add(chunk);
+  REQUIRE(slab.reserve(4 * mib, &extent) == 0);
+  slab.release(extent);
+  CHECK(slab.take_surplus().bytes == 0);  // not before steps have gone without it
+  for (unsigned i = 0; i <= Slab::steps_until_given_back; ++i) slab.trim();
+  const Slab::Chunk going = slab.take_surplus();
+  CHECK(going.bytes == 4 * mib);
+  CHECK(slab.reserve(mib, &extent) == ENOSPC);
+  CHECK(slab.used_bytes() == 0);
+  CHECK(slab.may_grow_for(16 * mib));
+  slab.decommit(going);
+  slab.removed(going);
+  CHECK(slab.committed_bytes() == 0);
+}
+
+TEST_CASE("GrowthIsAsMuchAsIsNeededAtLeastAndNeverPastTheCapacity") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  Extent extent;
+  REQUIRE(take(slab, 15 * mib + 8192, &extent) == 0);
+  CHECK(slab.growth_for(4096, true).bytes == mib - 8192);
+  CHECK(slab.growth_for(4096, false).bytes == 4096);
+  CHECK_FALSE(slab.may_grow_for(mib));
+  CHECK(slab.growth_for(mib, false).bytes == 0);
 }

@@ -84,6 +84,8 @@ TEST_CASE("TwoHundredStepsOfTensorsNeverFetchedDoNotGrow") {
   std::uint64_t taken = 0;
   for (int step = 0; step < 200; ++step) {
     const auto ids = store_some(engine, source, 20);
+    for (const std::uint64_t id : ids)
+      if (step < 2) REQUIRE(engine.left(id) == 1);  // so that all memory is there that a step can use
     for (std::size_t i = 0; i < ids.size(); i += 3) REQUIRE(engine.fetch(ids[i], back) == 0);
     for (std::size_t i = 0; i < ids.size(); i += 6) engine.release(ids[i]);
     REQUIRE(terrace_offload_end_step(engine.get()) == 0);
@@ -128,24 +130,26 @@ TEST_CASE("ClosingWaitsForWhatIsUnderWay") {
 }
 
 TEST_CASE("HostMemoryStaysWithinAFewHundredthsOfWhatIsStored") {
-  const Opened engine({.dram_bytes = 1024 * mib});
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 1024 * mib});
   const auto source = content(mib + 100, 1);
-  store_some(engine, source, 300);
+  for (const std::uint64_t id : store_some(engine, source, 300)) REQUIRE(engine.left(id) == 1);
   const auto now = engine.statistics();
   CHECK(now.dram_content_bytes == 300 * source.size());
   CHECK(static_cast<double>(now.dram_peak_bytes) <= 1.05 * static_cast<double>(now.dram_content_bytes));
   terrace_offload_end_step(engine.get());
 }
 
+// Pinned memory comes and goes beside the engine.
 TEST_CASE("HostMemoryThatNoStepUsesIsGivenBack") {
   const Opened engine({.device = GENERATE("cpu", "emulated:1G")});
   const auto source = content(4 * mib, 1);
-  store_some(engine, source, 20);
+  for (const std::uint64_t id : store_some(engine, source, 20)) REQUIRE(engine.left(id) == 1);
   REQUIRE(terrace_offload_end_step(engine.get()) == 0);
   CHECK(engine.statistics().dram_bytes >= 80 * mib);
   for (int step = 0; step < 8; ++step) {
-    store_some(engine, source, 1);
+    REQUIRE(engine.left(engine.store(source)) == 1);
     terrace_offload_end_step(engine.get());
   }
+  for (int i = 0; i < 5000 && engine.statistics().dram_bytes > 8 * mib; ++i) pause_ms(1);
   CHECK(engine.statistics().dram_bytes <= 8 * mib);
 }

@@ -1,0 +1,226 @@
+// The engine on a CUDA device, whose driver is the fake one: streams order, the host does not wait, and the
+// driver may be slow or fail.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+#include "tests/liballoc/gpu/offload/engine_fixture.h"
+#include "tests/tiers/gpu/fake_cuda.h"
+#include "tiers/gpu/device.h"
+
+using namespace terrace::liballoc::offload::test;
+
+namespace {
+
+template <class Function>
+Function* of_the_driver(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(driver != nullptr);
+  const auto function = reinterpret_cast<Function*>(dlsym(driver, name));
+  REQUIRE(function != nullptr);
+  return function;
+}
+
+// While it lives, whoever page-locks waits.
+class HeldPins {
+ public:
+  HeldPins() : hold_(of_the_driver<decltype(fake_cuda_hold_pins)>("fake_cuda_hold_pins")) { hold_(1); }
+  ~HeldPins() { hold_(0); }
+  HeldPins(const HeldPins&) = delete;
+  HeldPins& operator=(const HeldPins&) = delete;
+
+ private:
+  decltype(&fake_cuda_hold_pins) hold_;
+};
+
+// While it is closed nothing passes in the caller's stream, nor what waits for it: for 20 s at most.
+class StreamGate {
+ public:
+  StreamGate() {
+    terrace::tiers::gpu::DeviceSpec spec;
+    std::string reason;
+    REQUIRE(terrace::tiers::gpu::open_device(spec, &device_, &reason) == 0);
+    const auto wait = [](void* self) {
+      for (int i = 0; i < 20'000 && !static_cast<StreamGate*>(self)->open_; ++i) pause_ms(1);
+    };
+    REQUIRE(device_->call_host(nullptr, wait, this) == 0);
+    REQUIRE(device_->create_event(&passed_) == 0);
+    REQUIRE(device_->record(passed_, nullptr) == 0);
+  }
+  void open() {
+    open_ = true;
+    CHECK(device_->synchronize(passed_) == 0);
+  }
+  ~StreamGate() {
+    open();
+    device_->destroy_event(passed_);
+  }
+  StreamGate(const StreamGate&) = delete;
+  StreamGate& operator=(const StreamGate&) = delete;
+
+ private:
+  std::unique_ptr<terrace::tiers::gpu::Device> device_;
+  terrace::tiers::gpu::Event passed_ = nullptr;
+  std::atomic<bool> open_{false};
+};
+
+// The host has seen what the caller's stream did so far.
+void wait_for_stream() { StreamGate().open(); }
+
+// Stores, overwrites the source once it has left, brings it back.
+bool returns(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
+  const auto expected = content(bytes, seed);
+  auto source = expected;
+  const std::uint64_t id = engine.store(source);
+  if (engine.left(id) != 1) return false;
+  std::fill(source.begin(), source.end(), std::byte{0x5a});
+  std::vector<std::byte> back(bytes, std::byte{0xa5});
+  const int error = engine.fetch(id, back);
+  engine.release(id);
+  wait_for_stream();
+  return error == 0 && back == expected;
+}
+
+// Host memory of 16 chunks of a MiB each, all of it free.
+void make_chunks(const Opened& engine) {
+  const auto source = content(mib, 1);
+  std::vector<std::uint64_t> ids;
+  for (int i = 0; i < 16; ++i) {
+    ids.push_back(engine.store(source));
+    REQUIRE(engine.left(ids.back()) == 1);
+  }
+  // Once they are back nobody sums or copies them any more: release() frees their memory at once.
+  std::vector<std::byte> back(mib);
+  for (const std::uint64_t id : ids) REQUIRE(engine.fetch(id, back) == 0);
+  wait_for_stream();
+  for (const std::uint64_t id : ids) engine.release(id);
+}
+
+Options cuda(std::uint64_t dram_bytes = 64 * mib, std::uint64_t nvme_bytes = 0) {
+  return {.device = "cuda", .dram_bytes = dram_bytes, .nvme_bytes = nvme_bytes};
+}
+
+}  // namespace
+
+TEST_CASE("EveryByteComesBackOnCuda") {
+  const std::uint64_t nvme_bytes = GENERATE(std::uint64_t{0}, 256 * mib);
+  const Opened engine(cuda(64 * mib, nvme_bytes));
+  for (const std::uint64_t bytes : {std::uint64_t{1}, 4097 * kib, 20 * mib})
+    CHECK(returns(engine, bytes, bytes));
+  if (nvme_bytes != 0) CHECK(returns(engine, 100 * mib, 3));
+  CHECK(engine.statistics().live == 0);
+}
+
+TEST_CASE("OverTheDriveOnCudaEveryByteComesBack") {
+  const Opened engine(cuda(16 * mib, 256 * mib));
+  std::vector<std::vector<std::byte>> sources;
+  std::vector<std::uint64_t> ids;
+  for (std::uint64_t i = 0; i < 48; ++i) sources.push_back(content(i % 9 == 8 ? 11 * mib : mib, i));
+  for (const auto& source : sources) ids.push_back(engine.store(source));
+  for (const std::uint64_t id : ids) REQUIRE(engine.left(id) == 1);
+  for (std::size_t i = ids.size(); i-- > 0;) {
+    std::vector<std::byte> back(sources[i].size());
+    REQUIRE(engine.fetch(ids[i], back) == 0);
+    engine.release(ids[i]);
+    wait_for_stream();
+    CHECK((back == sources[i]));
+  }
+}
+
+TEST_CASE("WhileMemoryIsPagelockedNobodyWaits") {
+  const Opened engine(cuda());
+  const auto small = content(64 * kib, 1);
+  const auto large = content(8 * mib, 2);
+  const std::uint64_t first = engine.store(small);
+  REQUIRE(engine.left(first) == 1);
+  const auto waiting = of_the_driver<decltype(fake_cuda_pins_waiting)>("fake_cuda_pins_waiting");
+  std::uint64_t grown = 0;
+  {
+    const HeldPins held;
+    grown = engine.store(large);
+    for (int i = 0; i < 5000 && waiting() == 0; ++i) pause_ms(1);
+    CHECK(waiting() == 1);
+    CHECK(terrace_offload_left(engine.get(), grown) == 0);
+    CHECK(engine.statistics().waiting_bytes == 8 * mib);
+    std::vector<std::byte> back(small.size());
+    CHECK(engine.fetch(first, back) == 0);
+    CHECK(engine.left(engine.store(small)) == 1);  // there is room for this one
+    CHECK(waiting() == 1);                         // and all of it was done meanwhile
+  }
+  CHECK(engine.left(grown) == 1);
+  CHECK(engine.statistics().waiting_bytes == 0);
+}
+
+TEST_CASE("WhatWaitsForMemoryIsHandedBackOrForgotten") {
+  const Opened engine(cuda());
+  const auto large = content(8 * mib, 2);
+  std::vector<std::byte> back(large.size());
+  const HeldPins held;
+  const std::uint64_t id = engine.store(large);
+  CHECK(engine.fetch(id, back) == 0);
+  wait_for_stream();
+  CHECK((back == large));
+  engine.release(id);
+  engine.store(large);
+  CHECK(terrace_offload_end_step(engine.get()) == 0);
+  CHECK(engine.statistics().live == 0);
+}
+
+TEST_CASE("MemoryThatIsNotPagelockedIsTheReason") {
+  const bool with_drive = GENERATE(true, false);
+  const Opened engine(cuda(64 * mib, with_drive ? 256 * mib : 0));
+  const auto large = content(8 * mib, 2);
+  setenv("FAKE_CUDA_LACKS", "pins", 1);
+  const std::uint64_t id = engine.store(large);
+  const int left = engine.left(id);
+  unsetenv("FAKE_CUDA_LACKS");
+  if (!with_drive) CHECK(left == -ENOMEM);
+  if (with_drive) CHECK(left == -ENOMEM);  // what is page-locked is too little for a way to the drive
+  engine.release(id);
+  REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  CHECK(returns(engine, 8 * mib, 3));  // asked again in the next step
+}
+
+// Two chunks of host memory, so that the copy has two pieces, of which the second is refused.
+TEST_CASE("AfterACopyThatFailsHalfWayItsMemoryIsNobodysUntilTheFirstHalfHasPassed") {
+  const Opened engine(cuda(16 * mib));
+  make_chunks(engine);
+  const auto all = content(16 * mib, 2);
+  const auto small = content(mib, 3);
+  StreamGate gate;
+  of_the_driver<decltype(fake_cuda_fail_copy)>("fake_cuda_fail_copy")(2);
+  std::uint64_t id = 0;
+  CHECK(engine.try_store(all, &id) == -EINVAL);
+  const std::uint64_t next = engine.store(small);
+  CHECK(terrace_offload_left(engine.get(), next) == 0);
+  CHECK(engine.statistics().waiting_bytes == small.size());
+  gate.open();
+  CHECK(engine.left(next) == 1);
+  CHECK(engine.statistics().waiting_bytes == 0);
+  std::vector<std::byte> back(small.size());
+  CHECK(engine.fetch(next, back) == 0);
+  wait_for_stream();
+  CHECK((back == small));
+}
+
+TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
+  const Opened engine(cuda(16 * mib));
+  const auto all = content(16 * mib, 2);
+  make_chunks(engine);
+  const std::uint64_t id = engine.store(all);
+  REQUIRE(engine.left(id) == 1);
+  std::vector<std::byte> back(all.size());
+  StreamGate gate;
+  of_the_driver<decltype(fake_cuda_fail_copy)>("fake_cuda_fail_copy")(3);
+  CHECK(engine.fetch(id, back) == -EINVAL);
+  engine.release(id);
+  const auto small = content(mib, 3);
+  const std::uint64_t next = engine.store(small);
+  CHECK(engine.statistics().waiting_bytes == small.size());
+  gate.open();
+  CHECK(engine.left(next) == 1);
+}

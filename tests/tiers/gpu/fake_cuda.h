@@ -1,0 +1,10 @@
+// What a test tells the fake driver (fake_cuda.cpp), besides the variable FAKE_CUDA_LACKS. The library is
+// found at run time, as the real one is: the functions are looked up in it.
+#pragma once
+
+extern "C" {
+
+void fake_cuda_hold_pins(int hold);    // not 0: page-locking waits until it is 0
+int fake_cuda_pins_waiting();          // calls that wait now
+void fake_cuda_fail_copy(int number);  // the so-manieth copy from now on fails, once; 0: none
+}
