@@ -71,7 +71,8 @@ int DeviceLink::copy_out(const Move& move, Event after, Event* done) {
 }
 
 int DeviceLink::copy_in(const Move& move, Event after, Event* done) {
-  if (const int error = device_->wait(in_, after); error != 0) return error;
+  if (after != nullptr)
+    if (const int error = device_->wait(in_, after); error != 0) return error;
   if (const int error = copy_pieces(in_, move, Way::to_device); error != 0) return error;
   return mark(in_, done);
 }

@@ -45,7 +45,7 @@ class DeviceLink {
     std::byte* device;     // the other side
     std::uint64_t bytes;
   };
-  // Queue the copy behind `after` and mark its end.
+  // Queue the copy behind `after` (coming in, nullptr: at once) and mark its end.
   int copy_out(const Move& move, Event after, Event* done);
   int copy_in(const Move& move, Event after, Event* done);
   // From the device's memory to the device's memory, behind both.

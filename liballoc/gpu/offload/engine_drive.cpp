@@ -49,7 +49,7 @@ void Engine::serve_waiting() {
         tensor->error = error;
         changed_.notify_all();
       } else {
-        out_crew_.queue(tensor);
+        queue_to_leave(tensor);
       }
     }
     waiting_.pop_front();
@@ -142,6 +142,7 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   const std::uint64_t ns = os::now_ns() - job.begun_ns;
   const bool out = job.direction == tiers::Direction::write;
   if (error == 0 && codec_ != nullptr) codec_->moved(HostCodec::Way::drive, out, job.extent.bytes, ns);
+  if (error == 0 && device_codec_ != nullptr) device_codec_->crossed_drive(job.extent.bytes, ns);
   const Lock lock(mutex_);
   job.tensor->drive = Tensor::Drive::idle;
   --job.tensor->users;

@@ -1,6 +1,5 @@
 // The way out.
 #include <cerrno>
-#include <vector>
 
 #include "liballoc/gpu/offload/engine.h"
 #include "liballoc/gpu/offload/stored_sum.h"
@@ -32,6 +31,7 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   if (!is_valid(from) || id == nullptr || !takes(stream)) return EINVAL;
   const TensorPtr tensor = make_tensor(from);
   Lock lock(mutex_);
+  plan_codec(*tensor);
   collect_retired();
   int error = waiting_.empty() ? room_to_store(*tensor) : ENOSPC;
   const bool waits = error == ENOSPC && drive_ != nullptr;
@@ -50,8 +50,12 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   if (on_host() && tensor->bytes <= copied_at_once_bytes)
     finish_store(tensor);
   else
-    out_crew_.queue(tensor);
+    queue_to_leave(tensor);
   return 0;
+}
+
+void Engine::queue_to_leave(const TensorPtr& tensor) {
+  (tensor->codec_to_try == compression::Codec::raw ? out_crew_ : frame_crew_).queue(tensor);
 }
 
 // Whatever is clean is dropped for it.
@@ -62,7 +66,7 @@ int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
   }
 }
 
-// For a frame, if there is room: it is cut to its size when that is known.
+// For a frame that the host makes in place, if there is room: it is cut to its size when that is known.
 int Engine::room_to_store(Tensor& tensor) {
   if (codec_ != nullptr && room_for(HostCodec::bound(tensor.bytes), &tensor.memory) == 0) return 0;
   return room_for(tensor.bytes, &tensor.memory);
@@ -116,11 +120,14 @@ int Engine::begin_store(Tensor& tensor, Stream stream) {
 int Engine::start_copy(Tensor& tensor) {
   tensor.state = Tensor::State::leaving;
   tensor.pressed = pressed_;
-  if (!by_hand()) {
+  if (!on_host()) ++tensor.users;  // until finish_store(): the device writes to the slab
+  if (!on_host() && tensor.codec_to_try == compression::Codec::raw) {
     auto* source = const_cast<std::byte*>(tensor.source);  // a Move goes either way; this one only reads it
     const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
-    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
-    ++tensor.users;  // until finish_store(): the device writes to the slab
+    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) {
+      --tensor.users;
+      return error;
+    }
   }
   ++leaving_;
   return 0;
@@ -129,9 +136,9 @@ int Engine::start_copy(Tensor& tensor) {
 // By a thread of the crew, or the caller's.
 void Engine::finish_store(const TensorPtr& tensor) {
   Lock lock(mutex_);
-  if (!by_hand() || !tensor->gone) {
-    if (by_hand()) ++tensor->users;
-    tensor->source_in_use = by_hand();
+  if (!on_host() || !tensor->gone) {
+    if (on_host()) ++tensor->users;
+    tensor->source_in_use = on_host();
     lock.unlock();
     const int error = carry_out(*tensor);
     lock.lock();
@@ -150,8 +157,10 @@ void Engine::finish_store(const TensorPtr& tensor) {
 
 int Engine::carry_out(Tensor& tensor) {
   if (on_host()) return carry_out_on_host(tensor);
-  if (by_hand()) return carry_out_by_hand(tensor);
-  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
+  int error = tensor.error;  // of an attempt to make a frame
+  if (tensor.departed != nullptr && error == 0) error = link_->device().synchronize(tensor.departed);
+  if (tensor.leaving_piece != nullptr) give_back_piece(tensor);
+  if (error != 0 || tensor.departed == nullptr) return error;  // gone before it was copied
   tensor.sum = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id);
   return 0;
 }
@@ -165,28 +174,6 @@ int Engine::carry_out_on_host(Tensor& tensor) {
   const std::uint64_t start = os::now_ns();
   tensor.sum = copy_and_sum(memory, tensor.source, tensor.bytes, tensor.id);
   if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, true, tensor.bytes, os::now_ns() - start);
-  return 0;
-}
-
-// The emulated device's kernels are the host's codecs: a frame is made in its own memory and crosses its
-// link.
-int Engine::carry_out_by_hand(Tensor& tensor) {
-  if (const int error = link_->device().synchronize(tensor.ready); error != 0) return error;
-  std::vector<std::byte> on_device(HostCodec::bound(tensor.bytes));
-  const bool coded = encode(tensor, on_device.data());
-  return copy_out_and_wait(tensor, coded ? on_device.data() : tensor.source, tensor.stored_bytes);
-}
-
-int Engine::copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes) {
-  const std::uint64_t start = os::now_ns();
-  {
-    const Lock lock(mutex_);
-    const DeviceLink::Move move{&slab_, tensor.memory.offset, const_cast<std::byte*>(from), bytes};
-    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
-  }
-  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
-  codec_->moved(HostCodec::Way::memory, true, bytes, os::now_ns() - start);
-  tensor.sum = stored_sum(slab_.at(tensor.memory), bytes, tensor.id);
   return 0;
 }
 
@@ -210,7 +197,7 @@ bool Engine::encode(Tensor& tensor, std::byte* frame) {
 bool Engine::source_is_free(Tensor& tensor) {
   if (tensor.handed_back && (is_moving(tensor) || is_pending(tensor.arrived))) return false;
   if (tensor.state == Tensor::State::stored) return true;
-  return !by_hand() && tensor.state == Tensor::State::leaving && !is_pending(tensor.departed);
+  return tensor.state == Tensor::State::leaving && tensor.departed != nullptr && !is_pending(tensor.departed);
 }
 
 int Engine::left(std::uint64_t id, bool* out) {
