@@ -44,7 +44,7 @@ TEST_CASE("WhatDoesNotShrinkGoesAsItIs") {
 }
 
 TEST_CASE("ACodecSlowerThanTheLinkIsNotUsed") {
-  CHECK(Tried(50, 60, 90).choice.choose(site, false) == Codec::zvc);  // hidden behind no one's copy
+  CHECK(Tried(50, 60, 90).choice.choose(site, false) == Codec::zvc);
   CHECK(Tried(50, 60, 300).choice.choose(site, false) == Codec::raw);
 }
 
