@@ -101,6 +101,22 @@ struct Batch {
 Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream);
 Status decompress(const Batch<Target>& batch, const Launch& launch, Stream stream);
 
+// The same for one tensor that the host describes in the call (first_block is 0): two launches more instead
+// of a copy to the device and one back. `verdict` is in pinned host memory, at the device's address for it;
+// ns is the device's time for the tensor.
+struct Verdict {
+  Result result;
+  std::uint64_t ns = 0;
+};
+struct LoneMemory {
+  void* scratch = nullptr;  // device memory, aligned to 16 bytes
+  std::size_t scratch_bytes = 0;
+  Verdict* verdict = nullptr;
+};
+std::size_t lone_scratch_bytes(std::uint64_t content_bytes);
+Status compress_lone(const Source& source, const LoneMemory& memory, const Launch& launch, Stream stream);
+Status decompress_lone(const Target& target, const LoneMemory& memory, const Launch& launch, Stream stream);
+
 // ReLU and Gist's binarize in one pass, as gist.h's relu_binarize() on the CPU: y = x where x is above 0 or a
 // NaN, else 0, and a bit for each element, set where y = x, in 64-bit words, element 64 w + i in bit i of
 // word w; ceil(n / 64) words are written. `y` may be `x`. All floating-point types; x and y are aligned to 16

@@ -77,11 +77,15 @@ struct terrace_offload_config {
   uint64_t dram_bytes;        /* most host memory the engine takes, staging included; at least 16 MiB */
   uint64_t nvme_bytes;        /* most the pool file takes; 0: no NVMe tier */
   const char* nvme_directory; /* NULL: /var/tmp */
-  const char* compress;       /* "auto", "off", "zvc", "zvc_exp", "rle", "csr8"; NULL: "off". On CUDA devices
-                                 no codec runs: "auto" stores as it is, a codec's name is refused (-ENOTSUP) */
+  const char* compress;       /* "auto", "off", "zvc", "zvc_exp", "rle", "csr8"; NULL: "off". By the device's
+                                 kernels; where a build has none for CUDA, "auto" stores as it is, and a
+                                 codec's name is refused (-ENOTSUP) */
   uint64_t read_ahead_bytes;  /* host memory that may hold what was read ahead of its fetch; 0: a quarter */
   uint64_t writes_per_day_bytes, writes_total_bytes; /* the drive's endurance budget; 0: none */
   const char* fault;                                 /* damage for tests, as TERRACE_FAULT; NULL: none */
+  uint64_t staging_bytes; /* device memory for frames between kernel and link, taken when first needed; a
+                             tensor that is larger is stored as it is; 0: a 32nd of the device's memory, at
+                             most 256 MiB */
 };
 
 /* On failure `reason` says what is wrong and what helps (always terminated). */
@@ -127,10 +131,12 @@ TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terr
 TERRACE_API int terrace_offload_left(terrace_offload* engine, uint64_t id);
 /* Starts the way back to `to`, memory that `stream` may use from now on, of exactly the tensor's bytes. Waits
  * only while the drive reads what was not read ahead. -EBADMSG, -EIO: the stored bytes are lost; -ENOENT: no
- * such tensor, or its step was ended; -EALREADY: a fetch to elsewhere is under way. */
+ * such tensor, or its step was ended; -EALREADY: a fetch to elsewhere is under way; -EINVAL: `to` is not
+ * aligned to the element of a tensor that was compressed on a device. */
 TERRACE_API int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream);
 /* Work in `stream` from now on sees the tensor. On a device whose work the host does (cpu, emulated) the host
- * waits until it is there. The same errors as fetch. */
+ * waits until it is there; where the tensor was compressed, until it is decoded and found sound. The same
+ * errors as fetch. */
 TERRACE_API int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream);
 /* Forgets the tensor wherever it is, under way or not; its memory and `to` may be used for something else
  * behind what is in `stream` now (on cpu and emulated: on return). */
@@ -165,6 +171,7 @@ struct terrace_offload_statistics {
       writes_total_bytes; /* of this drive, all jobs, as the endurance budget counts */
   uint64_t waiting_bytes; /* stored, but no tier has room yet: their own memory is still needed */
   uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
+  uint64_t not_staged;    /* stored as they are because the staging is too small, or could not be had */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);

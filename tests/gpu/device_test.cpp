@@ -64,6 +64,49 @@ TEST_CASE("AFrameIsWrittenStraightIntoPinnedMemory") {
   REQUIRE((call.made() == zvc_frame_of(content)));
 }
 
+TEST_CASE("ALoneTensorNeedsNoDescriptionOnTheDevice") {
+  const std::size_t bytes = GENERATE(std::size_t{4}, block_bytes, 10'000'000);
+  const Bytes content = activations(bytes, 4, 1), expected = frame_of(content);
+  DeviceMemory from(bytes), frame(frame_bound(bytes)), back(bytes), scratch(lone_scratch_bytes(bytes));
+  DeviceMemory pinned(sizeof(Verdict), DeviceMemory::Place::pinned);
+  auto* verdict = pinned.at<Verdict>();
+  const LoneMemory memory{scratch.at<void>(), scratch.bytes(), verdict};
+  Launch launch;
+  REQUIRE(plan_launch({}, launch) == Status::ok);
+  from.write(content.data(), bytes);
+  const Source source{.content = from.at<void>(),
+                      .frame = frame.at<void>(),
+                      .content_bytes = bytes,
+                      .frame_capacity = frame.bytes()};
+  REQUIRE(compress_lone(source, memory, launch, nullptr) == Status::ok);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE(verdict->result.error == FrameError::none);
+  REQUIRE(verdict->result.bytes == expected.size());
+  REQUIRE(verdict->ns > 0);
+  const Target target{.frame = frame.at<void>(),
+                      .content = back.at<void>(),
+                      .frame_bytes = verdict->result.bytes,
+                      .content_bytes = bytes};
+  REQUIRE(decompress_lone(target, memory, launch, nullptr) == Status::ok);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE(verdict->result.error == FrameError::none);
+  Bytes got(bytes);
+  back.read(got.data(), bytes);
+  REQUIRE((got == content));
+  frame.write("damage", 6);
+  REQUIRE(decompress_lone(target, memory, launch, nullptr) == Status::ok);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE(verdict->result.error == FrameError::not_a_frame);
+}
+
+TEST_CASE("ALoneTensorWithoutScratchMemoryIsRefused") {
+  DeviceMemory scratch(64), pinned(sizeof(Verdict), DeviceMemory::Place::pinned);
+  Launch launch;
+  REQUIRE(plan_launch({}, launch) == Status::ok);
+  const LoneMemory memory{scratch.at<void>(), 64, pinned.at<Verdict>()};
+  REQUIRE(compress_lone({.content_bytes = 4}, memory, launch, nullptr) != Status::ok);
+}
+
 TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
   Call call(3 * block_bytes, DeviceMemory::Place::device);
   cudaStream_t stream = nullptr;

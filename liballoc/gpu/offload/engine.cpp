@@ -50,17 +50,21 @@ int Engine::open_device(const Settings& settings, std::string* reason) {
   return 0;
 }
 
-// "auto" is a codec where one pays, and there is none that runs on a CUDA device.
+// "auto" is a codec where one pays and runs.
 int Engine::open_codec(const Settings& settings, std::string* reason) {
   if (settings.compress == Compress::off) return 0;
-  if (!host_waits()) {
-    path_ += ", uncompressed";
-    if (settings.compress == Compress::automatic) return 0;
-    *reason = "compress names a codec, and none runs on CUDA devices: say off or auto";
-    return ENOTSUP;
+  if (on_host()) {
+    codec_ = std::make_unique<HostCodec>(settings.compress, settings.codec);
+    return 0;
   }
-  codec_ = std::make_unique<HostCodec>(settings.compress, settings.codec);
-  return 0;
+  auto codec = std::make_unique<DeviceCodec>();
+  const int error = codec->open(link_.get(), &slab_, settings, reason);
+  if (error == ENOTSUP && settings.compress == Compress::automatic) {
+    path_ += ", uncompressed";
+    return 0;
+  }
+  if (error == 0) device_codec_ = std::move(codec);
+  return error;
 }
 
 // A ledger that cannot be kept is no reason to do without a drive, unless it is to be obeyed or was damaged;
@@ -84,13 +88,18 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
 void Engine::start_crews() {
   out_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { finish_store(tensor); });
   in_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { bring_in(tensor); });
+  if (device_codec_ == nullptr) return;
+  frame_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { make_frame(tensor); });
+  verdict_crew_.start(1, [this](const TensorPtr& tensor) { judge(tensor); });
 }
 
 Engine::~Engine() {
   end_step();
   stop_memory_thread();
+  frame_crew_.stop();
   out_crew_.stop();
   in_crew_.stop();
+  verdict_crew_.stop();
   if (drive_ != nullptr) drive_->stop();
   for (const Retired& retired : retired_) {
     link_->device().synchronize(retired.event);

@@ -1,14 +1,14 @@
 // The offload engine: stores tensors in host memory and on a drive, and brings them back (terrace_gpu.h).
 //
-//   caller      store() ───────────────► out crew: sum, compress          fetch() ──► in crew: verify,
-//   decompress
+//   caller      store() ───────────────► out crew: sum                    fetch() ──► in crew: verify
 //                  │ queues the copy           │                             ▲              │ queues the copy
 //   streams        └──► own stream, out        ▼                             │              └──► own stream,
 //   in host                               slab (pinned) ◄──── drive thread ─────┘
 //
 // On a GPU nothing waits for the device but the crews: store() and fetch() queue, arrive() orders the
-// caller's stream behind an event. For CPU tensors the crews copy, and sum what they copy while it is in the
-// cache.
+// caller's stream behind an event. For CPU tensors the crews copy, compress, and sum what they copy while it
+// is in the cache. On a device kernels compress (device_codec.h), and two crews more wait for them: one
+// before the copy out, which takes as many bytes as the frame came to, one for the verdict on the way back.
 //
 // One lock guards tensors, slab and order; what takes long (copying, summing, coding) is done without it, on
 // a tensor that `users` keeps alive and in place. Every change that somebody may wait for is announced at
@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "liballoc/gpu/offload/crew.h"
+#include "liballoc/gpu/offload/device_codec.h"
 #include "liballoc/gpu/offload/device_link.h"
 #include "liballoc/gpu/offload/drive.h"
 #include "liballoc/gpu/offload/endurance_ledger.h"
@@ -80,12 +81,11 @@ class Engine {
   TensorPtr find(std::uint64_t id) const;
   bool is_pending(Event event) { return event != nullptr && link_->device().query(event) == EBUSY; }
   static bool is_moving(const Tensor& tensor) {
-    return tensor.arrival >= Tensor::Arrival::awaiting && tensor.arrival <= Tensor::Arrival::running;
+    return tensor.arrival >= Tensor::Arrival::awaiting && tensor.arrival <= Tensor::Arrival::decoding;
   }
 
-  // A host's thread reads the source, and not the device's stream.
-  bool by_hand() const { return on_host() || codec_ != nullptr; }
-  bool by_hand(const Tensor& tensor) const { return by_hand() || tensor.in_pieces; }
+  // A host's thread reads the source, and not the device's streams.
+  bool by_hand(const Tensor& tensor) const { return on_host() || tensor.in_pieces; }
 
   // Stores (engine_store.cpp)
   int begin_store(Tensor& tensor, Stream stream);
@@ -96,10 +96,18 @@ class Engine {
   void finish_store(const TensorPtr& tensor);
   int carry_out(Tensor& tensor);
   int carry_out_on_host(Tensor& tensor);
-  int carry_out_by_hand(Tensor& tensor);
-  int copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes);
   bool encode(Tensor& tensor, std::byte* frame);
   bool source_is_free(Tensor& tensor);
+  void queue_to_leave(const TensorPtr& tensor);
+
+  // By the device's kernels (engine_codec.cpp)
+  void plan_codec(Tensor& tensor);
+  void make_frame(const TensorPtr& tensor);
+  int run_encoder(Tensor& tensor);
+  int copy_what_was_made(Tensor& tensor);
+  void give_back_piece(Tensor& tensor);
+  int carry_frame_by_device(Tensor& tensor, Lock& lock);
+  void judge(const TensorPtr& tensor);
 
   // Host memory for those who wait for it (engine_room.cpp), under the lock
   bool grows_aside() const { return memory_thread_.joinable(); }
@@ -125,22 +133,22 @@ class Engine {
   int make_room(std::uint64_t bytes);
 
   // Past host memory (engine_pieces.cpp)
-  struct Piece {
+  struct Part {
     std::uint64_t offset;  // in the tensor
     std::uint64_t bytes;
   };
-  std::uint64_t staging_bytes() const;
-  void claim_staging();
+  std::uint64_t transit_bytes() const;
+  void claim_transit();
   bool may_go_in_pieces(const Tensor& tensor) const;
   int room_in_pieces(Tensor& tensor);
-  void take_staging(Lock& lock);
-  void leave_staging();
-  Piece piece_at(const Tensor& tensor, std::uint64_t offset) const;
+  void take_transit(Lock& lock);
+  void leave_transit();
+  Part piece_at(const Tensor& tensor, std::uint64_t offset) const;
   int carry_out_in_pieces(Tensor& tensor);
   int carry_in_in_pieces(Tensor& tensor, Lock& lock);
-  int piece_to_staging(Tensor& tensor, const Piece& piece, std::uint64_t* sum, Lock& lock);
-  int piece_from_staging(Tensor& tensor, const Piece& piece, std::uint64_t* sum, Lock& lock);
-  int piece_by_drive(Tensor& tensor, const Piece& piece, tiers::Direction direction, Lock& lock);
+  int piece_to_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock);
+  int piece_from_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock);
+  int piece_by_drive(Tensor& tensor, const Part& piece, tiers::Direction direction, Lock& lock);
   void piece_done(const Drive::Job& job, int error);
   void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
   int synchronized(Event event, int error);
@@ -149,11 +157,10 @@ class Engine {
   int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
   void bring(const TensorPtr& tensor);
   void bring_in(const TensorPtr& tensor);
-  void run_arrival(Tensor& tensor, Lock& lock);
+  void run_arrival(const TensorPtr& tensor, Lock& lock);
   int carry_in(Tensor& tensor, Lock& lock);
   int carry_in_on_host(Tensor& tensor);
   int carry_in_by_device(Tensor& tensor, Lock& lock);
-  int carry_frame_by_device(Tensor& tensor, Lock& lock);
   int decode(Tensor& tensor, const std::byte* frame);
   int await_arrival(Tensor& tensor, Stream stream, Lock& lock);
 
@@ -213,7 +220,8 @@ class Engine {
   std::uint64_t last_id_ = 0;
   std::uint64_t step_begins_ = 0;  // last_id_ when the step began: id - that - 1 is the position
   terrace_offload_statistics counts_{};
-  std::unique_ptr<HostCodec> codec_;  // none: stored as they are
+  std::unique_ptr<HostCodec> codec_;           // of CPU tensors; none: stored as they are
+  std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
 
   EnduranceLedger ledger_;
   std::unique_ptr<Drive> drive_;   // none: host memory alone
@@ -235,15 +243,17 @@ class Engine {
   unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
   bool waited_ = false;        // a store of this step found no room
   bool pressed_ = false;       // or one of the last step did: write before it happens
-  tiers::Extent staging_{};    // for what goes in pieces; no bytes: not claimed yet
-  bool staging_busy_ = false;  // somebody carries pieces through it
+  tiers::Extent transit_{};    // for what goes in pieces; no bytes: not claimed yet
+  bool transit_busy_ = false;  // somebody carries pieces through it
   std::thread memory_thread_;  // none: host memory is not pinned
   std::condition_variable memory_work_;
   bool memory_ending_ = false;
   bool growing_ = false;
   int growth_error_ = 0;  // why host memory did not grow in this step
+  Crew frame_crew_;       // before out_crew_
   Crew out_crew_;
   Crew in_crew_;
+  Crew verdict_crew_;  // behind in_crew_
 };
 
 }  // namespace terrace::liballoc::offload

@@ -98,6 +98,7 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   const std::uint64_t ns = os::now_ns() - job.begun_ns;
   const bool out = job.direction == tiers::Direction::write;
   if (error == 0 && codec_ != nullptr) codec_->moved(HostCodec::Way::drive, out, job.extent.bytes, ns);
+  if (error == 0 && device_codec_ != nullptr) device_codec_->crossed_drive(job.extent.bytes, ns);
   const Lock lock(mutex_);
   if (job.is_piece) {
     piece_done(job, error);
@@ -266,7 +267,7 @@ void Engine::end_drives_step() {
   if (!needed && bounce_user_ == nullptr && bounce_.bytes != 0) slab_.release(std::exchange(bounce_, {}));
   const bool staged =
       std::any_of(live_.begin(), live_.end(), [](const auto& entry) { return entry.second->in_pieces; });
-  if (!staged && !staging_busy_ && staging_.bytes != 0) slab_.release(std::exchange(staging_, {}));
+  if (!staged && !transit_busy_ && transit_.bytes != 0) slab_.release(std::exchange(transit_, {}));
 }
 
 }  // namespace terrace::liballoc::offload

@@ -1,7 +1,6 @@
 // The way back.
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "liballoc/gpu/offload/engine.h"
 #include "liballoc/gpu/offload/stored_sum.h"
@@ -57,17 +56,23 @@ void Engine::bring(const TensorPtr& tensor) {
 
 void Engine::bring_in(const TensorPtr& tensor) {
   Lock lock(mutex_);
-  if (!tensor->gone && tensor->arrival == Tensor::Arrival::queued) run_arrival(*tensor, lock);
+  if (!tensor->gone && tensor->arrival == Tensor::Arrival::queued) run_arrival(tensor, lock);
 }
 
 // By a thread of the crew, or by the one that waits for it.
-void Engine::run_arrival(Tensor& tensor, Lock& lock) {
+void Engine::run_arrival(const TensorPtr& arriving, Lock& lock) {
+  Tensor& tensor = *arriving;
   tensor.arrival = Tensor::Arrival::running;
   ++tensor.users;
   const int error = carry_in(tensor, lock);
   if (error == EBADMSG) ++counts_.checksum_failures;
   tensor.arrival = error == 0 ? Tensor::Arrival::under_way : Tensor::Arrival::failed;
   tensor.arrival_error = error;
+  if (tensor.arriving_piece != nullptr) {
+    tensor.arrival = Tensor::Arrival::decoding;
+    ++tensor.users;  // until judge()
+    verdict_crew_.queue(arriving);
+  }
   if (on_bounce(tensor)) leave_bounce(tensor, lock);
   --tensor.users;
   if (tensor.gone) let_go(tensor);
@@ -111,21 +116,6 @@ int Engine::decode(Tensor& tensor, const std::byte* frame) {
   return 0;
 }
 
-// The emulated device's way: the frame crosses the link and is decoded in the device's memory.
-int Engine::carry_frame_by_device(Tensor& tensor, Lock& lock) {
-  std::vector<std::byte> on_device(tensor.stored_bytes);
-  const DeviceLink::Move move{&slab_, tensor.memory.offset, on_device.data(), tensor.stored_bytes};
-  int error = link_->copy_in(move, tensor.to_free, &tensor.arrived);
-  lock.unlock();
-  if (tensor.arrived != nullptr) {  // also of a copy that failed half-way: its pieces write to `on_device`
-    const int ended = link_->device().synchronize(tensor.arrived);
-    if (error == 0) error = ended;
-  }
-  if (error == 0) error = decode(tensor, on_device.data());
-  lock.lock();
-  return error;
-}
-
 int Engine::carry_in_by_device(Tensor& tensor, Lock& lock) {
   if (tensor.handed_back)
     return link_->copy_across(tensor.to, tensor.source, tensor.bytes, tensor.to_free, tensor.ready,
@@ -149,7 +139,7 @@ int Engine::arrive(std::uint64_t id, void* stream) {
   ++tensor->users;
   while (!tensor->gone && is_moving(*tensor)) {
     if (tensor->arrival == Tensor::Arrival::queued)
-      run_arrival(*tensor, lock);
+      run_arrival(tensor, lock);
     else
       changed_.wait(lock);
   }

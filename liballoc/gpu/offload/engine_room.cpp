@@ -99,9 +99,7 @@ std::uint64_t Engine::wanted_growth() const {
 }
 
 std::uint64_t Engine::wanted_room(const Tensor& tensor) const {
-  if (tensor.in_pieces) return staging_bytes();
-  if (codec_ != nullptr && may_grow_aside(HostCodec::bound(tensor.bytes)))
-    return HostCodec::bound(tensor.bytes);
+  if (tensor.in_pieces) return transit_bytes();
   return tensor.bytes;
 }
 
@@ -115,13 +113,9 @@ int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
   }
 }
 
-// For a frame, if there is room: it is cut to its size when that is known.
+// For a frame that the host makes in place, if there is room: it is cut to its size when that is known.
 int Engine::room_to_store(Tensor& tensor) {
-  if (codec_ != nullptr) {
-    const std::uint64_t bound = HostCodec::bound(tensor.bytes);
-    if (room_for(bound, &tensor.memory) == 0) return 0;
-    if (may_grow_aside(bound)) return ENOSPC;
-  }
+  if (codec_ != nullptr && room_for(HostCodec::bound(tensor.bytes), &tensor.memory) == 0) return 0;
   return room_for(tensor.bytes, &tensor.memory);
 }
 
@@ -134,7 +128,7 @@ int Engine::may_wait(Tensor& tensor) {
   if (const int error = ledger_.take(tensor.bytes); error != 0) return error;
   ledger_.untake(tensor.bytes);
   // Besides it there must be room for one to bring back (bounce_).
-  tensor.in_pieces = tensor.bytes > (slab_.capacity_bytes() - staging_bytes()) / 2;
+  tensor.in_pieces = tensor.bytes > (slab_.capacity_bytes() - transit_bytes()) / 2;
   return 0;
 }
 
@@ -148,7 +142,7 @@ int Engine::queue_for_room(const TensorPtr& tensor) {
 }
 
 void Engine::serve_waiting() {
-  claim_staging();
+  claim_transit();
   while (!waiting_.empty()) {
     const TensorPtr tensor = waiting_.front();
     if (!settle(tensor)) return;
@@ -182,7 +176,7 @@ int Engine::serve(const TensorPtr& tensor) {
   else if (room_to_store(*tensor) != 0)
     error = EAGAIN;
   if (error == 0) error = start_copy(*tensor);
-  if (error == 0) out_crew_.queue(tensor);
+  if (error == 0) queue_to_leave(tensor);
   return error;
 }
 

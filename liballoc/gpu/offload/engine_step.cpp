@@ -41,7 +41,7 @@ void Engine::wait_for_hands(Tensor& tensor, Lock& lock) {
 }
 
 int Engine::order_behind(const Tensor& tensor, Stream stream) {
-  for (const Event event : {tensor.departed, tensor.arrived})
+  for (const Event event : {tensor.coded, tensor.departed, tensor.arrived})
     if (is_pending(event))
       if (const int error = link_->device().wait(stream, event); error != 0) return error;
   return 0;
@@ -50,7 +50,7 @@ int Engine::order_behind(const Tensor& tensor, Stream stream) {
 // Errors of the device's work have no one to go to: the tensor is forgotten.
 void Engine::synchronize(const Tensor& tensor, Lock& lock) {
   if (on_host()) return;
-  const Event events[] = {tensor.departed, tensor.arrived};
+  const Event events[] = {tensor.coded, tensor.departed, tensor.arrived};
   lock.unlock();
   for (const Event event : events)
     if (event != nullptr) link_->device().synchronize(event);
@@ -79,7 +79,7 @@ void Engine::free_parts(Tensor& tensor) {
     else
       slab_.release(memory);
   }
-  for (Event* event : {&tensor.ready, &tensor.departed, &tensor.to_free, &tensor.arrived})
+  for (Event* event : {&tensor.ready, &tensor.coded, &tensor.departed, &tensor.to_free, &tensor.arrived})
     if (*event != nullptr) link_->give_event(std::exchange(*event, nullptr));
 }
 

@@ -1,6 +1,5 @@
 // The way out.
 #include <cerrno>
-#include <vector>
 
 #include "liballoc/gpu/offload/engine.h"
 #include "liballoc/gpu/offload/stored_sum.h"
@@ -32,6 +31,7 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   if (!is_valid(from) || id == nullptr || !takes(stream)) return EINVAL;
   const TensorPtr tensor = make_tensor(from);
   Lock lock(mutex_);
+  plan_codec(*tensor);
   collect_retired();
   // With a drive in the order of the stores; what waits for memory to grow may be overtaken.
   int error = waiting_.empty() || drive_ == nullptr ? room_to_store(*tensor) : ENOSPC;
@@ -51,8 +51,13 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   if (on_host() && tensor->bytes <= copied_at_once_bytes)
     finish_store(tensor);
   else
-    out_crew_.queue(tensor);
+    queue_to_leave(tensor);
   return 0;
+}
+
+void Engine::queue_to_leave(const TensorPtr& tensor) {
+  const bool as_it_is = tensor->in_pieces || tensor->codec_to_try == compression::Codec::raw;
+  (as_it_is ? out_crew_ : frame_crew_).queue(tensor);
 }
 
 // What may throw comes first.
@@ -104,11 +109,14 @@ int Engine::begin_store(Tensor& tensor, Stream stream) {
 int Engine::start_copy(Tensor& tensor) {
   tensor.state = Tensor::State::leaving;
   tensor.pressed = pressed_;
-  if (!by_hand(tensor)) {
+  if (!by_hand(tensor)) ++tensor.users;  // until finish_store(): the device writes to the slab
+  if (!by_hand(tensor) && tensor.codec_to_try == compression::Codec::raw) {
     auto* source = const_cast<std::byte*>(tensor.source);  // a Move goes either way; this one only reads it
     const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
-    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) return error;
-    ++tensor.users;  // until finish_store(): the device writes to the slab
+    if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) {
+      --tensor.users;
+      return error;
+    }
   }
   ++leaving_;
   return 0;
@@ -140,8 +148,9 @@ void Engine::finish_store(const TensorPtr& tensor) {
 int Engine::carry_out(Tensor& tensor) {
   if (tensor.in_pieces) return carry_out_in_pieces(tensor);
   if (on_host()) return carry_out_on_host(tensor);
-  if (by_hand()) return carry_out_by_hand(tensor);
-  if (const int error = link_->device().synchronize(tensor.departed); error != 0) return error;
+  const int error = synchronized(tensor.departed, tensor.error);  // an error: of an attempt to make a frame
+  if (tensor.leaving_piece != nullptr) give_back_piece(tensor);
+  if (error != 0 || tensor.departed == nullptr) return error;  // gone before it was copied
   tensor.sum = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id);
   return 0;
 }
@@ -155,29 +164,6 @@ int Engine::carry_out_on_host(Tensor& tensor) {
   const std::uint64_t start = os::now_ns();
   tensor.sum = copy_and_sum(memory, tensor.source, tensor.bytes, tensor.id);
   if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, true, tensor.bytes, os::now_ns() - start);
-  return 0;
-}
-
-// The emulated device's kernels are the host's codecs: a frame is made in its own memory and crosses its
-// link.
-int Engine::carry_out_by_hand(Tensor& tensor) {
-  if (const int error = link_->device().synchronize(tensor.ready); error != 0) return error;
-  std::vector<std::byte> on_device(HostCodec::bound(tensor.bytes));
-  const bool coded = encode(tensor, on_device.data());
-  return copy_out_and_wait(tensor, coded ? on_device.data() : tensor.source, tensor.stored_bytes);
-}
-
-int Engine::copy_out_and_wait(Tensor& tensor, const std::byte* from, std::uint64_t bytes) {
-  const std::uint64_t start = os::now_ns();
-  int error = 0;
-  {
-    const Lock lock(mutex_);
-    const DeviceLink::Move move{&slab_, tensor.memory.offset, const_cast<std::byte*>(from), bytes};
-    error = link_->copy_out(move, tensor.ready, &tensor.departed);
-  }
-  if (error = synchronized(tensor.departed, error); error != 0) return error;
-  codec_->moved(HostCodec::Way::memory, true, bytes, os::now_ns() - start);
-  tensor.sum = stored_sum(slab_.at(tensor.memory), bytes, tensor.id);
   return 0;
 }
 
@@ -201,7 +187,8 @@ bool Engine::encode(Tensor& tensor, std::byte* frame) {
 bool Engine::source_is_free(Tensor& tensor) {
   if (tensor.handed_back && (is_moving(tensor) || is_pending(tensor.arrived))) return false;
   if (tensor.state == Tensor::State::stored) return true;
-  return !by_hand(tensor) && tensor.state == Tensor::State::leaving && !is_pending(tensor.departed);
+  return !by_hand(tensor) && tensor.state == Tensor::State::leaving && tensor.departed != nullptr &&
+         !is_pending(tensor.departed);
 }
 
 int Engine::left(std::uint64_t id, bool* out) {

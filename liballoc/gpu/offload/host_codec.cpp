@@ -3,35 +3,24 @@
 #include <utility>
 
 #include "compression/frame.h"
+#include "liballoc/gpu/offload/frame_rules.h"
 #include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {
 
 using compression::Codec;
-using compression::ElementType;
-
-// A frame that saves less is not worth the time that decompressing takes.
-constexpr std::uint64_t most_sixteenths = 15;
-
-// What is not whole elements is bytes.
-ElementType element_of(const Tensor& tensor) {
-  return tensor.bytes % compression::width_of(tensor.element) == 0 ? tensor.element : ElementType::u8;
-}
 
 }  // namespace
 
 HostCodec::HostCodec(Compress compress, Codec codec) : compress_(compress), codec_(codec) {
   if (compress_ != Compress::automatic) return;
   advisor_ = std::make_unique<compression::Advisor>();
-  histories_.resize(known_sites);
+  histories_.resize(std::size_t{1} << class_slots_log2);
 }
 
-// Without a site, tensors of one size and type are taken to be alike.
 compression::History& HostCodec::history(const Tensor& tensor) {
-  const std::uint64_t key =
-      tensor.site != 0 ? tensor.site : tensor.bytes * 16 + static_cast<unsigned>(tensor.element);
-  return histories_[key * 0x9e3779b97f4a7c15 >> 54];
+  return histories_[slot_of(class_of(tensor))];
 }
 
 std::optional<compression::Decision> HostCodec::decide(const Tensor& tensor,
@@ -58,7 +47,7 @@ HostCodec::Made HostCodec::encode(const Tensor& tensor, std::span<const std::byt
     const std::lock_guard lock(mutex_);
     advisor_->compressed(history(tensor), *decision, made.bytes, static_cast<double>(ns));
   }
-  if (made.bytes > content.size() / 16 * most_sixteenths) return {.ns = ns};
+  if (!is_worth_keeping(made.bytes, content.size())) return {.ns = ns};
   return {codec, made.bytes, ns};
 }
 

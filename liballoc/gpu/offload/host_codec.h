@@ -1,7 +1,6 @@
-// Compression on the host's processors, for CPU tensors and the emulated device: which codec, if any, and
-// frames (compression/). Under "auto" the advisor decides for each tensor, by what is known of its site, the
-// codecs' times on this machine and those of the way out: the copy to host memory, or the drive's while
-// tensors go on to there.
+// Compression on the host's processors, for CPU tensors: which codec, if any, and frames (compression/).
+// Under "auto" the advisor decides for each tensor, by what is known of its site, the codecs' times on this
+// machine and those of the way out: the copy to host memory, or the drive's while tensors go on to there.
 //
 // Any thread may call anything.
 #pragma once
@@ -43,8 +42,6 @@ class HostCodec {
   void moved(Way way, bool out, std::uint64_t bytes, std::uint64_t ns);
 
  private:
-  static constexpr std::size_t known_sites = 1024;
-
   std::optional<compression::Decision> decide(const Tensor& tensor, std::span<const std::byte> content,
                                               Way way);
   compression::History& history(const Tensor& tensor);

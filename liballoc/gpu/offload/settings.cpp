@@ -33,6 +33,8 @@ int read_compress(const char* text, Settings* out, std::string* reason) {
   const auto codec = compression::codec_named(word);
   if (!codec || *codec == compression::Codec::raw || *codec > compression::Codec::csr8) {
     *reason = "compress is '" + std::string(word) + "': say auto, off, zvc, zvc_exp, rle or csr8";
+    if (codec && *codec > compression::Codec::csr8)
+      *reason += " (" + std::string(word) + " has no kernels for GPUs; zvc_exp comes closest to its ratio)";
     return EINVAL;
   }
   out->compress = Compress::forced;
@@ -59,6 +61,7 @@ int read_amounts(const terrace_offload_config& config, Settings* out, std::strin
   }
   out->dram_bytes = config.dram_bytes / Slab::unit_bytes * Slab::unit_bytes;
   out->nvme_bytes = config.nvme_bytes;
+  out->staging_bytes = config.staging_bytes;
   out->read_ahead_bytes = config.read_ahead_bytes != 0 ? config.read_ahead_bytes : config.dram_bytes / 4;
   out->writes_per_day_bytes = config.writes_per_day_bytes;
   out->writes_total_bytes = config.writes_total_bytes;

@@ -13,14 +13,16 @@
 
 namespace terrace::liballoc::offload {
 
+struct Piece;
+
 struct Tensor : std::enable_shared_from_this<Tensor> {
   // leaving: the copy out is queued or under way. stored: its sum is known. failed: nothing was stored, or
   // what was is lost; `error` says why.
   // waiting: it needs room first.
   enum class State : std::uint8_t { waiting, leaving, stored, failed };
-  // awaiting: the drive. queued: for a worker. running: one is at it. under_way: the rest is in the
-  // device's stream.
-  enum class Arrival : std::uint8_t { none, awaiting, queued, running, under_way, failed };
+  // awaiting: the drive. queued: for a worker. running: one is at it. decoding: a kernel is. under_way: the
+  // rest is in the device's stream.
+  enum class Arrival : std::uint8_t { none, awaiting, queued, running, decoding, under_way, failed };
   enum class Drive : std::uint8_t { idle, writing, reading };
 
   std::uint64_t id = 0;
@@ -31,6 +33,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   const std::byte* source = nullptr;
   std::uint64_t bytes = 0;
   tiers::gpu::Event ready = nullptr;     // the source is written
+  tiers::gpu::Event coded = nullptr;     // the kernel that makes its frame has passed
   tiers::gpu::Event departed = nullptr;  // the copy out has passed
   State state = State::leaving;
   int error = 0;
@@ -38,6 +41,12 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   bool source_in_use = false;  // by a worker, now
   bool gone = false;           // released; whoever uses it last frees what it has
   unsigned users = 0;
+
+  // On a device: what kernels and copies use of the staging now.
+  compression::Codec codec_to_try = compression::Codec::raw;
+  Piece* leaving_piece = nullptr;
+  Piece* arriving_piece = nullptr;
+  std::uint64_t copy_begun_ns = 0;  // out of the piece, or after a try
 
   // As stored: the bytes themselves or a frame of them.
   compression::Codec codec = compression::Codec::raw;

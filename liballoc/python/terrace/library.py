@@ -25,7 +25,8 @@ ELEMENT_F16, ELEMENT_BF16, ELEMENT_F32, ELEMENT_F64 = range(6, 10)
 class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
                 ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
-                ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p)]
+                ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p),
+                ("staging_bytes", c_uint64)]
 
 
 class Tensor(ctypes.Structure):
@@ -38,7 +39,7 @@ class Statistics(ctypes.Structure):
         "dram_bytes", "dram_peak_bytes", "dram_content_bytes", "nvme_bytes", "nvme_peak_bytes",
         "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
-        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces")]
+        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged")]
 
 
 class LibraryError(OSError):

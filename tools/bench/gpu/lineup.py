@@ -31,7 +31,7 @@ def lineup(place, dram_bytes, pool, plain_peak_bytes):
         terrace(DRAM, "everything to host memory"),
         terrace(NVME, "host memory of a quarter of plain's peak, the rest to the drive", tiers=("dram", "nvme"),
                 budget=max(LEAST_DRAM, plain_peak_bytes // 4), directory=str(pool)),
-        *([] if place.is_cuda else [compressing]),  # on CUDA the engine does not compress yet
+        compressing,
         terrace(FITS, "the limit is the device, and the job fits", limit="auto"),
     ]
 

@@ -38,6 +38,7 @@ struct Options {
   std::uint64_t writes_per_day_bytes = 0;
   std::uint64_t writes_total_bytes = 0;
   std::uint64_t read_ahead_bytes = 0;
+  std::uint64_t staging_bytes = 0;
 };
 
 inline terrace_offload_config config_of(const Options& options) {
@@ -50,7 +51,8 @@ inline terrace_offload_config config_of(const Options& options) {
           .read_ahead_bytes = options.read_ahead_bytes,
           .writes_per_day_bytes = options.writes_per_day_bytes,
           .writes_total_bytes = options.writes_total_bytes,
-          .fault = options.fault};
+          .fault = options.fault,
+          .staging_bytes = options.staging_bytes};
 }
 
 class Opened {
