@@ -5,7 +5,7 @@
 //   lanes of 32:  ····aaaa ····bbbb  →  lanes of 64:  ········bbbbaaaa  →  bytes:  …ddddcccc bbbbaaaa
 //
 // A group is at most 1024 values here; since 1024 values are a whole number of bytes whatever b is, longer
-// ones are done in chunks. Decoding goes the same way back, with funnel shifts (VBMI2).
+// ones are done in chunks. Decoding goes the same way back.
 #include "compression/kernels_avx512_common.h"
 #include "compression/kernels_vector.h"
 
@@ -246,16 +246,18 @@ std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::by
 }
 
 struct Unweave {
-  __m512i low, high, down;
+  __m512i low, high, down, up;
 
   explicit Unweave(unsigned bits)
       : low(tables.unweave[bits].low.wide()),
         high(tables.unweave[bits].high.wide()),
-        down(tables.unweave[bits].down.wide()) {}
+        down(tables.unweave[bits].down.wide()),
+        up(_mm512_sub_epi64(splat<8>(64), down)) {}
 
+  // (A shift up by 64 makes zero.)
   __m512i operator()(__m512i bytes) const {
-    return _mm512_shrdv_epi64(_mm512_permutexvar_epi64(low, bytes), _mm512_permutexvar_epi64(high, bytes),
-                              down);
+    return _mm512_or_si512(_mm512_srlv_epi64(_mm512_permutexvar_epi64(low, bytes), down),
+                           _mm512_sllv_epi64(_mm512_permutexvar_epi64(high, bytes), up));
   }
 };
 
