@@ -1,4 +1,5 @@
-// AVX-512 with VBMI2, as Ice Lake and Zen 4 have it: elements of every width are compressed by an instruction.
+// AVX-512 with VBMI2, as Ice Lake and Zen 4 have it: elements of every width are compressed by an
+// instruction.
 #include "compression/kernels_avx512_words.h"
 
 namespace terrace::compression::avx512 {

@@ -122,7 +122,8 @@ std::size_t encode_lanes(const Fields<width>& fields, const std::byte* values, s
   const std::size_t bytes = n * width;
   std::size_t at = 0;
   for (; at + 64 <= bytes; at += 64)
-    _mm512_store_si512(lanes + at / 8, join<width>(fields.template encode<has_sign>(_mm512_loadu_si512(values + at)), bits));
+    _mm512_store_si512(lanes + at / 8,
+                       join<width>(fields.template encode<has_sign>(_mm512_loadu_si512(values + at)), bits));
   const std::uint64_t present = low_bits(bytes - at);
   const __m512i last = fields.template encode<has_sign>(_mm512_maskz_loadu_epi8(present, values + at));
   _mm512_store_si512(lanes + at / 8, join<width>(_mm512_maskz_mov_epi8(present, last), bits));

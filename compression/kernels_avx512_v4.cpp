@@ -1,5 +1,5 @@
-// AVX-512 without VBMI2, as Skylake and Cascade Lake have it (F, BW, DQ, VL; what x86-64-v4 asks for): elements
-// of 1 and 2 bytes, for which it has no compress and no expand, go AVX2's way.
+// AVX-512 without VBMI2, as Skylake and Cascade Lake have it (F, BW, DQ, VL; what x86-64-v4 asks for):
+// elements of 1 and 2 bytes, for which it has no compress and no expand, go AVX2's way.
 #include "compression/kernels_avx512_words.h"
 
 namespace terrace::compression::avx512 {

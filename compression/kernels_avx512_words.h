@@ -1,7 +1,7 @@
 // The kernels for AVX-512, for the files that are compiled for one of its parts: a word of the mask is 64
-// elements, 1 to 8 registers. A register is tested for zero lanes as integers (so that -0.0, NaN and denormals
-// are values whatever MXCSR says), its other lanes are compressed and stored whole; the next store begins
-// behind the last of them.
+// elements, 1 to 8 registers. A register is tested for zero lanes as integers (so that -0.0, NaN and
+// denormals are values whatever MXCSR says), its other lanes are compressed and stored whole; the next store
+// begins behind the last of them.
 //
 //   element  7 0 0 3 0 0 0 9 …       test  1 0 0 1 0 0 0 1 …       compress  7 3 9 0 0 0 0 0 …       store,
 //   advance by 3
