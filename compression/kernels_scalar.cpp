@@ -61,14 +61,25 @@ std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::
   return pack_rows<Words<T>>(src, n, mask, packed, besides);
 }
 
-// Reads one value beyond the last one of the mask's.
+// Eight elements, as in pack_8().
 template <typename T>
-void expand_word(std::uint64_t mask, std::size_t n, const std::byte* values, std::byte* dst) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto present = static_cast<T>(mask >> i & 1);
+[[gnu::always_inline]] inline void expand_8(std::uint64_t bits, const std::byte*& values, std::byte* dst) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto present = static_cast<T>(bits >> i & 1);
     store(dst + i * sizeof(T), static_cast<T>(load<T>(values) & static_cast<T>(0 - present)));
     values += present * sizeof(T);
   }
+}
+
+// Reads one value beyond the last one of the mask's.
+template <typename T>
+void expand_word(std::uint64_t mask, std::size_t n, const std::byte* values, std::byte* dst) {
+  for (; n >= 8; n -= 8, mask >>= 8, dst += 8 * sizeof(T)) expand_8<T>(mask, values, dst);
+  std::byte last[8 * sizeof(T)];
+  if (n == 0) return;
+  expand_8<T>(mask, values, last);
+  std::memcpy(dst, last, n * sizeof(T));
 }
 
 template <typename T>
