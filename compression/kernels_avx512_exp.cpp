@@ -70,10 +70,11 @@ struct Fields {
     exponent_and_mantissa = splat<width>(low_bits(stored_sign_at));
   }
 
-  // Values without a sign, as ReLU leaves them, are all magnitude. (Bytes shift as pairs, see right().)
+  // Values without a sign, as ReLU leaves them, are all magnitude. (What a byte's shift brings in from its
+  // neighbour lies above the code, where join() takes nothing.)
   template <bool has_sign>
   __m512i encode(__m512i v) const {
-    if constexpr (!has_sign && width > 1) return right<shift_width>(sum<width>(v, minus_base), trail);
+    if constexpr (!has_sign) return right<shift_width>(sum<width>(v, minus_base), trail);
     const __m512i offset = sum<width>(_mm512_and_si512(v, magnitude), minus_base);
     const __m512i moved_sign = right<shift_width>(_mm512_and_si512(v, kept_sign), sign_down);
     return _mm512_and_si512(right<shift_width>(_mm512_or_si512(offset, moved_sign), trail), code);
