@@ -53,7 +53,7 @@ struct Storing {
 };
 
 struct Kernels {
-  const char* name;  // "scalar", "avx2", "avx512"
+  const char* name;  // "scalar", "avx2", "avx512_v4", "avx512"
 
   // Mask and packed non-zero elements of src[0..n). Returns how many there are. Reads nothing beyond src[n),
   // but may fetch it into the cache; `packed` has room for n elements and write_slack bytes.
@@ -104,7 +104,8 @@ struct Kernels {
 
 const Kernels& scalar_kernels();
 const Kernels* avx2_kernels();                  // null where the machine lacks AVX2 or BMI2
-const Kernels* avx512_kernels();                // null where it lacks AVX-512 F, BW, DQ, VL, VBMI or VBMI2
+const Kernels* avx512_v4_kernels();             // null where it lacks these or AVX-512 F, BW, DQ or VL
+const Kernels* avx512_kernels();                // null where it lacks these or VBMI2
 const Kernels& kernels();                       // the best of these
 std::span<const Kernels* const> all_kernels();  // those that the machine can run, the best first
 

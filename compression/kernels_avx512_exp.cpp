@@ -5,7 +5,7 @@
 //   lanes of 32:  ····aaaa ····bbbb  →  lanes of 64:  ········bbbbaaaa  →  bytes:  …ddddcccc bbbbaaaa
 //
 // A group is at most 1024 values here; since 1024 values are a whole number of bytes whatever b is, longer
-// ones are done in chunks. Decoding goes the same way back, with funnel shifts (VBMI2).
+// ones are done in chunks. Decoding goes the same way back.
 #include "compression/kernels_avx512_common.h"
 #include "compression/kernels_vector.h"
 
@@ -70,7 +70,11 @@ struct Fields {
     exponent_and_mantissa = splat<width>(low_bits(stored_sign_at));
   }
 
+  // Values without a sign, as ReLU leaves them, are all magnitude. (What a byte's shift brings in from its
+  // neighbour lies above the code, where join() takes nothing.)
+  template <bool has_sign>
   __m512i encode(__m512i v) const {
+    if constexpr (!has_sign) return right<shift_width>(sum<width>(v, minus_base), trail);
     const __m512i offset = sum<width>(_mm512_and_si512(v, magnitude), minus_base);
     const __m512i moved_sign = right<shift_width>(_mm512_and_si512(v, kept_sign), sign_down);
     return _mm512_and_si512(right<shift_width>(_mm512_or_si512(offset, moved_sign), trail), code);
@@ -113,15 +117,16 @@ inline __m512i part(__m512i v, unsigned bits) {
 
 // Writes the codes of up to 1024 values as 64-bit lanes; returns how many, the last ones filled up with zero
 // bits and two registers of zeros behind them.
-template <std::size_t width>
+template <bool has_sign, std::size_t width>
 std::size_t encode_lanes(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
                          std::uint64_t* lanes) {
   const std::size_t bytes = n * width;
   std::size_t at = 0;
   for (; at + 64 <= bytes; at += 64)
-    _mm512_store_si512(lanes + at / 8, join<width>(fields.encode(_mm512_loadu_si512(values + at)), bits));
+    _mm512_store_si512(lanes + at / 8,
+                       join<width>(fields.template encode<has_sign>(_mm512_loadu_si512(values + at)), bits));
   const std::uint64_t present = low_bits(bytes - at);
-  const __m512i last = fields.encode(_mm512_maskz_loadu_epi8(present, values + at));
+  const __m512i last = fields.template encode<has_sign>(_mm512_maskz_loadu_epi8(present, values + at));
   _mm512_store_si512(lanes + at / 8, join<width>(_mm512_maskz_mov_epi8(present, last), bits));
   _mm512_store_si512(lanes + at / 8 + 8, _mm512_setzero_si512());
   return (bytes + 7) / 8;
@@ -237,25 +242,28 @@ std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::by
   if (bits == 0) return 0;
   const Fields<width> fields(shape, code);
   alignas(64) std::uint64_t lanes[chunk_lanes];
+  const auto encode = code.sign != 0 ? encode_lanes<true, width> : encode_lanes<false, width>;
   for (std::size_t done = 0; done < n; done += chunk_values) {
     const std::size_t values_here = n - done < chunk_values ? n - done : chunk_values;
-    const std::size_t count = encode_lanes<width>(fields, values + done * width, values_here, bits, lanes);
+    const std::size_t count = encode(fields, values + done * width, values_here, bits, lanes);
     write_lanes(lanes, count, bits * (8 / width), out + done * bits / 8);
   }
   return (n * bits + 7) / 8;
 }
 
 struct Unweave {
-  __m512i low, high, down;
+  __m512i low, high, down, up;
 
   explicit Unweave(unsigned bits)
       : low(tables.unweave[bits].low.wide()),
         high(tables.unweave[bits].high.wide()),
-        down(tables.unweave[bits].down.wide()) {}
+        down(tables.unweave[bits].down.wide()),
+        up(_mm512_sub_epi64(splat<8>(64), down)) {}
 
+  // (A shift up by 64 makes zero.)
   __m512i operator()(__m512i bytes) const {
-    return _mm512_shrdv_epi64(_mm512_permutexvar_epi64(low, bytes), _mm512_permutexvar_epi64(high, bytes),
-                              down);
+    return _mm512_or_si512(_mm512_srlv_epi64(_mm512_permutexvar_epi64(low, bytes), down),
+                           _mm512_sllv_epi64(_mm512_permutexvar_epi64(high, bytes), up));
   }
 };
 

@@ -13,6 +13,9 @@
 #include "compression/bytes.h"
 #include "compression/kernels_pack.h"
 #include "compression/kernels_vector.h"
+#ifdef __SSE2__
+#include "compression/kernels_store.h"
+#endif
 
 namespace terrace::compression {
 namespace {
@@ -58,22 +61,25 @@ std::size_t pack(const std::byte* src, std::size_t n, std::uint64_t* mask, std::
   return pack_rows<Words<T>>(src, n, mask, packed, besides);
 }
 
-// Only fetches: the block before is stored at once when its turn comes.
+// Eight elements, as in pack_8().
 template <typename T>
-std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
-                         Ahead& ahead, Storing&) {
-  Fetcher fetcher(ahead);
-  return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
+[[gnu::always_inline]] inline void expand_8(std::uint64_t bits, const std::byte*& values, std::byte* dst) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto present = static_cast<T>(bits >> i & 1);
+    store(dst + i * sizeof(T), static_cast<T>(load<T>(values) & static_cast<T>(0 - present)));
+    values += present * sizeof(T);
+  }
 }
 
 // Reads one value beyond the last one of the mask's.
 template <typename T>
 void expand_word(std::uint64_t mask, std::size_t n, const std::byte* values, std::byte* dst) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto present = static_cast<T>(mask >> i & 1);
-    store(dst + i * sizeof(T), static_cast<T>(load<T>(values) & static_cast<T>(0 - present)));
-    values += present * sizeof(T);
-  }
+  for (; n >= 8; n -= 8, mask >>= 8, dst += 8 * sizeof(T)) expand_8<T>(mask, values, dst);
+  std::byte last[8 * sizeof(T)];
+  if (n == 0) return;
+  expand_8<T>(mask, values, last);
+  std::memcpy(dst, last, n * sizeof(T));
 }
 
 template <typename T>
@@ -214,19 +220,79 @@ void unsqueeze(ElementType type, GroupCode code, const std::byte* in, std::size_
 
 #undef TERRACE_FOR_WIDTH
 
-// Past the caches, with what every x86-64 has; elsewhere a plain copy.
 #ifdef __SSE2__
+// Past the caches and summed up by XXH3 (kernels_store.h), with what every x86-64 has.
+inline __m128i load_16(const std::byte* src) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));
+}
+
+struct Sums {
+  __m128i sums[4];
+
+  Sums() { read(initial_sums); }
+  void add(const std::byte* stripe, const std::byte* secret) {
+    for (int i = 0; i < 4; ++i) {
+      const __m128i data = load_16(stripe + i * 16);
+      const __m128i keyed = _mm_xor_si128(data, load_16(secret + i * 16));
+      const __m128i product = _mm_mul_epu32(keyed, _mm_srli_epi64(keyed, 32));
+      sums[i] = _mm_add_epi64(product, _mm_add_epi64(sums[i], _mm_shuffle_epi32(data, 0x4e)));
+    }
+  }
+  void scramble(const std::byte* secret) {
+    const __m128i prime = _mm_set1_epi32(static_cast<int>(XXH_PRIME32_1));
+    for (int i = 0; i < 4; ++i) {
+      const __m128i mixed =
+          _mm_xor_si128(_mm_xor_si128(sums[i], _mm_srli_epi64(sums[i], 47)), load_16(secret + i * 16));
+      const __m128i upper = _mm_slli_epi64(_mm_mul_epu32(_mm_srli_epi64(mixed, 32), prime), 32);
+      sums[i] = _mm_add_epi64(_mm_mul_epu32(mixed, prime), upper);
+    }
+  }
+  void read(const std::uint64_t* eight) { __builtin_memcpy(sums, eight, sizeof sums); }
+  void write(std::uint64_t* eight) const { __builtin_memcpy(eight, sums, sizeof sums); }
+  static void line(std::byte* dst, const std::byte* src) {
+    for (int i = 0; i < 64; i += 16) _mm_stream_si128(reinterpret_cast<__m128i*>(dst + i), load_16(src + i));
+  }
+};
+
+template <typename T>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         Ahead& ahead, Storing& storing) {
+  Meanwhile<Sums> meanwhile(ahead, storing);
+  return pack_rows<Words<T>>(src, n, mask, packed, meanwhile);
+}
+
+std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, bool cold) {
+  return store_at_once<Sums>(dst, src, bytes, cold);
+}
+
+std::uint64_t store_rest(Storing& storing) { return store_all_rest<Sums>(storing); }
+
 void put_lines(std::byte* dst, const std::byte* src, std::size_t bytes) {
   const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(dst) % 16, bytes);
   std::memcpy(dst, src, head);
   std::size_t at = head;
   for (; at + 16 <= bytes; at += 16)
-    _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + at)));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at), load_16(src + at));
   std::memcpy(dst + at, src + at, bytes - at);
 }
+
 void fence() { _mm_sfence(); }
 #else
+// Only fetches: the block before is stored at once when its turn comes.
+template <typename T>
+std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                         Ahead& ahead, Storing&) {
+  Fetcher fetcher(ahead);
+  return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
+}
+
+std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, bool) {
+  std::memcpy(dst, src, bytes);
+  return XXH3_64bits(src, bytes);
+}
+
+std::uint64_t store_rest(Storing& s) { return store_and_sum(s.dst, s.src, s.bytes, false); }
+
 void put_lines(std::byte* dst, const std::byte* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 void fence() {}
 #endif
@@ -235,13 +301,6 @@ void stream(std::byte* dst, const std::byte* src, std::size_t bytes) {
   put_lines(dst, src, bytes);
   fence();
 }
-
-std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, bool) {
-  put_lines(dst, src, bytes);
-  return XXH3_64bits(src, bytes);
-}
-
-std::uint64_t store_rest(Storing& s) { return store_and_sum(s.dst, s.src, s.bytes, false); }
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 

@@ -7,7 +7,7 @@
 // sixteen stripes the sums are scrambled. The last 64 bytes are a stripe once more. Up to 240 bytes there is
 // another algorithm: the library's.
 //
-// Only for the files that are compiled for a vector unit, after xxhash.h and the unit's own Sums:
+// For the files that are compiled for one unit each, after xxhash.h and the unit's own Sums:
 //   void add(const std::byte* stripe, const std::byte* secret);    void scramble(const std::byte* secret);
 //   void write(std::uint64_t* eight) const;                         static void line(std::byte* dst, const
 //   std::byte* src);

@@ -20,7 +20,8 @@ void unsqueeze(ElementType type, GroupCode code, const std::byte* in, std::size_
 }  // namespace avx2
 
 namespace avx512 {
-extern const Kernels table;
+extern const Kernels table;     // with VBMI2
+extern const Kernels table_v4;  // without
 GroupCode group_code(ElementType type, const std::byte* values, std::size_t n);
 std::size_t squeeze(ElementType type, GroupCode code, const std::byte* values, std::size_t n, std::byte* out);
 void unsqueeze(ElementType type, GroupCode code, const std::byte* in, std::size_t n, std::byte* values);

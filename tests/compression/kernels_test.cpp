@@ -217,6 +217,8 @@ TEST_CASE("The best kernels come first and the plain ones last") {
   CHECK(&kernels() == all_kernels().front());
   CHECK(all_kernels().back() == &scalar_kernels());
   if (avx2_kernels() == nullptr) std::cout << "SKIP: the avx2 kernels: this machine lacks AVX2 or BMI2\n";
+  if (avx512_v4_kernels() == nullptr)
+    std::cout << "SKIP: the avx512_v4 kernels: this machine lacks one of their parts\n";
   if (avx512_kernels() == nullptr)
     std::cout << "SKIP: the avx512 kernels: this machine lacks one of their parts\n";
 }
