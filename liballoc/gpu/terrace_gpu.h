@@ -117,13 +117,13 @@ struct terrace_offload_tensor {
   uint64_t site; /* equal for tensors that are alike from step to step; 0: not known */
 };
 
-/* Behind what is in `stream`. Never waits: where room has still to be made, by page-locking more host memory or
- * by writing to the drive, the tensor is queued for it, and left() says 0 until it had its turn. With a drive a
- * tensor of any size that the pool file has room for is stored, past host memory if need be.
- * -ENOSPC: no tier has room (the tensor may be kept where it is); -EDQUOT: the endurance budget is spent and host
+/* Behind what is in `stream`. Never waits: where room has still to be made, by page-locking more host memory
+ * or by writing to the drive, the tensor is queued for it, and left() says 0 until it had its turn. With a
+ * drive a tensor of any size that the pool file has room for is stored, past host memory if need be. -ENOSPC:
+ * no tier has room (the tensor may be kept where it is); -EDQUOT: the endurance budget is spent and host
  * memory full; -EIO: the drive failed earlier and host memory is full; -ENOMEM, -EAGAIN, -EPERM: the machine
- * page-locks no more (ulimit -l, the driver, a memory cgroup), and there is no drive, or too little is locked to
- * reach it. left() may say the same later, of what was queued. */
+ * page-locks no more (ulimit -l, the driver, a memory cgroup), and there is no drive, or too little is locked
+ * to reach it. left() may say the same later, of what was queued. */
 TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terrace_offload_tensor* tensor,
                                       void* stream, uint64_t* id);
 /* 1: the tensor's own memory is not needed any more; 0: not yet; -errno: it is the only copy (release the
@@ -178,8 +178,8 @@ TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
 /* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
  */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
-/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot be
- * kept. "" when nothing; until close. */
+/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot
+ * be kept. "" when nothing; until close. */
 TERRACE_API const char* terrace_offload_warning(terrace_offload* engine);
 
 #ifdef __cplusplus

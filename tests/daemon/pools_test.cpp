@@ -17,15 +17,15 @@ using Catch::Matchers::Contains;
 namespace {
 
 using terrace::tests::gib;
-const JobKey first{1000, "a"}, second{1000, "b"};
+const JobKey job_one{1000, "a"}, job_two{1000, "b"};
 
 }  // namespace
 
 TEST_CASE("a pool of a size is promised in full or refused with what is left") {
   Pools pools("/var/tmp", 10 * gib, false);
-  REQUIRE_FALSE(pools.promise(1, first, 8 * gib));
+  REQUIRE_FALSE(pools.promise(1, job_one, 8 * gib));
   CHECK(pools.capacity_bytes(1) == 8 * gib);
-  const auto refusal = pools.promise(2, second, 4 * gib);
+  const auto refusal = pools.promise(2, job_two, 4 * gib);
   REQUIRE(refusal);
   CHECK(refusal->error == ENOSPC);
   CHECK(refusal->available_bytes == 2 * gib);
@@ -34,19 +34,19 @@ TEST_CASE("a pool of a size is promised in full or refused with what is left") {
 
 TEST_CASE("whatever there is: half of the rest on a shared machine, all of it in private") {
   Pools shared("/var/tmp", 10 * gib, false);
-  shared.promise(1, first, wire::any_bytes);
+  shared.promise(1, job_one, wire::any_bytes);
   CHECK(shared.capacity_bytes(1) == 5 * gib);
   Pools own("/var/tmp", 10 * gib, true);
-  own.promise(1, first, wire::any_bytes);
+  own.promise(1, job_one, wire::any_bytes);
   CHECK(own.capacity_bytes(1) == 10 * gib);
-  REQUIRE(own.promise(2, second, wire::any_bytes));
+  REQUIRE(own.promise(2, job_two, wire::any_bytes));
 }
 
 TEST_CASE("processes of one job share one promise, and one of them may use it all") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.promise(1, first, 8 * gib);
+  pools.promise(1, job_one, 8 * gib);
   CHECK(pools.limit_bytes(1) == 8 * gib);
-  REQUIRE_FALSE(pools.promise(2, first, 8 * gib));
+  REQUIRE_FALSE(pools.promise(2, job_one, 8 * gib));
   CHECK(pools.promised_bytes() == 8 * gib);
   pools.observe(1, 6 * gib);
   CHECK(pools.limit_bytes(1) == 7 * gib);
@@ -57,8 +57,8 @@ TEST_CASE("processes of one job share one promise, and one of them may use it al
 
 TEST_CASE("the promise ends with the job's last process") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.promise(1, first, 8 * gib);
-  pools.promise(2, first, 8 * gib);
+  pools.promise(1, job_one, 8 * gib);
+  pools.promise(2, job_one, 8 * gib);
   pools.leave(1);
   CHECK(pools.promised_bytes() == 8 * gib);
   pools.leave(2);
@@ -68,55 +68,55 @@ TEST_CASE("the promise ends with the job's last process") {
 
 TEST_CASE("a pool that a job brings along counts, but a mere claim no more than the quota") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.adopt(1, first, ~std::uint64_t{0}, ~std::uint64_t{0}, 0);
+  pools.adopt(1, job_one, ~std::uint64_t{0}, ~std::uint64_t{0}, 0);
   CHECK(pools.promised_bytes() == 10 * gib);
   CHECK(pools.used_bytes() == 10 * gib);
 }
 
 TEST_CASE("a pool that a job brings along keeps its size when the quota has shrunk by what it holds") {
   Pools pools("/var/tmp", 4 * gib, false);  // of free disk, after the job took 8 GiB of it
-  pools.adopt(1, first, 10 * gib, 8 * gib, 8 * gib);
+  pools.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib);
   CHECK(pools.limit_bytes(1) == 10 * gib);
-  pools.adopt(2, first, 10 * gib, gib, gib);
+  pools.adopt(2, job_one, 10 * gib, gib, gib);
   CHECK(pools.limit_bytes(1) >= 8 * gib);
   CHECK(pools.limit_bytes(2) >= gib);
   CHECK(pools.promised_bytes() == 10 * gib);
   Pools none("/var/tmp", 0, false);
-  none.adopt(1, first, 10 * gib, 8 * gib, 8 * gib);
+  none.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib);
   CHECK(none.limit_bytes(1) == 8 * gib);
 }
 
 TEST_CASE("a pool that no run fits into is refused with the reason") {
   Pools crumbs("/var/tmp", 1 << 20, true);
-  const auto refusal = crumbs.promise(1, first, wire::any_bytes);
+  const auto refusal = crumbs.promise(1, job_one, wire::any_bytes);
   REQUIRE(refusal);
   CHECK(refusal->error == ENOSPC);
   CHECK_THAT(refusal->reason, Contains("/var/tmp"));
   CHECK(crumbs.capacity_bytes(1) == 0);
   CHECK(crumbs.promised_bytes() == 0);
   Pools pools("/var/tmp", gib, true);
-  REQUIRE(pools.promise(1, first, (2 << 20) - 1));
-  CHECK_THAT(pools.promise(1, first, 1)->reason, Contains("at least"));
-  CHECK_FALSE(pools.promise(1, first, 2 << 20));
+  REQUIRE(pools.promise(1, job_one, (2 << 20) - 1));
+  CHECK_THAT(pools.promise(1, job_one, 1)->reason, Contains("at least"));
+  CHECK_FALSE(pools.promise(1, job_one, 2 << 20));
 }
 
 TEST_CASE("a process whose job has used up its pool gets none, rather than one with nothing in it") {
   Pools pools("/var/tmp", gib, true);
-  REQUIRE_FALSE(pools.promise(1, first, wire::any_bytes));
+  REQUIRE_FALSE(pools.promise(1, job_one, wire::any_bytes));
   pools.observe(1, gib - (1 << 20));
-  const auto refusal = pools.promise(2, first, wire::any_bytes);
+  const auto refusal = pools.promise(2, job_one, wire::any_bytes);
   REQUIRE(refusal);
   CHECK_THAT(refusal->reason, Contains("other processes"));
   CHECK(pools.capacity_bytes(2) == 0);
-  CHECK(pools.limit_bytes(1) == gib);  // nothing was shared out to the second
+  CHECK(pools.limit_bytes(1) == gib);  // nothing was shared out to the job_two
   pools.observe(1, gib / 2);
-  CHECK_FALSE(pools.promise(2, first, wire::any_bytes));
+  CHECK_FALSE(pools.promise(2, job_one, wire::any_bytes));
   CHECK(pools.limit_bytes(2) == gib / 4);
 }
 
 TEST_CASE("no process is told less than what it holds") {
   Pools pools("/var/tmp", gib, false);
-  for (SessionId id = 1; id <= 3; ++id) REQUIRE_FALSE(pools.promise(id, first, gib));
+  for (SessionId id = 1; id <= 3; ++id) REQUIRE_FALSE(pools.promise(id, job_one, gib));
   pools.observe(1, gib / 2);
   pools.observe(2, gib / 2);
   pools.observe(3, gib / 2);  // more than was promised, in all
@@ -125,7 +125,7 @@ TEST_CASE("no process is told less than what it holds") {
 
 TEST_CASE("a process cannot claim to use more than its job was promised") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.promise(1, first, gib);
+  pools.promise(1, job_one, gib);
   pools.observe(1, ~std::uint64_t{0});
   CHECK(pools.limit_bytes(1) == gib);
 }
@@ -133,7 +133,7 @@ TEST_CASE("a process cannot claim to use more than its job was promised") {
 TEST_CASE("a pool file has no name, belongs to the job's user, and closes on exec") {
   const tests::TemporaryDirectory directory;
   Pools pools(directory.path(), gib, false);
-  pools.promise(1, first, gib);
+  pools.promise(1, job_one, gib);
   const PoolGrant grant = pools.open_file(1, 1234, 1234);
   REQUIRE(grant.error == 0);
   const UniqueFd fd(grant.fd);

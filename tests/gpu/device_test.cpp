@@ -66,7 +66,7 @@ TEST_CASE("AFrameIsWrittenStraightIntoPinnedMemory") {
 
 TEST_CASE("ALoneTensorNeedsNoDescriptionOnTheDevice") {
   const std::size_t bytes = GENERATE(std::size_t{4}, block_bytes, 10'000'000);
-  const Bytes content = activations(bytes, 4, 1), expected = frame_of(content);
+  const Bytes content = activations(bytes, 4, 1), expected = zvc_frame_of(content);
   DeviceMemory from(bytes), frame(frame_bound(bytes)), back(bytes), scratch(lone_scratch_bytes(bytes));
   DeviceMemory pinned(sizeof(Verdict), DeviceMemory::Place::pinned);
   auto* verdict = pinned.at<Verdict>();

@@ -47,9 +47,9 @@ class DeviceLink {
     std::byte* device;     // the other side
     std::uint64_t bytes;
   };
-  // Queue the copy behind `after` (nullptr: at once) and mark its end. Also one that fails half-way is marked:
-  // its first pieces are under way, and whoever failed must leave both sides alone until *done has passed.
-  // (A device that no longer records either has ended its work.)
+  // Queue the copy behind `after` (nullptr: at once) and mark its end. Also one that fails half-way is
+  // marked: its first pieces are under way, and whoever failed must leave both sides alone until *done has
+  // passed. (A device that no longer records either has ended its work.)
   int copy_out(const Move& move, Event after, Event* done);
   int copy_in(const Move& move, Event after, Event* done);
   // From the device's memory to the device's memory, behind both.

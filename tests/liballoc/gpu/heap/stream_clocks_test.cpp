@@ -71,22 +71,22 @@ TEST_CASE("A mark whose event could not be recorded does not pass, and a later e
 }
 
 TEST_CASE("A budget is a size or a percentage, met or refused in words") {
-  constexpr std::uint64_t total = std::uint64_t{10} << 30, frame = std::uint64_t{2} << 20;
+  constexpr std::uint64_t all = std::uint64_t{10} << 30, frame_bytes = std::uint64_t{2} << 20;
   std::uint64_t bytes = 0;
   std::string reason;
-  CHECK(parse_budget("8G", total, frame, &bytes, &reason) == 0);
+  CHECK(parse_budget("8G", all, frame_bytes, &bytes, &reason) == 0);
   CHECK(bytes == std::uint64_t{8} << 30);
-  CHECK(parse_budget("1536MiB", total, frame, &bytes, &reason) == 0);
+  CHECK(parse_budget("1536MiB", all, frame_bytes, &bytes, &reason) == 0);
   CHECK(bytes == std::uint64_t{1536} << 20);
-  CHECK(parse_budget("50%", total, frame, &bytes, &reason) == 0);
-  CHECK(bytes == total / 2);
+  CHECK(parse_budget("50%", all, frame_bytes, &bytes, &reason) == 0);
+  CHECK(bytes == all / 2);
   for (const char* wrong :
        {"", "G", "8g", "-1", "8 G", "0%", "101%", "0", "1M", "11G", "99999999999T", "8GG", "8iB"}) {
     INFO(wrong);
     reason.clear();
-    CHECK(parse_budget(wrong, total, frame, &bytes, &reason) == EINVAL);
+    CHECK(parse_budget(wrong, all, frame_bytes, &bytes, &reason) == EINVAL);
     CHECK(reason.find("TERRACE_GPU_BUDGET=" + std::string(wrong)) == 0);
-    CHECK(bytes == total / 2);
+    CHECK(bytes == all / 2);
   }
 }
 

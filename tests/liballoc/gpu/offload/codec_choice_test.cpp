@@ -1,5 +1,6 @@
 // Which codec is chosen follows from what was measured, and from nothing else.
 #include "liballoc/gpu/offload/codec_choice.h"
+#include "tests/units.h"
 
 #include <catch2/catch.hpp>
 
@@ -8,7 +9,7 @@ using terrace::liballoc::offload::CodecChoice;
 
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+using terrace::tests::mib;
 constexpr std::uint64_t site = 7;
 
 // Both codecs tried on a link of 1 ns a byte; frames and times by content, in hundredths.

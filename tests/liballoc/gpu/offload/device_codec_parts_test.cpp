@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "liballoc/gpu/offload/device_codec.h"
+#include "tests/units.h"
 
 using namespace terrace::liballoc::offload;
 using terrace::compression::Codec;
@@ -12,7 +13,7 @@ using terrace::compression::ElementType;
 
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+using terrace::tests::mib;
 
 // Two thirds zeros.
 std::vector<float> activations(std::size_t count) {

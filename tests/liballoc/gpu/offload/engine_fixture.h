@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "liballoc/gpu/terrace_gpu.h"
+#include "tests/units.h"
 
 namespace terrace::liballoc::offload::test {
 
-inline constexpr std::uint64_t kib = 1024;
-inline constexpr std::uint64_t mib = 1024 * kib;
+using terrace::tests::kib;
+using terrace::tests::mib;
 
 // Two thirds zeros, and floats that share an exponent: something for every codec.
 inline std::vector<std::byte> content(std::uint64_t bytes, std::uint64_t seed) {

@@ -8,7 +8,7 @@ using namespace terrace::liballoc::offload::test;
 
 namespace {
 
-constexpr const char* devices[] = {"cpu", "emulated:1G", "emulated:1G,h2d=4G,d2h=4G"};
+constexpr const char* devices_in_turn[] = {"cpu", "emulated:1G", "emulated:1G,h2d=4G,d2h=4G"};
 
 Options over_the_drive(const char* device, const char* fault = nullptr) {
   return {.device = device, .dram_bytes = 16 * mib, .nvme_bytes = 256 * mib, .fault = fault};
@@ -32,7 +32,7 @@ std::vector<std::uint64_t> occupy(const Opened& engine, const std::vector<std::b
 }  // namespace
 
 TEST_CASE("TensorsLargerThanHostMemoryComeBackFromTheDrive") {
-  const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
+  const char* device = GENERATE(from_range(std::begin(devices_in_turn), std::end(devices_in_turn)));
   CAPTURE(device);
   const Opened engine(over_the_drive(device));
   for (const std::uint64_t bytes : {40 * mib, 17 * mib + 5, 64 * mib - 4096}) {
@@ -47,7 +47,7 @@ TEST_CASE("TensorsLargerThanHostMemoryComeBackFromTheDrive") {
 }
 
 TEST_CASE("LargeAndSmallTensorsShareHostMemoryAndDrive") {
-  const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
+  const char* device = GENERATE(from_range(std::begin(devices_in_turn), std::end(devices_in_turn)));
   CAPTURE(device);
   const Opened engine(over_the_drive(device));
   for (int step = 0; step < 3; ++step) {
@@ -72,7 +72,7 @@ TEST_CASE("LargeAndSmallTensorsShareHostMemoryAndDrive") {
 }
 
 TEST_CASE("WithADriveAStoreIsNotRefusedBecauseHostMemoryIsInUse") {
-  const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
+  const char* device = GENERATE(from_range(std::begin(devices_in_turn), std::end(devices_in_turn)));
   const Opened engine(over_the_drive(device));
   const auto source = content(mib, 7);
   std::vector<std::vector<std::byte>> buffers;

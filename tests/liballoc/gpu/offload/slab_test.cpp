@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "tests/liballoc/support.h"
+#include "tests/units.h"
 
 using terrace::liballoc::offload::Slab;
 using terrace::tiers::Extent;
 
 namespace {
 
-constexpr std::uint64_t mib = 1 << 20;
+using terrace::tests::mib;
 
 std::unique_ptr<terrace::tiers::gpu::Device> emulated() {
   terrace::tiers::gpu::DeviceSpec spec;

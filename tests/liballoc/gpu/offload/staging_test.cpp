@@ -1,6 +1,7 @@
 // Pieces of device memory for frames: apart from each other, in turn, and given back with the device's
 // memory.
 #include "liballoc/gpu/offload/staging.h"
+#include "tests/units.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +15,7 @@ using namespace terrace::tiers::gpu;
 
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+using terrace::tests::mib;
 
 std::unique_ptr<Device> device_of(const char* text) {
   DeviceSpec spec;
