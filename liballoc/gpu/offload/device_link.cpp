@@ -70,7 +70,7 @@ int DeviceLink::queue(Stream stream, std::initializer_list<Event> after, Event* 
     if (const int error = take_event(done); error != 0) return error;
   int error = 0;
   for (const Event event : after)
-    if (error == 0) error = device_->wait(stream, event);
+    if (error == 0 && event != nullptr) error = device_->wait(stream, event);
   if (error == 0) error = copy();
   const int marked = device_->record(*done, stream);
   return error != 0 ? error : marked;
