@@ -231,7 +231,7 @@ struct Sums {
 
   Sums() { read(initial_sums); }
   void add(const std::byte* stripe, const std::byte* secret) {
-    for (int i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       const __m128i data = load_16(stripe + i * 16);
       const __m128i keyed = _mm_xor_si128(data, load_16(secret + i * 16));
       const __m128i product = _mm_mul_epu32(keyed, _mm_srli_epi64(keyed, 32));
@@ -240,7 +240,7 @@ struct Sums {
   }
   void scramble(const std::byte* secret) {
     const __m128i prime = _mm_set1_epi32(static_cast<int>(XXH_PRIME32_1));
-    for (int i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       const __m128i mixed =
           _mm_xor_si128(_mm_xor_si128(sums[i], _mm_srli_epi64(sums[i], 47)), load_16(secret + i * 16));
       const __m128i upper = _mm_slli_epi64(_mm_mul_epu32(_mm_srli_epi64(mixed, 32), prime), 32);

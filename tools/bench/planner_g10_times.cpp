@@ -18,9 +18,9 @@ struct Policy {
   const char* published;  // in BASELINES.json
   planner::G10Policy policy;
 };
-constexpr Policy policies[] = {{"Base-UVM", planner::G10Policy::base_uvm},
-                               {"DeepUM+", planner::G10Policy::deepum},
-                               {"G10", planner::G10Policy::g10}};
+constexpr Policy published_policies[] = {{"Base-UVM", planner::G10Policy::base_uvm},
+                                         {"DeepUM+", planner::G10Policy::deepum},
+                                         {"G10", planner::G10Policy::g10}};
 
 Json row_of(const std::string& workload, const wire::Trace& trace, const Policy& policy,
             double published_us) {
@@ -56,9 +56,9 @@ Json measure_g10_times(const PlannerOptions& options) {
     const auto file = data_file(options, "g10/" + workload + ".json.gz");
     const auto trace = file ? planner::parse_trace(*file) : Result<wire::Trace>();
     if (!trace) continue;
-    for (const Policy& policy : policies)
-      out["rows"].push_back(
-          row_of(workload, *trace, policy, about.at("policies").at(policy.published).at("time_us")));
+    for (const Policy& policy : published_policies)
+      out["rows"].push_back(row_of(workload, *trace, policy,
+                                   about.at("published_policies").at(policy.published).at("time_us")));
   }
   return out;
 }
