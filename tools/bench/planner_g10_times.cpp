@@ -57,8 +57,8 @@ Json measure_g10_times(const PlannerOptions& options) {
     const auto trace = file ? planner::parse_trace(*file) : Result<wire::Trace>();
     if (!trace) continue;
     for (const Policy& policy : published_policies)
-      out["rows"].push_back(row_of(workload, *trace, policy,
-                                   about.at("published_policies").at(policy.published).at("time_us")));
+      out["rows"].push_back(
+          row_of(workload, *trace, policy, about.at("policies").at(policy.published).at("time_us")));
   }
   return out;
 }
