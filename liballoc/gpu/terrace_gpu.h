@@ -172,6 +172,7 @@ struct terrace_offload_statistics {
   uint64_t waiting_bytes; /* stored, but no tier has room yet: their own memory is still needed */
   uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
   uint64_t not_staged;    /* stored as they are because the staging is too small, or could not be had */
+  uint64_t direct_bytes;  /* of nvme_written_bytes and nvme_read_bytes: by GPUDirect Storage */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);
