@@ -3,29 +3,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tiers/gpu/without_throwing.h"
+#include "tiers/gpu/in_context.h"
 
 namespace terrace::liballoc::offload {
 namespace {
 
 using tiers::gpu::DirectProbe;
-
-// Calls `function`, which launches nothing, on this thread while the device's context is its current one. Its
-// result, or the device's errno.
-template <class Function>
-int in_context(tiers::gpu::Device& device, Function&& function) {
-  struct Call {
-    Function& function;
-    int result;
-  } call{function, 0};
-  const auto run = [](void*, void* arguments) {
-    auto& made = *static_cast<Call*>(arguments);
-    made.result = tiers::gpu::without_throwing(made.function);
-    return 0;
-  };
-  const int error = device.launch(nullptr, {.cuda = run, .arguments = &call});
-  return error != 0 ? error : call.result;
-}
+using tiers::gpu::in_context;
 
 std::string milliseconds(std::uint64_t ns) { return std::to_string((ns + 500'000) / 1'000'000) + " ms"; }
 

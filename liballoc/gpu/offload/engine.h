@@ -163,6 +163,7 @@ class Engine {
   int write_directly(Tensor& tensor);
   int end_direct_store(Tensor& tensor);
   int carry_in_directly(Tensor& tensor, Lock& lock);
+  int read_directly(const Tensor& tensor, const Piece& piece);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);

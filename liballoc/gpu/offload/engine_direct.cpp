@@ -105,23 +105,32 @@ int Engine::end_direct_store(Tensor& tensor) {
 int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
   lock.unlock();
   Piece* piece = device_codec_->take(tensor);
+  int error = piece == nullptr ? ENOMEM : read_directly(tensor, *piece);
+  lock.lock();
+  if (error == 0) error = device_codec_->decode_staged(tensor, *piece, &tensor.arrived);
+  if (error == 0) {
+    tensor.arriving_piece = piece;
+  } else if (piece != nullptr) {
+    lock.unlock();
+    device_codec_->abandon(piece);
+    lock.lock();
+  }
+  return error;
+}
+
+int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
   const tiers::Extent extent{tensor.disk.offset, whole_blocks(tensor.stored_bytes)};
   const std::uint64_t begun_ns = os::now_ns();
-  int error = piece == nullptr ? ENOMEM : direct_->read(device_codec_->frame(*piece), extent);
-  const bool read = error == 0;
-  if (read) {
-    device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
-    error = device_codec_->decode_staged(tensor, *piece, &tensor.arrived);
+  const int error = direct_->read(device_codec_->frame(piece), extent);
+  if (error == 0) device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
+  const Lock lock(mutex_);
+  if (error != 0) {
+    ++counts_.io_errors;
+    return error;
   }
-  if (error != 0 && piece != nullptr) device_codec_->abandon(piece);
-  lock.lock();
-  if (read) {
-    counts_.nvme_read_bytes += extent.bytes;
-    counts_.direct_bytes += extent.bytes;
-  }
-  if (error == EIO) ++counts_.io_errors;
-  if (error == 0) tensor.arriving_piece = piece;
-  return error;
+  counts_.nvme_read_bytes += extent.bytes;
+  counts_.direct_bytes += extent.bytes;
+  return 0;
 }
 
 }  // namespace terrace::liballoc::offload
