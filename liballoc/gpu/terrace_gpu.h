@@ -176,8 +176,8 @@ struct terrace_offload_statistics {
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);
-/* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
- */
+/* Which way the bytes go, in words: "pinned bounce buffers on NVIDIA H200 and io_uring, GPUDirect Storage to
+ * /nvme", or why not that; until close. */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
 /* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot
  * be kept. "" when nothing; until close. */

@@ -28,8 +28,10 @@ int descriptor(void* file) { return static_cast<int>(reinterpret_cast<std::intpt
 
 extern "C" {
 
-CufileError cuFileDriverOpen() { return fault("no driver") ? CufileError{5001, 0} : CufileError{0, 0}; }
-CufileError cuFileDriverClose_v2() { return {0, 0}; }
+CufileError cuFileDriverOpen() {
+  if (fault("no driver")) return {5001, 0};
+  return fault("open already") ? CufileError{5026, 0} : CufileError{0, 0};
+}
 
 CufileError cuFileHandleRegister(void** file, CufileDescription* description) {
   if (fault("no file") || description->type != 1 || description->operations != nullptr) return {5008, 0};
