@@ -5,7 +5,8 @@
 //   in crew      take a piece ─ cuFile reads the frame ─ kernel   ──► verdict crew
 //
 // Nobody on the host sees the bytes, so none sums them: the frame has sums of its blocks (docs/formats/
-// frame.md), raw ones too, made and verified by the kernels.
+// frame.md), raw ones too, made and verified by the kernels. It does not say whose frame it is: an older one
+// where cuFile lost a write passes.
 //
 // Such a tensor is one that goes in pieces (engine_pieces.cpp) and has a shorter way. It has the place for
 // that as well, on the drive and in the transit extent: when cuFile refuses it, its pieces go through the
