@@ -164,6 +164,7 @@ class Engine {
   int end_direct_store(Tensor& tensor);
   int carry_in_directly(Tensor& tensor, Lock& lock);
   int read_directly(const Tensor& tensor, const Piece& piece);
+  int frame_sum(const Piece& piece, std::uint64_t* out);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);

@@ -5,8 +5,8 @@
 //   in crew      take a piece ─ cuFile reads the frame ─ kernel   ──► verdict crew
 //
 // Nobody on the host sees the bytes, so none sums them: the frame has sums of its blocks (docs/formats/
-// frame.md), raw ones too, made and verified by the kernels. It does not say whose frame it is: an older one
-// where cuFile lost a write passes.
+// frame.md), raw ones too, made and verified by the kernels. An older frame, where cuFile lost a write, has
+// another sum in its header than the tensor remembers.
 //
 // Such a tensor is one that goes in pieces (engine_pieces.cpp) and has a shorter way. It has the place for
 // that as well, on the drive and in the transit extent: when cuFile refuses it, its pieces go through the
@@ -68,7 +68,9 @@ int Engine::write_directly(Tensor& tensor) {
   const DeviceCodec::Made made = device_codec_->made(tensor, *piece);
   const tiers::Extent extent{tensor.disk.offset, whole_blocks(made.bytes)};
   const std::uint64_t begun_ns = os::now_ns();
-  const int error = made.bytes == 0 ? EIO : direct_->write(device_codec_->frame(*piece), extent);
+  int error = made.bytes == 0 ? EIO : direct_->write(device_codec_->frame(*piece), extent);
+  std::uint64_t sum = 0;
+  if (error == 0) error = frame_sum(*piece, &sum);
   device_codec_->give(piece);
   if (error == 0) device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
   const Lock lock(mutex_);
@@ -86,6 +88,7 @@ int Engine::write_directly(Tensor& tensor) {
   }
   tensor.codec = tensor.codec_to_try;
   tensor.stored_bytes = made.bytes;
+  tensor.sum = sum;
   tensor.disk_filled = true;
   return 0;
 }
@@ -107,6 +110,9 @@ int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
   lock.unlock();
   Piece* piece = device_codec_->take(tensor);
   int error = piece == nullptr ? ENOMEM : read_directly(tensor, *piece);
+  std::uint64_t sum = 0;
+  if (error == 0) error = frame_sum(*piece, &sum);
+  if (error == 0 && sum != tensor.sum) error = EBADMSG;
   lock.lock();
   if (error == 0) error = device_codec_->decode_staged(tensor, *piece, &tensor.arrived);
   if (error == 0) {
@@ -132,6 +138,21 @@ int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
   counts_.nvme_read_bytes += extent.bytes;
   counts_.direct_bytes += extent.bytes;
   return 0;
+}
+
+// Of the whole frame: the header's, which is over the table's, which is over the blocks'.
+int Engine::frame_sum(const Piece& piece, std::uint64_t* out) {
+  constexpr std::uint64_t header_sum_at = 56;
+  tiers::gpu::Device& device = link_->device();
+  std::uint64_t sum = 0;
+  Event copied = nullptr;
+  const std::byte* from = device_codec_->frame(piece) + header_sum_at;
+  int error = device.copy(link_->out(), &sum, from, sizeof(sum), tiers::gpu::Way::to_host);
+  if (error == 0) error = link_->mark(link_->out(), &copied);
+  if (error == 0) error = device.synchronize(copied);
+  link_->give_event(copied);
+  if (error == 0) *out = sum;
+  return error;
 }
 
 }  // namespace terrace::liballoc::offload

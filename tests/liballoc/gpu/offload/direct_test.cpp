@@ -101,6 +101,22 @@ TEST_CASE("DamageOnTheDirectWayIsFound") {
   CHECK(direct.engine().statistics().checksum_failures == 1);
 }
 
+TEST_CASE("AnOlderFrameWhereAWriteWasLostIsFound") {
+  const Direct direct;
+  CHECK(returns(direct.engine(), large, 1));
+  const auto source = content(large, 2);
+  std::uint64_t id = 0;
+  {
+    const Cufile loses("lost write");
+    id = direct.engine().store(source);
+    REQUIRE(direct.engine().left(id) == 1);
+  }
+  const Cufile works("");
+  std::vector<std::byte> back(large);
+  CHECK(direct.engine().fetch(id, back) == -EBADMSG);
+  CHECK(direct.engine().statistics().checksum_failures == 1);
+}
+
 TEST_CASE("WhatCufileDoesNotWriteGoesThroughTheHost") {
   const Direct direct;
   const Cufile fails("short write");
