@@ -172,11 +172,12 @@ struct terrace_offload_statistics {
   uint64_t waiting_bytes; /* stored, but no tier has room yet: their own memory is still needed */
   uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
   uint64_t not_staged;    /* stored as they are because the staging is too small, or could not be had */
+  uint64_t direct_bytes;  /* of nvme_written_bytes and nvme_read_bytes: by GPUDirect Storage */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);
-/* Which way the bytes go, in words: "pinned bounce buffers and io_uring", "GPUDirect Storage"; until close.
- */
+/* Which way the bytes go, in words: "pinned bounce buffers on NVIDIA H200 and io_uring, GPUDirect Storage to
+ * /nvme", or why not that; until close. */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
 /* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot
  * be kept. "" when nothing; until close. */

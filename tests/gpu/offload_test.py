@@ -130,6 +130,19 @@ class OfEngine(unittest.TestCase):
             engine.bring(number, tensor)
             self.assertTrue(bool((tensor == value).all()), value)
 
+    def test_what_host_memory_does_not_hold_takes_the_path_that_is_named(self):
+        for codec in ("off", "zvc"):
+            engine = self.engine(dram_bytes=16 * MIB, nvme_bytes=256 * MIB, compress=codec.encode(),
+                                 staging_bytes=32 * MIB)
+            path = LIBRARY.path(engine.handle).decode()
+            stored = torch.relu(torch.randn(5 * MIB, device=DEVICE))
+            target = torch.empty_like(stored)
+            number = engine.store(stored)
+            engine.wait_until_left(number)
+            engine.bring(number, target)
+            self.assertTrue(torch.equal(stored, target), path)
+            self.assertEqual(engine.statistics().direct_bytes > 0, ", GPUDirect Storage to " in path, path)
+
     def test_a_fetch_waits_for_what_still_reads_its_memory(self):
         engine = self.engine()
         stored = torch.full((MIB,), 5.0, device=DEVICE)

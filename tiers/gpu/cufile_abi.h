@@ -13,6 +13,7 @@ struct CufileError {
   int cuda;
 };
 
+inline constexpr int cufile_already_open = 5026;  // CU_FILE_DRIVER_ALREADY_OPEN
 inline constexpr int cufile_type_descriptor = 1;  // CU_FILE_HANDLE_TYPE_OPAQUE_FD
 
 // CUfileDescr_t.

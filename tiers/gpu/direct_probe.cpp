@@ -73,7 +73,7 @@ class Probe {
     int error = scratch_.open(bytes_);
     what_ = "taking device memory";
     result_.bytes = bytes_;
-    for (int round = 0; error == 0 && round < 3; ++round) {
+    for (unsigned round = 0; error == 0 && round < direct_probe_rounds; ++round) {
       error = direct_round(round);
       if (error == 0) error = bounce_round(round);
     }
@@ -88,7 +88,7 @@ class Probe {
 
  private:
   // Written by cuFile; read back by cuFile, and through the host: both must see it.
-  int direct_round(int round) {
+  int direct_round(unsigned round) {
     const std::uint8_t seed = static_cast<std::uint8_t>(2 * round + 1);
     const auto write = [this] { return storage_.write(file_, scratch_.data(), bytes_, offset_); };
     const auto read = [this] { return storage_.read(file_, scratch_.data(), bytes_, offset_); };
@@ -100,7 +100,7 @@ class Probe {
     return error;
   }
 
-  int bounce_round(int round) {
+  int bounce_round(unsigned round) {
     const std::uint8_t seed = static_cast<std::uint8_t>(2 * round + 2);
     const auto write = [this] { return bounce_.write(bounce_.context, scratch_.data(), bytes_, offset_); };
     const auto read = [this] { return bounce_.read(bounce_.context, scratch_.data(), bytes_, offset_); };

@@ -17,6 +17,10 @@ struct BouncePath {
   void* context = nullptr;
 };
 
+inline constexpr unsigned direct_probe_rounds = 3;
+// What a probe of `bytes` writes to the drive: every round once by either path.
+constexpr std::uint64_t direct_probe_writes(std::uint64_t bytes) { return 2 * direct_probe_rounds * bytes; }
+
 struct DirectProbe {
   std::uint64_t bytes = 0;  // of each transfer; the times are the best of three
   std::uint64_t direct_write_ns = 0, direct_read_ns = 0;

@@ -15,7 +15,6 @@ namespace terrace::tiers::gpu {
 // The functions that are used, all of cuFile 1.0 (CUDA 11.4) on.
 struct CufileTable {
   CufileError (*driver_open)() = nullptr;
-  CufileError (*driver_close)() = nullptr;
   CufileError (*handle_register)(void** file, CufileDescription* description) = nullptr;
   void (*handle_deregister)(void* file) = nullptr;
   CufileError (*buffer_register)(const void* device, std::size_t bytes, int flags) = nullptr;
@@ -59,8 +58,6 @@ bool load(void* library, Function* out, const char* name) noexcept {
 
 bool load_all(void* library, CufileTable* table) noexcept {
   return load(library, &table->driver_open, "cuFileDriverOpen") &&
-         (load(library, &table->driver_close, "cuFileDriverClose_v2") ||
-          load(library, &table->driver_close, "cuFileDriverClose")) &&
          load(library, &table->handle_register, "cuFileHandleRegister") &&
          load(library, &table->handle_deregister, "cuFileHandleDeregister") &&
          load(library, &table->buffer_register, "cuFileBufRegister") &&
@@ -86,7 +83,7 @@ int DirectStorage::open(std::unique_ptr<DirectStorage>* out, std::string* reason
     return ENOTSUP;
   }
   const CufileError error = table->driver_open();
-  if (refused("cuFileDriverOpen", error) != 0) {
+  if (error.cufile != cufile_already_open && refused("cuFileDriverOpen", error) != 0) {
     *reason = std::string("GPUDirect Storage does not start (") + last_error +
               "): see gdscheck -p, and whether nvidia-fs is loaded; pinned host memory is used instead";
     return ENOTSUP;
@@ -95,8 +92,9 @@ int DirectStorage::open(std::unique_ptr<DirectStorage>* out, std::string* reason
   return 0;
 }
 
-// The library stays loaded: it has threads of its own.
-DirectStorage::~DirectStorage() { table_->driver_close(); }
+// cuFile's driver is the process's: to close it would end the transfers of every other user, so it stays
+// open, and the library loaded, until the process ends.
+DirectStorage::~DirectStorage() = default;
 
 int DirectStorage::add_file(int fd, File* out) noexcept {
   CufileDescription description{};

@@ -31,7 +31,8 @@ class DirectStorage {
  public:
   using File = void*;  // a CUfileHandle_t
 
-  // 0, or ENOTSUP with *reason saying what is missing and what helps. The CUDA context is the primary one.
+  // 0, or ENOTSUP with *reason saying what is missing and what helps. This and every transfer is called while
+  // the device's CUDA context is the thread's (in_context.h).
   static int open(std::unique_ptr<DirectStorage>* out, std::string* reason,
                   const char* library = "libcufile.so.0");
   ~DirectStorage();

@@ -13,6 +13,7 @@
 #include "tiers/gpu/device.h"
 #include "tiers/gpu/direct_probe.h"
 #include "tiers/gpu/direct_storage.h"
+#include "tiers/gpu/in_context.h"
 #include "tools/cli/doctor_checks.h"
 #include "tools/cli/format.h"
 
@@ -116,7 +117,9 @@ Finding probe_finding(gpu::DirectStorage& storage, gpu::Device& device, const st
   int error = ftruncate(fd, static_cast<off_t>(probe_bytes)) == 0 ? bounce.open(probe_bytes) : errno;
   if (error != 0) reason = std::strerror(error);
   if (error == 0) {
-    error = gpu::probe_direct_storage(storage, device, fd, 0, probe_bytes, bounce.path(), &probe, &reason);
+    error = gpu::in_context(device, [&] {
+      return gpu::probe_direct_storage(storage, device, fd, 0, probe_bytes, bounce.path(), &probe, &reason);
+    });
   }
   close(fd);
   if (error == 0) return direct_result(probe);
@@ -127,7 +130,8 @@ Finding direct_finding(gpu::Device* device, const std::string& pool, bool quick)
   if (device == nullptr) return direct_note("not tried: it needs a GPU", "");
   std::unique_ptr<gpu::DirectStorage> storage;
   std::string reason;
-  if (gpu::DirectStorage::open(&storage, &reason) != 0) return direct_note("none", reason);
+  const auto open_storage = [&] { return gpu::DirectStorage::open(&storage, &reason); };
+  if (gpu::in_context(*device, open_storage) != 0) return direct_note("none", reason);
   if (quick) return direct_note("there, not tried (--quick)", "");
   return probe_finding(*storage, *device, pool);
 }

@@ -16,8 +16,9 @@ constexpr std::uint64_t scratch_alignment = 256;
 
 bool is_aligned(const void* at, std::uint64_t to) { return reinterpret_cast<std::uintptr_t>(at) % to == 0; }
 
-// A kernel reads whole elements at their own alignment.
+// A kernel reads whole elements at their own alignment; raw frames are of bytes.
 compression::ElementType element_for_kernel(const Tensor& tensor) {
+  if (tensor.codec_to_try == Codec::raw) return compression::ElementType::u8;
   const compression::ElementType element = element_of(tensor);
   const bool aligned = is_aligned(tensor.source, compression::width_of(element));
   return aligned ? element : compression::ElementType::u8;
@@ -133,19 +134,27 @@ DeviceCodec::Made DeviceCodec::made(const Tensor& tensor, const Piece& piece) {
   if (choice_)
     choice_->compressed(class_of(tensor), tensor.codec_to_try, tensor.bytes, verdict.result.bytes,
                         verdict.ns);
-  const bool keep = is_worth_keeping(verdict.result.bytes, tensor.bytes);
-  return {keep ? verdict.result.bytes : 0, verdict.ns};
+  return {verdict.result.bytes, is_worth_keeping(verdict.result.bytes, tensor.bytes), verdict.ns};
+}
+
+bool DeviceCodec::takes_target(const Tensor& tensor) {
+  return is_aligned(tensor.to, compression::width_of(element_for_kernel(tensor)));
 }
 
 int DeviceCodec::decode(const Tensor& tensor, Piece& piece, Event* arrived) {
-  if (!is_aligned(tensor.to, compression::width_of(element_for_kernel(tensor)))) return EINVAL;
-  describe(tensor, piece, decode_workspace_.get());
+  if (!takes_target(tensor)) return EINVAL;
   const DeviceLink::Move move{slab_, tensor.memory.offset, frame(piece), tensor.stored_bytes};
   Event staged = nullptr;
   int error = link_->copy_in(move, nullptr, &staged);
-  for (const Event event : {staged, tensor.to_free})
-    if (error == 0) error = link_->device().wait(decode_, event);
+  if (error == 0) error = link_->device().wait(decode_, staged);
   link_->give_event(staged);
+  return error != 0 ? error : decode_staged(tensor, piece, arrived);
+}
+
+int DeviceCodec::decode_staged(const Tensor& tensor, Piece& piece, Event* arrived) {
+  if (!takes_target(tensor)) return EINVAL;
+  describe(tensor, piece, decode_workspace_.get());
+  int error = link_->device().wait(decode_, tensor.to_free);
   const auto cuda = kernels_ == nullptr ? nullptr : kernels_->decode;
   if (error == 0) error = launch(decode_, piece, cuda, decode_emulated);
   return error != 0 ? error : link_->mark(decode_, arrived);

@@ -35,6 +35,8 @@ class DeviceCodec {
 
   // Whether the staging is large enough for a tensor.
   bool holds(const Tensor& tensor) const { return piece_bytes(tensor.bytes) <= staging_.capacity_bytes(); }
+  // Or is here for the direct path alone, whose frames may be raw.
+  bool compresses() const { return choice_ || codec_ != compression::Codec::raw; }
   // raw: store it as it is.
   compression::Codec choose(const Tensor& tensor);
 
@@ -48,7 +50,8 @@ class DeviceCodec {
   // Queues the kernel, by the tensor's codec_to_try, and marks its end. The tensor is ready. 0 or errno.
   int encode(const Tensor& tensor, Piece& piece, Event* coded);
   struct Made {
-    std::uint64_t bytes = 0;  // 0: nothing worth keeping, move the tensor as it is
+    std::uint64_t bytes = 0;        // of the frame; 0: none was made
+    bool is_worth_keeping = false;  // else the tensor moves as it is, where it can
     std::uint64_t ns = 0;
   };
   // Once `coded` has passed.
@@ -57,6 +60,8 @@ class DeviceCodec {
   // Queues the copy of the frame and behind it and `to_free` the kernel that writes the target. 0 or errno;
   // EINVAL, nothing queued: `to` is not aligned to the tensor's element, which kernels write at once.
   int decode(const Tensor& tensor, Piece& piece, Event* arrived);
+  // The same for a frame that is in the piece already: no copy.
+  int decode_staged(const Tensor& tensor, Piece& piece, Event* arrived);
   // Once `arrived` has passed: 0, or EBADMSG for a frame that is damaged.
   int verdict(const Tensor& tensor, const Piece& piece, std::uint64_t* ns);
 
@@ -68,6 +73,7 @@ class DeviceCodec {
   int open_kernels(std::string* reason);
   std::uint64_t scratch_bytes(std::uint64_t content_bytes) const;
   std::uint64_t piece_bytes(std::uint64_t content_bytes) const;
+  static bool takes_target(const Tensor& tensor);
   void describe(const Tensor& tensor, Piece& piece, compression::Workspace* workspace);
   int launch(Stream stream, Piece& piece, int (*cuda)(void*, void*), void (*emulated)(void*));
 

@@ -22,6 +22,11 @@
 
 namespace terrace::liballoc::offload {
 
+// What a transfer of so many bytes takes on the drive.
+constexpr std::uint64_t whole_blocks(std::uint64_t bytes) {
+  return (bytes + tiers::block_bytes - 1) / tiers::block_bytes * tiers::block_bytes;
+}
+
 class Drive {
  public:
   static constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
@@ -55,6 +60,9 @@ class Drive {
   std::uint64_t free_bytes() const { return tier_->space().capacity_bytes - used_bytes(); }
 
   void queue(const Job& job);
+  // Where a transfer may go that passes by the thread: to extents that were reserved.
+  int fd() const { return nvme_.fd(); }
+  bool bypasses_page_cache() const { return nvme_.direct(); }
   const char* io() const { return tier_->io(); }
 
  private:

@@ -29,6 +29,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
   if (const int error = open_codec(settings, reason); error != 0) return error;
   try {
     if (const int error = open_drive(settings, reason); error != 0) return error;
+    try_direct(settings);
     start_crews();
     start_memory_thread();
   } catch (const std::system_error&) {

@@ -32,6 +32,7 @@
 #include "liballoc/gpu/offload/crew.h"
 #include "liballoc/gpu/offload/device_codec.h"
 #include "liballoc/gpu/offload/device_link.h"
+#include "liballoc/gpu/offload/direct_path.h"
 #include "liballoc/gpu/offload/drive.h"
 #include "liballoc/gpu/offload/endurance_ledger.h"
 #include "liballoc/gpu/offload/fetch_order.h"
@@ -72,6 +73,8 @@ class Engine {
   int open_device(const Settings& settings, std::string* reason);
   int open_drive(const Settings& settings, std::string* reason);
   int open_codec(const Settings& settings, std::string* reason);
+  int open_direct(const Settings& settings, std::string* reason);
+  void try_direct(const Settings& settings);
   void start_crews();
 
   bool on_host() const { return link_ == nullptr; }
@@ -85,7 +88,7 @@ class Engine {
   }
 
   // A host's thread reads the source, and not the device's streams.
-  bool by_hand(const Tensor& tensor) const { return on_host() || tensor.in_pieces; }
+  bool by_hand(const Tensor& tensor) const { return on_host() || (tensor.in_pieces && !tensor.direct); }
 
   // Stores (engine_store.cpp)
   int begin_store(Tensor& tensor, Stream stream);
@@ -152,6 +155,16 @@ class Engine {
   void piece_done(const Drive::Job& job, int error);
   void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
   int synchronized(Event event, int error);
+
+  // The same from device memory, by GPUDirect Storage (engine_direct.cpp)
+  bool may_go_directly(const Tensor& tensor) const;
+  bool prefers_direct(const Tensor& tensor) const;
+  static std::uint64_t direct_bytes(const Tensor& tensor);
+  int write_directly(Tensor& tensor);
+  int end_direct_store(Tensor& tensor);
+  int carry_in_directly(Tensor& tensor, Lock& lock);
+  int read_directly(const Tensor& tensor, const Piece& piece);
+  int frame_sum(const Piece& piece, std::uint64_t* out);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
@@ -224,9 +237,10 @@ class Engine {
   std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
 
   EnduranceLedger ledger_;
-  std::unique_ptr<Drive> drive_;   // none: host memory alone
-  int drive_error_ = 0;            // why nothing more is written
-  std::deque<TensorPtr> waiting_;  // for room
+  std::unique_ptr<Drive> drive_;        // none: host memory alone
+  int drive_error_ = 0;                 // why nothing more is written
+  std::unique_ptr<DirectPath> direct_;  // none: it does not work here, or does not pay
+  std::deque<TensorPtr> waiting_;       // for room
   std::uint64_t waiting_bytes_ = 0;
   std::deque<TensorPtr> late_reads_;  // for room to be read to
   std::deque<TensorPtr> clean_;       // about the furthest from their fetch first

@@ -20,7 +20,7 @@ void Engine::plan_codec(Tensor& tensor) {
   tensor.pressed = pressed_;
   if (device_codec_->holds(tensor))
     tensor.codec_to_try = device_codec_->choose(tensor);
-  else
+  else if (device_codec_->compresses())
     ++counts_.not_staged;
 }
 
@@ -28,7 +28,7 @@ void Engine::plan_codec(Tensor& tensor) {
 void Engine::make_frame(const TensorPtr& tensor) {
   int error = link_->device().synchronize(tensor->ready);
   if (error == 0) error = run_encoder(*tensor);
-  if (error == 0) error = copy_what_was_made(*tensor);
+  if (error == 0) error = tensor->direct ? write_directly(*tensor) : copy_what_was_made(*tensor);
   {
     const Lock lock(mutex_);
     tensor->error = error;
@@ -66,7 +66,7 @@ int Engine::copy_what_was_made(Tensor& tensor) {
   counts_.compress_ns += made.ns;
   if (tensor.gone) return 0;
   auto* from = const_cast<std::byte*>(tensor.source);
-  if (made.bytes != 0) {
+  if (made.is_worth_keeping) {
     tensor.codec = tensor.codec_to_try;
     tensor.stored_bytes = made.bytes;
     counts_.compressed_bytes += tensor.bytes;

@@ -82,6 +82,7 @@ void Engine::run_arrival(const TensorPtr& arriving, Lock& lock) {
 int Engine::carry_in(Tensor& tensor, Lock& lock) {
   if (!tensor.handed_back) changed_.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
   if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (tensor.direct && !tensor.handed_back) return carry_in_directly(tensor, lock);
   if (tensor.in_pieces && !tensor.handed_back) return carry_in_in_pieces(tensor, lock);
   if (!on_host()) return carry_in_by_device(tensor, lock);
   lock.unlock();

@@ -21,10 +21,6 @@ constexpr std::uint64_t most_transit_bytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t transit_share = 16;  // of host memory
 constexpr int poison = 0xff;                 // no number, of any floating-point type
 
-std::uint64_t whole_blocks(std::uint64_t bytes) {
-  return (bytes + tiers::block_bytes - 1) / tiers::block_bytes * tiers::block_bytes;
-}
-
 }  // namespace
 
 // A multiple of what stored_sum() takes at a time: the sum of pieces is the sum of the whole.
@@ -46,7 +42,8 @@ bool Engine::may_go_in_pieces(const Tensor& tensor) const {
 // 0, EAGAIN: there is no transit extent yet, or what the drive says.
 int Engine::room_in_pieces(Tensor& tensor) {
   if (transit_.bytes == 0 && room_for(transit_bytes(), &transit_) != 0) return EAGAIN;
-  return space_on_drive(tensor, whole_blocks(tensor.bytes));
+  tensor.direct = may_go_directly(tensor) && space_on_drive(tensor, direct_bytes(tensor)) == 0;
+  return tensor.direct ? 0 : space_on_drive(tensor, whole_blocks(tensor.bytes));
 }
 
 void Engine::take_transit(Lock& lock) {

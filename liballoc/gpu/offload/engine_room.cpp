@@ -8,8 +8,10 @@
 //               │ no
 //               ▼
 //   waiting ──► memory thread grows ──► drive takes others ──► in pieces past host memory ──► refused
+//                                  └──► directly to the drive (engine_direct.cpp)
 //
-// In that order, each when the one before cannot help. Pageable memory (CPU tensors) grows at once: that is
+// In that order, each when the one before cannot help; where there is a direct path, nobody waits for others
+// to be written. Pageable memory (CPU tensors) grows at once: that is
 // only a change of a mapping.
 #include <algorithm>
 #include <cerrno>
@@ -156,6 +158,10 @@ bool Engine::settle(const TensorPtr& tensor) {
   if (tensor->gone) return true;
   int error = serve(tensor);
   int refusal = 0;
+  if (error == EAGAIN && prefers_direct(*tensor)) {
+    waited_ = pressed_ = tensor->in_pieces = true;
+    error = serve(tensor);
+  }
   if (error == EAGAIN && room_may_come(*tensor, &refusal)) return false;
   if (error == EAGAIN && refusal == 0 && may_go_in_pieces(*tensor)) {
     tensor->in_pieces = true;

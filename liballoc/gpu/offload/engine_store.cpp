@@ -56,7 +56,8 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
 }
 
 void Engine::queue_to_leave(const TensorPtr& tensor) {
-  const bool as_it_is = tensor->in_pieces || tensor->codec_to_try == compression::Codec::raw;
+  const bool as_it_is =
+      !tensor->direct && (tensor->in_pieces || tensor->codec_to_try == compression::Codec::raw);
   (as_it_is ? out_crew_ : frame_crew_).queue(tensor);
 }
 
@@ -110,7 +111,7 @@ int Engine::start_copy(Tensor& tensor) {
   tensor.state = Tensor::State::leaving;
   tensor.pressed = pressed_;
   if (!by_hand(tensor)) ++tensor.users;  // until finish_store(): the device writes to the slab
-  if (!by_hand(tensor) && tensor.codec_to_try == compression::Codec::raw) {
+  if (!by_hand(tensor) && !tensor.direct && tensor.codec_to_try == compression::Codec::raw) {
     auto* source = const_cast<std::byte*>(tensor.source);  // a Move goes either way; this one only reads it
     const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
     if (const int error = link_->copy_out(move, tensor.ready, &tensor.departed); error != 0) {
@@ -146,6 +147,7 @@ void Engine::finish_store(const TensorPtr& tensor) {
 }
 
 int Engine::carry_out(Tensor& tensor) {
+  if (tensor.direct) return end_direct_store(tensor);
   if (tensor.in_pieces) return carry_out_in_pieces(tensor);
   if (on_host()) return carry_out_on_host(tensor);
   const int error = synchronized(tensor.departed, tensor.error);  // an error: of an attempt to make a frame

@@ -61,6 +61,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   bool pressed = false;     // stored while host memory was short: it will go on to the drive
   bool read_ahead = false;  // brought back before it was asked for
   bool in_pieces = false;   // straight to the drive and back, never in `memory`
+  bool direct = false;      // in_pieces, but its frame goes by GPUDirect Storage, as a whole
   int piece_error = 0;      // of the piece that the drive had last
 
   std::byte* to = nullptr;

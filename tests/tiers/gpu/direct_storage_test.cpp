@@ -92,6 +92,11 @@ TEST_CASE("ADriverThatDoesNotStartIsRefused") {
   CHECK(reason.find("nvidia-fs") != std::string::npos);
 }
 
+TEST_CASE("ADriverThatSomebodyElseHasOpenedServesUsToo") {
+  const Fault fault("open already");
+  CHECK(open_fake() != nullptr);
+}
+
 TEST_CASE("DirectTransfersReachTheFileAndTheDevice") {
   const auto storage = open_fake();
   const auto device = open("emulated:8M");

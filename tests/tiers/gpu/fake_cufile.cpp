@@ -19,6 +19,8 @@ bool fault(const char* what) {
   return set != nullptr && std::strcmp(set, what) == 0;
 }
 
+constexpr unsigned slow_us = 100'000;
+
 // A handle is the descriptor, one higher: descriptor 0 is no null pointer then.
 int descriptor(void* file) { return static_cast<int>(reinterpret_cast<std::intptr_t>(file)) - 1; }
 
@@ -26,8 +28,10 @@ int descriptor(void* file) { return static_cast<int>(reinterpret_cast<std::intpt
 
 extern "C" {
 
-CufileError cuFileDriverOpen() { return fault("no driver") ? CufileError{5001, 0} : CufileError{0, 0}; }
-CufileError cuFileDriverClose_v2() { return {0, 0}; }
+CufileError cuFileDriverOpen() {
+  if (fault("no driver")) return {5001, 0};
+  return fault("open already") ? CufileError{5026, 0} : CufileError{0, 0};
+}
 
 CufileError cuFileHandleRegister(void** file, CufileDescription* description) {
   if (fault("no file") || description->type != 1 || description->operations != nullptr) return {5008, 0};
@@ -43,12 +47,17 @@ CufileError cuFileBufDeregister(const void*) { return {0, 0}; }
 
 ssize_t cuFileRead(void* file, void* device, std::size_t bytes, off_t file_at, off_t device_at) {
   if (fault("failing read")) return -5011;
-  return pread(descriptor(file), static_cast<char*>(device) + device_at, bytes, file_at);
+  if (fault("slow")) usleep(slow_us);
+  char* const to = static_cast<char*>(device) + device_at;
+  const ssize_t moved = pread(descriptor(file), to, bytes, file_at);
+  if (fault("damaged read")) to[bytes / 2] ^= 1;
+  return moved;
 }
 
 ssize_t cuFileWrite(void* file, const void* device, std::size_t bytes, off_t file_at, off_t device_at) {
   if (fault("lost write")) return static_cast<ssize_t>(bytes);
   if (fault("short write")) bytes /= 2;
+  if (fault("slow")) usleep(slow_us);
   return pwrite(descriptor(file), static_cast<const char*>(device) + device_at, bytes, file_at);
 }
 

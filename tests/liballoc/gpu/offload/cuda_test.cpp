@@ -1,29 +1,15 @@
 // The engine on a CUDA device, whose driver is the fake one: streams order, the host does not wait, and the
 // driver may be slow or fail.
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 
-#include "tests/liballoc/gpu/offload/engine_fixture.h"
+#include "tests/liballoc/gpu/offload/cuda_fixture.h"
 #include "tests/tiers/gpu/fake_cuda.h"
-#include "tiers/gpu/device.h"
 
 using namespace terrace::liballoc::offload::test;
 
 namespace {
-
-template <class Function>
-Function* of_the_driver(const char* name) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  REQUIRE(driver != nullptr);
-  const auto function = reinterpret_cast<Function*>(dlsym(driver, name));
-  REQUIRE(function != nullptr);
-  return function;
-}
 
 // While it lives, whoever page-locks waits.
 class HeldPins {
@@ -36,54 +22,6 @@ class HeldPins {
  private:
   decltype(&fake_cuda_hold_pins) hold_;
 };
-
-// While it is closed nothing passes in the caller's stream, nor what waits for it: for 20 s at most.
-class StreamGate {
- public:
-  StreamGate() {
-    terrace::tiers::gpu::DeviceSpec spec;
-    std::string reason;
-    REQUIRE(terrace::tiers::gpu::open_device(spec, &device_, &reason) == 0);
-    const auto wait = [](void* self) {
-      for (int i = 0; i < 20'000 && !static_cast<StreamGate*>(self)->open_; ++i) pause_ms(1);
-    };
-    REQUIRE(device_->call_host(nullptr, wait, this) == 0);
-    REQUIRE(device_->create_event(&passed_) == 0);
-    REQUIRE(device_->record(passed_, nullptr) == 0);
-  }
-  void open() {
-    open_ = true;
-    CHECK(device_->synchronize(passed_) == 0);
-  }
-  ~StreamGate() {
-    open();
-    device_->destroy_event(passed_);
-  }
-  StreamGate(const StreamGate&) = delete;
-  StreamGate& operator=(const StreamGate&) = delete;
-
- private:
-  std::unique_ptr<terrace::tiers::gpu::Device> device_;
-  terrace::tiers::gpu::Event passed_ = nullptr;
-  std::atomic<bool> open_{false};
-};
-
-// The host has seen what the caller's stream did so far.
-void wait_for_stream() { StreamGate().open(); }
-
-// Stores, overwrites the source once it has left, brings it back.
-bool returns(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
-  const auto expected = content(bytes, seed);
-  auto source = expected;
-  const std::uint64_t id = engine.store(source);
-  if (engine.left(id) != 1) return false;
-  std::fill(source.begin(), source.end(), std::byte{0x5a});
-  std::vector<std::byte> back(bytes, std::byte{0xa5});
-  const int error = engine.fetch(id, back);
-  engine.release(id);
-  wait_for_stream();
-  return error == 0 && back == expected;
-}
 
 // Host memory of 16 chunks of a MiB each, all of it free.
 void make_chunks(const Opened& engine) {
@@ -98,10 +36,6 @@ void make_chunks(const Opened& engine) {
   for (const std::uint64_t id : ids) REQUIRE(engine.fetch(id, back) == 0);
   wait_for_stream();
   for (const std::uint64_t id : ids) engine.release(id);
-}
-
-Options cuda(std::uint64_t dram_bytes = 64 * mib, std::uint64_t nvme_bytes = 0) {
-  return {.device = "cuda", .dram_bytes = dram_bytes, .nvme_bytes = nvme_bytes};
 }
 
 }  // namespace
