@@ -132,7 +132,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     contenders = {"none": None, "no-op": torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
-                  "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(1), 0), "hooks, later": session(Nothing(0), 0)}
+                  "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(1), 0),
+                  "hooks, later": session(Nothing(0), 0)}
     try:
         contenders["offload"] = session(library.load(), "64M")
         contenders["emulated"] = session(library.load(), "64M", "emulated:1G")

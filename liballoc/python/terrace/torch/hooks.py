@@ -137,10 +137,11 @@ class Hooks:
     def _keep_or_store(self, record, tensor, address):
         self._records += 1
         nbytes, steps, fit = record.nbytes, self.steps, self.fit
-        record.step, record.ordinal = steps.ended, steps.next(nbytes)
+        record.ordinal, keeps = steps.next(nbytes)
+        record.step = steps.ended
         record.thread, record.packed_ns = _identity(), perf_counter_ns()
         reference = self._by_storage[record.key] = ref(record)
-        if steps.keeps(record.ordinal, nbytes):
+        if keeps:
             self.counts.kept += 1
             record.source = source_of(tensor)
         elif fit is not None and fit.keeps(nbytes):

@@ -5,6 +5,8 @@ gradient. The version is therefore compared at the moment when the memory is let
 matter, the copy is complete. An operation raises the version after it wrote, so a thread might find the version
 unchanged while another is still writing: only the thread that saved a tensor lets go of it, or one that runs a
 backward pass, since then the former waits for it.
+
+What the engine copies at once, small tensors on the host, has left when store() returns: none of this is needed.
 """
 import errno
 import threading
