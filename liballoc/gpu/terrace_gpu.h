@@ -129,6 +129,12 @@ TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terr
 /* 1: the tensor's own memory is not needed any more; 0: not yet; -errno: it is the only copy (release the
  * id). */
 TERRACE_API int terrace_offload_left(terrace_offload* engine, uint64_t id);
+/* store() and left() in one, for callers to whom calls are dear: 1: stored, and the tensor's own memory is
+ * not needed any more, as of small tensors that the host copies at once; 0: stored, left() will say when;
+ * -errno: not stored, as store(). */
+TERRACE_API int terrace_offload_store_left(terrace_offload* engine,
+                                           const struct terrace_offload_tensor* tensor, void* stream,
+                                           uint64_t* id);
 /* Starts the way back to `to`, memory that `stream` may use from now on, of exactly the tensor's bytes. Waits
  * only while the drive reads what was not read ahead. -EBADMSG, -EIO: the stored bytes are lost; -ENOENT: no
  * such tensor, or its step was ended; -EALREADY: a fetch to elsewhere is under way; -EINVAL: `to` is not
@@ -138,6 +144,8 @@ TERRACE_API int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void
  * waits until it is there; where the tensor was compressed, until it is decoded and found sound. The same
  * errors as fetch. */
 TERRACE_API int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream);
+/* fetch() and arrive() in one: no other thread is woken for what this one would wait for. */
+TERRACE_API int terrace_offload_fetch_arrive(terrace_offload* engine, uint64_t id, void* to, void* stream);
 /* Forgets the tensor wherever it is, under way or not; its memory and `to` may be used for something else
  * behind what is in `stream` now (on cpu and emulated: on return). */
 TERRACE_API int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream);

@@ -74,6 +74,10 @@ class ReferenceLibrary:
         self.counts["stored"] += 1
         return 0
 
+    def store_left(self, handle, tensor, stream, number):
+        code = self.store(handle, tensor, stream, number)
+        return code or int(not self.hold and "left" not in self.errors)
+
     def left(self, handle, number):
         if "left" in self.errors:
             return -self.errors["left"]
@@ -95,6 +99,9 @@ class ReferenceLibrary:
         if number not in self.tensors:
             return -errno.ENOENT
         return -self.errors["arrive"] if "arrive" in self.errors else 0
+
+    def fetch_arrive(self, handle, number, to, stream):
+        return self.fetch(handle, number, to, stream) or self.arrive(handle, number, stream)
 
     def release(self, handle, number, stream):
         return 0 if self.tensors.pop(number, None) else -errno.ENOENT

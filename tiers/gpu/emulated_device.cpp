@@ -13,6 +13,9 @@
 namespace terrace::tiers::gpu {
 namespace {
 
+// Copied sooner than the stream's thread wakes up for it.
+constexpr std::uint64_t brief_bytes = std::uint64_t{64} << 10;
+
 thread_local char last_error[160] = "";
 
 // Every failure passes here on its way out, so that error_text() can say what failed.
@@ -170,17 +173,19 @@ int EmulatedDevice::run_copy(void* to, const void* from, std::uint64_t bytes, Wa
   return 0;
 }
 
-int EmulatedDevice::push(Stream stream, StreamObject::Task task) noexcept {
+int EmulatedDevice::push(Stream stream, StreamObject::Task task, bool is_brief) noexcept {
   StreamObject* const in = find(stream);
   if (in == nullptr) return EINVAL;
-  return without_throwing([&] { return in->push(std::move(task)), 0; });
+  return without_throwing([&] { return in->push(std::move(task), is_brief), 0; });
 }
 
 int EmulatedDevice::copy(Stream stream, void* to, const void* from, std::uint64_t bytes, Way way) noexcept {
   if (bytes == 0) return find(stream) == nullptr ? told("copying", EINVAL) : 0;
   if (to == nullptr || from == nullptr) return told("copying", EINVAL);
+  const bool is_brief = bytes <= brief_bytes && !link(way).is_paced();
   return told("copying", without_throwing([&] {
-                return push(stream, [=, this] { return run_copy(to, from, bytes, way); });
+                return push(
+                    stream, [=, this] { return run_copy(to, from, bytes, way); }, is_brief);
               }));
 }
 
@@ -191,8 +196,10 @@ int EmulatedDevice::launch(Stream stream, const Kernel& kernel) noexcept {
 
 int EmulatedDevice::call_host(Stream stream, void (*function)(void*), void* argument) noexcept {
   if (function == nullptr) return told("queuing a function", EINVAL);
-  return told("queuing a function",
-              without_throwing([&] { return push(stream, [=] { return function(argument), 0; }); }));
+  return told("queuing a function", without_throwing([&] {
+                return push(
+                    stream, [=] { return function(argument), 0; }, false);
+              }));
 }
 
 int open_emulated_device(const DeviceSpec& spec, std::unique_ptr<Device>* out, std::string* reason) {

@@ -62,7 +62,7 @@ class EmulatedDevice final : public Device {
   StreamObject* find(Stream stream) noexcept;  // null: never given out
   EventObject* find(Event event) noexcept;
   EmulatedLink& link(Way way) noexcept;
-  int push(Stream stream, StreamObject::Task task) noexcept;
+  int push(Stream stream, StreamObject::Task task, bool is_brief) noexcept;
   int run_copy(void* to, const void* from, std::uint64_t bytes, Way way) noexcept;
 
   EmulatedMemory memory_;

@@ -29,6 +29,7 @@ class EmulatedLink {
   // Copies, and returns when the link would have brought it. Any thread.
   void copy(void* to, const void* from, std::uint64_t bytes) noexcept;
 
+  bool is_paced() const noexcept { return bytes_per_s_ != 0 || latency_ns_ != 0; }
   std::uint64_t moved_bytes() const noexcept { return moved_bytes_.load(std::memory_order_relaxed); }
 
   static constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 20;

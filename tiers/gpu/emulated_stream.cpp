@@ -58,25 +58,30 @@ StreamObject::~StreamObject() {
   thread_.join();
 }
 
-void StreamObject::push(Task task) { push_item({std::move(task), nullptr}); }
+void StreamObject::push(Task task, bool is_brief) { push_item({std::move(task), nullptr}, is_brief); }
 
 void StreamObject::push_record(EventObject& event) {
   auto mark = std::make_shared<EmulatedMark>();
   // The event is held so that two threads recording it leave it at the later of their marks.
   const std::lock_guard lock(event.mutex);
-  push_item({nullptr, mark});
+  push_item({nullptr, mark}, true);
   event.mark = std::move(mark);
 }
 
 void StreamObject::push_wait(EmulatedMarkPointer mark) {
-  push_item({[mark = std::move(mark)] { return mark->wait(); }, nullptr});
+  const bool has_passed = mark->query() != EBUSY;
+  push_item({[mark = std::move(mark)] { return mark->wait(); }, nullptr}, has_passed);
 }
 
-void StreamObject::push_item(Item item) {
-  {
-    const std::lock_guard lock(mutex_);
+void StreamObject::push_item(Item item, bool is_brief) {
+  std::unique_lock lock(mutex_);
+  if (is_brief && !working_ && queue_.empty()) {
+    run_item(item, lock);
+    if (queue_.empty()) return;  // or somebody has queued more meanwhile
+  } else {
     queue_.push_back(std::move(item));
   }
+  lock.unlock();
   wake_.notify_one();
 }
 
@@ -86,23 +91,26 @@ void StreamObject::run() {
   ::pthread_setname_np(::pthread_self(), "terrace-gpu");
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    wake_.wait(lock, [this] { return !working_ && (closing_ || !queue_.empty()); });
     if (queue_.empty()) return;
     Item item = std::move(queue_.front());
     queue_.pop_front();
-    lock.unlock();
-    run_item(item);
-    item = {};  // what it holds goes without the lock
-    lock.lock();
+    run_item(item, lock);
   }
 }
 
-void StreamObject::run_item(Item& item) {
+// Without the lock, also while what the item holds goes.
+void StreamObject::run_item(Item& item, std::unique_lock<std::mutex>& lock) {
+  working_ = true;
+  lock.unlock();
   if (item.mark != nullptr) {
     item.mark->pass(error_);
   } else if (error_ == 0) {
     error_ = item.task();
   }
+  item = {};
+  lock.lock();
+  working_ = false;
 }
 
 }  // namespace terrace::tiers::gpu

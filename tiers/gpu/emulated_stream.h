@@ -1,8 +1,10 @@
 // Streams and events of the emulated device.
 //
-// A stream is a queue and a thread that works it off in order. An event points at a mark: the place in a
-// stream where it was last recorded. Recording again makes a new mark, so whoever waits for the old one is
-// not disturbed: a wait means the record at the moment of the call, as cudaStreamWaitEvent says.
+// A stream is a queue and a thread that works it off in order. What is brief, a mark or a small copy that no
+// link's speed holds up, is done by whoever queues it when nothing is before it. An event points at a mark:
+// the place in a stream where it was last recorded. Recording again makes a new mark, so whoever waits for
+// the old one is not disturbed: a wait means the record at the moment of the call, as cudaStreamWaitEvent
+// says.
 //
 //   stream A  │ copy │ mark 1 │ kernel │ mark 2 │         event ──► mark 2 (before: mark 1)
 //   stream B  │ wait for mark 1 │ copy │                  queued while the event was at mark 1
@@ -55,8 +57,9 @@ struct StreamObject {
   StreamObject();   // throws std::system_error when no thread can be started
   ~StreamObject();  // finishes its work
 
-  // These may throw std::bad_alloc, and have done nothing then.
-  void push(Task task);  // 0 or the errno that ends the stream's work
+  // These may throw std::bad_alloc, and have done nothing then. A task is 0 or the errno that ends the
+  // stream's work; one that is brief waits for nothing and calls nothing of the caller's.
+  void push(Task task, bool is_brief);
   void push_record(EventObject& event);
   void push_wait(EmulatedMarkPointer mark);
 
@@ -65,15 +68,16 @@ struct StreamObject {
     Task task;  // empty: a mark to pass
     EmulatedMarkPointer mark;
   };
-  void push_item(Item item);
+  void push_item(Item item, bool is_brief);
   void run();
-  void run_item(Item& item);
+  void run_item(Item& item, std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;  // guarded by mutex_
   bool closing_ = false;    // guarded by mutex_
-  int error_ = 0;           // the thread's own
+  bool working_ = false;    // guarded by mutex_: somebody runs an item
+  int error_ = 0;           // of whoever is working
   std::thread thread_;
 };
 

@@ -6,9 +6,11 @@ without hooks, is the cost of a saved tensor. All contenders run in turn in each
 counts, in the thread that waits for it. Tensors are small: with large ones memory's speed would be measured.
 
 no-op      PyTorch's saved_tensors_hooks with functions that do nothing: what PyTorch itself takes for any hooks
-hooks      pack and unpack with an engine that does nothing: the Python part alone
-offload    the real engine
-both with each tensor restored, not handed back
+hooks      pack and unpack with an engine that does nothing: the Python part alone; a tensor has left when it is stored
+"hooks, later"  so that it has left only when the hooks look again, as with a GPU
+offload    the real engine on CPU tensors
+emulated   the real engine on an emulated GPU
+all of ours with each tensor restored, not handed back
 
     tools/bench/saved_tensors.py --json result.json
 """
@@ -34,7 +36,8 @@ class Nothing:
 
     file = "nothing"
 
-    def __init__(self):
+    def __init__(self, leaves_at_once):
+        self.leaves_at_once = leaves_at_once
         self.number = 0
 
     def open(self, config, handle, reason, reason_bytes):
@@ -44,16 +47,24 @@ class Nothing:
     def path(self, handle):
         return b"nothing"
 
+    def warning(self, handle):
+        return b""
+
     def store(self, handle, tensor, stream, number):
         self.number += 1
         number.contents.value = self.number
         return 0
+
+    def store_left(self, handle, tensor, stream, number):
+        return self.store(handle, tensor, stream, number) or self.leaves_at_once
 
     def left(self, handle, number):
         return 1
 
     def fetch(self, handle, number, to, stream):
         return 0
+
+    fetch_arrive = fetch
 
     def end_step(self, handle):
         return 0
@@ -72,9 +83,9 @@ class Nothing:
     arrive = release = lambda self, *arguments: 0
 
 
-def session(loaded, prefetch):
+def session(loaded, prefetch, device="cpu"):
     library._library = loaded
-    made = terrace.torch.offload(budget="512M", device="cpu", min_bytes=1, limit=None, keep_last=0, compress="off",
+    made = terrace.torch.offload(budget="512M", device=device, min_bytes=1, limit=None, keep_last=0, compress="off",
                                  prefetch=prefetch)
     library._library = None
     return made
@@ -121,9 +132,11 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     contenders = {"none": None, "no-op": torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
-                  "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(), 0)}
+                  "save_on_cpu": torch.autograd.graph.save_on_cpu(), "hooks": session(Nothing(1), 0),
+                  "hooks, later": session(Nothing(0), 0)}
     try:
         contenders["offload"] = session(library.load(), "64M")
+        contenders["emulated"] = session(library.load(), "64M", "emulated:1G")
     except library.LibraryError as error:
         print(f"without the engine: {error.strerror}", file=sys.stderr)
     times = measure(contenders, options.elements, options.tensors, options.rounds)

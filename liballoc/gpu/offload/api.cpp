@@ -65,13 +65,21 @@ void terrace_offload_close(terrace_offload* engine) { delete engine; }
 int terrace_offload_store(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
                           uint64_t* id) {
   if (engine == nullptr || tensor == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->store(*tensor, stream, id); });
+  return guarded([&] { return engine->engine->store(*tensor, stream, id, nullptr); });
 }
 
 int terrace_offload_left(terrace_offload* engine, uint64_t id) {
   if (engine == nullptr) return -EINVAL;
   bool left = false;
   const int result = guarded([&] { return engine->engine->left(id, &left); });
+  return result != 0 ? result : static_cast<int>(left);
+}
+
+int terrace_offload_store_left(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
+                               uint64_t* id) {
+  if (engine == nullptr || tensor == nullptr) return -EINVAL;
+  bool left = false;
+  const int result = guarded([&] { return engine->engine->store(*tensor, stream, id, &left); });
   return result != 0 ? result : static_cast<int>(left);
 }
 
@@ -83,6 +91,11 @@ int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* 
 int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream) {
   if (engine == nullptr) return -EINVAL;
   return guarded([&] { return engine->engine->arrive(id, stream); });
+}
+
+int terrace_offload_fetch_arrive(terrace_offload* engine, uint64_t id, void* to, void* stream) {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return engine->engine->fetch_arrive(id, to, stream); });
 }
 
 int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream) {

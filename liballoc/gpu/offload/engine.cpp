@@ -87,7 +87,10 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
 }
 
 void Engine::start_crews() {
-  out_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { finish_store(tensor); });
+  out_crew_.start(crew_threads(), [this](const TensorPtr& tensor) {
+    Lock lock(mutex_);
+    finish_store(tensor, lock);
+  });
   in_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { bring_in(tensor); });
   if (device_codec_ == nullptr) return;
   frame_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { make_frame(tensor); });

@@ -52,11 +52,12 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // As in terrace_gpu.h.
-  int store(const terrace_offload_tensor& tensor, void* stream, std::uint64_t* id);
+  // As in terrace_gpu.h. store(): `left`, if it is not nullptr, is told what left() would say.
+  int store(const terrace_offload_tensor& tensor, void* stream, std::uint64_t* id, bool* left);
   int left(std::uint64_t id, bool* out);
   int fetch(std::uint64_t id, void* to, void* stream);
   int arrive(std::uint64_t id, void* stream);
+  int fetch_arrive(std::uint64_t id, void* to, void* stream);
   int release(std::uint64_t id, void* stream);
   int end_step();
   int next_step();
@@ -67,6 +68,8 @@ class Engine {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // Below this a copy takes no longer than waking a thread for it does.
+  static constexpr std::uint64_t copied_at_once_bytes = std::uint64_t{64} << 10;
 
   Engine() = default;
   int open_parts(const Settings& settings, std::string* reason);
@@ -87,6 +90,12 @@ class Engine {
     return tensor.arrival >= Tensor::Arrival::awaiting && tensor.arrival <= Tensor::Arrival::decoding;
   }
 
+  // The host copies it sooner than it wakes a thread for that.
+  bool is_brief(const Tensor& tensor) const {
+    const bool as_it_is = on_host() || tensor.codec_to_try == compression::Codec::raw;
+    return host_waits() && as_it_is && tensor.bytes <= copied_at_once_bytes && !tensor.in_pieces;
+  }
+
   // A host's thread reads the source, and not the device's streams.
   bool by_hand(const Tensor& tensor) const { return on_host() || (tensor.in_pieces && !tensor.direct); }
 
@@ -96,11 +105,13 @@ class Engine {
   void disown(const TensorPtr& tensor);
   void drop_refused(Tensor& tensor, Stream stream, Lock& lock);
   int adopt(const TensorPtr& tensor, Stream stream);
-  void finish_store(const TensorPtr& tensor);
+  bool is_finished_at_once(const Tensor& tensor);
+  void finish_store(const TensorPtr& tensor, Lock& lock);
   int carry_out(Tensor& tensor);
   int carry_out_on_host(Tensor& tensor);
   bool encode(Tensor& tensor, std::byte* frame);
   bool source_is_free(Tensor& tensor);
+  bool tell_left(Tensor& tensor);
   void queue_to_leave(const TensorPtr& tensor);
 
   // By the device's kernels (engine_codec.cpp)
@@ -167,7 +178,8 @@ class Engine {
   int frame_sum(const Piece& piece, std::uint64_t* out);
 
   // Fetches (engine_fetch.cpp)
-  int begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
+  int begin_fetch(const TensorPtr& tensor, void* to, Stream stream);
+  int start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream);
   void bring(const TensorPtr& tensor);
   void bring_in(const TensorPtr& tensor);
   void run_arrival(const TensorPtr& tensor, Lock& lock);
@@ -175,6 +187,7 @@ class Engine {
   int carry_in_on_host(Tensor& tensor);
   int carry_in_by_device(Tensor& tensor, Lock& lock);
   int decode(Tensor& tensor, const std::byte* frame);
+  int arrive(const TensorPtr& tensor, Stream stream, Lock& lock);
   int await_arrival(Tensor& tensor, Stream stream, Lock& lock);
 
   // Between host memory and the drive (engine_drive.cpp), all under the lock

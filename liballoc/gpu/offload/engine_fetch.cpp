@@ -16,17 +16,38 @@ constexpr int poison = 0xff;
 
 int Engine::fetch(std::uint64_t id, void* to, void* stream) {
   if (to == nullptr || !takes(stream)) return EINVAL;
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   const TensorPtr tensor = find(id);
   if (tensor == nullptr) return ENOENT;
+  const bool begins = tensor->arrival == Tensor::Arrival::none;
+  const int error = begin_fetch(tensor, to, static_cast<Stream>(stream));
+  if (error != 0 || !begins || tensor->arrival != Tensor::Arrival::queued) return error;
+  if (is_brief(*tensor) && (tensor->handed_back || tensor->state == Tensor::State::stored))
+    run_arrival(tensor, lock);
+  else
+    in_crew_.queue(tensor);
+  return 0;
+}
+
+// What is queued is left to arrive(), which brings it in itself.
+int Engine::fetch_arrive(std::uint64_t id, void* to, void* stream) {
+  if (to == nullptr || !takes(stream)) return EINVAL;
+  Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (const int error = begin_fetch(tensor, to, static_cast<Stream>(stream)); error != 0) return error;
+  return arrive(tensor, static_cast<Stream>(stream), lock);
+}
+
+int Engine::begin_fetch(const TensorPtr& tensor, void* to, Stream stream) {
   if (tensor->state == Tensor::State::failed) return tensor->error;
   if (tensor->arrival == Tensor::Arrival::failed) return tensor->arrival_error;
   if (tensor->arrival != Tensor::Arrival::none) return tensor->to == to ? 0 : EALREADY;
-  return begin_fetch(tensor, static_cast<std::byte*>(to), static_cast<Stream>(stream));
+  return start_fetch(tensor, static_cast<std::byte*>(to), stream);
 }
 
 // The source is the caller's again from the moment that left() says so; until then it is the shorter way.
-int Engine::begin_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
+int Engine::start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
   if (!on_host())
     if (const int error = link_->mark(stream, &tensor->to_free); error != 0) return error;
   tensor->to = to;
@@ -48,9 +69,7 @@ void Engine::bring(const TensorPtr& tensor) {
   const bool on_drive = tensor->state == Tensor::State::stored && !tensor->memory_filled &&
                         !tensor->handed_back && !tensor->in_pieces;
   tensor->arrival = on_drive ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
-  if (!on_drive)
-    in_crew_.queue(tensor);
-  else if (tensor->drive == Tensor::Drive::idle && !start_read(tensor, true))
+  if (on_drive && tensor->drive == Tensor::Drive::idle && !start_read(tensor, true))
     late_reads_.push_back(tensor);
 }
 
@@ -134,7 +153,10 @@ int Engine::arrive(std::uint64_t id, void* stream) {
   if (!takes(stream)) return EINVAL;
   Lock lock(mutex_);
   const TensorPtr tensor = find(id);
-  if (tensor == nullptr) return ENOENT;
+  return tensor == nullptr ? ENOENT : arrive(tensor, static_cast<Stream>(stream), lock);
+}
+
+int Engine::arrive(const TensorPtr& tensor, Stream stream, Lock& lock) {
   if (tensor->to == nullptr) return EINVAL;
   const std::uint64_t start = os::now_ns();
   ++tensor->users;
@@ -145,7 +167,7 @@ int Engine::arrive(std::uint64_t id, void* stream) {
       changed_.wait(lock);
   }
   int error = tensor->gone ? ENOENT : tensor->arrival_error;
-  if (error == 0 && !on_host()) error = await_arrival(*tensor, static_cast<Stream>(stream), lock);
+  if (error == 0 && !on_host()) error = await_arrival(*tensor, stream, lock);
   if (error == 0) tensor->arrival = Tensor::Arrival::none;
   --tensor->users;
   if (tensor->gone) {

@@ -8,9 +8,6 @@
 namespace terrace::liballoc::offload {
 namespace {
 
-// Below this the copy takes no longer than waking a thread for it does.
-constexpr std::uint64_t copied_at_once_bytes = std::uint64_t{64} << 10;
-
 bool is_valid(const terrace_offload_tensor& tensor) {
   return tensor.size >= sizeof(tensor) && tensor.data != nullptr && tensor.bytes != 0 &&
          tensor.element >= 0 && tensor.element < compression::element_type_count;
@@ -27,7 +24,7 @@ TensorPtr make_tensor(const terrace_offload_tensor& from) {
 
 }  // namespace
 
-int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_t* id) {
+int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_t* id, bool* left) {
   if (!is_valid(from) || id == nullptr || !takes(stream)) return EINVAL;
   const TensorPtr tensor = make_tensor(from);
   Lock lock(mutex_);
@@ -46,13 +43,20 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
     return error;
   }
   *id = tensor->id;
-  if (waits) return 0;
-  lock.unlock();
-  if (on_host() && tensor->bytes <= copied_at_once_bytes)
-    finish_store(tensor);
+  if (waits) {
+    if (left != nullptr) *left = false;
+    return 0;
+  }
+  if (is_finished_at_once(*tensor))
+    finish_store(tensor, lock);
   else
     queue_to_leave(tensor);
+  if (left != nullptr) *left = tell_left(*tensor);
   return 0;
+}
+
+bool Engine::is_finished_at_once(const Tensor& tensor) {
+  return is_brief(tensor) && (on_host() || !is_pending(tensor.departed));
 }
 
 void Engine::queue_to_leave(const TensorPtr& tensor) {
@@ -124,8 +128,7 @@ int Engine::start_copy(Tensor& tensor) {
 }
 
 // By a thread of the crew, or the caller's.
-void Engine::finish_store(const TensorPtr& tensor) {
-  Lock lock(mutex_);
+void Engine::finish_store(const TensorPtr& tensor, Lock& lock) {
   const bool by_hand = this->by_hand(*tensor);
   if (!by_hand || !tensor->gone) {
     if (by_hand) ++tensor->users;
@@ -193,14 +196,19 @@ bool Engine::source_is_free(Tensor& tensor) {
          !is_pending(tensor.departed);
 }
 
+bool Engine::tell_left(Tensor& tensor) {
+  const bool left = source_is_free(tensor);
+  tensor.left_told = tensor.left_told || left;
+  return left;
+}
+
 int Engine::left(std::uint64_t id, bool* out) {
   const Lock lock(mutex_);
   const TensorPtr tensor = find(id);
   if (tensor == nullptr) return ENOENT;
   if (!waiting_.empty() && !retired_.empty()) pump();
   if (tensor->state == Tensor::State::failed) return tensor->error;
-  *out = source_is_free(*tensor);
-  tensor->left_told = tensor->left_told || *out;
+  *out = tell_left(*tensor);
   return 0;
 }
 

@@ -18,7 +18,7 @@ from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
 from .outbound import Outbound
-from .records import ELEMENTS, Record, View, byte_range, geometry_of, storage_of, view_of
+from .records import ELEMENTS, Record, View, byte_range, geometry_of, source_of, storage_of, view_of
 from .steps import Steps
 
 _Tensor, _strided = torch.Tensor, torch.strided
@@ -92,19 +92,18 @@ class Hooks:
     def _takes(self, tensor):
         if tensor.device != self.device or tensor.layout is not _strided or tensor.dtype not in ELEMENTS:
             return False
-        if tensor.requires_grad and tensor.is_leaf:
+        if tensor.is_leaf and tensor.requires_grad:
             return False
         base = tensor._base
         if base is not None and (type(base) is not _Tensor or (base.requires_grad and base.is_leaf)):
             return False  # a view of a parameter
-        return not (tensor.is_nested or self.engine.handle is None or self._inside_backward() or (
-            self._stream_index is not None and compat.is_capturing()))
+        return not (tensor.is_nested or self.engine.handle is None
+                    or (self._thread.backward is not None and self._inside_backward())
+                    or (self._stream_index is not None and compat.is_capturing()))
 
     def _inside_backward(self):
         """What a backward pass saves, to recompute a checkpoint, it needs at once."""
         backward = self._thread.backward
-        if backward is None:
-            return False
         if not backward.ended and compat.in_backward():
             return True
         self._thread.backward = None  # it has ended, by itself or by an exception
@@ -118,15 +117,15 @@ class Hooks:
         known = record is not None and record.version == version and not record.forgotten
         if known and record.geometry == geometry:
             return self._share(record, record)
-        start, end, alone = byte_range(tensor, storage)
+        start, end, alone = byte_range(tensor, storage, geometry)
         if known and record.covers(start, end):
             return self._share(record, View(record, geometry))
         nbytes = end - start
         if nbytes < self._min_bytes or nbytes == 0:
             return None
-        record = Record(self, tensor, storage, geometry, version, start, nbytes)
+        record = Record(self, geometry, version, start, nbytes, storage._weak_ref())
         record.plain = alone and not geometry[4]
-        self._keep_or_store(record, address + start)
+        self._keep_or_store(record, tensor, address + start)
         return record
 
     def _share(self, record, packed):
@@ -135,19 +134,22 @@ class Hooks:
         record.shared = True
         return packed
 
-    def _keep_or_store(self, record, address):
+    def _keep_or_store(self, record, tensor, address):
         self._records += 1
         nbytes, steps, fit = record.nbytes, self.steps, self.fit
-        record.step, record.ordinal = steps.ended, steps.next(nbytes)
+        record.ordinal, keeps = steps.next(nbytes)
+        record.step = steps.ended
         record.thread, record.packed_ns = _identity(), perf_counter_ns()
         reference = self._by_storage[record.key] = ref(record)
-        if steps.keeps(record.ordinal, nbytes):
+        if keeps:
             self.counts.kept += 1
+            record.source = source_of(tensor)
         elif fit is not None and fit.keeps(nbytes):
             self.counts.kept += 1
+            record.source = source_of(tensor)
             fit.hold(reference)
         else:
-            self.outbound.store(record, address)
+            self.outbound.store(record, reference, address, tensor)
         if fit is not None:
             fit.saved(nbytes)
         if self.outbound.leaving:
@@ -181,7 +183,8 @@ class Hooks:
     def _hand_back(self, record, source):
         if source._version != record.version:
             self._raise_changed(record, source._version)
-        self._note_fetch(record, False)
+        if record.step == self.steps.ended:
+            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, False)
         if record.id:
             self.counts.handed_back += 1
             record.forget_copy()
@@ -189,7 +192,8 @@ class Hooks:
     def _restore(self, record):
         if record.changed_to is not None:
             self._raise_changed(record, record.changed_to)
-        self._note_fetch(record, record.storage_is_alive())
+        if record.step == self.steps.ended:
+            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, record.storage_is_alive())
         self.counts.restored += 1
         return self.inbound.restore(record)
 
@@ -197,10 +201,6 @@ class Hooks:
         self.counts.changed_in_place += 1
         size, _, _, dtype, _ = record.geometry
         raise_changed(torch.empty(0, dtype=dtype, device=self.device).type(), size, version, record.version)
-
-    def _note_fetch(self, record, freed_nothing):
-        if record.step == self.steps.ended:
-            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, freed_nothing)
 
     # ---- steps ----------------------------------------------------------------------------------------------
 
@@ -261,10 +261,13 @@ class Hooks:
 
     def forget(self, record, key):
         """The record dies."""
-        if record.id:
-            record.forget_copy()
+        number = record.id
+        if number:
+            record.id = 0
+            self.release(number)
         reference = self._by_storage.get(key)
-        if reference is not None and reference() in (None, record):
+        other = None if reference is None else reference()
+        if other is None or other is record:
             self._by_storage.pop(key, None)
 
 

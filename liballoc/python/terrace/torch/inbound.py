@@ -24,12 +24,14 @@ class Inbound:
     def restore(self, record):
         """The tensor that has a record's bytes in its storage, once the current stream may use it."""
         with self.restoring:
-            buffer, stream = record.take_buffer(), self._hooks.stream()
+            stream = self._hooks.stream()
+            buffer = record.buffer if record.buffer_weak is None else record.take_buffer()
             if buffer is None:
-                buffer = self.begin(record, stream)
-            record.buffer = buffer
-            if record.arrived_on != stream:
-                self._arrive(record, stream)
+                buffer = self._bring(record, stream)
+            else:
+                record.buffer = buffer
+                if record.arrived_on != stream:
+                    self._arrive(record, stream)
             record.pending -= 1
             if record.pending <= 0:
                 record.let_go_of_buffer()
@@ -37,19 +39,24 @@ class Inbound:
         return buffer
 
     def begin(self, record, stream):
-        """The buffer that a record's bytes are on their way to from now on, for `stream`. `restoring` is held."""
+        """A record's bytes are on their way to its buffer from now on, for `stream`. `restoring` is held."""
+        self._fill(record, stream, self._hooks.engine.library.fetch, NOWHERE)
+
+    def _bring(self, record, stream):
+        return self._fill(record, stream, self._hooks.engine.library.fetch_arrive, stream)
+
+    def _fill(self, record, stream, fetch, arrived_on):
         hooks = self._hooks
-        engine = hooks.engine
-        handle = engine.handle
+        handle = hooks.engine.handle
         if handle is None or not record.id:
             self._raise_without_copy(record)
         buffer = record.make_buffer(hooks.device)
-        code = engine.library.fetch(handle, record.id, buffer.data_ptr(), stream)
+        code = fetch(handle, record.id, buffer.data_ptr(), stream)
         if code != 0:
             self._raise_lost(record, code)
         if record.buffer_weak is not None:
             record.forget_buffer_weak()
-        record.buffer, record.buffer_stream, record.arrived_on = buffer, stream, NOWHERE
+        record.buffer, record.buffer_stream, record.arrived_on = buffer, stream, arrived_on
         return buffer
 
     def _arrive(self, record, stream):

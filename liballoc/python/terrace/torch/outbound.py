@@ -5,6 +5,8 @@ gradient. The version is therefore compared at the moment when the memory is let
 matter, the copy is complete. An operation raises the version after it wrote, so a thread might find the version
 unchanged while another is still writing: only the thread that saved a tensor lets go of it, or one that runs a
 backward pass, since then the former waits for it.
+
+What the engine copies at once, small tensors on the host, has left when store() returns: none of this is needed.
 """
 import errno
 import threading
@@ -15,7 +17,7 @@ from weakref import ref
 from ..library import error_name
 from .engine import StoreArguments
 from .errors import OffloadError, describe, say
-from .records import ELEMENTS, storage_of
+from .records import ELEMENTS, source_of, storage_of
 
 _identity = threading.get_ident
 
@@ -37,8 +39,9 @@ class Outbound:
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
         self._polling = threading.Lock()  # nobody waits for it
 
-    def store(self, record, address):
-        """Starts a record's way out; False when the engine refused it, and it stays where it is."""
+    def store(self, record, reference, address, tensor):
+        """Starts a record's way out; False when the engine refused it, and it stays where it is. `tensor`: what it
+        is made of; the record takes hold of it if it has not left at once. None: the record holds it already."""
         slot = self._slots.pop() if self._slots else StoreArguments()
         arguments = slot.tensor
         arguments.data = address
@@ -48,22 +51,28 @@ class Outbound:
         hooks = self._hooks
         engine, stream = hooks.engine, hooks.stream()
         with self.storing:
-            code = engine.library.store(engine.handle, slot.tensor_pointer, stream, slot.id_pointer)
-            if code == 0:
-                record.id = slot.id.value
-                reference = hooks.by_id[record.id] = ref(record)
+            code = engine.library.store_left(engine.handle, slot.tensor_pointer, stream, slot.id_pointer)
+            if code >= 0:
+                record.id = number = slot.id.value
+            if code != 1 and tensor is not None:
+                record.source = source_of(tensor)
+            if code >= 0:
+                hooks.by_id[number] = reference
         self._slots.append(slot)
-        if code != 0:
+        if code < 0:
             self._refused(record, code)
             return False
         hooks.counts.offloaded += 1
-        self.leaving.append(reference)
+        if record.source is None:
+            hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+        else:
+            self.leaving.append(reference)
         return True
 
     def spill(self, record):
         """Starts the way out of a record that was kept; False when it stays."""
         try:
-            stored = self.store(record, storage_of(record.source).data_ptr() + record.start)
+            stored = self.store(record, ref(record), storage_of(record.source).data_ptr() + record.start, None)
         except OffloadError:
             return False  # it was not to be stored when it was saved: nobody waits for an error
         self._hooks.counts.spilled += stored

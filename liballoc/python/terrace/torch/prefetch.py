@@ -8,21 +8,27 @@ import ctypes
 from .errors import OffloadError
 
 AHEAD = 8  # tensors
+BRIEF_BYTES = 64 * 2**10  # what the host copies for itself, the engine copies at once: nothing is won by more calls
 
 
 class Prefetch:
     """Used by one thread at a time, the one that restores."""
 
-    __slots__ = ("_hooks", "_inbound", "_bound", "_numbers", "_waiting")
+    __slots__ = ("_hooks", "_inbound", "_bound", "_brief", "_numbers", "_pause", "_waiting")
 
     def __init__(self, hooks, inbound, bound):
         self._hooks, self._inbound, self._bound = hooks, inbound, bound
+        self._brief = BRIEF_BYTES if hooks.device.type == "cpu" else 0
+        self._pause = 0  # so often nobody asks: nothing ahead was worth it
         self._numbers = (ctypes.c_uint64 * AHEAD)()
         self._waiting = {}  # number: bytes
 
     def behind(self, record):
         """`record` was fetched: what is expected after it starts its way back."""
         if not self._bound:
+            return
+        if self._pause:
+            self._pause -= 1
             return
         waiting, by_id = self._waiting, self._hooks.by_id
         waiting.pop(record.id, None)
@@ -31,6 +37,8 @@ class Prefetch:
                 del waiting[number]
         else:
             self._ask(record, self._bound - sum(waiting.values()))
+            if not waiting:
+                self._pause = AHEAD // 2
 
     def _ask(self, record, room):
         hooks = self._hooks
@@ -39,6 +47,8 @@ class Prefetch:
             reference = hooks.by_id.get(number)
             other = reference and reference()
             if other is None or other.buffer is not None or other.source is not None or other.changed_to is not None:
+                continue
+            if other.nbytes <= self._brief:
                 continue
             room -= other.nbytes
             if room < 0 or not self._begin(other):

@@ -39,6 +39,7 @@ for _name, _element in (("float8_e4m3fn", ELEMENT_F8E4M3), ("float8_e5m2", ELEME
                         ("uint32", ELEMENT_U32), ("uint64", ELEMENT_U64)):
     if hasattr(torch, _name):  # since 2.1, 2.3
         ELEMENTS[getattr(torch, _name)] = _element
+_ITEM_BYTES = {dtype: torch.empty(0, dtype=dtype).element_size() for dtype in ELEMENTS}
 
 
 class Record:
@@ -52,20 +53,18 @@ class Record:
                  "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
                  "packed_ns", "changed_to", "forgotten", "__weakref__")
 
-    def __init__(self, hooks, tensor, storage, geometry, version, start, nbytes):
+    def __init__(self, hooks, geometry, version, start, nbytes, key):
         self.hooks = hooks
         self.geometry = geometry
         self.version = version
         self.start = start
         self.nbytes = nbytes
         self.id = 0  # the engine gives numbers from 1
-        # What needs no gradient has no grad_fn. A node that held its own output would hold itself.
-        self.source = tensor.detach() if tensor.requires_grad else tensor
-        self.buffer = self.buffer_weak = self.changed_to = None
+        self.source = self.buffer = self.buffer_weak = self.changed_to = None
         self.arrived_on = NOWHERE
         self.shared = self.forgotten = False
         self.pending = 1
-        self.key = storage._weak_ref()
+        self.key = key
 
     def covers(self, start, end):
         return self.start <= start and end <= self.start + self.nbytes
@@ -126,6 +125,12 @@ class View:
         self.geometry = geometry
 
 
+def source_of(tensor):
+    """What holds a tensor's memory, and knows its version, until its bytes have left."""
+    # What needs no gradient has no grad_fn. A node that held its own output would hold itself.
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
 def view_of(tensor, geometry, start=0):
     """A tensor of that geometry; the storage of `tensor` begins `start` bytes into the saved one's."""
     size, stride, offset, dtype, bits = geometry
@@ -137,31 +142,30 @@ def view_of(tensor, geometry, start=0):
 
 
 def geometry_of(tensor):
-    dtype = tensor.dtype
+    dtype = tensor.dtype  # in ELEMENTS
     bits = (dtype.is_complex and tensor.is_conj()) | tensor.is_neg() << 1
     return tensor.size(), tensor.stride(), tensor.storage_offset(), dtype, bits
 
 
-def byte_range(tensor, storage):
+def byte_range(tensor, storage, geometry):
     """What is stored for a tensor: its whole storage where it spans half of it or more, else its own part of it.
 
     A step's batch may be a slice of a data set in the same memory; a chunk of a projection is not alone.
     Beginning and end of that in the storage, and whether it is the tensor's elements and nothing else.
     """
-    whole, itemsize = storage.nbytes(), tensor.element_size()
-    span, begin = span_bytes(tensor, itemsize), tensor.storage_offset() * itemsize
+    whole, itemsize = storage.nbytes(), _ITEM_BYTES[geometry[3]]
+    span = tensor.numel() * itemsize if tensor.is_contiguous() else span_bytes(geometry, itemsize)
+    begin = geometry[2] * itemsize
     if 2 * span >= whole:
         return 0, whole, begin == 0 and span == whole
     aligned = begin - begin % ALIGNMENT
     return aligned, begin + span, begin == aligned
 
 
-def span_bytes(tensor, itemsize):
+def span_bytes(geometry, itemsize):
     """From the first element to the end of the last."""
-    if tensor.is_contiguous():
-        return tensor.numel() * itemsize
     last = 0
-    for size, stride in zip(tensor.size(), tensor.stride()):
+    for size, stride in zip(*geometry[:2]):
         if size == 0:
             return 0
         last += (size - 1) * stride

@@ -30,14 +30,11 @@ class Steps:
         self._useless = set()
 
     def next(self, nbytes):
-        """The ordinal of a tensor that is saved now."""
+        """The ordinal of a tensor that is saved now, and whether it is to be kept."""
         ordinal = self._ordinal
         self._ordinal = ordinal + 1
         self._sizes.append(nbytes)
-        return ordinal
-
-    def keeps(self, ordinal, nbytes):
-        return ordinal in self._verdicts and self._last_sizes[ordinal] == nbytes
+        return ordinal, ordinal in self._verdicts and self._last_sizes[ordinal] == nbytes
 
     def left(self, nbytes, took_ns):
         pace = took_ns / nbytes

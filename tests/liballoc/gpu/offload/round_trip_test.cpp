@@ -153,3 +153,56 @@ TEST_CASE("FullHostMemoryIsEnospcAndTheOthersAreIntact") {
   }
   CHECK(engine.statistics().dram_peak_bytes <= 16 * mib);
 }
+
+namespace {
+
+int store_left(const Opened& engine, const std::vector<std::byte>& source, std::uint64_t* id) {
+  const terrace_offload_tensor tensor{.size = sizeof(terrace_offload_tensor),
+                                      .data = source.data(),
+                                      .bytes = source.size(),
+                                      .element = TERRACE_ELEMENT_U8,
+                                      .site = 0};
+  return terrace_offload_store_left(engine.get(), &tensor, nullptr, id);
+}
+
+}  // namespace
+
+TEST_CASE("OneCallStoresAndTellsWhetherItHasLeftAndOneBringsBack") {
+  const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
+  CAPTURE(device);
+  const Opened engine({.device = device});
+  for (const std::uint64_t bytes : sizes) {
+    CAPTURE(bytes);
+    const auto expected = content(bytes, bytes);
+    auto source = expected;
+    std::uint64_t id = 0;
+    const int left = store_left(engine, source, &id);
+    REQUIRE((left == 1 || (left == 0 && engine.left(id) == 1)));
+    std::fill(source.begin(), source.end(), std::byte{0x5a});
+    std::vector<std::byte> back(bytes, std::byte{0xa5});
+    CHECK(terrace_offload_fetch_arrive(engine.get(), id, back.data(), nullptr) == 0);
+    CHECK((back == expected));
+    engine.release(id);
+  }
+  CHECK(engine.statistics().handed_back == 0);
+  CHECK(engine.statistics().live == 0);
+}
+
+TEST_CASE("ASmallTensorHasLeftWhenItIsStored") {
+  const auto source = content(64 * kib, 1);
+  std::uint64_t id = 0;
+  CHECK(store_left(Opened({.device = "cpu"}), source, &id) == 1);
+  CHECK(store_left(Opened({.device = "emulated:1G"}), source, &id) == 1);
+  CHECK(store_left(Opened({.device = "emulated:1G,d2h=1M"}), source, &id) == 0);
+}
+
+TEST_CASE("WhatOneCallCannotBringBackItRefusesAsTwoDo") {
+  const Opened engine;
+  std::vector<std::byte> back(kib);
+  std::uint64_t id = 5;
+  CHECK(terrace_offload_fetch_arrive(engine.get(), 77, back.data(), nullptr) == -ENOENT);
+  CHECK(terrace_offload_store_left(engine.get(), nullptr, nullptr, &id) == -EINVAL);
+  REQUIRE(store_left(engine, content(kib, 1), &id) == 1);
+  CHECK(terrace_offload_fetch_arrive(engine.get(), id, nullptr, nullptr) == -EINVAL);
+  engine.release(id);
+}
