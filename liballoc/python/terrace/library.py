@@ -51,6 +51,7 @@ _ENGINE = c_void_p
 _FUNCTIONS = {
     "open": (True, c_int, [POINTER(Config), POINTER(c_void_p), c_char_p, c_size_t]),
     "close": (True, None, [_ENGINE]),
+    "store": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
     "store_left": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
     "left": (False, c_int, [_ENGINE, c_uint64]),
     "fetch": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
