@@ -19,7 +19,9 @@ struct BouncePath {
 
 inline constexpr unsigned direct_probe_rounds = 3;
 // What a probe of `bytes` writes to the drive: every round once by either path.
-constexpr std::uint64_t direct_probe_writes(std::uint64_t bytes) { return 2 * direct_probe_rounds * bytes; }
+constexpr std::uint64_t direct_probe_writes(std::uint64_t bytes) {
+  return std::uint64_t{2} * direct_probe_rounds * bytes;
+}
 
 struct DirectProbe {
   std::uint64_t bytes = 0;  // of each transfer; the times are the best of three

@@ -28,8 +28,8 @@ TEST_CASE("Another stream takes a freed block behind the event of the free, and 
   std::byte* mine = f.allocate(1 * mib, f.two);  // two streams are known
   std::byte* a = f.allocate(6 * mib, f.one);
   f.free(a, f.one);
-  const std::uint64_t at_free = f.one->position;
-  f.one->position += 10;  // work after the free, for which nobody waits
+  const std::uint64_t at_free = test::told(f.one)->position;
+  test::told(f.one)->position += 10;  // work after the free, for which nobody waits
   CHECK(f.allocate(6 * mib, f.two) == a);
   REQUIRE(f.device.waits.size() == 1);
   CHECK(f.device.waits[0].stream == f.two);

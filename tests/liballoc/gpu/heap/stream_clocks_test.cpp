@@ -41,7 +41,7 @@ TEST_CASE("Marks pass in the order of their stream, when the device says so, and
   f.clocks.owner(f.two);
   const Mark first = f.clocks.mark(one), second = f.clocks.mark(one);
   CHECK(!f.clocks.passed(first));
-  f.one->passed = 1;
+  test::told(f.one)->passed = 1;
   CHECK(f.clocks.passed(first));
   CHECK(!f.clocks.passed(second));
   CHECK(f.clocks.order(f.two, second) == 0);

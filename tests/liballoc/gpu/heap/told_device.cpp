@@ -112,7 +112,7 @@ int ToldDevice::unpin(void*) noexcept {
 
 int ToldDevice::create_stream(Stream* out) noexcept {
   if (const int error = enter("create_stream"); error != 0) return error;
-  *out = &streams_.emplace_back();
+  *out = handle_of(&streams_.emplace_back());
   return 0;
 }
 
@@ -120,44 +120,45 @@ int ToldDevice::destroy_stream(Stream) noexcept { return enter("destroy_stream")
 
 int ToldDevice::create_event(Event* out) noexcept {
   if (const int error = enter("create_event"); error != 0) return error;
-  auto* event = new (std::nothrow) gpu::EventObject;
+  auto* event = new (std::nothrow) ToldEvent;
   if (event == nullptr) return ENOMEM;
   ++events_alive;
-  *out = event;
+  *out = reinterpret_cast<Event>(event);
   return 0;
 }
 
 int ToldDevice::destroy_event(Event event) noexcept {
   --events_alive;
-  delete event;
+  delete told(event);
   return enter("destroy_event");
 }
 
 int ToldDevice::record(Event event, Stream stream) noexcept {
   if (const int error = enter("record"); error != 0) return error;
-  event->stream = object(stream);
-  event->position = ++object(stream)->position;
-  event->error = object(stream)->error;
+  ToldStream& of = *object(stream);
+  *told(event) = {&of, ++of.position, of.error};
   if (automatic) pass(stream);
   return 0;
 }
 
 int ToldDevice::wait(Stream stream, Event event) noexcept {
   if (const int error = enter("wait"); error != 0) return error;
-  if (event->stream != nullptr) waits.push_back({stream, event->stream, event->position});
+  const ToldEvent& e = *told(event);
+  if (e.stream != nullptr) waits.push_back({stream, handle_of(e.stream), e.position});
   return 0;
 }
 
 int ToldDevice::query(Event event) noexcept {
   ++calls["query"];
-  return event->stream == nullptr || event->stream->passed >= event->position ? event->error : EBUSY;
+  const ToldEvent& e = *told(event);
+  return e.stream == nullptr || e.stream->passed >= e.position ? e.error : EBUSY;
 }
 
 int ToldDevice::synchronize(Event event) noexcept {
   if (const int error = enter("synchronize"); error != 0) return error;
-  if (event->stream != nullptr && event->stream->passed < event->position)
-    event->stream->passed = event->position;
-  return event->error;
+  const ToldEvent& e = *told(event);
+  if (e.stream != nullptr && e.stream->passed < e.position) e.stream->passed = e.position;
+  return e.error;
 }
 
 int ToldDevice::copy(Stream stream, void* to, const void* from, std::uint64_t bytes, gpu::Way) noexcept {

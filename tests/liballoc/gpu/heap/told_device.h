@@ -11,26 +11,27 @@
 
 #include "tiers/gpu/device.h"
 
-namespace terrace::tiers::gpu {
+namespace terrace::test {
 
+namespace gpu = terrace::tiers::gpu;
+
+// What this device's handles point to (the emulated device, in the same program, has types of its own).
 // A position in its stream's work, as told by the test.
-struct StreamObject {
+struct ToldStream {
   std::uint64_t position = 0;  // of what was put into it
   std::uint64_t passed = 0;
   int error = 0;  // of work that failed when its turn came
 };
 
-struct EventObject {
-  StreamObject* stream = nullptr;
+struct ToldEvent {
+  ToldStream* stream = nullptr;
   std::uint64_t position = 0;
   int error = 0;
 };
 
-}  // namespace terrace::tiers::gpu
-
-namespace terrace::test {
-
-namespace gpu = terrace::tiers::gpu;
+inline ToldStream* told(gpu::Stream stream) { return reinterpret_cast<ToldStream*>(stream); }
+inline ToldEvent* told(gpu::Event event) { return reinterpret_cast<ToldEvent*>(event); }
+inline gpu::Stream handle_of(ToldStream* stream) { return reinterpret_cast<gpu::Stream>(stream); }
 
 class ToldDevice final : public gpu::Device {
  public:
@@ -89,7 +90,7 @@ class ToldDevice final : public gpu::Device {
     int error = 0;
   };
   int enter(const char* call);  // counts it; the error that the test ordered
-  gpu::StreamObject* object(gpu::Stream stream) { return stream == nullptr ? &default_ : stream; }
+  ToldStream* object(gpu::Stream stream) { return stream == nullptr ? &default_ : told(stream); }
 
   std::uint64_t frames_;
   int file_;
@@ -98,8 +99,8 @@ class ToldDevice final : public gpu::Device {
   std::map<std::byte*, gpu::Frame> mappings_;
   std::map<std::uint64_t, gpu::Place> frame_places_;
   std::map<std::string, Fault> faults_;
-  gpu::StreamObject default_;
-  std::deque<gpu::StreamObject> streams_;
+  ToldStream default_;
+  std::deque<ToldStream> streams_;
 };
 
 }  // namespace terrace::test

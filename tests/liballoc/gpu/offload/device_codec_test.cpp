@@ -73,7 +73,8 @@ TEST_CASE("WhatTheDeviceCannotShrinkIsStoredAsItIs") {
 
 TEST_CASE("AutoCompressesWhatItSeesForTheFirstTime") {
   const Opened engine({.device = "emulated:1G", .compress = "auto"});
-  const std::uint64_t id = engine.store(content(8 * mib, 1), 3);
+  const auto source = content(8 * mib, 1);
+  const std::uint64_t id = engine.store(source, 3);
   REQUIRE(engine.left(id) == 1);
   CHECK(engine.statistics().compressed_bytes == 8 * mib);
 }
@@ -131,7 +132,8 @@ TEST_CASE("AFrameDamagedOnTheDriveIsNotDecoded") {
 
 TEST_CASE("ATargetThatKernelsCannotWriteIsRefused") {
   const Opened engine({.device = "emulated:1G", .compress = "zvc"});
-  const std::uint64_t id = engine.store(content(mib, 1));
+  const auto source = content(mib, 1);
+  const std::uint64_t id = engine.store(source);
   REQUIRE(engine.left(id) == 1);
   std::vector<std::byte> back(mib + 4);
   REQUIRE(terrace_offload_fetch(engine.get(), id, back.data() + 1, nullptr) == 0);

@@ -129,7 +129,8 @@ TEST_CASE("WhatCufileDoesNotWriteGoesThroughTheHost") {
 
 TEST_CASE("WhatCufileDoesNotReadIsAnError") {
   const Direct direct;
-  const std::uint64_t id = direct.engine().store(content(large, 1));
+  const auto source = content(large, 1);
+  const std::uint64_t id = direct.engine().store(source);
   REQUIRE(direct.engine().left(id) == 1);
   const Cufile fails("failing read");
   std::vector<std::byte> back(large);
