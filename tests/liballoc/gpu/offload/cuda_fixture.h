@@ -56,18 +56,8 @@ class StreamGate {
 // The host has seen what the caller's stream did so far.
 inline void wait_for_stream() { StreamGate().open(); }
 
-// Stores, overwrites the source once it has left, brings it back.
 inline bool returns(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
-  const auto expected = content(bytes, seed);
-  auto source = expected;
-  const std::uint64_t id = engine.store(source);
-  if (engine.left(id) != 1) return false;
-  std::fill(source.begin(), source.end(), std::byte{0x5a});
-  std::vector<std::byte> back(bytes, std::byte{0xa5});
-  const int error = engine.fetch(id, back);
-  engine.release(id);
-  wait_for_stream();
-  return error == 0 && back == expected;
+  return survives(engine, bytes, seed, wait_for_stream);
 }
 
 inline Options cuda(std::uint64_t dram_bytes = 64 * mib, std::uint64_t nvme_bytes = 0) {

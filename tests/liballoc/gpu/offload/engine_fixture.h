@@ -117,8 +117,10 @@ inline int Opened::left(std::uint64_t id) const {
   }
 }
 
-// Stores, waits until it has left, overwrites the source, and brings it back. True if the bytes are the same.
-inline bool survives(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
+// Stores, waits until it has left, overwrites the source, and brings it back; `settle` waits for the device
+// where fetch() does not. True if the bytes are the same.
+inline bool survives(const Opened& engine, std::uint64_t bytes, std::uint64_t seed,
+                     void (*settle)() = nullptr) {
   const auto expected = content(bytes, seed);
   auto source = expected;
   const std::uint64_t id = engine.store(source);
@@ -127,6 +129,7 @@ inline bool survives(const Opened& engine, std::uint64_t bytes, std::uint64_t se
   std::vector<std::byte> back(bytes, std::byte{0xa5});
   const int error = engine.fetch(id, back);
   engine.release(id);
+  if (settle != nullptr) settle();
   return error == 0 && back == expected;
 }
 
