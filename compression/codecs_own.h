@@ -30,7 +30,7 @@ inline std::size_t pack_part(const Kernels& kernels, std::size_t width, std::spa
 // would end. A short one moves the payload's beginning, which is cheaper than moving the rest.
 inline BlockCodec::Encoded behind_mask(std::span<const std::uint64_t> mask, std::byte* rest,
                                        std::size_t bytes, Workspace& workspace) {
-  fetch_in_gap(workspace.ahead, gap_rows / 2);
+  fetch_in_half_gap(workspace.ahead);
   const std::size_t short_bytes = short_form_bytes(mask);
   if (short_bytes < mask.size_bytes()) {
     std::byte* const begin = rest - short_bytes;

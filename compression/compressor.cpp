@@ -39,7 +39,7 @@ class Blocks {
     const std::uint64_t checksum = after_raw ? store_raw(dst, content) : 0;
     workspace_.packs_unsampled = !after_raw;
     const EncodedBlock block = encode_unsummed(kernels_, codec_, type_, content, workspace_);
-    fetch_in_gap(workspace_.ahead, gap_rows / 2);
+    fetch_in_half_gap(workspace_.ahead);
     finish();
     block_ = i;
     last_ = block.entry;
@@ -148,7 +148,8 @@ void look_ahead(Ahead& ahead, std::span<const std::byte> content, const Header& 
   const auto block = block_of(content, header, i);
   const auto after = next < header.blocks() ? block_of(content, header, next) : std::span<const std::byte>();
   const bool goes_on = ahead.next == block.data() && ahead.rows >= rows_of_block;
-  ahead.rows = goes_on ? ahead.rows - rows_of_block : Ahead().rows;
+  ahead.in_order = fetches_in_order();
+  ahead.rows = goes_on ? ahead.rows - rows_of_block : ahead.in_order ? rows_in_order : Ahead().rows;
   ahead.block = block.data();
   ahead.block_bytes = block.size();
   ahead.next = after.data();

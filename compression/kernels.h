@@ -40,7 +40,12 @@ struct Ahead {
   // is left out.
   std::size_t rows = 64;
   std::size_t until_pause = 16;
+  bool in_order = false;  // pages one after the other, not side by side
 };
+
+// Whether this machine likes `in_order`, and where `rows` begins then.
+bool fetches_in_order();
+inline constexpr std::size_t rows_in_order = 14;
 
 // A store() in steps, between which other work is done: what it was asked for, and how far it is.
 struct Storing {

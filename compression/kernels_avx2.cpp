@@ -306,8 +306,7 @@ struct Sums {
 template <std::size_t width>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          Ahead& ahead, Storing& storing) {
-  Meanwhile<Sums> meanwhile(ahead, storing);
-  return pack_rows<Words<width>>(src, n, mask, packed, meanwhile);
+  return pack_rows_storing<Words<width>, Sums>(src, n, mask, packed, ahead, storing);
 }
 
 std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }

@@ -1,14 +1,15 @@
 // The loop that packs, for every unit: eight lines of 64 bytes at a time (a row), and besides each what keeps
-// memory busy meanwhile. And asking for content before it is packed, in an order that one core's memory
-// likes: hardware fetches on within a page only, so a single stream begins anew every 4 KiB (and waits for a
-// page's translation then, which a virtual machine may have in small pages whatever the guest's are). Half a
-// block, eight pages, is fetched while the half before it is packed, a line of each page beside a row:
+// memory busy meanwhile. And asking for content before it is packed, in one of two orders. Where hardware
+// fetches on within a page only, a single stream begins anew every 4 KiB (and waits for a page's translation
+// then, which a virtual machine may have in small pages whatever the guest's are): half a block, eight pages,
+// is fetched while the half before it is packed, a line of each page beside a row (SideBySide).
 //
 //   packed   line  0 … 7 of page 0            8 … 15 of page 0            …
 //   fetched  line  0 of pages 8 … 15          1 of pages 8 … 15           …
 //
-// Compressing f32 at 62% zeros from DRAM is a tenth faster so than with any distance in plain order
-// (docs/decisions/007-compression-kernels.md). Internal linkage, for the reason given in kernels_vector.h.
+// On a Sapphire Rapids, compressing f32 at 62% zeros from DRAM is a tenth faster so than with any distance in
+// plain order; on a Zen 5 it takes 1.4 times as long as in plain order (InOrder), see
+// docs/decisions/007-compression-kernels.md. Internal linkage, for the reason given in kernels_vector.h.
 #pragma once
 
 #include "compression/kernels.h"
@@ -17,7 +18,21 @@ namespace terrace::compression {
 namespace {
 
 constexpr std::size_t row_lines = 8, row_bytes = row_lines * 64, rows_of_block = 65536 / row_bytes;
-constexpr std::size_t gap_rows = 16;
+
+struct SideBySide {
+  static constexpr std::size_t apart = 4096, step = 64;  // of a row's lines; from one row to the next
+  static constexpr std::size_t run_rows = 64;            // half a block
+  static constexpr int locality = 2;                     // into the second-level cache
+  static constexpr std::size_t gap_rows = 16;            // of a block's, fetched between two blocks
+  static constexpr bool by_sixteen = false;              // see Meanwhile
+};
+struct InOrder {
+  static constexpr std::size_t apart = 64, step = row_bytes;
+  static constexpr std::size_t run_rows = rows_of_block;
+  static constexpr int locality = 3;  // into the first-level cache
+  static constexpr std::size_t gap_rows = 4;
+  static constexpr bool by_sixteen = true;
+};
 
 // Words::word packs 64 elements at `out` and moves it on; Words::tail fewer of them. besides.row() comes
 // before each row, the last, incomplete one excepted.
@@ -42,11 +57,12 @@ struct Nothing {
   [[gnu::always_inline]] inline void row() {}
 };
 
-// Fetches as `ahead` says, into the second-level cache, and notes there how far it is.
+// Fetches as `ahead` says, and notes there how far it is.
 //
 // Between two blocks there is work that reads and writes nothing in memory, some 300 ns of 4.5 us. So that
-// memory does not wait for it, gap_rows of the block's 128 are fetched there (fetch_in_gap) instead of beside
-// a row that is packed.
+// memory does not wait for it, gap_rows of the block's 128 are fetched there (fetch_in_half_gap) instead of
+// beside a row that is packed.
+template <typename Order>
 class Fetcher {
  public:
   explicit Fetcher(Ahead& ahead) : ahead_(ahead), until_pause_(ahead.until_pause) { aim(); }
@@ -61,43 +77,52 @@ class Fetcher {
   // its calls.
   [[gnu::always_inline]] inline void row() {
     if (--until_pause_ == 0)
-      until_pause_ = rows_of_block / gap_rows;
+      until_pause_ = rows_of_block / Order::gap_rows;
     else
       fetch();
   }
   [[gnu::always_inline]] inline void fetch() {
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < pages; ++i) __builtin_prefetch(lines_ + i * page, 0, 2);
-    lines_ += 64;
+    for (std::size_t i = 0; i < row_lines; ++i)
+      __builtin_prefetch(lines_ + i * Order::apart, 0, Order::locality);
+    lines_ += Order::step;
     if (--rows_left_ > 0) return;
     ahead_.rows += begun_;
     aim();
   }
 
  private:
-  // To where half a block begins, or goes on; to the block itself, where it does no harm, if there is no such
-  // half.
+  // To where a run of rows (half a block, or a block) begins, or goes on; to the block itself, where it does
+  // no harm, if there is no such run.
   void aim() {
-    const std::size_t half = ahead_.rows / half_rows, in_half = ahead_.rows % half_rows;
-    const std::size_t offset = half % 2 * half_bytes;
-    const bool here = half < 2;
-    const bool there = half < 4 && offset < (here ? ahead_.block_bytes : ahead_.next_bytes);
-    lines_ = (there ? (here ? ahead_.block : ahead_.next) + offset : ahead_.block) + in_half * 64;
-    rows_left_ = begun_ = half_rows - in_half;
+    constexpr std::size_t runs = rows_of_block / Order::run_rows;  // of a block
+    const std::size_t run = ahead_.rows / Order::run_rows, in_run = ahead_.rows % Order::run_rows;
+    const std::size_t offset = run % runs * Order::run_rows * row_bytes;
+    const bool here = run < runs;
+    const bool there = run < 2 * runs && offset < (here ? ahead_.block_bytes : ahead_.next_bytes);
+    lines_ = (there ? (here ? ahead_.block : ahead_.next) + offset : ahead_.block) + in_run * Order::step;
+    rows_left_ = begun_ = Order::run_rows - in_run;
   }
 
-  static constexpr std::size_t page = 4096, pages = row_lines, half_bytes = page * pages,
-                               half_rows = half_bytes / row_bytes;
   Ahead& ahead_;
   const std::byte* lines_ = nullptr;
   std::size_t rows_left_ = 0, begun_ = 0;
   std::size_t until_pause_;
 };
 
-[[maybe_unused, gnu::always_inline]] inline void fetch_in_gap(Ahead& ahead, std::size_t rows) {
+// Half of what is fetched between two blocks.
+template <typename Order>
+[[gnu::always_inline]] inline void fetch_in_half_gap(Ahead& ahead) {
+  Fetcher<Order> fetcher(ahead);
+  for (std::size_t i = 0; i < Order::gap_rows / 2; ++i) fetcher.fetch();
+}
+
+[[maybe_unused, gnu::always_inline]] inline void fetch_in_half_gap(Ahead& ahead) {
   if (ahead.block == nullptr) return;
-  Fetcher fetcher(ahead);
-  for (std::size_t i = 0; i < rows; ++i) fetcher.fetch();
+  if (ahead.in_order)
+    fetch_in_half_gap<InOrder>(ahead);
+  else
+    fetch_in_half_gap<SideBySide>(ahead);
 }
 
 }  // namespace

@@ -257,8 +257,7 @@ struct Sums {
 template <typename T>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          Ahead& ahead, Storing& storing) {
-  Meanwhile<Sums> meanwhile(ahead, storing);
-  return pack_rows<Words<T>>(src, n, mask, packed, meanwhile);
+  return pack_rows_storing<Words<T>, Sums>(src, n, mask, packed, ahead, storing);
 }
 
 std::uint64_t store_and_sum(std::byte* dst, const std::byte* src, std::size_t bytes, bool cold) {
@@ -282,7 +281,7 @@ void fence() { _mm_sfence(); }
 template <typename T>
 std::size_t pack_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
                          Ahead& ahead, Storing&) {
-  Fetcher fetcher(ahead);
+  Fetcher<SideBySide> fetcher(ahead);
   return pack_rows<Words<T>>(src, n, mask, packed, fetcher);
 }
 

@@ -83,6 +83,18 @@ class Stripes {
     if (at_ < lines_.whole) line();
     ++at_;
   }
+  // The stripes from one scrambling to the next. Each must have a line.
+  [[gnu::always_inline]] inline void next_sixteen() {
+    const std::byte* const lines = src_ + lines_.head;
+    std::byte* const to = dst_ + lines_.head + at_ * 64;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < stripes_until_scrambled; ++i) {
+      sums_.add(source() + i * stripe_bytes, secret_at(i * secret_step));
+      Sums::line(to + i * 64, lines + (at_ + i) * 64);
+    }
+    sums_.scramble(secret_at(XXH_SECRET_DEFAULT_SIZE - 64));
+    at_ += stripes_until_scrambled;
+  }
   // The lines that have no stripe of their own any more, and what is no line; then the last stripe.
   void finish(std::size_t bytes) {
     if (at_ < lines_.whole) line();
@@ -127,7 +139,11 @@ std::uint64_t store_at_once(std::byte* dst, const std::byte* src, std::size_t by
 }
 
 // Beside each row that is packed, its share of the block before is stored, and a row fetched.
-template <typename Sums>
+//
+// The share is stored stripe by stripe, or once in so many rows sixteen stripes without a branch between
+// them: a row's share is 3.3 stripes of f32 at 62%, and a Zen 5 mispredicts some 50 branches a block by that,
+// 13 by sixteen.
+template <typename Sums, typename Order>
 class Meanwhile {
  public:
   Meanwhile(Ahead& ahead, Storing& s)
@@ -142,17 +158,43 @@ class Meanwhile {
 
   [[gnu::always_inline]] inline void row() {
     fetcher_.row();
-    for (due_ += end_; due_ >= rows_of_block; due_ -= rows_of_block)
-      if (stripes_.at() < end_) stripes_.next();
+    due_ += end_;
+    if constexpr (Order::by_sixteen)
+      sixteen();
+    else
+      one_by_one();
   }
 
  private:
-  Fetcher fetcher_;
+  [[gnu::always_inline]] inline void one_by_one() {
+    for (; due_ >= rows_of_block; due_ -= rows_of_block)
+      if (stripes_.at() < end_) stripes_.next();
+  }
+  // There is a line for each stripe but perhaps for the last one.
+  [[gnu::always_inline]] inline void sixteen() {
+    if (due_ < stripes_until_scrambled * rows_of_block || stripes_.at() + stripes_until_scrambled >= end_)
+      return;
+    due_ -= stripes_until_scrambled * rows_of_block;
+    stripes_.next_sixteen();
+  }
+
+  Fetcher<Order> fetcher_;
   Storing& storing_;
   const std::size_t end_;
   std::size_t due_;
   Stripes<Sums> stripes_;
 };
+
+template <typename Words, typename Sums>
+std::size_t pack_rows_storing(const std::byte* src, std::size_t n, std::uint64_t* mask, std::byte* packed,
+                              Ahead& ahead, Storing& storing) {
+  if (ahead.in_order) {
+    Meanwhile<Sums, InOrder> meanwhile(ahead, storing);
+    return pack_rows<Words>(src, n, mask, packed, meanwhile);
+  }
+  Meanwhile<Sums, SideBySide> meanwhile(ahead, storing);
+  return pack_rows<Words>(src, n, mask, packed, meanwhile);
+}
 
 }  // namespace
 }  // namespace terrace::compression

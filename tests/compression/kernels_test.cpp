@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <limits>
 #include <random>
@@ -313,11 +314,12 @@ TEST_CASE("What is stored is copied and summed up, wherever it begins and ends")
 
 // Packs `content` in parts of `step` bytes, which leaves nothing of `storing` out of place.
 void pack_in_parts(const Kernels& kernels, const Bytes& content, std::size_t step, unsigned width_log2,
-                   Storing& storing) {
+                   bool in_order, Storing& storing) {
   Ahead unreadable{.block = content.data(),
                    .block_bytes = content.size() + 65536,
                    .next = reinterpret_cast<const std::byte*>(std::uintptr_t{64}),
-                   .next_bytes = 65536};
+                   .next_bytes = 65536,
+                   .in_order = in_order};
   Packed packed{std::vector<std::uint64_t>((content.size() >> width_log2) / 64),
                 Bytes(content.size() + write_slack)};
   std::size_t count = 0;
@@ -334,22 +336,36 @@ TEST_CASE("What is stored while something is packed is the same as at once, and 
   const Bytes content = elements(ElementType::u8, 65536, 0.7, random);
   const Bytes other = elements(ElementType::u64, 8192, 0.4, random);
   for (const Kernels* kernels : all_kernels())
-    for (const std::size_t bytes : {0, 1, 64, 240, 241, 256, 304, 1024, 1088, 5000, 27136, 65536})
-      for (const std::size_t step : {512, 4096, 65536}) {
-        const unsigned width_log2 = static_cast<unsigned>(bytes / 8 + step / 4096) % 4;
-        const Guarded src(bytes, Edge::end), dst(bytes, edges[(bytes + step) % 2]);
-        put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
-        Storing storing;
-        storing.dst = dst.data();
-        storing.src = src.data();
-        storing.bytes = bytes;
-        INFO(kernels->name << " bytes " << bytes << " step " << step);
-        pack_in_parts(*kernels, other, step, width_log2, storing);
-        CHECK(kernels->store_rest(storing) == scalar_kernels().checksum(content.data(), bytes));
-        kernels->fence();
-        CHECK(same(dst.data(), content.data(), bytes));
-        CHECK(dst.surroundings_untouched());
-      }
+    for (const std::size_t bytes :
+         {0, 1, 64, 240, 241, 256, 304, 1024, 1088, 1089, 2112, 2113, 5000, 27136, 65536})
+      for (const std::size_t step : {512, 4096, 65536})
+        for (const bool in_order : {false, true}) {
+          const unsigned width_log2 = static_cast<unsigned>(bytes / 8 + step / 4096) % 4;
+          const Guarded src(bytes, Edge::end), dst(bytes, edges[(bytes + step) % 2]);
+          put(src, Bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(bytes)));
+          Storing storing;
+          storing.dst = dst.data();
+          storing.src = src.data();
+          storing.bytes = bytes;
+          INFO(kernels->name << " bytes " << bytes << " step " << step << " in order " << in_order);
+          pack_in_parts(*kernels, other, step, width_log2, in_order, storing);
+          CHECK(kernels->store_rest(storing) == scalar_kernels().checksum(content.data(), bytes));
+          kernels->fence();
+          CHECK(same(dst.data(), content.data(), bytes));
+          CHECK(dst.surroundings_untouched());
+        }
+}
+
+TEST_CASE("Content is fetched in order on Zen 5 and later, by what the kernel says of the processor") {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line, vendor;
+  int family = 0;
+  while (std::getline(cpuinfo, line) && !line.empty()) {
+    if (line.starts_with("vendor_id")) vendor = line.substr(line.find(": ") + 2);
+    if (line.starts_with("cpu family")) family = std::stoi(line.substr(line.find(": ") + 2));
+  }
+  REQUIRE(!vendor.empty());
+  CHECK(fetches_in_order() == (vendor == "AuthenticAMD" && family >= 26));
 }
 
 TEST_CASE("All kernels have the same checksum") {
