@@ -55,6 +55,23 @@ struct Place {
   std::uint16_t until_typed = 0;  // decisions until the type is looked at again
 };
 
+// What a byte of a transfer takes, in the mean over some 64 of them. Single times say little of a disk that a
+// quota throttles, or that collects garbage: it takes many in no time, and then none for a while.
+class Pace {
+ public:
+  // Counts the transfer in; what it would have taken at that pace.
+  double smooth(std::uint32_t bytes, std::uint64_t ns) {
+    constexpr double kept = 1 - 1.0 / 64;
+    bytes_ = kept * bytes_ + bytes;
+    ns_ = kept * ns_ + static_cast<double>(ns);
+    return bytes * (ns_ / bytes_);
+  }
+
+ private:
+  double bytes_ = 0;
+  double ns_ = 0;
+};
+
 // The type as which zvc_exp makes the run smallest.
 ElementType likely_type(std::span<const std::byte> run) {
   ElementType best = likely_types[0];
@@ -74,6 +91,7 @@ ElementType likely_type(std::span<const std::byte> run) {
 struct RunCodec::Memory {
   alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
   compression::Link link;
+  Pace out, in;
   compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
   compression::Advisor advisor{{.longest_interval = 1}};
@@ -102,13 +120,13 @@ int RunCodec::initialise(Compression compression) {
 void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns) {
   if (!is_on()) return;
   busy_ns_ += ns;
-  memory_->link.out.observe({.bytes = bytes}, static_cast<double>(ns));
+  memory_->link.out.observe({.bytes = bytes}, memory_->out.smooth(bytes, ns));
 }
 
 void RunCodec::read(std::uint32_t bytes, std::uint64_t ns) {
   if (!is_on()) return;
   busy_ns_ += ns;
-  memory_->link.in.observe({.bytes = bytes}, static_cast<double>(ns));
+  memory_->link.in.observe({.bytes = bytes}, memory_->in.smooth(bytes, ns));
 }
 
 void RunCodec::waited(std::uint64_t stall_ns) {

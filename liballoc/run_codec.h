@@ -24,7 +24,7 @@ namespace terrace::liballoc {
 class RunCodec {
  public:
   // Frames on their way to the tier at any time; each has a buffer.
-  static constexpr unsigned buffers = 4;
+  static constexpr unsigned buffers = 2;
   static constexpr unsigned no_buffer = buffers;
   // Memory that it takes, in runs: a part of the budget.
   static constexpr std::uint32_t memory_runs = buffers + 1;
