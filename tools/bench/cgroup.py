@@ -46,10 +46,10 @@ def hierarchy(root="/"):
     return version, mount, mount / own_path(version, inner, root)
 
 
-def own_path(version, inner, root):
+def own_path(version, inner, root="/", controller="memory"):
     for line in Path(root, "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         number, controllers, path = line.split(":", 2)
-        if (version == 2 and number == "0") or (version == 1 and "memory" in controllers.split(",")):
+        if (version == 2 and number == "0") or (version == 1 and controller in controllers.split(",")):
             return os.path.relpath(path, inner) if path.startswith(inner) else "."
     return "."
 

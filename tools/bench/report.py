@@ -100,7 +100,7 @@ def progress(model, fraction, outcome):
             f"peak {format_size(outcome.peak_bytes)}")
 
 
-HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "to off", "ratio", "written", "read", "identical")
+HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "to off", "ratio", "moved out", "written", "read", "identical")
 
 
 def table(result):
@@ -128,7 +128,7 @@ def row(item):
             number(item.get("step_seconds_median"), 3), number(item.get("step_seconds_median_with_first"), 3),
             number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
             number(item.get("ratio_to_off"), 2), number(item.get("codec_ratio"), 2),
-            format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
+            format_size(middle(moved, "evicted_bytes")), format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
             "yes" if item["bit_identical"] else "NO")
 
 

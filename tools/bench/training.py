@@ -13,8 +13,10 @@ The headline is the median over all steps but each run's first; the median with 
     terrace bench training --quick                         small networks, for CI
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
     terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
+    terrace bench training --sparse --disk-rate 400M       the same with a disk of 400 MiB/s
 """
 import argparse
+import contextlib
 import json
 import shlex
 import signal
@@ -26,10 +28,12 @@ import competitors
 import machine
 import report
 from cgroup import CgroupUnavailable
+from disk_rate import DiskRate
+from sizes import parse_size
 from swapfile import SwapUnavailable
 
 HERE = Path(__file__).resolve().parent
-FULL = {"densenet121": [], "transformer": [], "relu_cnn": []}
+FULL = {"densenet121": [], "transformer": [], "relu_cnn": ["--batch", "96"]}
 QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
          "relu_cnn": ["--batch", "8"]}
 DEFAULT_MODELS = ["densenet121", "transformer"]
@@ -50,6 +54,8 @@ def parse_arguments():
     parser.add_argument("--sparse", action="store_true", help="Terrace with compression chosen, forced and off")
     parser.add_argument("--quick", action="store_true", help="networks of about 1 GiB")
     parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
+    parser.add_argument("--disk-rate", type=parse_size, metavar="SIZE",
+                        help="let the pool's disk read and write at most that much a second, each way (needs root)")
     parser.add_argument("--terrace", type=Path, help="the terrace command to measure")
     parser.add_argument("--preload", type=Path, help="the library for --no-limit")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -139,7 +145,8 @@ class Comparison:
 def compare_all(arguments):
     terrace = find_terrace(arguments.terrace)
     competitors.warm_page_cache()
-    with tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
+    disk = DiskRate(arguments.pool, arguments.disk_rate) if arguments.disk_rate else contextlib.nullcontext()
+    with disk, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
         settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch))
         comparisons = [Comparison(model, arguments, settings) for model in arguments.models]
         for comparison in comparisons:
