@@ -72,6 +72,20 @@ void parts_of_an_extent_move_alone(Tier& tier) {
   CHECK(std::equal(middle.at(64 * kib), middle.at(0) + 128 * kib, second.at(0)));
 }
 
+void an_extents_end_is_given_back_alone(Tier& tier) {
+  const std::uint64_t before = tier.space().used_bytes;
+  const Extent whole = reserve(tier, 256 * kib);
+  Buffer buffer(64 * kib);
+  buffer.fill(6);
+  REQUIRE(write(tier, {whole.offset, 64 * kib}, buffer) == 0);
+  tier.release({whole.offset + 64 * kib, 192 * kib});
+  CHECK(tier.space().used_bytes == before + 64 * kib);
+  CHECK(reserve(tier, 192 * kib).offset == whole.offset + 64 * kib);
+  CHECK(reads_back(tier, {{whole.offset, 64 * kib}, 6}));
+  tier.release(whole);  // two neighbours by now
+  CHECK(tier.space().used_bytes == before);
+}
+
 void many_in_flight_then_eagain(Tier& tier) {
   const std::size_t depth = tier.queue_depth();
   Buffer buffer(depth * 64 * kib);
@@ -266,6 +280,7 @@ void check_conformance(const MakeSubject& make) {
   SECTION("round trip of random sizes") { round_trip_of_random_sizes(tier); }
   SECTION("a transfer of 4 MiB") { a_transfer_of_four_mebibytes(tier); }
   SECTION("parts of an extent move alone") { parts_of_an_extent_move_alone(tier); }
+  SECTION("an extent's end is given back alone") { an_extents_end_is_given_back_alone(tier); }
   SECTION("many in flight, then EAGAIN") { many_in_flight_then_eagain(tier); }
   SECTION("completions wait for room") { completions_wait_for_room(tier); }
   SECTION("malformed transfers are EINVAL") { malformed_transfers_are_einval(tier); }

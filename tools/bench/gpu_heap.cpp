@@ -1,5 +1,6 @@
 // terrace bench gpu-heap: the allocations of a PyTorch profile played on the GPU heap, beside a simulation of
-// PyTorch's caching allocator on the same events.
+// PyTorch's caching allocator on the same events. Of a trace that records no allocations but uses (an
+// execution trace, terrace-trace, …) each tensor is allocated with its first use and freed with its last.
 //
 // Both start from nothing, so the simulated figure is better than what the profile recorded, whose segments
 // come from the steps before. Reserved memory, time of a call and
@@ -12,8 +13,11 @@
 #include <sstream>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "daemon/planner/import/gunzip.h"
+#include "daemon/planner/import/import.h"
 #include "daemon/planner/import/kineto_events.h"
 #include "daemon/planner/reuse/allocators/caching.h"
 #include "liballoc/gpu/heap/heap.h"
@@ -27,7 +31,9 @@ using planner::kineto::MemoryEvent;
 
 constexpr const char* usage =
     "usage: terrace bench gpu-heap [--profile FILE] [--gpu SPEC] [--passes 2..99] [--json FILE]\n"
-    "Plays the memory events of a Kineto profile (plain or gzip) on the GPU heap and on PyTorch's rules.";
+    "Plays the memory events of a Kineto profile, or the tensors of a trace that `terrace plan` reads "
+    "(plain\n"
+    "or gzip), on the GPU heap and on PyTorch's rules.";
 
 struct Step {           // an allocation or the free of one; the block's number
   std::uint64_t bytes;  // 0: free
@@ -50,8 +56,8 @@ struct Recorded {
   std::uint32_t blocks = 0;
 };
 
-Recorded recorded(const std::string& path) {
-  auto profile = planner::kineto::read_profile(content(path));
+Recorded of_profile(const std::string& path, const std::string& text) {
+  auto profile = planner::kineto::read_profile(text);
   if (!profile) throw std::runtime_error(path + ": " + profile.error);
   std::vector<MemoryEvent> events;
   for (const MemoryEvent& e : profile->memory) {
@@ -72,7 +78,76 @@ Recorded recorded(const std::string& path) {
     }
   }
   for (const auto& [address, block] : live) out.steps.push_back({0, block});  // so that a pass can follow
-  if (out.blocks == 0) throw std::runtime_error(path + " has no memory events of a GPU");
+  return out;
+}
+
+// A tensor is allocated before the first operation that names it, and freed behind the last; workspace before
+// and behind its own. What is persistent is there before the first operation and behind the last.
+class TraceReplay {
+ public:
+  explicit TraceReplay(const wire::Trace& trace) : trace_(trace), blocks_(trace.tensors.size(), none) {}
+
+  Recorded recorded() {
+    const std::vector<std::size_t> last = last_uses();
+    for (std::uint32_t tensor = 0; tensor < blocks_.size(); ++tensor)
+      if (trace_.tensors[tensor].persistent) allocate(tensor);
+    for (std::size_t op = 0; op < trace_.ops.size(); ++op) {
+      each_named(op, [&](std::uint32_t tensor) { allocate(tensor); });
+      if (trace_.ops[op].workspace_bytes != 0) free_block(new_block(trace_.ops[op].workspace_bytes));
+      each_named(op, [&](std::uint32_t tensor) {
+        if (last[tensor] == op && !trace_.tensors[tensor].persistent) free(tensor);
+      });
+    }
+    for (std::uint32_t tensor = 0; tensor < blocks_.size(); ++tensor) free(tensor);
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  template <class Do>
+  void each_named(std::size_t op, Do something) const {
+    for (const auto* named : {&trace_.ops[op].inputs, &trace_.ops[op].outputs})
+      for (const std::uint32_t tensor : *named) something(tensor);
+  }
+  std::vector<std::size_t> last_uses() const {
+    std::vector<std::size_t> last(blocks_.size());
+    for (std::size_t op = 0; op < trace_.ops.size(); ++op)
+      each_named(op, [&](std::uint32_t tensor) { last[tensor] = op; });
+    return last;
+  }
+  std::uint32_t new_block(std::uint64_t bytes) {
+    out_.steps.push_back({bytes, out_.blocks});
+    return out_.blocks++;
+  }
+  void free_block(std::uint32_t block) { out_.steps.push_back({0, block}); }
+  void allocate(std::uint32_t tensor) {
+    const std::uint64_t bytes = trace_.tensors[tensor].bytes;
+    if (blocks_[tensor] == none && bytes != 0) blocks_[tensor] = new_block(bytes);
+  }
+  void free(std::uint32_t tensor) {
+    if (blocks_[tensor] != none) free_block(std::exchange(blocks_[tensor], none));
+  }
+
+  const wire::Trace& trace_;
+  std::vector<std::uint32_t> blocks_;  // of tensors; none: not allocated
+  Recorded out_;
+};
+
+Recorded recorded(const std::string& path) {
+  const std::string text = content(path);
+  const auto format = planner::recognise(text);
+  if (!format) throw std::runtime_error(path + ": " + format.error);
+  Recorded out;
+  if (*format == planner::TraceFormat::kineto) {
+    out = of_profile(path, text);
+  } else {
+    const auto imported = planner::import_trace(text, *format);
+    if (!imported) throw std::runtime_error(path + ": " + imported.error);
+    out = TraceReplay(imported->trace).recorded();
+  }
+  if (out.blocks == 0)
+    throw std::runtime_error(path + " has no memory events of a GPU: record with profile_memory=True");
   return out;
 }
 

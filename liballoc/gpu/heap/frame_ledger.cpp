@@ -15,12 +15,18 @@ enum : std::uint32_t { nothing = 0, device_memory = 1, host_memory = 2 };
 
 FrameLedger::~FrameLedger() {
   for (Slot s = 0; s < slot_count_; ++s) {
-    if (table_[s].state == nothing) continue;
-    const auto place = table_[s].state == device_memory ? Place::device : Place::host;
-    if (device_.unmap(address(s), frame_bytes_) == 0) device_.destroy_frame({table_[s].handle, place});
+    Slot end = s;
+    while (end < slot_count_ && table_[end].state != nothing) ++end;
+    if (end != s && device_.unmap(address(s), (end - s) * frame_bytes_) == 0) destroy(s, end);
+    s = end;
   }
   for (const Frame& frame : spare_) device_.destroy_frame(frame);
   if (base_ != nullptr) device_.release_address(base_, slot_count_ * frame_bytes_);
+}
+
+void FrameLedger::destroy(Slot first, Slot end) {
+  for (Slot s = first; s < end; ++s)
+    device_.destroy_frame({table_[s].handle, table_[s].state == device_memory ? Place::device : Place::host});
 }
 
 int FrameLedger::open(std::uint64_t slots) {

@@ -97,6 +97,7 @@ class FrameLedger {
   [[nodiscard]] Mark mark_of(Slot slot) const { return {table_[slot].sequence, table_[slot].owner}; }
   void put_mark(Slot slot, Mark mark);
   void enter(Slot first, const std::vector<Frame>& frames);
+  void destroy(Slot first, Slot end);  // the frames of slots that were unmapped
   [[nodiscard]] std::byte* address(Slot slot) const { return base_ + slot * frame_bytes_; }
 
   tiers::gpu::Device& device_;

@@ -60,11 +60,11 @@ bool Heap::back_with_frames(Arena* arena, Handle block, bool new_frames) {
 
 // Whether free ranges hold so much that moving it is worth more than new frames are. A frame that moves
 // leaves a hole that the next step wants to have back. Which frames can move depends on how far the device
-// has come, so a heap that always moves what it can fills its frames by chance: on the profile of
-// kineto_replay_test.cpp 93.9% to 97.4% at the peak, by when the events passed. From a sixteenth on it
-// was 96.6% or more, from an eighth 97.4% whenever they passed, and with fewer device calls.
+// has come, so a heap that always moves what it can fills its frames by chance. From a quarter on chance had
+// no part in it on any profile; from an eighth on one moved frame cost the next step 4 points on one of them
+// (docs/decisions/013-gpu.md).
 bool Heap::much_is_idle() const {
-  constexpr std::uint64_t share = 8;
+  constexpr std::uint64_t share = 4;
   std::uint64_t idle = 0;
   for (const Arena& arena : arenas_) {
     arena.placement.visit_mapped(ledger_.frame_bytes(), [&](Handle piece) {

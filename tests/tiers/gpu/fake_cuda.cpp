@@ -71,6 +71,7 @@ bool lacks(const char* what) {
 std::atomic<int> pins_held{0};
 std::atomic<int> pins_waiting{0};
 std::atomic<int> copies_until_one_fails{0};
+std::atomic<int> creates{0}, releases{0}, maps{0}, unmaps{0}, accesses{0};
 
 // A driver that takes its time to page-lock; for 20 s at most, so that a test that never lets go ends.
 void wait_while_held() {
@@ -108,6 +109,7 @@ extern "C" {
 void fake_cuda_hold_pins(int hold) { pins_held = hold; }
 int fake_cuda_pins_waiting() { return pins_waiting; }
 void fake_cuda_fail_copy(int number) { copies_until_one_fails = number; }
+FakeCudaCalls fake_cuda_calls() { return {creates, releases, maps, unmaps, accesses}; }
 
 CUresult cuInit(unsigned) { return lacks("init") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
 
@@ -213,6 +215,7 @@ CUresult cuMemAddressFree(CUdeviceptr at, std::size_t bytes) {
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* wanted,
                      unsigned long long flags) {
+  creates++;
   const bool on_host = wanted->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const bool on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE && wanted->location.id == 0;
   const bool direct = wanted->allocFlags.gpuDirectRDMACapable == 1;
@@ -226,21 +229,25 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  releases++;
   return result_of(emulated().destroy_frame(unpack(handle)));
 }
 
 CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
+  maps++;
   if (bytes != emulated().frame_bytes() || offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const Frame frame = unpack(handle);
   return result_of(emulated().map(pointer(at), {&frame, 1}));
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
+  unmaps++;
   return result_of(emulated().unmap(pointer(at), bytes));
 }
 
 CUresult cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc* access, std::size_t count) {
+  accesses++;
   if (lacks("access")) return CUDA_ERROR_UNKNOWN;
   const bool right = count == 1 && access->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
                      access->location.id == 0 && access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

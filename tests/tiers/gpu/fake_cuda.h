@@ -7,4 +7,9 @@ extern "C" {
 void fake_cuda_hold_pins(int hold);    // not 0: page-locking waits until it is 0
 int fake_cuda_pins_waiting();          // calls that wait now
 void fake_cuda_fail_copy(int number);  // the so-manieth copy from now on fails, once; 0: none
+
+struct FakeCudaCalls {  // since the library was loaded
+  int create = 0, release = 0, map = 0, unmap = 0, set_access = 0;
+};
+FakeCudaCalls fake_cuda_calls();
 }

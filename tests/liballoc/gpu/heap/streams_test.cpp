@@ -35,7 +35,21 @@ std::unique_ptr<Device> device_under_test() {
 // One block's way: a pattern goes in, and out again, in the block's stream.
 struct Trip {
   std::vector<unsigned> in, out;
+  unsigned stream = 0;
 };
+
+// Made before anything is queued: the host is then far ahead of the device, and blocks are freed in flight.
+std::vector<Trip> make_trips() {
+  std::mt19937_64 random(3);
+  std::vector<Trip> trips(200);
+  for (unsigned i = 0; i < trips.size(); ++i) {
+    trips[i].stream = random() % 2;
+    const std::uint64_t words = 1 + random() % (i % 4 == 0 ? 3 << 20 : 64 << 10);
+    trips[i].in.assign(words, i);
+    trips[i].out.assign(words, ~i);
+  }
+  return trips;
+}
 
 constexpr std::uint64_t budget = std::uint64_t{64} << 20;
 
@@ -52,19 +66,16 @@ TEST_CASE("Blocks freed with work in flight on two streams are never reused too 
     REQUIRE(device->create_stream(&streams[i]) == 0);
     REQUIRE(device->create_event(&end[i]) == 0);
   }
-  std::mt19937_64 random(3);
-  std::vector<Trip> trips(200);
+  std::vector<Trip> trips = make_trips();
   for (unsigned i = 0; i < trips.size(); ++i) {
-    const Stream stream = streams[random() % 2];
-    const std::uint64_t words = 1 + random() % (i % 4 == 0 ? 3 << 20 : 64 << 10);
-    trips[i].in.assign(words, i);
-    trips[i].out.assign(words, ~i);
+    const Stream stream = streams[trips[i].stream];
+    const std::uint64_t bytes = trips[i].in.size() * sizeof(unsigned);
     void* block = nullptr;
-    REQUIRE(heap.allocate(4 * words, stream, &block) == 0);
-    REQUIRE(device->copy(stream, block, trips[i].in.data(), 4 * words, Way::to_device) == 0);
+    REQUIRE(heap.allocate(bytes, stream, &block) == 0);
+    REQUIRE(device->copy(stream, block, trips[i].in.data(), bytes, Way::to_device) == 0);
     const bool evicted = i % 16 == 3 && heap.evict(block, i % 32 == 3, stream) == 0;
     if (evicted) REQUIRE(heap.restore(block, stream) == 0);
-    REQUIRE(device->copy(stream, trips[i].out.data(), block, 4 * words, Way::to_host) == 0);
+    REQUIRE(device->copy(stream, trips[i].out.data(), block, bytes, Way::to_host) == 0);
     REQUIRE(heap.free(block, stream) == 0);
   }
   for (int i = 0; i < 2; ++i) {
