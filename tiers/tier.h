@@ -66,7 +66,8 @@ class Tier {
   // Reserves one contiguous extent of `bytes` rounded up to block_bytes. 0, or ENOSPC, EINVAL (zero), or the
   // errno of growing the pool; *out is untouched then.
   virtual int reserve(std::uint64_t bytes, Extent* out) noexcept = 0;
-  // `extent` must be exactly one that reserve() gave out.
+  // `extent` must be one that reserve() gave out, or the end of one from a multiple of unit_bytes
+  // (extent_allocator.h) on, which leaves the rest reserved.
   virtual void release(const Extent& extent) noexcept = 0;
 
   // Starts a transfer. 0; EAGAIN when queue_depth() transfers are in flight; EINVAL for a misaligned or

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "liballoc/os.h"
+#include "tiers/extent_allocator.h"
 #include "tiers/pool_file.h"
 
 namespace terrace::liballoc::offload {
@@ -62,6 +63,13 @@ void Drive::stop() {
     thread_.join();
   }
   if (wake_fd_ >= 0) ::close(std::exchange(wake_fd_, -1));
+}
+
+void Drive::shrink(tiers::Extent* extent, std::uint64_t bytes) {
+  constexpr std::uint64_t unit = tiers::ExtentAllocator::unit_bytes;
+  const std::uint64_t kept = (bytes + unit - 1) / unit * unit;
+  if (kept < extent->bytes) tier_->release({extent->offset + kept, extent->bytes - kept});
+  extent->bytes = whole_blocks(bytes);
 }
 
 void Drive::queue(const Job& job) {

@@ -56,6 +56,8 @@ class Drive {
   // Serialised by the caller.
   int reserve(std::uint64_t bytes, tiers::Extent* out) { return tier_->reserve(bytes, out); }
   void release(const tiers::Extent& extent) { tier_->release(extent); }
+  // Gives back all of *extent but its first `bytes`, in the tier's units.
+  void shrink(tiers::Extent* extent, std::uint64_t bytes);
   std::uint64_t used_bytes() const { return tier_->space().used_bytes; }
   std::uint64_t free_bytes() const { return tier_->space().capacity_bytes - used_bytes(); }
 

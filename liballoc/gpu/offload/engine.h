@@ -138,6 +138,8 @@ class Engine {
   int room_for(std::uint64_t bytes, tiers::Extent* out);
   int room_to_store(Tensor& tensor);
   int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
+  // The device, or a thread, is not through with it.
+  bool is_released_memory_due() const { return !retired_.empty() || ending_ != 0; }
   int may_wait(Tensor& tensor);
   int queue_for_room(const TensorPtr& tensor);
   void serve_waiting();
@@ -173,9 +175,17 @@ class Engine {
   static std::uint64_t direct_bytes(const Tensor& tensor);
   int write_directly(Tensor& tensor);
   int end_direct_store(Tensor& tensor);
+  // What lies in host memory was read ahead.
+  static bool comes_directly(const Tensor& tensor) { return tensor.direct && !tensor.memory_filled; }
+  static bool came_by_cufile(const Tensor& tensor) { return comes_directly(tensor) && !tensor.through_host; }
   int carry_in_directly(Tensor& tensor, Lock& lock);
+  int bring_frame(Tensor& tensor, const Piece& piece);
   int read_directly(const Tensor& tensor, const Piece& piece);
+  int read_through_host(Tensor& tensor, const Piece& piece);
+  void give_up_cufile(Tensor& tensor);
+  int check_frame(const Tensor& tensor, const Piece& piece);
   int frame_sum(const Piece& piece, std::uint64_t* out);
+  static bool is_remembered(const Tensor& tensor, const std::byte* frame);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, void* to, Stream stream);
@@ -200,6 +210,7 @@ class Engine {
   int space_on_drive(Tensor& tensor, std::uint64_t bytes);
   int start_write(const TensorPtr& victim);
   bool start_read(const TensorPtr& tensor, bool urgent);
+  bool may_be_read_ahead(const Tensor& tensor) const;
   bool room_to_read(const TensorPtr& tensor, bool urgent);
   bool drop_clean(bool even_read_ahead);
   bool is_droppable(const Tensor& tensor, bool even_read_ahead);
@@ -222,7 +233,7 @@ class Engine {
   void wait_for_hands(Tensor& tensor, Lock& lock);
   int order_behind(const Tensor& tensor, Stream stream);
   void synchronize(const Tensor& tensor, Lock& lock);
-  void let_go(Tensor& tensor);
+  void end_use(Tensor& tensor);
   void free_parts(Tensor& tensor);
   void retire(const tiers::Extent& extent, Event event);
   void collect_retired();
@@ -268,6 +279,7 @@ class Engine {
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t clean_bytes_ = 0;
   unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
+  unsigned ending_ = 0;        // tensors that were released, until their last user is through
   bool waited_ = false;        // a store of this step found no room
   bool pressed_ = false;       // or one of the last step did: write before it happens
   tiers::Extent transit_{};    // for what goes in pieces; no bytes: not claimed yet

@@ -112,12 +112,17 @@ void Engine::judge(const TensorPtr& tensor) {
   if (error == 0) error = device_codec_->verdict(*tensor, *tensor->arriving_piece, &ns);
   device_codec_->give(std::exchange(tensor->arriving_piece, nullptr));
   const Lock lock(mutex_);
-  if (error == EBADMSG) ++counts_.checksum_failures;
   counts_.decompress_ns += ns;
-  tensor->arrival = error == 0 ? Tensor::Arrival::under_way : Tensor::Arrival::failed;
-  tensor->arrival_error = error;
-  --tensor->users;
-  if (tensor->gone) let_go(*tensor);
+  if (error == EBADMSG && came_by_cufile(*tensor)) {
+    give_up_cufile(*tensor);
+    tensor->arrival = Tensor::Arrival::queued;
+    in_crew_.queue(tensor);
+  } else {
+    if (error == EBADMSG) ++counts_.checksum_failures;
+    tensor->arrival = error == 0 ? Tensor::Arrival::under_way : Tensor::Arrival::failed;
+    tensor->arrival_error = error;
+  }
+  end_use(*tensor);
   changed_.notify_all();
   pump();
 }

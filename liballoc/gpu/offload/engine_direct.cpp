@@ -3,6 +3,7 @@
 //
 //   frame crew   await ready ─ take a piece ─ kernel ─ await it ─ cuFile writes the frame   ──► out crew
 //   in crew      take a piece ─ cuFile reads the frame ─ kernel   ──► verdict crew
+//                               └─ if it fails: the drive reads it, through the transit extent
 //
 // Nobody on the host sees the bytes, so none sums them: the frame has sums of its blocks (docs/formats/
 // frame.md), raw ones too, made and verified by the kernels. An older frame, where cuFile lost a write, has
@@ -10,8 +11,12 @@
 //
 // Such a tensor is one that goes in pieces (engine_pieces.cpp) and has a shorter way. It has the place for
 // that as well, on the drive and in the transit extent: when cuFile refuses it, its pieces go through the
-// host.
+// host; when cuFile does not bring the frame back, or not as it was, the same extent is read through the
+// host. It is read ahead as others are, into host memory (engine_drive.cpp): what lies there does not go
+// directly.
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "compression/frame.h"
@@ -19,6 +24,11 @@
 #include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
+namespace {
+
+constexpr std::uint64_t header_sum_at = 56;
+
+}  // namespace
 
 // Chosen where it pays, and said in path() where not. The frames need kernels, also where nothing is
 // compressed.
@@ -80,6 +90,7 @@ int Engine::write_directly(Tensor& tensor) {
     return error;
   }
   ledger_.untake(tensor.disk.bytes - extent.bytes);
+  drive_->shrink(&tensor.disk, extent.bytes);
   counts_.nvme_written_bytes += extent.bytes;
   counts_.direct_bytes += extent.bytes;
   if (tensor.codec_to_try != compression::Codec::raw) {
@@ -101,6 +112,7 @@ int Engine::end_direct_store(Tensor& tensor) {
     if (tensor.gone) return ECANCELED;
     tensor.direct = false;
     tensor.source_in_use = true;
+    drive_->shrink(&tensor.disk, whole_blocks(tensor.bytes));
   }
   return carry_out_in_pieces(tensor);
 }
@@ -109,10 +121,7 @@ int Engine::end_direct_store(Tensor& tensor) {
 int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
   lock.unlock();
   Piece* piece = device_codec_->take(tensor);
-  int error = piece == nullptr ? ENOMEM : read_directly(tensor, *piece);
-  std::uint64_t sum = 0;
-  if (error == 0) error = frame_sum(*piece, &sum);
-  if (error == 0 && sum != tensor.sum) error = EBADMSG;
+  int error = piece == nullptr ? ENOMEM : bring_frame(tensor, *piece);
   lock.lock();
   if (error == 0) error = device_codec_->decode_staged(tensor, *piece, &tensor.arrived);
   if (error == 0) {
@@ -125,24 +134,63 @@ int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
   return error;
 }
 
+// What cuFile brought, or failed to bring, says little about what the drive has: the host looks as well.
+int Engine::bring_frame(Tensor& tensor, const Piece& piece) {
+  if (!tensor.through_host) {
+    if (read_directly(tensor, piece) == 0) return 0;
+    const Lock lock(mutex_);
+    give_up_cufile(tensor);
+  }
+  const int error = read_through_host(tensor, piece);
+  return error != 0 ? error : check_frame(tensor, piece);
+}
+
 int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
   const tiers::Extent extent{tensor.disk.offset, whole_blocks(tensor.stored_bytes)};
   const std::uint64_t begun_ns = os::now_ns();
-  const int error = direct_->read(device_codec_->frame(piece), extent);
-  if (error == 0) device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
-  const Lock lock(mutex_);
-  if (error != 0) {
-    ++counts_.io_errors;
-    return error;
+  if (const int error = direct_->read(device_codec_->frame(piece), extent); error != 0) return error;
+  device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
+  {
+    const Lock lock(mutex_);
+    counts_.nvme_read_bytes += extent.bytes;
+    counts_.direct_bytes += extent.bytes;
   }
-  counts_.nvme_read_bytes += extent.bytes;
-  counts_.direct_bytes += extent.bytes;
-  return 0;
+  return check_frame(tensor, piece);
+}
+
+// Piece by piece through the transit extent to where cuFile would have put it.
+int Engine::read_through_host(Tensor& tensor, const Piece& piece) {
+  const std::uint64_t bytes = whole_blocks(tensor.stored_bytes);
+  Lock lock(mutex_);
+  take_transit(lock);
+  int error = 0;
+  for (std::uint64_t at = 0; error == 0 && at < bytes; at += transit_.bytes) {
+    const Part part{at, std::min(transit_.bytes, bytes - at)};
+    error = piece_by_drive(tensor, part, tiers::Direction::read, lock);
+    if (error != 0) break;
+    std::byte* to = device_codec_->frame(piece) + at;
+    error = link_->copy_in({&slab_, transit_.offset, to, part.bytes}, nullptr, &tensor.arrived);
+    lock.unlock();
+    error = synchronized(tensor.arrived, error);
+    lock.lock();
+  }
+  leave_transit();
+  return error;
+}
+
+void Engine::give_up_cufile(Tensor& tensor) {
+  tensor.through_host = true;
+  ++counts_.io_errors;
+}
+
+int Engine::check_frame(const Tensor& tensor, const Piece& piece) {
+  std::uint64_t sum = 0;
+  if (const int error = frame_sum(piece, &sum); error != 0) return error;
+  return sum == tensor.sum ? 0 : EBADMSG;
 }
 
 // Of the whole frame: the header's, which is over the table's, which is over the blocks'.
 int Engine::frame_sum(const Piece& piece, std::uint64_t* out) {
-  constexpr std::uint64_t header_sum_at = 56;
   tiers::gpu::Device& device = link_->device();
   std::uint64_t sum = 0;
   Event copied = nullptr;
@@ -153,6 +201,13 @@ int Engine::frame_sum(const Piece& piece, std::uint64_t* out) {
   link_->give_event(copied);
   if (error == 0) *out = sum;
   return error;
+}
+
+// The same of a frame that was read ahead.
+bool Engine::is_remembered(const Tensor& tensor, const std::byte* frame) {
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, frame + header_sum_at, sizeof(sum));
+  return sum == tensor.sum;
 }
 
 }  // namespace terrace::liballoc::offload

@@ -105,13 +105,12 @@ void Engine::drive_done(const Drive::Job& job, int error) {
     return;
   }
   job.tensor->drive = Tensor::Drive::idle;
-  --job.tensor->users;
   if (error != 0) ++counts_.io_errors;
   if (out)
     written(job.tensor, error);
   else
     was_read(job.tensor, error);
-  if (job.tensor->gone) let_go(*job.tensor);
+  end_use(*job.tensor);
   changed_.notify_all();
   pump();
 }
@@ -128,7 +127,7 @@ void Engine::written(const TensorPtr& tensor, int error) {
   now_clean(tensor);
 }
 
-// One that was only read ahead is tried again when it is asked for.
+// One that was only read ahead is tried again when it is asked for; one with a direct way takes that.
 void Engine::was_read(const TensorPtr& tensor, int error) {
   const bool awaited = tensor->arrival == Tensor::Arrival::awaiting;
   if (error == 0) {
@@ -141,7 +140,13 @@ void Engine::was_read(const TensorPtr& tensor, int error) {
     return;
   }
   give_up_read(*tensor);
+  tensor->read_failed = true;
   if (!awaited) return;
+  if (tensor->direct && !tensor->gone) {
+    tensor->arrival = Tensor::Arrival::queued;
+    in_crew_.queue(tensor);
+    return;
+  }
   tensor->arrival = Tensor::Arrival::failed;
   tensor->arrival_error = error;
 }
@@ -173,10 +178,10 @@ void Engine::was_asked_for(Tensor& tensor) {
   if (!tensor.gone && tensor.to != nullptr) ++counts_.read_ahead_hits;
 }
 
-// Nobody uses it, and it can be brought back through the bounce extent.
+// Nobody uses it, and it can be brought back directly or through the bounce extent.
 bool Engine::is_droppable(const Tensor& tensor, bool even_read_ahead) {
   if (tensor.users != 0 || is_moving(tensor) || is_pending(tensor.arrived)) return false;
-  if (bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes) return false;
+  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes) return false;
   return even_read_ahead || !tensor.read_ahead;
 }
 
@@ -200,7 +205,7 @@ void Engine::drop(Tensor& tensor) {
   }
   tensor.memory_filled = false;
   tiers::Extent memory = std::exchange(tensor.memory, {});
-  if (memory.bytes > bounce_.bytes) std::swap(memory, bounce_);
+  if (!tensor.direct && memory.bytes > bounce_.bytes) std::swap(memory, bounce_);
   if (memory.bytes != 0) slab_.release(memory);
 }
 
@@ -227,6 +232,14 @@ bool Engine::start_read(const TensorPtr& tensor, bool urgent) {
   return true;
 }
 
+// A direct one into host memory as well: before it is fetched there is no place for it on the device but the
+// staging, whose pieces are those of transfers under way. One that host memory never holds is passed over.
+bool Engine::may_be_read_ahead(const Tensor& tensor) const {
+  if (tensor.state != Tensor::State::stored || !tensor.disk_filled || tensor.memory_filled) return false;
+  if (tensor.to != nullptr || tensor.drive != Tensor::Drive::idle || tensor.read_failed) return false;
+  return !tensor.in_pieces || (tensor.direct && tensor.disk.bytes <= read_ahead_limit_bytes_);
+}
+
 void Engine::plan_reads() {
   if (drive_ == nullptr || last_fetched_ == FetchOrder::none || !waiting_.empty() || !late_reads_.empty())
     return;
@@ -234,8 +247,7 @@ void Engine::plan_reads() {
   for (std::size_t i = 0; i < most_looked_ahead && position != FetchOrder::none; ++i) {
     const TensorPtr& tensor = by_position_[position];
     position = order_.after(position);
-    if (tensor == nullptr || !tensor->disk_filled || tensor->memory_filled || tensor->to != nullptr) continue;
-    if (tensor->drive != Tensor::Drive::idle || tensor->in_pieces) continue;
+    if (tensor == nullptr || !may_be_read_ahead(*tensor)) continue;
     if (read_ahead_bytes_ + tensor->disk.bytes > read_ahead_limit_bytes_ || !start_read(tensor, false))
       return;
     tensor->read_ahead = true;

@@ -65,9 +65,11 @@ int Engine::start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
   return 0;
 }
 
+// What goes past host memory comes so, too, but for a direct one that is just being read ahead.
 void Engine::bring(const TensorPtr& tensor) {
-  const bool on_drive = tensor->state == Tensor::State::stored && !tensor->memory_filled &&
-                        !tensor->handed_back && !tensor->in_pieces;
+  const bool to_memory = !tensor->in_pieces || tensor->drive == Tensor::Drive::reading;
+  const bool on_drive =
+      tensor->state == Tensor::State::stored && !tensor->memory_filled && !tensor->handed_back && to_memory;
   tensor->arrival = on_drive ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
   if (on_drive && tensor->drive == Tensor::Drive::idle && !start_read(tensor, true))
     late_reads_.push_back(tensor);
@@ -93,16 +95,15 @@ void Engine::run_arrival(const TensorPtr& arriving, Lock& lock) {
     verdict_crew_.queue(arriving);
   }
   if (on_bounce(tensor)) leave_bounce(tensor, lock);
-  --tensor.users;
-  if (tensor.gone) let_go(tensor);
+  end_use(tensor);
   changed_.notify_all();
 }
 
 int Engine::carry_in(Tensor& tensor, Lock& lock) {
   if (!tensor.handed_back) changed_.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
   if (tensor.state == Tensor::State::failed) return tensor.error;
-  if (tensor.direct && !tensor.handed_back) return carry_in_directly(tensor, lock);
-  if (tensor.in_pieces && !tensor.handed_back) return carry_in_in_pieces(tensor, lock);
+  if (comes_directly(tensor) && !tensor.handed_back) return carry_in_directly(tensor, lock);
+  if (tensor.in_pieces && !tensor.direct && !tensor.handed_back) return carry_in_in_pieces(tensor, lock);
   if (!on_host()) return carry_in_by_device(tensor, lock);
   lock.unlock();
   const int error = carry_in_on_host(tensor);
@@ -141,10 +142,12 @@ int Engine::carry_in_by_device(Tensor& tensor, Lock& lock) {
     return link_->copy_across(tensor.to, tensor.source, tensor.bytes, tensor.to_free, tensor.ready,
                               &tensor.arrived);
   lock.unlock();
-  const bool intact = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id) == tensor.sum;
+  const std::byte* memory = slab_.at(tensor.memory);
+  const bool intact = tensor.direct ? is_remembered(tensor, memory)
+                                    : stored_sum(memory, tensor.stored_bytes, tensor.id) == tensor.sum;
   lock.lock();
   if (!intact) return EBADMSG;
-  if (tensor.codec != compression::Codec::raw) return carry_frame_by_device(tensor, lock);
+  if (tensor.direct || tensor.codec != compression::Codec::raw) return carry_frame_by_device(tensor, lock);
   return link_->copy_in({&slab_, tensor.memory.offset, tensor.to, tensor.bytes}, tensor.to_free,
                         &tensor.arrived);
 }
@@ -169,11 +172,7 @@ int Engine::arrive(const TensorPtr& tensor, Stream stream, Lock& lock) {
   int error = tensor->gone ? ENOENT : tensor->arrival_error;
   if (error == 0 && !on_host()) error = await_arrival(*tensor, stream, lock);
   if (error == 0) tensor->arrival = Tensor::Arrival::none;
-  --tensor->users;
-  if (tensor->gone) {
-    let_go(*tensor);
-    changed_.notify_all();
-  }
+  end_use(*tensor);
   counts_.host_wait_ns += os::now_ns() - start;
   return error;
 }

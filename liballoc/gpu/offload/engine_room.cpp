@@ -11,8 +11,10 @@
 //                                  └──► directly to the drive (engine_direct.cpp)
 //
 // In that order, each when the one before cannot help; where there is a direct path, nobody waits for others
-// to be written. Pageable memory (CPU tensors) grows at once: that is
-// only a change of a mapping.
+// to be written. Pageable memory (CPU tensors) grows at once: that is only a change of a mapping.
+//
+// What was released is waited for on every way, also without a drive: its memory is free once the stream has
+// passed, and whoever sums or decodes it is through.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -124,7 +126,7 @@ int Engine::room_to_store(Tensor& tensor) {
 // Whether a store may count on room to come; if not, why.
 int Engine::may_wait(Tensor& tensor) {
   if (may_grow_aside(waiting_bytes_ + tensor.bytes)) return 0;
-  if (drive_ == nullptr) return retired_.empty() ? no_room() : 0;
+  if (drive_ == nullptr) return is_released_memory_due() ? 0 : no_room();
   if (drive_error_ != 0) return drive_error_;
   if (drive_->free_bytes() < tensor.bytes) return ENOSPC;
   if (const int error = ledger_.take(tensor.bytes); error != 0) return error;
@@ -194,7 +196,7 @@ bool Engine::room_may_come(const Tensor& tensor, int* refusal) {
     waited_ = pressed_ = true;
     *refusal = make_room(bytes);
   }
-  return writing_bytes_ != 0 || leaving_ != 0 || !retired_.empty();
+  return writing_bytes_ != 0 || leaving_ != 0 || is_released_memory_due();
 }
 
 // 0, or why nothing is written; that there is nothing to write is no refusal.

@@ -21,15 +21,14 @@ int Engine::release(std::uint64_t id, void* stream) {
     synchronize(*tensor, lock);
   else
     error = order_behind(*tensor, static_cast<Stream>(stream));
-  --tensor->users;
-  let_go(*tensor);
-  pump();
+  end_use(*tensor);
   return error;
 }
 
 // Whoever forgets is a user until he has waited: the events that he waits for must stay the tensor's.
 void Engine::forget(Tensor& tensor) {
   tensor.gone = true;
+  ++ending_;
   ++tensor.users;
   counts_.live_bytes -= tensor.bytes;
   changed_.notify_all();
@@ -57,8 +56,15 @@ void Engine::synchronize(const Tensor& tensor, Lock& lock) {
   lock.lock();
 }
 
-void Engine::let_go(Tensor& tensor) {
-  if (tensor.users == 0) free_parts(tensor);
+// The last user of what was released frees it.
+void Engine::end_use(Tensor& tensor) {
+  --tensor.users;
+  if (!tensor.gone) return;
+  changed_.notify_all();
+  if (tensor.users != 0) return;
+  --ending_;
+  free_parts(tensor);
+  pump();
 }
 
 void Engine::free_parts(Tensor& tensor) {
@@ -127,8 +133,7 @@ int Engine::end_step() {
     wait_for_hands(tensor, lock);
     synchronize(tensor, lock);
     changed_.wait(lock, [&] { return tensor.users == 1; });
-    --tensor.users;
-    let_go(tensor);
+    end_use(tensor);
   }
   collect_retired();
   end_drives_step();

@@ -141,8 +141,7 @@ void Engine::finish_store(const TensorPtr& tensor, Lock& lock) {
     tensor->memory_filled = error == 0 && !tensor->in_pieces;
     tensor->state = error == 0 ? Tensor::State::stored : Tensor::State::failed;
     if (!tensor->in_pieces) slab_.shrink(&tensor->memory, tensor->stored_bytes);
-    --tensor->users;
-    if (tensor->gone) let_go(*tensor);
+    end_use(*tensor);
   }
   --leaving_;
   changed_.notify_all();

@@ -57,12 +57,14 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   Drive drive = Drive::idle;
   bool memory_filled = false;  // `memory` holds the stored bytes
   bool disk_filled = false;
-  bool clean = false;       // both are filled: the memory can be had
-  bool pressed = false;     // stored while host memory was short: it will go on to the drive
-  bool read_ahead = false;  // brought back before it was asked for
-  bool in_pieces = false;   // straight to the drive and back, never in `memory`
-  bool direct = false;      // in_pieces, but its frame goes by GPUDirect Storage, as a whole
-  int piece_error = 0;      // of the piece that the drive had last
+  bool clean = false;         // both are filled: the memory can be had
+  bool pressed = false;       // stored while host memory was short: it will go on to the drive
+  bool read_ahead = false;    // brought back before it was asked for
+  bool read_failed = false;   // ahead: it is not tried again before it is asked for
+  bool in_pieces = false;     // straight to the drive and back; in `memory` only if `direct` and read ahead
+  bool direct = false;        // in_pieces, but its frame goes by GPUDirect Storage, as a whole
+  bool through_host = false;  // direct, but its way back is not: cuFile failed
+  int piece_error = 0;        // of the piece that the drive had last
 
   std::byte* to = nullptr;
   Arrival arrival = Arrival::none;

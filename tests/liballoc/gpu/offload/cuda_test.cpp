@@ -158,3 +158,24 @@ TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
   gate.open();
   CHECK(engine.left(next) == 1);
 }
+
+// Its copy out is still under way, so the memory of what was released is not free yet.
+TEST_CASE("AStoreRightAfterAReleaseWaitsForTheMemory") {
+  const char* compress = GENERATE("off", "zvc");
+  Options options = cuda(16 * mib);
+  options.compress = compress;
+  const Opened engine(options);
+  const auto first = content(10 * mib, 1);
+  const auto second = content(10 * mib, 2);
+  REQUIRE(returns(engine, first.size(), 3));
+  StreamGate gate;
+  engine.release(engine.store(first));
+  const std::uint64_t id = engine.store(second);
+  CHECK(terrace_offload_left(engine.get(), id) == 0);
+  gate.open();
+  CHECK(engine.left(id) == 1);
+  std::vector<std::byte> back(second.size());
+  CHECK(engine.fetch(id, back) == 0);
+  wait_for_stream();
+  CHECK((back == second));
+}

@@ -37,9 +37,10 @@ Options small_memory(const char* compress) {
 
 class Direct {
  public:
-  explicit Direct(const char* compress = "off") {
+  explicit Direct(const char* compress = "off") : Direct(small_memory(compress)) {}
+  explicit Direct(const Options& options) {
     const SlowCopies slow;
-    engine_.emplace(small_memory(compress));
+    engine_.emplace(options);
     INFO(path());
     REQUIRE(path().find(std::string(", GPUDirect Storage to ") + TERRACE_TEST_POOL_DIR) != std::string::npos);
   }
@@ -50,6 +51,21 @@ class Direct {
   Cufile works_{""};
   std::optional<Opened> engine_;
 };
+
+// It has left, and is on the drive alone.
+std::uint64_t stored(const Direct& direct, const std::vector<std::byte>& source) {
+  const std::uint64_t id = direct.engine().store(source);
+  REQUIRE(direct.engine().left(id) == 1);
+  return id;
+}
+
+void brings_back(const Direct& direct, std::uint64_t id, const std::vector<std::byte>& expected) {
+  std::vector<std::byte> back(expected.size(), std::byte{0xa5});
+  CHECK(direct.engine().fetch(id, back) == 0);
+  wait_for_stream();
+  direct.engine().release(id);
+  CHECK((back == expected));
+}
 
 std::string path_of(const Options& options) { return terrace_offload_path(Opened(options).get()); }
 
@@ -89,12 +105,15 @@ TEST_CASE("WhatFindsHostMemoryFullGoesDirectly") {
   }
 }
 
-TEST_CASE("DamageOnTheDirectWayIsFound") {
+TEST_CASE("DamageOnTheDriveIsFoundOnEitherWay") {
   const Direct direct;
   const auto source = content(large, 1);
-  const std::uint64_t id = direct.engine().store(source);
-  REQUIRE(direct.engine().left(id) == 1);
-  const Cufile damages("damaged read");
+  std::uint64_t id = 0;
+  {
+    const Cufile damages("damaged write");
+    id = stored(direct, source);
+  }
+  const Cufile works("");
   std::vector<std::byte> back(large, std::byte{0xa5});
   CHECK(direct.engine().fetch(id, back) == -EBADMSG);
   CHECK((back != source));
@@ -108,8 +127,7 @@ TEST_CASE("AnOlderFrameWhereAWriteWasLostIsFound") {
   std::uint64_t id = 0;
   {
     const Cufile loses("lost write");
-    id = direct.engine().store(source);
-    REQUIRE(direct.engine().left(id) == 1);
+    id = stored(direct, source);
   }
   const Cufile works("");
   std::vector<std::byte> back(large);
@@ -120,22 +138,106 @@ TEST_CASE("AnOlderFrameWhereAWriteWasLostIsFound") {
 TEST_CASE("WhatCufileDoesNotWriteGoesThroughTheHost") {
   const Direct direct;
   const Cufile fails("short write");
-  CHECK(returns(direct.engine(), large, 1));
+  const auto source = content(large, 1);
+  const std::uint64_t id = stored(direct, source);
+  CHECK(direct.engine().statistics().nvme_bytes == large);
+  brings_back(direct, id, source);
   const terrace_offload_statistics counts = direct.engine().statistics();
   CHECK(counts.io_errors == 1);
   CHECK(counts.in_pieces == 1);
   CHECK(counts.direct_bytes == 0);
 }
 
-TEST_CASE("WhatCufileDoesNotReadIsAnError") {
-  const Direct direct;
-  const auto source = content(large, 1);
-  const std::uint64_t id = direct.engine().store(source);
-  REQUIRE(direct.engine().left(id) == 1);
+TEST_CASE("WhatCufileDoesNotReadOrReadsWronglyComesThroughTheHost") {
+  const std::string fault = GENERATE("failing read", "short read", "damaged read", "damaged beginning");
+  const Direct direct(GENERATE("off", "zvc"));
+  const auto source = content(large + 4096 + 2, 1);
+  const std::uint64_t ids[] = {stored(direct, source), stored(direct, source)};
+  {
+    const Cufile fails(fault.c_str());
+    brings_back(direct, ids[0], source);
+    CHECK(direct.engine().statistics().io_errors == 1);
+  }
+  const Cufile works("");
+  const std::uint64_t before = direct.engine().statistics().direct_bytes;
+  brings_back(direct, ids[1], source);
+  const terrace_offload_statistics counts = direct.engine().statistics();
+  CHECK(counts.direct_bytes > before);
+  CHECK(counts.io_errors == 1);
+  CHECK(counts.checksum_failures == 0);
+}
+
+TEST_CASE("WhatTheHostDoesNotReadEitherIsAnError") {
+  const auto [fault, error, failures] =
+      GENERATE(table<const char*, int, unsigned>({{"read:1:EIO", -EIO, 0}, {"corrupt:1", -EBADMSG, 1}}));
+  Options options = small_memory("off");
+  options.fault = fault;
+  const Direct direct(options);
+  const std::uint64_t id = stored(direct, content(large, 1));
   const Cufile fails("failing read");
   std::vector<std::byte> back(large);
-  CHECK(direct.engine().fetch(id, back) == -EIO);
-  CHECK(direct.engine().statistics().io_errors == 1);
+  CHECK(direct.engine().fetch(id, back) == error);
+  CHECK(direct.engine().fetch(id, back) == error);
+  CHECK(direct.engine().statistics().checksum_failures == failures);
+}
+
+TEST_CASE("ADirectTensorIsReleasedWhileItIsReadAgain") {
+  const Direct direct;
+  const auto source = content(large, 1);
+  const Cufile damages("damaged read");
+  for (const long pause : {0, 1, 3, 10}) {
+    const std::uint64_t id = stored(direct, source);
+    std::vector<std::byte> back(large);
+    REQUIRE(terrace_offload_fetch(direct.engine().get(), id, back.data(), nullptr) == 0);
+    pause_ms(pause);
+    direct.engine().release(id);
+    wait_for_stream();
+  }
+  CHECK(terrace_offload_end_step(direct.engine().get()) == 0);
+  CHECK(direct.engine().statistics().live == 0);
+  CHECK(direct.engine().statistics().nvme_bytes == 0);
+  CHECK(direct.engine().statistics().checksum_failures == 0);
+}
+
+// Host memory has room for the first of three, which are fetched as they were stored. The last one is more
+// than may be read ahead.
+TEST_CASE("ADirectTensorIsReadAheadInTheLearnedOrder") {
+  const bool drive_fails = GENERATE(false, true);
+  Options options = small_memory("off");
+  options.read_ahead_bytes = 12 * mib;
+  if (drive_fails) options.fault = "read:1:EIO";
+  const Direct direct(options);
+  const std::vector<std::byte> sources[] = {content(10 * mib, 1), content(8 * mib, 2), content(large, 3)};
+  for (const bool learned : {false, true}) {
+    INFO("learned: " << learned);
+    std::vector<std::uint64_t> ids;
+    for (const auto& source : sources) ids.push_back(stored(direct, source));
+    brings_back(direct, ids[0], sources[0]);
+    const std::uint64_t direct_bytes = direct.engine().statistics().direct_bytes;
+    brings_back(direct, ids[1], sources[1]);
+    const bool ahead = learned && !drive_fails;
+    CHECK((direct.engine().statistics().direct_bytes == direct_bytes) == ahead);
+    if (!drive_fails) CHECK(direct.engine().statistics().read_ahead_hits == (learned ? 1 : 0));
+    brings_back(direct, ids[2], sources[2]);
+    CHECK(terrace_offload_end_step(direct.engine().get()) == 0);
+  }
+  CHECK(direct.engine().statistics().io_errors == (drive_fails ? 1 : 0));
+}
+
+TEST_CASE("WhatAFrameDoesNotNeedOfTheDriveIsGivenBack") {
+  Options options = small_memory("zvc");
+  options.nvme_bytes = 45 * mib;  // two frames' bounds, and not three
+  const Direct direct(options);
+  std::vector<std::vector<std::byte>> sources;
+  std::vector<std::uint64_t> ids;
+  for (std::uint64_t i = 0; i < 3; ++i) sources.push_back(content(large, i));
+  for (const auto& source : sources) ids.push_back(stored(direct, source));
+  const terrace_offload_statistics counts = direct.engine().statistics();
+  CHECK(counts.in_pieces == 0);
+  CHECK(counts.nvme_bytes >= counts.nvme_written_bytes);
+  CHECK(counts.nvme_bytes < counts.nvme_written_bytes + ids.size() * 64 * kib);
+  for (std::size_t i = 0; i < ids.size(); ++i) brings_back(direct, ids[i], sources[i]);
+  CHECK(direct.engine().statistics().nvme_bytes == 0);
 }
 
 TEST_CASE("ADirectTensorIsReleasedAtAnyTime") {
