@@ -53,10 +53,11 @@ def stream():
 class Engine:
     """The C API as it is, so that the package's own care hides nothing."""
 
-    def __init__(self, dram_bytes=256 * MIB, nvme_bytes=0, compress=b"off", staging_bytes=0):
+    def __init__(self, dram_bytes=256 * MIB, nvme_bytes=0, compress=b"off", staging_bytes=0,
+                 read_ahead_bytes=0):
         config = library.Config(size=ctypes.sizeof(library.Config), device=GPU.encode(), dram_bytes=dram_bytes,
                                 nvme_bytes=nvme_bytes, nvme_directory=POOL.encode(), compress=compress,
-                                staging_bytes=staging_bytes)
+                                read_ahead_bytes=read_ahead_bytes, staging_bytes=staging_bytes)
         self.handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(1024)
         code = LIBRARY.open(ctypes.byref(config), ctypes.byref(self.handle), reason, 1024)
         if code != 0:
@@ -142,6 +143,24 @@ class OfEngine(unittest.TestCase):
             engine.bring(number, target)
             self.assertTrue(torch.equal(stored, target), path)
             self.assertEqual(engine.statistics().direct_bytes > 0, ", GPUDirect Storage to " in path, path)
+
+    def test_what_went_directly_is_read_ahead_in_the_learned_order(self):
+        engine = self.engine(dram_bytes=16 * MIB, nvme_bytes=256 * MIB, staging_bytes=32 * MIB,
+                             read_ahead_bytes=12 * MIB)
+        path = LIBRARY.path(engine.handle).decode()
+        stored = [torch.randn(mib * MIB // 4, device=DEVICE) for mib in (10, 8)]  # there is room for the first
+        for _ in range(2):
+            numbers = []
+            for tensor in stored:
+                numbers.append(engine.store(tensor))
+                engine.wait_until_left(numbers[-1])
+            for tensor, number in zip(stored, numbers):
+                target = torch.empty_like(tensor)
+                engine.bring(number, target)
+                self.assertTrue(torch.equal(tensor, target), path)
+                engine.release(number)
+            engine.check(LIBRARY.end_step(engine.handle))
+        self.assertEqual(engine.statistics().read_ahead_hits, int(", GPUDirect Storage to " in path), path)
 
     def test_a_fetch_waits_for_what_still_reads_its_memory(self):
         engine = self.engine()

@@ -9,7 +9,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from support import SOURCE, engine_or_skip, main
+from support import SOURCE, engine_or_skip, main, skip
 
 PROGRAM = """
     import sys, threading
@@ -43,6 +43,8 @@ class Automatic(unittest.TestCase):
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False,
                              env=os.environ | {"PYTHONPATH": os.pathsep.join([auto, *map(str, path)]),
                                                "TERRACE_OFFLOAD_SUMMARY": str(summary), **environment})
+        if "SKIP: " in ran.stderr:
+            skip(ran.stderr.partition("SKIP: ")[2].strip())
         self.assertEqual(ran.returncode, 0, ran.stderr)
         lines = summary.read_text().splitlines() if summary.exists() else []
         return ran.stdout, ran.stderr, [json.loads(line) for line in lines]
@@ -110,6 +112,26 @@ class Automatic(unittest.TestCase):
             with torch.autograd.graph.save_on_cpu():
                 step()""")
         self.assertEqual(self.python(body, **ON)[2], [])
+
+    def test_WhatRefusesHooksRunsWithoutThem(self):
+        body = textwrap.dedent("""\
+            if not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
+                sys.exit("SKIP: this PyTorch does not say which hooks apply")
+            def transform():
+                return torch.func.grad(lambda t: t.sin().sum())(torch.arange(8.)).sum().item()
+            print(transform(), step())
+            for backend in "eager", "aot_eager":
+                print(torch.compile(transform, backend=backend)(), step())
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+                try:
+                    transform()
+                except RuntimeError as error:
+                    print(error)""")
+        stock, _, _ = self.python(body, **ON, TERRACE_DISABLE="1")
+        ours, _, summary = self.python(body, **ON)
+        self.assertEqual(ours, stock)
+        self.assertIn("hooks", ours)
+        self.assertGreater(summary[0]["stored"], 2)
 
     def test_WorkersOfADataLoaderDoNotTouchTheEngine(self):
         body = textwrap.dedent("""\

@@ -5,7 +5,7 @@ import tempfile
 import threading
 import unittest
 
-from support import assert_same, engine_or_skip, main
+from support import assert_same, engine_or_skip, main, skip
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -14,10 +14,27 @@ from torch.nn.parallel import DistributedDataParallel
 import terrace.torch
 
 
-def train(rank, world, offloaded):
+def network():
     torch.manual_seed(3)
-    net = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(),
-                                                      torch.nn.Linear(256, 128)))
+    return torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128))
+
+
+def sharded(net):
+    """Parameters are gathered for each layer, and let go of between forward and backward."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in (net[0], net[2], net):
+        fully_shard(layer, mesh=mesh)
+    return net
+
+
+def whole(parameter):
+    return (parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter).detach().clone()
+
+
+def train(wrap, rank, offloaded):
+    net = wrap(network())
     handle = terrace.torch.offload_module(net, budget="32M", device="cpu", min_bytes="16K", limit=None,
                                           keep_last=0) if offloaded else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -33,23 +50,23 @@ def train(rank, world, offloaded):
         counts = handle.session.statistics()
         assert counts["offloaded"] > 4 and counts["live"] == 0, counts
         handle.remove()
-    return losses + [p.detach().clone() for p in net.parameters()]
+    return losses + [whole(p) for p in net.parameters()]
 
 
-def process(rank, world, directory):
+def process(rank, wrap, world, directory):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{directory}/rendezvous", rank=rank, world_size=world)
     try:
-        results = [train(rank, world, offloaded) for offloaded in (False, True)]
+        results = [train(wrap, rank, offloaded) for offloaded in (False, True)]
     finally:
         dist.destroy_process_group()
     torch.save(results, f"{directory}/{rank}")
 
 
 class Distributed(unittest.TestCase):
-    def check(self, world):
+    def check(self, world, wrap=DistributedDataParallel):
         with tempfile.TemporaryDirectory(prefix="terrace-python.", dir="/var/tmp") as directory:
-            mp.spawn(process, (world, directory), nprocs=world)
+            mp.spawn(process, (wrap, world, directory), nprocs=world)
             for rank in range(world):
                 stock, ours = torch.load(os.path.join(directory, str(rank)))
                 assert_same(self, ours, stock)
@@ -61,6 +78,18 @@ class Distributed(unittest.TestCase):
     @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
     def test_TwoProcesses(self):
         self.check(2)
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_ShardedParameters(self):
+        try:
+            from torch.distributed.fsdp import fully_shard  # noqa: F401
+        except ImportError as error:
+            skip(f"this PyTorch has no fully_shard ({error})")
+        except ValueError as error:  # 1.13's fsdp under Python 3.11
+            skip(f"this PyTorch's fsdp cannot be imported ({error})")
+        if not hasattr(torch.cpu.Stream, "record_event"):
+            skip("this PyTorch shards on GPUs only")
+        self.check(2, sharded)
 
 
 class Replicas(unittest.TestCase):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What the hooks take, leave alone and refuse, on an engine whose state the test decides."""
 import errno
+import gc
 import threading
 
 from saving import Capture, backward, batch, mlp, result
@@ -91,7 +92,7 @@ class Keeping(OnReference):
         for hold in (False, True):
             self.reference.hold = hold
             dropped, session = self.session(), self.session()
-            del dropped  # its engine is closed at some later collection of garbage
+            del dropped
             with session:
                 y = result(torch.randn(64)).exp()
                 loss = y.sum()
@@ -101,6 +102,22 @@ class Keeping(OnReference):
             loss.backward()
             self.assertIn(("close",), self.reference.calls)
             self.reference.calls.clear()
+
+    def test_ADroppedSessionClosesItsEngineWithoutTheCollector(self):
+        collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for limit in (None, "1G"):
+            with self.subTest(limit=limit):
+                closed = self.reference.calls.count(("close",))
+                session = self.session(limit=limit)
+                with session:
+                    loss = mlp()(batch()).sum()
+                del session
+                self.assertEqual(self.reference.calls.count(("close",)), closed)  # the graph needs it
+                loss.backward()
+                del loss
+                self.assertEqual(self.reference.calls.count(("close",)), closed + 1)
 
 
 class Refusing(OnReference):

@@ -2,8 +2,8 @@
 
 A tensor leaves when the test lets it (`hold`), a call fails when the test says so (`errors`), and `calls` tells
 what was asked for. Bytes are copied when a tensor leaves, so what is still on its way sees changes of its source
-as a real engine would. Each open() makes an engine of its own, with its own tensors, since a session that a test
-has left is closed whenever the garbage collector comes by.
+as a real engine would. Each open() makes an engine of its own, with its own tensors: a test may have several
+sessions.
 """
 import ctypes
 import errno

@@ -4,6 +4,7 @@
     TERRACE_GPU_LIBRARY  libterrace_gpu.so as it was built
 """
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -41,8 +42,24 @@ def needs_drive():
     path = session.statistics()["path"]
     session.close()
     if " and " not in path:
-        print(f"SKIP: this engine has no way to a drive, only {path}")
-        raise unittest.SkipTest(path)
+        skip(f"this engine has no way to a drive, only {path}")
+
+
+def skip(reason):
+    print(f"SKIP: {reason}")
+    raise unittest.SkipTest(reason)
+
+
+def needs(owner, name):
+    """Decorates a test of what not every PyTorch has."""
+    def decorate(test):
+        @functools.wraps(test)
+        def run(self):
+            if not hasattr(owner, name):
+                skip(f"this PyTorch has no {owner.__name__}.{name}")
+            test(self)
+        return run
+    return decorate
 
 
 class OnReference(unittest.TestCase):

@@ -4,6 +4,7 @@
 Networks of tools/bench/workloads (DenseNet-121 of torchvision, a language model, a ReLU network), small enough for
 a test; devices "cpu" and emulated ones with slow links; every codec; host memory and the pool file.
 """
+import ctypes
 import gc
 import sys
 import tempfile
@@ -61,7 +62,9 @@ class Training(unittest.TestCase):
         gc.collect()
         counts = session.statistics()
         session.close()
-        self.assertGreater(counts["offloaded"], 30)
+        learns = settings.get("keep_last", 0) is None  # from times how many to keep; the first step's all leave
+        self.assertGreater(counts["offloaded"], 10 if learns else 30)
+        self.assertGreater(counts["offloaded"] + counts["kept"], 30)
         self.assertEqual(counts["live"], 0)
         self.assertEqual(counts["checksum_failures"], 0)
         return counts
@@ -126,13 +129,14 @@ class Growth(unittest.TestCase):
             if step % 50 == 49:
                 del outs, loss
                 gc.collect()
+                ctypes.CDLL(None).malloc_trim(0)  # what is free in malloc's arenas comes and goes
                 resident.append(anonymous_bytes())
                 counts.append(session.statistics())
         self.assertEqual([c["live"] for c in counts], [0] * 4)
         self.assertEqual(len({c["dram_content_bytes"] for c in counts}), 1)
         self.assertEqual(session._hooks.by_id, {})
         self.assertEqual(session._hooks._by_storage, {})
-        self.assertLess(resident[-1] - resident[0], 2 * MIB)
+        self.assertLess(resident[-1] - resident[0], MIB // 2)
 
     def test_GraphsThatStayAliveAcrossStepsAreKept(self):
         session = terrace.torch.offload(budget="64M", device="cpu", min_bytes="1K", limit=None, keep_last=0)

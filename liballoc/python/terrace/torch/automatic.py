@@ -3,7 +3,8 @@
 auto/sitecustomize.py calls activate() right after `import torch`. PyTorch's default hooks are set for each thread,
 so each thread is given them: the importing one now, those that begin later as they begin, and those that were
 there before at their next forward pass of a module. A program's own saved_tensors_hooks, save_on_cpu or
-checkpoint come on top and win inside their block, as PyTorch has it.
+checkpoint come on top and win inside their block, as PyTorch has it. What refuses to run where there are hooks, as
+torch.func.grad does, runs without them.
 """
 import atexit
 import os
@@ -11,7 +12,7 @@ import threading
 
 import torch
 
-from . import settings
+from . import compat, settings
 from .errors import say
 from .session import automatic_offload
 
@@ -29,6 +30,8 @@ def activate():
         say(f"{error}. Saved tensors are not offloaded; the program goes on")
         return
     _cover_later_threads(session)
+    if compat.innermost_hooks is not None:  # an older PyTorch goes on refusing
+        _give_way_to_what_refuses_hooks(session)
     if threading.active_count() > 1:
         torch.nn.modules.module.register_module_forward_pre_hook(lambda module, inputs: _cover(session))
     _cover(session)
@@ -39,14 +42,37 @@ def activate():
 def _cover(session):
     """Gives this thread the hooks, unless it has them; None, for that ends a forward pre-hook without a change."""
     if getattr(_covered, "session", None) is None:
+        try:
+            session.__enter__()
+        except RuntimeError:  # hooks are refused here; perhaps not at the next forward pass
+            return
         _covered.session = session
-        session.__enter__()
 
 
 def _uncover():
     session, _covered.session = getattr(_covered, "session", None), None
     if session is not None:
         session.__exit__(None, None, None)
+
+
+def _give_way_to_what_refuses_hooks(session):
+    functions = torch._C._autograd
+    disable, enable = functions._saved_tensors_hooks_disable, functions._saved_tensors_hooks_enable
+
+    def disable_without_ours(*arguments, **keywords):
+        if session.is_innermost():
+            session.__exit__(None, None, None)
+            _covered.aside = True
+        disable(*arguments, **keywords)
+
+    def enable_with_ours():
+        enable()
+        if getattr(_covered, "aside", False):
+            _covered.aside = False
+            session.__enter__()
+
+    functions._saved_tensors_hooks_disable = disable_without_ours
+    functions._saved_tensors_hooks_enable = enable_with_ours
 
 
 def _cover_later_threads(session):

@@ -4,7 +4,16 @@ storage_of(tensor)          its untyped storage; the same StorageImpl has the sa
 raw_stream(index)           the address of the current stream of a CUDA device
 in_backward()               whether this thread runs a backward pass now
 at_backward_end(function)   calls it once the backward pass that this thread is in has ended
+dispatch_modes()            how many modes (make_fx's, fake tensors') see what this thread computes
+jit_trace()                 torch.jit.trace's of this thread, or None
+unobserved()                a context with neither
+not_to_be_compiled()        torch.compile leaves this package's functions as they are
+innermost_hooks(True)       the pair of saved-tensor hooks that applies in this thread, or None. None in place of the
+                            function where PyTorch does not say it
 """
+import contextlib
+import sys
+
 import torch
 
 if hasattr(torch.Tensor, "untyped_storage"):  # since 2.0
@@ -50,3 +59,35 @@ else:
 
     def is_capturing():
         return False
+
+
+dispatch_modes, jit_trace = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
+
+
+@contextlib.contextmanager
+def unobserved():
+    from torch.utils._python_dispatch import _pop_mode_temporarily  # PyTorch's own, and seldom needed
+    trace = jit_trace()
+    torch._C._set_tracing_state(None)
+    try:
+        with contextlib.ExitStack() as modes:
+            while dispatch_modes():
+                modes.enter_context(_pop_mode_temporarily())
+            yield
+    finally:
+        torch._C._set_tracing_state(trace)
+
+
+innermost_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+
+
+def not_to_be_compiled():
+    """Compiled autograd would have Dynamo trace the hooks, which cannot be: they call the engine."""
+    global _told_dynamo
+    rules = sys.modules.get("torch._dynamo.trace_rules")  # once something is compiled
+    if not _told_dynamo and hasattr(rules, "add"):
+        _told_dynamo = True
+        rules.add(__package__.partition(".")[0])
+
+
+_told_dynamo = False

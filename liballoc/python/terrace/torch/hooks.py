@@ -62,8 +62,8 @@ class Hooks:
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
         self.by_id = {}  # weak references, of what the engine has a copy of
-        self.outbound = Outbound(self, settings.on_full == "raise")
-        self.inbound = Inbound(self, settings.prefetch_bytes)
+        self.outbound = Outbound(settings.on_full == "raise")
+        self.inbound = Inbound(device, settings.prefetch_bytes)
         self._by_storage = {}
         self._min_bytes = settings.min_bytes
         self._records = 0
@@ -97,7 +97,7 @@ class Hooks:
         base = tensor._base
         if base is not None and (type(base) is not _Tensor or (base.requires_grad and base.is_leaf)):
             return False  # a view of a parameter
-        return not (tensor.is_nested or self.engine.handle is None
+        return not (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
                     or (self._thread.backward is not None and self._inside_backward())
                     or (self._stream_index is not None and compat.is_capturing()))
 
@@ -138,6 +138,8 @@ class Hooks:
         self._records += 1
         nbytes, steps, fit = record.nbytes, self.steps, self.fit
         record.ordinal, keeps = steps.next(nbytes)
+        if record.ordinal == 0:
+            compat.not_to_be_compiled()
         record.step = steps.ended
         record.thread, record.packed_ns = _identity(), perf_counter_ns()
         reference = self._by_storage[record.key] = ref(record)
@@ -161,6 +163,9 @@ class Hooks:
         kind = type(packed)
         if kind is tuple:
             return unpack_left_alone(packed)
+        if compat.dispatch_modes() or compat.jit_trace():  # it would not see the engine fill memory
+            with compat.unobserved():
+                return self.unpack(packed)
         record = packed if kind is Record else packed.record
         if _is_grad_enabled() and compat.in_backward():
             raise OffloadError(f"{describe(packed.geometry)} was offloaded and is asked for by a backward pass with "

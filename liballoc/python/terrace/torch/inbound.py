@@ -14,17 +14,18 @@ from .records import NOWHERE
 
 
 class Inbound:
-    __slots__ = ("restoring", "_hooks", "_prefetch")
+    """Its hooks are those of the record at hand, as Outbound's are."""
 
-    def __init__(self, hooks, prefetch_bytes):
-        self._hooks = hooks
+    __slots__ = ("restoring", "_prefetch")
+
+    def __init__(self, device, prefetch_bytes):
         self.restoring = threading.RLock()
-        self._prefetch = Prefetch(hooks, self, prefetch_bytes)
+        self._prefetch = Prefetch(device, prefetch_bytes)
 
     def restore(self, record):
         """The tensor that has a record's bytes in its storage, once the current stream may use it."""
         with self.restoring:
-            stream = self._hooks.stream()
+            stream = record.hooks.stream()
             buffer = record.buffer if record.buffer_weak is None else record.take_buffer()
             if buffer is None:
                 buffer = self._bring(record, stream)
@@ -40,13 +41,13 @@ class Inbound:
 
     def begin(self, record, stream):
         """A record's bytes are on their way to its buffer from now on, for `stream`. `restoring` is held."""
-        self._fill(record, stream, self._hooks.engine.library.fetch, NOWHERE)
+        self._fill(record, stream, record.hooks.engine.library.fetch, NOWHERE)
 
     def _bring(self, record, stream):
-        return self._fill(record, stream, self._hooks.engine.library.fetch_arrive, stream)
+        return self._fill(record, stream, record.hooks.engine.library.fetch_arrive, stream)
 
     def _fill(self, record, stream, fetch, arrived_on):
-        hooks = self._hooks
+        hooks = record.hooks
         handle = hooks.engine.handle
         if handle is None or not record.id:
             self._raise_without_copy(record)
@@ -60,17 +61,17 @@ class Inbound:
         return buffer
 
     def _arrive(self, record, stream):
-        engine = self._hooks.engine
+        engine = record.hooks.engine
         code = engine.library.arrive(engine.handle, record.id, stream)
         if code != 0:
             record.buffer = None
             self._raise_lost(record, code)
         if stream != record.buffer_stream:
-            record.buffer.record_stream(torch.cuda.current_stream(self._hooks.device))
+            record.buffer.record_stream(torch.cuda.current_stream(record.hooks.device))
         record.arrived_on = stream
 
     def _raise_without_copy(self, record):
-        engine, text = self._hooks.engine, f"{describe(record.geometry)} was offloaded and "
+        engine, text = record.hooks.engine, f"{describe(record.geometry)} was offloaded and "
         if engine.handle is None:
             raise OffloadError(f"{text}cannot be brought back: its engine {engine.gone_because}; run backward before "
                                "that")

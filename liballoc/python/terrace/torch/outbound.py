@@ -28,10 +28,11 @@ _REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKI
 
 
 class Outbound:
-    __slots__ = ("leaving", "storing", "_hooks", "_slots", "_polling", "_raises_when_full", "_said_full")
+    """Its hooks are those of the record at hand: one that held them would be a cycle, and keep the engine with it."""
 
-    def __init__(self, hooks, raises_when_full):
-        self._hooks = hooks
+    __slots__ = ("leaving", "storing", "_slots", "_polling", "_raises_when_full", "_said_full")
+
+    def __init__(self, raises_when_full):
         self._raises_when_full = raises_when_full
         self._said_full = False
         self.leaving = deque()  # weak references, oldest first
@@ -48,7 +49,7 @@ class Outbound:
         arguments.bytes = record.nbytes
         arguments.element = ELEMENTS[record.geometry[3]]
         arguments.site = (record.ordinal << 40 ^ record.nbytes) + 1 & 2**64 - 1
-        hooks = self._hooks
+        hooks = record.hooks
         engine, stream = hooks.engine, hooks.stream()
         with self.storing:
             code = engine.library.store_left(engine.handle, slot.tensor_pointer, stream, slot.id_pointer)
@@ -75,11 +76,11 @@ class Outbound:
             stored = self.store(record, ref(record), storage_of(record.source).data_ptr() + record.start, None)
         except OffloadError:
             return False  # it was not to be stored when it was saved: nobody waits for an error
-        self._hooks.counts.spilled += stored
+        record.hooks.counts.spilled += stored
         return stored
 
     def _refused(self, record, code):
-        self._hooks.counts.kept_when_full += 1
+        record.hooks.counts.kept_when_full += 1
         text = (f"{describe(record.geometry)} ({record.nbytes} bytes) cannot be stored, {error_name(code)}; "
                 + _REMEDIES.get(-code, _LARGER))
         if self._raises_when_full:
@@ -114,7 +115,7 @@ class Outbound:
 
     def _let_go(self, record):
         """False while it is still leaving."""
-        engine, source = self._hooks.engine, record.source
+        engine, source = record.hooks.engine, record.source
         if engine.handle is None or source is None:
             return True
         code = engine.library.left(engine.handle, record.id)
@@ -127,6 +128,6 @@ class Outbound:
         version = source._version
         if version != record.version:
             record.changed_to = version
-        self._hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+        record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
         record.source = None
         return True

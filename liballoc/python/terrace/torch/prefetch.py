@@ -14,11 +14,11 @@ BRIEF_BYTES = 64 * 2**10  # what the host copies for itself, the engine copies a
 class Prefetch:
     """Used by one thread at a time, the one that restores."""
 
-    __slots__ = ("_hooks", "_inbound", "_bound", "_brief", "_numbers", "_pause", "_waiting")
+    __slots__ = ("_bound", "_brief", "_numbers", "_pause", "_waiting")
 
-    def __init__(self, hooks, inbound, bound):
-        self._hooks, self._inbound, self._bound = hooks, inbound, bound
-        self._brief = BRIEF_BYTES if hooks.device.type == "cpu" else 0
+    def __init__(self, device, bound):
+        self._bound = bound
+        self._brief = BRIEF_BYTES if device.type == "cpu" else 0
         self._pause = 0  # so often nobody asks: nothing ahead was worth it
         self._numbers = (ctypes.c_uint64 * AHEAD)()
         self._waiting = {}  # number: bytes
@@ -30,7 +30,7 @@ class Prefetch:
         if self._pause:
             self._pause -= 1
             return
-        waiting, by_id = self._waiting, self._hooks.by_id
+        waiting, by_id = self._waiting, record.hooks.by_id
         waiting.pop(record.id, None)
         if len(waiting) > AHEAD // 2:  # enough: the engine is asked for several at a time
             for number in [number for number in waiting if number not in by_id]:
@@ -41,7 +41,7 @@ class Prefetch:
                 self._pause = AHEAD // 2
 
     def _ask(self, record, room):
-        hooks = self._hooks
+        hooks = record.hooks
         count = hooks.engine.library.expect(hooks.engine.handle, record.id, self._numbers, AHEAD)
         for number in self._numbers[:count]:
             reference = hooks.by_id.get(number)
@@ -55,10 +55,11 @@ class Prefetch:
                 return
 
     def _begin(self, record):
+        hooks = record.hooks
         try:
-            self._inbound.begin(record, self._hooks.stream())
+            hooks.inbound.begin(record, hooks.stream())
         except (OffloadError, RuntimeError, MemoryError):
             return False  # no room on the device, or lost: said when it is asked for, if it ever is
         self._waiting[record.id] = record.nbytes
-        self._hooks.counts.prefetched += 1
+        hooks.counts.prefetched += 1
         return True

@@ -1,10 +1,12 @@
 """terrace.torch.offload: the user's handle on an engine and its hooks."""
 import os
 import threading
+from weakref import WeakMethod
 
 import torch
 
 from .. import sizes
+from . import compat
 from . import settings as settings_module
 from .engine import Engine
 from .errors import OffloadError, say
@@ -73,8 +75,9 @@ class offload:  # noqa: N801, read as torch.no_grad is
         settings, engine = self._settings, hooks.engine
         memory = CudaMemory(device.index) if device.type == "cuda" else HostMemory(wanted, settings.dram_bytes)
         limit = memory.limit() if settings.limit == "auto" else settings.limit
-        return Fit(limit, memory, hooks.records, lambda: engine.statistics().get("dram_bytes", 0), hooks.outbound.spill,
-                   hooks.outbound.let_go)
+        records = WeakMethod(hooks.records)  # the hooks own the Fit
+        return Fit(limit, memory, lambda: records()(), lambda: engine.statistics().get("dram_bytes", 0),
+                   hooks.outbound.spill, hooks.outbound.let_go)
 
     # ---- as a context ---------------------------------------------------------------------------------------
 
@@ -156,6 +159,11 @@ class automatic_offload(offload):  # noqa: N801
             self._open(f"cuda:{tensor.get_device()}")
         elif tensor.device.type == "cpu" and not torch.cuda.is_available():
             self._open("cpu")
+
+    def is_innermost(self):
+        """Whether its hooks are those that apply in this thread."""
+        pairs, top = getattr(self._entered, "pairs", None), compat.innermost_hooks(True)
+        return bool(pairs and top and top[0] == pairs[-1].pack_hook)
 
     def _open(self, wanted):
         try:
