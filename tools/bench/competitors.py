@@ -40,6 +40,16 @@ class Outcome:
     result: dict | None = None                        # what train.py wrote
     moved: dict = field(default_factory=dict)          # bytes and counters, by name
     failure: str | None = None
+    killed_for_memory: bool = False
+
+    def died_as_baseline(self):
+        """Kernel swap killed for memory: what the baseline can do is its result, and there are no bits to compare.
+        Everything else that fails is a failure of the comparison, Terrace killed for memory first of all."""
+        return self.competitor == "swap" and self.killed_for_memory
+
+    def kill_for_memory(self):
+        self.killed_for_memory = True
+        self.failure = "killed for memory: " + (self.failure or "a process of the job")
 
     def step_seconds(self):
         return [step["seconds"] for step in self.result["steps"]] if self.result else []
@@ -88,7 +98,7 @@ def run_terrace(workload, settings, limit_bytes, compress=None):
     outcome.competitor = f"compress {compress}" if compress else outcome.competitor
     outcome.limit_bytes = limit_bytes
     if outcome.moved.get("oom_kills"):
-        outcome.failure = "killed for memory: " + (outcome.failure or "a process of the job")
+        outcome.kill_for_memory()
     return outcome
 
 
@@ -109,7 +119,7 @@ def run_swap(workload, settings, limit_bytes, swap_bytes):
         outcome = measure("swap", group, workload, settings)
         after = moved_bytes()
         if group.oom_kills():
-            outcome.failure = "killed for memory: " + (outcome.failure or "a process of the job")
+            outcome.kill_for_memory()
     outcome.limit_bytes = limit_bytes
     outcome.moved = {"written_bytes": after[0] - before[0], "read_bytes": after[1] - before[1]}
     return outcome

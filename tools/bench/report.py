@@ -14,7 +14,7 @@ CODECS = ("zvc", "zvc_exp", "rle", "csr8")
 
 def document(comparisons, mode):
     models = [model_entry(comparison, mode == "no-limit") for comparison in comparisons]
-    verdicts = [entry["bit_identical"] for model in models for entry in model["entries"]]
+    verdicts = [entry.get("bit_identical", True) for model in models for entry in model["entries"]]
     return {"format": "terrace-bench-training", "version": 1, "mode": mode,
             "all_bit_identical": all(verdicts), "models": models}
 
@@ -39,13 +39,14 @@ def model_entry(comparison, no_limit):
 
 
 def entry(reference, stock, competitor, fraction, outcomes):
+    judged = [outcome for outcome in outcomes if not outcome.died_as_baseline()]
     step, with_first = typical_step(outcomes), typical_step(outcomes, first=0)
     facts = present(
         competitor=competitor, percent_of_stock_peak=fraction, limit_bytes=outcomes[0].limit_bytes,
         step_seconds_median=step, step_seconds_median_with_first=with_first,
         ratio_to_stock=ratio(step, typical_step(stock)), ratio_to_stock_with_first=ratio(with_first, typical_step(stock, first=0)),
         peak_bytes=max((outcome.peak_bytes or 0 for outcome in outcomes), default=None) or None,
-        bit_identical=all(outcome.digest() == reference.digest() for outcome in outcomes),
+        bit_identical=all(outcome.digest() == reference.digest() for outcome in judged) if judged else None,
         failures=[outcome.failure for outcome in outcomes if outcome.failure] or None,
     )
     facts["runs"] = [present(step_seconds=outcome.step_seconds(), wall_seconds=outcome.wall_seconds,
@@ -129,7 +130,7 @@ def row(item):
             number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
             number(item.get("ratio_to_off"), 2), number(item.get("codec_ratio"), 2),
             format_size(middle(moved, "evicted_bytes")), format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
-            "yes" if item["bit_identical"] else "NO")
+            {True: "yes", False: "NO", None: "-"}[item.get("bit_identical")])
 
 
 def number(value, digits):

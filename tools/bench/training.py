@@ -4,7 +4,8 @@
 For each network a stock run gives the peak of memory that the kernel charges; then, at each fraction of that
 peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
 reversed every round. All of it is one invocation, so that a noisy machine is noisy for all. Every run must give
-the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1.
+the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel
+swap may be killed for memory: that is its result, and the table says so.
 
 The headline is the median over all steps but each run's first; the median with the first is given beside it.
 
