@@ -114,7 +114,7 @@ struct Words {
 // end, too: it may be a slice of more.
 struct FetchNear {
   const std::byte* at;
-  [[gnu::always_inline]] inline void row() {
+  [[gnu::always_inline]] inline void row(const std::byte*) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < row_bytes; i += 64) _mm_prefetch(at + 4096 + i, _MM_HINT_T1);
     at += row_bytes;

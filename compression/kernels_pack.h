@@ -22,19 +22,19 @@ constexpr std::size_t row_lines = 8, row_bytes = row_lines * 64, rows_of_block =
 struct SideBySide {
   static constexpr std::size_t apart = 4096, step = 64;  // of a row's lines; from one row to the next
   static constexpr std::size_t run_rows = 64;            // half a block
-  static constexpr int locality = 2;                     // into the second-level cache
+  static constexpr std::size_t scratch_lead = 512;       // packed values' lines fetched for writing
   static constexpr std::size_t gap_rows = 16;            // of a block's, fetched between two blocks
   static constexpr bool by_sixteen = false;              // see Meanwhile
 };
 struct InOrder {
   static constexpr std::size_t apart = 64, step = row_bytes;
   static constexpr std::size_t run_rows = rows_of_block;
-  static constexpr int locality = 3;  // into the first-level cache
+  static constexpr std::size_t scratch_lead = 0;  // none
   static constexpr std::size_t gap_rows = 4;
   static constexpr bool by_sixteen = true;
 };
 
-// Words::word packs 64 elements at `out` and moves it on; Words::tail fewer of them. besides.row() comes
+// Words::word packs 64 elements at `out` and moves it on; Words::tail fewer of them. besides.row(out) comes
 // before each row, the last, incomplete one excepted.
 template <typename Words, typename Besides>
 [[gnu::always_inline]] inline std::size_t pack_rows(const std::byte* src, std::size_t n, std::uint64_t* mask,
@@ -43,7 +43,7 @@ template <typename Words, typename Besides>
   std::byte* out = packed;
   const std::byte* const words_end = src + n / 64 * word_bytes;
   while (static_cast<std::size_t>(words_end - src) >= row_bytes) {
-    besides.row();
+    besides.row(out);
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < row_bytes; i += word_bytes) *mask++ = Words::word(src + i, out);
     src += row_bytes;
@@ -54,7 +54,7 @@ template <typename Words, typename Besides>
 }
 
 struct Nothing {
-  [[gnu::always_inline]] inline void row() {}
+  [[gnu::always_inline]] inline void row(const std::byte*) {}
 };
 
 // Fetches as `ahead` says, and notes there how far it is.
@@ -83,8 +83,7 @@ class Fetcher {
   }
   [[gnu::always_inline]] inline void fetch() {
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < row_lines; ++i)
-      __builtin_prefetch(lines_ + i * Order::apart, 0, Order::locality);
+    for (std::size_t i = 0; i < row_lines; ++i) __builtin_prefetch(lines_ + i * Order::apart);
     lines_ += Order::step;
     if (--rows_left_ > 0) return;
     ahead_.rows += begun_;

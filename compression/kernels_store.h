@@ -156,8 +156,9 @@ class Meanwhile {
   Meanwhile(const Meanwhile&) = delete;
   Meanwhile& operator=(const Meanwhile&) = delete;
 
-  [[gnu::always_inline]] inline void row() {
+  [[gnu::always_inline]] inline void row(const std::byte* packed) {
     fetcher_.row();
+    fetch_scratch(packed);
     due_ += end_;
     if constexpr (Order::by_sixteen)
       sixteen();
@@ -166,6 +167,13 @@ class Meanwhile {
   }
 
  private:
+  // The values of a block before the last lie in these lines, in the second-level cache by now. As many as a
+  // row packs at half zeros.
+  [[gnu::always_inline]] inline static void fetch_scratch(const std::byte* packed) {
+    if constexpr (Order::scratch_lead == 0) return;
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < row_bytes / 2; i += 64) __builtin_prefetch(packed + Order::scratch_lead + i, 1);
+  }
   [[gnu::always_inline]] inline void one_by_one() {
     for (; due_ >= rows_of_block; due_ -= rows_of_block)
       if (stripes_.at() < end_) stripes_.next();
