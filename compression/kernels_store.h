@@ -172,7 +172,8 @@ class Meanwhile {
   [[gnu::always_inline]] inline static void fetch_scratch(const std::byte* packed) {
     if constexpr (Order::scratch_lead == 0) return;
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < row_bytes / 2; i += 64) __builtin_prefetch(packed + Order::scratch_lead + i, 1);
+    for (std::size_t i = 0; i < row_bytes / 2; i += 64)
+      __builtin_prefetch(packed + Order::scratch_lead + i, 1);
   }
   [[gnu::always_inline]] inline void one_by_one() {
     for (; due_ >= rows_of_block; due_ -= rows_of_block)

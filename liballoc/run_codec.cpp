@@ -55,8 +55,8 @@ struct Place {
   std::uint16_t until_typed = 0;  // decisions until the type is looked at again
 };
 
-// What a byte of a transfer takes, in the mean over some 64 of them. Single times say little of a disk that a
-// quota throttles, or that collects garbage: it takes many in no time, and then none for a while.
+// What a byte takes, in the mean over some 64 transfers. Single times say little of a disk that a quota
+// throttles, or that collects garbage: it takes many in no time, and then none for a while.
 class Pace {
  public:
   // Counts the transfer in; what it would have taken at that pace.
@@ -64,8 +64,10 @@ class Pace {
     constexpr double kept = 1 - 1.0 / 64;
     bytes_ = kept * bytes_ + bytes;
     ns_ = kept * ns_ + static_cast<double>(ns);
-    return bytes * (ns_ / bytes_);
+    return of(bytes);
   }
+  // 0 before the first one.
+  double of(std::uint32_t bytes) const { return bytes_ > 0 ? bytes * (ns_ / bytes_) : 0; }
 
  private:
   double bytes_ = 0;
@@ -91,7 +93,8 @@ ElementType likely_type(std::span<const std::byte> run) {
 struct RunCodec::Memory {
   alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
   compression::Link link;
-  Pace out, in;
+  Pace out, in;          // of the tier
+  Pace sum_out, sum_in;  // of the checksum of a run that is stored as it is
   compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
   compression::Advisor advisor{{.longest_interval = 1}};
@@ -139,12 +142,15 @@ void RunCodec::waited(std::uint64_t stall_ns) {
 }
 
 // The job's processors are busy, and what the codec takes of them it takes from the job: its time counts in
-// full. Of the tier's time only that counts for which the job waits.
+// full, as does that of the checksum which it makes needless. Of the tier's time only that counts for which
+// the job waits.
 compression::Transfer RunCodec::transfer() const {
   const double hidden = 1 - exposed_;
   return {.schedule = compression::Schedule::overlapped,
           .hidden_out_ns = hidden * memory_->link.out.predict_ns({.bytes = run_bytes}),
-          .hidden_in_ns = hidden * memory_->link.in.predict_ns({.bytes = run_bytes})};
+          .hidden_in_ns = hidden * memory_->link.in.predict_ns({.bytes = run_bytes}),
+          .raw_out_ns = memory_->sum_out.of(run_bytes),
+          .raw_in_ns = memory_->sum_in.of(run_bytes)};
 }
 
 RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, std::uint32_t generation) {
@@ -154,7 +160,9 @@ RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, st
     const Choice choice = choose(content, number);
     if (choice.codec != Codec::raw && compress(content, choice, &stored, generation)) return stored;
   }
+  const std::uint64_t start = os::now_ns();
   stored.sum = checksum(run, run_bytes, generation);
+  if (is_on()) memory_->sum_out.smooth(run_bytes, os::now_ns() - start);
   return stored;
 }
 
@@ -202,8 +210,12 @@ bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, St
 }
 
 bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation) {
-  if (bytes == run_bytes) return checksum(frame, run_bytes, generation) == sum;
   const std::uint64_t start = os::now_ns();
+  if (bytes == run_bytes) {
+    const bool intact = checksum(frame, run_bytes, generation) == sum;
+    if (is_on()) memory_->sum_in.smooth(run_bytes, os::now_ns() - start);
+    return intact;
+  }
   std::byte head[head_bytes];
   Header header;
   std::memcpy(head, place(frame, bytes), head_bytes);
@@ -221,25 +233,30 @@ bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, 
   return true;
 }
 
-// Block by block from the front, the next block's bytes taken aside before one is written. Block i ends at (i
-// + 1) x 64 KiB; the bytes of block i + 2 begin no earlier than that: behind them lie their own and the later
-// blocks' at most as many as their content, and less than a page of padding.
+// Block by block from the front. A block whose bytes begin before its content's end is taken aside before the
+// block in front of it is written; no earlier one reaches it. (Block i ends at (i + 1) x 64 KiB; the bytes of
+// block i + 2 begin no earlier than that: behind them lie their own and the later blocks' at most as many as
+// their content, and less than a page of padding.)
 bool RunCodec::decode_in_place(const std::byte* payload, const std::byte* head, const Header& header,
                                std::byte* content) {
   const compression::BlockCodec* codec = compression::own_codecs(header.codec);
   if (codec == nullptr) return false;
   const std::span<const std::byte> table(head, head_bytes);
-  const auto take_aside = [&](std::size_t i) {
+  const auto bytes_of = [&](std::size_t i) -> const std::byte* {
     const Entry entry = compression::read_entry(table, i);
-    std::memcpy(memory_->held[i % 2], payload + entry.offset(), entry.extent());
+    const std::byte* const bytes = payload + entry.offset();
+    if (bytes >= content + (i + 1) * block_bytes) return bytes;
+    std::memcpy(memory_->held[i % 2], bytes, entry.extent());
+    return memory_->held[i % 2];
   };
-  take_aside(0);
+  const std::byte* next = bytes_of(0);
   for (std::size_t i = 0; i < blocks; ++i) {
-    if (i + 1 < blocks) take_aside(i + 1);
+    const std::byte* const bytes = next;
+    if (i + 1 < blocks) next = bytes_of(i + 1);
     const Entry entry = compression::read_entry(table, i);
     if (!compression::decode_block(compression::kernels(), *codec, header.element, entry,
-                                   {memory_->held[i % 2], entry.extent()},
-                                   {content + i * block_bytes, block_bytes}, memory_->workspace))
+                                   {bytes, entry.extent()}, {content + i * block_bytes, block_bytes},
+                                   memory_->workspace))
       return false;
   }
   return true;

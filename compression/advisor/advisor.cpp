@@ -65,6 +65,12 @@ bool anything_smaller(const Decision& decision) {
                      [](const Candidate& c) { return c.fraction < smaller; });
 }
 
+// What the job waits for a tensor's bytes on the link, when they go raw.
+double waited_for_link_ns(const Transfer& transfer, const Candidate& raw) {
+  return raw.total_ns -
+         cost_ns(transfer, {.compress_ns = raw.times.compress_ns, .decompress_ns = raw.times.decompress_ns});
+}
+
 double gain(double from_ns, double to_ns) { return from_ns > 0 ? 1 - to_ns / from_ns : 0; }
 
 Reason reason_of(Codec best, Codec settled) {
@@ -165,7 +171,10 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
   one.fraction = predicted < smaller ? predicted * history.correction_[static_cast<int>(codec)] : predicted;
   one.times.out_ns = link_ns(link.out, tensor.bytes, one.fraction);
   one.times.in_ns = link_ns(link.in, tensor.bytes, one.fraction);
-  if (codec != Codec::raw) {
+  if (codec == Codec::raw) {
+    one.times.compress_ns = transfer.raw_out_ns;
+    one.times.decompress_ns = transfer.raw_in_ns;
+  } else {
     const Work work{tensor.bytes, one.fraction};
     const Codec encoded = encoded_as(codec, tensor.element, estimate);
     one.times.compress_ns = predict_compress_ns(encoded, tensor.element, work);
@@ -195,12 +204,13 @@ void Advisor::choose(History& history, Decision& decision, const Transfer& trans
   const Candidate& raw = decision.candidates.front();
   const double tensors = options_.exploration + (decisions_ == 1 ? options_.first_tries : 0);
   allowance_ns_ += tensors * raw.total_ns;
-  const bool nothing_to_do = !anything_smaller(decision) || raw.total_ns <= nothing_to_gain_ns;
+  const bool is_hidden = waited_for_link_ns(transfer, raw) <= nothing_to_gain_ns;
+  const bool nothing_to_do = !anything_smaller(decision) || is_hidden;
   if (!history.estimate_.known() || nothing_to_do) {
     history.decided_ = false;
-    decision.reason = !history.estimate_.known()           ? Reason::unknown
-                      : raw.total_ns <= nothing_to_gain_ns ? Reason::hidden
-                                                           : Reason::dense;
+    decision.reason = !history.estimate_.known() ? Reason::unknown
+                      : is_hidden                ? Reason::hidden
+                                                 : Reason::dense;
     return;
   }
   const Candidate& best = fastest(decision);

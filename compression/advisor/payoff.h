@@ -23,9 +23,12 @@ struct Transfer {
   double hidden_out_ns = 0;  // overlapped: compute that goes on meanwhile
   double hidden_in_ns = 0;
   double chi = 1;  // overlapped: what share of the codec's time is taken from compute
+  // What a processor does to a tensor that moves as it is: a checksum, say, which a frame brings along.
+  double raw_out_ns = 0;
+  double raw_in_ns = 0;
 };
 
-// One candidate's times; for raw the codec's are 0.
+// One candidate's times; for raw the codec's are those that the Transfer names.
 struct Times {
   double compress_ns = 0;
   double out_ns = 0;

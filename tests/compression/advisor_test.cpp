@@ -183,6 +183,28 @@ TEST_CASE("WhatComputeHidesIsNotCompressed") {
   CHECK(decision.reason == Reason::hidden);
 }
 
+// A frame brings checksums along; what moves as it is needs one more pass over it.
+TEST_CASE("AChecksumThatAFrameMakesNeedlessCountsForRaw") {
+  const auto sparse = tensor_of(0.62, 1);
+  for (const bool sums : {false, true}) {
+    World world(10, 30);
+    const double sum_ns = sums ? World::bytes / 10 : 0;
+    world.transfer = {.raw_out_ns = sum_ns, .raw_in_ns = sum_ns};
+    for (int i = 0; i < 200; ++i) world.step(sparse);
+    CHECK((world.step(sparse).codec == Codec::zvc) == sums);
+  }
+}
+
+TEST_CASE("AChecksumAloneMakesNothingWorthCompressing") {
+  World world(10, 2);
+  world.transfer = {.schedule = Schedule::overlapped,
+                    .hidden_out_ns = 1e10,
+                    .hidden_in_ns = 1e10,
+                    .raw_out_ns = 1e9,
+                    .raw_in_ns = 1e9};
+  CHECK(world.step(tensor_of(0.9, 1)).reason == Reason::hidden);
+}
+
 TEST_CASE("DriftingSparsityIsFollowed") {
   World world(10, 2);
   for (int epoch = 0; epoch < 20; ++epoch) {
