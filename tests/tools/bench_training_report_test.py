@@ -63,6 +63,18 @@ class OfTheReport(unittest.TestCase):
         self.assertIs(verdict_of(document_of(killed("swap"), finished("swap")), "swap"), True)
         self.assertIs(verdict_of(document_of(killed("swap"), finished("swap", OTHER_BITS)), "swap"), False)
 
+    def test_WhatWasChosenIsComparedRoundByRound(self):
+        def taking(competitor, seconds):
+            steps = [step | {"seconds": seconds} for step in RESULT["steps"]]
+            return finished(competitor, RESULT | {"steps": steps})
+
+        document = document_of(taking("compress auto", 1.0), taking("compress off", 2.0),
+                               taking("compress auto", 3.0), taking("compress off", 4.0),
+                               taking("compress auto", 5.0), taking("compress off", 5.0))
+        off = next(entry for entry in document["models"][0]["entries"] if entry["competitor"] == "compress off")
+        self.assertEqual(off["chosen_by_this_rounds"], [0.5, 0.75, 1.0])
+        self.assertIn("compress auto takes 0.750 of off's step at 60% (0.500 to 1.000 in 3 rounds)", report.table(document))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -32,6 +32,7 @@ def model_entry(comparison, no_limit):
                 entries.append(entry(reference, stock, competitor, fraction, outcomes))
         compare_with_swap(entries, fraction)
         compare_with_off(entries, comparison, fraction)
+        compare_with_chosen(entries, comparison, fraction)
     if no_limit:
         entries[1] |= present(ratio_to_stock=paired_ratio(stock[1:], comparison.outcomes("preload")))
     return {"model": comparison.model, "arguments": comparison.workload, "stock_peak_bytes": reference.peak_bytes,
@@ -71,6 +72,16 @@ def compare_with_off(entries, comparison, fraction):
                         codec_ratio=codec_ratio(run.get("moved", {}) for run in item["runs"]))
 
 
+def compare_with_chosen(entries, comparison, fraction):
+    """What the advisor chose, by each of its alternatives, round by round."""
+    chosen = comparison.outcomes("compress auto", fraction)
+    for item in entries:
+        if item.get("percent_of_stock_peak") != fraction or item["competitor"] in ("terrace", "swap", "compress auto"):
+            continue
+        ratios = round_ratios(comparison.outcomes(item["competitor"], fraction), chosen)
+        item |= present(chosen_by_this=median(ratios) if ratios else None, chosen_by_this_rounds=ratios or None)
+
+
 def codec_ratio(moved):
     """Bytes of content by bytes of frames, over all codecs and runs."""
     moved = list(moved)
@@ -81,8 +92,14 @@ def codec_ratio(moved):
 
 def paired_ratio(stock, preload):
     """Median over the pairs of neighbours: drift of the machine between the pairs drops out."""
-    ratios = [ratio(typical_step([ours]), typical_step([theirs])) for theirs, ours in zip(stock, preload)]
-    return median(ratios) if ratios and None not in ratios else None
+    ratios = round_ratios(stock, preload)
+    return median(ratios) if ratios else None
+
+
+def round_ratios(baseline, ours):
+    """Of step times, a round each; none where a run failed."""
+    ratios = [ratio(typical_step([mine]), typical_step([theirs])) for theirs, mine in zip(baseline, ours)]
+    return [] if None in ratios else ratios
 
 
 def present(**facts):
@@ -113,8 +130,19 @@ def table(result):
         lines += ["  ".join(pad(cell, width, column) for column, (cell, width) in enumerate(zip(cells, widths))).rstrip()
                   for cells in rows]
         lines += [f"  {item['competitor']}: {text}" for item in model["entries"] for text in item.get("failures", [])]
+        lines += chosen_lines(model["entries"])
     lines += ["", foot(result)]
     return "\n".join(lines[1:])
+
+
+def chosen_lines(entries):
+    """`compress auto` by its alternatives: the median of the rounds, and the lowest and highest."""
+    for item in entries:
+        if "chosen_by_this" not in item:
+            continue
+        rounds = item["chosen_by_this_rounds"]
+        yield (f"  compress auto takes {item['chosen_by_this']:.3f} of {item['competitor'].removeprefix('compress ')}'s step "
+               f"at {item['percent_of_stock_peak']}% ({min(rounds):.3f} to {max(rounds):.3f} in {len(rounds)} rounds)")
 
 
 def pad(cell, width, column):
