@@ -67,11 +67,14 @@ struct Place {
 // Shared memory to the frame, a warp's stores in whole lines of 128 bytes but for the ends: lines that are
 // written in parts cost twice on the way to the host.
 TERRACE_DEVICE void write_extent(u8* to, const u8* from, u32 bytes) {
-  const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8);
+  const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8),
+            t = simt::thread_index();
   auto* vectors = reinterpret_cast<Vector*>(to);
   const auto* in = reinterpret_cast<const Vector*>(from);
-  for (u32 i = simt::thread_index(); i < bytes / 16 + into_line; i += simt::thread_count())
-    if (i >= into_line) vectors[i - into_line] = in[i - into_line];
+  TERRACE_UNROLL_BY(4)
+  for (u32 i = t >= into_line ? t - into_line : t - into_line + simt::thread_count(); i < bytes / 16;
+       i += simt::thread_count())
+    vectors[i] = in[i];
   for (u32 i = bytes / 16 * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
 }
 

@@ -16,6 +16,7 @@
 
 #define TERRACE_DEVICE inline
 #define TERRACE_UNROLL
+#define TERRACE_UNROLL_BY(times)
 
 namespace terrace::compression::cuda::simt {
 
@@ -76,6 +77,12 @@ inline std::uint32_t lowest_bit(std::uint64_t word) {
 }
 inline std::uint32_t bit_width(std::uint32_t word) {
   return static_cast<std::uint32_t>(std::bit_width(word));
+}
+inline std::uint64_t joined(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
+inline std::uint32_t nonzero(std::uint32_t word) { return word != 0 ? 1 : 0; }
+// 1 in each half that is not zero.
+inline std::uint32_t nonzero_halves(std::uint32_t word) {
+  return ((word & 0xffff) != 0 ? 1U : 0U) | ((word >> 16) != 0 ? 1U << 16 : 0U);
 }
 std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b);
 
