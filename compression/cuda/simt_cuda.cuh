@@ -79,6 +79,10 @@ template <typename T>
 TERRACE_DEVICE T load_exchanged(const T* word) {
   return *static_cast<const volatile T*>(word);
 }
+// The same for what was written before a fence that this thread knows of: such loads may overlap.
+TERRACE_DEVICE std::uint64_t load_written(const std::uint64_t* word) {
+  return __ldcg(reinterpret_cast<const unsigned long long*>(word));
+}
 template <typename T>
 TERRACE_DEVICE void store_exchanged(T* word, T value) {
   *static_cast<volatile T*>(word) = value;
@@ -91,6 +95,10 @@ TERRACE_DEVICE void pause() { __nanosleep(20); }
 TERRACE_DEVICE void copy_async16(void* shared, const void* global) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(global) : "memory");
+}
+// Brings the line of an address into the second-level cache.
+TERRACE_DEVICE void prefetch(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory");
 }
 TERRACE_DEVICE void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 

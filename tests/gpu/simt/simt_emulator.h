@@ -95,6 +95,7 @@ template <typename T>
 T load_exchanged(const T* word) {
   return *word;
 }
+inline std::uint64_t load_written(const std::uint64_t* word) { return *word; }
 template <typename T>
 void store_exchanged(T* word, T value) {
   *word = value;
@@ -102,6 +103,8 @@ void store_exchanged(T* word, T value) {
 inline void fence() {}
 
 void copy_async16(void* shared, const void* global);
+// Reads nothing, but the address has to be one that could be read.
+inline void prefetch(const void* global) { static_cast<void>(*static_cast<const volatile char*>(global)); }
 void wait_copies();
 
 }  // namespace terrace::compression::cuda::simt
