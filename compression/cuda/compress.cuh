@@ -45,7 +45,7 @@ TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i, PrepareShare
   if (simt::thread_index() == 0) {
     const u64 offset = error == FrameError::none ? payload_offset_of(blocks, source.alignment_log2) : 0;
     work.scratch.tensors[i] = {static_cast<u32>(error), 0, offset, 0, 0, 0};
-    if (error != FrameError::none) work.results[i] = {0, error};
+    if (error != FrameError::none) report(work, i, {0, error});
   }
   if (error == FrameError::none && source.content_bytes == 0)
     finish_frame(work, i, shared.secret, shared.sums, shared.header);

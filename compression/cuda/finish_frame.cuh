@@ -64,7 +64,7 @@ TERRACE_DEVICE void finish_frame(const Work<Source>& work, u32 i, const u64* sec
   if (simt::thread_index() != 0) return;
   const u64 payload_bytes = payload_end(words);
   write_header(source, payload_bytes, offset, checksum, secret, header);
-  work.results[i] = {offset + payload_bytes, FrameError::none};
+  report(work, i, {offset + payload_bytes, FrameError::none});
 }
 
 }  // namespace terrace::compression::cuda

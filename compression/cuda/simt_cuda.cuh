@@ -88,6 +88,12 @@ TERRACE_DEVICE void store_exchanged(T* word, T value) {
   *static_cast<volatile T*>(word) = value;
 }
 TERRACE_DEVICE void fence() { __threadfence(); }
+// The device's clock: at steps of a microsecond at most (PTX, "%globaltimer").
+TERRACE_DEVICE std::uint64_t device_ns() {
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
 TERRACE_DEVICE void pause() { __nanosleep(20); }
 
 // cp.async (sm_80): the data goes to shared memory without passing registers, so that all of a block is in
