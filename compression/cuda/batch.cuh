@@ -66,6 +66,19 @@ inline Scratch scratch_at(void* memory, u32 tensors, u64 blocks) {
   return scratch;
 }
 
+// Of a call for one tensor that the host describes: its time is told with its result.
+struct Timing {
+  u64 begun_ns;
+  u64* ns;
+};
+
+// Such a tensor, in front of the call's own scratch memory.
+template <typename Tensor>
+struct alignas(16) Lone {
+  Tensor tensor;
+  Timing timing;
+};
+
 // What a kernel is called with.
 template <typename Tensor>
 struct Work {
@@ -74,7 +87,25 @@ struct Work {
   Scratch scratch;
   u32 count;
   u32 blocks;
+  const Timing* timing = nullptr;  // none for a batch
 };
+
+// By one thread: what became of tensor i.
+template <typename Tensor>
+TERRACE_DEVICE void report(const Work<Tensor>& work, u32 i, const Result& result) {
+  work.results[i] = result;
+  if (work.timing != nullptr) *work.timing->ns = simt::device_ns() - work.timing->begun_ns;
+}
+
+// By the only CTA of a lone tensor's first kernel, before anything reads the description.
+template <typename Tensor>
+TERRACE_DEVICE void begin_lone(const Tensor& tensor, Lone<Tensor>& lone, u64* ns) {
+  if (simt::thread_index() == 0) {
+    lone.tensor = tensor;
+    lone.timing = {simt::device_ns(), ns};
+  }
+  simt::sync_cta();
+}
 
 TERRACE_DEVICE u32 blocks_of(u64 content_bytes) {
   return static_cast<u32>((content_bytes + block_bytes - 1) / block_bytes);
@@ -133,7 +164,7 @@ TERRACE_DEVICE bool is_sound(const Work<Tensor>& work) {
   if (work.scratch.batch->misnumbered == 0) return true;
   const u32 thread = simt::cta_index() * simt::thread_count() + simt::thread_index();
   for (u32 i = thread; i < work.count; i += simt::cta_count() * simt::thread_count())
-    work.results[i] = {0, FrameError::bad_argument};
+    report(work, i, {0, FrameError::bad_argument});
   return false;
 }
 

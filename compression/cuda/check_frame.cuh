@@ -86,23 +86,34 @@ TERRACE_DEVICE bool is_kind_sound(const EntryView& entry, u32 codec, u32 content
   }
 }
 
+inline constexpr u32 entries_at_once = 4;  // of a thread, so that their loads overlap
+
 // Entries lie without gaps: each begins where the sum of those before it ends. A round of entries by all
 // threads; returns whether they are sound, and adds their units to `before`.
 TERRACE_DEVICE bool check_entries(const StoredEntry* entries, u32 first, u32 blocks, HeaderWords header,
                                   u64& before, u32* of_warp) {
-  const u32 i = first + simt::thread_index();
-  EntryView entry{{0, 0, 0}};
-  if (i < blocks) entry.stored = entries[i];
-  // A wrong size cannot make the sum overflow: 1024 of 2^20 units.
-  const u32 below = exclusive_sum(entry.units()), warps = warp_sum(entry.units());
+  const u32 begin = first + simt::thread_index() * entries_at_once;
+  EntryView held[entries_at_once];
+  u32 units = 0;  // a wrong size cannot make a sum overflow: 2048 of 2^20 units
+  TERRACE_UNROLL
+  for (u32 k = 0; k < entries_at_once; ++k) {
+    held[k] = EntryView{begin + k < blocks ? entries[begin + k] : StoredEntry{0, 0, 0}};
+    units += held[k].units();
+  }
+  const u32 below = exclusive_sum(units), warps = warp_sum(units);
   if (lane_index() == 0) of_warp[warp_index()] = warps;
   simt::sync_cta();
   const Totals totals = sum_over_warps(of_warp);
+  u64 offset = before + totals.before + below;
   bool sound = true;
-  if (i < blocks) {
-    sound = entry.stored.offset_units == before + totals.before + below &&
-            is_kind_sound(entry, header.codec(), content_of_block(header.content_bytes(), i));
-    if (i + 1 == blocks) sound = sound && entry.offset() + entry.extent() == header.payload_bytes();
+  TERRACE_UNROLL
+  for (u32 k = 0; k < entries_at_once; ++k) {
+    const EntryView& entry = held[k];
+    if (begin + k >= blocks) continue;
+    sound = sound && entry.stored.offset_units == offset &&
+            is_kind_sound(entry, header.codec(), content_of_block(header.content_bytes(), begin + k));
+    if (begin + k + 1 == blocks) sound = sound && entry.offset() + entry.extent() == header.payload_bytes();
+    offset += entry.units();
   }
   before += totals.all;
   return simt::all_in_cta(sound);
@@ -123,7 +134,7 @@ TERRACE_DEVICE bool is_table_sound(const u8* frame, HeaderWords header, CheckSha
   if (!simt::all_in_cta(warp_index() != 0 || checksum == header.table_checksum())) return false;
   if (!is_gap_zero(table, 2 * blocks, bytes / 8)) return false;
   u64 units = 0;
-  for (u32 first = 0; first < blocks; first += simt::thread_count())
+  for (u32 first = 0; first < blocks; first += simt::thread_count() * entries_at_once)
     if (!check_entries(reinterpret_cast<const StoredEntry*>(table), first, blocks, header, units,
                        shared.of_warp))
       return false;

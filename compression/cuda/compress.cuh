@@ -45,7 +45,7 @@ TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i, PrepareShare
   if (simt::thread_index() == 0) {
     const u64 offset = error == FrameError::none ? payload_offset_of(blocks, source.alignment_log2) : 0;
     work.scratch.tensors[i] = {static_cast<u32>(error), 0, offset, 0, 0, 0};
-    if (error != FrameError::none) work.results[i] = {0, error};
+    if (error != FrameError::none) report(work, i, {0, error});
   }
   if (error == FrameError::none && source.content_bytes == 0)
     finish_frame(work, i, shared.secret, shared.sums, shared.header);
@@ -67,15 +67,38 @@ struct Place {
 // Shared memory to the frame, a warp's stores in whole lines of 128 bytes but for the ends: lines that are
 // written in parts cost twice on the way to the host.
 TERRACE_DEVICE void write_extent(u8* to, const u8* from, u32 bytes) {
-  const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8);
+  const u32 into_line = static_cast<u32>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8),
+            t = simt::thread_index();
   auto* vectors = reinterpret_cast<Vector*>(to);
   const auto* in = reinterpret_cast<const Vector*>(from);
-  for (u32 i = simt::thread_index(); i < bytes / 16 + into_line; i += simt::thread_count())
-    if (i >= into_line) vectors[i - into_line] = in[i - into_line];
+  TERRACE_UNROLL_BY(4)
+  for (u32 i = t >= into_line ? t - into_line : t - into_line + simt::thread_count(); i < bytes / 16;
+       i += simt::thread_count())
+    vectors[i] = in[i];
   for (u32 i = bytes / 16 * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
 }
 
-// The checksum by the first warp while the second looks back; then the entry, and the extent to its place.
+// By one warp, while others finish a block: the CTA's next block, and its content on the way into the
+// second-level cache. Blocks are still taken in order, and a CTA finishes one before it begins the next; so
+// the first block whose size is not known is one that its CTA comes to without waiting for others.
+TERRACE_DEVICE void take_next_block(const Work<Source>& work, u32* mailbox) {
+  constexpr u32 line_bytes = 128;
+  u32 next = 0;
+  if (lane_index() == 0) next = *mailbox = simt::atomic_add(&work.scratch.batch->next_block, 1);
+  next = simt::shuffle(next, 0);
+  if (next >= work.blocks) return;
+  const u32 tensor = work.scratch.owner[next];
+  if (work.scratch.tensors[tensor].error != static_cast<u32>(FrameError::none)) return;
+  const Source& source = work.tensors[tensor];
+  const u32 block = next - static_cast<u32>(source.first_block);
+  const u8* content = static_cast<const u8*>(source.content) + u64{block} * block_bytes;
+  const u32 bytes = content_of_block(source.content_bytes, block);
+  for (u32 at = lane_index() * line_bytes; at < bytes; at += warp_lanes * line_bytes)
+    simt::prefetch(content + at);
+}
+
+// The checksum by the first warp while the second looks back and the third takes the next block; then the
+// entry, and the extent to its place.
 TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, const Extent& extent,
                                  EncodeShared& shared) {
   const SharedWords words{in_shared<const u64>(extent.data)};
@@ -89,6 +112,8 @@ TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, c
   } else if (warp_index() == 1) {
     const u64 units = look_back(work.scratch.progress, place.block, place.first, extent.units());
     if (lane_index() == 0) meeting[1] = units;
+  } else if (warp_index() == 2) {
+    take_next_block(work, shared.mailbox);
   }
   simt::sync_cta();
   const u64 offset = work.scratch.tensors[place.tensor].payload_offset + meeting[1] * payload_unit;
@@ -134,16 +159,21 @@ TERRACE_DEVICE void compress_blocks(const Work<Source>& work) {
   auto& shared = *reinterpret_cast<EncodeShared*>(simt::shared_memory());
   if (!is_sound(work)) return;
   load_secret(shared.secret);
-  for (u32 block = take_block(*work.scratch.batch, shared.mailbox); block < work.blocks;
-       block = take_block(*work.scratch.batch, shared.mailbox)) {
+  u32 block = take_block(*work.scratch.batch, shared.mailbox);
+  while (block < work.blocks) {
     const u32 tensor = work.scratch.owner[block];
     TensorState& state = work.scratch.tensors[tensor];
-    if (state.error != static_cast<u32>(FrameError::none)) continue;
+    if (state.error != static_cast<u32>(FrameError::none)) {
+      block = take_block(*work.scratch.batch, shared.mailbox);
+      continue;
+    }
     const Place place{tensor, block, static_cast<u32>(work.tensors[tensor].first_block)};
     compress_block_of_any_width(work, place, shared);
+    block = shared.mailbox[0];  // take_next_block()
     if (!finish_block(state, blocks_of(work.tensors[tensor].content_bytes), &shared.mailbox[1])) continue;
     u64* memory = in_shared<u64>(shared.buffer);
     finish_frame(work, tensor, shared.secret, memory, memory + sum_words);
+    simt::sync_cta();  // the next block goes over the table's sums
   }
 }
 

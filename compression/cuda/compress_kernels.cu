@@ -17,6 +17,13 @@ __global__ void __launch_bounds__(prepare_threads)
   prepare_compress(work);
 }
 
+__global__ void __launch_bounds__(prepare_threads)
+    prepare_lone_compress_kernel(const __grid_constant__ Source tensor, Lone<Source>* lone, u64* ns,
+                                 const __grid_constant__ Work<Source> work) {
+  begin_lone(tensor, *lone, ns);
+  prepare_compress(work);
+}
+
 Kernel<Source> kernel_of(unsigned threads) {
   switch (threads) {
     case 128:
@@ -39,8 +46,21 @@ unsigned resident_compress_ctas(unsigned threads) {
 Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream) {
   if (batch.count == 0) return Status::ok;
   if (const Status status = check_batch(batch, launch); status != Status::ok) return status;
-  return launch_both(batch, prepare_compress_kernel, sizeof(PrepareShared), kernel_of(launch.threads),
-                     sizeof(EncodeShared), launch.threads, launch.compress_ctas, stream);
+  const Work<Source> work = work_of(batch);
+  prepare_compress_kernel<<<ctas_for(batch.count, launch.compress_ctas), prepare_threads,
+                            sizeof(PrepareShared), stream>>>(work);
+  return launch_main(work, kernel_of(launch.threads), sizeof(EncodeShared), launch.threads,
+                     launch.compress_ctas, stream);
+}
+
+Status compress_lone(const Source& source, const LoneMemory& memory, const Launch& launch, Stream stream) {
+  Work<Source> work;
+  if (const Status status = lone_work(source, memory, launch, work); status != Status::ok) return status;
+  auto* lone = static_cast<Lone<Source>*>(memory.scratch);
+  prepare_lone_compress_kernel<<<1, prepare_threads, sizeof(PrepareShared), stream>>>(
+      source, lone, &memory.verdict->ns, work);
+  return launch_main(work, kernel_of(launch.threads), sizeof(EncodeShared), launch.threads,
+                     launch.compress_ctas, stream);
 }
 
 }  // namespace terrace::compression::cuda

@@ -37,12 +37,13 @@ struct Destination {
 // Writes the content, 16 bytes a thread where its address allows, from a function of the vector's number.
 template <typename Make>
 TERRACE_DEVICE void write_content(const Destination& to, const Make& make) {
-  for (u32 i = simt::thread_index(); i * 16 < to.bytes; i += simt::thread_count()) {
+  const u32 whole = to.is_aligned() ? to.bytes / 16 : 0;
+  for (u32 i = simt::thread_index(); i < whole; i += simt::thread_count())
+    reinterpret_cast<Vector*>(to.content)[i] = make(i);
+  const u32 left = whole / simt::thread_count() * simt::thread_count();  // a thread stays at its place
+  for (u32 i = left + simt::thread_index(); i * 16 < to.bytes; i += simt::thread_count()) {
+    if (i < whole) continue;
     const Vector vector = make(i);
-    if (to.is_aligned() && i * 16 + 16 <= to.bytes) {
-      *reinterpret_cast<Vector*>(to.content + i * 16) = vector;
-      continue;
-    }
     for (u32 k = 0; k < 16 && i * 16 + k < to.bytes; ++k)
       to.content[i * 16 + k] = static_cast<u8>((k < 8 ? vector.low : vector.high) >> (k % 8 * 8));
   }
@@ -50,6 +51,7 @@ TERRACE_DEVICE void write_content(const Destination& to, const Make& make) {
 
 TERRACE_DEVICE void read_extent(const u8* from, u32 bytes, u8* to) {
   const u32 vectors = bytes / 16;
+  TERRACE_UNROLL_BY(4)
   for (u32 i = simt::thread_index(); i < vectors; i += simt::thread_count())
     simt::copy_async16(to + 16 * i, from + 16 * i);
   for (u32 i = vectors * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
@@ -144,23 +146,48 @@ TERRACE_DEVICE void clear_mask(DecodeShared& shared, u32 words) {
   for (u32 w = simt::thread_index(); w < words; w += simt::thread_count()) shared.mask[w] = 0;
 }
 
-// Elements where the mask has bits: value(rank, element) says which.
-template <typename T, typename Value>
-TERRACE_DEVICE void expand(const DecodeShared& shared, const Destination& to, const Value& value) {
-  constexpr u32 each = 16 / sizeof(T);
-  write_content(to, [&](u32 i) {
-    const u32 element = i * each, bit = element % 64;
-    const u64 word = shared.mask[element / 64];
-    u32 rank = shared.base[element / 64] + simt::bits_in(bits_before(word, bit));
-    u64 half[2] = {0, 0};
-    TERRACE_UNROLL
-    for (u32 k = 0; k < each; ++k) {
-      if ((word >> (bit + k) & 1) == 0) continue;
-      half[k * 2 / each] |= u64{value(rank++, element)} << (k % (8 / sizeof(T)) * 8 * sizeof(T));
-    }
-    return Vector{half[0], half[1]};
-  });
+// A vector with the next values where `bits` has ones.
+template <typename T, typename Values>
+TERRACE_DEVICE Vector expand_vector(u32 bits, Values values) {
+  constexpr u32 each = 16 / sizeof(T), width = 8 * sizeof(T), part_bits = width < 32 ? 32 : width;
+  Wide<T> parts[128 / part_bits] = {};
+  TERRACE_UNROLL
+  for (u32 k = 0; k < each; ++k) {
+    const bool here = (bits >> k & 1) != 0;
+    parts[k * width / part_bits] |= (here ? Wide<T>{values.first()} : 0) << k * width % part_bits;
+    if (here) values.skip();
+  }
+  if constexpr (width == 64)
+    return {parts[0], parts[1]};
+  else
+    return {simt::joined(parts[0], parts[1]), simt::joined(parts[2], parts[3])};
 }
+
+// Elements where the mask has bits: values_from(rank, element) are those from a rank on, up to the end of a
+// vector that begins with the element. A thread's vectors lie at the same place in their words of the mask,
+// as the CTA takes whole words.
+template <typename T, typename ValuesFrom>
+TERRACE_DEVICE void expand(const DecodeShared& shared, const Destination& to, const ValuesFrom& values_from) {
+  constexpr u32 each = 16 / sizeof(T);
+  static_assert(128 * each % 64 == 0);
+  const u32 bit = simt::thread_index() * each % 64;
+  const u64 below = bits_before(~u64{0}, bit);
+  const auto make = [&](u32 i) {
+    const u32 element = i * each;
+    const u64 word = shared.mask[element / 64];
+    const u32 rank = shared.base[element / 64] + simt::bits_in(word & below);
+    return expand_vector<T>(static_cast<u32>(word >> bit), values_from(rank, element));
+  };
+  write_content(to, make);
+}
+
+// Values as they are.
+template <typename T>
+struct PackedValues {
+  const T* at;
+  TERRACE_DEVICE T first() const { return *at; }
+  TERRACE_DEVICE void skip() { ++at; }
+};
 
 // Zvc, rle and csr8: behind `begin` bytes that said what the mask is, its values and no more.
 template <typename T>
@@ -169,7 +196,7 @@ TERRACE_DEVICE bool decode_values(DecodeShared& shared, u32 begin, u32 bytes, co
   const u32 values = count_values(shared, words);
   if (bytes - begin != values * sizeof(T)) return false;
   const auto* packed = reinterpret_cast<const T*>(shared.extent + begin);
-  expand<T>(shared, to, [&](u32 rank, u32) { return packed[rank]; });
+  expand<T>(shared, to, [&](u32 rank, u32) { return PackedValues<T>{packed + rank}; });
   return true;
 }
 
@@ -216,6 +243,17 @@ TERRACE_DEVICE u64 at_bit(const u64* words, u32 bit) {
   return shift == 0 ? low : low | words[bit / 64 + 1] << (64 - shift);
 }
 
+// Values of a group.
+template <typename T>
+struct SqueezedValues {
+  const u64* words;
+  u32 bit;
+  ExpCode code;
+  ValueShape shape;
+  TERRACE_DEVICE T first() const { return unsqueezed<T>(at_bit(words, bit), code, shape); }
+  TERRACE_DEVICE void skip() { bit += code.bits(shape.mantissa_bits); }
+};
+
 template <typename T>
 TERRACE_DEVICE bool decode_zvc_exp(DecodeShared& shared, u32 element, u32 mask_bytes, u32 bytes,
                                    const Destination& to) {
@@ -229,9 +267,9 @@ TERRACE_DEVICE bool decode_zvc_exp(DecodeShared& shared, u32 element, u32 mask_b
   expand<T>(shared, to, [&](u32 rank, u32 at) {
     const u32 group = at / group_elements;
     const ExpCode code = code_of_header(shared.group_headers[group]);
-    const u32 position = (mask_bytes + headers_bytes + shared.group_begin[group]) * 8 +
-                         (rank - shared.base[group * group_words]) * code.bits(shape.mantissa_bits);
-    return unsqueezed<T>(at_bit(extent, position), code, shape);
+    const u32 bit = (mask_bytes + headers_bytes + shared.group_begin[group]) * 8 +
+                    (rank - shared.base[group * group_words]) * code.bits(shape.mantissa_bits);
+    return SqueezedValues<T>{extent, bit, code, shape};
   });
   return true;
 }

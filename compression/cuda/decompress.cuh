@@ -19,7 +19,7 @@ TERRACE_DEVICE void prepare_target(const Work<Target>& work, u32 i, CheckShared&
     if (error == FrameError::none)
       state = {0, 0, header.payload_offset(), header.payload_bytes(), header.codec(), header.element()};
     work.scratch.tensors[i] = state;
-    if (error != FrameError::none || target.content_bytes == 0) work.results[i] = {0, error};
+    if (error != FrameError::none || target.content_bytes == 0) report(work, i, {0, error});
   }
   simt::sync_cta();
 }
@@ -123,7 +123,7 @@ TERRACE_DEVICE void decompress_blocks(const Work<Target>& work) {
         simt::thread_index() != 0)
       continue;
     const auto error = static_cast<FrameError>(simt::load_exchanged(&state.error));
-    work.results[i] = {error == FrameError::none ? target.content_bytes : 0, error};
+    report(work, i, {error == FrameError::none ? target.content_bytes : 0, error});
   }
 }
 

@@ -17,6 +17,13 @@ __global__ void __launch_bounds__(prepare_threads)
   prepare_decompress(work);
 }
 
+__global__ void __launch_bounds__(prepare_threads)
+    prepare_lone_decompress_kernel(const __grid_constant__ Target tensor, Lone<Target>* lone, u64* ns,
+                                   const __grid_constant__ Work<Target> work) {
+  begin_lone(tensor, *lone, ns);
+  prepare_decompress(work);
+}
+
 Kernel<Target> kernel_of(unsigned threads) {
   switch (threads) {
     case 128:
@@ -39,8 +46,21 @@ unsigned resident_decompress_ctas(unsigned threads) {
 Status decompress(const Batch<Target>& batch, const Launch& launch, Stream stream) {
   if (batch.count == 0) return Status::ok;
   if (const Status status = check_batch(batch, launch); status != Status::ok) return status;
-  return launch_both(batch, prepare_decompress_kernel, sizeof(CheckShared), kernel_of(launch.threads),
-                     sizeof(DecodeShared), launch.threads, launch.decompress_ctas, stream);
+  const Work<Target> work = work_of(batch);
+  prepare_decompress_kernel<<<ctas_for(batch.count, launch.decompress_ctas), prepare_threads,
+                              sizeof(CheckShared), stream>>>(work);
+  return launch_main(work, kernel_of(launch.threads), sizeof(DecodeShared), launch.threads,
+                     launch.decompress_ctas, stream);
+}
+
+Status decompress_lone(const Target& target, const LoneMemory& memory, const Launch& launch, Stream stream) {
+  Work<Target> work;
+  if (const Status status = lone_work(target, memory, launch, work); status != Status::ok) return status;
+  auto* lone = static_cast<Lone<Target>*>(memory.scratch);
+  prepare_lone_decompress_kernel<<<1, prepare_threads, sizeof(CheckShared), stream>>>(
+      target, lone, &memory.verdict->ns, work);
+  return launch_main(work, kernel_of(launch.threads), sizeof(DecodeShared), launch.threads,
+                     launch.decompress_ctas, stream);
 }
 
 }  // namespace terrace::compression::cuda

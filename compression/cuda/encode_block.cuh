@@ -10,15 +10,38 @@
 
 namespace terrace::compression::cuda {
 
+// A short mask ends where the whole one did, so that the values stay. It begins at a multiple of 16, so
+// both may end 8 bytes further on.
+constexpr TERRACE_DEVICE u32 shift_of_short(u32 words, u32 short_bytes) {
+  return rounded_up(8 * words - short_bytes, static_cast<u32>(payload_unit));
+}
+
+// Where the extent of a full block ends at most, counted from the front: with a short mask it begins later.
+constexpr TERRACE_DEVICE u32 furthest_end(u32 width) {
+  constexpr u32 unit = payload_unit;
+  u32 furthest = block_bytes;
+  for (u32 words = block_bytes / width / 64, empty = 0; empty <= words; ++empty) {
+    const u32 mask = 8 * (ceil_div(words, 64) + words - empty), values = (words - empty) * 64 * width;
+    if (mask >= 8 * words) continue;
+    const u32 extent = mask + values < block_bytes ? rounded_up(mask + values, unit) : block_bytes;
+    if (shift_of_short(words, mask) + extent > furthest) furthest = shift_of_short(words, mask) + extent;
+  }
+  return furthest;
+}
+
 // In front of the elements there is room for the longest mask and headers, and never less than for XXH3's
 // sums: while an extent over the elements is checksummed they lie there, else behind the extent.
 template <u32 width>
 inline constexpr u32 mask_and_headers =
-    block_bytes / width / 8 + block_bytes / width / group_elements* group_header_bytes;
+    block_bytes / width / 8 + block_bytes / width / group_elements* group_header_bytes + payload_unit;
+template <u32 width>
+inline constexpr u32 sums_and_shift = sum_words * 8 + furthest_end(width) - u32{block_bytes};
 template <u32 width>
 inline constexpr u32 front_bytes =
-    mask_and_headers<width> > sum_words * 8 ? mask_and_headers<width> : sum_words * 8;
+    mask_and_headers<width> > sums_and_shift<width> ? mask_and_headers<width> : sums_and_shift<width>;
 inline constexpr u32 most_front_bytes = front_bytes<1>;
+static_assert(front_bytes<1> >= front_bytes<2> && front_bytes<1> >= front_bytes<4> &&
+              front_bytes<1> >= front_bytes<8>);
 
 // What pack_values_up() needs behind the elements.
 inline constexpr u32 room_behind = payload_unit;
@@ -49,12 +72,16 @@ TERRACE_DEVICE T* in_shared(u8* at) {
   return static_cast<T*>(static_cast<void*>(at));
 }
 
-// Content into shared memory: 16 bytes at once where its address allows. Ends with a barrier.
+// Content into shared memory: 16 bytes at once where its address allows. Zeros follow up to a whole chunk.
+// Ends with a barrier.
 TERRACE_DEVICE void read_block(u8* to, const u8* from, u32 bytes) {
   const u32 vectors = is_aligned16(from) ? bytes / 16 : 0;
+  TERRACE_UNROLL_BY(4)
   for (u32 i = simt::thread_index(); i < vectors; i += simt::thread_count())
     simt::copy_async16(to + 16 * i, from + 16 * i);
   for (u32 i = vectors * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
+  for (u32 i = bytes + simt::thread_index(); i < rounded_up(bytes, chunk_bytes); i += simt::thread_count())
+    to[i] = 0;
   simt::wait_copies();
   simt::sync_cta();
 }
@@ -76,6 +103,13 @@ struct Encoder {
   TERRACE_DEVICE u32 short_mask_bytes() const { return 8 * (ceil_div(words(), 64) + scan.nonzero_words); }
   TERRACE_DEVICE bool is_short() const { return short_mask_bytes() < 8 * words(); }
   TERRACE_DEVICE u32 mask_bytes() const { return is_short() ? short_mask_bytes() : 8 * words(); }
+  // Where the mask begins in the end.
+  TERRACE_DEVICE u8* mask_begin() const {
+    return front() + (is_short() ? shift_of_short(words(), short_mask_bytes()) : 0);
+  }
+  TERRACE_DEVICE Unpacked<T> unpacked() const {
+    return {static_cast<const T*>(static_cast<const void*>(content())), elements, mask(), shared.base};
+  }
   TERRACE_DEVICE const u64* mask() const {
     return static_cast<const u64*>(static_cast<const void*>(front()));
   }
@@ -95,7 +129,8 @@ TERRACE_DEVICE Extent raw_extent(const Encoder<T>& encoder) {
 template <typename T>
 TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u32 bytes) {
   u8* end = encoder.content() + block_bytes;
-  return {encoder.front(), bytes, rounded_up(bytes, payload_unit), kind, in_shared<u64>(end - sum_words * 8)};
+  return {kind == BlockKind::sparse ? encoder.mask_begin() : encoder.front(), bytes,
+          rounded_up(bytes, payload_unit), kind, in_shared<u64>(end - sum_words * 8)};
 }
 
 // At the buffer's end, over the elements, as pack_values_up() leaves it.
@@ -158,18 +193,24 @@ TERRACE_DEVICE Extent decide(Encoder<T>& encoder, Codec codec) {
   return coded_extent(encoder, encoder.is_short() ? BlockKind::sparse : BlockKind::coded, bytes);
 }
 
+// Headers and bits of zvc_exp, instead of the packed values behind the room for its headers.
+template <typename T>
+TERRACE_DEVICE void squeeze_values(const Encoder<T>& encoder, const u8* values, u8* to) {
+  simt::sync_cta();
+  squeeze_groups(static_cast<const T*>(static_cast<const void*>(values)), encoder.elements,
+                 encoder.shared.base, encoder.scan.values, encoder.shape(), encoder.shared.groups, to);
+}
+
+// The values behind the whole mask, or behind where its short form will end.
 template <typename T>
 TERRACE_DEVICE void write_masked(const Encoder<T>& encoder, bool exp) {
-  const u16* base = encoder.shared.base;
-  if (encoder.is_short())
-    shorten_mask(in_shared<u64>(encoder.front()), encoder.words(), encoder.shared.summary);
-  u8* behind_mask = encoder.front() + encoder.mask_bytes();
+  u8* behind_mask = encoder.mask_begin() + encoder.mask_bytes();
   u8* values = behind_mask + (exp ? rounded_up(encoder.groups() * group_header_bytes, 8) : 0);
-  pack_values(in_shared<const T>(encoder.content()), encoder.elements, base, in_shared<T>(values));
-  if (!exp) return;
-  simt::sync_cta();
-  squeeze_groups(in_shared<const T>(values), encoder.elements, base, encoder.scan.values, encoder.shape(),
-                 encoder.shared.groups, behind_mask);
+  pack_values(encoder.unpacked(), in_shared<T>(values));
+  if (exp) squeeze_values(encoder, values, behind_mask);
+  if (encoder.is_short())
+    shorten_mask(encoder.mask(), encoder.words(), encoder.shared.summary,
+                 in_shared<u64>(encoder.mask_begin()));
   simt::sync_cta();
 }
 
@@ -177,8 +218,7 @@ TERRACE_DEVICE void write_masked(const Encoder<T>& encoder, bool exp) {
 template <typename T>
 TERRACE_DEVICE void write_described(const Encoder<T>& encoder, const Extent& extent, Codec codec) {
   const u32 packed = encoder.scan.values * static_cast<u32>(sizeof(T));
-  pack_values_up(in_shared<const T>(encoder.content()), encoder.elements, encoder.shared.base,
-                 in_shared<T>(extent.data + extent.bytes - packed));
+  pack_values_up(encoder.unpacked(), in_shared<T>(extent.data + extent.bytes - packed));
   simt::sync_cta();
   if (codec == Codec::rle)
     write_pairs(encoder.mask_view(), encoder.runs, extent.data);

@@ -13,12 +13,13 @@ struct TableWords {
   u32 blocks;
 
   TERRACE_DEVICE u64 operator()(u32 i) const {
-    return i < 2 * blocks ? simt::load_exchanged(reinterpret_cast<const u64*>(entries) + i) : 0;
+    return i < 2 * blocks ? simt::load_written(reinterpret_cast<const u64*>(entries) + i) : 0;
   }
 };
 
 TERRACE_DEVICE void write_table(const TableWords& words, u64 bytes, u8* to) {
   auto* vectors = reinterpret_cast<Vector*>(to);
+  TERRACE_UNROLL_BY(4)
   for (u32 i = simt::thread_index(); i < bytes / 16; i += simt::thread_count())
     vectors[i] = {words(2 * i), words(2 * i + 1)};
 }
@@ -63,7 +64,7 @@ TERRACE_DEVICE void finish_frame(const Work<Source>& work, u32 i, const u64* sec
   if (simt::thread_index() != 0) return;
   const u64 payload_bytes = payload_end(words);
   write_header(source, payload_bytes, offset, checksum, secret, header);
-  work.results[i] = {offset + payload_bytes, FrameError::none};
+  report(work, i, {offset + payload_bytes, FrameError::none});
 }
 
 }  // namespace terrace::compression::cuda

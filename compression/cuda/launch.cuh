@@ -51,15 +51,34 @@ inline unsigned ctas_for(std::uint64_t wanted, unsigned most) {
   return wanted < 1 ? 1 : wanted < most ? static_cast<unsigned>(wanted) : most;
 }
 
-// Two launches: `prepare`, then `main` on the blocks.
+// The second launch of a call, on the blocks.
 template <typename Tensor>
-Status launch_both(const Batch<Tensor>& batch, Kernel<Tensor> prepare, std::size_t prepare_bytes,
-                   Kernel<Tensor> main, std::size_t main_bytes, unsigned threads, unsigned ctas,
-                   Stream stream) {
-  const Work<Tensor> work = work_of(batch);
-  prepare<<<ctas_for(batch.count, ctas), prepare_threads, prepare_bytes, stream>>>(work);
-  main<<<ctas_for(batch.blocks, ctas), threads, main_bytes, stream>>>(work);
+Status launch_main(const Work<Tensor>& work, Kernel<Tensor> main, std::size_t shared_bytes, unsigned threads,
+                   unsigned ctas, Stream stream) {
+  main<<<ctas_for(work.blocks, ctas), threads, shared_bytes, stream>>>(work);
   return cudaPeekAtLastError() == cudaSuccess ? Status::ok : Status::launch_failed;
+}
+
+inline constexpr std::size_t lone_front_bytes =
+    to_unit(sizeof(Lone<Source>) > sizeof(Lone<Target>) ? sizeof(Lone<Source>) : sizeof(Lone<Target>));
+
+// The work on one tensor that comes with the call: its description, in front of the scratch memory, is
+// written by the first kernel, its verdict by whoever finishes it, where the host reads it. So nothing is
+// copied before or behind, which would queue for the link behind copies of whole tensors.
+template <typename Tensor>
+Status lone_work(const Tensor& tensor, const LoneMemory& memory, const Launch& launch, Work<Tensor>& work) {
+  if (memory.verdict == nullptr || memory.scratch_bytes < lone_front_bytes) return Status::bad_batch;
+  auto* lone = static_cast<Lone<Tensor>*>(memory.scratch);
+  const Batch<Tensor> batch{&lone->tensor,
+                            1,
+                            (tensor.content_bytes + block_bytes - 1) / block_bytes,
+                            &memory.verdict->result,
+                            static_cast<u8*>(memory.scratch) + lone_front_bytes,
+                            memory.scratch_bytes - lone_front_bytes};
+  if (const Status status = check_batch(batch, launch); status != Status::ok) return status;
+  work = work_of(batch);
+  work.timing = &lone->timing;
+  return Status::ok;
 }
 
 // CTAs of a geometry that fill a multiprocessor; 0 where there are none. In compress_kernels.cu,

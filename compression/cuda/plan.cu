@@ -20,6 +20,10 @@ std::size_t scratch_bytes(std::uint32_t tensors, std::uint64_t blocks) {
   return scratch_sizes(tensors, blocks).total();
 }
 
+std::size_t lone_scratch_bytes(std::uint64_t content_bytes) {
+  return lone_front_bytes + scratch_bytes(1, (content_bytes + block_bytes - 1) / block_bytes);
+}
+
 Status plan_launch(Geometry geometry, Launch& launch) {
   if (!is_geometry(geometry)) return Status::bad_geometry;
   int device = 0, units = 0;

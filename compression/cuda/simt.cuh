@@ -7,6 +7,7 @@
 //   sync_cta(), all_in_cta(p)        barriers of the CTA; the second tells whether p holds for all threads
 //   ballot(p), shuffle_xor(), ...    among the 32 threads of a warp, all of which call
 //   load_exchanged(), ...            words that CTAs exchange while they run
+//   prefetch()                       global memory that will be read soon
 //   copy_async16(), wait_copies()    16 bytes from global to shared memory without a register in between
 #pragma once
 

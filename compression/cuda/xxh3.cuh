@@ -162,12 +162,16 @@ TERRACE_DEVICE u32 stripes_behind(u32 bytes) { return (bytes - 1) % piece_bytes 
 template <typename Words>
 TERRACE_DEVICE u64 piece_sum(const Words& words, u32 piece, u32 lane, u32 stripes, const u64* secret) {
   u64 products = 0, plain = 0;
-  for (u32 k = 0; k < piece_stripes; ++k) {
-    const u32 stripe = (k + piece) % piece_stripes;
-    if (stripe >= stripes) continue;
+  const auto add = [&](u32 stripe) {
     const u64 word = words(piece * (piece_bytes / 8) + stripe * stripe_words + lane);
     products += multiply_halves(word ^ secret[stripe + lane]);
     plain += word;
+  };
+  if (stripes == piece_stripes) {  // all but the last piece: nothing to ask for each stripe
+    TERRACE_UNROLL
+    for (u32 k = 0; k < piece_stripes; ++k) add((k + piece) % piece_stripes);
+  } else {
+    for (u32 stripe = 0; stripe < stripes; ++stripe) add(stripe);
   }
   return products + simt::shuffle_xor(plain, 1);
 }

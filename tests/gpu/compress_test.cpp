@@ -65,6 +65,34 @@ TEST_CASE("TheRuleForDenseBlocksIsExact") {
   }
 }
 
+// The extent then begins behind the front and is nearly as long as the content: where the checksum's sums lie
+// has to be behind it.
+TEST_CASE("AnAlmostDenseBlockWithAShortMaskKeepsItsBytes") {
+  const struct { std::size_t width, least_empty; } forms[] = {{1, 116}, {2, 31}, {4, 8}, {8, 3}};
+  std::vector<Bytes> contents;
+  std::vector<Input> inputs;
+  for (const auto& form : forms)
+    for (std::size_t empty = form.least_empty; empty < form.least_empty + 3; ++empty) {
+      const std::size_t words = block_bytes / form.width / 64;
+      Bytes content = noise(block_bytes, empty);
+      for (std::byte& byte : content) byte |= std::byte{1};
+      for (std::size_t i = 0; i < empty; ++i) {  // among them those that rule 4 looks at
+        const std::size_t word = i < 16 ? i * words / 16 : i * words / 16 % words + i / 16;
+        std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(word * 64 * form.width), 64 * form.width,
+                    std::byte{0});
+      }
+      contents.push_back(content);
+    }
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    for (const Codec codec : {Codec::zvc, Codec::zvc_exp})
+      inputs.push_back({.content = contents[i], .codec = codec, .element = element_of_width[i / 3]});
+  require_cpus_frames(inputs);
+  for (std::size_t i = 3; i < 6; ++i) {  // of two bytes
+    const Bytes frame = frame_of(contents[i], Codec::zvc, element_of_width[1]);
+    REQUIRE(read_entry(frame, 0).kind == BlockKind::sparse);
+  }
+}
+
 // Values hardly move then: what a round writes lies where the same round reads.
 TEST_CASE("AlmostDenseBlocksArePackedInPlace") {
   std::vector<Bytes> contents;

@@ -16,6 +16,7 @@
 
 #define TERRACE_DEVICE inline
 #define TERRACE_UNROLL
+#define TERRACE_UNROLL_BY(times)
 
 namespace terrace::compression::cuda::simt {
 
@@ -77,6 +78,12 @@ inline std::uint32_t lowest_bit(std::uint64_t word) {
 inline std::uint32_t bit_width(std::uint32_t word) {
   return static_cast<std::uint32_t>(std::bit_width(word));
 }
+inline std::uint64_t joined(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
+inline std::uint32_t nonzero(std::uint32_t word) { return word != 0 ? 1 : 0; }
+// 1 in each half that is not zero.
+inline std::uint32_t nonzero_halves(std::uint32_t word) {
+  return ((word & 0xffff) != 0 ? 1U : 0U) | ((word >> 16) != 0 ? 1U << 16 : 0U);
+}
 std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b);
 
 inline std::uint32_t atomic_add(std::uint32_t* word, std::uint32_t by) {
@@ -88,13 +95,21 @@ template <typename T>
 T load_exchanged(const T* word) {
   return *word;
 }
+inline std::uint64_t load_written(const std::uint64_t* word) { return *word; }
 template <typename T>
 void store_exchanged(T* word, T value) {
   *word = value;
 }
 inline void fence() {}
+// Two readings differ.
+inline std::uint64_t device_ns() {
+  static std::uint64_t now = 1'000'000;
+  return now += 1000;
+}
 
 void copy_async16(void* shared, const void* global);
+// Reads nothing, but the address has to be one that could be read.
+inline void prefetch(const void* global) { static_cast<void>(*static_cast<const volatile char*>(global)); }
 void wait_copies();
 
 }  // namespace terrace::compression::cuda::simt
