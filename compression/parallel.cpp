@@ -96,11 +96,18 @@ struct ParallelCompressor::Decompression final : Job {
 
 ParallelCompressor::ParallelCompressor(unsigned threads) : workspaces_(std::clamp(threads, 1U, max_threads)) {
   crew_.reserve(workspaces_.size() - 1);
-  for (std::size_t i = 1; i < workspaces_.size(); ++i)
-    crew_.emplace_back([this, i] { serve(workspaces_[i]); });
+  try {
+    for (std::size_t i = 1; i < workspaces_.size(); ++i)
+      crew_.emplace_back([this, i] { serve(workspaces_[i]); });
+  } catch (...) {
+    dismiss();  // those that did start: a thread that nobody joined ends the program
+    throw;
+  }
 }
 
-ParallelCompressor::~ParallelCompressor() {
+ParallelCompressor::~ParallelCompressor() { dismiss(); }
+
+void ParallelCompressor::dismiss() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

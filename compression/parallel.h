@@ -56,6 +56,7 @@ class ParallelCompressor {
 
   void run(Job& job);
   void serve(Workspace& workspace);
+  void dismiss();
 
   std::vector<Workspace> workspaces_;
   std::mutex mutex_;
