@@ -39,8 +39,8 @@ unsigned resident_compress_ctas(unsigned threads) {
 Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream) {
   if (batch.count == 0) return Status::ok;
   if (const Status status = check_batch(batch, launch); status != Status::ok) return status;
-  return launch_both(batch, prepare_compress_kernel, sizeof(PrepareShared), kernel_of(launch.threads),
-                     sizeof(EncodeShared), launch.threads, launch.compress_ctas, stream);
+  return launch_both(batch, prepare_compress_kernel, 0, kernel_of(launch.threads), sizeof(EncodeShared),
+                     launch.threads, launch.compress_ctas, stream);
 }
 
 }  // namespace terrace::compression::cuda

@@ -30,7 +30,7 @@ void synchronise() { require_cuda(cudaDeviceSynchronize(), "running"); }
 // `bytes` on the device, at an address `misalign` above a multiple of 256; poisoned first.
 DeviceMemory poisoned(std::size_t bytes, std::size_t misalign) {
   DeviceMemory memory(bytes + misalign);
-  memory.fill(0xcd);
+  memory.fill(static_cast<int>(poison));
   return memory;
 }
 
@@ -41,7 +41,7 @@ std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t 
   DeviceMemory on_device(tensors.size() * sizeof(Tensor)), scratch(scratch_bytes(count, blocks));
   DeviceMemory results(tensors.size() * sizeof(Result), DeviceMemory::Place::pinned);
   on_device.write(tensors.data(), tensors.size() * sizeof(Tensor));
-  scratch.fill(0xcd);
+  scratch.fill(static_cast<int>(poison));
   const Batch<Tensor> batch{on_device.at<Tensor>(), count,          blocks, results.at<Result>(),
                             scratch.at<void>(),     scratch.bytes()};
   require_ok(call(batch, launch_of(setting), nullptr), "launching");
@@ -49,6 +49,22 @@ std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t 
   const Result* first = results.at<Result>();
   return {first, first + tensors.size()};
 }
+
+// What compress() is given, and where; the sources are not numbered.
+struct SourceMemory {
+  explicit SourceMemory(std::span<const Input> inputs) {
+    for (const Input& input : inputs) {
+      const std::size_t bytes = input.content.size();
+      contents.push_back(poisoned(bytes, input.misalign));
+      contents.back().write(input.content.data(), bytes, input.misalign);
+      frames.push_back(poisoned(frame_bound(bytes, input.alignment_log2), 0));
+      sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(),
+                         0, input.codec, input.element, input.alignment_log2});
+    }
+  }
+  std::vector<DeviceMemory> contents, frames;
+  std::vector<Source> sources;
+};
 
 Bytes bytes_of(const DeviceMemory& memory, std::size_t bytes, std::size_t offset = 0) {
   Bytes result(bytes);
@@ -68,21 +84,12 @@ const char* machine_name() {
 bool is_fast() { return true; }
 
 std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& setting) {
-  std::vector<DeviceMemory> contents, frames;
-  std::vector<Source> sources;
-  for (const Input& input : inputs) {
-    const std::size_t bytes = input.content.size();
-    contents.push_back(poisoned(bytes, input.misalign));
-    contents.back().write(input.content.data(), bytes, input.misalign);
-    frames.push_back(poisoned(frame_bound(bytes, input.alignment_log2), 0));
-    sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(),
-                       0, input.codec, input.element, input.alignment_log2});
-  }
-  const std::uint64_t blocks = number_blocks(sources);
-  const std::vector<Result> results = run_batch(sources, blocks, setting, compress);
+  SourceMemory memory(inputs);
+  const std::uint64_t blocks = number_blocks(memory.sources);
+  const std::vector<Result> results = run_batch(memory.sources, blocks, setting, compress);
   std::vector<Output> outputs;
   for (std::size_t i = 0; i < results.size(); ++i)
-    outputs.push_back({results[i].error, bytes_of(frames[i], results[i].bytes)});
+    outputs.push_back({results[i].error, bytes_of(memory.frames[i], results[i].bytes)});
   return outputs;
 }
 
@@ -104,8 +111,15 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
   return outputs;
 }
 
-std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks) {
-  return run_batch(sources, blocks, {}, compress);
+std::vector<Output> compress_numbered(std::span<const Input> inputs,
+                                      std::span<const std::uint64_t> first_blocks, std::uint64_t blocks) {
+  SourceMemory memory(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) memory.sources[i].first_block = first_blocks[i];
+  const std::vector<Result> results = run_batch(memory.sources, blocks, {}, compress);
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    outputs.push_back({results[i].error, bytes_of(memory.frames[i], memory.frames[i].bytes())});
+  return outputs;
 }
 
 std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
