@@ -453,7 +453,7 @@ int run(int argc, char** argv) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     std::puts("SKIP: no GPU that the CUDA runtime can use");
-    return 0;
+    return 77;
   }
   const auto largest = static_cast<std::size_t>(arguments.number("--mib", 1024, 64, 16384)) << 20;
   const Json figures = measure_all(static_cast<int>(arguments.number("--replays", 20, 3, 1000)), largest);
