@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 from pathlib import Path
@@ -124,6 +125,15 @@ class Run(unittest.TestCase):
         self.assertIn("ok       bench", said)
         self.assertIn("SKIP     a case of device_test: too little memory", said)
         self.assertNotEqual(code, 0)
+
+    def test_few_files_come_back(self):
+        self.program("gpu_device_test", "echo good")
+        self.program("terrace-bench-gpu-compression", 'echo "{}" > "${@: -1}"')
+        self.run_compression()
+        self.assertEqual(sorted(file.name for file in self.results.iterdir()),
+                         ["compression.json", "texts-compression.tar.gz"])
+        with tarfile.open(self.results / "texts-compression.tar.gz") as archive:
+            self.assertEqual(archive.extractfile("texts/device_test.txt").read(), b"good\n")
 
     def test_a_program_that_is_not_built_has_failed(self):
         code, said = self.run_compression()
