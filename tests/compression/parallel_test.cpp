@@ -1,9 +1,9 @@
 // Many threads write the bytes that one writes, and read what one reads; damage is found by all alike.
-#include <catch2/catch.hpp>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -118,6 +118,16 @@ TEST_CASE("Any number of threads writes the same frame and reads it back") {
     for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8, Codec::raw})
       check_same(crew, content, {.codec = codec, .element = ElementType::f32, .alignment_log2 = 4});
   }
+}
+
+// Most of them are suspended at any time, some in the middle of a block that the others then do in their
+// stead.
+TEST_CASE("A crew larger than the machine writes the same frame, again and again") {
+  const Bytes content = mixed_content(4 * large);
+  const FrameOptions options{.codec = Codec::zvc, .element = ElementType::f32, .alignment_log2 = 4};
+  const Bytes frame = by_one_thread(content, options);
+  ParallelCompressor crew(48);
+  for (int i = 0; i < 20; ++i) REQUIRE((by(crew, content, options) == frame));
 }
 
 TEST_CASE("A crew does one tensor after another, small ones and none between") {
