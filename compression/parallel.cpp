@@ -9,60 +9,133 @@
 namespace terrace::compression {
 namespace {
 
-// The end of the payload so far, handed from block to block.
+// Where the next block's extent begins: whoever knows its size hands the end of the payload on.
 class Chain {
  public:
-  // Waits for the turn of block i; returns where it begins.
-  std::uint64_t begin_of(std::uint64_t i) const {
-    while (next_.load(std::memory_order_acquire) != i) std::this_thread::yield();
-    return round_up(end_, payload_unit);
+  struct State {
+    std::uint64_t block;  // whose turn it is
+    std::uint64_t end;    // of the extents before it
+    std::uint64_t begin() const { return round_up(end, payload_unit); }
+  };
+  State now() const {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    return {word >> end_bits, word & ((std::uint64_t{1} << end_bits) - 1)};
   }
-  void hand_on(std::uint64_t i, std::uint64_t end) {
-    end_ = end;
-    next_.store(i + 1, std::memory_order_release);
+  // False if somebody else did it.
+  bool hand_on(const State& now, std::uint64_t extent_bytes) {
+    std::uint64_t expected = word_of(now);
+    const std::uint64_t next = word_of({now.block + 1, now.begin() + extent_bytes});
+    return word_.compare_exchange_strong(expected, next, std::memory_order_acq_rel);
   }
-  std::uint64_t end() const { return end_; }
 
  private:
-  std::atomic<std::uint64_t> next_ = 0;
-  std::uint64_t end_ = 0;  // belongs to the thread whose turn it is
+  static constexpr unsigned end_bits = 40;
+  static_assert(max_content_bytes < std::uint64_t{1} << (end_bits - 1));
+  static_assert(max_content_bytes / block_bytes < std::uint64_t{1} << (63 - end_bits));
+  static std::uint64_t word_of(const State& s) { return s.block << end_bits | s.end; }
+
+  std::atomic<std::uint64_t> word_ = 0;
 };
+
+// How often a thread looks whether it is its turn (a block takes some 5 us, a look some 20 ns) before it
+// takes the one before it for suspended.
+constexpr unsigned patience = 2000;
 
 }  // namespace
 
 struct ParallelCompressor::Compression final : Job {
   Compression(std::span<const std::byte> content_, std::byte* frame_, const NewFrame& target_,
-              const Kernels& kernels_)
-      : content(content_), frame(frame_), target(target_), kernels(kernels_) {}
+              const Kernels& kernels_, std::span<Claims> crew_)
+      : content(content_), frame(frame_), target(target_), kernels(kernels_), crew(crew_) {
+    for (Claims& claims : crew)
+      for (Claim& claim : claims) claim.block = no_block;
+  }
 
   void work(Workspace& workspace) override {
-    std::uint64_t i = claimed++;
-    while (i < target.header.blocks()) i = put_block(i, workspace);
+    Claims& claims = crew[joined++];
+    std::uint64_t i = claim_block(claims[0]);
+    for (unsigned turn = 0; i < target.header.blocks(); turn ^= 1)
+      i = put_block(i, claims[turn], claims[turn ^ 1], workspace);
     workspace.ahead = {};
     workspace.packs_unsampled = false;
     kernels.fence();
   }
 
+  std::uint64_t claim_block(Claim& claim) {
+    const std::uint64_t i = claimed++;
+    claim.begin.store(not_known, std::memory_order_relaxed);
+    claim.block.store(i, std::memory_order_release);
+    return i;
+  }
+
+  EncodedBlock encode(std::uint64_t i, Workspace& workspace) const {
+    return encode_unsummed(kernels, *target.codec, target.header.element, block_of(content, target.header, i),
+                           workspace);
+  }
+
   // Returns the thread's next block.
-  std::uint64_t put_block(std::uint64_t i, Workspace& workspace) {
-    const Header& header = target.header;
-    const std::uint64_t next = claimed++;
-    look_ahead(workspace.ahead, content, header, i, next);
-    const EncodedBlock block =
-        encode_unsummed(kernels, *target.codec, header.element, block_of(content, header, i), workspace);
+  std::uint64_t put_block(std::uint64_t i, Claim& claim, Claim& next_claim, Workspace& workspace) {
+    const std::uint64_t next = claim_block(next_claim);
+    look_ahead(workspace.ahead, content, target.header, i, next);
+    EncodedBlock block = encode(i, workspace);
     workspace.packs_unsampled = block.entry.kind != BlockKind::raw;
-    const std::uint64_t offset = chain.begin_of(i);
-    chain.hand_on(i, offset + block.extent.size());
-    Entry entry = store_extent(kernels, block, frame + header.payload_offset + offset);
+    bool helped = false;
+    const std::uint64_t offset = begin_of(i, block.extent.size(), claim, workspace, helped);
+    if (helped) block = encode(i, workspace);
+    Entry entry = store_extent(kernels, block, frame + target.header.payload_offset + offset);
     entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
     write_entry(frame, i, entry);
     return next;
+  }
+
+  // Waits for the turn of block i, which takes so many bytes, and hands on.
+  std::uint64_t begin_of(std::uint64_t i, std::uint64_t extent_bytes, const Claim& claim,
+                         Workspace& workspace, bool& helped) {
+    for (unsigned looks = 0;; ++looks) {
+      const Chain::State now = chain.now();
+      if (now.block > i) return told(claim);
+      if (now.block == i && chain.hand_on(now, extent_bytes)) return now.begin();
+      if (now.block == i) continue;
+      if (looks < patience)
+        __builtin_ia32_pause();
+      else
+        helped = help(now, workspace) || helped;
+    }
+  }
+
+  // What whoever encoded the block in this thread's stead is about to say, or has said.
+  static std::uint64_t told(const Claim& claim) {
+    std::uint64_t begin = claim.begin.load(std::memory_order_acquire);
+    for (; begin == not_known; begin = claim.begin.load(std::memory_order_acquire)) std::this_thread::yield();
+    return begin;
+  }
+
+  // Encodes the block whose turn it is for its size alone. The workspace then holds that block.
+  bool help(const Chain::State& now, Workspace& workspace) {
+    Claim* const claim = claim_of(now.block);
+    if (claim == nullptr) {  // about to be noted
+      std::this_thread::yield();
+      return false;
+    }
+    workspace.ahead = {};
+    const std::uint64_t extent_bytes = encode(now.block, workspace).extent.size();
+    if (chain.hand_on(now, extent_bytes)) claim->begin.store(now.begin(), std::memory_order_release);
+    return true;
+  }
+
+  Claim* claim_of(std::uint64_t i) const {
+    for (Claims& claims : crew)
+      for (Claim& claim : claims)
+        if (claim.block.load(std::memory_order_acquire) == i) return &claim;
+    return nullptr;
   }
 
   std::span<const std::byte> content;
   std::byte* frame;
   const NewFrame& target;
   const Kernels& kernels;
+  std::span<Claims> crew;
+  std::atomic<std::size_t> joined = 0;
   std::atomic<std::uint64_t> claimed = 0;
   Chain chain;
 };
@@ -94,13 +167,21 @@ struct ParallelCompressor::Decompression final : Job {
   std::atomic<FrameError> error = FrameError::none;
 };
 
-ParallelCompressor::ParallelCompressor(unsigned threads) : workspaces_(std::clamp(threads, 1U, max_threads)) {
+ParallelCompressor::ParallelCompressor(unsigned threads)
+    : workspaces_(std::clamp(threads, 1U, max_threads)), claims_(workspaces_.size()) {
   crew_.reserve(workspaces_.size() - 1);
-  for (std::size_t i = 1; i < workspaces_.size(); ++i)
-    crew_.emplace_back([this, i] { serve(workspaces_[i]); });
+  try {
+    for (std::size_t i = 1; i < workspaces_.size(); ++i)
+      crew_.emplace_back([this, i] { serve(workspaces_[i]); });
+  } catch (...) {
+    dismiss();  // those that did start: a thread that nobody joined ends the program
+    throw;
+  }
 }
 
-ParallelCompressor::~ParallelCompressor() {
+ParallelCompressor::~ParallelCompressor() { dismiss(); }
+
+void ParallelCompressor::dismiss() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -141,9 +222,9 @@ Compressed ParallelCompressor::compress(std::span<const std::byte> content, std:
     return compression::compress(content, frame, options, workspaces_.front(), codecs, with);
   NewFrame target = begin_frame(content, frame, options, codecs);
   if (target.error != FrameError::none) return {target.error};
-  Compression job(content, frame.data(), target, with);
+  Compression job(content, frame.data(), target, with, claims_);
   run(job);
-  target.header.payload_bytes = job.chain.end();
+  target.header.payload_bytes = job.chain.now().end;
   return finish_frame(frame.data(), target.header);
 }
 

@@ -9,11 +9,17 @@
 //   thread 2   encode 1 ─────▶ offset 1 ▸ copy 1 │ encode 4 …
 //   thread 3   encode 2 ────────▶ offset 2 ▸ copy 2 │ …
 //
+// A thread may be suspended before it hands on, for milliseconds where programs compete for the processors.
+// Who has waited for longer than a block takes encodes the missing block itself, for its size, and hands on
+// in that thread's stead, which finds its offset beside its claim.
+//
 // A library of its own: threads have no place in what is preloaded.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -51,13 +57,21 @@ class ParallelCompressor {
    protected:
     ~Job() = default;
   };
+  // A block that a thread encodes or will encode next, and where its extent begins if another one handed on.
+  static constexpr std::uint64_t no_block = ~std::uint64_t{0}, not_known = no_block;
+  struct Claim {
+    std::atomic<std::uint64_t> block = no_block, begin = not_known;
+  };
+  struct alignas(64) Claims : std::array<Claim, 2> {};
   struct Compression;
   struct Decompression;
 
   void run(Job& job);
   void serve(Workspace& workspace);
+  void dismiss();
 
   std::vector<Workspace> workspaces_;
+  std::vector<Claims> claims_;
   std::mutex mutex_;
   std::condition_variable begun_, done_;
   Job* job_ = nullptr;       // under mutex_, as the rest

@@ -30,7 +30,8 @@ struct TensorState {
 struct BatchState {
   u32 next_block;  // which block the next CTA takes
   u32 misnumbered;
-  u32 padding[2];
+  u32 has_empty;  // a tensor without content is among them
+  u32 padding;
 };
 
 // Scratch memory, one array behind the other.
@@ -142,11 +143,14 @@ TERRACE_DEVICE bool is_numbered(const Work<Tensor>& work, u32 i) {
 // By the first CTA: checks the whole batch and lets block 0 be the next one.
 template <typename Tensor>
 TERRACE_DEVICE void begin_batch(const Work<Tensor>& work) {
-  bool numbered = true;
-  for (u32 i = simt::thread_index(); i < work.count; i += simt::thread_count())
+  bool numbered = true, filled = true;
+  for (u32 i = simt::thread_index(); i < work.count; i += simt::thread_count()) {
     numbered = numbered && is_numbered(work, i);
+    filled = filled && work.tensors[i].content_bytes != 0;
+  }
   numbered = simt::all_in_cta(numbered);
-  if (simt::thread_index() == 0) *work.scratch.batch = {0, numbered ? 0U : 1U, {0, 0}};
+  filled = simt::all_in_cta(filled);
+  if (simt::thread_index() == 0) *work.scratch.batch = {0, numbered ? 0U : 1U, filled ? 0U : 1U, 0};
 }
 
 // By one CTA: tells tensor i's blocks whose they are. Returns how many there are.

@@ -29,14 +29,8 @@ TERRACE_DEVICE FrameError check_source(const Source& source) {
   return source.codec <= Codec::csr8 ? FrameError::none : FrameError::codec_missing;
 }
 
-struct PrepareShared {
-  u64 secret[secret_words];
-  u64 header[header_bytes / 8];
-  u64 sums[sum_words];
-};
-
-// By one CTA: a tensor's state, its blocks' owner and progress. A tensor without blocks is finished here.
-TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i, PrepareShared& shared) {
+// By one CTA: a tensor's state, its blocks' owner and progress.
+TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i) {
   const Source& source = work.tensors[i];
   const FrameError error = check_source(source);
   const u32 blocks = claim_blocks(work, i);
@@ -47,16 +41,11 @@ TERRACE_DEVICE void prepare_source(const Work<Source>& work, u32 i, PrepareShare
     work.scratch.tensors[i] = {static_cast<u32>(error), 0, offset, 0, 0, 0};
     if (error != FrameError::none) report(work, i, {0, error});
   }
-  if (error == FrameError::none && source.content_bytes == 0)
-    finish_frame(work, i, shared.secret, shared.sums, shared.header);
 }
 
 TERRACE_DEVICE void prepare_compress(const Work<Source>& work) {
-  auto& shared = *reinterpret_cast<PrepareShared*>(simt::shared_memory());
-  load_secret(shared.secret);
-  simt::sync_cta();
   if (simt::cta_index() == 0) begin_batch(work);
-  for (u32 i = simt::cta_index(); i < work.count; i += simt::cta_count()) prepare_source(work, i, shared);
+  for (u32 i = simt::cta_index(); i < work.count; i += simt::cta_count()) prepare_source(work, i);
 }
 
 // Which block of which tensor a CTA works on.
@@ -155,10 +144,23 @@ TERRACE_DEVICE void compress_block_of_any_width(const Work<Source>& work, const 
   }
 }
 
+// Tensors without blocks, which nobody takes. Not while they are prepared: a batch is known to be sound only
+// now.
+TERRACE_DEVICE void finish_empty_frames(const Work<Source>& work, EncodeShared& shared) {
+  u64* memory = in_shared<u64>(shared.buffer);
+  for (u32 i = simt::cta_index(); i < work.count; i += simt::cta_count()) {
+    if (work.tensors[i].content_bytes != 0) continue;
+    if (work.scratch.tensors[i].error != static_cast<u32>(FrameError::none)) continue;
+    simt::sync_cta();  // the secret is there, and all have done with the frame before
+    finish_frame(work, i, shared.secret, memory, memory + sum_words);
+  }
+}
+
 TERRACE_DEVICE void compress_blocks(const Work<Source>& work) {
   auto& shared = *reinterpret_cast<EncodeShared*>(simt::shared_memory());
   if (!is_sound(work)) return;
   load_secret(shared.secret);
+  if (work.scratch.batch->has_empty != 0) finish_empty_frames(work, shared);
   u32 block = take_block(*work.scratch.batch, shared.mailbox);
   while (block < work.blocks) {
     const u32 tensor = work.scratch.owner[block];

@@ -47,8 +47,7 @@ Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream)
   if (batch.count == 0) return Status::ok;
   if (const Status status = check_batch(batch, launch); status != Status::ok) return status;
   const Work<Source> work = work_of(batch);
-  prepare_compress_kernel<<<ctas_for(batch.count, launch.compress_ctas), prepare_threads,
-                            sizeof(PrepareShared), stream>>>(work);
+  prepare_compress_kernel<<<ctas_for(batch.count, launch.compress_ctas), prepare_threads, 0, stream>>>(work);
   return launch_main(work, kernel_of(launch.threads), sizeof(EncodeShared), launch.threads,
                      launch.compress_ctas, stream);
 }
@@ -57,8 +56,7 @@ Status compress_lone(const Source& source, const LoneMemory& memory, const Launc
   Work<Source> work;
   if (const Status status = lone_work(source, memory, launch, work); status != Status::ok) return status;
   auto* lone = static_cast<Lone<Source>*>(memory.scratch);
-  prepare_lone_compress_kernel<<<1, prepare_threads, sizeof(PrepareShared), stream>>>(
-      source, lone, &memory.verdict->ns, work);
+  prepare_lone_compress_kernel<<<1, prepare_threads, 0, stream>>>(source, lone, &memory.verdict->ns, work);
   return launch_main(work, kernel_of(launch.threads), sizeof(EncodeShared), launch.threads,
                      launch.compress_ctas, stream);
 }

@@ -46,7 +46,8 @@ Work<Tensor> work_of(const Batch<Tensor>& batch) {
           static_cast<u32>(batch.blocks)};
 }
 
-// A batch whose tensors are all empty still has a second kernel: it tells of a wrong numbering.
+// A batch whose tensors are all empty still has a second kernel: it finishes their frames, or tells of a
+// wrong numbering.
 inline unsigned ctas_for(std::uint64_t wanted, unsigned most) {
   return wanted < 1 ? 1 : wanted < most ? static_cast<unsigned>(wanted) : most;
 }

@@ -1,10 +1,16 @@
 // Many threads write the bytes that one writes, and read what one reads; damage is found by all alike.
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
+#include <system_error>
 #include <vector>
 
 #include "compression/parallel.h"
@@ -63,7 +69,46 @@ void check_same(ParallelCompressor& crew, const Bytes& content, const FrameOptio
 constexpr std::size_t large =
     80 * block_bytes + 12;  // above what one thread does alone, and the last block is short
 
+// Leaves this process room for some threads, but not for sixteen.
+void leave_little_address_space() {
+  constexpr std::size_t stack = std::size_t{64} << 20;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack);
+  pthread_setattr_default_np(&attributes);
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t room = pages * static_cast<std::size_t>(getpagesize()) + 6 * stack;
+  const rlimit limit{room, room};
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+enum Outcome { threw = 3, made = 4, threw_something_else = 5 };
+
+// In a process of its own, which has no other way out than these.
+Outcome make_a_crew_with_little_address_space() {
+  leave_little_address_space();
+  try {
+    const ParallelCompressor crew(16);
+    return made;
+  } catch (const std::system_error&) {
+    return threw;
+  } catch (...) {
+    return threw_something_else;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("A thread that does not start is an exception, and those that did start end") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(make_a_crew_with_little_address_space());
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == threw);
+}
 
 TEST_CASE("Any number of threads writes the same frame and reads it back") {
   const Bytes content = mixed_content(large);
@@ -73,6 +118,16 @@ TEST_CASE("Any number of threads writes the same frame and reads it back") {
     for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8, Codec::raw})
       check_same(crew, content, {.codec = codec, .element = ElementType::f32, .alignment_log2 = 4});
   }
+}
+
+// Most of them are suspended at any time, some in the middle of a block that the others then do in their
+// stead.
+TEST_CASE("A crew larger than the machine writes the same frame, again and again") {
+  const Bytes content = mixed_content(4 * large);
+  const FrameOptions options{.codec = Codec::zvc, .element = ElementType::f32, .alignment_log2 = 4};
+  const Bytes frame = by_one_thread(content, options);
+  ParallelCompressor crew(48);
+  for (int i = 0; i < 20; ++i) REQUIRE((by(crew, content, options) == frame));
 }
 
 TEST_CASE("A crew does one tensor after another, small ones and none between") {

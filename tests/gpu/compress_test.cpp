@@ -7,7 +7,6 @@
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda::test;
-using terrace::compression::cuda::Source;
 
 namespace {
 
@@ -180,13 +179,28 @@ TEST_CASE("ATensorThatCannotBeIsRefusedAndTheOthersAreNot") {
   }
 }
 
-TEST_CASE("AWronglyNumberedBatchIsRefusedAsAWhole") {
-  std::vector<Source> sources(2);
-  sources[0].content_bytes = sources[1].content_bytes = block_bytes;
-  for (const auto& [first, second, blocks] : {std::tuple{0, 0, 2}, {1, 2, 3}, {0, 1, 3}, {0, 1, 1}}) {
-    sources[0].first_block = static_cast<std::uint64_t>(first);
-    sources[1].first_block = static_cast<std::uint64_t>(second);
-    for (const auto& result : compress_sources(sources, static_cast<std::uint64_t>(blocks)))
-      REQUIRE(result.error == FrameError::bad_argument);
-  }
+// The empty tensor's frame is known without looking at any block; it must not be written either.
+TEST_CASE("AWronglyNumberedBatchIsRefusedAsAWholeAndNothingIsWritten") {
+  const Bytes content = activations(block_bytes, 4, 1);
+  const Input inputs[] = {{.content = content}, {.content = content}, {}};
+  struct Numbering {
+    std::uint64_t first[3], blocks;
+  };
+  for (const auto& [first, blocks] :
+       {Numbering{{0, 0, 2}, 2}, {{1, 2, 3}, 3}, {{0, 1, 2}, 3}, {{0, 1, 2}, 1}, {{0, 1, 1}, 2}})
+    for (const Output& output : compress_numbered(inputs, first, blocks)) {
+      REQUIRE(output.error == FrameError::bad_argument);
+      REQUIRE(static_cast<std::size_t>(std::count(output.bytes.begin(), output.bytes.end(), poison)) ==
+              output.bytes.size());
+    }
+}
+
+TEST_CASE("EmptyTensorsAmongOthersAreTheCpus") {
+  const Bytes content = activations(block_bytes + 4, 4, 1);
+  std::vector<Input> inputs(40);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    inputs[i].alignment_log2 = static_cast<std::uint8_t>(4 + i % 9);
+  require_cpus_frames(inputs);
+  inputs[7].content = inputs[31].content = content;
+  require_cpus_frames(inputs);
 }

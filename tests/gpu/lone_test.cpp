@@ -40,7 +40,7 @@ Verdict run_lone(const Tensor& tensor, Prepare prepare, Main main, std::size_t p
 Verdict compress_alone(const Source& source) {
   return run_lone(
       source, [](const auto& work) { prepare_compress(work); },
-      [](const auto& work) { compress_blocks(work); }, sizeof(PrepareShared), sizeof(EncodeShared));
+      [](const auto& work) { compress_blocks(work); }, 0, sizeof(EncodeShared));
 }
 
 Verdict decompress_alone(const Target& target) {

@@ -13,6 +13,9 @@ namespace terrace::compression::cuda::test {
 
 using Bytes = std::vector<std::byte>;
 
+// What is in a machine's memory before a call writes to it.
+inline constexpr std::byte poison{0xcd};
+
 // How the threads are arranged; the seed is the emulator's, which draws their order from it.
 struct Setting {
   unsigned threads = 128;
@@ -52,8 +55,10 @@ std::vector<Output> decompress_all(std::span<const Frame> frames, const Setting&
 std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,
                                             std::span<const std::uint32_t> lengths,
                                             const Setting& setting = {});
-// Sources and results as they are, in the machine's memory; for batches that are wrong.
-std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks);
+// The same with a numbering of the test's, for batches that are wrong. The outputs' bytes are all of the
+// frames' room.
+std::vector<Output> compress_numbered(std::span<const Input> inputs,
+                                      std::span<const std::uint64_t> first_blocks, std::uint64_t blocks);
 
 struct Binarized {
   Bytes y;

@@ -1,4 +1,6 @@
 // The kernels on a GPU.
+#include <algorithm>
+#include <memory>
 #include <stdexcept>
 
 #include "kernels.cuh"
@@ -30,7 +32,7 @@ void synchronise() { require_cuda(cudaDeviceSynchronize(), "running"); }
 // `bytes` on the device, at an address `misalign` above a multiple of 256; poisoned first.
 DeviceMemory poisoned(std::size_t bytes, std::size_t misalign) {
   DeviceMemory memory(bytes + misalign);
-  memory.fill(0xcd);
+  memory.fill(static_cast<int>(poison));
   return memory;
 }
 
@@ -41,7 +43,7 @@ std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t 
   DeviceMemory on_device(tensors.size() * sizeof(Tensor)), scratch(scratch_bytes(count, blocks));
   DeviceMemory results(tensors.size() * sizeof(Result), DeviceMemory::Place::pinned);
   on_device.write(tensors.data(), tensors.size() * sizeof(Tensor));
-  scratch.fill(0xcd);
+  scratch.fill(static_cast<int>(poison));
   const Batch<Tensor> batch{on_device.at<Tensor>(), count,          blocks, results.at<Result>(),
                             scratch.at<void>(),     scratch.bytes()};
   require_ok(call(batch, launch_of(setting), nullptr), "launching");
@@ -50,10 +52,96 @@ std::vector<Result> run_batch(const std::vector<Tensor>& tensors, std::uint64_t 
   return {first, first + tensors.size()};
 }
 
+// What compress() is given, and where; the sources are not numbered.
+struct SourceMemory {
+  explicit SourceMemory(std::span<const Input> inputs) {
+    for (const Input& input : inputs) {
+      const std::size_t bytes = input.content.size();
+      contents.push_back(poisoned(bytes, input.misalign));
+      contents.back().write(input.content.data(), bytes, input.misalign);
+      frames.push_back(poisoned(frame_bound(bytes, input.alignment_log2), 0));
+      sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(),
+                         0, input.codec, input.element, input.alignment_log2});
+    }
+  }
+  std::vector<DeviceMemory> contents, frames;
+  std::vector<Source> sources;
+};
+
 Bytes bytes_of(const DeviceMemory& memory, std::size_t bytes, std::size_t offset = 0) {
   Bytes result(bytes);
   memory.read(result.data(), bytes, offset);
   return result;
+}
+
+// Many pieces in one allocation that is kept from batch to batch: a million small frames with two allocations
+// each would spend their time there. Between the pieces lies poison, and whatever changes but what a call may
+// write to is an error. Where a call reads is not seen; a batch of few pieces has an allocation for each,
+// whose ends memcheck knows.
+class Shelf {
+ public:
+  void clear() { image_.clear(); }
+  // Returns where the bytes lie; behind them is poison up to `room`.
+  std::size_t put(std::span<const std::byte> bytes, std::size_t room, std::size_t misalign = 0) {
+    const std::size_t at = (image_.size() + wall + 255) / 256 * 256 + misalign;
+    image_.resize(at + room, poison);
+    std::copy(bytes.begin(), bytes.end(), image_.begin() + static_cast<std::ptrdiff_t>(at));
+    return at;
+  }
+  // After all are put: they may move until then.
+  void load() {
+    image_.resize(image_.size() + wall, poison);
+    if (!memory_ || memory_->bytes() < image_.size())
+      memory_ = std::make_unique<DeviceMemory>(2 * image_.size());
+    memory_->write(image_.data(), image_.size());
+  }
+  std::byte* at(std::size_t offset) { return memory_->at(offset); }
+
+  void read_back() { after_ = bytes_of(*memory_, image_.size()); }
+  // What the call may have written to.
+  std::span<const std::byte> written(std::size_t at, std::size_t room) {
+    const auto begin = after_.begin() + static_cast<std::ptrdiff_t>(at);
+    std::copy_n(begin, room, image_.begin() + static_cast<std::ptrdiff_t>(at));
+    return {after_.data() + at, room};
+  }
+  // After written() of all.
+  void require_rest_untouched() const {
+    if (image_ != after_) throw std::runtime_error("a byte out of place was written");
+  }
+
+ private:
+  static constexpr std::size_t wall = 256;
+  Bytes image_, after_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+struct Shelved {
+  std::size_t frame, content;
+};
+
+std::vector<Output> decompress_many(std::span<const Frame> given, const Setting& setting) {
+  static auto& shelf = *new Shelf;  // never freed: the runtime may end before static objects do
+  shelf.clear();
+  std::vector<Shelved> places;
+  for (const Frame& frame : given) {
+    const std::size_t at = shelf.put(frame.bytes, frame.bytes.size());
+    places.push_back({at, shelf.put({}, frame.content_bytes, frame.misalign)});
+  }
+  shelf.load();
+  std::vector<Target> targets;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    targets.push_back({shelf.at(places[i].frame), shelf.at(places[i].content), given[i].bytes.size(),
+                       given[i].content_bytes, 0});
+  const std::uint64_t blocks = number_blocks(targets);
+  const std::vector<Result> results = run_batch(targets, blocks, setting, decompress);
+  shelf.read_back();
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto content = shelf.written(places[i].content, given[i].content_bytes).first(results[i].bytes);
+    outputs.push_back({results[i].error, Bytes(content.begin(), content.end())});
+  }
+  shelf.require_rest_untouched();
+  return outputs;
 }
 
 }  // namespace
@@ -68,25 +156,18 @@ const char* machine_name() {
 bool is_fast() { return true; }
 
 std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& setting) {
-  std::vector<DeviceMemory> contents, frames;
-  std::vector<Source> sources;
-  for (const Input& input : inputs) {
-    const std::size_t bytes = input.content.size();
-    contents.push_back(poisoned(bytes, input.misalign));
-    contents.back().write(input.content.data(), bytes, input.misalign);
-    frames.push_back(poisoned(frame_bound(bytes, input.alignment_log2), 0));
-    sources.push_back({contents.back().at(input.misalign), frames.back().at(), bytes, frames.back().bytes(),
-                       0, input.codec, input.element, input.alignment_log2});
-  }
-  const std::uint64_t blocks = number_blocks(sources);
-  const std::vector<Result> results = run_batch(sources, blocks, setting, compress);
+  SourceMemory memory(inputs);
+  const std::uint64_t blocks = number_blocks(memory.sources);
+  const std::vector<Result> results = run_batch(memory.sources, blocks, setting, compress);
   std::vector<Output> outputs;
   for (std::size_t i = 0; i < results.size(); ++i)
-    outputs.push_back({results[i].error, bytes_of(frames[i], results[i].bytes)});
+    outputs.push_back({results[i].error, bytes_of(memory.frames[i], results[i].bytes)});
   return outputs;
 }
 
 std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& setting) {
+  constexpr std::size_t few = 64;
+  if (given.size() > few) return decompress_many(given, setting);
   std::vector<DeviceMemory> contents, frames;
   std::vector<Target> targets;
   for (const Frame& frame : given) {
@@ -104,8 +185,15 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
   return outputs;
 }
 
-std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks) {
-  return run_batch(sources, blocks, {}, compress);
+std::vector<Output> compress_numbered(std::span<const Input> inputs,
+                                      std::span<const std::uint64_t> first_blocks, std::uint64_t blocks) {
+  SourceMemory memory(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) memory.sources[i].first_block = first_blocks[i];
+  const std::vector<Result> results = run_batch(memory.sources, blocks, {}, compress);
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    outputs.push_back({results[i].error, bytes_of(memory.frames[i], memory.frames[i].bytes())});
+  return outputs;
 }
 
 std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,

@@ -24,7 +24,7 @@ class Memory {
     void* memory = nullptr;
     if (posix_memalign(&memory, 16, bytes + offset) != 0) std::abort();
     memory_.reset(static_cast<std::byte*>(memory));
-    std::fill_n(memory_.get(), bytes + offset, std::byte{0xcd});
+    std::fill_n(memory_.get(), bytes + offset, poison);
   }
   std::byte* at() { return memory_.get() + offset_; }
   std::span<std::byte> bytes() { return {at(), bytes_}; }
@@ -42,6 +42,25 @@ Memory copy_of(std::span<const std::byte> bytes, std::size_t offset = 0) {
   std::copy(bytes.begin(), bytes.end(), memory.at());
   return memory;
 }
+
+// What compress() is given, and where; the sources are not numbered.
+struct SourceMemory {
+  explicit SourceMemory(std::span<const Input> inputs) {
+    for (const Input& input : inputs) {
+      contents.push_back(copy_of(input.content, input.misalign));
+      frames.emplace_back(frame_bound(input.content.size(), input.alignment_log2));
+      sources.push_back({.content = contents.back().at(),
+                         .frame = frames.back().at(),
+                         .content_bytes = input.content.size(),
+                         .frame_capacity = frames.back().bytes().size(),
+                         .codec = input.codec,
+                         .element = input.element,
+                         .alignment_log2 = input.alignment_log2});
+    }
+  }
+  std::vector<Memory> contents, frames;
+  std::vector<Source> sources;
+};
 
 // Runs the two kernels of a call.
 template <typename Tensor, typename Prepare, typename Main>
@@ -62,7 +81,7 @@ std::vector<Result> run_compress(const std::vector<Source>& sources, std::uint64
                                  const Setting& setting) {
   return run_batch(
       sources, blocks, setting, [](const auto& work) { prepare_compress(work); },
-      [](const auto& work) { compress_blocks(work); }, sizeof(PrepareShared), sizeof(EncodeShared));
+      [](const auto& work) { compress_blocks(work); }, 0, sizeof(EncodeShared));
 }
 
 u8* bytes_at(Memory& memory) { return static_cast<u8*>(static_cast<void*>(memory.at())); }
@@ -88,24 +107,12 @@ const char* machine_name() { return "emulator"; }
 bool is_fast() { return false; }
 
 std::vector<Output> compress_all(std::span<const Input> inputs, const Setting& setting) {
-  std::vector<Memory> contents, frames;
-  std::vector<Source> sources;
-  for (const Input& input : inputs) {
-    contents.push_back(copy_of(input.content, input.misalign));
-    frames.emplace_back(frame_bound(input.content.size(), input.alignment_log2));
-    sources.push_back({.content = contents.back().at(),
-                       .frame = frames.back().at(),
-                       .content_bytes = input.content.size(),
-                       .frame_capacity = frames.back().bytes().size(),
-                       .codec = input.codec,
-                       .element = input.element,
-                       .alignment_log2 = input.alignment_log2});
-  }
-  const std::uint64_t blocks = number_blocks(sources);
-  const std::vector<Result> results = run_compress(sources, blocks, setting);
+  SourceMemory memory(inputs);
+  const std::uint64_t blocks = number_blocks(memory.sources);
+  const std::vector<Result> results = run_compress(memory.sources, blocks, setting);
   std::vector<Output> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto frame = frames[i].bytes().first(results[i].bytes);
+    const auto frame = memory.frames[i].bytes().first(results[i].bytes);
     outputs.push_back({results[i].error, Bytes(frame.begin(), frame.end())});
   }
   return outputs;
@@ -134,8 +141,17 @@ std::vector<Output> decompress_all(std::span<const Frame> given, const Setting& 
   return outputs;
 }
 
-std::vector<Result> compress_sources(const std::vector<Source>& sources, std::uint64_t blocks) {
-  return run_compress(sources, blocks, {});
+std::vector<Output> compress_numbered(std::span<const Input> inputs,
+                                      std::span<const std::uint64_t> first_blocks, std::uint64_t blocks) {
+  SourceMemory memory(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) memory.sources[i].first_block = first_blocks[i];
+  const std::vector<Result> results = run_compress(memory.sources, blocks, {});
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto room = memory.frames[i].bytes();
+    outputs.push_back({results[i].error, Bytes(room.begin(), room.end())});
+  }
+  return outputs;
 }
 
 std::vector<std::uint64_t> xxh3_of_prefixes(std::span<const std::byte> bytes,

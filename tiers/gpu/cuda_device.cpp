@@ -81,9 +81,9 @@ std::string CudaDevice::check_memory_management() {
 
 void CudaDevice::choose_host_location() noexcept {
   const int node = attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
-  if (attribute(CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0) {
+  if (attribute(maps_host_memory) != 0) {
     host_location_ = {CU_MEM_LOCATION_TYPE_HOST, 0};
-  } else if (attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0 && node >= 0) {
+  } else if (attribute(maps_host_numa_memory) != 0 && node >= 0) {
     host_location_ = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
   } else {
     host_location_ = {CU_MEM_LOCATION_TYPE_INVALID, 0};

@@ -12,6 +12,15 @@
 
 namespace terrace::tiers::gpu {
 
+// Attributes by number, as a cuda.h of 12.2 has no names for them and a newer driver answers all the same:
+// whether host memory, or that of a NUMA node, can be mapped like the device's.
+inline constexpr auto maps_host_numa_memory = static_cast<CUdevice_attribute>(141);
+inline constexpr auto maps_host_memory = static_cast<CUdevice_attribute>(145);
+#if CUDA_VERSION >= 13000
+static_assert(maps_host_numa_memory == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(maps_host_memory == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+#endif
+
 struct CudaDriver {
   decltype(&::cuInit) init = nullptr;
   decltype(&::cuDriverGetVersion) driver_get_version = nullptr;

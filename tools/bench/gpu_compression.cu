@@ -65,6 +65,23 @@ void fill(const DeviceMemory& memory, ElementType element, double zeros, std::ui
   require_cuda(cudaDeviceSynchronize(), "filling");
 }
 
+__global__ void compare_kernel(const std::uint64_t* a, const std::uint64_t* b, std::uint64_t words,
+                               unsigned* differ) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words; i += stride)
+    if (a[i] != b[i]) *differ = 1;
+}
+
+// Every byte, on the device; both of the same size, a multiple of 8.
+bool are_equal(const DeviceMemory& a, const DeviceMemory& b) {
+  DeviceMemory differ(sizeof(unsigned), DeviceMemory::Place::pinned);
+  *differ.at<unsigned>() = 0;
+  compare_kernel<<<1024, 256>>>(a.at<const std::uint64_t>(), b.at<const std::uint64_t>(), a.bytes() / 8,
+                                differ.at<unsigned>());
+  require_cuda(cudaDeviceSynchronize(), "comparing");
+  return *differ.at<unsigned>() == 0;
+}
+
 // What is measured: enqueues work on a stream.
 using Work = std::function<void(cudaStream_t)>;
 
@@ -180,10 +197,14 @@ class Tensors {
     const cuda::Target target{frames_.at(), back_.at(), frame_bytes_, form_.bytes, 0};
     require_ok(cuda::decompress_lone(target, lone_memory(), launch, stream), "decompress_lone");
   }
+  // Lets what follows check what the last of these two calls told.
+  void take_lone_result() {
+    require_cuda(cudaDeviceSynchronize(), "a lone tensor");
+    results_.at<cuda::Result>()[0] = verdict_.at<cuda::Verdict>()->result;
+  }
 
-  // Compresses once, prepares decompress(), and returns the frames' bytes.
-  std::uint64_t finish_frames(const cuda::Launch& launch) {
-    compress(launch, nullptr);
+  // Throws unless the last compress() succeeded. Prepares decompress(), and returns the frames' bytes.
+  std::uint64_t require_frames() {
     require_results();
     std::vector<cuda::Target> targets;
     std::uint64_t sum = 0;
@@ -201,10 +222,27 @@ class Tensors {
   // Throws unless what was decompressed last is the content.
   void require_equal() {
     require_results();
-    std::vector<std::byte> a(std::min<std::size_t>(content_.bytes(), 64 << 20)), b(a.size());
-    content_.read(a.data(), a.size());
-    back_.read(b.data(), b.size());
-    if (a != b) throw std::runtime_error("what was decompressed differs from what was compressed");
+    if (!are_equal(content_, back_))
+      throw std::runtime_error("what was decompressed differs from what was compressed");
+  }
+
+  // Before calls are timed: what is checked after them is then theirs.
+  void forget_frames() {
+    frames_.fill(0xcd);
+    forget_results();
+  }
+  void forget_decompressed() {
+    back_.fill(0xcd);
+    forget_results();
+  }
+
+  // Throws unless the frames that were compressed last hold the content; returns their bytes.
+  std::uint64_t require_sound(const cuda::Launch& launch) {
+    const std::uint64_t bytes = require_frames();
+    forget_decompressed();
+    decompress(launch, nullptr);
+    require_equal();
+    return bytes;
   }
 
   std::uint64_t content_bytes() const { return content_.bytes(); }
@@ -215,6 +253,12 @@ class Tensors {
   }
   std::uint32_t count() const { return static_cast<std::uint32_t>(form_.count); }
   std::size_t stride() const { return (compression::frame_bound(form_.bytes) + 255) / 256 * 256; }
+  void forget_results() {
+    require_cuda(cudaDeviceSynchronize(), "waiting");
+    const cuda::Result none{0, compression::FrameError::truncated};
+    std::fill_n(results_.at<cuda::Result>(), form_.count, none);
+    verdict_.at<cuda::Verdict>()->result = none;
+  }
   void require_results() {
     require_cuda(cudaDeviceSynchronize(), "compressing");
     for (std::size_t i = 0; i < form_.count; ++i)
@@ -256,8 +300,10 @@ Json describe_form(const Form& form) {
 Json measure_form(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& form, double copy) {
   Tensors tensors(form);
   const auto bytes = static_cast<double>(tensors.content_bytes());
-  const double share = static_cast<double>(tensors.finish_frames(launch)) / bytes;
+  tensors.forget_frames();
   const double in = stopwatch.seconds([&](cudaStream_t stream) { tensors.compress(launch, stream); });
+  const double share = static_cast<double>(tensors.require_frames()) / bytes;
+  tensors.forget_decompressed();
   const double out = stopwatch.seconds([&](cudaStream_t stream) { tensors.decompress(launch, stream); });
   tensors.require_equal();
   Json json = describe_form(form);
@@ -281,13 +327,22 @@ Json measure_lone(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& 
   std::vector<Tensors> tensors;
   tensors.reserve(calls);
   for (std::size_t i = 0; i < calls; ++i) tensors.emplace_back(form);
-  for (Tensors& tensor : tensors) tensor.finish_frames(launch);
+  for (Tensors& tensor : tensors) tensor.forget_frames();
   const double in = stopwatch.seconds_in_stream([&](cudaStream_t stream) {
     for (Tensors& tensor : tensors) tensor.compress_lone(launch, stream);
   });
+  for (Tensors& tensor : tensors) {
+    tensor.take_lone_result();
+    tensor.require_frames();
+    tensor.forget_decompressed();
+  }
   const double out = stopwatch.seconds_in_stream([&](cudaStream_t stream) {
     for (Tensors& tensor : tensors) tensor.decompress_lone(launch, stream);
   });
+  for (Tensors& tensor : tensors) {
+    tensor.take_lone_result();
+    tensor.require_equal();
+  }
   Json json = describe_form(form);
   json["compress_gb_per_s"] = static_cast<double>(form.bytes) * calls / in / giga;
   json["decompress_gb_per_s"] = static_cast<double>(form.bytes) * calls / out / giga;
@@ -300,8 +355,9 @@ Json measure_lone(Stopwatch& stopwatch, const cuda::Launch& launch, const Form& 
 // Straight into pinned memory: the frame's bytes a second against those of a copy.
 Json measure_fused(Stopwatch& stopwatch, const cuda::Launch& launch, std::size_t bytes, double link) {
   Tensors tensors({.bytes = bytes, .frames = DeviceMemory::Place::pinned});
-  const auto frame = static_cast<double>(tensors.finish_frames(launch));
+  tensors.forget_frames();
   const double s = stopwatch.seconds([&](cudaStream_t stream) { tensors.compress(launch, stream); });
+  const auto frame = static_cast<double>(tensors.require_sound(launch));
   std::printf("to the host: %.1f GB/s of frames, %.1f of tensors; a copy %.1f GB/s\n", frame / s / giga,
               static_cast<double>(bytes) / s / giga, link / giga);
   return {{"bytes", bytes},
@@ -311,18 +367,25 @@ Json measure_fused(Stopwatch& stopwatch, const cuda::Launch& launch, std::size_t
 }
 
 Json measure_relu(Stopwatch& stopwatch, std::size_t bytes, double copy) {
-  const DeviceMemory x(bytes), y(bytes), mask(bytes / 32);
+  const DeviceMemory x(bytes), mask(bytes / 32);
+  DeviceMemory y(bytes);
   fill(x, ElementType::f32, 0.62, 3);
   const std::uint64_t n = bytes / 4;
   const double in = stopwatch.seconds([&](cudaStream_t stream) {
     require_ok(cuda::relu_binarize(ElementType::f32, x.at(), y.at(), mask.at<std::uint64_t>(), n, stream),
                "relu");
   });
+  const auto require_x = [&] {  // which has no negative element, so that it is its own ReLU
+    if (!are_equal(x, y)) throw std::runtime_error("relu made something else");
+    y.fill(0xcd);
+  };
+  require_x();
   const double out = stopwatch.seconds([&](cudaStream_t stream) {
     require_ok(
         cuda::relu_backward(ElementType::f32, mask.at<const std::uint64_t>(), x.at(), y.at(), n, stream),
         "relu");
   });
+  require_x();
   // Both move 2 + 1/32 bytes for each byte of the tensor.
   const double roofline = copy / (2 + 1.0 / 32);
   const auto rate = [&](double s) { return static_cast<double>(bytes) / s; };
@@ -344,7 +407,10 @@ Json measure_geometries(Stopwatch& stopwatch, std::size_t bytes) {
                                   static_cast<unsigned>(space[1].values[p[1]])};
     cuda::Launch launch;
     require_ok(cuda::plan_launch(geometry, launch), "planning");
-    return stopwatch.seconds([&](cudaStream_t stream) { tensors.compress(launch, stream); });
+    tensors.forget_frames();
+    const double s = stopwatch.seconds([&](cudaStream_t stream) { tensors.compress(launch, stream); });
+    tensors.require_sound(launch);
+    return s;
   };
   double best = INFINITY;
   for (std::size_t threads = 0; threads < 3; ++threads)
@@ -427,7 +493,7 @@ int run(int argc, char** argv) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     std::puts("SKIP: no GPU that the CUDA runtime can use");
-    return 0;
+    return 77;
   }
   const auto largest = static_cast<std::size_t>(arguments.number("--mib", 1024, 64, 16384)) << 20;
   const Json figures = measure_all(static_cast<int>(arguments.number("--replays", 20, 3, 1000)), largest);

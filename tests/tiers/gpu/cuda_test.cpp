@@ -1,8 +1,7 @@
 // The CUDA device: the conformance suite, and what is said when something is missing. One source for two
-// programs: on the machine's driver (label gpu, skipped without a GPU), and on the fake one of fake_cuda.cpp.
+// programs: on the machine's driver (cuda_main.cpp, label gpu), and on the fake one of fake_cuda.cpp.
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,25 +11,11 @@
 using namespace terrace::tiers::gpu;
 using namespace terrace::tiers::gpu::test;
 
-namespace {
-
-bool there_is_a_gpu() {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  if (open_device(DeviceSpec{}, &device, &reason) == 0) return true;
-  std::printf("SKIP: %s\n", reason.c_str());
-  return false;
-}
-
-}  // namespace
-
 TEST_CASE("CudaDevice conforms") {
-  if (!there_is_a_gpu()) return;
   check_conformance([] { return open("cuda"); });
 }
 
 TEST_CASE("AGpuThatIsNotThereIsNamed") {
-  if (!there_is_a_gpu()) return;
   DeviceSpec spec;
   spec.index = 900;
   std::unique_ptr<Device> device;

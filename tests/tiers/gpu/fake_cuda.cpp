@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/tiers/gpu/fake_cuda.h"
+#include "tiers/gpu/cuda_driver.h"
 #include "tiers/gpu/device.h"
 
 using namespace terrace::tiers::gpu;
@@ -154,7 +155,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
       *value = 0;
       break;
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case maps_host_numa_memory:
       *value = lacks("host") ? 0 : 1;
       break;
     default:

@@ -140,8 +140,9 @@ def ended_well(document):
 
 def check(arguments):
     if arguments.gpu.is_cuda and not torch.cuda.is_available():
-        sys.exit(f"bench gpu: --gpu {arguments.gpu.spec}: PyTorch {torch.__version__} of {sys.executable} sees no CUDA "
-                 f"GPU; leave out --gpu for {DEFAULT_EMULATED}, or name in TERRACE_PYTHON a Python whose PyTorch does")
+        print(f"SKIP: --gpu {arguments.gpu.spec}: PyTorch {torch.__version__} of {sys.executable} sees no CUDA "
+              f"GPU; leave out --gpu for {DEFAULT_EMULATED}, or name in TERRACE_PYTHON a Python whose PyTorch does")
+        sys.exit(77)
     reason = networks.reason_not_to_run(arguments.network["kind"])
     if reason:
         sys.exit(f"bench gpu: {reason}")
