@@ -10,7 +10,6 @@ atomic under the interpreter lock, and the locks of outbound.py and inbound.py.
 """
 import threading
 from time import perf_counter_ns
-from weakref import ref
 
 import torch
 
@@ -18,7 +17,8 @@ from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
 from .outbound import Outbound
-from .records import ELEMENTS, Record, View, byte_range, geometry_of, source_of, storage_of, view_of
+from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, record_of, source_of, storage_of,
+                      view_of)
 from .steps import Steps
 
 _Tensor, _strided = torch.Tensor, torch.strided
@@ -61,7 +61,7 @@ class Hooks:
         self.fit = None  # a Fit, where a limit is known
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
-        self.by_id = {}  # weak references, of what the engine has a copy of
+        self.by_id = {}  # weak references to the Packed, of what the engine has a copy of
         self.outbound = Outbound(settings.on_full == "raise")
         self.inbound = Inbound(device, settings.prefetch_bytes)
         self._by_storage = {}
@@ -110,23 +110,26 @@ class Hooks:
         return False
 
     def _pack(self, tensor, version, storage, address):
-        """A Record or a View; None when the tensor is too small."""
+        """A Packed or a View; None when the tensor is too small."""
         geometry = geometry_of(tensor)
         reference = self._by_storage.get(storage._cdata)
-        record = None if reference is None else reference()
+        packed = None if reference is None else reference()
+        record = None if packed is None else packed.record
         known = record is not None and record.version == version and not record.forgotten
         if known and record.geometry == geometry:
-            return self._share(record, record)
+            return self._share(record, packed)
         start, end, alone = byte_range(tensor, storage, geometry)
         if known and record.covers(start, end):
-            return self._share(record, View(record, geometry))
+            return self._share(record, View(packed, geometry))
         nbytes = end - start
         if nbytes < self._min_bytes or nbytes == 0:
             return None
         record = Record(self, geometry, version, start, nbytes, storage._weak_ref())
         record.plain = alone and not geometry[4]
+        packed = Packed(record)
         self._keep_or_store(record, tensor, address + start)
-        return record
+        self._by_storage[record.key] = record.reference  # complete: other threads may share it from now on
+        return packed
 
     def _share(self, record, packed):
         self.counts.shared += 1
@@ -142,16 +145,15 @@ class Hooks:
             compat.not_to_be_compiled()
         record.step = steps.ended
         record.thread, record.packed_ns = _identity(), perf_counter_ns()
-        reference = self._by_storage[record.key] = ref(record)
         if keeps:
             self.counts.kept += 1
             record.source = source_of(tensor)
         elif fit is not None and fit.keeps(nbytes):
             self.counts.kept += 1
             record.source = source_of(tensor)
-            fit.hold(reference)
+            fit.hold(record.reference)
         else:
-            self.outbound.store(record, reference, address, tensor)
+            self.outbound.store(record, address, tensor)
         if fit is not None:
             fit.saved(nbytes)
         if self.outbound.leaving:
@@ -166,9 +168,10 @@ class Hooks:
         if compat.dispatch_modes() or compat.jit_trace():  # it would not see the engine fill memory
             with compat.unobserved():
                 return self.unpack(packed)
-        record = packed if kind is Record else packed.record
+        record = packed.record
+        geometry = record.geometry if kind is Packed else packed.geometry
         if _is_grad_enabled() and compat.in_backward():
-            raise OffloadError(f"{describe(packed.geometry)} was offloaded and is asked for by a backward pass with "
+            raise OffloadError(f"{describe(geometry)} was offloaded and is asked for by a backward pass with "
                                "create_graph=True; double backward through offloaded tensors is not supported: run "
                                "that forward pass outside of terrace.torch.offload")
         backward = self._thread.backward
@@ -177,10 +180,10 @@ class Hooks:
         source = record.source
         if source is not None:
             self._hand_back(record, source)
-            tensor = source if kind is Record else view_of(source, packed.geometry)
+            tensor = source if kind is Packed else view_of(source, geometry)
         else:
             buffer = self._restore(record)
-            tensor = buffer if kind is Record and record.plain else view_of(buffer, packed.geometry, record.start)
+            tensor = buffer if kind is Packed and record.plain else view_of(buffer, geometry, record.start)
         if self.outbound.leaving:
             self.outbound.poll(True)
         return tensor
@@ -247,7 +250,7 @@ class Hooks:
 
     def records(self):
         """Those that the engine has a copy of."""
-        return [record for record in (reference() for reference in self.by_id.copy().values()) if record is not None]
+        return [record for record in map(record_of, self.by_id.copy().values()) if record is not None]
 
     def close(self):
         with self.inbound.restoring, self.outbound.storing:
@@ -271,8 +274,7 @@ class Hooks:
             record.id = 0
             self.release(number)
         reference = self._by_storage.get(key)
-        other = None if reference is None else reference()
-        if other is None or other is record:
+        if reference is not None and reference() is None:  # its own, or of another that dies
             self._by_storage.pop(key, None)
 
 
@@ -280,8 +282,7 @@ def unpack(packed):
     """Of whichever pack()."""
     if type(packed) is tuple:
         return unpack_left_alone(packed)
-    record = packed if type(packed) is Record else packed.record
-    return record.hooks.unpack(packed)
+    return packed.record.hooks.unpack(packed)
 
 
 def unpack_left_alone(packed):

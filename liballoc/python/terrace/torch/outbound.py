@@ -12,12 +12,11 @@ import errno
 import threading
 from collections import deque
 from time import perf_counter_ns
-from weakref import ref
 
 from ..library import error_name
 from .engine import StoreArguments
 from .errors import OffloadError, describe, say
-from .records import ELEMENTS, source_of, storage_of
+from .records import ELEMENTS, record_of, source_of, storage_of
 
 _identity = threading.get_ident
 
@@ -40,7 +39,7 @@ class Outbound:
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
         self._polling = threading.Lock()  # nobody waits for it
 
-    def store(self, record, reference, address, tensor):
+    def store(self, record, address, tensor):
         """Starts a record's way out; False when the engine refused it, and it stays where it is. `tensor`: what it
         is made of; the record takes hold of it if it has not left at once. None: the record holds it already."""
         slot = self._slots.pop() if self._slots else StoreArguments()
@@ -58,7 +57,7 @@ class Outbound:
             if code != 1 and tensor is not None:
                 record.source = source_of(tensor)
             if code >= 0:
-                hooks.by_id[number] = reference
+                hooks.by_id[number] = record.reference
         self._slots.append(slot)
         if code < 0:
             self._refused(record, code)
@@ -67,13 +66,13 @@ class Outbound:
         if record.source is None:
             hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
         else:
-            self.leaving.append(reference)
+            self.leaving.append(record.reference)
         return True
 
     def spill(self, record):
         """Starts the way out of a record that was kept; False when it stays."""
         try:
-            stored = self.store(record, ref(record), storage_of(record.source).data_ptr() + record.start, None)
+            stored = self.store(record, storage_of(record.source).data_ptr() + record.start, None)
         except OffloadError:
             return False  # it was not to be stored when it was saved: nobody waits for an error
         record.hooks.counts.spilled += stored
@@ -97,7 +96,7 @@ class Outbound:
         try:
             leaving, me = self.leaving, _identity()
             while leaving:
-                record = leaving[0]()
+                record = record_of(leaving[0])
                 if record is not None and record.source is not None and record.id:
                     if not (anyones or record.thread == me) or not self._let_go(record):
                         return

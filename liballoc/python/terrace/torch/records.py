@@ -1,14 +1,18 @@
 """What the hooks keep of a saved tensor: where its bytes are, and how a tensor of its shape is made of them.
 
 A Record stands for bytes: a range of one storage at one version, stored once however many tensors and nodes of
-the graph share it. It is also what is packed for the tensor that it was made of; other tensors of the same bytes
-are packed as a View, a record and a geometry. The graph owns them, and when the last is gone the record's __del__
-releases the engine's copy, so that a graph that is dropped without a backward pass leaves nothing behind.
+the graph share it. The tensor that it was made of is packed as a Packed, other tensors of the same bytes as a View,
+that and a geometry. The graph owns them, and when the last is gone the record's __del__ releases the engine's copy, so
+that a graph that is dropped without a backward pass leaves nothing behind.
 
     graph node ───────────►┐
-    graph node ──► View ───┴─► Record ──► source   (until its bytes have left; then None)
-                                 │  └───► buffer   (from its fetch until each save was asked for once)
-                                 └──────► id       (the engine's copy)
+    graph node ──► View ───┴─► Packed ──► Record ──► source   (until its bytes have left; then None)
+                                  ▲         │  └───► buffer   (from its fetch until each save was asked for once)
+    tables ─ ─ weakly ─ ─ ─ ─ ─ ─ ┘         └──────► id       (the engine's copy)
+
+Whoever finds a record without owning it, to share it for one, has a weak reference to the Packed, never to the Record:
+while an object's __del__ runs, other threads still get it from its weak references, and would share what is about to be
+released. A Packed has no __del__, so it is there with its record, or it is gone.
 
 Two storages are the same if their StorageImpl is. A record holds a weak reference to it, which keeps the address
 from being given to another StorageImpl, so equal addresses are proof. The memory that the storage pointed to is
@@ -18,6 +22,8 @@ __del__ may run at any bytecode of any thread, whatever locks that thread holds.
 makes single operations of dictionaries (atomic under the interpreter lock) and calls the engine, which is
 thread-safe.
 """
+from weakref import ref
+
 import torch
 
 from ..library import (ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32, ELEMENT_F64, ELEMENT_F8E4M3, ELEMENT_F8E5M2,
@@ -51,7 +57,7 @@ class Record:
 
     __slots__ = ("hooks", "id", "key", "version", "start", "nbytes", "source", "geometry", "plain", "buffer",
                  "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
-                 "packed_ns", "changed_to", "forgotten", "__weakref__")
+                 "packed_ns", "changed_to", "forgotten", "reference")
 
     def __init__(self, hooks, geometry, version, start, nbytes, key):
         self.hooks = hooks
@@ -115,14 +121,31 @@ class Record:
         _free_weak_reference(key)
 
 
+class Packed:
+    """The saved tensor that a record was made of, and whatever keeps the record alive."""
+
+    __slots__ = ("record", "__weakref__")
+
+    def __init__(self, record):
+        self.record = record
+        record.reference = ref(self)
+
+
 class View:
     """A saved tensor of a record that was made of another: of `geometry`."""
 
-    __slots__ = ("record", "geometry")
+    __slots__ = ("packed", "record", "geometry")
 
-    def __init__(self, record, geometry):
-        self.record = record
+    def __init__(self, packed, geometry):
+        self.packed = packed
+        self.record = packed.record
         self.geometry = geometry
+
+
+def record_of(reference):
+    """The record of a weak reference to a Packed; None once the graph has let go of it."""
+    packed = reference()
+    return None if packed is None else packed.record
 
 
 def source_of(tensor):
