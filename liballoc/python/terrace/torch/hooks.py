@@ -17,8 +17,8 @@ from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
 from .outbound import Outbound
-from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, record_of, source_of, storage_of,
-                      view_of)
+from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, range_to_store, record_of, source_of,
+                      storage_of, view_of)
 from .steps import Steps
 
 _Tensor, _strided = torch.Tensor, torch.strided
@@ -76,30 +76,36 @@ class Hooks:
         counts = self.counts
         counts.packed += 1
         version = tensor._version
-        if type(tensor) is _Tensor and self._takes(tensor):
+        root = self._root_of(tensor) if type(tensor) is _Tensor else None
+        if root is not None:
             try:
                 storage = storage_of(tensor)
                 address = storage.data_ptr()
             except (RuntimeError, NotImplementedError):  # a wrapper of vmap or grad, or a tensor of another kind
                 address = 0
             if address:
-                packed = self._pack(tensor, version, storage, address)
+                packed = self._pack(tensor, root, version, storage, address)
                 if packed is not None:
                     return packed
         counts.left_alone += 1
         return tensor.detach(), version
 
-    def _takes(self, tensor):
+    def _root_of(self, tensor):
+        """Whose version counter a tensor has: itself, or what it is a view of. None: it is left alone."""
         if tensor.device != self.device or tensor.layout is not _strided or tensor.dtype not in ELEMENTS:
-            return False
+            return None
         if tensor.is_leaf and tensor.requires_grad:
-            return False
-        base = tensor._base
-        if base is not None and (type(base) is not _Tensor or (base.requires_grad and base.is_leaf)):
-            return False  # a view of a parameter
-        return not (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
-                    or (self._thread.backward is not None and self._inside_backward())
-                    or (self._stream_index is not None and compat.is_capturing()))
+            return None
+        root = tensor._base
+        if root is None:
+            root = tensor
+        elif type(root) is not _Tensor or (root.requires_grad and root.is_leaf):
+            return None  # a view of a parameter
+        if (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
+                or (self._thread.backward is not None and self._inside_backward())
+                or (self._stream_index is not None and compat.is_capturing())):
+            return None
+        return root
 
     def _inside_backward(self):
         """What a backward pass saves, to recompute a checkpoint, it needs at once."""
@@ -109,25 +115,26 @@ class Hooks:
         self._thread.backward = None  # it has ended, by itself or by an exception
         return False
 
-    def _pack(self, tensor, version, storage, address):
+    def _pack(self, tensor, root, version, storage, address):
         """A Packed or a View; None when the tensor is too small."""
         geometry = geometry_of(tensor)
         reference = self._by_storage.get(storage._cdata)
         packed = None if reference is None else reference()
         record = None if packed is None else packed.record
-        known = record is not None and record.version == version and not record.forgotten
+        known = record is not None and record.version == version and record.root() is root and not record.forgotten
         if known and record.geometry == geometry:
             return self._share(record, packed)
-        start, end, alone = byte_range(tensor, storage, geometry)
-        if known and record.covers(start, end):
+        own = begin, end = byte_range(tensor, geometry)
+        if known and record.covers(begin, end):
             return self._share(record, View(packed, geometry))
-        nbytes = end - start
-        if nbytes < self._min_bytes or nbytes == 0:
+        if root is not tensor and tensor.numel() * tensor.element_size() < end - begin:
+            begin, end = range_to_store(root, storage, begin, end)
+        if end - begin < self._min_bytes or own[0] == own[1]:
             return None
-        record = Record(self, geometry, version, start, nbytes, storage._weak_ref())
-        record.plain = alone and not geometry[4]
+        record = Record(self, geometry, version, root, begin, end, storage._weak_ref())
+        record.plain = own == (record.start, end) and not geometry[4]
         packed = Packed(record)
-        self._keep_or_store(record, tensor, address + start)
+        self._keep_or_store(record, tensor, address + record.start)
         self._by_storage[record.key] = record.reference  # complete: other threads may share it from now on
         return packed
 
