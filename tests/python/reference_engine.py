@@ -79,6 +79,8 @@ class ReferenceLibrary:
         return code or int(not self.hold and "left" not in self.errors)
 
     def left(self, handle, number):
+        if number not in self.tensors:
+            return -errno.ENOENT
         if "left" in self.errors:
             return -self.errors["left"]
         return 1 if self.tensors[number].content is not None else 0

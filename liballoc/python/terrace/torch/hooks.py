@@ -6,7 +6,8 @@ hooks, so the hooks do, and raise what PyTorch would have raised. So they do for
 have left (outbound.py).
 
 Threads: pack() and unpack() run in any. What they share are dictionaries and deques, whose single operations are
-atomic under the interpreter lock, and the locks of outbound.py and inbound.py.
+atomic under the interpreter lock, and the locks of outbound.py and inbound.py. A record has a source, a copy, or both
+until somebody chooses, under `choosing`.
 """
 import threading
 from time import perf_counter_ns
@@ -186,7 +187,7 @@ class Hooks:
             self._enter_backward()
         source = record.source
         if source is not None:
-            self._hand_back(record, source)
+            self._hand_back(record, source)  # for this thread; another may let go of it
             tensor = source if kind is Packed else view_of(source, geometry)
         else:
             buffer = self._restore(record)
@@ -200,9 +201,8 @@ class Hooks:
             self._raise_changed(record, source._version)
         if record.step == self.steps.ended:
             self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, False)
-        if record.id:
+        if record.id and self.outbound.keep_source(record):
             self.counts.handed_back += 1
-            record.forget_copy()
 
     def _restore(self, record):
         if record.changed_to is not None:
@@ -246,10 +246,10 @@ class Hooks:
         """What is still stored is forgotten, but for what has not left yet."""
         with self.inbound.restoring, self.outbound.storing:
             for record in self.records():
-                record.forgotten = record.source is None
-                record.id = 0
+                with self.outbound.choosing:
+                    record.forgotten = record.source is None
+                    record.id = 0
             self.by_id.clear()
-            self.outbound.leaving.clear()
             if self.engine.handle is not None:
                 self.engine.library.end_step(self.engine.handle)
         if self.steps.end() and self.fit is not None:

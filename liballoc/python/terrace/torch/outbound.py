@@ -29,7 +29,7 @@ _REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKI
 class Outbound:
     """Its hooks are those of the record at hand: one that held them would be a cycle, and keep the engine with it."""
 
-    __slots__ = ("leaving", "storing", "_slots", "_polling", "_raises_when_full", "_said_full")
+    __slots__ = ("leaving", "storing", "choosing", "_slots", "_polling", "_raises_when_full", "_said_full")
 
     def __init__(self, raises_when_full):
         self._raises_when_full = raises_when_full
@@ -37,6 +37,7 @@ class Outbound:
         self.leaving = deque()  # weak references, oldest first
         self._slots = []
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
+        self.choosing = threading.Lock()  # which of source and copy a record keeps; for moments, and not by __del__
         self._polling = threading.Lock()  # nobody waits for it
 
     def store(self, record, address, tensor):
@@ -114,19 +115,37 @@ class Outbound:
 
     def _let_go(self, record):
         """False while it is still leaving."""
-        engine, source = record.hooks.engine, record.source
-        if engine.handle is None or source is None:
+        engine, number = record.hooks.engine, record.id
+        if engine.handle is None or not number:
             return True
-        code = engine.library.left(engine.handle, record.id)
+        code = engine.library.left(engine.handle, number)
         if code == 0:
             return False
         if code < 0:
-            record.forget_copy()  # the source is the only copy, and stays
-            self._refused(record, code)
-            return True
-        version = source._version
-        if version != record.version:
-            record.changed_to = version
-        record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
-        record.source = None
+            if self.keep_source(record):  # it is the only copy
+                self._refused(record, code)
+        elif self._keep_copy(record):
+            record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+        return True
+
+    def keep_source(self, record):
+        """The engine's copy is not needed any more. False when the source, or the copy, is gone already."""
+        with self.choosing:
+            number = record.id
+            if not number or record.source is None:
+                return False
+            record.id = 0
+        record.hooks.release(number)
+        return True
+
+    def _keep_copy(self, record):
+        """The bytes have left. False when the copy is gone: the source stays."""
+        with self.choosing:
+            source = record.source
+            if not record.id or source is None:
+                return False
+            version = source._version
+            if version != record.version:
+                record.changed_to = version
+            record.source = None
         return True

@@ -86,12 +86,6 @@ class Record:
     def storage_is_alive(self):
         return not _is_expired(self.key)
 
-    def forget_copy(self):
-        """The engine's copy is not needed any more."""
-        number, self.id = self.id, 0
-        if number:
-            self.hooks.release(number)
-
     def take_buffer(self):
         """The restored bytes where they are still there: held, or alive in a tensor that was made of them."""
         if self.buffer is None and self.buffer_weak is not None:
