@@ -106,6 +106,7 @@ class ReferenceLibrary:
         return self.fetch(handle, number, to, stream) or self.arrive(handle, number, stream)
 
     def release(self, handle, number, stream):
+        self.calls.append(("release", number, stream))
         return 0 if self.tensors.pop(number, None) else -errno.ENOENT
 
     def end_step(self, handle):

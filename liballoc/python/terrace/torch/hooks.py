@@ -268,18 +268,19 @@ class Hooks:
     def stream(self):
         return None if self._stream_index is None else compat.raw_stream(self._stream_index)
 
-    def release(self, number):
+    def release(self, number, stream):
         self.by_id.pop(number, None)
         handle = self.engine.handle
         if handle is not None:
-            self.engine.library.release(handle, number, self.stream())
+            self.engine.library.release(handle, number, stream)
 
     def forget(self, record, key):
         """The record dies."""
         number = record.id
         if number:
             record.id = 0
-            self.release(number)
+            # A buffer goes back to the stream that it was made for, and may still be on its way: that one has to wait.
+            self.release(number, self.stream() if record.buffer is None else record.buffer_stream)
         reference = self._by_storage.get(key)
         if reference is not None and reference() is None:  # its own, or of another that dies
             self._by_storage.pop(key, None)

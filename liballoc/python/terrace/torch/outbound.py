@@ -135,7 +135,7 @@ class Outbound:
             if not number or record.source is None:
                 return False
             record.id = 0
-        record.hooks.release(number)
+        record.hooks.release(number, record.hooks.stream())
         return True
 
     def _keep_copy(self, record):
