@@ -186,7 +186,8 @@ class Program:
 
     def alias(self):
         tensor, buffer, counter = self.random.choice(self.tensors)
-        kind = self.random.choice(("slice", "slice", "chunk", "strided", "beyond", "half", "data", "data", "detach", "set"))
+        kind = self.random.choice(("slice", "slice", "chunk", "strided", "beyond", "half", "data", "data", "detach",
+                                   "set"))
         low, high = sorted(self.random.choices(range(tensor.shape[0] + 1), k=2))
         if kind == "slice":
             self.add(tensor[low:high + 1], buffer, counter)

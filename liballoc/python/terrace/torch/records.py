@@ -16,8 +16,9 @@ released. A Packed has no __del__, so it is there with its record, or it is gone
 
 That two saved tensors have the same bytes is known where they have the same version counter, at the same version, and
 lie in one storage. PyTorch shows a counter's number and not which counter it is: the number proves nothing between
-tensors over one buffer (.data, set_(), flat buffers), each of which counts for itself. So a record remembers its root, the
-tensor whose counter it was, and is shared among the root and the views of it (Tensor._base) alone. detach() has the counter of its tensor, but does not say so: it is stored by itself.
+tensors over one buffer (.data, set_(), flat buffers), each of which counts for itself. So a record remembers its root,
+the tensor whose counter it was, and is shared among the root and the views of it (Tensor._base) alone. detach() has the
+counter of its tensor, but does not say so: it is stored by itself.
 
 Two storages are the same if their StorageImpl is. A record holds a weak reference to it, which keeps the address
 from being given to another StorageImpl, so equal addresses are proof. The memory that the storage pointed to is
@@ -56,14 +57,14 @@ _ITEM_BYTES = {dtype: torch.empty(0, dtype=dtype).element_size() for dtype in EL
 class Record:
     """`geometry` is that of the tensor it was made of: size, stride, offset in its storage, type, bits. `root`: weakly.
 
-    Its bytes are those from `begin`, in the storage; stored is what begins at `start`, which is `begin` or a little before.
+    Its bytes are those from `begin`, in the storage; what is stored begins at `start`, the same or a little before.
     bits: 1, the elements are to be conjugated, 2, negated, when they are read. `plain`: a buffer of that geometry
     has just the record's bytes, so that it can be handed out as it is. `pending`: saves not yet asked for.
     """
 
-    __slots__ = ("hooks", "id", "key", "version", "root", "begin", "start", "nbytes", "source", "geometry", "plain", "buffer",
-                 "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
-                 "packed_ns", "changed_to", "forgotten", "reference")
+    __slots__ = ("hooks", "id", "key", "version", "root", "begin", "start", "nbytes", "source", "geometry", "plain",
+                 "buffer", "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal",
+                 "thread", "packed_ns", "changed_to", "forgotten", "reference")
 
     def __init__(self, hooks, geometry, version, root, begin, end, key):
         self.hooks = hooks
@@ -181,10 +182,10 @@ def byte_range(tensor, geometry):
 
 
 def range_to_store(root, storage, begin, end):
-    """For a view of `root` with gaps, as a chunk of a projection's columns: all of the root, where it spans half of that.
+    """For a view of `root` with gaps, as a chunk of a projection's columns: all of the root, where it spans half of it.
 
-    What lies in the gaps is probably saved, too. A view without gaps, as a batch that is a slice of a data set, is stored
-    by itself, so that nobody finds bytes in its record that were changed, by whatever counter, since it was saved.
+    What lies in the gaps is probably saved, too. A view without gaps, as a batch that is a slice of a data set, is
+    stored by itself, so that nobody finds bytes in its record that were changed, by whatever counter, since it was saved.
     """
     if root.layout is not torch.strided or storage_of(root)._cdata != storage._cdata:  # root.data was set
         return begin, end
