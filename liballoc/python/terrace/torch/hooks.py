@@ -125,16 +125,19 @@ class Hooks:
         known = record is not None and record.version == version and record.root() is root and not record.forgotten
         if known and record.geometry == geometry:
             return self._share(record, packed)
-        own = begin, end = byte_range(tensor, geometry)
+        begin, end = byte_range(tensor, geometry)
         if known and record.covers(begin, end):
             return self._share(record, View(packed, geometry))
+        plain = not geometry[4]
         if root is not tensor and tensor.numel() * tensor.element_size() < end - begin:
+            own = begin, end
             begin, end = range_to_store(root, storage, begin, end)
-        if end - begin < self._min_bytes or own[0] == own[1]:
+            plain = plain and own == (begin, end)
+        if end - begin < self._min_bytes or begin == end:
             return None
-        record = Record(self, geometry, version, root, begin, end, storage._weak_ref())
-        record.plain = own == (record.start, end) and not geometry[4]
-        packed = Packed(record)
+        packed = Packed()
+        record = Record(packed, self, geometry, version, root, begin, end, storage._weak_ref())
+        record.plain = plain and record.start == begin
         self._keep_or_store(record, tensor, address + record.start)
         self._by_storage[record.key] = record.reference  # complete: other threads may share it from now on
         return packed

@@ -16,7 +16,7 @@ from time import perf_counter_ns
 from ..library import error_name
 from .engine import StoreArguments
 from .errors import OffloadError, describe, say
-from .records import ELEMENTS, record_of, source_of, storage_of
+from .records import ELEMENTS, source_of, storage_of
 
 _identity = threading.get_ident
 
@@ -97,7 +97,8 @@ class Outbound:
         try:
             leaving, me = self.leaving, _identity()
             while leaving:
-                record = record_of(leaving[0])
+                packed = leaving[0]()
+                record = None if packed is None else packed.record
                 if record is not None and record.source is not None and record.id:
                     if not (anyones or record.thread == me) or not self._let_go(record):
                         return
@@ -124,8 +125,16 @@ class Outbound:
         if code < 0:
             if self.keep_source(record):  # it is the only copy
                 self._refused(record, code)
-        elif self._keep_copy(record):
-            record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+            return True
+        with self.choosing:
+            source = record.source
+            if source is None or not record.id:
+                return True  # it was handed back, and stays
+            version = source._version
+            if version != record.version:
+                record.changed_to = version
+            record.source = None
+        record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
         return True
 
     def keep_source(self, record):
@@ -136,16 +145,4 @@ class Outbound:
                 return False
             record.id = 0
         record.hooks.release(number, record.hooks.stream())
-        return True
-
-    def _keep_copy(self, record):
-        """The bytes have left. False when the copy is gone: the source stays."""
-        with self.choosing:
-            source = record.source
-            if not record.id or source is None:
-                return False
-            version = source._version
-            if version != record.version:
-                record.changed_to = version
-            record.source = None
         return True

@@ -66,7 +66,9 @@ class Record:
                  "buffer", "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal",
                  "thread", "packed_ns", "changed_to", "forgotten", "reference")
 
-    def __init__(self, hooks, geometry, version, root, begin, end, key):
+    def __init__(self, packed, hooks, geometry, version, root, begin, end, key):
+        packed.record = self
+        self.reference = ref(packed)
         self.hooks = hooks
         self.geometry = geometry
         self.version = version
@@ -125,13 +127,9 @@ class Record:
 
 
 class Packed:
-    """The saved tensor that a record was made of, and whatever keeps the record alive."""
+    """The saved tensor that a record was made of, and what keeps the record alive."""
 
     __slots__ = ("record", "__weakref__")
-
-    def __init__(self, record):
-        self.record = record
-        record.reference = ref(self)
 
 
 class View:
