@@ -37,6 +37,9 @@ TERRACE_API void terrace_gpu_reset(void); /* gives back every frame that no live
 TERRACE_API void terrace_gpu_memory_fraction(double fraction, int device);
 TERRACE_API void* terrace_gpu_base_alloc(void* block, size_t* size);
 TERRACE_API void terrace_gpu_record_stream(void* block, void* stream);
+/* Called before `stream` is destroyed: its address may come again, for another stream. Without it memory that
+ * was freed in the old one is the new one's at once, although work of the old one may still use it. */
+TERRACE_API void terrace_gpu_end_stream(void* stream);
 
 /* Moves a live block out of GPU memory, and back to the same address. Evicted, the address is backed by host
  * memory if `keep_mapped` is not 0 (a kernel may still touch it: slow, correct), else by nothing. Returns

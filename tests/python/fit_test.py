@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Offload declines while the job fits, and takes what exceeds the limit. A process of its own: memory is measured."""
 import ctypes
+import os
 import unittest
 import weakref
 from unittest import mock
@@ -10,6 +11,7 @@ import torch
 
 import terrace.torch
 from terrace.torch.fit import Fit
+from terrace.torch.memory import CudaMemory
 
 
 class Memory:
@@ -23,6 +25,18 @@ class Memory:
 class Held:
     def __init__(self, nbytes):
         self.nbytes, self.source, self.id, self.buffer = nbytes, object(), 0, None
+
+    @property
+    def record(self):
+        return self
+
+
+class OfAGpu(unittest.TestCase):
+    def test_TheLimitIsTheBudgetsShareOfTheGpu(self):
+        with mock.patch("torch.cuda.mem_get_info", return_value=(2**33, 2**34)):
+            for budget, limit in (("50%", 2**33), ("100%", 2**34), ("4G", 2**32), ("64G", 2**34), ("", 2**34)):
+                with mock.patch.dict(os.environ, TERRACE_GPU_BUDGET=budget):
+                    self.assertEqual(CudaMemory(0).limit(), limit)
 
 
 class Deciding(unittest.TestCase):

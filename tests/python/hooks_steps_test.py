@@ -102,6 +102,29 @@ class Steps(OnReference):
             self.assertEqual(session.statistics()["prefetched"] > 0, bound != 0)
 
 
+    def test_WhatWasBroughtBackAheadIsReleasedInItsBuffersStream(self):
+        session, stream = self.session(prefetch="256K"), [11]
+        session._hooks.stream = lambda: stream[0]
+        with session:
+            x = result(torch.randn(32768))
+            for _ in range(4):
+                x = x.exp()
+        loss = x.sum()
+        x.grad_fn.register_hook(lambda *_: 1 / 0)  # the others stay as they are
+        with self.assertRaises(ZeroDivisionError):
+            loss.backward()
+        ahead = {record.id for record in session._hooks.records() if record.buffer is not None}
+        self.assertEqual(len(ahead), 2)
+        stream[0] = 22
+        self.reference.calls.clear()
+        del x, loss
+        collect()
+        released = {number: where for _, number, where in self.reference.calls}
+        self.assertEqual(len(released), 4)
+        for number, where in released.items():
+            self.assertEqual(where, 11 if number in ahead else 22)
+
+
 class Compositions(OnReference):
     def both(self, run, model=None, **settings):
         model = model or mlp()

@@ -79,6 +79,8 @@ class ReferenceLibrary:
         return code or int(not self.hold and "left" not in self.errors)
 
     def left(self, handle, number):
+        if number not in self.tensors:
+            return -errno.ENOENT
         if "left" in self.errors:
             return -self.errors["left"]
         return 1 if self.tensors[number].content is not None else 0
@@ -104,6 +106,7 @@ class ReferenceLibrary:
         return self.fetch(handle, number, to, stream) or self.arrive(handle, number, stream)
 
     def release(self, handle, number, stream):
+        self.calls.append(("release", number, stream))
         return 0 if self.tensors.pop(number, None) else -errno.ENOENT
 
     def end_step(self, handle):

@@ -20,6 +20,13 @@ class Sizes(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "budget: "):
                 sizes.parse(text, "budget")
 
+    def test_AShareIsOfTheWhole(self):
+        for text, size in (("1%", 163), ("50%", 8192), ("100%", 16384), ("4K", 4096)):
+            self.assertEqual(sizes.parse_share(text, 2**14, "a"), size)
+        for text in ("0%", "101%", "%", "5.5%", "-1%", "50 %", "\u0661%", ""):
+            with self.assertRaisesRegex(ValueError, "budget: "):
+                sizes.parse_share(text, 2**14, "budget")
+
     def test_SizesAreWrittenForPeople(self):
         self.assertEqual([sizes.text(n) for n in (17, 2048, 3 * 2**29, 2**50)],
                          ["17 bytes", "2.0 KiB", "1.5 GiB", "1024.0 TiB"])

@@ -85,6 +85,17 @@ class OnReference(unittest.TestCase):
         error = raised.exception
         self.assertTrue(isinstance(error, terrace.torch.OffloadError) or "OffloadError" in str(error))
 
+    @contextlib.contextmanager
+    def nothing_unraisable(self):
+        """No exception leaves a __del__ or a callback, where the interpreter would only print it."""
+        raised, before = [], sys.unraisablehook
+        sys.unraisablehook = lambda what: raised.append(what.exc_value)
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+        self.assertEqual(raised, [])
+
 
 def gradients(model, run):
     """The loss and all gradients, of fresh ones."""

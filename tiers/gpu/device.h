@@ -41,6 +41,9 @@ namespace terrace::tiers::gpu {
 using Stream = struct StreamObject*;  // on CUDA a CUstream
 using Event = struct EventObject*;    // on CUDA a CUevent
 
+// CU_STREAM_PER_THREAD: whichever thread says it means its own default stream. On CUDA alone.
+inline const Stream stream_of_this_thread = reinterpret_cast<Stream>(std::uintptr_t{2});  // NOLINT
+
 enum class Kind : std::uint8_t { cuda, emulated };
 enum class Place : std::uint8_t { device, host };
 

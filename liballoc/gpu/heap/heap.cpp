@@ -116,6 +116,11 @@ int Heap::record_stream(void* address, Stream stream) {
   return 0;
 }
 
+void Heap::end_stream(Stream stream) {
+  const std::lock_guard guard(mutex_);
+  clocks_.end(stream);
+}
+
 std::uint64_t Heap::size_of(const void* address) {
   const std::lock_guard guard(mutex_);
   const auto found = live_.find(offset_of(address));

@@ -65,6 +65,8 @@ class Heap {
   int free(void* block, Stream stream);
   // What is in `stream` at the time of the free may use the block, too. EINVAL as free().
   int record_stream(void* block, Stream stream);
+  // The stream is about to be destroyed. What was freed in it is reused once its work has passed.
+  void end_stream(Stream stream);
   // The size that was asked for; 0: no live block begins there.
   std::uint64_t size_of(const void* block);
 

@@ -220,6 +220,15 @@ void terrace_gpu_record_stream(void* block, void* stream) {
   }
 }
 
+void terrace_gpu_end_stream(void* stream) {
+  Heaps* heaps = the_heaps();
+  if (stream == nullptr || heaps->forked.load(std::memory_order_relaxed)) return;
+  for (Opened& opened : heaps->by_device) {
+    if (opened.heap != nullptr)
+      guarded([&] { return opened.heap->end_stream(static_cast<Stream>(stream)), 0; });
+  }
+}
+
 int terrace_gpu_evict(void* block, int keep_mapped, void* stream) {
   return -guarded([&] {
     Heap* heap = heap_with(block);

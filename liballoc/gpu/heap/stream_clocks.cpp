@@ -1,11 +1,24 @@
 #include "liballoc/gpu/heap/stream_clocks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 namespace terrace::liballoc::gpu {
 
 using tiers::gpu::Event;
+using tiers::gpu::stream_of_this_thread;
+
+namespace {
+
+// Never given twice.
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t number = ++last;
+  return number;
+}
+
+}  // namespace
 
 StreamClocks::~StreamClocks() {
   for (const Clock& clock : clocks_) {
@@ -15,15 +28,42 @@ StreamClocks::~StreamClocks() {
 }
 
 Owner StreamClocks::owner(Stream stream) {
-  if (latest_ != nobody && clocks_[latest_ - 1].stream == stream) return latest_;
-  for (Owner i = 0; i < clocks_.size(); ++i) {
-    if (clocks_[i].stream == stream) return latest_ = i + 1;
+  const std::uint64_t thread = stream == stream_of_this_thread ? number_of_this_thread() : 0;
+  const auto is_its = [&](const Clock& clock) {
+    return clock.stream == stream && clock.thread == thread && !clock.ended;
+  };
+  if (latest_ != nobody && is_its(clocks_[latest_ - 1])) return latest_;
+  auto clock = std::find_if(clocks_.begin(), clocks_.end(), is_its);
+  if (clock == clocks_.end()) {
+    clock = std::find_if(clocks_.begin(), clocks_.end(), [this](Clock& c) { return is_free(&c); });
+    if (clock == clocks_.end()) clock = clocks_.emplace(clock);
+    clock->stream = stream;
+    clock->thread = thread;
+    clock->ended = false;
   }
-  clocks_.emplace_back().stream = stream;
-  return latest_ = static_cast<Owner>(clocks_.size());
+  return latest_ = static_cast<Owner>(clock - clocks_.begin() + 1);
+}
+
+// Whoever gets its number next has nothing to wait for.
+bool StreamClocks::is_free(Clock* clock) {
+  if (!clock->ended && clock->thread == 0) return false;
+  poll(clock);
+  return clock->unrecorded == 0 && clock->pending.empty();
+}
+
+void StreamClocks::end(Stream stream) {
+  for (Clock& clock : clocks_) {
+    if (clock.stream != stream || clock.thread != 0 || clock.ended) continue;
+    ++clock.unrecorded;  // what was not freed yet may be in use until here
+    record(&clock);
+    clock.ended = true;
+  }
 }
 
 int StreamClocks::record(Clock* clock) {
+  if (clock->ended) return EINVAL;
+  const bool is_anothers = clock->thread != 0 && clock->thread != number_of_this_thread();
+  const Stream stream = is_anothers ? nullptr : clock->stream;
   Event event = nullptr;
   if (!spare_.empty()) {
     event = spare_.back();
@@ -31,7 +71,7 @@ int StreamClocks::record(Clock* clock) {
   } else if (const int error = device_.create_event(&event); error != 0) {
     return error;
   }
-  if (const int error = device_.record(event, clock->stream); error != 0) {
+  if (const int error = device_.record(event, stream); error != 0) {
     spare_.push_back(event);
     return error;
   }
@@ -43,10 +83,11 @@ int StreamClocks::record(Clock* clock) {
 
 Mark StreamClocks::mark(Owner owner) {
   Clock& clock = clocks_[owner - 1];
+  if (clock.ended) return {clock.unrecorded == 0 ? clock.next - 1 : clock.next, owner};
   const Mark mark{clock.next, owner};
   ++clock.unrecorded;
   // A failure leaves the mark open; the next event of the stream covers it.
-  if (clocks_.size() > 1 || clock.unrecorded >= batch) record(&clock);
+  if (clock.stream != nullptr || clocks_.size() > 1 || clock.unrecorded >= batch) record(&clock);
   return mark;
 }
 

@@ -4,9 +4,16 @@
 // anything but frames that move, so an event stands for up to `batch` frees; from the second stream on each
 // free records its own, so that another stream waits for the work before that free and for nothing after it.
 // (Marks of the first stream that are open at that moment get an event behind them: later than the free, and
-// safe.)
+// safe.) That holds for the default stream alone, which lives for ever: what is freed in another is recorded
+// at once, since a stream may be destroyed, or be another one when another thread names it.
 //
-// A stream must live as long as memory that was freed in it is not reused; PyTorch's streams live for ever.
+// A stream that the caller says is ending gets its last event then, and its number waits until all its marks
+// have passed; only then a new stream may have it. So no stream takes over the memory of an old one of the
+// same address, whose work may still run. The threads' own default streams have one address, and a number for
+// each thread; a number whose marks have all passed may go on to another thread. Where a thread needs an
+// event behind the work of another's own stream, the legacy default stream has it: that runs behind all of
+// them.
+//
 // If an event cannot be recorded, its marks never pass, and only the same stream reuses the memory.
 //
 // Not thread-safe. Errors are errno values from the device.
@@ -33,6 +40,8 @@ class StreamClocks {
 
   // The stream's number; a stream that is new gets the next one.
   Owner owner(Stream stream);
+  // The stream is about to be destroyed: its marks will pass, and its address may come again for another.
+  void end(Stream stream);
   // Behind everything that is in the stream now.
   Mark mark(Owner owner);
   // Records an event behind the marks that have none yet, so that they can pass.
@@ -52,12 +61,15 @@ class StreamClocks {
   };
   struct Clock {
     Stream stream = nullptr;
+    std::uint64_t thread = 0;  // whose own stream it is; 0: it is no such stream
+    bool ended = false;
     std::uint64_t next = 1;    // the event that the next record() makes
     std::uint64_t passed = 0;  // all events up to here have passed
     std::uint32_t unrecorded = 0;
     std::deque<Pending> pending;
   };
 
+  bool is_free(Clock* clock);
   int record(Clock* clock);
   int event_for(Clock* clock, const Mark& mark, tiers::gpu::Event* event);
   void poll(Clock* clock);

@@ -230,6 +230,7 @@ class Engine {
   void forget(Tensor& tensor);
   void leave_position(Tensor& tensor);
   void begin_positions();
+  void end_memorys_step();
   void wait_for_hands(Tensor& tensor, Lock& lock);
   int order_behind(const Tensor& tensor, Stream stream);
   void synchronize(const Tensor& tensor, Lock& lock);

@@ -51,6 +51,7 @@ int Engine::start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
   if (!on_host())
     if (const int error = link_->mark(stream, &tensor->to_free); error != 0) return error;
   tensor->to = to;
+  ++tensor->fetches;
   tensor->handed_back = !tensor->left_told;
   if (tensor->position != FetchOrder::none) {
     order_.fetch(tensor->position);
@@ -159,19 +160,23 @@ int Engine::arrive(std::uint64_t id, void* stream) {
   return tensor == nullptr ? ENOENT : arrive(tensor, static_cast<Stream>(stream), lock);
 }
 
+// Another thread may have waited for the same fetch, and begun the next one meanwhile: that the next begins
+// says that this one is there, and nothing about the next is this thread's to say.
 int Engine::arrive(const TensorPtr& tensor, Stream stream, Lock& lock) {
   if (tensor->to == nullptr) return EINVAL;
   const std::uint64_t start = os::now_ns();
+  const std::uint64_t fetch = tensor->fetches;
+  const auto is_latest = [&] { return tensor->fetches == fetch; };
   ++tensor->users;
-  while (!tensor->gone && is_moving(*tensor)) {
+  while (!tensor->gone && is_latest() && is_moving(*tensor)) {
     if (tensor->arrival == Tensor::Arrival::queued)
       run_arrival(tensor, lock);
     else
       changed_.wait(lock);
   }
-  int error = tensor->gone ? ENOENT : tensor->arrival_error;
+  int error = tensor->gone ? ENOENT : is_latest() ? tensor->arrival_error : 0;
   if (error == 0 && !on_host()) error = await_arrival(*tensor, stream, lock);
-  if (error == 0) tensor->arrival = Tensor::Arrival::none;
+  if (error == 0 && is_latest()) tensor->arrival = Tensor::Arrival::none;
   end_use(*tensor);
   counts_.host_wait_ns += os::now_ns() - start;
   return error;

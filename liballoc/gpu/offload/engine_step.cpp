@@ -119,6 +119,7 @@ int Engine::next_step() {
     tensor->position = FetchOrder::none;
     from_earlier_steps_.push_back(tensor);
   }
+  end_memorys_step();
   return 0;
 }
 
@@ -135,11 +136,16 @@ int Engine::end_step() {
     changed_.wait(lock, [&] { return tensor.users == 1; });
     end_use(tensor);
   }
+  end_memorys_step();
+  return 0;
+}
+
+// What the next step may not need is given back, and what was refused in this one may be tried again.
+void Engine::end_memorys_step() {
   collect_retired();
   end_drives_step();
   trim_memory();
   pump();
-  return 0;
 }
 
 std::size_t Engine::expect(std::uint64_t id, std::uint64_t* out, std::size_t count) {

@@ -67,6 +67,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   int piece_error = 0;        // of the piece that the drive had last
 
   std::byte* to = nullptr;
+  std::uint64_t fetches = 0;  // begun
   Arrival arrival = Arrival::none;
   int arrival_error = 0;
   bool handed_back = false;             // comes from the source, not from the store

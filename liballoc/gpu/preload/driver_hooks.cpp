@@ -12,6 +12,7 @@ using Malloc = int (*)(DevicePointer*, std::size_t);
 using Free = int (*)(DevicePointer);
 using MallocAsync = int (*)(DevicePointer*, std::size_t, CudaStream);
 using FreeAsync = int (*)(DevicePointer, CudaStream);
+using StreamDestroy = int (*)(CudaStream);
 
 constinit NextFunction<Malloc> next_malloc(Library::driver, "cuMemAlloc_v2");
 constinit NextFunction<Free> next_free(Library::driver, "cuMemFree_v2");
@@ -19,6 +20,7 @@ constinit NextFunction<MallocAsync> next_malloc_async(Library::driver, "cuMemAll
 constinit NextFunction<MallocAsync> next_malloc_async_ptsz(Library::driver, "cuMemAllocAsync_ptsz");
 constinit NextFunction<FreeAsync> next_free_async(Library::driver, "cuMemFreeAsync");
 constinit NextFunction<FreeAsync> next_free_async_ptsz(Library::driver, "cuMemFreeAsync_ptsz");
+constinit NextFunction<StreamDestroy> next_stream_destroy(Library::driver, "cuStreamDestroy_v2");
 
 void* block_at(DevicePointer address) { return reinterpret_cast<void*>(address); }  // NOLINT
 
@@ -71,6 +73,11 @@ TERRACE_API int cuMemFreeAsync(DevicePointer block, CudaStream stream) {
 
 TERRACE_API int cuMemFreeAsync_ptsz(DevicePointer block, CudaStream stream) {
   return free_in(block, own_default(stream), &next_free_async_ptsz, stream);
+}
+
+TERRACE_API int cuStreamDestroy_v2(CudaStream stream) {
+  stream_ends(Library::driver, stream);
+  return next_stream_destroy.call_or(cuda_not_supported, stream);
 }
 
 }  // extern "C"

@@ -39,6 +39,7 @@ const DriverHook* find(const char* symbol) {
       {"cuMemFree", address(&cuMemFree_v2), address(&cuMemFree_v2)},
       {"cuMemAllocAsync", address(&cuMemAllocAsync), address(&cuMemAllocAsync_ptsz)},
       {"cuMemFreeAsync", address(&cuMemFreeAsync), address(&cuMemFreeAsync_ptsz)},
+      {"cuStreamDestroy", address(&cuStreamDestroy_v2), address(&cuStreamDestroy_v2)},
   };
   for (const DriverHook& hook : hooks)
     if (std::strcmp(hook.symbol, symbol) == 0) return &hook;

@@ -75,6 +75,7 @@ bool open_library(HeapLibrary* out) {
   }
   return look_up(library, "terrace_gpu_alloc", &out->allocate) &&
          look_up(library, "terrace_gpu_free", &out->release) &&
+         look_up(library, "terrace_gpu_end_stream", &out->end_stream) &&
          look_up(library, "terrace_gpu_get_statistics", &out->statistics);
 }
 

@@ -11,6 +11,7 @@ namespace terrace::liballoc::gpu {
 struct HeapLibrary {
   decltype(&terrace_gpu_alloc) allocate = nullptr;
   decltype(&terrace_gpu_free) release = nullptr;
+  decltype(&terrace_gpu_end_stream) end_stream = nullptr;
   decltype(&terrace_gpu_get_statistics) statistics = nullptr;
 };
 

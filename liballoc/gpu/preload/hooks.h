@@ -20,6 +20,7 @@ TERRACE_API int cudaFreeAsync_ptsz(void* block, void* stream);
 TERRACE_API int cudaMallocFromPoolAsync(void** out, std::size_t bytes, void* pool, void* stream);
 TERRACE_API int cudaMallocFromPoolAsync_ptsz(void** out, std::size_t bytes, void* pool, void* stream);
 TERRACE_API int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes);
+TERRACE_API int cudaStreamDestroy(void* stream);
 TERRACE_API int cudaGetLastError();
 TERRACE_API int cudaPeekAtLastError();
 TERRACE_API int cudaGetDriverEntryPoint(const char* symbol, void** out, unsigned long long flags,
@@ -37,6 +38,7 @@ TERRACE_API int cuMemAllocAsync(unsigned long long* out, std::size_t bytes, void
 TERRACE_API int cuMemAllocAsync_ptsz(unsigned long long* out, std::size_t bytes, void* stream);
 TERRACE_API int cuMemFreeAsync(unsigned long long block, void* stream);
 TERRACE_API int cuMemFreeAsync_ptsz(unsigned long long block, void* stream);
+TERRACE_API int cuStreamDestroy_v2(void* stream);
 TERRACE_API int cuGetProcAddress(const char* symbol, void** out, int version, std::uint64_t flags);
 TERRACE_API int cuGetProcAddress_v2(const char* symbol, void** out, int version, std::uint64_t flags,
                                     int* status);

@@ -94,8 +94,10 @@ bool is_captured(Library via, CudaStream stream) {
   return query.call_or(cuda_success, stream, &status) != cuda_success || status != 0;
 }
 
+// The emulated device has no stream for each thread.
 CudaStream heap_stream(CudaStream stream) {
-  return stream == legacy_stream || stream == per_thread_stream ? nullptr : stream;
+  if (stream == per_thread_stream) return heap_is_emulated() ? nullptr : stream;
+  return stream == legacy_stream ? nullptr : stream;
 }
 
 int give_up() {
@@ -185,6 +187,13 @@ int release_in_stream(Library via, void* block, CudaStream stream) {
   if (is_captured(via, stream)) return cuda_capture_unsupported;
   frees_in_streams.store(true, std::memory_order_relaxed);
   return release_block(block, stream);
+}
+
+// A stream in which nothing was ever allocated or freed is none of the heap's.
+void stream_ends(Library via, CudaStream stream) {
+  if (served.load(std::memory_order_relaxed) == 0 || !is_redirecting() || is_captured(via, stream)) return;
+  const Inside guard;
+  heap_library()->end_stream(heap_stream(stream));
 }
 
 int memory_info(Library via, std::size_t* free_bytes, std::size_t* total_bytes) {

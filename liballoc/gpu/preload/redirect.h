@@ -8,11 +8,11 @@
 //   cudaFree     may be called while kernels of any stream still use the block: CUDA waits for the device
 //                first ("implicit synchronisation", CUDA programming guide), and so is done here, as it was
 //                without us.
-//   stream 0     legacy default stream or the thread's own (…_ptsz), it is the default stream for the heap:
-//   an event
-//                recorded there is behind the work of every stream but those made with cudaStreamNonBlocking,
-//                and what waits there holds up the same streams (CUDA Runtime API, "Stream synchronization
-//                behavior").
+//   stream 0     the legacy default stream is the heap's: an event recorded there is behind the work of every
+//                stream but those made with cudaStreamNonBlocking, and what waits there holds up the same
+//                streams (CUDA Runtime API, "Stream synchronization behavior"). The thread's own (…_ptsz) is
+//                another one for each thread, and nothing orders them among themselves.
+//   streams      may be destroyed while their work runs, and their handles come again: the heap is told.
 //   capture      a stream that is being captured into a graph must not see the heap's events: allocations go
 //   to the
 //                next implementation (where they become nodes of the graph), freeing a block of ours is
@@ -42,6 +42,8 @@ int allocate(Library via, void** out, std::size_t bytes);
 int allocate_in_stream(Library via, void** out, std::size_t bytes, CudaStream stream);
 int release(Library via, void* block);
 int release_in_stream(Library via, void* block, CudaStream stream);
+// Before the next implementation destroys it.
+void stream_ends(Library via, CudaStream stream);
 // Of the budget in force, or else of the device.
 int memory_info(Library via, std::size_t* free_bytes, std::size_t* total_bytes);
 // Only the current device's default pool is ours to answer for: another may be shared with other processes.

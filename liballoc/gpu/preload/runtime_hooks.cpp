@@ -28,6 +28,7 @@ using FreeAsync = int (*)(void*, CudaStream);
 using PoolMalloc = int (*)(void**, std::size_t, CudaPool, CudaStream);
 using MemoryInfo = int (*)(std::size_t*, std::size_t*);
 using LastError = int (*)();
+using StreamDestroy = int (*)(CudaStream);
 
 constinit NextFunction<Malloc> next_malloc(Library::runtime, "cudaMalloc");
 constinit NextFunction<Free> next_free(Library::runtime, "cudaFree");
@@ -38,6 +39,7 @@ constinit NextFunction<FreeAsync> next_free_async_ptsz(Library::runtime, "cudaFr
 constinit NextFunction<PoolMalloc> next_pool_malloc(Library::runtime, "cudaMallocFromPoolAsync");
 constinit NextFunction<PoolMalloc> next_pool_malloc_ptsz(Library::runtime, "cudaMallocFromPoolAsync_ptsz");
 constinit NextFunction<MemoryInfo> next_memory_info(Library::runtime, "cudaMemGetInfo");
+constinit NextFunction<StreamDestroy> next_stream_destroy(Library::runtime, "cudaStreamDestroy");
 constinit NextFunction<LastError> next_last_error(Library::runtime, "cudaGetLastError");
 constinit NextFunction<LastError> next_peek_error(Library::runtime, "cudaPeekAtLastError");
 
@@ -119,6 +121,11 @@ TERRACE_API int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes
   const int answer = memory_info(Library::runtime, free_bytes, total_bytes);
   return answer != pass_on ? keep(answer)
                            : next_memory_info.call_or(cuda_not_supported, free_bytes, total_bytes);
+}
+
+TERRACE_API int cudaStreamDestroy(CudaStream stream) {
+  stream_ends(Library::runtime, stream);
+  return next_stream_destroy.call_or(cuda_not_supported, stream);
 }
 
 TERRACE_API int cudaGetLastError() {

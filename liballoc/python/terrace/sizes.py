@@ -24,6 +24,16 @@ def parse(value, name):
     return size
 
 
+def parse_share(value, whole, name):
+    """As parse(), or "1%" to "100%" of `whole`."""
+    share = re.fullmatch(r"(\d{1,3})%", value, re.ASCII)
+    if share is None:
+        return parse(value, name)
+    if not 1 <= int(share[1]) <= 100:
+        raise ValueError(f"{name}: {value!r} is out of range; a share lies between 1% and 100%")
+    return whole * int(share[1]) // 100
+
+
 def text(size):
     """A size for people to read: three significant digits at least, "1.5 GiB"."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):

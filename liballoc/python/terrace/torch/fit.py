@@ -20,6 +20,7 @@ from time import monotonic, sleep
 
 from .. import sizes
 from .errors import say
+from .records import record_of
 
 LOOKS = 64
 SLACK = 10
@@ -92,7 +93,7 @@ class Fit:
 
     def _make_room(self, excess):
         while excess > 0 and self._held:
-            record = self._held.popleft()()
+            record = record_of(self._held.popleft())
             if record is not None and record.source is not None and not record.id and self._spill(record):
                 excess -= record.nbytes
 

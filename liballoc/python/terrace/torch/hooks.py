@@ -6,11 +6,11 @@ hooks, so the hooks do, and raise what PyTorch would have raised. So they do for
 have left (outbound.py).
 
 Threads: pack() and unpack() run in any. What they share are dictionaries and deques, whose single operations are
-atomic under the interpreter lock, and the locks of outbound.py and inbound.py.
+atomic under the interpreter lock, and the locks of outbound.py and inbound.py. A record has a source, a copy, or both
+until somebody chooses, under `choosing`.
 """
 import threading
 from time import perf_counter_ns
-from weakref import ref
 
 import torch
 
@@ -18,7 +18,8 @@ from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
 from .outbound import Outbound
-from .records import ELEMENTS, Record, View, byte_range, geometry_of, source_of, storage_of, view_of
+from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, range_to_store, record_of, source_of,
+                      storage_of, view_of)
 from .steps import Steps
 
 _Tensor, _strided = torch.Tensor, torch.strided
@@ -61,7 +62,7 @@ class Hooks:
         self.fit = None  # a Fit, where a limit is known
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
-        self.by_id = {}  # weak references, of what the engine has a copy of
+        self.by_id = {}  # weak references to the Packed, of what the engine has a copy of
         self.outbound = Outbound(settings.on_full == "raise")
         self.inbound = Inbound(device, settings.prefetch_bytes)
         self._by_storage = {}
@@ -76,30 +77,36 @@ class Hooks:
         counts = self.counts
         counts.packed += 1
         version = tensor._version
-        if type(tensor) is _Tensor and self._takes(tensor):
+        root = self._root_of(tensor) if type(tensor) is _Tensor else None
+        if root is not None:
             try:
                 storage = storage_of(tensor)
                 address = storage.data_ptr()
             except (RuntimeError, NotImplementedError):  # a wrapper of vmap or grad, or a tensor of another kind
                 address = 0
             if address:
-                packed = self._pack(tensor, version, storage, address)
+                packed = self._pack(tensor, root, version, storage, address)
                 if packed is not None:
                     return packed
         counts.left_alone += 1
         return tensor.detach(), version
 
-    def _takes(self, tensor):
+    def _root_of(self, tensor):
+        """Whose version counter a tensor has: itself, or what it is a view of. None: it is left alone."""
         if tensor.device != self.device or tensor.layout is not _strided or tensor.dtype not in ELEMENTS:
-            return False
+            return None
         if tensor.is_leaf and tensor.requires_grad:
-            return False
-        base = tensor._base
-        if base is not None and (type(base) is not _Tensor or (base.requires_grad and base.is_leaf)):
-            return False  # a view of a parameter
-        return not (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
-                    or (self._thread.backward is not None and self._inside_backward())
-                    or (self._stream_index is not None and compat.is_capturing()))
+            return None
+        root = tensor._base
+        if root is None:
+            root = tensor
+        elif type(root) is not _Tensor or (root.requires_grad and root.is_leaf):
+            return None  # a view of a parameter
+        if (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
+                or (self._thread.backward is not None and self._inside_backward())
+                or (self._stream_index is not None and compat.is_capturing())):
+            return None
+        return root
 
     def _inside_backward(self):
         """What a backward pass saves, to recompute a checkpoint, it needs at once."""
@@ -109,24 +116,31 @@ class Hooks:
         self._thread.backward = None  # it has ended, by itself or by an exception
         return False
 
-    def _pack(self, tensor, version, storage, address):
-        """A Record or a View; None when the tensor is too small."""
+    def _pack(self, tensor, root, version, storage, address):
+        """A Packed or a View; None when the tensor is too small."""
         geometry = geometry_of(tensor)
         reference = self._by_storage.get(storage._cdata)
-        record = None if reference is None else reference()
-        known = record is not None and record.version == version and not record.forgotten
+        packed = None if reference is None else reference()
+        record = None if packed is None else packed.record
+        known = record is not None and record.version == version and record.root() is root and not record.forgotten
         if known and record.geometry == geometry:
-            return self._share(record, record)
-        start, end, alone = byte_range(tensor, storage, geometry)
-        if known and record.covers(start, end):
-            return self._share(record, View(record, geometry))
-        nbytes = end - start
-        if nbytes < self._min_bytes or nbytes == 0:
+            return self._share(record, packed)
+        begin, end = byte_range(tensor, geometry)
+        if known and record.covers(begin, end):
+            return self._share(record, View(packed, geometry))
+        plain = not geometry[4]
+        if root is not tensor and tensor.numel() * tensor.element_size() < end - begin:
+            own = begin, end
+            begin, end = range_to_store(root, storage, begin, end)
+            plain = plain and own == (begin, end)
+        if end - begin < self._min_bytes or begin == end:
             return None
-        record = Record(self, geometry, version, start, nbytes, storage._weak_ref())
-        record.plain = alone and not geometry[4]
-        self._keep_or_store(record, tensor, address + start)
-        return record
+        packed = Packed()
+        record = Record(packed, self, geometry, version, root, begin, end, storage._weak_ref())
+        record.plain = plain and record.start == begin
+        self._keep_or_store(record, tensor, address + record.start)
+        self._by_storage[record.key] = record.reference  # complete: other threads may share it from now on
+        return packed
 
     def _share(self, record, packed):
         self.counts.shared += 1
@@ -142,16 +156,15 @@ class Hooks:
             compat.not_to_be_compiled()
         record.step = steps.ended
         record.thread, record.packed_ns = _identity(), perf_counter_ns()
-        reference = self._by_storage[record.key] = ref(record)
         if keeps:
             self.counts.kept += 1
             record.source = source_of(tensor)
         elif fit is not None and fit.keeps(nbytes):
             self.counts.kept += 1
             record.source = source_of(tensor)
-            fit.hold(reference)
+            fit.hold(record.reference)
         else:
-            self.outbound.store(record, reference, address, tensor)
+            self.outbound.store(record, address, tensor)
         if fit is not None:
             fit.saved(nbytes)
         if self.outbound.leaving:
@@ -166,9 +179,10 @@ class Hooks:
         if compat.dispatch_modes() or compat.jit_trace():  # it would not see the engine fill memory
             with compat.unobserved():
                 return self.unpack(packed)
-        record = packed if kind is Record else packed.record
+        record = packed.record
+        geometry = record.geometry if kind is Packed else packed.geometry
         if _is_grad_enabled() and compat.in_backward():
-            raise OffloadError(f"{describe(packed.geometry)} was offloaded and is asked for by a backward pass with "
+            raise OffloadError(f"{describe(geometry)} was offloaded and is asked for by a backward pass with "
                                "create_graph=True; double backward through offloaded tensors is not supported: run "
                                "that forward pass outside of terrace.torch.offload")
         backward = self._thread.backward
@@ -176,11 +190,11 @@ class Hooks:
             self._enter_backward()
         source = record.source
         if source is not None:
-            self._hand_back(record, source)
-            tensor = source if kind is Record else view_of(source, packed.geometry)
+            self._hand_back(record, source)  # for this thread; another may let go of it
+            tensor = source if kind is Packed else view_of(source, geometry)
         else:
             buffer = self._restore(record)
-            tensor = buffer if kind is Record and record.plain else view_of(buffer, packed.geometry, record.start)
+            tensor = buffer if kind is Packed and record.plain else view_of(buffer, geometry, record.start)
         if self.outbound.leaving:
             self.outbound.poll(True)
         return tensor
@@ -190,9 +204,8 @@ class Hooks:
             self._raise_changed(record, source._version)
         if record.step == self.steps.ended:
             self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, False)
-        if record.id:
+        if record.id and self.outbound.keep_source(record):
             self.counts.handed_back += 1
-            record.forget_copy()
 
     def _restore(self, record):
         if record.changed_to is not None:
@@ -236,10 +249,10 @@ class Hooks:
         """What is still stored is forgotten, but for what has not left yet."""
         with self.inbound.restoring, self.outbound.storing:
             for record in self.records():
-                record.forgotten = record.source is None
-                record.id = 0
+                with self.outbound.choosing:
+                    record.forgotten = record.source is None
+                    record.id = 0
             self.by_id.clear()
-            self.outbound.leaving.clear()
             if self.engine.handle is not None:
                 self.engine.library.end_step(self.engine.handle)
         if self.steps.end() and self.fit is not None:
@@ -247,7 +260,7 @@ class Hooks:
 
     def records(self):
         """Those that the engine has a copy of."""
-        return [record for record in (reference() for reference in self.by_id.copy().values()) if record is not None]
+        return [record for record in map(record_of, self.by_id.copy().values()) if record is not None]
 
     def close(self):
         with self.inbound.restoring, self.outbound.storing:
@@ -258,21 +271,21 @@ class Hooks:
     def stream(self):
         return None if self._stream_index is None else compat.raw_stream(self._stream_index)
 
-    def release(self, number):
+    def release(self, number, stream):
         self.by_id.pop(number, None)
         handle = self.engine.handle
         if handle is not None:
-            self.engine.library.release(handle, number, self.stream())
+            self.engine.library.release(handle, number, stream)
 
     def forget(self, record, key):
         """The record dies."""
         number = record.id
         if number:
             record.id = 0
-            self.release(number)
+            # A buffer goes back to the stream that it was made for, and may still be on its way: that one has to wait.
+            self.release(number, self.stream() if record.buffer is None else record.buffer_stream)
         reference = self._by_storage.get(key)
-        other = None if reference is None else reference()
-        if other is None or other is record:
+        if reference is not None and reference() is None:  # its own, or of another that dies
             self._by_storage.pop(key, None)
 
 
@@ -280,8 +293,7 @@ def unpack(packed):
     """Of whichever pack()."""
     if type(packed) is tuple:
         return unpack_left_alone(packed)
-    record = packed if type(packed) is Record else packed.record
-    return record.hooks.unpack(packed)
+    return packed.record.hooks.unpack(packed)
 
 
 def unpack_left_alone(packed):

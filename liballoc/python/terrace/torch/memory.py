@@ -63,7 +63,7 @@ class CudaMemory:
     def limit(self):
         total = torch.cuda.mem_get_info(self._index)[1]
         budget = os.environ.get("TERRACE_GPU_BUDGET")
-        return min(total, sizes.parse(budget, "TERRACE_GPU_BUDGET")) if budget else total
+        return min(total, sizes.parse_share(budget, total, "TERRACE_GPU_BUDGET")) if budget else total
 
     def used(self, stored_bytes):
         free, total = torch.cuda.mem_get_info(self._index)

@@ -12,7 +12,6 @@ import errno
 import threading
 from collections import deque
 from time import perf_counter_ns
-from weakref import ref
 
 from ..library import error_name
 from .engine import StoreArguments
@@ -30,7 +29,7 @@ _REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKI
 class Outbound:
     """Its hooks are those of the record at hand: one that held them would be a cycle, and keep the engine with it."""
 
-    __slots__ = ("leaving", "storing", "_slots", "_polling", "_raises_when_full", "_said_full")
+    __slots__ = ("leaving", "storing", "choosing", "_slots", "_polling", "_raises_when_full", "_said_full")
 
     def __init__(self, raises_when_full):
         self._raises_when_full = raises_when_full
@@ -38,9 +37,10 @@ class Outbound:
         self.leaving = deque()  # weak references, oldest first
         self._slots = []
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
+        self.choosing = threading.Lock()  # which of source and copy a record keeps; for moments, and not by __del__
         self._polling = threading.Lock()  # nobody waits for it
 
-    def store(self, record, reference, address, tensor):
+    def store(self, record, address, tensor):
         """Starts a record's way out; False when the engine refused it, and it stays where it is. `tensor`: what it
         is made of; the record takes hold of it if it has not left at once. None: the record holds it already."""
         slot = self._slots.pop() if self._slots else StoreArguments()
@@ -58,7 +58,7 @@ class Outbound:
             if code != 1 and tensor is not None:
                 record.source = source_of(tensor)
             if code >= 0:
-                hooks.by_id[number] = reference
+                hooks.by_id[number] = record.reference
         self._slots.append(slot)
         if code < 0:
             self._refused(record, code)
@@ -67,13 +67,13 @@ class Outbound:
         if record.source is None:
             hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
         else:
-            self.leaving.append(reference)
+            self.leaving.append(record.reference)
         return True
 
     def spill(self, record):
         """Starts the way out of a record that was kept; False when it stays."""
         try:
-            stored = self.store(record, ref(record), storage_of(record.source).data_ptr() + record.start, None)
+            stored = self.store(record, storage_of(record.source).data_ptr() + record.start, None)
         except OffloadError:
             return False  # it was not to be stored when it was saved: nobody waits for an error
         record.hooks.counts.spilled += stored
@@ -97,7 +97,8 @@ class Outbound:
         try:
             leaving, me = self.leaving, _identity()
             while leaving:
-                record = leaving[0]()
+                packed = leaving[0]()
+                record = None if packed is None else packed.record
                 if record is not None and record.source is not None and record.id:
                     if not (anyones or record.thread == me) or not self._let_go(record):
                         return
@@ -115,19 +116,33 @@ class Outbound:
 
     def _let_go(self, record):
         """False while it is still leaving."""
-        engine, source = record.hooks.engine, record.source
-        if engine.handle is None or source is None:
+        engine, number = record.hooks.engine, record.id
+        if engine.handle is None or not number:
             return True
-        code = engine.library.left(engine.handle, record.id)
+        code = engine.library.left(engine.handle, number)
         if code == 0:
             return False
         if code < 0:
-            record.forget_copy()  # the source is the only copy, and stays
-            self._refused(record, code)
+            if self.keep_source(record):  # it is the only copy
+                self._refused(record, code)
             return True
-        version = source._version
-        if version != record.version:
-            record.changed_to = version
+        with self.choosing:
+            source = record.source
+            if source is None or not record.id:
+                return True  # it was handed back, and stays
+            version = source._version
+            if version != record.version:
+                record.changed_to = version
+            record.source = None
         record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
-        record.source = None
+        return True
+
+    def keep_source(self, record):
+        """The engine's copy is not needed any more. False when the source, or the copy, is gone already."""
+        with self.choosing:
+            number = record.id
+            if not number or record.source is None:
+                return False
+            record.id = 0
+        record.hooks.release(number, record.hooks.stream())
         return True

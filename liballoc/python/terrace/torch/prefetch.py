@@ -6,6 +6,7 @@ among it. The engine knows the order: that of the last step, and in the first th
 import ctypes
 
 from .errors import OffloadError
+from .records import record_of
 
 AHEAD = 8  # tensors
 BRIEF_BYTES = 64 * 2**10  # what the host copies for itself, the engine copies at once: nothing is won by more calls
@@ -45,7 +46,7 @@ class Prefetch:
         count = hooks.engine.library.expect(hooks.engine.handle, record.id, self._numbers, AHEAD)
         for number in self._numbers[:count]:
             reference = hooks.by_id.get(number)
-            other = reference and reference()
+            other = reference and record_of(reference)
             if other is None or other.buffer is not None or other.source is not None or other.changed_to is not None:
                 continue
             if other.nbytes <= self._brief:

@@ -1,14 +1,24 @@
 """What the hooks keep of a saved tensor: where its bytes are, and how a tensor of its shape is made of them.
 
 A Record stands for bytes: a range of one storage at one version, stored once however many tensors and nodes of
-the graph share it. It is also what is packed for the tensor that it was made of; other tensors of the same bytes
-are packed as a View, a record and a geometry. The graph owns them, and when the last is gone the record's __del__
-releases the engine's copy, so that a graph that is dropped without a backward pass leaves nothing behind.
+the graph share it. The tensor that it was made of is packed as a Packed, other tensors of the same bytes as a View,
+that and a geometry. The graph owns them, and when the last is gone the record's __del__ releases the engine's copy, so
+that a graph that is dropped without a backward pass leaves nothing behind.
 
     graph node ───────────►┐
-    graph node ──► View ───┴─► Record ──► source   (until its bytes have left; then None)
-                                 │  └───► buffer   (from its fetch until each save was asked for once)
-                                 └──────► id       (the engine's copy)
+    graph node ──► View ───┴─► Packed ──► Record ──► source   (until its bytes have left; then None)
+                                  ▲         │  └───► buffer   (from its fetch until each save was asked for once)
+    tables ─ ─ weakly ─ ─ ─ ─ ─ ─ ┘         └──────► id       (the engine's copy)
+
+Whoever finds a record without owning it, to share it for one, has a weak reference to the Packed, never to the Record:
+while an object's __del__ runs, other threads still get it from its weak references, and would share what is about to be
+released. A Packed has no __del__, so it is there with its record, or it is gone.
+
+That two saved tensors have the same bytes is known where they have the same version counter, at the same version, and
+lie in one storage. PyTorch shows a counter's number and not which counter it is: the number proves nothing between
+tensors over one buffer (.data, set_(), flat buffers), each of which counts for itself. So a record remembers its root,
+the tensor whose counter it was, and is shared among the root and the views of it (Tensor._base) alone. detach() has the
+counter of its tensor, but does not say so: it is stored by itself.
 
 Two storages are the same if their StorageImpl is. A record holds a weak reference to it, which keeps the address
 from being given to another StorageImpl, so equal addresses are proof. The memory that the storage pointed to is
@@ -18,6 +28,8 @@ __del__ may run at any bytecode of any thread, whatever locks that thread holds.
 makes single operations of dictionaries (atomic under the interpreter lock) and calls the engine, which is
 thread-safe.
 """
+from weakref import ref
+
 import torch
 
 from ..library import (ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32, ELEMENT_F64, ELEMENT_F8E4M3, ELEMENT_F8E5M2,
@@ -43,22 +55,27 @@ _ITEM_BYTES = {dtype: torch.empty(0, dtype=dtype).element_size() for dtype in EL
 
 
 class Record:
-    """`geometry` is that of the tensor it was made of: size, stride, offset in its storage, type, bits.
+    """`geometry` is that of the tensor it was made of: size, stride, offset in its storage, type, bits. `root`: weakly.
 
+    Its bytes are those from `begin`, in the storage; what is stored begins at `start`, the same or a little before.
     bits: 1, the elements are to be conjugated, 2, negated, when they are read. `plain`: a buffer of that geometry
     has just the record's bytes, so that it can be handed out as it is. `pending`: saves not yet asked for.
     """
 
-    __slots__ = ("hooks", "id", "key", "version", "start", "nbytes", "source", "geometry", "plain", "buffer",
-                 "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal", "thread",
-                 "packed_ns", "changed_to", "forgotten", "__weakref__")
+    __slots__ = ("hooks", "id", "key", "version", "root", "begin", "start", "nbytes", "source", "geometry", "plain",
+                 "buffer", "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal",
+                 "thread", "packed_ns", "changed_to", "forgotten", "reference")
 
-    def __init__(self, hooks, geometry, version, start, nbytes, key):
+    def __init__(self, packed, hooks, geometry, version, root, begin, end, key):
+        packed.record = self
+        self.reference = ref(packed)
         self.hooks = hooks
         self.geometry = geometry
         self.version = version
-        self.start = start
-        self.nbytes = nbytes
+        self.root = ref(root)
+        self.begin = begin
+        self.start = start = begin - begin % ALIGNMENT
+        self.nbytes = end - start
         self.id = 0  # the engine gives numbers from 1
         self.source = self.buffer = self.buffer_weak = self.changed_to = None
         self.arrived_on = NOWHERE
@@ -66,17 +83,11 @@ class Record:
         self.pending = 1
         self.key = key
 
-    def covers(self, start, end):
-        return self.start <= start and end <= self.start + self.nbytes
+    def covers(self, begin, end):
+        return self.begin <= begin and end <= self.start + self.nbytes
 
     def storage_is_alive(self):
         return not _is_expired(self.key)
-
-    def forget_copy(self):
-        """The engine's copy is not needed any more."""
-        number, self.id = self.id, 0
-        if number:
-            self.hooks.release(number)
 
     def take_buffer(self):
         """The restored bytes where they are still there: held, or alive in a tensor that was made of them."""
@@ -115,14 +126,27 @@ class Record:
         _free_weak_reference(key)
 
 
+class Packed:
+    """The saved tensor that a record was made of, and what keeps the record alive."""
+
+    __slots__ = ("record", "__weakref__")
+
+
 class View:
     """A saved tensor of a record that was made of another: of `geometry`."""
 
-    __slots__ = ("record", "geometry")
+    __slots__ = ("packed", "record", "geometry")
 
-    def __init__(self, record, geometry):
-        self.record = record
+    def __init__(self, packed, geometry):
+        self.packed = packed
+        self.record = packed.record
         self.geometry = geometry
+
+
+def record_of(reference):
+    """The record of a weak reference to a Packed; None once the graph has let go of it."""
+    packed = reference()
+    return None if packed is None else packed.record
 
 
 def source_of(tensor):
@@ -147,19 +171,28 @@ def geometry_of(tensor):
     return tensor.size(), tensor.stride(), tensor.storage_offset(), dtype, bits
 
 
-def byte_range(tensor, storage, geometry):
-    """What is stored for a tensor: its whole storage where it spans half of it or more, else its own part of it.
-
-    A step's batch may be a slice of a data set in the same memory; a chunk of a projection is not alone.
-    Beginning and end of that in the storage, and whether it is the tensor's elements and nothing else.
-    """
-    whole, itemsize = storage.nbytes(), _ITEM_BYTES[geometry[3]]
-    span = tensor.numel() * itemsize if tensor.is_contiguous() else span_bytes(geometry, itemsize)
+def byte_range(tensor, geometry):
+    """From a tensor's first byte in its storage to the end of the last."""
+    itemsize = _ITEM_BYTES[geometry[3]]
     begin = geometry[2] * itemsize
-    if 2 * span >= whole:
-        return 0, whole, begin == 0 and span == whole
-    aligned = begin - begin % ALIGNMENT
-    return aligned, begin + span, begin == aligned
+    span = tensor.numel() * itemsize if tensor.is_contiguous() else span_bytes(geometry, itemsize)
+    return begin, begin + span
+
+
+def range_to_store(root, storage, begin, end):
+    """For a view of `root` with gaps, as a chunk of a projection's columns: all of the root, where it spans half of it.
+
+    What lies in the gaps is probably saved, too. A view without gaps, as a batch that is a slice of a data set, is
+    stored by itself, so that nobody finds bytes in its record that were changed, by whatever counter, since it was saved.
+    """
+    if root.layout is not torch.strided or storage_of(root)._cdata != storage._cdata:  # root.data was set
+        return begin, end
+    itemsize = root.element_size()
+    first = root.storage_offset() * itemsize
+    last = first + span_bytes((root.size(), root.stride()), itemsize)
+    if first <= begin and end <= last <= storage.nbytes() and 2 * (end - begin) >= last - first:
+        return first, last
+    return begin, end  # as_strided() reaches beyond the root, where other tensors may be
 
 
 def span_bytes(geometry, itemsize):

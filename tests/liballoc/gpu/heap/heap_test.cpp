@@ -43,6 +43,32 @@ TEST_CASE("Another stream takes a freed block behind the event of the free, and 
   f.check();
 }
 
+TEST_CASE("A thread takes what another freed in its own default stream behind the event of the free") {
+  HeapFixture f(4);
+  const auto own = tiers::gpu::stream_of_this_thread;
+  std::byte* a = nullptr;
+  std::thread([&] {
+    a = f.allocate(8 * mib, own);
+    f.free(a, own);
+  }).join();
+  CHECK(f.allocate(8 * mib, own) == a);
+  REQUIRE(f.device.waits.size() == 1);
+  CHECK(f.heap.statistics().stream_waits == 1);
+  f.free(a, own);
+  f.allocate(8 * mib, own);  // its own is its own at once
+  CHECK(f.device.waits.size() == 1);
+}
+
+TEST_CASE("A stream at the address of one that was destroyed takes its memory behind its last event") {
+  HeapFixture f(4);
+  std::byte* a = f.allocate(8 * mib, f.one);
+  f.free(a, f.one);
+  f.heap.end_stream(f.one);
+  f.heap.end_stream(f.two);  // nothing of it is known
+  CHECK(f.allocate(8 * mib, f.one) == a);
+  CHECK(f.device.waits.size() == 1);
+}
+
 TEST_CASE("Another stream takes a block whose event has passed without waiting") {
   HeapFixture f(4);
   f.allocate(1 * mib, f.two);

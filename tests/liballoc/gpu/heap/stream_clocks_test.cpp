@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <thread>
 
 #include "liballoc/gpu/heap/budget.h"
 #include "tests/liballoc/gpu/heap/told_device.h"
@@ -24,15 +25,88 @@ struct Fixture {
 
 TEST_CASE("While there is one stream an event stands for many marks; with two each mark has its own") {
   Fixture f;
-  const Owner one = f.clocks.owner(f.one);
+  const Owner one = f.clocks.owner(nullptr);
   for (std::uint32_t i = 0; i < 2 * StreamClocks::batch; ++i) f.clocks.mark(one);
   CHECK(f.device.calls["record"] == 2);
   const Owner two = f.clocks.owner(f.two);
   CHECK(two != one);
-  CHECK(f.clocks.owner(f.one) == one);
+  CHECK(f.clocks.owner(nullptr) == one);
   f.clocks.mark(two);
   f.clocks.mark(one);
   CHECK(f.device.calls["record"] == 4);
+}
+
+TEST_CASE("What is freed in a stream that may be destroyed has its event at once") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    f.clocks.mark(one);
+    CHECK(f.device.calls["record"] == i);
+  }
+}
+
+TEST_CASE("A stream that ended is never asked again, and its address is another's once its work has passed") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  f.device.fail("record", 1, EIO);
+  const Mark open = f.clocks.mark(one);
+  f.clocks.end(f.one);  // its last event covers the mark that had none
+  const auto recorded = f.device.calls["record"];
+  const Mark late = f.clocks.mark(one);  // of a block that had been recorded for it
+  f.clocks.flush();
+  CHECK(f.device.calls["record"] == recorded);
+
+  const Owner again = f.clocks.owner(f.one);
+  CHECK(again != one);
+  CHECK(!f.clocks.passed(open));
+  CHECK(!f.clocks.passed(late));
+  CHECK(f.clocks.order(f.one, late) == 0);
+  CHECK(f.device.waits.size() == 1);
+  f.clocks.end(f.one);
+  f.device.pass(f.one);
+  CHECK(f.clocks.passed(open));
+  CHECK(f.clocks.passed(late));
+  CHECK(f.clocks.owner(f.one) <= again);  // streams that come and go take no more numbers
+  CHECK(f.clocks.owner(f.two) <= again);
+}
+
+TEST_CASE("An end that could not be recorded keeps its number for ever") {
+  Fixture f;
+  const Owner one = f.clocks.owner(f.one);
+  f.device.fail("record", 1, EIO);
+  f.clocks.end(f.one);
+  f.device.pass(f.one);
+  const Mark late = f.clocks.mark(one);
+  CHECK(!f.clocks.passed(late));
+  CHECK(f.clocks.order(f.two, late) == EINVAL);
+  CHECK(f.clocks.owner(f.one) != one);
+}
+
+TEST_CASE("The threads' own streams are owners of their own") {
+  Fixture f;
+  const auto own = tiers::gpu::stream_of_this_thread;
+  const auto elsewhere = [](auto function) { std::thread(function).join(); };
+  Owner theirs = nobody;
+  Mark mark{};
+  elsewhere([&] { mark = f.clocks.mark(theirs = f.clocks.owner(own)); });
+  CHECK(f.device.calls["record"] == 1);  // at once, by the thread itself
+  const Owner mine = f.clocks.owner(own);
+  CHECK(mine != theirs);
+  CHECK(f.clocks.owner(own) == mine);
+  CHECK(f.clocks.order(own, mark) == 0);
+  REQUIRE(f.device.waits.size() == 1);
+  CHECK(f.device.waits[0].for_stream == f.device.handle(own));
+  f.clocks.end(own);  // is nothing that a program destroys
+  CHECK(f.clocks.owner(own) == mine);
+
+  f.clocks.mark(theirs);  // from here, it is behind the legacy default stream, which is behind theirs
+  CHECK(f.clocks.order(f.one, {2, theirs}) == 0);
+  CHECK(f.device.waits.back().for_stream == f.device.handle(nullptr));
+  f.device.pass(own);
+  f.device.pass(nullptr);
+  Owner next = nobody;
+  elsewhere([&] { next = f.clocks.owner(own); });
+  CHECK(next <= 2);  // threads that come and go take no more numbers
 }
 
 TEST_CASE("Marks pass in the order of their stream, when the device says so, and events are used again") {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "liballoc/gpu/heap/heap.h"
@@ -39,21 +40,62 @@ struct Trip {
 };
 
 // Made before anything is queued: the host is then far ahead of the device, and blocks are freed in flight.
-std::vector<Trip> make_trips() {
+std::vector<Trip> make_trips(unsigned first = 0) {
   std::mt19937_64 random(3);
   std::vector<Trip> trips(200);
   for (unsigned i = 0; i < trips.size(); ++i) {
     trips[i].stream = random() % 2;
     const std::uint64_t words = 1 + random() % (i % 4 == 0 ? 3 << 20 : 64 << 10);
-    trips[i].in.assign(words, i);
-    trips[i].out.assign(words, ~i);
+    trips[i].in.assign(words, first + i);
+    trips[i].out.assign(words, ~(first + i));
   }
   return trips;
 }
 
 constexpr std::uint64_t budget = std::uint64_t{64} << 20;
 
+// All of a thread's trips in its own default stream, waited for. 0 or the first error.
+int travel(Device* device, Heap* heap, std::vector<Trip>* trips) {
+  const Stream stream = tiers::gpu::stream_of_this_thread;
+  for (Trip& trip : *trips) {
+    const std::uint64_t bytes = trip.in.size() * sizeof(unsigned);
+    void* block = nullptr;
+    int error = heap->allocate(bytes, stream, &block);
+    if (error == 0) error = device->copy(stream, block, trip.in.data(), bytes, Way::to_device);
+    if (error == 0) error = device->copy(stream, trip.out.data(), block, bytes, Way::to_host);
+    if (error == 0) error = heap->free(block, stream);
+    if (error != 0) return error;
+  }
+  Event end = nullptr;
+  if (const int error = device->create_event(&end); error != 0) return error;
+  int error = device->record(end, stream);
+  if (error == 0) error = device->synchronize(end);
+  device->destroy_event(end);
+  return error;
+}
+
 }  // namespace
+
+TEST_CASE("Blocks that threads free in their own default streams are never reused too early") {
+  const auto device = device_under_test();
+  if (device == nullptr) return;
+  if (device->kind() != tiers::gpu::Kind::cuda) {
+    std::printf("SKIP: the emulated device has no stream for each thread (TERRACE_TEST_GPU=cuda)\n");
+    return;
+  }
+  Heap heap(*device);
+  REQUIRE(heap.open(budget) == 0);
+  std::vector<Trip> trips[3] = {make_trips(1000), make_trips(2000), make_trips(3000)};
+  int errors[3] = {};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] { errors[i] = travel(device.get(), &heap, &trips[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(errors[i] == 0);
+    for (const Trip& trip : trips[i]) REQUIRE(trip.in == trip.out);
+  }
+}
 
 TEST_CASE("Blocks freed with work in flight on two streams are never reused too early") {
   const auto device = device_under_test();

@@ -41,6 +41,8 @@ class ToldDevice final : public gpu::Device {
   // Work in `stream` is done up to now; by itself nothing ever is, unless `automatic`.
   void pass(gpu::Stream stream) { object(stream)->passed = object(stream)->position; }
   bool automatic = false;
+  // What waits are told for.
+  gpu::Stream handle(gpu::Stream stream) { return handle_of(object(stream)); }
 
   // The n-th call from now on of that name ("map", "create_frame", "copy", …) fails with `error`. "copied":
   // the copy is queued, and fails in the stream's turn, as does then what is behind it.
@@ -90,7 +92,10 @@ class ToldDevice final : public gpu::Device {
     int error = 0;
   };
   int enter(const char* call);  // counts it; the error that the test ordered
-  ToldStream* object(gpu::Stream stream) { return stream == nullptr ? &default_ : told(stream); }
+  ToldStream* object(gpu::Stream stream) {
+    if (stream == gpu::stream_of_this_thread) return &own_;
+    return stream == nullptr ? &default_ : told(stream);
+  }
 
   std::uint64_t frames_;
   int file_;
@@ -99,7 +104,7 @@ class ToldDevice final : public gpu::Device {
   std::map<std::byte*, gpu::Frame> mappings_;
   std::map<std::uint64_t, gpu::Place> frame_places_;
   std::map<std::string, Fault> faults_;
-  ToldStream default_;
+  ToldStream default_, own_;  // the threads' own are one here
   std::deque<ToldStream> streams_;
 };
 

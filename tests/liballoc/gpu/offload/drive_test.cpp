@@ -142,6 +142,22 @@ TEST_CASE("ADriveThatRefusesToWriteLeavesTensorsInHostMemory") {
   check_all_in(reversed(stored.ids.size()), engine, stored);
 }
 
+TEST_CASE("ADriveThatWasFullIsTriedAgainInTheNextStep") {
+  const auto end = GENERATE(&terrace_offload_end_step, &terrace_offload_next_step);
+  Options options = small;
+  options.fault = "write:1:ENOSPC";
+  const Opened engine(options);
+  std::uint64_t tried = 0;
+  for (int step = 0; step < 3; ++step) {
+    Stored stored;
+    CHECK_FALSE(store_all(engine, 64, mib, &stored));
+    CHECK(engine.statistics().io_errors > tried);
+    tried = engine.statistics().io_errors;
+    check_all_in(reversed(stored.ids.size()), engine, stored);
+    REQUIRE(end(engine.get()) == 0);
+  }
+}
+
 TEST_CASE("ADriveThatDoesNotReadIsEioAndNothingElseIsLost") {
   Options options = small;
   options.fault = "read:1:EIO";

@@ -1,5 +1,7 @@
 // Every byte comes back, on every device, and what is asked wrongly is refused.
+#include <atomic>
 #include <cerrno>
+#include <thread>
 
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 
@@ -205,4 +207,29 @@ TEST_CASE("WhatOneCallCannotBringBackItRefusesAsTwoDo") {
   REQUIRE(store_left(engine, content(kib, 1), &id) == 1);
   CHECK(terrace_offload_fetch_arrive(engine.get(), id, nullptr, nullptr) == -EINVAL);
   engine.release(id);
+}
+
+// Whoever wakes late from the wait for one fetch meets the next.
+TEST_CASE("AThreadThatArrivesLateDoesNotEndTheNextFetch") {
+  const Opened engine({.device = "emulated:1G,h2d=2G"});
+  const auto source = content(256 * kib, 1);
+  std::vector<std::byte> first(source.size());
+  std::atomic<int> unfilled = 0;
+  for (int round = 0; round < 500; ++round) {
+    const std::uint64_t id = engine.store(source);
+    REQUIRE(engine.left(id) == 1);
+    REQUIRE(terrace_offload_fetch(engine.get(), id, first.data(), nullptr) == 0);
+    const auto arrive = [&] { return terrace_offload_arrive(engine.get(), id, nullptr); };
+    const auto fetch_again = [&] {
+      std::vector<std::byte> second(source.size());
+      const bool arrived = arrive() == 0 && engine.fetch(id, second) == 0;
+      if (!arrived || second != source) ++unfilled;
+    };
+    std::thread late[] = {std::thread(arrive), std::thread(arrive), std::thread(arrive)};
+    std::thread again(fetch_again);
+    for (std::thread& thread : late) thread.join();
+    again.join();
+    engine.release(id);
+  }
+  CHECK(unfilled == 0);
 }

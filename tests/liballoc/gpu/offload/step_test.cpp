@@ -142,13 +142,18 @@ TEST_CASE("HostMemoryStaysWithinAFewHundredthsOfWhatIsStored") {
 // Pinned memory comes and goes beside the engine.
 TEST_CASE("HostMemoryThatNoStepUsesIsGivenBack") {
   const Opened engine({.device = GENERATE("cpu", "emulated:1G")});
+  const auto end = GENERATE(&terrace_offload_end_step, &terrace_offload_next_step);
   const auto source = content(4 * mib, 1);
-  for (const std::uint64_t id : store_some(engine, source, 20)) REQUIRE(engine.left(id) == 1);
-  REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  const auto large = store_some(engine, source, 20);
+  for (const std::uint64_t id : large) REQUIRE(engine.left(id) == 1);
+  for (const std::uint64_t id : large) engine.release(id);
+  REQUIRE(end(engine.get()) == 0);
   CHECK(engine.statistics().dram_bytes >= 80 * mib);
   for (int step = 0; step < 8; ++step) {
-    REQUIRE(engine.left(engine.store(source)) == 1);
-    terrace_offload_end_step(engine.get());
+    const std::uint64_t id = engine.store(source);
+    REQUIRE(engine.left(id) == 1);
+    engine.release(id);
+    REQUIRE(end(engine.get()) == 0);
   }
   for (int i = 0; i < 5000 && engine.statistics().dram_bytes > 8 * mib; ++i) pause_ms(1);
   CHECK(engine.statistics().dram_bytes <= 8 * mib);

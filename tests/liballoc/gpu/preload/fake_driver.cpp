@@ -27,6 +27,7 @@ int cuMemAlloc_v2(unsigned long long* out, std::size_t bytes) {
   *out = 0x5000;
   return noted("cuMemAlloc_v2 " + std::to_string(bytes));
 }
+int cuStreamDestroy_v2(void*) { return noted("cuStreamDestroy_v2"); }
 int cuMemFree_v2(unsigned long long) { return noted("cuMemFree_v2"); }
 // Knows every name but one.
 int cuGetProcAddress_v2(const char* symbol, void** out, int, std::uint64_t, int* status) {

@@ -37,6 +37,10 @@ void terrace_gpu_free(void* block, ssize_t size, int device, void* stream) {
   std::free(block);
 }
 
+void terrace_gpu_end_stream(void* stream) {
+  note("heap end_stream " + std::to_string(reinterpret_cast<uintptr_t>(stream)));
+}
+
 int terrace_gpu_get_statistics(int, struct terrace_gpu_statistics* out) {
   out->allocated_bytes = doubles().allocated_bytes;
   out->reserved_bytes = doubles().reserved_bytes;

@@ -58,6 +58,7 @@ int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   *total_bytes = 1000;
   return 0;
 }
+int cudaStreamDestroy(void* stream) { return noted("cudaStreamDestroy" + number(stream)); }
 int cudaDeviceSynchronize() { return noted("cudaDeviceSynchronize"); }
 int cudaStreamSynchronize(void* stream) { return noted("cudaStreamSynchronize" + number(stream)); }
 int cudaStreamIsCapturing(void*, int* out) {

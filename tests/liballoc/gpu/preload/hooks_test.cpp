@@ -89,19 +89,33 @@ TEST_CASE("ABlockThatWasFreedIsNoBlockOfOurs") {
   CHECK(calls() == Calls{"runtime cudaFree"});
 }
 
-TEST_CASE("StreamsAreHandedOnAndEveryDefaultStreamIsOne") {
+TEST_CASE("StreamsAreHandedOnAndAThreadsOwnIsNotTheDefaultStream") {
   const Fresh fresh;
-  const auto [given, wanted] =
-      GENERATE(table<void*, const char*>({{stream, "64"}, {nullptr, "0"}, {legacy, "0"}, {per_thread, "0"}}));
+  const auto [given, wanted, own] = GENERATE(table<void*, const char*, const char*>(
+      {{stream, "64", "64"}, {nullptr, "0", "2"}, {legacy, "0", "0"}, {per_thread, "2", "2"}}));
   void* block = nullptr;
   REQUIRE(cudaMallocAsync(&block, 32, given) == 0);
   CHECK(calls() == Calls{std::string("heap alloc 32 device 0 stream ") + wanted});
   REQUIRE(cudaFreeAsync(block, given) == 0);
   CHECK(calls() == Calls{std::string("heap free 32 device 0 stream ") + wanted});
   REQUIRE(cudaMallocAsync_ptsz(&block, 32, given) == 0);
-  CHECK(calls() == Calls{std::string("heap alloc 32 device 0 stream ") + wanted});
+  CHECK(calls() == Calls{std::string("heap alloc 32 device 0 stream ") + own});
   REQUIRE(cudaFreeAsync_ptsz(block, given) == 0);
-  CHECK(calls() == Calls{std::string("heap free 32 device 0 stream ") + wanted});
+  CHECK(calls() == Calls{std::string("heap free 32 device 0 stream ") + own});
+}
+
+TEST_CASE("TheHeapIsToldBeforeAStreamIsDestroyed") {
+  const Fresh fresh;
+  void* block = allocated(32);
+  CHECK(cudaStreamDestroy(stream) == 0);
+  CHECK(calls() == Calls{"heap end_stream 64", "runtime cudaStreamDestroy 64"});
+  CHECK(cuStreamDestroy_v2(stream) == 0);
+  CHECK(calls() == Calls{"heap end_stream 64", "driver cuStreamDestroy_v2"});
+  doubles().capture_status = 1;
+  CHECK(cudaStreamDestroy(stream) == 0);
+  CHECK(calls() == Calls{"runtime cudaStreamDestroy 64"});
+  doubles().capture_status = 0;
+  cudaFree(block);
 }
 
 TEST_CASE("MallocAfterAFreeInAStreamIsUsableInEveryStream") {
