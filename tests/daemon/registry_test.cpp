@@ -30,7 +30,7 @@ struct RegistryFixture {
   tests::TemporaryDirectory directory;
   Registry registry{8 * gib, Pools(directory.path(), 4 * gib, false), Limits{4, 3, 2}};
   Admission admit(const wire::Hello& message, const Peer& peer = user, int fd = -1) {
-    return registry.admit(message, peer, fd, 1);
+    return registry.admit(message, peer, look_at_pool_file(fd), 1);
   }
 };
 
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(RegistryFixture,
 
 TEST_CASE_METHOD(RegistryFixture, "a job for which too little pool is left runs with a file of its own") {
   Registry crumbs(8 * gib, Pools(directory.path(), 1 << 20, true));
-  const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, std::nullopt, 1);
   REQUIRE_FALSE(admission.refusal);
   CHECK_FALSE(admission.pool_fd);
   CHECK_FALSE(admission.pool_problem.empty());
@@ -144,7 +144,7 @@ TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
 TEST_CASE_METHOD(RegistryFixture,
                  "a job that takes whatever pool there is runs without one if there is none") {
   Registry without(8 * gib, Pools("/nonexistent", 4 * gib, true));
-  const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, std::nullopt, 1);
   REQUIRE_FALSE(admission.refusal);
   CHECK_FALSE(admission.pool_fd);
   CHECK_FALSE(admission.pool_problem.empty());
