@@ -62,23 +62,33 @@ std::optional<Refusal> Registry::check_room(uid_t uid) const {
   return std::nullopt;
 }
 
-std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello) {
+std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                                Admission* admission) {
   if ((hello.flags & wire::hello_reattach) == 0) return arbiter_.admit(id, job, hello.requested_budget_bytes);
-  arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes);
+  if (!arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes))
+    admission->was_cut = true;
+  return std::nullopt;
+}
+
+std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                            const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_reattach) == 0)
+    return Refusal{EBADMSG, 0, "a pool comes along only from a session with an earlier terraced"};
+  if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
+  std::uint64_t allocated_bytes = 0;
+  if (auto refusal = pools_.judge(*pool, job.uid, &allocated_bytes)) return refusal;
+  if (!pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, allocated_bytes))
+    admission->was_cut = true;
   return std::nullopt;
 }
 
 std::optional<Refusal> Registry::promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                              const std::optional<PoolFile>& pool, std::string* problem) {
-  if ((hello.flags & wire::hello_has_pool_fd) != 0) {
-    if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
-    pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, pool->allocated_bytes);
-    return std::nullopt;
-  }
+                                              const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_has_pool_fd) != 0) return adopt_pool(id, job, hello, pool, admission);
   if (hello.pool_wanted_bytes == 0) return std::nullopt;
   auto refusal = pools_.promise(id, job, hello.pool_wanted_bytes);
   if (!refusal || hello.pool_wanted_bytes != wire::any_bytes) return refusal;
-  *problem = refusal->reason;  // "whatever there is" may be nothing
+  admission->pool_problem = refusal->reason;  // "whatever there is" may be nothing
   return std::nullopt;
 }
 
@@ -100,8 +110,8 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   const JobKey job{peer.uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
   const SessionId id = next_id_;
   admission.refusal = check_room(peer.uid);
-  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello);
-  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission.pool_problem);
+  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello, &admission);
+  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission);
   Segment segment;
   const int error = admission.refusal ? 0 : Segment::create(&segment);
   if (error != 0) admission.refusal = Refusal{error, 0, "no shared memory can be made for the session"};

@@ -33,6 +33,7 @@ struct Admission {
   Session* session = nullptr;  // else; the registry's
   UniqueFd pool_fd;            // a new pool, to be passed on
   std::string pool_problem;    // why there is none though one was wanted
+  bool was_cut = false;        // it is back, and less is left than it says that it had
 };
 
 struct Announcement {
@@ -75,9 +76,12 @@ class Registry {
 
  private:
   std::optional<Refusal> check_room(uid_t uid) const;
-  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello);
+  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                        Admission* admission);
   std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                      const std::optional<PoolFile>& pool, std::string* problem);
+                                      const std::optional<PoolFile>& pool, Admission* admission);
+  std::optional<Refusal> adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                    const std::optional<PoolFile>& pool, Admission* admission);
   void open_pool(Session& session, Admission* admission);
   void digest(Session& session);
   void remember_ended(const Session& session, std::uint64_t now_ns);

@@ -41,9 +41,9 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint64_t pool_quota(const Config& config) {
+PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
-  return std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8);
+  return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ std::string Server::handle_hello(ConnectionId id, Packet& packet) {
   const auto hello = wire::read_as<wire::Hello>(packet.bytes);
   if (hello.version != wire::protocol_version) return "a greeting of another version than its header";
   const bool comes_back = (hello.flags & wire::hello_reattach) != 0;
-  const bool has_pool = (hello.flags & wire::hello_has_pool_fd) != 0;
+  const bool has_pool = comes_back && (hello.flags & wire::hello_has_pool_fd) != 0;
   if (packet.brings_files) return has_pool ? inspect_pool(id, hello) : "descriptors out of place";
   if (now_ns_ < hold_until_ns_ && !comes_back) {
     connection.role = Connection::Role::waiting;
@@ -118,6 +118,11 @@ std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
   Session& session = *admission.session;
   if (!admission.pool_problem.empty())
     spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
+  if (admission.was_cut)
+    spdlog::warn(
+        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
+        session.job().name, connection.peer().pid, format_size(hello.requested_budget_bytes),
+        format_size(hello.pool_capacity_bytes));
   connection.role = Connection::Role::job;
   connection.session = session.id();
   connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));

@@ -130,6 +130,34 @@ TEST_CASE_METHOD(RegistryFixture, "a job for which too little pool is left runs 
   CHECK(crumbs.pools().promised_bytes() == 0);
 }
 
+TEST_CASE_METHOD(RegistryFixture, "a pool comes back only with a session") {
+  wire::Hello back = hello("a", gib);
+  back.flags = wire::hello_has_pool_fd;
+  back.pool_capacity_bytes = gib;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  CHECK(admit(back, user, pool.get()).refusal->error == EBADMSG);
+  CHECK(registry.pools().promised_bytes() == 0);
+}
+
+TEST_CASE_METHOD(RegistryFixture, "a claim to be back gets what a greeting would, and is told so") {
+  admit(hello("honest", 5 * gib, 3 * gib));
+  REQUIRE(admit(hello("greedy", 4 * gib)).refusal);
+  wire::Hello back = hello("greedy", 4 * gib, gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  back.held_budget_bytes = 8 * gib;
+  back.pool_capacity_bytes = std::uint64_t{1} << 62;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  const Peer me{100, ::geteuid(), 0};  // to whom the file belongs
+  REQUIRE(::fallocate(pool.get(), 0, 0, 8 << 20) == 0);
+  const Admission admission = admit(back, me, pool.get());
+  REQUIRE_FALSE(admission.refusal);
+  CHECK(admission.was_cut);
+  CHECK(registry.arbiter().granted_bytes(admission.session->id()) == 3 * gib);
+  CHECK(registry.arbiter().promised_bytes() == 8 * gib);
+  CHECK(registry.pools().capacity_bytes(admission.session->id()) == gib);
+  CHECK(registry.pools().promised_bytes() == 4 * gib);
+}
+
 TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
   wire::Hello back = hello("a", gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
