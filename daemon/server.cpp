@@ -41,6 +41,15 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// "" or why nobody can be promised that much.
+std::string check_budget(const Config& config) {
+  const std::uint64_t memory = memory_limit_bytes();
+  const std::uint64_t budget = config.dram.of(memory);
+  if (memory == 0 || budget <= memory) return {};
+  return fmt::format("a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for less",
+                     format_size(budget), format_size(memory));
+}
+
 PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
   return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
@@ -61,13 +70,10 @@ Server::~Server() {
 
 std::string Server::open() {
   const Config& config = options_.config;
-  const std::uint64_t memory = memory_limit_bytes();
-  const std::uint64_t budget = config.dram.of(memory);
-  if (memory != 0 && budget > memory)
-    return fmt::format(
-        "a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for less",
-        format_size(budget), format_size(memory));
+  if (auto error = check_budget(config); !error.empty()) return error;
   if (auto error = listener_.open(config, options_.is_private); !error.empty()) return error;
+  socket_setting_ = std::exchange(options_.config.socket, listener_.path());
+  const std::uint64_t budget = config.dram.of(memory_limit_bytes());
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -156,13 +162,18 @@ void Server::handle_signal() {
 }
 
 void Server::reload() {
-  const auto config = options_.reload ? options_.reload() : std::nullopt;
+  auto config = options_.reload ? options_.reload() : std::nullopt;
   if (!config) return;
+  if (const auto error = check_budget(*config); !error.empty())
+    return spdlog::error("{}; the old settings stay", error);
+  if (config->socket != socket_setting_ || config->group != options_.config.group ||
+      config->pool_directory != options_.config.pool_directory)
+    spdlog::warn("the socket, its group and the pool directory change only with a restart of terraced");
+  config->pool_directory = options_.config.pool_directory;
   registry_->arbiter().set_machine_budget(config->dram.of(memory_limit_bytes()));
-  registry_->pools().set_quota(pool_quota(*config));
+  // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
+  if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
   spdlog::set_level(spdlog::level::from_str(config->log_level));
-  if (config->socket != options_.config.socket || config->pool_directory != options_.config.pool_directory)
-    spdlog::warn("the socket and the pool directory change only with a restart of terraced");
   options_.config.dram = config->dram;
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;

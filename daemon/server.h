@@ -99,6 +99,7 @@ class Server {
   bool nobody_needs_us() const;
 
   ServerOptions options_;
+  std::string socket_setting_;  // options_ has where the socket really is
   Listener listener_;
   UniqueFd epoll_;
   UniqueFd stop_event_;
