@@ -108,13 +108,18 @@ std::optional<Refusal> Arbiter::admit(SessionId id, const JobKey& key, std::uint
   return std::nullopt;
 }
 
-void Arbiter::readmit(SessionId id, const JobKey& key, std::uint64_t requested_bytes,
+bool Arbiter::readmit(SessionId id, const JobKey& key, std::uint64_t requested_bytes,
                       std::uint64_t held_bytes) {
-  const std::uint64_t sane = std::min(held_bytes, std::max(machine_bytes_, minimum_bytes));
-  join(id, key, std::min(requested_bytes, std::max(machine_bytes_, minimum_bytes)));
+  const auto known = jobs_.find(key);
+  const std::uint64_t most =
+      std::max(available_for(key), known == jobs_.end() ? 0 : known->second.promised_bytes);
+  const std::uint64_t sane = requested_bytes == 0 ? 0 : std::max(requested_bytes, minimum_bytes);
+  const std::uint64_t promised = most < minimum_bytes ? 0 : std::min(sane, most);
+  join(id, key, promised);
   Session& session = sessions_[id];
-  session.granted_bytes = std::max(sane, minimum_bytes);
+  session.granted_bytes = std::max(std::min(held_bytes, budget_of(jobs_.at(key))), minimum_bytes);
   session.fresh = false;
+  return promised == sane;
 }
 
 void Arbiter::leave(SessionId id) {

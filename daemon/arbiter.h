@@ -61,8 +61,11 @@ class Arbiter {
 
   // A new process. `requested_bytes` 0: whatever the job gets. Nothing when admitted.
   std::optional<Refusal> admit(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
-  // One that was in session with an earlier daemon keeps what it held, even past the machine's budget.
-  void readmit(SessionId session, const JobKey& job, std::uint64_t requested_bytes, std::uint64_t held_bytes);
+  // One that says that it was in session with an earlier daemon. It runs already, so that refusing it would
+  // only leave it uncounted; but nothing proves what it says, so that its job is promised no more than
+  // admit() would promise it. When not even the minimum is left it shares, like a job without a promise. Its
+  // own budget is what it held, within that. False: it was promised less than it says that it had.
+  bool readmit(SessionId session, const JobKey& job, std::uint64_t requested_bytes, std::uint64_t held_bytes);
   void leave(SessionId session);
 
   void observe(SessionId session, const Demand& demand);

@@ -16,18 +16,6 @@ constexpr int peer_pidfd_option = SO_PEERPIDFD;
 constexpr int peer_pidfd_option = 77;  // Linux 6.5; Debian 12's headers are of 6.1
 #endif
 
-void take_descriptors(msghdr* header, std::vector<UniqueFd>* fds) {
-  for (cmsghdr* item = CMSG_FIRSTHDR(header); item != nullptr; item = CMSG_NXTHDR(header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
-      fds->emplace_back(fd);
-    }
-  }
-}
-
 int send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds) {
   iovec part{const_cast<void*>(bytes), size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::max_fds)] = {};
@@ -51,21 +39,20 @@ int send_packet(int socket, const void* bytes, std::size_t size, std::span<const
 
 }  // namespace
 
+// Without room for control messages MSG_CTRUNC says that there are some; peeking leaves them in the socket.
 int Connection::receive(Packet* packet) {
-  packet->fds.clear();
   iovec part{packet->bytes, sizeof packet->bytes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::max_fds)];
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;  // the kernel itself closes what does not fit
-  const ssize_t got = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = ::recvmsg(socket_.get(), &header, MSG_PEEK | MSG_DONTWAIT);
   if (got < 0) return errno == EINTR || errno == EWOULDBLOCK ? EAGAIN : errno;
-  take_descriptors(&header, &packet->fds);
   packet->size = static_cast<std::size_t>(got);
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return EMSGSIZE;
-  return got == 0 ? EPIPE : 0;
+  packet->brings_files = (header.msg_flags & MSG_CTRUNC) != 0;
+  if ((header.msg_flags & MSG_TRUNC) != 0) return EMSGSIZE;
+  if (got == 0) return EPIPE;
+  if (!packet->brings_files) ::recv(socket_.get(), nullptr, 0, MSG_DONTWAIT);
+  return 0;
 }
 
 int Connection::send(const void* bytes, std::size_t size, std::span<const int> fds) {

@@ -1,4 +1,5 @@
-// One accepted socket: reads whole packets, never blocks, never queues more than a bound.
+// One accepted socket: reads whole packets, never blocks, never queues more than a bound. A packet that
+// brings descriptors is only looked at: received_files.h has the reason.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,12 @@ struct Packet {
   static constexpr std::size_t largest = sizeof(wire::Header) + wire::max_control_bytes;
   alignas(16) std::byte bytes[largest];
   std::size_t size = 0;
-  std::vector<UniqueFd> fds;  // closed with the packet unless somebody takes them
+  bool brings_files = false;  // then it is still in the socket, descriptors and all
 };
 
 class Connection {
  public:
-  enum class Role { fresh, waiting, job, control };
+  enum class Role { fresh, inspected, waiting, job, control };
   static constexpr std::size_t max_queued_bytes = 4 << 20;
   static constexpr std::size_t max_queued_packets = 256;
 
@@ -32,6 +33,7 @@ class Connection {
       : socket_(std::move(socket)), peer_(peer), accepted_ns_(accepted_ns) {}
 
   int fd() const { return socket_.get(); }
+  UniqueFd take_socket() { return std::move(socket_); }
   const Peer& peer() const { return peer_; }
   std::uint64_t accepted_ns() const { return accepted_ns_; }
 
@@ -46,8 +48,9 @@ class Connection {
 
   Role role = Role::fresh;
   SessionId session = 0;
-  UniqueFd process;                    // pidfd of a job
-  std::optional<wire::Hello> waiting;  // a greeting held back until earlier jobs are back
+  UniqueFd process;  // pidfd of a job
+  std::optional<wire::Hello>
+      waiting;  // a greeting held back until its pool is known or earlier jobs are back
   bool wants_write_events = false;
 
  private:

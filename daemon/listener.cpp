@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -44,7 +45,26 @@ bool Listener::adopt_from_systemd() {
   if (::sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, nullptr, 0) <= 0) return false;
   socket_.reset(SD_LISTEN_FDS_START);
   ::fcntl(socket_.get(), F_SETFL, ::fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
+  sockaddr_un address{};
+  socklen_t length = sizeof address - 1;
+  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+      address.sun_path[0] == '/')
+    path_ = address.sun_path;
   return true;
+}
+
+std::string Listener::share_adopted(const Config& config) {
+  if (path_ != config.socket)
+    spdlog::warn(
+        "[daemon] socket {} is not used: systemd hands over {}; set ListenSequentialPacket= with `systemctl "
+        "edit "
+        "terraced.socket`",
+        config.socket, path_);
+  if (config.group.empty()) return {};
+  if (::getgrnam(config.group.c_str()) == nullptr) return give_to_group(path_, config.group);
+  if (const auto problem = give_to_group(path_, config.group); !problem.empty())
+    spdlog::warn("{}; or set SocketGroup={} with `systemctl edit terraced.socket`", problem, config.group);
+  return {};
 }
 
 // A lock counts only while its file is the one of that name: the last owner removes it.
@@ -98,7 +118,7 @@ std::string Listener::bind(const Config& config, bool only_owner) {
 
 std::string Listener::open(const Config& config, bool only_owner) {
   path_ = config.socket;
-  if (adopt_from_systemd()) return {};
+  if (adopt_from_systemd()) return only_owner ? std::string() : share_adopted(config);
   if (auto error = lock(); !error.empty()) return error;
   return bind(config, only_owner);
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "daemon/size.h"
+#include "daemon/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
@@ -58,7 +59,7 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
   const auto known = jobs_.find(key);
   const Job* job = known == jobs_.end() ? nullptr : &known->second;
   const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
-  const std::uint64_t left = minus(quota_bytes_, promised_bytes() - held);
+  const std::uint64_t left = left_for(key);
   std::uint64_t promised = wanted_bytes;
   if (wanted_bytes == wire::any_bytes) {
     // Half of what is left keeps a place for the jobs that come later.
@@ -73,21 +74,46 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
         ENOSPC, left,
         fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
                     "[pool] size",
-                    format_size(wanted_bytes), format_size(left), format_size(quota_bytes_), directory_)};
+                    format_size(wanted_bytes), format_size(left), format_size(quota_.bytes), directory_)};
   }
   join(session, key);
   jobs_[key].promised_bytes = std::max(held, promised);
   return std::nullopt;
 }
 
-void Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
+bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
                   std::uint64_t used_bytes, std::uint64_t allocated_bytes) {
   join(session, key);
   Job& job = jobs_[key];
   job.brought_bytes += allocated_bytes;
-  job.promised_bytes =
-      std::max(job.promised_bytes, std::min(capacity_bytes, quota_bytes_ + job.brought_bytes));
+  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
   sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
+  return job.promised_bytes >= capacity_bytes;
+}
+
+// A new file shows what ours look like: on NFS an unlinked one has a name, and another owner.
+std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid,
+                                    std::uint64_t* allocated_bytes) const {
+  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
+  const UniqueFd fd(open_unlinked(directory_));
+  const auto ours = look_at_pool_file(fd.get());
+  const bool is_here = ours && ours->device == file.device;
+  if (is_here && file.names > ours->names)
+    return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};
+  if (is_here && file.owner != uid && file.owner != ours->owner)
+    return Refusal{EBADMSG, 0, "the pool file sent along is another user's"};
+  *allocated_bytes = is_here ? file.allocated_bytes : 0;
+  return std::nullopt;
+}
+
+// What `key` could have in all.
+std::uint64_t Pools::left_for(const JobKey& key) const {
+  std::uint64_t quota = quota_.bytes, taken = 0;
+  for (const auto& [other, job] : jobs_) {
+    if (quota_.of_free_disk) quota += job.brought_bytes;
+    if (other != key) taken += job.promised_bytes;
+  }
+  return minus(quota, taken);
 }
 
 void Pools::leave(SessionId session) {

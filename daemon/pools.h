@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/arbiter.h"
+#include "daemon/pool_file.h"
 
 namespace terrace::daemon {
 
@@ -22,22 +23,34 @@ struct PoolGrant {
   std::uint64_t capacity_bytes = 0;
 };
 
+// What all pools may take, and whether that was worked out from the disk that is free: then what a file takes
+// up that was there before is missing from it.
+struct PoolQuota {
+  PoolQuota(std::uint64_t quota_bytes, bool is_of_free_disk = false)
+      : bytes(quota_bytes), of_free_disk(is_of_free_disk) {}
+  std::uint64_t bytes;
+  bool of_free_disk;
+};
+
 class Pools {
  public:
   // `share_generously`: a private daemon serves one job, which may have everything.
-  Pools(std::string directory, std::uint64_t quota_bytes, bool share_generously)
-      : directory_(std::move(directory)), quota_bytes_(quota_bytes), generous_(share_generously) {}
+  Pools(std::string directory, PoolQuota quota, bool share_generously)
+      : directory_(std::move(directory)), quota_(quota), generous_(share_generously) {}
 
   // Less than this cannot take in a single one of a job's runs.
   static constexpr std::uint64_t least_bytes = 2ULL << 20;
 
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
-  // For a session that brings a pool. Its claims are believed within the quota, and beyond it as far as the
-  // file takes up disk: what an earlier daemon promised may be more than this one's quota, which follows the
-  // free space that the file has taken.
-  void adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes,
+  // For a session that brings a pool. It is promised what it says, at most what is left of the quota, to
+  // which `allocated_bytes` is added that its file takes up, where the quota is of the disk that was free
+  // beside it. False: it was promised less than it says that it had.
+  bool adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes,
              std::uint64_t allocated_bytes);
+  // Of a file that `uid` brings, what counts here: nothing of one in another file system, as after a change
+  // of [pool] directory. EBADMSG for what cannot be a pool file.
+  std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, std::uint64_t* allocated_bytes) const;
   void leave(SessionId session);
 
   // A new unlinked file owned by uid:gid (for disk quotas).
@@ -49,10 +62,10 @@ class Pools {
   std::uint64_t capacity_bytes(SessionId session) const;
 
   const std::string& directory() const { return directory_; }
-  std::uint64_t quota_bytes() const { return quota_bytes_; }
+  std::uint64_t quota_bytes() const { return quota_.bytes; }
   std::uint64_t promised_bytes() const;
   std::uint64_t used_bytes() const;
-  void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }
+  void set_quota(PoolQuota quota) { quota_ = quota; }
 
  private:
   struct Session {
@@ -66,10 +79,11 @@ class Pools {
   };
   void join(SessionId session, const JobKey& job);
   std::uint64_t used_bytes(const Job& job) const;
+  std::uint64_t left_for(const JobKey& job) const;
   std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
 
   std::string directory_;
-  std::uint64_t quota_bytes_;
+  PoolQuota quota_;
   bool generous_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;

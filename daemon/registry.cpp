@@ -2,7 +2,6 @@
 #include "daemon/registry.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,13 +11,6 @@
 
 namespace terrace::daemon {
 namespace {
-
-// Disk that the file takes up; nothing when it is none.
-std::optional<std::uint64_t> allocated_bytes(int fd) {
-  struct stat status;
-  if (fd < 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  return static_cast<std::uint64_t>(status.st_blocks) * 512;
-}
 
 Refusal too_many(const char* what, std::size_t most) {
   return {EUSERS, 0, fmt::format("{} are in session already (at most {}); wait for one to end", what, most)};
@@ -70,24 +62,33 @@ std::optional<Refusal> Registry::check_room(uid_t uid) const {
   return std::nullopt;
 }
 
-std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello) {
+std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                                Admission* admission) {
   if ((hello.flags & wire::hello_reattach) == 0) return arbiter_.admit(id, job, hello.requested_budget_bytes);
-  arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes);
+  if (!arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes))
+    admission->was_cut = true;
+  return std::nullopt;
+}
+
+std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                            const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_reattach) == 0)
+    return Refusal{EBADMSG, 0, "a pool comes along only from a session with an earlier terraced"};
+  if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
+  std::uint64_t allocated_bytes = 0;
+  if (auto refusal = pools_.judge(*pool, job.uid, &allocated_bytes)) return refusal;
+  if (!pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, allocated_bytes))
+    admission->was_cut = true;
   return std::nullopt;
 }
 
 std::optional<Refusal> Registry::promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                              int pool_fd, std::string* problem) {
-  if ((hello.flags & wire::hello_has_pool_fd) != 0) {
-    const auto allocated = allocated_bytes(pool_fd);
-    if (!allocated) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
-    pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, *allocated);
-    return std::nullopt;
-  }
+                                              const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_has_pool_fd) != 0) return adopt_pool(id, job, hello, pool, admission);
   if (hello.pool_wanted_bytes == 0) return std::nullopt;
   auto refusal = pools_.promise(id, job, hello.pool_wanted_bytes);
   if (!refusal || hello.pool_wanted_bytes != wire::any_bytes) return refusal;
-  *problem = refusal->reason;  // "whatever there is" may be nothing
+  admission->pool_problem = refusal->reason;  // "whatever there is" may be nothing
   return std::nullopt;
 }
 
@@ -103,13 +104,14 @@ void Registry::open_pool(Session& session, Admission* admission) {
       fmt::format("no pool file can be made in {}: {}", pools_.directory(), std::strerror(grant.error));
 }
 
-Admission Registry::admit(const wire::Hello& hello, const Peer& peer, int pool_fd, std::uint64_t now_ns) {
+Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
+                          std::uint64_t now_ns) {
   Admission admission;
   const JobKey job{peer.uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
   const SessionId id = next_id_;
   admission.refusal = check_room(peer.uid);
-  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello);
-  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool_fd, &admission.pool_problem);
+  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello, &admission);
+  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission);
   Segment segment;
   const int error = admission.refusal ? 0 : Segment::create(&segment);
   if (error != 0) admission.refusal = Refusal{error, 0, "no shared memory can be made for the session"};

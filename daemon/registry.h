@@ -14,6 +14,7 @@
 
 #include "daemon/arbiter.h"
 #include "daemon/journal.h"
+#include "daemon/pool_file.h"
 #include "daemon/pools.h"
 #include "daemon/session.h"
 #include "daemon/unique_fd.h"
@@ -32,6 +33,7 @@ struct Admission {
   Session* session = nullptr;  // else; the registry's
   UniqueFd pool_fd;            // a new pool, to be passed on
   std::string pool_problem;    // why there is none though one was wanted
+  bool was_cut = false;        // it is back, and less is left than it says that it had
 };
 
 struct Announcement {
@@ -51,8 +53,9 @@ class Registry {
  public:
   Registry(std::uint64_t machine_bytes, Pools pools, Limits limits = {});
 
-  // `pool_fd` is the descriptor that came along, or -1; it is only looked at.
-  Admission admit(const wire::Hello& hello, const Peer& peer, int pool_fd, std::uint64_t now_ns);
+  // `pool` is the file that came along, if one did.
+  Admission admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
+                  std::uint64_t now_ns);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
   // Copies counters and events of every session out of the shared memory and digests them.
@@ -73,9 +76,12 @@ class Registry {
 
  private:
   std::optional<Refusal> check_room(uid_t uid) const;
-  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello);
-  std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello, int pool_fd,
-                                      std::string* problem);
+  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                        Admission* admission);
+  std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                      const std::optional<PoolFile>& pool, Admission* admission);
+  std::optional<Refusal> adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                    const std::optional<PoolFile>& pool, Admission* admission);
   void open_pool(Session& session, Admission* admission);
   void digest(Session& session);
   void remember_ended(const Session& session, std::uint64_t now_ns);

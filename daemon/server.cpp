@@ -41,9 +41,18 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint64_t pool_quota(const Config& config) {
+// "" or why nobody can be promised that much.
+std::string check_budget(const Config& config) {
+  const std::uint64_t memory = memory_limit_bytes();
+  const std::uint64_t budget = config.dram.of(memory);
+  if (memory == 0 || budget <= memory) return {};
+  return fmt::format("a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for less",
+                     format_size(budget), format_size(memory));
+}
+
+PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
-  return std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8);
+  return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
 }
 
 }  // namespace
@@ -54,25 +63,24 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
 }
 
 Server::~Server() {
-  connections_.clear();
+  for (const auto& [id, connection] : connections_)
+    dispose(connection->take_socket(), connection->role == Connection::Role::inspected);
   listener_.close();
 }
 
 std::string Server::open() {
   const Config& config = options_.config;
-  const std::uint64_t memory = memory_limit_bytes();
-  const std::uint64_t budget = config.dram.of(memory);
-  if (memory != 0 && budget > memory)
-    return fmt::format(
-        "a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for less",
-        format_size(budget), format_size(memory));
+  if (auto error = check_budget(config); !error.empty()) return error;
   if (auto error = listener_.open(config, options_.is_private); !error.empty()) return error;
+  socket_setting_ = std::exchange(options_.config.socket, listener_.path());
+  const std::uint64_t budget = config.dram.of(memory_limit_bytes());
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   spare_fd_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   watch(listener_.fd(), tag_of(tag_listener), EPOLLIN);
   watch(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
+  watch(received_files_.event_fd(), tag_of(tag_files), EPOLLIN);
   const bool expect_old_jobs = !options_.is_private || options_.respawned || listener_.found_remains();
   hold_until_ns_ = expect_old_jobs ? clock_ns() + hold_ns : 0;
   std::uint64_t watchdog_us = 0;
@@ -137,6 +145,8 @@ void Server::handle(std::uint64_t tag, std::uint32_t events) {
       return;
     case tag_signal:
       return handle_signal();
+    case tag_files:
+      return take_inspected();
     case tag_connection:
       return handle_connection(id, events);
     case tag_process:
@@ -152,13 +162,18 @@ void Server::handle_signal() {
 }
 
 void Server::reload() {
-  const auto config = options_.reload ? options_.reload() : std::nullopt;
+  auto config = options_.reload ? options_.reload() : std::nullopt;
   if (!config) return;
+  if (const auto error = check_budget(*config); !error.empty())
+    return spdlog::error("{}; the old settings stay", error);
+  if (config->socket != socket_setting_ || config->group != options_.config.group ||
+      config->pool_directory != options_.config.pool_directory)
+    spdlog::warn("the socket, its group and the pool directory change only with a restart of terraced");
+  config->pool_directory = options_.config.pool_directory;
   registry_->arbiter().set_machine_budget(config->dram.of(memory_limit_bytes()));
-  registry_->pools().set_quota(pool_quota(*config));
+  // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
+  if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
   spdlog::set_level(spdlog::level::from_str(config->log_level));
-  if (config->socket != options_.config.socket || config->pool_directory != options_.config.pool_directory)
-    spdlog::warn("the socket and the pool directory change only with a restart of terraced");
   options_.config.dram = config->dram;
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;
@@ -168,6 +183,7 @@ void Server::reload() {
 
 void Server::accept_all() {
   for (int i = 0; i < accepts_per_round; ++i) {
+    if (is_overrun()) return;
     UniqueFd socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       accept_one(std::move(socket));
@@ -179,28 +195,16 @@ void Server::accept_all() {
   }
 }
 
-void Server::shed_one() {
-  spare_fd_.reset();
-  UniqueFd turned_away(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  turned_away.reset();
-  spare_fd_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  std::uint64_t suppressed = 0;
-  if (log_limit_.allow(now_ns_, &suppressed))
-    spdlog::warn(
-        "out of descriptors: a client was turned away; raise LimitNOFILE ({} earlier lines left out)",
-        suppressed);
-}
-
 bool Server::has_room_for(uid_t uid) const {
   if (connections_.size() >= max_connections) return false;
   const auto of_user = std::count_if(connections_.begin(), connections_.end(),
                                      [uid](const auto& c) { return c.second->peer().uid == uid; });
-  return static_cast<std::size_t>(of_user) < max_connections_per_user;
+  return static_cast<std::size_t>(of_user) + received_files_.closing_of(uid) < max_connections_per_user;
 }
 
 void Server::accept_one(UniqueFd socket) {
   const auto peer = peer_of(socket.get());
-  if (!peer) return;
+  if (!peer) return dispose(std::move(socket));
   auto connection = std::make_unique<Connection>(std::move(socket), *peer, now_ns_);
   if (!has_room_for(peer->uid)) {
     refuse(*connection, {EUSERS, 0, "too many connections of this user; close some"});
@@ -208,7 +212,7 @@ void Server::accept_one(UniqueFd socket) {
     if (log_limit_.allow(now_ns_, &suppressed))
       spdlog::warn("turned away process {} of user {}: too many connections ({} earlier lines left out)",
                    peer->pid, peer->uid, suppressed);
-    return;
+    return dispose(connection->take_socket());
   }
   const ConnectionId id = next_connection_++;
   watch(connection->fd(), tag_of(tag_connection, id), EPOLLIN | EPOLLRDHUP);
@@ -231,10 +235,8 @@ void Server::handle_connection(ConnectionId id, std::uint32_t events) {
 void Server::update_write_interest(ConnectionId id, Connection& connection) {
   if (connection.has_queued() == connection.wants_write_events) return;
   connection.wants_write_events = connection.has_queued();
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | (connection.wants_write_events ? EPOLLOUT : 0U);
-  event.data.u64 = tag_of(tag_connection, id);
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+  listen_to(connection.fd(), tag_of(tag_connection, id),
+            EPOLLIN | EPOLLRDHUP | (connection.wants_write_events ? EPOLLOUT : 0U));
 }
 
 void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
@@ -253,7 +255,9 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
     registry_->end(connection.session, why, now_ns_);
     next_tick_ns_ = now_ns_;  // what it held goes to the others at once
   }
+  const auto dropped = std::move(found->second);
   connections_.erase(found);
+  dispose(dropped->take_socket(), dropped->role == Connection::Role::inspected);
   if (connections_.empty()) lonely_since_ns_ = now_ns_;
 }
 
@@ -265,6 +269,7 @@ void Server::tick() {
     announce();
   }
   drop_silent_connections();
+  listen_for_clients(true);
   if (nobody_needs_us()) stopping_ = true;
 }
 
@@ -277,7 +282,7 @@ void Server::begin_waiting_sessions() {
     Connection& connection = *connections_.at(id);
     connection.role = Connection::Role::fresh;
     const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
-    if (const auto fault = begin_session(id, hello, -1); !fault.empty()) drop(id, fault, true);
+    if (const auto fault = begin_session(id, hello, std::nullopt); !fault.empty()) drop(id, fault, true);
   }
 }
 

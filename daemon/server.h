@@ -1,7 +1,7 @@
 // The daemon's loop: one thread, epoll, nothing that blocks.
 //
-//   listener ─ accept ─▶ fresh ─ Hello ──▶ job      (waiting first, while earlier jobs are coming back)
-//                          └──── Control ▶ control
+//   listener ─ accept ─▶ fresh ─ Hello ──▶ job      (waiting first, while earlier jobs are coming back;
+//                          └──── Control ▶ control   inspected first, when it brings its pool)
 //
 // A client that breaks a rule is disconnected with one line in the log; the bounds are below. A job's session
 // ends when its socket does or its process dies, whichever is seen first.
@@ -19,6 +19,7 @@
 #include "daemon/control.h"
 #include "daemon/listener.h"
 #include "daemon/log_limit.h"
+#include "daemon/received_files.h"
 #include "daemon/registry.h"
 
 namespace terrace::daemon {
@@ -34,6 +35,8 @@ class Server {
  public:
   static constexpr std::size_t max_connections = 1024 + 128;
   static constexpr std::size_t max_connections_per_user = 256 + 32;
+  // Sockets whose descriptors are slow to close. With more, nobody is accepted until some are done.
+  static constexpr std::size_t max_closing = 1024;
 
   explicit Server(ServerOptions options);
   ~Server();
@@ -53,11 +56,12 @@ class Server {
  private:
   using ConnectionId = std::uint64_t;
   // What an epoll event is about: a kind in the low bits, a connection's number above.
-  enum Tag : std::uint64_t { tag_listener, tag_stop, tag_signal, tag_connection, tag_process };
+  enum Tag : std::uint64_t { tag_listener, tag_stop, tag_signal, tag_files, tag_connection, tag_process };
   static constexpr std::uint64_t tag_bits = 3;
   static constexpr std::uint64_t tag_of(Tag kind, ConnectionId id = 0) { return id << tag_bits | kind; }
 
   void watch(int fd, std::uint64_t tag, std::uint32_t events);
+  void listen_to(int fd, std::uint64_t tag, std::uint32_t events);
   int wait_ms() const;
   void handle(std::uint64_t tag, std::uint32_t events);
   void handle_signal();
@@ -66,6 +70,8 @@ class Server {
   void accept_all();
   void accept_one(UniqueFd socket);
   void shed_one();
+  bool is_overrun();
+  void listen_for_clients(bool on);
   bool has_room_for(uid_t uid) const;
   void handle_connection(ConnectionId id, std::uint32_t events);
   bool read_packets(ConnectionId id);
@@ -73,7 +79,9 @@ class Server {
   std::string handle_hello(ConnectionId id, Packet& packet);
   std::string handle_control(ConnectionId id, const Packet& packet);
   std::string handle_log(ConnectionId id, const Packet& packet);
-  std::string begin_session(ConnectionId id, const wire::Hello& hello, int pool_fd);
+  std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
+  void take_inspected();
+  std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
   std::string refuse_version(Connection& connection, const wire::Header& header);
@@ -82,6 +90,7 @@ class Server {
   void send_to_session(SessionId session, const Message& message);
   void update_write_interest(ConnectionId id, Connection& connection);
   void drop(ConnectionId id, const std::string& why, bool is_fault);
+  void dispose(UniqueFd socket, bool is_shared = false);
 
   void tick();
   void begin_waiting_sessions();
@@ -90,6 +99,7 @@ class Server {
   bool nobody_needs_us() const;
 
   ServerOptions options_;
+  std::string socket_setting_;  // options_ has where the socket really is
   Listener listener_;
   UniqueFd epoll_;
   UniqueFd stop_event_;
@@ -99,6 +109,8 @@ class Server {
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   LogLimit log_limit_;
+  ReceivedFiles received_files_;
+  bool accepting_ = true;
   ConnectionId next_connection_ = 1;
   std::uint64_t started_ns_ = 0;
   std::uint64_t now_ns_ = 0;

@@ -1,5 +1,5 @@
 // What packets mean; see server.h. Every handler returns "" or the rule that the client broke, after which it
-// is disconnected. Descriptors that nobody takes are closed with the packet.
+// is disconnected.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -41,11 +41,12 @@ bool Server::read_packets(ConnectionId id) {
     if (error == 0)
       fault = handle_packet(id, packet);
     else if (error == EMSGSIZE)
-      fault = "a packet or its descriptors exceed the protocol's bounds";
+      fault = "a packet exceeds the protocol's bounds";
     else
       return drop(id, "closed", false), false;
     if (!connections_.contains(id)) return false;
     if (!fault.empty()) return drop(id, fault, true), false;
+    if (connections_.at(id)->role == Connection::Role::inspected) return true;
   }
   return true;
 }
@@ -56,6 +57,7 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
   const int error = wire::check_packet(packet.bytes, packet.size, &header);
   if (error == EPROTO) return refuse_version(connection, header);
   if (error != 0) return "a malformed packet";
+  if (packet.brings_files && header.type != wire::Type::hello) return "descriptors out of place";
   using Role = Connection::Role;
   const bool is_job = connection.role == Role::job;
   switch (header.type) {
@@ -97,23 +99,30 @@ std::string Server::handle_hello(ConnectionId id, Packet& packet) {
   const auto hello = wire::read_as<wire::Hello>(packet.bytes);
   if (hello.version != wire::protocol_version) return "a greeting of another version than its header";
   const bool comes_back = (hello.flags & wire::hello_reattach) != 0;
+  const bool has_pool = comes_back && (hello.flags & wire::hello_has_pool_fd) != 0;
+  if (packet.brings_files) return has_pool ? inspect_pool(id, hello) : "descriptors out of place";
   if (now_ns_ < hold_until_ns_ && !comes_back) {
     connection.role = Connection::Role::waiting;
     connection.waiting = hello;
-    connection.waiting->flags &= ~wire::hello_has_pool_fd;
     next_tick_ns_ = std::min(next_tick_ns_, hold_until_ns_);
     return {};
   }
-  return begin_session(id, hello, packet.fds.empty() ? -1 : packet.fds.front().get());
+  return begin_session(id, hello, std::nullopt);
 }
 
-std::string Server::begin_session(ConnectionId id, const wire::Hello& hello, int pool_fd) {
+std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
+                                  const std::optional<PoolFile>& pool) {
   Connection& connection = *connections_.at(id);
-  Admission admission = registry_->admit(hello, connection.peer(), pool_fd, now_ns_);
+  Admission admission = registry_->admit(hello, connection.peer(), pool, now_ns_);
   if (admission.refusal) return refuse(connection, *admission.refusal);
   Session& session = *admission.session;
   if (!admission.pool_problem.empty())
     spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
+  if (admission.was_cut)
+    spdlog::warn(
+        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
+        session.job().name, connection.peer().pid, format_size(hello.requested_budget_bytes),
+        format_size(hello.pool_capacity_bytes));
   connection.role = Connection::Role::job;
   connection.session = session.id();
   connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));

@@ -129,15 +129,32 @@ TEST_CASE("small swings of demand are not announced") {
   CHECK(arbiter.rebalance().empty());
 }
 
-TEST_CASE("a process that comes back keeps what it held, even over the budget") {
+TEST_CASE("a process that comes back keeps what it held") {
   Arbiter arbiter(4 * gib);
-  arbiter.readmit(1, a, 3 * gib, 3 * gib);
-  arbiter.readmit(2, b, 3 * gib, 3 * gib);
-  CHECK(arbiter.granted_bytes(1) == 3 * gib);
-  CHECK(arbiter.granted_bytes(2) == 3 * gib);
-  const auto refusal = arbiter.admit(3, c, gib);
-  REQUIRE(refusal);
-  CHECK(refusal->available_bytes == 0);
+  CHECK(arbiter.readmit(1, a, 3 * gib, 2 * gib));
+  CHECK(arbiter.granted_bytes(1) == 2 * gib);
+  CHECK(arbiter.promised_bytes() == 3 * gib);
+  CHECK(arbiter.readmit(2, b, 0, gib));
+  CHECK(arbiter.granted_bytes(2) == gib);
+}
+
+TEST_CASE("coming back is promised no more than is left, and nobody else's") {
+  Arbiter arbiter(4 * gib);
+  arbiter.admit(1, a, 3 * gib);
+  CHECK_FALSE(arbiter.readmit(2, b, 3 * gib, 3 * gib));
+  CHECK(arbiter.granted_bytes(2) == gib);
+  CHECK(arbiter.promised_bytes() == 4 * gib);
+  CHECK_FALSE(arbiter.readmit(3, c, 3 * gib, 3 * gib));  // nothing is left: it shares
+  CHECK(arbiter.granted_bytes(3) == Arbiter::minimum_bytes);
+  CHECK(arbiter.promised_bytes() == 4 * gib);
+  CHECK(arbiter.readmit(4, a, 2 * gib, gib));  // its job has a promise already
+  CHECK(arbiter.promised_bytes() == 4 * gib);
+  arbiter.leave(1);
+  arbiter.leave(4);
+  settle(arbiter, {{2, 8 * gib}, {3, 8 * gib}});
+  CHECK(arbiter.granted_bytes(3) == 3 * gib);
+  CHECK(arbiter.readmit(5, a, 1, 1));
+  CHECK(arbiter.job_budget_bytes(a) == Arbiter::minimum_bytes);
 }
 
 TEST_CASE("a claim to have held more than the machine has is cut to the machine") {

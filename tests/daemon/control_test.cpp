@@ -27,7 +27,7 @@ struct ControlFixture {
     wire::copy_text(hello.job, sizeof hello.job, job);
     wire::copy_text(hello.program, sizeof hello.program, "python3");
     hello.requested_budget_bytes = 2 * gib;
-    const SessionId id = registry.admit(hello, owner, -1, 1).session->id();
+    const SessionId id = registry.admit(hello, owner, std::nullopt, 1).session->id();
     registry.announcements();
     return id;
   }

@@ -34,6 +34,13 @@ struct Fixture {
   }
 };
 
+// The daemon is a process here, which is stopped until a descriptor is nobody else's any more.
+struct SlowClosing {
+  TemporaryDirectory directory;
+  std::string socket = directory / "t.sock";
+  DaemonProcess process{socket, {"--private", "--pool", directory.path()}};
+};
+
 template <class Message>
 std::vector<std::byte> bytes_of(const Message& message) {
   const auto* first = reinterpret_cast<const std::byte*>(&message);
@@ -108,15 +115,84 @@ TEST_CASE_METHOD(Fixture, "RequestsOnAJobsConnectionAreDisconnected") {
   CHECK(client.is_closed());
 }
 
-TEST_CASE_METHOD(Fixture, "UnexpectedDescriptorsAreClosed") {
+TEST_CASE_METHOD(Fixture, "DescriptorsOutOfPlaceAreDisconnected") {
   const daemon::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const int three[] = {null.get(), null.get(), null.get()};
-  {
-    RawClient client(server.socket());
-    client.send(greeting("fds", 4 * mib), three);
-    CHECK(client.receive()->type() == wire::Type::welcome);
-    for (int i = 0; i < 100; ++i) client.send(wire::make<wire::Log>(), three);
+  RawClient greeted(server.socket());
+  greeted.send(greeting("fds", 4 * mib), three);
+  CHECK(greeted.is_closed());
+  RawClient job(server.socket());
+  join(job, greeting("fds", 4 * mib));
+  for (int i = 0; i < 100; ++i) job.send(wire::make<wire::Log>(), three);
+  CHECK(job.is_closed());
+}
+
+// Wherever the daemon would close it: in a message, behind one, with a connection that is one too many.
+TEST_CASE_METHOD(SlowClosing, "DescriptorThatIsSlowToCloseHoldsUpNobody") {
+  LingeringSocket slow;
+  const int fds[] = {slow.fd()};
+  RawClient client(socket), asking(socket);
+  std::vector<std::unique_ptr<RawClient>> others;
+  const auto send_slow = [&](const std::function<void()>& send) {
+    process.while_stopped([&] {
+      send();
+      slow.let_go();
+    });
+  };
+  SECTION("with a request") {
+    send_slow([&] { client.send(wire::make<wire::Goodbye>(), fds); });
+    CHECK(client.is_closed());
   }
+  SECTION("as a pool") {
+    wire::Hello hello = greeting();
+    hello.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+    send_slow([&] { client.send(hello, fds); });
+    CHECK(client.receive()->as<wire::Refused>().error == EBADMSG);
+  }
+  SECTION("behind a packet that ends the connection, and one of no bytes") {
+    send_slow([&] {
+      client.send(wire::make<wire::Goodbye>());
+      client.send(nullptr, 0);
+      client.send(wire::make<wire::Goodbye>(), fds);
+    });
+    CHECK(client.is_closed());
+  }
+  SECTION("over a connection that is turned away") {
+    while (others.size() < daemon::Server::max_connections_per_user)
+      others.push_back(std::make_unique<RawClient>(socket));
+    send_slow([&] { others.back()->send(wire::make<wire::Goodbye>(), fds); });
+    CHECK(others.back()->is_closed());
+  }
+  asking.send_text(R"({"verb":"ping"})");
+  const auto reply = asking.receive();
+  REQUIRE(reply);
+  CHECK(reply->type() == wire::Type::reply);
+}
+
+TEST_CASE_METHOD(SlowClosing, "SlowDescriptorsCountAgainstTheirUsersConnections") {
+  std::vector<LingeringSocket> slow(3);
+  std::vector<std::unique_ptr<RawClient>> hostile;
+  process.while_stopped([&] {  // once: a signal ends a linger
+    for (LingeringSocket& each : slow) {
+      const int fds[] = {each.fd()};
+      hostile.push_back(std::make_unique<RawClient>(socket));
+      hostile.back()->send(wire::make<wire::Goodbye>(), fds);
+      each.let_go();
+    }
+  });
+  for (const auto& each : hostile) CHECK(each->is_closed());
+  std::vector<std::unique_ptr<RawClient>> clients;
+  while (clients.size() < daemon::Server::max_connections_per_user - 3)
+    clients.push_back(std::make_unique<RawClient>(socket));
+  clients.back()->send_text(R"({"verb":"ping"})");
+  CHECK(clients.back()->receive()->type() == wire::Type::reply);
+  RawClient late(socket);
+  const auto refused = late.receive();
+  REQUIRE(refused);
+  CHECK(refused->as<wire::Refused>().error == EUSERS);
+  const std::size_t held = open_descriptors(process.pid());
+  for (LingeringSocket& each : slow) each.release();
+  CHECK(eventually([&] { return open_descriptors(process.pid()) < held; }));
 }
 
 TEST_CASE_METHOD(Fixture, "MoreDescriptorsThanTheProtocolHasAreDisconnected") {

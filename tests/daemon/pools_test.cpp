@@ -1,5 +1,7 @@
 #include "daemon/pools.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -74,16 +76,54 @@ TEST_CASE("a pool that a job brings along counts, but a mere claim no more than 
 }
 
 TEST_CASE("a pool that a job brings along keeps its size when the quota has shrunk by what it holds") {
-  Pools pools("/var/tmp", 4 * gib, false);  // of free disk, after the job took 8 GiB of it
-  pools.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib);
+  Pools pools("/var/tmp", {4 * gib, true}, false);  // of free disk, after the job took 8 GiB of it
+  CHECK(pools.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib));
   CHECK(pools.limit_bytes(1) == 10 * gib);
   pools.adopt(2, job_one, 10 * gib, gib, gib);
   CHECK(pools.limit_bytes(1) >= 8 * gib);
   CHECK(pools.limit_bytes(2) >= gib);
   CHECK(pools.promised_bytes() == 10 * gib);
-  Pools none("/var/tmp", 0, false);
+  Pools none("/var/tmp", {0, true}, false);
   none.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib);
   CHECK(none.limit_bytes(1) == 8 * gib);
+}
+
+TEST_CASE("a pool that a job brings along takes nothing of a quota that others have") {
+  Pools pools("/var/tmp", 4 * gib, false);
+  pools.promise(1, job_one, 3 * gib);
+  CHECK_FALSE(
+      pools.adopt(2, job_two, 10 * gib, 8 * gib, 8 * gib));  // it takes up disk, but the quota is fixed
+  CHECK(pools.capacity_bytes(2) == gib);
+  CHECK(pools.promised_bytes() == 4 * gib);
+  CHECK(pools.promise(3, {1000, "c"}, gib)->available_bytes == 0);
+  CHECK(pools.adopt(4, job_one, 3 * gib, gib, gib));
+}
+
+TEST_CASE("only a file like those made here is taken for a pool") {
+  const tests::TemporaryDirectory directory;
+  const Pools pools(directory.path(), gib, false);
+  const std::uint32_t me = ::geteuid();
+  std::uint64_t allocated = 0;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  REQUIRE(::fallocate(pool.get(), 0, 0, 1 << 20) == 0);
+  CHECK_FALSE(pools.judge(*look_at_pool_file(pool.get()), me, &allocated));
+  CHECK(allocated >= 1 << 20);
+  PoolFile others = *look_at_pool_file(pool.get());
+  others.owner = me + 1;
+  CHECK(pools.judge(others, me, &allocated)->error == EBADMSG);
+  CHECK_FALSE(pools.judge(others, me + 1, &allocated));
+  directory.write("named", "");
+  const UniqueFd named(::open((directory / "named").c_str(), O_RDWR | O_CLOEXEC));
+  CHECK(pools.judge(*look_at_pool_file(named.get()), me, &allocated)->error == EBADMSG);
+  ::unlink((directory / "named").c_str());
+  CHECK_FALSE(pools.judge(*look_at_pool_file(named.get()), me, &allocated));
+  const UniqueFd elsewhere(::memfd_create("elsewhere", MFD_CLOEXEC));
+  REQUIRE(::ftruncate(elsewhere.get(), 1 << 20) == 0);
+  CHECK_FALSE(pools.judge(*look_at_pool_file(elsewhere.get()), me, &allocated));
+  CHECK(allocated == 0);
+  PoolFile readable = *look_at_pool_file(pool.get());
+  readable.writable = false;
+  CHECK(pools.judge(readable, me, &allocated)->error == EBADMSG);
 }
 
 TEST_CASE("a pool that no run fits into is refused with the reason") {

@@ -30,7 +30,7 @@ struct RegistryFixture {
   tests::TemporaryDirectory directory;
   Registry registry{8 * gib, Pools(directory.path(), 4 * gib, false), Limits{4, 3, 2}};
   Admission admit(const wire::Hello& message, const Peer& peer = user, int fd = -1) {
-    return registry.admit(message, peer, fd, 1);
+    return registry.admit(message, peer, look_at_pool_file(fd), 1);
   }
 };
 
@@ -123,11 +123,39 @@ TEST_CASE_METHOD(RegistryFixture,
 
 TEST_CASE_METHOD(RegistryFixture, "a job for which too little pool is left runs with a file of its own") {
   Registry crumbs(8 * gib, Pools(directory.path(), 1 << 20, true));
-  const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  const Admission admission = crumbs.admit(hello("a", gib, wire::any_bytes), user, std::nullopt, 1);
   REQUIRE_FALSE(admission.refusal);
   CHECK_FALSE(admission.pool_fd);
   CHECK_FALSE(admission.pool_problem.empty());
   CHECK(crumbs.pools().promised_bytes() == 0);
+}
+
+TEST_CASE_METHOD(RegistryFixture, "a pool comes back only with a session") {
+  wire::Hello back = hello("a", gib);
+  back.flags = wire::hello_has_pool_fd;
+  back.pool_capacity_bytes = gib;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  CHECK(admit(back, user, pool.get()).refusal->error == EBADMSG);
+  CHECK(registry.pools().promised_bytes() == 0);
+}
+
+TEST_CASE_METHOD(RegistryFixture, "a claim to be back gets what a greeting would, and is told so") {
+  admit(hello("honest", 5 * gib, 3 * gib));
+  REQUIRE(admit(hello("greedy", 4 * gib)).refusal);
+  wire::Hello back = hello("greedy", 4 * gib, gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  back.held_budget_bytes = 8 * gib;
+  back.pool_capacity_bytes = std::uint64_t{1} << 62;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  const Peer me{100, ::geteuid(), 0};  // to whom the file belongs
+  REQUIRE(::fallocate(pool.get(), 0, 0, 8 << 20) == 0);
+  const Admission admission = admit(back, me, pool.get());
+  REQUIRE_FALSE(admission.refusal);
+  CHECK(admission.was_cut);
+  CHECK(registry.arbiter().granted_bytes(admission.session->id()) == 3 * gib);
+  CHECK(registry.arbiter().promised_bytes() == 8 * gib);
+  CHECK(registry.pools().capacity_bytes(admission.session->id()) == gib);
+  CHECK(registry.pools().promised_bytes() == 4 * gib);
 }
 
 TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
@@ -144,7 +172,7 @@ TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
 TEST_CASE_METHOD(RegistryFixture,
                  "a job that takes whatever pool there is runs without one if there is none") {
   Registry without(8 * gib, Pools("/nonexistent", 4 * gib, true));
-  const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, -1, 1);
+  const Admission admission = without.admit(hello("a", gib, wire::any_bytes), user, std::nullopt, 1);
   REQUIRE_FALSE(admission.refusal);
   CHECK_FALSE(admission.pool_fd);
   CHECK_FALSE(admission.pool_problem.empty());

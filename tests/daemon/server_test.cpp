@@ -229,7 +229,26 @@ TEST_CASE("terraced: SIGHUP reads the settings again, and bad ones change nothin
   settings("lots");
   ::kill(process.pid(), SIGHUP);
   CHECK(capacity() == 512 * mib);
+  settings("1000000T");  // more than the machine has, which is checked where it starts
+  ::kill(process.pid(), SIGHUP);
+  CHECK(capacity() == 512 * mib);
   settings("256M");
   ::kill(process.pid(), SIGHUP);
   CHECK(eventually([&] { return capacity() == 256 * mib; }));
+}
+
+TEST_CASE("terraced: SIGHUP does not take the quota from a directory that is not used") {
+  const TemporaryDirectory directory;
+  const auto settings = [&](const std::string& pool, const char* level) {
+    directory.write("t.toml", "[budget]\ndram = \"64M\"\n[pool]\ndirectory = \"" + pool +
+                                  "\"\n[log]\nlevel = \"" + level + "\"\n");
+  };
+  settings(directory.path(), "error");
+  const std::string socket = directory / "t.sock";
+  DaemonProcess process(socket, {"--config", directory / "t.toml"});
+  const auto quota = [&] { return ask(socket, {{"verb", "tiers"}})["tiers"][1]["capacity_bytes"]; };
+  const auto before = quota();
+  settings("/nonexistent", "error");
+  ::kill(process.pid(), SIGHUP);
+  CHECK(quota() == before);
 }

@@ -1,6 +1,7 @@
 // See support.h.
 #include "tests/daemon/support.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -103,6 +104,13 @@ bool DaemonProcess::exits_by_itself() {
   return exited;
 }
 
+void DaemonProcess::while_stopped(const std::function<void()>& action) const {
+  ::kill(pid_, SIGSTOP);
+  ::waitpid(pid_, nullptr, WUNTRACED);
+  action();
+  ::kill(pid_, SIGCONT);
+}
+
 std::optional<wire::Type> Received::type() const {
   wire::Header header;
   if (wire::check_packet(bytes.data(), bytes.size(), &header) != 0) return std::nullopt;
@@ -170,6 +178,28 @@ bool RawClient::is_closed() {
     if (::recv(fd_.get(), packet, sizeof packet, MSG_DONTWAIT) <= 0) return true;
   }
   return false;
+}
+
+LingeringSocket::LingeringSocket() {
+  const daemon::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* name = reinterpret_cast<sockaddr*>(&address);
+  const int little = 2048;  // all else stays with the sender
+  REQUIRE(::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little) == 0);
+  REQUIRE(::bind(listener.get(), name, length) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), name, &length) == 0);
+  sender_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(sender_.get(), name, length) == 0);
+  reader_.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::vector<char> bytes(64 << 10);
+  while (::send(sender_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+  }
+  const linger minute{1, 60};
+  REQUIRE(::setsockopt(sender_.get(), SOL_SOCKET, SO_LINGER, &minute, sizeof minute) == 0);
 }
 
 wire::Hello greeting(const char* job, std::uint64_t budget, std::uint64_t pool) {

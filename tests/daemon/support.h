@@ -44,6 +44,8 @@ class DaemonProcess {
   void kill();      // SIGKILL, and reaped
   int terminate();  // SIGTERM; its exit code
   bool exits_by_itself();
+  // Runs `action` while the process is stopped.
+  void while_stopped(const std::function<void()>& action) const;
   pid_t pid() const { return pid_; }
 
  private:
@@ -78,6 +80,19 @@ class RawClient {
 
  private:
   daemon::UniqueFd fd_;
+};
+
+// A TCP socket with bytes that nobody reads: whoever closes it last waits for a minute, or until release().
+class LingeringSocket {
+ public:
+  LingeringSocket();
+  int fd() const { return sender_.get(); }
+  // While a copy is on its way: its receiver is to be the last to have it.
+  void let_go() { sender_.reset(); }
+  void release() { reader_.reset(); }
+
+ private:
+  daemon::UniqueFd sender_, reader_;  // the reader goes first, and nobody lingers
 };
 
 wire::Hello greeting(const char* job = "test", std::uint64_t budget = 64 * mib, std::uint64_t pool = 0);

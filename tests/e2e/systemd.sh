@@ -7,6 +7,11 @@ need systemd-socket-activate
 daemon=$(dirname "$TERRACE_BIN")/terraced
 units=$1
 
+# The socket unit listens in the directory when the service is stopped: it must not go then.
+check_directory() {
+  grep -qx 'RuntimeDirectoryPreserve=yes' "$units/terraced.service" || fail "a stop removes the socket's directory"
+}
+
 check_units() {
   sed "s|^ExecStart=.*|ExecStart=$daemon|" "$units/terraced.service" >"$work/terraced.service"
   cp "$TERRACE_SOURCE/daemon/terraced.socket" "$work/"
@@ -42,14 +47,22 @@ wait_for() {
 }
 
 check_units
+check_directory
 listen_for_notifications
 mkdir "$work/pool"
+group=$(id -gn)
+[ "$(id -u)" != 0 ] || group=daemon
+printf '[daemon]\nsocket = "%s/elsewhere"\ngroup = "%s"\n' "$work" "$group" >"$work/settings.toml"
 systemd-socket-activate --seqpacket --listen="$work/socket" -E NOTIFY_SOCKET="$work/notify" -E WATCHDOG_USEC=400000 \
-  "$daemon" --dram 1G --pool "$work/pool" 2>"$work/daemon.log" &
+  "$daemon" --config "$work/settings.toml" --dram 1G --pool "$work/pool" 2>"$work/daemon.log" &
 service=$!
 wait_for test -S "$work/socket"
 "$TERRACE_BIN" status --json --socket "$work/socket" >"$work/status.json" || fail "no answer: $(cat "$work/daemon.log")"
 wait_for grep -q READY=1 "$work/notifications"
+grep -q "serving $work/socket:" "$work/daemon.log" || fail "says another socket: $(cat "$work/daemon.log")"
+grep -q "elsewhere is not used" "$work/daemon.log" || fail "does not say that its setting is not used"
+grep -qF "\"socket\":\"$work/socket\"" <<<"$(tr -d ' \n' <"$work/status.json")" || fail "status names another socket"
+[ "$(stat -c %G "$work/socket")" = "$group" ] || fail "the socket was not given to the group $group"
 wait_for grep -q WATCHDOG=1 "$work/notifications"
 kill -HUP $service
 "$TERRACE_BIN" status --json --socket "$work/socket" >/dev/null || fail "no answer after a reload"

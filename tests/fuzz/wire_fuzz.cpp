@@ -24,7 +24,7 @@ void check_budgets(const Registry& registry) {
 }
 
 void greet(Registry& registry, const std::uint8_t* packet) {
-  const Admission admission = registry.admit(wire::read_as<wire::Hello>(packet), Peer{1, 1000, 1000}, -1, 1);
+  const Admission admission = registry.admit(wire::read_as<wire::Hello>(packet), Peer{1, 1000, 1000}, std::nullopt, 1);
   registry.announcements();
   check_budgets(registry);
   if (admission.session != nullptr) registry.end(admission.session->id(), "fuzz", 2);
@@ -53,7 +53,7 @@ void take_fields(Registry& registry, const std::uint8_t* data, std::size_t size)
 }
 
 void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t size) {
-  Session* session = registry.admit(wire::make<wire::Hello>(), Peer{1, 1000, 1000}, -1, 1).session;
+  Session* session = registry.admit(wire::make<wire::Hello>(), Peer{1, 1000, 1000}, std::nullopt, 1).session;
   if (session == nullptr) std::abort();
   Segment& segment = session->segment();
   void* base = ::mmap(nullptr, segment.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);

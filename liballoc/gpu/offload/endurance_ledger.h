@@ -3,9 +3,13 @@
 //
 // One file in the drive's directory, .terrace-endurance (docs/formats/endurance.md), shared by all jobs
 // there. A job charges a coarse step of bytes before it writes them, so that one that is killed leaves the
-// count too high, by a step at most, never too low; an orderly end gives the rest of its last step back. The
-// file is replaced as a whole by rename, under a lock on the directory, and whatever is read from it is
-// checked: a damaged one is refused.
+// count too high, by a step at most, never too low; an orderly end gives the rest of its last step back, and
+// so does the first write of another day, which is charged to that day.
+//
+// All who may make files in the directory share the file: it has the directory's permissions to read and
+// write, and is changed in place, in one write, under a lock on the directory; in a sticky one, such as
+// /var/tmp, nobody could replace another user's. Whatever is read from it is checked: a damaged one, a link,
+// and what has a second name are refused.
 //
 // Days are UTC. Not thread-safe. Errors are errno values.
 #pragma once
@@ -55,16 +59,20 @@ class EnduranceLedger {
   std::uint64_t total_bytes() const;
 
  private:
-  int update(std::uint64_t charge, std::uint64_t give_back);
-  int read(EnduranceCounts* out) const;
-  int write(const EnduranceCounts& counts) const;
+  int update(std::uint64_t needed, bool gives_back);
+  int apply(std::uint64_t needed, bool gives_back, EnduranceCounts* counts, std::uint64_t* charged) const;
+  int read(int file, EnduranceCounts* out) const;
+  int write(int file, const EnduranceCounts& counts) const;
+  int create(const EnduranceCounts& counts) const;
   int lock_directory() const;
+  std::string remedy_for(int error) const;
   std::uint64_t room(const EnduranceCounts& counts) const;
 
   int directory_fd_ = -1;
   std::uint64_t per_day_bytes_ = 0;
   std::uint64_t budget_bytes_ = 0;
   std::uint64_t charged_bytes_ = 0;  // ahead of what was written
+  std::uint64_t charge_day_ = 0;     // when that was
   EnduranceCounts counts_;
 };
 

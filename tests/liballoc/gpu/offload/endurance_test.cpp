@@ -2,6 +2,8 @@
 // damaged.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +22,8 @@ namespace {
 
 class Directory {
  public:
-  Directory() : path_(std::string(TERRACE_TEST_POOL_DIR) + "/endurance-XXXXXX") {
+  explicit Directory(const std::string& parent = TERRACE_TEST_POOL_DIR)
+      : path_(parent + "/endurance-XXXXXX") {
     REQUIRE(::mkdtemp(path_.data()) != nullptr);
   }
   ~Directory() { std::filesystem::remove_all(path_); }
@@ -38,6 +41,26 @@ std::uint64_t total_in(const Directory& directory) {
   std::string reason;
   REQUIRE(ledger.open(directory.path(), 0, 0, &reason) == 0);
   return ledger.total_bytes();
+}
+
+std::ptrdiff_t names_in(const Directory& directory) {
+  const std::filesystem::directory_iterator names(directory.path());
+  return std::distance(begin(names), end(names));
+}
+
+EnduranceCounts read_counts(const Directory& directory) {
+  std::byte record[EnduranceRecord::bytes];
+  std::ifstream(directory.file(), std::ios::binary).read(reinterpret_cast<char*>(record), sizeof(record));
+  EnduranceCounts counts;
+  REQUIRE(EnduranceRecord::decode(record, sizeof(record), &counts));
+  return counts;
+}
+
+void write_counts(const Directory& directory, const EnduranceCounts& counts) {
+  std::byte record[EnduranceRecord::bytes];
+  EnduranceRecord::encode(counts, record);
+  std::ofstream(directory.file(), std::ios::binary)
+      .write(reinterpret_cast<const char*>(record), sizeof(record));
 }
 
 }  // namespace
@@ -115,6 +138,83 @@ TEST_CASE("ADamagedLedgerIsRefusedWithWhatToDo") {
   EnduranceLedger ledger;
   CHECK(ledger.open(directory.path(), 0, 0, &reason) == EBADMSG);
   CHECK(reason.find("Remove") != std::string::npos);
+}
+
+// In /var/tmp: everybody may make files there, and nobody may replace another user's.
+TEST_CASE("UsersThatShareAStickyDirectoryCountTogether") {
+  if (::geteuid() != 0) {
+    WARN("SKIP: only root can be two users");
+    return;
+  }
+  const Directory directory(std::filesystem::temp_directory_path());
+  REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
+  ::umask(022);
+  const auto as_user = [&](uid_t user, std::uint64_t budget) {
+    return terrace::liballoc::test::in_child([&] {
+      if (::setgid(user) != 0 || ::setuid(user) != 0) return 1;
+      EnduranceLedger ledger;
+      std::string reason;
+      if (ledger.open(directory.path(), 0, budget, &reason) != 0) return 2;
+      return ledger.take(10 * mib) == 0 ? 0 : 3;
+    });
+  };
+  CHECK(as_user(1001, 0) == 0);
+  CHECK(as_user(1002, 0) == 0);
+  CHECK(as_user(1001, 1024 * mib) == 0);
+  CHECK(as_user(1002, 35 * mib) == 3);
+  CHECK(total_in(directory) == 30 * mib);
+  CHECK(names_in(directory) == 1);  // nothing is left that would be in another's way
+
+  REQUIRE(::chmod(directory.file().c_str(), 0644) == 0);  // as it was made once
+  CHECK(as_user(1002, 0) == 2);
+  CHECK(names_in(directory) == 1);
+  CHECK(as_user(1001, 0) == 0);  // it is his, and he shares it
+  CHECK(as_user(1002, 0) == 0);
+}
+
+TEST_CASE("WhatIsNoFileOfItsOwnIsRefused") {
+  const Directory directory;
+  CHECK(total_in(directory) == 0);
+  const std::string elsewhere = directory.path() + "/elsewhere";
+  const bool symbolic = GENERATE(true, false);
+  if (symbolic) {
+    std::filesystem::rename(directory.file(), elsewhere);
+    std::filesystem::create_symlink(elsewhere, directory.file());
+  } else {
+    std::filesystem::create_hard_link(directory.file(), elsewhere);
+  }
+  EnduranceLedger ledger;
+  std::string reason;
+  CHECK(ledger.open(directory.path(), 0, 0, &reason) == EBADMSG);
+}
+
+TEST_CASE("WhatWasChargedYesterdayIsNotGivenBackToday") {
+  const Directory directory;
+  std::string reason;
+  EnduranceLedger ledger;
+  REQUIRE(ledger.open(directory.path(), 0, 0, &reason) == 0);
+  REQUIRE(ledger.take(10 * mib) == 0);
+  EnduranceCounts counts = read_counts(directory);
+  REQUIRE(counts.total_bytes == EnduranceLedger::step_bytes);
+  write_counts(directory,
+               {counts.day + 1, 50 * mib, counts.total_bytes + 50 * mib});  // others, after midnight
+  ledger.close();
+  counts = read_counts(directory);
+  CHECK(counts.today_bytes == 50 * mib);
+  CHECK(counts.total_bytes == 60 * mib);
+}
+
+TEST_CASE("AClockThatWasAheadDoesNotEndTheDays") {
+  const Directory directory;
+  std::string reason;
+  const auto today = static_cast<std::uint64_t>(::time(nullptr)) / 86400;
+  const std::uint64_t ahead = GENERATE(1, 400);
+  write_counts(directory, {today + ahead, 50 * mib, 70 * mib});
+  EnduranceLedger ledger;
+  REQUIRE(ledger.open(directory.path(), 60 * mib, 0, &reason) == 0);
+  CHECK(ledger.take(20 * mib) == EDQUOT);  // what was counted is today's
+  CHECK(ledger.take(5 * mib) == 0);
+  CHECK(read_counts(directory).day == (ahead == 1 ? today + 1 : today));
 }
 
 TEST_CASE("EveryChangedByteOfARecordIsNoticed") {

@@ -1,0 +1,21 @@
+// What is known of the file that a returning job brings along as its pool. It says nothing by itself: whoever
+// promises space by it judges (pools.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace terrace::daemon {
+
+struct PoolFile {
+  std::uint64_t allocated_bytes = 0;  // disk that it takes up
+  std::uint64_t device = 0;           // st_dev
+  std::uint64_t names = 0;            // st_nlink
+  std::uint32_t owner = 0;
+  bool writable = false;  // this descriptor is
+};
+
+// Nothing unless `fd` is a regular file. It asks the file's own file system, which may take any time.
+std::optional<PoolFile> look_at_pool_file(int fd);
+
+}  // namespace terrace::daemon
