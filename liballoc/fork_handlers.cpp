@@ -14,6 +14,7 @@
 
 #include "liballoc/heap.h"
 #include "liballoc/message.h"
+#include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -52,6 +53,7 @@ void child() {
   h.lock().reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();
+  if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
   if (evicted && !h.agent().restart_in_child(&h)) {
     h.pager().abandon_stored();
     Message(Severity::error) << "a forked child cannot be served its evicted pages (no userfaultfd here); "
