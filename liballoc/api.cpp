@@ -22,6 +22,14 @@ bool is_quiet() {
   return heap().pager().is_quiet();
 }
 
+// What is not there comes.
+void touch(const void* address, std::size_t bytes) {
+  const auto* at = static_cast<const volatile char*>(address);
+  for (std::size_t offset = 0; offset < bytes; offset += terrace::os::page_bytes)
+    static_cast<void>(at[offset]);
+  if (bytes != 0) static_cast<void>(at[bytes - 1]);
+}
+
 // Copies at most the size that the caller's struct has.
 template <typename Struct>
 int copy_out(const Struct& full, Struct* out) {
@@ -45,7 +53,7 @@ void* terrace_alloc(size_t bytes, size_t alignment, unsigned hints) {
                     ? heap().allocate(bytes, alignment, __builtin_return_address(0), false, hints)
                     : nullptr;
   if (block != nullptr && (hints & TERRACE_HINT_PINNED) != 0 &&
-      heap().pin(block, bytes == 0 ? 1 : bytes) != 0) {
+      terrace_pin(block, bytes == 0 ? 1 : bytes) != 0) {
     heap().release(block, __builtin_return_address(0));
     block = nullptr;
   }
@@ -62,7 +70,9 @@ int terrace_owns(const void* address) {
 }
 
 int terrace_pin(const void* address, size_t bytes) {
-  return heap().ready() ? -heap().pin(address, bytes) : -EINVAL;
+  const int error = heap().ready() ? heap().pin(address, bytes) : EINVAL;
+  if (error == 0) touch(address, bytes);
+  return -error;
 }
 
 int terrace_unpin(const void* address, size_t bytes) {
@@ -78,8 +88,7 @@ int terrace_advise(const void* address, size_t bytes, enum terrace_advice advice
 int terrace_prefetch(const void* address, size_t bytes) {
   const int error = terrace_advise(address, bytes, TERRACE_ADVISE_WILL_NEED);
   if (error == -EINVAL) return error;
-  const auto* at = static_cast<const volatile char*>(address);
-  for (size_t offset = 0; offset < bytes; offset += terrace::os::page_bytes) static_cast<void>(at[offset]);
+  touch(address, bytes);
   return 0;
 }
 

@@ -260,10 +260,18 @@ int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
     if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
     pager_.pin(first, last);
   }
-  const auto* at = static_cast<const volatile std::byte*>(address);
-  for (std::size_t offset = 0; offset < bytes; offset += os::page_bytes) static_cast<void>(at[offset]);
-  static_cast<void>(at[bytes - 1]);
+  // What is there is not touched: the program may have taken its access away.
+  const auto* const begin = static_cast<const std::byte*>(address);
+  for (std::uint32_t n = first; n <= last; ++n) {
+    const volatile std::byte* at = std::max<const std::byte*>(begin, pager_.run_address(n));
+    if (!is_resident(n)) static_cast<void>(*at);
+  }
   return 0;
+}
+
+bool Heap::is_resident(std::uint32_t run) {
+  LockGuard guard(lock_);
+  return pager_.run(run).state == RunState::resident;
 }
 
 int Heap::unpin(const void* address, std::size_t bytes) {

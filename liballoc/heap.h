@@ -47,6 +47,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   // The runs of [address, address + bytes), which must lie inside one live block. False otherwise.
   bool runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last);
+  // Brings the range's runs into DRAM. Pages of theirs that were never touched stay holes.
   // ENOMEM: what is pinned would leave too little of the budget; not asked of what is held `briefly`.
   int pin(const void* address, std::size_t bytes, bool briefly = false);
   int unpin(const void* address, std::size_t bytes);
@@ -76,6 +77,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   void zero(std::uint32_t block, std::size_t bytes, bool virgin);
   void wake_agent_if_needed();
   void decay_recycled();
+  bool is_resident(std::uint32_t run);
   [[noreturn]] void bad_pointer(const void* block, const char* operation, const void* call_site);
 
   std::uintptr_t base_ = 0;
