@@ -239,16 +239,17 @@ std::size_t Heap::usable_bytes(const void* block) {
   return id == 0 ? 0 : space_.capacity(id);
 }
 
-bool Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last) {
-  if (!owns(address) || is_bootstrap(address) || bytes == 0) return false;
+std::uint32_t Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first,
+                                  std::uint32_t* last) {
+  if (!owns(address) || is_bootstrap(address) || bytes == 0) return 0;
   const std::uint32_t id = space_.live_block_covering(address);
-  if (id == 0) return false;
+  if (id == 0) return 0;
   const auto* at = static_cast<const std::byte*>(address);
   const std::byte* end = space_.address(id) + space_.capacity(id);
-  if (bytes > static_cast<std::size_t>(end - at)) return false;
+  if (bytes > static_cast<std::size_t>(end - at)) return 0;
   *first = pager_.run_of(at);
   *last = pager_.run_of(at + bytes - 1);
-  return true;
+  return id;
 }
 
 int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
@@ -256,9 +257,10 @@ int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
   std::uint32_t last = 0;
   {
     LockGuard guard(lock_);
-    if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+    const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+    if (id == 0) return EINVAL;
     if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
-    pager_.pin(first, last);
+    pager_.pin(first, last, id);
   }
   // What is there is not touched: the program may have taken its access away.
   const auto* const begin = static_cast<const std::byte*>(address);
@@ -278,8 +280,9 @@ int Heap::unpin(const void* address, std::size_t bytes) {
   LockGuard guard(lock_);
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
-  pager_.unpin(first, last);
+  const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+  if (id == 0) return EINVAL;
+  pager_.unpin(first, last, id);
   return 0;
 }
 
@@ -288,11 +291,11 @@ int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) 
   LockGuard guard(lock_);
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+  const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+  if (id == 0) return EINVAL;
   if (pager_.mode() == Pager::Mode::plain) return ENOTSUP;
   if (pager_.run_address(first) < address) ++first;
   const auto* end = static_cast<const std::byte*>(address) + bytes;
-  const std::uint32_t id = space_.live_block_covering(address);
   const bool to_block_end = end >= space_.address(id) + space_.capacity(id) - (granule_bytes - 1);
   if (pager_.run_address(last) + run_bytes > end && !(to_block_end && pager_.run(last).live == 1)) {
     if (last == 0) return 0;

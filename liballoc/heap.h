@@ -45,8 +45,9 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
     return reinterpret_cast<std::uintptr_t>(address) - base_ < arena_bytes;
   }
 
-  // The runs of [address, address + bytes), which must lie inside one live block. False otherwise.
-  bool runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last);
+  // The runs of [address, address + bytes), which must lie inside one live block. The block, 0 otherwise.
+  std::uint32_t runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first,
+                              std::uint32_t* last);
   // Brings the range's runs into DRAM. Pages of theirs that were never touched stay holes.
   // ENOMEM: what is pinned would leave too little of the budget; not asked of what is held `briefly`.
   int pin(const void* address, std::size_t bytes, bool briefly = false);

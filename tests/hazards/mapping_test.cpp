@@ -93,6 +93,25 @@ TEST_CASE("hazard_mprotect_to_nothing_and_back") {
   run_for_mover("mprotect_to_nothing_and_back", "move", {{"HAZARD_PAGES", "no"}, {"TERRACE_DRAM", ""}});
 }
 
+// Two blocks share a run: the next one at the freed one's addresses is as writable as any.
+HAZARD_TEST(protected_then_freed_in_a_shared_run) {
+  require_pager();
+  constexpr std::size_t small = mib / 2;
+  void* neighbour = std::aligned_alloc(page_bytes, small);
+  fill_pattern(neighbour, small, 1);
+  for (int round = 0; round < 3; ++round) {
+    void* block = std::aligned_alloc(page_bytes, small);
+    fill_pattern(block, small, 2);
+    HAZARD_CHECK(mprotect(block, small, PROT_READ) == 0);
+    std::free(laundered(block));
+    void* next = std::aligned_alloc(page_bytes, small);
+    HAZARD_CHECK(next == block);
+    fill_pattern(next, small, 3);
+    std::free(next);
+  }
+  HAZARD_CHECK(count_wrong_pages(neighbour, small, 1) == 0);
+}
+
 // The moved pages must arrive with their bytes, and later evictions must not touch the new place.
 HAZARD_TEST(program_mremap) {
   require_pager();

@@ -96,6 +96,65 @@ TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") 
   CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
 }
 
+TEST_CASE("A freed block takes its own pins out of a shared run and leaves its neighbour's") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t small = 512 * test::kib;
+  std::byte* stays = f.allocate_filled(small, 1);
+  std::byte* goes = f.allocate_filled(small, 2);
+  const std::uint32_t n = f.run_of(stays);
+  REQUIRE(f.run_of(goes) == n);
+  {
+    LockGuard guard(f.lock);
+    const std::uint32_t stays_id = f.space.live_block_at(stays);
+    const std::uint32_t goes_id = f.space.live_block_at(goes);
+    f.pager.pin(n, n, stays_id);
+    f.pager.pin(n, n, goes_id);
+    f.pager.pin(n, n, goes_id);
+    CHECK(f.pager.run(n).pins == 3);
+    f.pager.unpin(n, n, goes_id);
+    REQUIRE(os::protect(goes, small, PROT_READ) == 0);
+  }
+  f.release(goes);
+  CHECK(f.pager.run(n).pins == 1);
+  std::byte* next = f.allocate_filled(small, 3);  // dies of SIGSEGV where the protection is left behind
+  CHECK(next == goes);
+  CHECK(f.reads(stays, 1, small));
+  LockGuard guard(f.lock);
+  f.pager.unpin(n, n, f.space.live_block_at(next));  // nothing is its own
+  CHECK(f.pager.run(n).pins == 1);
+  f.pager.unpin(n, n, f.space.live_block_at(stays));
+  CHECK(f.pager.run(n).pins == 0);
+  f.pager.check_invariants();
+}
+
+TEST_CASE("A pinned tail that becomes an inner run takes no pin from the next one's neighbour") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* grows = f.allocate_filled(run_bytes + run_bytes / 2, 1);
+  const std::uint32_t n = f.run_of(grows);
+  {
+    LockGuard guard(f.lock);
+    const std::uint32_t id = f.space.live_block_at(grows);
+    f.pager.pin(n, n + 1, id);
+    const Block before = f.space.block(id);
+    REQUIRE(f.space.grow(id, 2 * run_bytes + run_bytes / 2));
+    const Block after = f.space.block(id);
+    f.pager.on_extend(id, before.first + before.granules, after.granules - before.granules);
+  }
+  std::byte* neighbour = f.allocate_filled(run_bytes / 4, 2);
+  REQUIRE(f.run_of(neighbour) == n + 2);
+  {
+    LockGuard guard(f.lock);
+    f.pager.pin(n + 2, n + 2, f.space.live_block_at(neighbour));
+  }
+  f.release(grows);
+  CHECK(f.pager.run(n + 2).pins == 1);
+  f.check();
+}
+
 TEST_CASE("Runs that the program discarded come back as zeroes") {
   DramPager f;
   if (!f.ready()) return;
