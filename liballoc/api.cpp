@@ -4,6 +4,7 @@
 
 #include "liballoc/heap.h"
 #include "liballoc/os.h"
+#include "liballoc/signal_guard.h"
 #include "liballoc/startup.h"
 #include "liballoc/terrace.h"
 
@@ -18,7 +19,7 @@ constexpr std::uint64_t poll_pause_ns = 200'000;
 bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 bool is_quiet() {
-  terrace::liballoc::LockGuard guard(heap().lock());
+  const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
   return heap().pager().is_quiet();
 }
 

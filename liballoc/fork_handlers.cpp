@@ -1,7 +1,9 @@
 // What happens around fork().
 //
-//   prepare   one forking thread at a time; the agent comes to rest between two steps (the gate), what is
-//             leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
+//   prepare   signals wait, as a handler may touch what is evicted; one forking thread at a time; the agent
+//   comes
+//             to rest between two steps (the gate), what is leaving is put back or waited for (at most 50
+//             ms), then the heap's lock is taken
 //   parent    the same in reverse
 //   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the
 //             child gets a userfaultfd and an agent of its own before any of its code runs
@@ -15,6 +17,7 @@
 #include "liballoc/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/own_descriptors.h"
+#include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -22,13 +25,16 @@ namespace {
 constexpr std::uint64_t drain_limit_ns = 50'000'000;
 
 constinit Lock fork_lock;
+constinit std::uint64_t signals_before = 0;
 constinit bool child_handler_runs = false;
 using ChildHandlerHook = void (*)(bool begins);
 constinit ChildHandlerHook child_handler_hook = nullptr;
 
 void prepare() {
   Heap& h = heap();
+  const std::uint64_t signals = SignalBlock::begin();
   fork_lock.lock();
+  signals_before = signals;
   h.agent().enter_for_fork();
   h.pager().prepare_fork(drain_limit_ns);
   h.lock().lock();
@@ -42,7 +48,9 @@ void parent() {
   h.pager().after_fork_in_parent(true);
   h.lock().unlock();
   h.agent().leave_after_fork();
+  const std::uint64_t signals = signals_before;
   fork_lock.unlock();
+  SignalBlock::end(signals);
 }
 
 void child() {
@@ -61,6 +69,7 @@ void child() {
   }
   if (child_handler_hook != nullptr) child_handler_hook(false);
   child_handler_runs = false;
+  SignalBlock::end(signals_before);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "liballoc/fork_handlers.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
+#include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -63,7 +64,7 @@ int Heap::initialise(const Options& options) {
 }
 
 void* Heap::bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::size_t align = std::max<std::size_t>(alignment, 16);
   const std::size_t start = (arena_used_ + 16 + align - 1) / align * align;
   if (bytes > arena_bytes || start + bytes > arena_bytes) return nullptr;
@@ -94,7 +95,7 @@ bool Heap::fits_device(std::size_t more_bytes) const {
 // Once: a framework that catches the error and tries again would fill the screen.
 void Heap::report_full_device(std::size_t bytes) {
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     if (full_device_reported_) return;
     full_device_reported_ = true;
   }
@@ -143,7 +144,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_
   bool virgin = false;
   bool fits = true;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     fits = fits_device(bytes);
     id = fits ? place(bytes, alignment) : 0;
     if (id != 0) virgin = enter(id, call_site, zeroed, hints);
@@ -176,7 +177,7 @@ void Heap::bad_pointer(const void* block, const char* operation, const void* cal
 
 void Heap::release(void* block, const void* call_site) {
   if (is_bootstrap(block)) return;
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::uint32_t id = space_.live_block_at(block);
   if (id == 0) bad_pointer(block, "free", call_site);
   pager_.on_free(id);
@@ -206,7 +207,7 @@ void Heap::decay_recycled() {
 void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
   std::size_t old_bytes = 0;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     const std::uint32_t id = space_.live_block_at(block);
     if (id == 0) bad_pointer(block, "realloc", call_site);
     const Block before = space_.block(id);
@@ -234,7 +235,7 @@ std::size_t Heap::usable_bytes(const void* block) {
     std::memcpy(&bytes, static_cast<const std::byte*>(block) - sizeof(bytes), sizeof(bytes));
     return bytes;
   }
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::uint32_t id = space_.live_block_at(block);
   return id == 0 ? 0 : space_.capacity(id);
 }
@@ -256,7 +257,7 @@ int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
     if (id == 0) return EINVAL;
     if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
@@ -272,12 +273,12 @@ int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
 }
 
 bool Heap::is_resident(std::uint32_t run) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   return pager_.run(run).state == RunState::resident;
 }
 
 int Heap::unpin(const void* address, std::size_t bytes) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
@@ -288,7 +289,7 @@ int Heap::unpin(const void* address, std::size_t bytes) {
 
 // Only whole runs inside the range: the neighbours in a shared run asked for nothing.
 int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
@@ -320,7 +321,7 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
       head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin), true) == 0;
   const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail), true) == 0;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     if (first < past) pager_.forget(first, past - 1);
     if (end > begin) pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
   }
@@ -331,12 +332,12 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
 }
 
 std::size_t Heap::trim() {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   return std::size_t{pager_.trim(0)} * run_bytes;
 }
 
 void Heap::statistics(terrace_statistics* out) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   pager_.fill(out);
 }
 

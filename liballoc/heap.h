@@ -64,6 +64,8 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   Agent& agent() { return agent_; }
   AddressSpace& space() { return space_; }
   const Options& options() const { return options_; }
+  // Whether there may ever be a pager in this process.
+  bool may_page() const { return options_.dram_bytes != 0 || options_.socket[0] != '\0'; }
 
  private:
   static constexpr std::size_t arena_bytes = run_bytes;
