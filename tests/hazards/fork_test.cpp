@@ -283,6 +283,38 @@ HAZARD_TEST(fork_not_blocked_over_100ms) {
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
 }
 
+// One thread flushes all streams, for which it holds stdio's lock of them, and waits: for the evicted buffer
+// of a stream, or for a stream whose owner waits for an evicted tensor. Another forks, and fork takes that
+// lock.
+HAZARD_SCENARIO(fork_while_stdio_waits) {
+  require_pager();
+  const bool tensor = parameter("HAZARD_STDIO") == "tensor";
+  std::FILE* stream = std::tmpfile();
+  HAZARD_CHECK(stream != nullptr);
+  char* block = static_cast<char*>(filled(4 * mib, 1));
+  if (!tensor) {
+    HAZARD_CHECK(std::setvbuf(stream, block, _IOFBF, 4 * mib) == 0);
+    const std::vector<char> text(3 * mib, 'a');
+    HAZARD_CHECK(std::fwrite(text.data(), 1, text.size(), stream) == text.size());
+  }
+  evict(block, 4 * mib);
+  std::thread writer([&] {
+    if (tensor) HAZARD_CHECK(std::fwrite(block, 1, 4 * mib, stream) == 4 * mib);
+  });
+  usleep(50'000);
+  std::thread flusher([] { std::fflush(nullptr); });
+  usleep(50'000);
+  HAZARD_CHECK(exited_with(in_forked_child([=] { return tensor || std::fflush(nullptr) == 0 ? 0 : 1; }), 0));
+  writer.join();
+  flusher.join();
+  HAZARD_CHECK(std::fclose(stream) == 0);
+}
+
+TEST_CASE("hazard_fork_while_stdio_waits") {
+  for (const char* what : {"buffer", "tensor"})
+    run_for_movers("fork_while_stdio_waits", {{"HAZARD_STDIO", what}, {"TERRACE_FAULT", "slow:400ms"}});
+}
+
 namespace {
 
 void* handler_block = nullptr;
