@@ -188,6 +188,31 @@ HAZARD_TEST(raw_clone) {
   HAZARD_CHECK(count_wrong_pages(resident, block_bytes, 2) == 0);
 }
 
+// The child has a pager of its own for what the parent had evicted; a bare clone of the child has not.
+HAZARD_TEST(raw_clone_of_a_child) {
+  require_pager();
+  void* block = filled(block_bytes, 1);
+  evict(block, block_bytes);
+  const auto* evicted = static_cast<const unsigned char*>(block);
+  const auto probe = [&] {
+    const std::size_t page = block_bytes / page_bytes / 2;
+    const long grandchild = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    HAZARD_CHECK(grandchild >= 0);
+    if (grandchild == 0) {
+      syscall(SYS_alarm, 10);
+      syscall(SYS_exit_group, page_is_right(evicted + page * page_bytes, 1, page) ? 0 : exit_wrong);
+    }
+    const int status = wait_for(static_cast<pid_t>(grandchild));
+    HAZARD_CHECK(exited_with(status, 0) || (WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM));
+    // By fork, whose handlers run, it is served: from the child's child on, too.
+    HAZARD_CHECK(exited_with(
+        in_forked_child([&] { return count_wrong_pages(block, block_bytes, 1) == 0 ? 0 : exit_wrong; }), 0));
+    return count_wrong_pages(block, block_bytes, 1) == 0 ? 0 : exit_wrong;
+  };
+  HAZARD_CHECK(exited_with(in_forked_child(probe), 0));
+  HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+}
+
 // The child of vfork borrows the parent's memory; only the calling thread is stopped, so the agent serves
 // both.
 HAZARD_TEST(vfork) {
