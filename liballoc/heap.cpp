@@ -206,14 +206,17 @@ void Heap::decay_recycled() {
 
 void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
   std::size_t old_bytes = 0;
+  unsigned hints = 0;
   {
     QuietLockGuard guard(lock_, may_page());
     const std::uint32_t id = space_.live_block_at(block);
     if (id == 0) bad_pointer(block, "realloc", call_site);
     const Block before = space_.block(id);
     old_bytes = space_.capacity(id);
+    hints = before.hints;
     if (bytes <= old_bytes && bytes > old_bytes / 2) return block;
-    if (bytes > old_bytes && fits_device(bytes - old_bytes) && space_.grow(id, bytes)) {
+    const bool may_grow = bytes > old_bytes && (hints & TERRACE_HINT_PINNED) == 0;
+    if (may_grow && fits_device(bytes - old_bytes) && space_.grow(id, bytes)) {
       const Block after = space_.block(id);
       if (commit(after.first + after.granules)) {
         pager_.on_extend(id, before.first + before.granules, after.granules - before.granules);
@@ -222,8 +225,12 @@ void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
       space_.shrink(id, old_bytes);
     }
   }
-  void* moved = allocate(bytes, 0, call_site, false);
+  void* moved = allocate(bytes, 0, call_site, false, hints);
   if (moved == nullptr) return nullptr;
+  if ((hints & TERRACE_HINT_PINNED) != 0 && pin(moved, bytes) != 0) {
+    release(moved, call_site);
+    return nullptr;
+  }
   std::memcpy(moved, block, std::min(bytes, old_bytes));
   release(block, call_site);
   return moved;

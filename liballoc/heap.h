@@ -35,7 +35,8 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
                  unsigned hints = 0);
   // `block` must be owned. Aborts with a message when it is not the start of a live block.
   void release(void* block, const void* call_site);
-  // Both sizes stay in the heap. nullptr: out of memory, the old block is untouched.
+  // Both sizes stay in the heap, and the hints the block's: one that is pinned moves to grow, and both must
+  // fit the budget for a moment. nullptr: out of memory, the old block is untouched.
   void* resize(void* block, std::size_t bytes, const void* call_site);
   std::size_t usable_bytes(const void* block);
 
