@@ -26,6 +26,10 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
     grow_backed();
   }
   if (first && r.state != RunState::empty) ++data_runs_;
+  const unsigned hints = whole ? space_->block(block).hints : 0U;
+  r.cold = (hints & TERRACE_HINT_COLD) != 0;
+  r.long_lived = (hints & TERRACE_HINT_LONG_LIVED) != 0;
+  if (r.long_lived) r.heat = most_heat;
   enlist(n);
 }
 
@@ -41,7 +45,7 @@ void Pager::detach_block(std::uint32_t n) {
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);
   r.heat = 0;
-  r.page_out = r.waiting = false;
+  r.page_out = r.waiting = r.cold = r.long_lived = false;
   switch (r.state) {
     case RunState::empty:
     case RunState::resident:

@@ -69,6 +69,60 @@ TEST_CASE("Pinned runs are never evicted") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
+namespace {
+
+// How many runs of the block have left their address.
+std::size_t gone(const DramPager& f, const std::byte* block, std::size_t runs) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < runs; ++i)
+    count += f.state(block + i * run_bytes) != RunState::resident ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("What is said to be cold leaves first, long-lived data when the rest has left") {
+  DramPager f(any_kind(), 44);  // so that the three fit whatever the mover and the codec keep for themselves
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = 6;
+  std::byte* weights = f.allocate(runs * run_bytes, false, TERRACE_HINT_LONG_LIVED);
+  f.write(weights, 1, runs * run_bytes);  // the oldest
+  std::byte* plain = f.allocate_filled(runs * run_bytes, 2);
+  std::byte* cold = f.allocate(runs * run_bytes, false, TERRACE_HINT_COLD);
+  f.write(cold, 3, runs * run_bytes);  // the youngest
+  f.settle();
+  REQUIRE(gone(f, weights, runs) + gone(f, plain, runs) + gone(f, cold, runs) == 0);
+  std::vector<std::byte*> more;
+  const auto press = [&] { more.push_back(f.allocate_filled(run_bytes, 10 + more.size())); };
+  while (gone(f, cold, runs) < runs) {
+    press();
+    const std::size_t others = gone(f, weights, runs) + gone(f, plain, runs);
+    REQUIRE((others == 0 || gone(f, cold, runs) == runs));
+  }
+  while (gone(f, plain, runs) < runs) press();
+  CHECK(gone(f, weights, runs) == 0);
+  while (gone(f, weights, runs) < runs && more.size() < 200) press();
+  CHECK(gone(f, weights, runs) == runs);  // a hint is no promise
+  CHECK(f.reads(cold, 3, runs * run_bytes));
+  CHECK(f.reads(plain, 2, runs * run_bytes));
+  CHECK(f.reads(weights, 1, runs * run_bytes));
+}
+
+TEST_CASE("More spared runs than are looked at in one go do not make the budget give way") {
+  DramPager f(any_kind(), 160);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::byte* weights = f.allocate(140 * run_bytes, false, TERRACE_HINT_LONG_LIVED);
+  f.write(weights, 1, 140 * run_bytes);
+  std::byte* more = f.allocate_filled(40 * run_bytes, 2);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.most_backed() <= f.asked_budget());
+  CHECK(f.reads(weights, 1, 140 * run_bytes));
+  CHECK(f.reads(more, 2, 40 * run_bytes));
+}
+
 TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") {
   DramPager f;
   if (!f.ready()) return;
