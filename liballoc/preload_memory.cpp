@@ -9,6 +9,9 @@
 //   munmap                    the addresses stay reserved for the heap, the content goes
 //   mremap                    the content moves to a mapping of the program's own
 //
+// mlockall(MCL_CURRENT) under a finite RLIMIT_MEMLOCK fails with ENOMEM: the heap's reservation counts
+// (docs/decisions/004).
+//
 // Ranges outside the heap go straight to the kernel.
 #include <sys/mman.h>
 
