@@ -33,6 +33,8 @@ struct Block {
   std::uint64_t call_site = 0;
   BlockState state = BlockState::unused;
   std::uint8_t hints = 0;
+  std::uint16_t pins[2] =
+      {};  // the block's own, of its first run and of its last if that is another (pager_blocks.cpp)
   bool virgin = false;  // free and never handed out before: the kernel's zeroes
 };
 

@@ -13,6 +13,8 @@
 #include "liballoc/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
+#include "liballoc/own_descriptors.h"
+#include "tiers/high_descriptor.h"
 #include "tiers/pool_file.h"
 
 namespace terrace::liballoc {
@@ -57,12 +59,26 @@ void Agent::start_if_wanted(Heap* heap) {
   const Options& o = heap->options();
   if (o.dram_bytes == 0 && o.socket[0] == '\0') return set_up_done();
   heap_ = heap;
-  kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
-  if (kick_fd_ < 0 || !create_thread()) {
+  if (!open_kick() || !create_thread()) {
     give_up("the agent thread cannot be started");
     return set_up_done();
   }
   await_set_up();
+}
+
+bool Agent::open_kick() {
+  int ends[2];
+  if (syscall(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  kick_read_fd_ = keep_descriptor(ends[0]);
+  kick_write_fd_ = keep_descriptor(ends[1]);
+  process_ = syscall(SYS_getpid);
+  return true;
+}
+
+void Agent::close_kick() {
+  close_kept(kick_read_fd_);
+  close_kept(kick_write_fd_);
+  kick_read_fd_ = kick_write_fd_ = -1;
 }
 
 void Agent::set_up_done() {
@@ -174,7 +190,8 @@ void Agent::connect() {
 bool Agent::open_mover() {
   // Kept for forked children, whose client forgets the daemon's descriptors.
   if (client_.grant().uffd_device_fd >= 0) {
-    device_fd_ = static_cast<int>(syscall(SYS_fcntl, client_.grant().uffd_device_fd, F_DUPFD_CLOEXEC, 3));
+    device_fd_ = keep_descriptor(
+        static_cast<int>(syscall(SYS_fcntl, client_.grant().uffd_device_fd, F_DUPFD_CLOEXEC, 3)));
   }
   const int error = mover_.open(heap_->options().mover, device_fd_);
   if (error == 0) return true;
@@ -235,6 +252,7 @@ bool Agent::open_tier() {
     os::close_fd(fd);
     return pool_unusable(ENOSPC);
   }
+  fd = tiers::move_to_high_number(fd);
   const tiers::NvmeTier::Options options{.capacity_bytes = pool_bytes_,
                                          .io = static_cast<tiers::NvmeTier::Io>(o.io)};
   if (const int error = nvme_.open(fd, options); error != 0) {
@@ -243,12 +261,17 @@ bool Agent::open_tier() {
     give_up("io_uring is not available, and TERRACE_IO insists on it");
     return false;
   }
+  note_descriptor(fd);
+  note_descriptor(nvme_.wait_fd());
   if (std::strcmp(nvme_.io(), "io_uring") != 0 && o.io == IoKind::automatic) {
     Message(Severity::warning)
         << "io_uring is not available here: the pool is read and written with pread and pwrite";
   }
   tier_ = injection_.wrap(&nvme_, o.fault);
-  if (tier_ != nullptr) return true;
+  if (tier_ != nullptr) {
+    if (tier_->wait_fd() != nvme_.wait_fd()) note_descriptor(tier_->wait_fd());
+    return true;
+  }
   Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood";
   give_up("TERRACE_FAULT is not understood");
   return false;
@@ -261,6 +284,7 @@ void Agent::run() {
     asleep_.store(1);
     wait(timeout_ms());
     asleep_.store(0);
+    check_descriptors();
     while (fork_waits_.load() != 0) os::futex_wait(reinterpret_cast<std::uint32_t*>(&fork_waits_), 1);
     LockGuard gate(gate_);
     round();
@@ -273,22 +297,46 @@ void Agent::wait(int timeout_ms) {
   pollfd fds[fixed_descriptors + ForkLedger::most_children];
   int children[ForkLedger::most_children];
   nfds_t n = 0;
-  for (const int fd : {kick_fd_, mover_.fd(), tier_ != nullptr ? tier_->wait_fd() : -1, client_.wait_fd()}) {
+  for (const int fd :
+       {kick_read_fd_, mover_.fd(), tier_ != nullptr ? tier_->wait_fd() : -1, client_.wait_fd()}) {
     fds[n++] = {.fd = fd, .events = POLLIN, .revents = 0};
   }
   const std::size_t watched = heap_->pager().forks().watched(children, ForkLedger::most_children);
   for (std::size_t i = 0; i < watched; ++i) fds[n++] = {.fd = children[i], .events = 0, .revents = 0};
   const timespec limit{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
   syscall(SYS_ppoll, fds, n, &limit, nullptr, 0);
-  if ((fds[0].revents & POLLIN) != 0) {
-    std::uint64_t count = 0;
-    const long got = syscall(SYS_read, kick_fd_, &count, sizeof(count));
+  if ((fds[0].revents & POLLIN) != 0 && is_intact(kick_read_fd_)) {
+    char kicks[64];
+    const long got = syscall(SYS_read, kick_read_fd_, kicks, sizeof(kicks));
     static_cast<void>(got);
   }
   gone_children_ = 0;
   for (std::size_t i = fixed_descriptors; i < n; ++i) {
     if (fds[i].revents != 0) gone_[gone_children_++] = fds[i].fd;
   }
+}
+
+// What the program closed by a bare system call. The userfaultfd is looked at each time before faults are
+// served: once it is gone, an evicted page reads as zeroes.
+void Agent::check_descriptors() {
+  if (mover_.fd() >= 0 && !is_intact(mover_.fd())) descriptor_lost(mover_.fd());
+  const std::uint64_t now = os::now_ns();
+  if (now < next_check_ns_) return;
+  next_check_ns_ = now + tick_ns;
+  if (const int fd = first_lost_descriptor(); fd >= 0) descriptor_lost(fd);
+}
+
+// Without a pager nothing is lost. A child that shares our memory (vfork) has a table of its own, which it
+// may empty.
+void Agent::descriptor_lost(int fd) {
+  if (syscall(SYS_getpid) != process_) return;
+  if (heap_->pager().mode() == Pager::Mode::plain) return close_kick();
+  Message(Severity::error)
+      << "descriptor " << static_cast<std::uint64_t>(fd)
+      << ", which memory outside DRAM is reached through, was closed by a bare system call: "
+         "ending the program before it reads wrong data (close(), close_range() and "
+         "closefrom() pass it by)";
+  std::abort();
 }
 
 void Agent::round() {
@@ -395,8 +443,9 @@ void Agent::publish(std::uint64_t now_ns) {
 
 void Agent::kick() {
   if (asleep_.exchange(0) == 0) return;
-  const std::uint64_t one = 1;
-  const long written = syscall(SYS_write, kick_fd_, &one, sizeof(one));
+  if (!is_intact(kick_write_fd_)) return descriptor_lost(kick_write_fd_);
+  const char one = 1;
+  const long written = syscall(SYS_write, kick_write_fd_, &one, sizeof(one));
   static_cast<void>(written);  // EAGAIN: it is awake already
 }
 
@@ -404,7 +453,7 @@ void Agent::kick() {
 
 void Agent::enter_for_fork() {
   fork_waits_.store(1);
-  if (kick_fd_ >= 0) kick();
+  if (kick_write_fd_ >= 0) kick();
   gate_.lock();
 }
 
@@ -421,8 +470,9 @@ void Agent::reset_in_child() {
   client_.after_fork_in_child();
   mover_.close();
   follower_.close();
-  if (kick_fd_ >= 0) os::close_fd(kick_fd_);
-  kick_fd_ = -1;
+  close_kick();
+  forget_descriptor(nvme_.wait_fd());  // the tier closes it when it is reopened
+  if (tier_ != nullptr) forget_descriptor(tier_->wait_fd());
   uses_daemon_ = false;
   gone_children_ = 0;
   // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting,
@@ -437,9 +487,9 @@ void Agent::reset_in_child() {
 
 bool Agent::restart_in_child(Heap* heap) {
   restoring_ = true;
-  kick_fd_ = static_cast<int>(syscall(SYS_eventfd2, 0, O_CLOEXEC | O_NONBLOCK));
-  if (kick_fd_ < 0 || mover_.open(heap->options().mover, device_fd_) != 0) return false;
+  if (!open_kick() || mover_.open(heap->options().mover, device_fd_) != 0) return false;
   if (heap->pager().start_restoring(&mover_) != 0) return false;
+  note_descriptor(tier_->wait_fd());
   state_ = "active";
   reason_ = "";
   return create_thread();

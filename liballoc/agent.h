@@ -33,6 +33,7 @@ class Agent {
   void kick();
   const char* pager_state() const { return state_; }
   const char* reason() const { return reason_; }
+  bool is_running() const { return kick_write_fd_ >= 0; }
   const Mover& mover() const { return mover_; }
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
 
@@ -46,6 +47,10 @@ class Agent {
  private:
   static void* thread_main(void* self);
   bool create_thread();
+  bool open_kick();
+  void close_kick();
+  void check_descriptors();
+  void descriptor_lost(int fd);
   void set_up();
   void set_up_done();
   void await_set_up();
@@ -73,12 +78,15 @@ class Agent {
   std::atomic<std::uint32_t> fork_waits_{0};
   std::atomic<std::uint32_t> started_{untouched};
   std::atomic<std::uint32_t> asleep_{0};
-  int kick_fd_ = -1;
+  int kick_read_fd_ = -1;  // a pipe: unlike an eventfd it has an inode of its own (own_descriptors.h)
+  int kick_write_fd_ = -1;
   int device_fd_ = -1;  // /dev/userfaultfd, from the daemon
+  long process_ = 0;
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t pool_bytes_ = 0;
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t next_publish_ns_ = 0;
+  std::uint64_t next_check_ns_ = 0;
   bool uses_daemon_ = false;
   bool pool_is_granted_ = false;  // by the daemon, whose limit on it counts; else the file is our own
   bool restoring_ = false;        // in a forked child: serves what the parent had evicted

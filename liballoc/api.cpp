@@ -4,6 +4,7 @@
 
 #include "liballoc/heap.h"
 #include "liballoc/os.h"
+#include "liballoc/signal_guard.h"
 #include "liballoc/startup.h"
 #include "liballoc/terrace.h"
 
@@ -18,8 +19,16 @@ constexpr std::uint64_t poll_pause_ns = 200'000;
 bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 bool is_quiet() {
-  terrace::liballoc::LockGuard guard(heap().lock());
+  const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
   return heap().pager().is_quiet();
+}
+
+// What is not there comes.
+void touch(const void* address, std::size_t bytes) {
+  const auto* at = static_cast<const volatile char*>(address);
+  for (std::size_t offset = 0; offset < bytes; offset += terrace::os::page_bytes)
+    static_cast<void>(at[offset]);
+  if (bytes != 0) static_cast<void>(at[bytes - 1]);
 }
 
 // Copies at most the size that the caller's struct has.
@@ -45,7 +54,7 @@ void* terrace_alloc(size_t bytes, size_t alignment, unsigned hints) {
                     ? heap().allocate(bytes, alignment, __builtin_return_address(0), false, hints)
                     : nullptr;
   if (block != nullptr && (hints & TERRACE_HINT_PINNED) != 0 &&
-      heap().pin(block, bytes == 0 ? 1 : bytes) != 0) {
+      terrace_pin(block, bytes == 0 ? 1 : bytes) != 0) {
     heap().release(block, __builtin_return_address(0));
     block = nullptr;
   }
@@ -62,7 +71,9 @@ int terrace_owns(const void* address) {
 }
 
 int terrace_pin(const void* address, size_t bytes) {
-  return heap().ready() ? -heap().pin(address, bytes) : -EINVAL;
+  const int error = heap().ready() ? heap().pin(address, bytes) : EINVAL;
+  if (error == 0) touch(address, bytes);
+  return -error;
 }
 
 int terrace_unpin(const void* address, size_t bytes) {
@@ -78,8 +89,7 @@ int terrace_advise(const void* address, size_t bytes, enum terrace_advice advice
 int terrace_prefetch(const void* address, size_t bytes) {
   const int error = terrace_advise(address, bytes, TERRACE_ADVISE_WILL_NEED);
   if (error == -EINVAL) return error;
-  const auto* at = static_cast<const volatile char*>(address);
-  for (size_t offset = 0; offset < bytes; offset += terrace::os::page_bytes) static_cast<void>(at[offset]);
+  touch(address, bytes);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "liballoc/os.h"
+#include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -18,7 +19,7 @@ std::uint64_t reserve_for(std::uint64_t limit) { return std::max<std::uint64_t>(
 constexpr unsigned rounds_between_stat = 8;
 
 int open_in(int directory, const char* name) {
-  return static_cast<int>(syscall(SYS_openat, directory, name, O_RDONLY | O_CLOEXEC));
+  return keep_descriptor(static_cast<int>(syscall(SYS_openat, directory, name, O_RDONLY | O_CLOEXEC)));
 }
 
 bool read_text(int fd, char* out, std::size_t capacity) {
@@ -76,7 +77,7 @@ int BudgetFollower::open(const char* cgroup_directory) {
 
 void BudgetFollower::close() {
   for (int* fd : {&usage_fd_, &limit_fd_, &stat_fd_}) {
-    if (*fd >= 0) os::close_fd(*fd);
+    close_kept(*fd);
     *fd = -1;
   }
 }

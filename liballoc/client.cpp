@@ -4,17 +4,19 @@
 //
 // Every call here is one system call deep: glibc's thin wrappers, which take no lock. Descriptors are moved
 // out of the low numbers, because programs (and their tests) expect the next free one to be theirs, and the
-// socket's inode is checked before use, because programs close descriptors that they did not open.
+// socket is checked before use, because programs close descriptors that they did not open
+// (own_descriptors.h).
 #include "liballoc/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -28,11 +30,6 @@ std::uint64_t clock_ns() noexcept {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::uint64_t inode_of(int fd) noexcept {
-  struct stat status;
-  return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
 bool copy_path(char* to, std::size_t to_bytes, const char* from, const char* suffix) noexcept {
@@ -117,8 +114,7 @@ int Client::connect_socket() noexcept {
     ::close(fd);
     return error;
   }
-  socket_ = move_to_high_number(fd);
-  socket_inode_ = inode_of(socket_);
+  socket_ = keep_descriptor(fd, Descriptor::replaceable);
   state_ = State::greeting;
   refused_ = false;
   return 0;
@@ -163,7 +159,10 @@ int Client::await_welcome(std::uint64_t deadline_ns) noexcept {
 }
 
 Notice Client::step(std::uint64_t now_ns) noexcept {
-  if (socket_ >= 0 && !socket_is_ours()) socket_ = -1;
+  if (socket_ >= 0 && !is_intact(socket_)) {
+    close_kept(socket_);
+    socket_ = -1;
+  }
   switch (state_) {
     case State::idle:
       return Notice::none;
@@ -209,10 +208,8 @@ Notice Client::step_connected(std::uint64_t now_ns) noexcept {
   return Notice::disconnected;
 }
 
-bool Client::socket_is_ours() const noexcept { return inode_of(socket_) == socket_inode_; }
-
 void Client::close_socket() noexcept {
-  if (socket_ >= 0 && socket_is_ours()) ::close(socket_);
+  close_kept(socket_);
   socket_ = -1;
   if (state_ != State::idle) state_ = State::disconnected;
 }
@@ -228,15 +225,15 @@ void Client::log(wire::Severity severity, const char* text) noexcept {
 void Client::shutdown() noexcept {
   if (state_ == State::connected && socket_ >= 0) send_message(socket_, wire::make<wire::Goodbye>());
   close_socket();
-  if (grant_.pool_fd >= 0) ::close(grant_.pool_fd);
-  if (grant_.uffd_device_fd >= 0) ::close(grant_.uffd_device_fd);
+  close_kept(grant_.pool_fd);
+  close_kept(grant_.uffd_device_fd);
   grant_ = Grant{};
   was_welcomed_ = false;
   state_ = State::idle;
 }
 
 void Client::use_no_pool() noexcept {
-  if (grant_.pool_fd >= 0) ::close(grant_.pool_fd);
+  close_kept(grant_.pool_fd);
   grant_.pool_fd = -1;
   grant_.pool_capacity_bytes = grant_.pool_limit_bytes = 0;
   pool_wanted_bytes_ = 0;
@@ -245,7 +242,7 @@ void Client::use_no_pool() noexcept {
 void Client::after_fork_in_child() noexcept {
   detach_areas();
   close_socket();
-  if (grant_.uffd_device_fd >= 0) ::close(grant_.uffd_device_fd);
+  close_kept(grant_.uffd_device_fd);
   grant_.uffd_device_fd = -1;
   state_ = State::idle;
 }

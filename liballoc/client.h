@@ -127,15 +127,12 @@ class Client {
   Notice step_disconnected(std::uint64_t now_ns) noexcept;
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;
-  static int move_to_high_number(int fd) noexcept;
-  bool socket_is_ours() const noexcept;
   void close_socket() noexcept;
   void respawn_daemon(std::uint64_t now_ns) noexcept;
   bool daemon_holds_lock() const noexcept;
 
   State state_ = State::idle;
   int socket_ = -1;
-  std::uint64_t socket_inode_ = 0;  // programs that close every descriptor close ours too
   bool was_welcomed_ = false;
   bool refused_ = false;  // by the daemon greeted last
   std::uint64_t next_attempt_ns_ = 0;

@@ -6,26 +6,14 @@
 #include <unistd.h>
 
 #include "liballoc/client.h"
+#include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
-namespace {
-
-constexpr int lowest_fd = 512;
-
-}  // namespace
-
-int Client::move_to_high_number(int fd) noexcept {
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, lowest_fd);
-  if (high < 0) return fd;  // a low limit on descriptors: leave it where it is
-  ::close(fd);
-  return high;
-}
-
 int Client::Descriptors::take(std::size_t index) noexcept {
   if (index >= count || fds[index] < 0) return -1;
   const int fd = fds[index];
   fds[index] = -1;
-  return move_to_high_number(fd);
+  return keep_descriptor(fd);
 }
 
 void Client::Descriptors::close_rest() noexcept {

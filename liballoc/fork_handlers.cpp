@@ -1,7 +1,10 @@
 // What happens around fork().
 //
-//   prepare   one forking thread at a time; the agent comes to rest between two steps (the gate), what is
-//             leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
+//   prepare   stdio's lock of all streams is taken while the agent still serves faults: libc's fork takes it
+//             after these handlers, and who holds it (fflush of all streams) may be waiting for an evicted
+//             page, or for the owner of a stream who is; signals wait, as a handler may touch what is
+//             evicted; one forking thread at a time; the agent comes to rest between two steps (the gate),
+//             what is leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
 //   parent    the same in reverse
 //   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the
 //             child gets a userfaultfd and an agent of its own before any of its code runs
@@ -14,6 +17,14 @@
 
 #include "liballoc/heap.h"
 #include "liballoc/message.h"
+#include "liballoc/own_descriptors.h"
+#include "liballoc/signal_guard.h"
+
+// glibc's lock of the list of all streams, recursive; exported since 2.2.5. Null where libc has none.
+extern "C" {
+[[gnu::weak]] void _IO_list_lock();    // NOLINT(bugprone-reserved-identifier): libc's names
+[[gnu::weak]] void _IO_list_unlock();  // NOLINT(bugprone-reserved-identifier)
+}
 
 namespace terrace::liballoc {
 namespace {
@@ -21,13 +32,27 @@ namespace {
 constexpr std::uint64_t drain_limit_ns = 50'000'000;
 
 constinit Lock fork_lock;
+constinit std::uint64_t signals_before = 0;
+constinit bool streams_are_locked = false;
 constinit bool child_handler_runs = false;
 using ChildHandlerHook = void (*)(bool begins);
 constinit ChildHandlerHook child_handler_hook = nullptr;
 
+// After the gate nothing may be waited for that another thread holds while it touches memory. A process with
+// an agent has several threads for libc too, which then resets the lock in the child by itself.
+bool lock_streams(Heap& h) {
+  if (&_IO_list_lock == nullptr || &_IO_list_unlock == nullptr || !h.agent().is_running()) return false;
+  _IO_list_lock();
+  return true;
+}
+
 void prepare() {
   Heap& h = heap();
+  const bool streams = lock_streams(h);
+  const std::uint64_t signals = SignalBlock::begin();
   fork_lock.lock();
+  signals_before = signals;
+  streams_are_locked = streams;
   h.agent().enter_for_fork();
   h.pager().prepare_fork(drain_limit_ns);
   h.lock().lock();
@@ -41,7 +66,11 @@ void parent() {
   h.pager().after_fork_in_parent(true);
   h.lock().unlock();
   h.agent().leave_after_fork();
+  const std::uint64_t signals = signals_before;
+  const bool streams = streams_are_locked;
   fork_lock.unlock();
+  if (streams) _IO_list_unlock();
+  SignalBlock::end(signals);
 }
 
 void child() {
@@ -52,6 +81,7 @@ void child() {
   h.lock().reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();
+  if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
   if (evicted && !h.agent().restart_in_child(&h)) {
     h.pager().abandon_stored();
     Message(Severity::error) << "a forked child cannot be served its evicted pages (no userfaultfd here); "
@@ -59,6 +89,7 @@ void child() {
   }
   if (child_handler_hook != nullptr) child_handler_hook(false);
   child_handler_runs = false;
+  SignalBlock::end(signals_before);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "liballoc/fork_ledger.h"
 
 #include "liballoc/os.h"
+#include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
 
@@ -13,15 +14,15 @@ int ForkLedger::begin() {
   int ends[2];
   if (child_count_ == most_children) return EMFILE;
   if (syscall(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK) != 0) return errno;
-  pipe_read_ = ends[0];
-  pipe_write_ = ends[1];
+  pipe_read_ = keep_descriptor(ends[0]);
+  pipe_write_ = keep_descriptor(ends[1]);
   return 0;
 }
 
 void ForkLedger::end_in_parent(bool child_exists) {
-  if (pipe_write_ >= 0) os::close_fd(pipe_write_);
+  close_kept(pipe_write_);
   if (pipe_read_ >= 0 && child_exists) children_[child_count_++] = {pipe_read_, epoch_};
-  if (pipe_read_ >= 0 && !child_exists) os::close_fd(pipe_read_);
+  if (!child_exists) close_kept(pipe_read_);
   if (pipe_read_ < 0 && child_exists) immortal_epoch_ = epoch_;
   pipe_read_ = pipe_write_ = -1;
   ++epoch_;
@@ -29,8 +30,8 @@ void ForkLedger::end_in_parent(bool child_exists) {
 
 // The writing end stays open, untouched, until the child exits or calls exec.
 void ForkLedger::end_in_child() {
-  if (pipe_read_ >= 0) os::close_fd(pipe_read_);
-  for (std::uint32_t i = 0; i < child_count_; ++i) os::close_fd(children_[i].fd);
+  close_kept(pipe_read_);
+  for (std::uint32_t i = 0; i < child_count_; ++i) close_kept(children_[i].fd);
   pipe_read_ = pipe_write_ = -1;
   child_count_ = 0;
   held_count_ = 0;
@@ -60,7 +61,7 @@ std::size_t ForkLedger::watched(int* fds, std::size_t most) const {
 void ForkLedger::child_gone(int fd) {
   for (std::uint32_t i = 0; i < child_count_; ++i) {
     if (children_[i].fd != fd) continue;
-    os::close_fd(fd);
+    close_kept(fd);
     children_[i] = children_[--child_count_];
     scan_ = 0;
     return;

@@ -7,6 +7,7 @@
 #include "liballoc/fork_handlers.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
+#include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -63,7 +64,7 @@ int Heap::initialise(const Options& options) {
 }
 
 void* Heap::bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::size_t align = std::max<std::size_t>(alignment, 16);
   const std::size_t start = (arena_used_ + 16 + align - 1) / align * align;
   if (bytes > arena_bytes || start + bytes > arena_bytes) return nullptr;
@@ -94,7 +95,7 @@ bool Heap::fits_device(std::size_t more_bytes) const {
 // Once: a framework that catches the error and tries again would fill the screen.
 void Heap::report_full_device(std::size_t bytes) {
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     if (full_device_reported_) return;
     full_device_reported_ = true;
   }
@@ -143,7 +144,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, const void* call_
   bool virgin = false;
   bool fits = true;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     fits = fits_device(bytes);
     id = fits ? place(bytes, alignment) : 0;
     if (id != 0) virgin = enter(id, call_site, zeroed, hints);
@@ -176,7 +177,7 @@ void Heap::bad_pointer(const void* block, const char* operation, const void* cal
 
 void Heap::release(void* block, const void* call_site) {
   if (is_bootstrap(block)) return;
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::uint32_t id = space_.live_block_at(block);
   if (id == 0) bad_pointer(block, "free", call_site);
   pager_.on_free(id);
@@ -205,14 +206,17 @@ void Heap::decay_recycled() {
 
 void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
   std::size_t old_bytes = 0;
+  unsigned hints = 0;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     const std::uint32_t id = space_.live_block_at(block);
     if (id == 0) bad_pointer(block, "realloc", call_site);
     const Block before = space_.block(id);
     old_bytes = space_.capacity(id);
+    hints = before.hints;
     if (bytes <= old_bytes && bytes > old_bytes / 2) return block;
-    if (bytes > old_bytes && fits_device(bytes - old_bytes) && space_.grow(id, bytes)) {
+    const bool may_grow = bytes > old_bytes && (hints & TERRACE_HINT_PINNED) == 0;
+    if (may_grow && fits_device(bytes - old_bytes) && space_.grow(id, bytes)) {
       const Block after = space_.block(id);
       if (commit(after.first + after.granules)) {
         pager_.on_extend(id, before.first + before.granules, after.granules - before.granules);
@@ -221,8 +225,12 @@ void* Heap::resize(void* block, std::size_t bytes, const void* call_site) {
       space_.shrink(id, old_bytes);
     }
   }
-  void* moved = allocate(bytes, 0, call_site, false);
+  void* moved = allocate(bytes, 0, call_site, false, hints);
   if (moved == nullptr) return nullptr;
+  if ((hints & TERRACE_HINT_PINNED) != 0 && pin(moved, bytes) != 0) {
+    release(moved, call_site);
+    return nullptr;
+  }
   std::memcpy(moved, block, std::min(bytes, old_bytes));
   release(block, call_site);
   return moved;
@@ -234,57 +242,68 @@ std::size_t Heap::usable_bytes(const void* block) {
     std::memcpy(&bytes, static_cast<const std::byte*>(block) - sizeof(bytes), sizeof(bytes));
     return bytes;
   }
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   const std::uint32_t id = space_.live_block_at(block);
   return id == 0 ? 0 : space_.capacity(id);
 }
 
-bool Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last) {
-  if (!owns(address) || is_bootstrap(address) || bytes == 0) return false;
+std::uint32_t Heap::runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first,
+                                  std::uint32_t* last) {
+  if (!owns(address) || is_bootstrap(address) || bytes == 0) return 0;
   const std::uint32_t id = space_.live_block_covering(address);
-  if (id == 0) return false;
+  if (id == 0) return 0;
   const auto* at = static_cast<const std::byte*>(address);
   const std::byte* end = space_.address(id) + space_.capacity(id);
-  if (bytes > static_cast<std::size_t>(end - at)) return false;
+  if (bytes > static_cast<std::size_t>(end - at)) return 0;
   *first = pager_.run_of(at);
   *last = pager_.run_of(at + bytes - 1);
-  return true;
+  return id;
 }
 
 int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   {
-    LockGuard guard(lock_);
-    if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+    QuietLockGuard guard(lock_, may_page());
+    const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+    if (id == 0) return EINVAL;
     if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
-    pager_.pin(first, last);
+    pager_.pin(first, last, id);
   }
-  const auto* at = static_cast<const volatile std::byte*>(address);
-  for (std::size_t offset = 0; offset < bytes; offset += os::page_bytes) static_cast<void>(at[offset]);
-  static_cast<void>(at[bytes - 1]);
+  // What is there is not touched: the program may have taken its access away.
+  const auto* const begin = static_cast<const std::byte*>(address);
+  for (std::uint32_t n = first; n <= last; ++n) {
+    const volatile std::byte* at = std::max<const std::byte*>(begin, pager_.run_address(n));
+    if (!is_resident(n)) static_cast<void>(*at);
+  }
   return 0;
 }
 
+bool Heap::is_resident(std::uint32_t run) {
+  QuietLockGuard guard(lock_, may_page());
+  return pager_.run(run).state == RunState::resident;
+}
+
 int Heap::unpin(const void* address, std::size_t bytes) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
-  pager_.unpin(first, last);
+  const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+  if (id == 0) return EINVAL;
+  pager_.unpin(first, last, id);
   return 0;
 }
 
 // Only whole runs inside the range: the neighbours in a shared run asked for nothing.
 int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  if (!runs_of_range(address, bytes, &first, &last)) return EINVAL;
+  const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
+  if (id == 0) return EINVAL;
   if (pager_.mode() == Pager::Mode::plain) return ENOTSUP;
   if (pager_.run_address(first) < address) ++first;
   const auto* end = static_cast<const std::byte*>(address) + bytes;
-  const std::uint32_t id = space_.live_block_covering(address);
   const bool to_block_end = end >= space_.address(id) + space_.capacity(id) - (granule_bytes - 1);
   if (pager_.run_address(last) + run_bytes > end && !(to_block_end && pager_.run(last).live == 1)) {
     if (last == 0) return 0;
@@ -309,7 +328,7 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
       head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin), true) == 0;
   const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail), true) == 0;
   {
-    LockGuard guard(lock_);
+    QuietLockGuard guard(lock_, may_page());
     if (first < past) pager_.forget(first, past - 1);
     if (end > begin) pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
   }
@@ -320,12 +339,12 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
 }
 
 std::size_t Heap::trim() {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   return std::size_t{pager_.trim(0)} * run_bytes;
 }
 
 void Heap::statistics(terrace_statistics* out) {
-  LockGuard guard(lock_);
+  QuietLockGuard guard(lock_, may_page());
   pager_.fill(out);
 }
 

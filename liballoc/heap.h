@@ -35,7 +35,8 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
                  unsigned hints = 0);
   // `block` must be owned. Aborts with a message when it is not the start of a live block.
   void release(void* block, const void* call_site);
-  // Both sizes stay in the heap. nullptr: out of memory, the old block is untouched.
+  // Both sizes stay in the heap, and the hints the block's: one that is pinned moves to grow, and both must
+  // fit the budget for a moment. nullptr: out of memory, the old block is untouched.
   void* resize(void* block, std::size_t bytes, const void* call_site);
   std::size_t usable_bytes(const void* block);
 
@@ -45,8 +46,10 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
     return reinterpret_cast<std::uintptr_t>(address) - base_ < arena_bytes;
   }
 
-  // The runs of [address, address + bytes), which must lie inside one live block. False otherwise.
-  bool runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first, std::uint32_t* last);
+  // The runs of [address, address + bytes), which must lie inside one live block. The block, 0 otherwise.
+  std::uint32_t runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first,
+                              std::uint32_t* last);
+  // Brings the range's runs into DRAM. Pages of theirs that were never touched stay holes.
   // ENOMEM: what is pinned would leave too little of the budget; not asked of what is held `briefly`.
   int pin(const void* address, std::size_t bytes, bool briefly = false);
   int unpin(const void* address, std::size_t bytes);
@@ -62,6 +65,8 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   Agent& agent() { return agent_; }
   AddressSpace& space() { return space_; }
   const Options& options() const { return options_; }
+  // Whether there may ever be a pager in this process.
+  bool may_page() const { return options_.dram_bytes != 0 || options_.socket[0] != '\0'; }
 
  private:
   static constexpr std::size_t arena_bytes = run_bytes;
@@ -76,6 +81,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   void zero(std::uint32_t block, std::size_t bytes, bool virgin);
   void wake_agent_if_needed();
   void decay_recycled();
+  bool is_resident(std::uint32_t run);
   [[noreturn]] void bad_pointer(const void* block, const char* operation, const void* call_site);
 
   std::uintptr_t base_ = 0;

@@ -44,6 +44,7 @@ class TERRACE_TSA(capability("mutex")) Lock {
   std::atomic<std::uint32_t> word_{free};
 };
 
+// For the agent; a thread of the program takes the heap's lock with QuietLockGuard (signal_guard.h).
 class TERRACE_TSA(scoped_lockable) LockGuard {
  public:
   explicit LockGuard(Lock& lock) TERRACE_TSA(acquire_capability(lock)) : lock_(lock) { lock_.lock(); }

@@ -8,6 +8,7 @@
 
 #include "liballoc/address_space.h"
 #include "liballoc/os.h"
+#include "liballoc/own_descriptors.h"
 
 // Newer than Debian 12's kernel headers; from include/uapi/linux/userfaultfd.h of Linux 6.8.
 #ifndef UFFDIO_MOVE
@@ -67,6 +68,7 @@ int Mover::choose(MoverKind wanted, std::uint64_t features) {
 
 int Mover::open(MoverKind wanted, int device_fd) {
   if (const int error = open_descriptor(device_fd); error != 0) return error;
+  fd_ = keep_descriptor(fd_);
   // A descriptor takes one UFFDIO_API call, so the features are asked for with all that this kernel offers
   // and none that needs more rights: MOVE needs no enabling, write protection does not either.
   uffdio_api api{};
@@ -88,14 +90,16 @@ int Mover::open(MoverKind wanted, int device_fd) {
     close();
     return error;
   }
-  pagemap_fd_ = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  poison_fd_ = static_cast<int>(syscall(SYS_memfd_create, "terrace-lost", 1U /* MFD_CLOEXEC */));
+  pagemap_fd_ = keep_descriptor(
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC)));
+  poison_fd_ =
+      keep_descriptor(static_cast<int>(syscall(SYS_memfd_create, "terrace-lost", 1U /* MFD_CLOEXEC */)));
   return 0;
 }
 
 void Mover::close() {
   for (int* fd : {&fd_, &pagemap_fd_, &poison_fd_}) {
-    if (*fd >= 0) os::close_fd(*fd);
+    close_kept(*fd);
     *fd = -1;
   }
   kind_ = MoverKind::automatic;

@@ -82,8 +82,13 @@ RunList* Pager::list_of(const Run& r) {
 }
 
 void Pager::enlist(std::uint32_t n) {
-  runs_[n].arrival = arrivals_;
-  if (RunList* list = list_of(runs_[n]); list != nullptr) list->push_back(n);
+  Run& r = runs_[n];
+  r.arrival = arrivals_;
+  RunList* list = list_of(r);
+  if (list == nullptr) return;
+  if (list != &idle_ || !r.cold) return list->push_back(n);
+  r.arrival -= budget_;  // as if it had been idle for long
+  list->push_front(n);
 }
 
 void Pager::delist(std::uint32_t n) {
@@ -305,7 +310,7 @@ void Pager::fault_on_missing(std::uint32_t n) {
 void Pager::restore_cached(std::uint32_t n) {
   Run& r = runs_[n];
   if (!put_back(n)) return;
-  r.heat = static_cast<std::uint8_t>(std::min(r.heat + 1, 3));
+  r.heat = static_cast<std::uint8_t>(std::min<unsigned>(r.heat + 1U, most_heat));
   ++counts_.restores;
   counts_.restored_bytes += run_bytes;
   tell(wire::EventKind::restore, n, run_bytes);

@@ -82,8 +82,9 @@ class Pager {
   // After that, whether run n of the block needs no clearing. `virgin`: its addresses were never handed out.
   bool reads_as_zero(std::uint32_t n, bool virgin) const;
   std::uint32_t data_runs() const { return data_runs_; }
-  void pin(std::uint32_t first_run, std::uint32_t last_run);
-  void unpin(std::uint32_t first_run, std::uint32_t last_run);
+  // For `block`, whose pins go with it when it is freed, also where others share its runs. 0: for nobody.
+  void pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block = 0);
+  void unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block = 0);
   // Whether enough of the budget would be left to page with, over all that is pinned already.
   bool can_pin(std::uint32_t first_run, std::uint32_t last_run) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
@@ -185,6 +186,8 @@ class Pager {
   // pager_blocks.cpp
   void attach_block(std::uint32_t n, std::uint32_t block, bool whole);
   void detach_block(std::uint32_t n);
+  std::uint16_t* own_pins(std::uint32_t block, std::uint32_t n);
+  void let_go_of_own_pins(std::uint32_t block, std::uint32_t n);
 
   // pager_frames.cpp
   std::uint32_t take_frame(bool reclaim_cached);

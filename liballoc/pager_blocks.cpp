@@ -26,6 +26,10 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
     grow_backed();
   }
   if (first && r.state != RunState::empty) ++data_runs_;
+  const unsigned hints = whole ? space_->block(block).hints : 0U;
+  r.cold = (hints & TERRACE_HINT_COLD) != 0;
+  r.long_lived = (hints & TERRACE_HINT_LONG_LIVED) != 0;
+  if (r.long_lived) r.heat = most_heat;
   enlist(n);
 }
 
@@ -41,7 +45,7 @@ void Pager::detach_block(std::uint32_t n) {
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);
   r.heat = 0;
-  r.page_out = r.waiting = false;
+  r.page_out = r.waiting = r.cold = r.long_lived = false;
   switch (r.state) {
     case RunState::empty:
     case RunState::resident:
@@ -95,6 +99,8 @@ void Pager::on_extend(std::uint32_t block, std::uint32_t first, std::uint32_t gr
   const std::uint32_t begin = first / granules_per_run;
   const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
   const std::uint32_t recycled_before = recycled_.size();
+  // What was its last run is an inner one now.
+  if (first != b.first && (first - 1) / granules_per_run != end - 1) space_->block(block).pins[1] = 0;
   for (std::uint32_t n = end; n-- > begin;) {
     const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.first + b.granules;
     // A block that grows inside a run it already has does not count twice.
@@ -114,7 +120,10 @@ void Pager::on_free(std::uint32_t block) {
   const Block& b = space_->block(block);
   const std::uint64_t bytes = std::uint64_t{b.granules} * granule_bytes;
   const std::uint32_t end = (b.first + b.granules - 1) / granules_per_run + 1;
-  for (std::uint32_t n = b.first / granules_per_run; n < end; ++n) detach_block(n);
+  for (std::uint32_t n = b.first / granules_per_run; n < end; ++n) {
+    if (runs_[n].live > 1) let_go_of_own_pins(block, n);
+    detach_block(n);
+  }
   ++counts_.frees;
   counts_.heap_live_bytes -= bytes;
   phase_.update(data_runs_, reserve_runs());
@@ -157,6 +166,34 @@ void Pager::let_go_of_pins(std::uint32_t n) {
   os::protect(run_address(n), run_bytes, PROT_READ | PROT_WRITE);
 }
 
+// Where the block's pins of run n are counted. Only its first run and its last may be shared: nullptr for the
+// others.
+std::uint16_t* Pager::own_pins(std::uint32_t block, std::uint32_t n) {
+  if (block == 0) return nullptr;
+  Block& b = space_->block(block);
+  if (n == b.first / granules_per_run) return &b.pins[0];
+  return n == (b.first + b.granules - 1) / granules_per_run ? &b.pins[1] : nullptr;
+}
+
+// The same for a block that leaves a run to its neighbours, whose pins and pages stay as they are.
+void Pager::let_go_of_own_pins(std::uint32_t block, std::uint32_t n) {
+  std::uint16_t* own = own_pins(block, n);
+  if (own == nullptr || *own == 0) return;
+  Run& r = runs_[n];
+  delist(n);
+  r.pins = static_cast<std::uint16_t>(r.pins - std::min(r.pins, *own));
+  if (r.pins == 0) --pinned_runs_;
+  enlist(n);
+  *own = 0;
+  const Block& b = space_->block(block);
+  const std::uint32_t first = std::max(b.first, n * granules_per_run);
+  const std::uint32_t past = std::min(b.first + b.granules, (n + 1) * granules_per_run);
+  std::byte* const begin = base_ + std::size_t{first} * granule_bytes;
+  const std::size_t bytes = std::size_t{past - first} * granule_bytes;
+  os::unlock(begin, bytes);
+  os::protect(begin, bytes, PROT_READ | PROT_WRITE);
+}
+
 bool Pager::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
   constexpr std::uint32_t left_to_page_with = 4;
   std::uint32_t more = 0;
@@ -164,18 +201,23 @@ bool Pager::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
   return mode_ != Mode::paging || more == 0 || pinned_runs_ + more + left_to_page_with < budget_;
 }
 
-void Pager::pin(std::uint32_t first_run, std::uint32_t last_run) {
+void Pager::pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
+  constexpr std::uint16_t most = std::numeric_limits<std::uint16_t>::max();
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     delist(n);
     Run& r = runs_[n];
     if (r.pins == 0) ++pinned_runs_;
-    if (r.pins < std::numeric_limits<std::uint16_t>::max()) ++r.pins;
+    if (r.pins < most) ++r.pins;
+    if (std::uint16_t* own = own_pins(block, n); own != nullptr && *own < most) ++*own;
     enlist(n);
   }
 }
 
-void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run) {
+void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    std::uint16_t* own = own_pins(block, n);
+    if (own != nullptr && *own == 0) continue;  // what is pinned there is a neighbour's
+    if (own != nullptr) --*own;
     delist(n);
     if (runs_[n].pins > 0 && --runs_[n].pins == 0) --pinned_runs_;
     enlist(n);

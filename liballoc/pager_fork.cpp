@@ -90,6 +90,8 @@ void Pager::adopt_inherited(std::uint32_t n) {
   r.hidden = false;
   r.frame = none;
   if (r.state == RunState::cached || r.state == RunState::reading) r.state = RunState::stored;
+  // As in the parent: whom this process makes by a bare clone finds a hole.
+  if (r.state == RunState::stored) r.hidden = os::advise(address, run_bytes, MADV_DONTFORK) == 0;
   if (r.state == RunState::lost) mover_poison_in_child(address);
   // Without a pager (nothing stored) the kernel backs empty runs; with one the agent does.
   if (r.state == RunState::resident) ++backed_;

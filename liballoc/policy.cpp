@@ -94,22 +94,33 @@ bool Pager::wants_agent() const {
   return pending_count_ > 0 || wants_eviction() || (wants_read_ahead() && !phase_.growing());
 }
 
-// Takes out the oldest idle run; one that came back before gets another round first.
+// Takes out the oldest idle run; one that came back before gets another round first, one of a long-lived
+// block as many as there are. True as well when runs were only let through: there are more behind them.
 bool Pager::evict_one() {
   LockGuard guard(*lock_);
+  bool spared = false;
   for (unsigned scanned = 0; scanned < most_scanned && wants_eviction(); ++scanned) {
     tier_failing_ = false;
     pool_full_ = false;
     const std::uint32_t n = idle_.front();
-    if (runs_[n].heat > 0) {
-      --runs_[n].heat;
+    Run& r = runs_[n];
+    if (r.heat > 0) {
+      spared = true;
+      --r.heat;
       delist(n);
       enlist(n);
       continue;
     }
-    if (stage(n)) return true;
+    if (stage(n)) {
+      if (r.long_lived) r.heat = most_heat;
+      return true;
+    }
+    if (!r.cold) continue;
+    delist(n);  // it cannot leave now, and must not stand in the way
+    r.cold = false;
+    enlist(n);
   }
-  return false;
+  return spared;
 }
 
 // What is expected next: the rest of the block that was touched or begun last, then the block evicted last.

@@ -267,7 +267,9 @@ TERRACE_API void* valloc(std::size_t bytes) {
 TERRACE_API void* pvalloc(std::size_t bytes) {
   if (is_small(bytes)) return next.pvalloc(bytes);
   const std::size_t page = terrace::os::page_bytes;
-  return large((bytes + page - 1) / page * page, page, false, __builtin_return_address(0));
+  // large() refuses what is over PTRDIFF_MAX; rounded up, the largest sizes would be zero.
+  const std::size_t rounded = bytes > PTRDIFF_MAX ? bytes : (bytes + page - 1) / page * page;
+  return large(rounded, page, false, __builtin_return_address(0));
 }
 
 TERRACE_API std::size_t malloc_usable_size(void* block) {

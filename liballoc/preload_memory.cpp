@@ -9,6 +9,9 @@
 //   munmap                    the addresses stay reserved for the heap, the content goes
 //   mremap                    the content moves to a mapping of the program's own
 //
+// mlockall(MCL_CURRENT) under a finite RLIMIT_MEMLOCK fails with ENOMEM: the heap's reservation counts
+// (docs/decisions/004).
+//
 // Ranges outside the heap go straight to the kernel.
 #include <sys/mman.h>
 
@@ -20,6 +23,7 @@
 #include "liballoc/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
+#include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 
 namespace os = terrace::os;
@@ -54,7 +58,7 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
 // page by page as it is touched.
 int lock_everything(int flags) {
   terrace::liballoc::Pager& pager = heap().pager();
-  const terrace::liballoc::LockGuard guard(heap().lock());
+  const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
   const bool was_evicting = pager.evicts();
   pager.stop_evicting();
   const int error = os::error_of(syscall(SYS_mlockall, flags | MCL_ONFAULT));
@@ -74,7 +78,7 @@ int unlock_everything() {
   const int error = os::error_of(syscall(SYS_munlockall));
   if (error != 0 || !heap().ready()) return error;
   {
-    const terrace::liballoc::LockGuard guard(heap().lock());
+    const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
     if (!heap().pager().evicts()) heap().pager().resume_evicting();
   }
   heap().agent().kick();
@@ -91,9 +95,7 @@ int let_go_unless(int error, const void* address, std::size_t bytes) {
   return error;
 }
 
-bool may_page() {
-  return heap().ready() && (heap().options().dram_bytes != 0 || heap().options().socket[0] != '\0');
-}
+bool may_page() { return heap().ready() && heap().may_page(); }
 
 }  // namespace
 

@@ -20,6 +20,8 @@ namespace terrace::liballoc {
 
 inline constexpr std::uint32_t none = ~0U;
 
+inline constexpr std::uint8_t most_heat = 3;
+
 enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
 
 struct Run {
@@ -37,7 +39,7 @@ struct Run {
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
   RunState state = RunState::empty;
-  std::uint8_t heat = 0;  // times it was brought back while still being live
+  std::uint8_t heat = 0;  // rounds that it is spared: times it was brought back while still being live
   bool has_slot : 1 = false;
   bool waiting : 1 = false;         // a thread waits for it
   bool hidden : 1 = false;          // MADV_DONTFORK is set: a raw clone gets a hole, never zeroes
@@ -45,7 +47,9 @@ struct Run {
   bool from_read : 1 = false;       // cached by read-ahead rather than by eviction
   bool zero_fill : 1 = false;       // next first touch must see zeroes
   bool may_have_holes : 1 = false;  // a page that is missing was never touched
-  bool queued : 1 = false;          // in the queue of runs that wait for a frame
+  bool long_lived : 1 = false;      // its block's hints: to be spared, to go first
+  bool cold : 1 = false;
+  bool queued : 1 = false;  // in the queue of runs that wait for a frame
 };
 
 // A list of runs; front is the oldest.

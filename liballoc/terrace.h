@@ -22,12 +22,14 @@ extern "C" {
 #define TERRACE_VERSION_MINOR 1
 #define TERRACE_VERSION_PATCH 0
 
-/* Hints for terrace_alloc(); they steer the choice of what leaves DRAM first, never correctness. */
+/* Hints for terrace_alloc(); they steer the choice of what leaves DRAM first, never correctness. The first
+ * two are for whole runs (2 MiB) of the block, and only where a pager is active; realloc keeps them. */
 enum terrace_hint {
   TERRACE_HINT_NONE = 0,
-  TERRACE_HINT_LONG_LIVED = 1 << 0, /* weights, optimizer state: kept in preference to activations */
-  TERRACE_HINT_COLD = 1 << 1,       /* expected to be untouched for long: first to leave */
-  TERRACE_HINT_PINNED = 1 << 2,     /* never leaves DRAM (as terrace_pin on the whole block) */
+  TERRACE_HINT_LONG_LIVED = 1 << 0, /* weights, optimizer state: passed over three times before it leaves */
+  TERRACE_HINT_COLD =
+      1 << 1, /* expected to be untouched for long: first to leave, also after it was touched */
+  TERRACE_HINT_PINNED = 1 << 2, /* never leaves DRAM (as terrace_pin on the whole block) */
 };
 
 enum terrace_advice {

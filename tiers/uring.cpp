@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "tiers/high_descriptor.h"
+
 namespace terrace::tiers {
 namespace {
 
@@ -29,6 +31,7 @@ int Uring::init(unsigned entries, int file) noexcept {
   io_uring_params params{};
   if (const int error = -io_uring_queue_init_params(entries, &ring_, &params)) return error;
   open_ = true;
+  ring_.ring_fd = ring_.enter_ring_fd = move_to_high_number(ring_.ring_fd);
   // RW_CUR_POS came with 5.6, as did the read and write operations themselves.
   const int error = (params.features & IORING_FEAT_RW_CUR_POS) != 0 ? start(file) : ENOSYS;
   if (error != 0) close();

@@ -188,6 +188,31 @@ HAZARD_TEST(raw_clone) {
   HAZARD_CHECK(count_wrong_pages(resident, block_bytes, 2) == 0);
 }
 
+// The child has a pager of its own for what the parent had evicted; a bare clone of the child has not.
+HAZARD_TEST(raw_clone_of_a_child) {
+  require_pager();
+  void* block = filled(block_bytes, 1);
+  evict(block, block_bytes);
+  const auto* evicted = static_cast<const unsigned char*>(block);
+  const auto probe = [&] {
+    const std::size_t page = block_bytes / page_bytes / 2;
+    const long grandchild = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    HAZARD_CHECK(grandchild >= 0);
+    if (grandchild == 0) {
+      syscall(SYS_alarm, 10);
+      syscall(SYS_exit_group, page_is_right(evicted + page * page_bytes, 1, page) ? 0 : exit_wrong);
+    }
+    const int status = wait_for(static_cast<pid_t>(grandchild));
+    HAZARD_CHECK(exited_with(status, 0) || (WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM));
+    // By fork, whose handlers run, it is served: from the child's child on, too.
+    HAZARD_CHECK(exited_with(
+        in_forked_child([&] { return count_wrong_pages(block, block_bytes, 1) == 0 ? 0 : exit_wrong; }), 0));
+    return count_wrong_pages(block, block_bytes, 1) == 0 ? 0 : exit_wrong;
+  };
+  HAZARD_CHECK(exited_with(in_forked_child(probe), 0));
+  HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+}
+
 // The child of vfork borrows the parent's memory; only the calling thread is stopped, so the agent serves
 // both.
 HAZARD_TEST(vfork) {
@@ -281,6 +306,38 @@ HAZARD_TEST(fork_not_blocked_over_100ms) {
               milliseconds[54], milliseconds[59]);
   HAZARD_CHECK(milliseconds[54] < 100);
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+}
+
+// One thread flushes all streams, for which it holds stdio's lock of them, and waits: for the evicted buffer
+// of a stream, or for a stream whose owner waits for an evicted tensor. Another forks, and fork takes that
+// lock.
+HAZARD_SCENARIO(fork_while_stdio_waits) {
+  require_pager();
+  const bool tensor = parameter("HAZARD_STDIO") == "tensor";
+  std::FILE* stream = std::tmpfile();
+  HAZARD_CHECK(stream != nullptr);
+  char* block = static_cast<char*>(filled(4 * mib, 1));
+  if (!tensor) {
+    HAZARD_CHECK(std::setvbuf(stream, block, _IOFBF, 4 * mib) == 0);
+    const std::vector<char> text(3 * mib, 'a');
+    HAZARD_CHECK(std::fwrite(text.data(), 1, text.size(), stream) == text.size());
+  }
+  evict(block, 4 * mib);
+  std::thread writer([&] {
+    if (tensor) HAZARD_CHECK(std::fwrite(block, 1, 4 * mib, stream) == 4 * mib);
+  });
+  usleep(50'000);
+  std::thread flusher([] { std::fflush(nullptr); });
+  usleep(50'000);
+  HAZARD_CHECK(exited_with(in_forked_child([=] { return tensor || std::fflush(nullptr) == 0 ? 0 : 1; }), 0));
+  writer.join();
+  flusher.join();
+  HAZARD_CHECK(std::fclose(stream) == 0);
+}
+
+TEST_CASE("hazard_fork_while_stdio_waits") {
+  for (const char* what : {"buffer", "tensor"})
+    run_for_movers("fork_while_stdio_waits", {{"HAZARD_STDIO", what}, {"TERRACE_FAULT", "slow:400ms"}});
 }
 
 namespace {

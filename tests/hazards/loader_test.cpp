@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -118,6 +120,20 @@ void must_abort(Misuse misuse) {
 }
 
 }  // namespace
+
+// Sizes that no rounding may turn into small ones.
+HAZARD_TEST(absurd_sizes) {
+  std::free(allocate(mib));
+  for (const volatile std::size_t bytes : {SIZE_MAX, SIZE_MAX - page_bytes, SIZE_MAX / 2, SIZE_MAX / 2 + 1}) {
+    const std::size_t opaque = bytes;  // to the compiler, which warns of such sizes
+    for (void* (*allocate_any)(std::size_t) : {&std::malloc, &valloc, &pvalloc}) {
+      errno = 0;
+      HAZARD_CHECK(allocate_any(opaque) == nullptr && errno == ENOMEM);
+    }
+    HAZARD_CHECK(std::calloc(opaque, 2) == nullptr && std::realloc(nullptr, opaque) == nullptr);
+    HAZARD_CHECK(memalign(page_bytes, opaque) == nullptr && aligned_alloc(page_bytes, opaque) == nullptr);
+  }
+}
 
 HAZARD_TEST(foreign_pointers) {
   for (const std::size_t bytes : {std::size_t{64}, 100 * std::size_t{1024}, 4 * mib}) {

@@ -67,6 +67,51 @@ HAZARD_TEST(madvise_dontneed_free) {
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 4) == 0);
 }
 
+// All access taken away and given back, whole and in part, where the content is in DRAM, on the tier, or was
+// never touched; with a pager and without one.
+HAZARD_SCENARIO(mprotect_to_nothing_and_back) {
+  const bool pages = parameter("HAZARD_PAGES") == "yes";
+  if (pages) require_pager();
+  unsigned char* block = run_aligned(1);
+  void* fresh = std::aligned_alloc(run_bytes, block_bytes);
+  if (pages) evict(block, block_bytes);
+  for (int round = 0; round < 2; ++round) {
+    HAZARD_CHECK(mprotect(block, block_bytes, PROT_NONE) == 0);
+    HAZARD_CHECK(mprotect(fresh, block_bytes, PROT_NONE) == 0);
+    HAZARD_CHECK(mprotect(block + mib, 2 * mib, PROT_READ) == 0);
+    HAZARD_CHECK(wrong_in_range(block, mib, 3 * mib, 1) == 0);
+    HAZARD_CHECK(mprotect(block, block_bytes, PROT_READ | PROT_WRITE) == 0);
+    HAZARD_CHECK(mprotect(fresh, block_bytes, PROT_READ | PROT_WRITE) == 0);
+    HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+  }
+  fill_pattern(fresh, block_bytes, 2);
+  HAZARD_CHECK(count_wrong_pages(fresh, block_bytes, 2) == 0);
+}
+
+TEST_CASE("hazard_mprotect_to_nothing_and_back") {
+  run_for_movers("mprotect_to_nothing_and_back", {{"HAZARD_PAGES", "yes"}});
+  run_for_mover("mprotect_to_nothing_and_back", "move", {{"HAZARD_PAGES", "no"}, {"TERRACE_DRAM", ""}});
+}
+
+// Two blocks share a run: the next one at the freed one's addresses is as writable as any.
+HAZARD_TEST(protected_then_freed_in_a_shared_run) {
+  require_pager();
+  constexpr std::size_t small = mib / 2;
+  void* neighbour = std::aligned_alloc(page_bytes, small);
+  fill_pattern(neighbour, small, 1);
+  for (int round = 0; round < 3; ++round) {
+    void* block = std::aligned_alloc(page_bytes, small);
+    fill_pattern(block, small, 2);
+    HAZARD_CHECK(mprotect(block, small, PROT_READ) == 0);
+    std::free(laundered(block));
+    void* next = std::aligned_alloc(page_bytes, small);
+    HAZARD_CHECK(next == block);
+    fill_pattern(next, small, 3);
+    std::free(next);
+  }
+  HAZARD_CHECK(count_wrong_pages(neighbour, small, 1) == 0);
+}
+
 // The moved pages must arrive with their bytes, and later evictions must not touch the new place.
 HAZARD_TEST(program_mremap) {
   require_pager();

@@ -100,6 +100,25 @@ HAZARD_TEST(pin_interface) {
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
 }
 
+// A block that was allocated pinned is pinned wherever realloc takes it.
+HAZARD_TEST(pinned_block_reallocated) {
+  require_pager();
+  void* block = terrace_alloc(4 * mib, page_bytes, TERRACE_HINT_PINNED);
+  HAZARD_CHECK(block != nullptr);
+  fill_pattern(block, 4 * mib, 1);
+  for (const std::size_t bytes : {32 * mib, 40 * mib, 8 * mib}) {
+    block = std::realloc(block, bytes);
+    HAZARD_CHECK(block != nullptr && count_wrong_pages(block, 4 * mib, 1) == 0);
+    fill_pattern(block, bytes, 1);
+    HAZARD_CHECK(terrace_advise(block, bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+    quiesce();
+    HAZARD_CHECK(resident_pages(block, bytes) == bytes / page_bytes);
+  }
+  HAZARD_CHECK(std::realloc(block, 1024 * mib) == nullptr);  // over the budget
+  HAZARD_CHECK(count_wrong_pages(block, 8 * mib, 1) == 0);
+  std::free(block);
+}
+
 constexpr int many = 20;  // more than the budget of 256 MiB
 
 std::size_t resident_of_all(void* const* blocks) {

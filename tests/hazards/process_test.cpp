@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -23,6 +25,28 @@ namespace terrace::hazards {
 namespace {
 
 constexpr std::size_t block_bytes = 32 * mib;
+
+// What the handler reads, and how often it has.
+const unsigned char* handler_block = nullptr;
+std::atomic<unsigned> handler_reads{0};
+
+void read_in_handler(int) {
+  for (std::size_t page = 0; page < run_bytes / page_bytes; page += 128) {
+    if (!page_is_right(handler_block + page * page_bytes, 1, page)) _exit(exit_wrong);
+  }
+  ++handler_reads;
+}
+
+// With every signal blocked: the handler is to run in the thread that allocates.
+std::thread without_signals(const std::function<void()>& body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread thread(body);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
 
 void* filled(std::size_t bytes, std::uint64_t seed) {
   void* block = allocate(bytes);
@@ -87,6 +111,40 @@ HAZARD_SCENARIO(churn_for_a_while) {
     HAZARD_CHECK(terrace_advise(second, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
     HAZARD_CHECK(count_wrong_pages(first, block_bytes, 1) == 0);
   }
+}
+
+// A handler may touch any memory, and the thread that it interrupts may be inside malloc or fork.
+HAZARD_TEST(signal_handler_touches_evicted_data) {
+  require_pager();
+  handler_block = static_cast<unsigned char*>(filled(run_bytes, 1));
+  struct sigaction action {};
+  action.sa_handler = &read_in_handler;
+  action.sa_flags = SA_RESTART;
+  HAZARD_CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+  std::atomic<bool> done{false};
+  const pthread_t self = pthread_self();
+  std::thread evictor = without_signals([&] {
+    while (!done) {
+      terrace_advise(handler_block, run_bytes, TERRACE_ADVISE_PAGE_OUT);
+      usleep(200);
+    }
+  });
+  std::thread sender = without_signals([&] {
+    while (!done) {
+      pthread_kill(self, SIGUSR1);
+      usleep(100);
+    }
+  });
+  for (int i = 0; handler_reads < 3000; ++i) {
+    std::free(allocate(mib));
+    if (i % 500 == 0) HAZARD_CHECK(exited_with(in_forked_child([] { return 0; }), 0));
+  }
+  done = true;
+  evictor.join();
+  sender.join();
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  for (int number = 1; number < SIGRTMAX; ++number) HAZARD_CHECK(sigismember(&blocked, number) != 1);
 }
 
 TEST_CASE("hazard_sigstop_sigcont") {

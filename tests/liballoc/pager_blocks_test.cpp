@@ -69,6 +69,60 @@ TEST_CASE("Pinned runs are never evicted") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
+namespace {
+
+// How many runs of the block have left their address.
+std::size_t gone(const DramPager& f, const std::byte* block, std::size_t runs) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < runs; ++i)
+    count += f.state(block + i * run_bytes) != RunState::resident ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("What is said to be cold leaves first, long-lived data when the rest has left") {
+  DramPager f(any_kind(), 44);  // so that the three fit whatever the mover and the codec keep for themselves
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = 6;
+  std::byte* weights = f.allocate(runs * run_bytes, false, TERRACE_HINT_LONG_LIVED);
+  f.write(weights, 1, runs * run_bytes);  // the oldest
+  std::byte* plain = f.allocate_filled(runs * run_bytes, 2);
+  std::byte* cold = f.allocate(runs * run_bytes, false, TERRACE_HINT_COLD);
+  f.write(cold, 3, runs * run_bytes);  // the youngest
+  f.settle();
+  REQUIRE(gone(f, weights, runs) + gone(f, plain, runs) + gone(f, cold, runs) == 0);
+  std::vector<std::byte*> more;
+  const auto press = [&] { more.push_back(f.allocate_filled(run_bytes, 10 + more.size())); };
+  while (gone(f, cold, runs) < runs) {
+    press();
+    const std::size_t others = gone(f, weights, runs) + gone(f, plain, runs);
+    REQUIRE((others == 0 || gone(f, cold, runs) == runs));
+  }
+  while (gone(f, plain, runs) < runs) press();
+  CHECK(gone(f, weights, runs) == 0);
+  while (gone(f, weights, runs) < runs && more.size() < 200) press();
+  CHECK(gone(f, weights, runs) == runs);  // a hint is no promise
+  CHECK(f.reads(cold, 3, runs * run_bytes));
+  CHECK(f.reads(plain, 2, runs * run_bytes));
+  CHECK(f.reads(weights, 1, runs * run_bytes));
+}
+
+TEST_CASE("More spared runs than are looked at in one go do not make the budget give way") {
+  DramPager f(any_kind(), 160);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::byte* weights = f.allocate(140 * run_bytes, false, TERRACE_HINT_LONG_LIVED);
+  f.write(weights, 1, 140 * run_bytes);
+  std::byte* more = f.allocate_filled(40 * run_bytes, 2);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.most_backed() <= f.asked_budget());
+  CHECK(f.reads(weights, 1, 140 * run_bytes));
+  CHECK(f.reads(more, 2, 40 * run_bytes));
+}
+
 TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") {
   DramPager f;
   if (!f.ready()) return;
@@ -94,6 +148,65 @@ TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") 
   std::byte* next = f.allocate(budget * run_bytes);
   LockGuard guard(f.lock);
   CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
+}
+
+TEST_CASE("A freed block takes its own pins out of a shared run and leaves its neighbour's") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t small = 512 * test::kib;
+  std::byte* stays = f.allocate_filled(small, 1);
+  std::byte* goes = f.allocate_filled(small, 2);
+  const std::uint32_t n = f.run_of(stays);
+  REQUIRE(f.run_of(goes) == n);
+  {
+    LockGuard guard(f.lock);
+    const std::uint32_t stays_id = f.space.live_block_at(stays);
+    const std::uint32_t goes_id = f.space.live_block_at(goes);
+    f.pager.pin(n, n, stays_id);
+    f.pager.pin(n, n, goes_id);
+    f.pager.pin(n, n, goes_id);
+    CHECK(f.pager.run(n).pins == 3);
+    f.pager.unpin(n, n, goes_id);
+    REQUIRE(os::protect(goes, small, PROT_READ) == 0);
+  }
+  f.release(goes);
+  CHECK(f.pager.run(n).pins == 1);
+  std::byte* next = f.allocate_filled(small, 3);  // dies of SIGSEGV where the protection is left behind
+  CHECK(next == goes);
+  CHECK(f.reads(stays, 1, small));
+  LockGuard guard(f.lock);
+  f.pager.unpin(n, n, f.space.live_block_at(next));  // nothing is its own
+  CHECK(f.pager.run(n).pins == 1);
+  f.pager.unpin(n, n, f.space.live_block_at(stays));
+  CHECK(f.pager.run(n).pins == 0);
+  f.pager.check_invariants();
+}
+
+TEST_CASE("A pinned tail that becomes an inner run takes no pin from the next one's neighbour") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* grows = f.allocate_filled(run_bytes + run_bytes / 2, 1);
+  const std::uint32_t n = f.run_of(grows);
+  {
+    LockGuard guard(f.lock);
+    const std::uint32_t id = f.space.live_block_at(grows);
+    f.pager.pin(n, n + 1, id);
+    const Block before = f.space.block(id);
+    REQUIRE(f.space.grow(id, 2 * run_bytes + run_bytes / 2));
+    const Block after = f.space.block(id);
+    f.pager.on_extend(id, before.first + before.granules, after.granules - before.granules);
+  }
+  std::byte* neighbour = f.allocate_filled(run_bytes / 4, 2);
+  REQUIRE(f.run_of(neighbour) == n + 2);
+  {
+    LockGuard guard(f.lock);
+    f.pager.pin(n + 2, n + 2, f.space.live_block_at(neighbour));
+  }
+  f.release(grows);
+  CHECK(f.pager.run(n + 2).pins == 1);
+  f.check();
 }
 
 TEST_CASE("Runs that the program discarded come back as zeroes") {

@@ -63,10 +63,11 @@ class PagerFixture {
 
   bool ready() const { return ready_; }
 
-  std::byte* allocate(std::size_t bytes, bool zeroed = false) {
+  std::byte* allocate(std::size_t bytes, bool zeroed = false, unsigned hints = 0) {
     LockGuard guard(lock);
     const std::uint32_t id = space.allocate(bytes, 64);
     if (id == 0) std::abort();
+    space.block(id).hints = static_cast<std::uint8_t>(hints);
     if (zeroed) pager.mark_zero_fill(id);
     pager.on_allocate(id);
     blocks_[space.address(id)] = id;
