@@ -169,6 +169,8 @@ class Pager {
   bool back(std::uint32_t n);
   void let_go_of_pins(std::uint32_t n);
   bool put_back(std::uint32_t n);
+  void keep_in_frame(std::uint32_t n, int error);
+  void unstick(Run& r);
   bool stage(std::uint32_t n);
   bool unstage(std::uint32_t n);
   void rescue(std::uint32_t n);
@@ -194,6 +196,7 @@ class Pager {
   void drop_recycled(std::uint32_t n);
   void grow_backed();
   void reclaim(std::uint32_t n);
+  void show_stuck(bool to_children);
 
   // pager_accounts.cpp
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes);
@@ -223,6 +226,7 @@ class Pager {
   bool wants_read_ahead() const;
   bool serve_pending();
   void pop_pending();
+  bool serve_stuck(std::uint32_t n);
   bool can_back() const;
   bool relieve();
   bool evict_one();
@@ -284,6 +288,9 @@ class Pager {
   std::uint32_t write_errors_ = 0;
   std::uint64_t retry_after_ns_ = 0;
   bool over_budget_told_ = false;
+  std::uint32_t stuck_runs_ = 0;  // each is in the queue
+  std::uint64_t retry_put_ns_ = 0;
+  bool stuck_told_ = false;
   bool evicts_ = true;
 
   terrace_statistics counts_{};

@@ -37,6 +37,7 @@ void Pager::detach_block(std::uint32_t n) {
     return;
   }
   delist(n);
+  unstick(r);
   if (r.state != RunState::empty) --data_runs_;
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);

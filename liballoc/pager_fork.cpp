@@ -37,6 +37,7 @@ void Pager::seal_for_fork() {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
+  show_stuck(true);
   const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
   if (evicted && forks_.begin() != 0) {
     Message(Severity::warning)
@@ -48,6 +49,7 @@ void Pager::after_fork_in_parent(bool child_exists) {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
   }
+  show_stuck(false);
   const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
   if (evicted) forks_.end_in_parent(child_exists);
 }
@@ -63,7 +65,7 @@ bool Pager::after_fork_in_child() {
   backed_ = data_runs_ = used_frames_ = 0;
   for (std::uint32_t n = 0; n < runs; ++n) adopt_inherited(n);
   for (Operation& op : operations_) op = Operation{};
-  writes_ = reads_ = pending_count_ = 0;
+  writes_ = reads_ = pending_count_ = stuck_runs_ = 0;
   cursor_block_ = 0;
   staging_.reset_after_fork();
   client_ = nullptr;
@@ -75,7 +77,7 @@ bool Pager::after_fork_in_child() {
 void Pager::adopt_inherited(std::uint32_t n) {
   Run& r = runs_[n];
   std::byte* address = run_address(n);
-  r.queued = r.waiting = r.from_read = r.page_out = false;
+  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = false;
   r.previous = r.next = none;
   if (r.state == RunState::writing || r.state == RunState::staged) {
     // Its frame came along; the hole in the heap takes the frame's pages.

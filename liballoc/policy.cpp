@@ -142,20 +142,25 @@ bool Pager::read_ahead_one() {
   return n != none && start_read(n, false);
 }
 
-// First come, first served. A run that cannot be served now stays at the head.
+// First come, first served. A run that there is no memory for now stays at the head, one that the kernel
+// refuses goes to the end.
 bool Pager::serve_pending() {
-  for (;;) {
+  for (std::uint32_t refused = 0;;) {
     std::uint32_t n = none;
     {
       LockGuard guard(*lock_);
-      if (pending_count_ == 0) return false;
+      if (pending_count_ <= refused) return false;
       n = pending_[pending_head_ % most_pending];
       Run& r = runs_[n];
+      if (r.stuck) {
+        refused += serve_stuck(n) ? 0 : 1;
+        continue;
+      }
       if (r.state == RunState::empty && r.waiting) {
         if (!can_back()) return false;
         r.queued = false;
         pop_pending();
-        if (back(n)) back_ahead(n);
+        back(n) ? back_ahead(n) : static_cast<void>(++refused);
         continue;
       }
       if (r.state != RunState::stored) {
@@ -176,6 +181,15 @@ void Pager::pop_pending() {
   --pending_count_;
 }
 
+// Not again and again: part of its pages may come and go each time, which wakes who waits for them.
+bool Pager::serve_stuck(std::uint32_t n) {
+  runs_[n].queued = false;
+  pop_pending();
+  if (os::now_ns() >= retry_put_ns_) return unstage(n);
+  enqueue(n);
+  return false;
+}
+
 bool Pager::can_back() const {
   return staging_.free_frames() > 0 || !recycled_.is_empty() || backed_ < budget_ || mode_ == Mode::restore ||
          !cached_.is_empty() || !loaded_.is_empty();
@@ -186,7 +200,7 @@ bool Pager::can_back() const {
 // and says so.
 bool Pager::relieve() {
   LockGuard guard(*lock_);
-  if (pending_count_ == 0 || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
+  if (pending_count_ <= stuck_runs_ || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
   budget_ = std::max(budget_, backed_) + 1;
   if (over_budget_told_) return true;
   over_budget_told_ = true;

@@ -46,6 +46,7 @@ struct Run {
   bool zero_fill : 1 = false;       // next first touch must see zeroes
   bool may_have_holes : 1 = false;  // a page that is missing was never touched
   bool queued : 1 = false;          // in the queue of runs that wait for a frame
+  bool stuck : 1 = false;           // staged, but to be put back: the kernel refused it, and is asked again
 };
 
 // A list of runs; front is the oldest.

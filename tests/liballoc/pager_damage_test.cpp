@@ -1,9 +1,12 @@
 // What the pager does when the tier is full, fails or lies: data stays in DRAM, or is said to be lost; it is
 // never wrong.
+#include <fcntl.h>
 #include <signal.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <thread>
 
 #include "liballoc/pager.h"
 #include "tests/liballoc/captured_stderr.h"
@@ -197,6 +200,97 @@ TEST_CASE("PageThatVanishedIsSigbus") {
           if (!f.reads(block, 1)) std::abort();  // it is whole now, as whatever comes back is
           os::advise(block + 7 * os::page_bytes, os::page_bytes, MADV_DONTNEED);
         }) == 200 + SIGBUS);
+}
+
+TEST_CASE("RunWhoseMappingWasCutComesBack") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(3 * run_bytes, 1);
+  f.page_out(block, 3 * run_bytes);
+  const int advice = GENERATE(MADV_DONTDUMP, MADV_NOHUGEPAGE);
+  REQUIRE(os::advise(block + run_bytes + 37 * os::page_bytes, os::page_bytes, advice) == 0);
+  REQUIRE(os::advise(block + 2 * run_bytes, run_bytes - os::page_bytes, advice) == 0);
+  CHECK(f.reads(block, 1, 3 * run_bytes));
+  CHECK(f.statistics().lost_runs == 0);
+  f.check();
+}
+
+// A page of the run's mapping is missing for a while, as if the kernel had no memory for it.
+TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
+  DamagedPager f(512 * mib, GENERATE(MoverKind::move, MoverKind::copy));
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  const bool evicted = GENERATE(true, false);
+  if (evicted) f.page_out(block);
+  if (!evicted) {
+    f.release(block);
+    f.pager.trim(0);
+    block = f.allocate(run_bytes);
+  }
+  std::byte* const page = block + 37 * os::page_bytes;
+  REQUIRE(os::unmap(page, os::page_bytes) == 0);
+  test::CapturedStderr captured;
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::atomic<bool> mended{false};
+  int refusals = 0;
+  f.with(
+      [&] {
+        test::fill(block, 2, os::page_bytes);  // a page that may be put back for a moment
+        while (!mended) std::this_thread::yield();
+        static_cast<void>(test::is_zero(page, 8));
+      },
+      [&] {
+        f.pump();
+        f.check();
+        refusals += f.state(block) == RunState::staged ? 1 : 0;
+        if (refusals != 30 || mended) return;
+        if (os::map_anonymous(os::page_bytes, PROT_READ | PROT_WRITE, page) == nullptr) std::abort();
+        if (f.mover.watch(page, os::page_bytes) != 0) std::abort();
+        mended = true;
+      });
+  const std::string said = captured.text();
+  CHECK(said.find("the kernel does not put 2 MiB back at") == said.rfind("the kernel does not put"));
+  CHECK(said.find("is tried again") != std::string::npos);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.statistics().lost_runs == 0);
+  CHECK(f.state(block) == RunState::resident);
+  CHECK(test::holds(block, 2, os::page_bytes));
+  const auto* words = reinterpret_cast<const std::uint64_t*>(block);
+  std::size_t wrong = 0;
+  for (std::size_t i = os::page_bytes / 8; evicted && i < run_bytes / 8; ++i)
+    wrong += words[i] != test::word_of(1, i) ? 1 : 0;
+  CHECK(wrong == 0);
+  f.check();
+}
+
+// Standard error is a pipe that nobody reads from at first, so that the message takes as long as it likes.
+TEST_CASE("LossIsReportedBeforeTheSignal") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  char filling[4096] = {};
+  while (::write(ends[1], filling, sizeof filling) > 0) continue;
+  REQUIRE(::fcntl(ends[1], F_SETFL, 0) == 0);
+  const pid_t child = test::start_child([&] {
+    ::signal(SIGBUS, SIG_DFL);
+    DamagedPager f(512 * mib, MoverKind::automatic);
+    if (!f.ready()) return 200 + SIGBUS;
+    std::byte* block = f.allocate_filled(run_bytes, 1);
+    f.page_out(block);
+    corrupt(f, block);
+    ::dup2(ends[1], STDERR_FILENO);
+    return f.reads(block, 1) ? 0 : 1;
+  });
+  ::close(ends[1]);
+  ::usleep(500'000);
+  REQUIRE(::fcntl(ends[0], F_SETFL, 0) == 0);
+  std::string said;
+  for (ssize_t got = 0; (got = ::read(ends[0], filling, sizeof filling)) > 0;)
+    said.append(filling, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  CHECK(test::result_of(child) == 200 + SIGBUS);
+  CHECK(said.find("lost 2 MiB at") != std::string::npos);
 }
 
 TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
