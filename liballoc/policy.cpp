@@ -143,13 +143,14 @@ bool Pager::read_ahead_one() {
 }
 
 // First come, first served. A run that there is no memory for now stays at the head, one that the kernel
-// refuses goes to the end.
+// refuses goes to the end. True: reads were begun, and may be over.
 bool Pager::serve_pending() {
+  bool reads = false;
   for (std::uint32_t refused = 0;;) {
     std::uint32_t n = none;
     {
       LockGuard guard(*lock_);
-      if (pending_count_ <= refused) return false;
+      if (pending_count_ <= refused) return reads;
       n = pending_[pending_head_ % most_pending];
       Run& r = runs_[n];
       if (r.stuck) {
@@ -157,7 +158,7 @@ bool Pager::serve_pending() {
         continue;
       }
       if (r.state == RunState::empty && r.waiting) {
-        if (!can_back()) return false;
+        if (!can_back()) return reads;
         r.queued = false;
         pop_pending();
         back(n) ? back_ahead(n) : static_cast<void>(++refused);
@@ -169,7 +170,8 @@ bool Pager::serve_pending() {
         continue;
       }
     }
-    if (!start_read(n, true)) return false;
+    if (!start_read(n, true)) return reads;
+    reads = true;
     LockGuard guard(*lock_);
     runs_[n].queued = false;
     pop_pending();
@@ -249,8 +251,7 @@ bool Pager::shed_excess() {
 
 // One round. The agent looks for faults between rounds, so a round starts a few transfers at most.
 bool Pager::balance() {
-  serve_pending();
-  bool progress = false;
+  bool progress = serve_pending();
   for (int i = 0; i < 64 && shed_excess(); ++i) progress = true;
   progress |= evict_one();
   progress |= start_write();

@@ -137,9 +137,11 @@ void Pager::submit(Operation* op) {
 
 void Pager::handle_completions() {
   tiers::Completion done[most_operations];
-  const std::size_t count = tier_->poll(done);
-  for (std::size_t i = 0; i < count; ++i)
-    finish(&operations_[done[i].token % most_operations], done[i].error);
+  // Again: what finish() submits may be over at once, and then nobody calls us for it.
+  while (const std::size_t count = tier_->poll(done)) {
+    for (std::size_t i = 0; i < count; ++i)
+      finish(&operations_[done[i].token % most_operations], done[i].error);
+  }
 }
 
 void Pager::finish(Operation* op, int error) {

@@ -112,9 +112,10 @@ int NvmeTier::submit(const Transfer& transfer) noexcept {
 
 int NvmeTier::submit_to_ring(const Transfer& transfer) noexcept {
   const std::size_t slot = slots_.take({transfer, {.total_bytes = transfer.extent.bytes}});
-  const int error = send_rest(slot);
-  if (error != 0) slots_.release(slot);
-  return error;
+  if (send_rest(slot) == 0) return 0;
+  slots_.release(slot);
+  ready_.push({transfer.token, transfer_now(transfer)});
+  return 0;
 }
 
 int NvmeTier::send_rest(std::uint64_t slot) noexcept {
@@ -128,9 +129,9 @@ int NvmeTier::send_rest(std::uint64_t slot) noexcept {
 }
 
 std::size_t NvmeTier::poll(std::span<Completion> out) noexcept {
-  if (!uses_ring()) return ready_.take(out);
+  std::size_t count = ready_.take(out);
+  if (!uses_ring()) return count;
   Uring::Result results[16];
-  std::size_t count = 0;
   while (count < out.size()) {
     const std::size_t wanted = std::min(out.size() - count, std::size(results));
     const std::size_t got = ring_.reap({results, wanted});
@@ -146,8 +147,8 @@ bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
   Slot& slot = slots_[result.tag];
   int error = 0;
   if (advance(slot.progress, result.result, &error) == Step::again) {
-    error = send_rest(result.tag);
-    if (error == 0) return false;
+    if (send_rest(result.tag) == 0) return false;
+    error = transfer_now(slot.transfer, slot.progress);
   }
   *out = {slot.transfer.token, error};
   slots_.release(result.tag);
@@ -155,8 +156,11 @@ bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
 }
 
 int NvmeTier::transfer_now(const Transfer& transfer) noexcept {
+  return transfer_now(transfer, {.total_bytes = transfer.extent.bytes});
+}
+
+int NvmeTier::transfer_now(const Transfer& transfer, Progress progress) noexcept {
   if (!file_.is_ours()) return EBADF;
-  Progress progress{.total_bytes = transfer.extent.bytes};
   int error = 0;
   Step step = Step::again;
   while (step == Step::again)

@@ -4,7 +4,8 @@
 // One file and no file system metadata of ours: what lies where is known to the pager alone, and the file
 // dies with its last holder. The file is preallocated in steps, so that a full disk is found when space is
 // reserved (ENOSPC, data stays in DRAM) and not when a page has already been taken away. Where io_uring is
-// refused (old kernel, seccomp, sysctl) transfers run synchronously in submit() by pread and pwrite; where
+// refused (old kernel, seccomp, sysctl) transfers run synchronously in submit() by pread and pwrite, and so
+// does each one that the ring does not take (a program that shuts itself in, a kernel short of memory); where
 // the file system refuses O_DIRECT they go through the page cache. io() and direct() tell which.
 //
 // Fork: the child shares the file and has a copy of the bookkeeping. reopen_after_fork() gives it a ring of
@@ -76,6 +77,7 @@ class NvmeTier final : public Tier {
   int send_rest(std::uint64_t slot) noexcept;
   bool settle(const Uring::Result& result, Completion* out) noexcept;
   int transfer_now(const Transfer& transfer) noexcept;
+  int transfer_now(const Transfer& transfer, Progress progress) noexcept;
   void drain() noexcept;
 
   Options options_;

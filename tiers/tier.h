@@ -75,7 +75,9 @@ class Tier {
   virtual int submit(const Transfer& transfer) noexcept = 0;
   // Takes finished transfers without blocking; returns how many.
   virtual std::size_t poll(std::span<Completion> out) noexcept = 0;
-  // Readable when poll() may have something; -1 when completions are ready as soon as submit() returns.
+  // Readable when poll() may have something that it had not when the last submit() or poll() returned; -1
+  // when completions are ready as soon as submit() returns. A transfer may be over by then anywhere: poll
+  // once.
   virtual int wait_fd() const noexcept = 0;
   virtual std::size_t in_flight() const noexcept = 0;
   virtual std::size_t queue_depth() const noexcept = 0;

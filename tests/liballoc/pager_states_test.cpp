@@ -91,6 +91,20 @@ TEST_CASE("A cached run comes back without a read") {
   f.check();
 }
 
+// Nothing wakes the agent for it.
+TEST_CASE("A read that is over as soon as it is submitted is served at once") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  REQUIRE(f.state(block) == RunState::stored);
+  f.pager.handle_fault({.address = block, .write_protected = false});
+  f.pump();
+  CHECK(f.state(block) == RunState::resident);
+  f.check();
+}
+
 TEST_CASE("PAGE_OUT gives the memory back, WILL_NEED fetches it ahead of the touch") {
   DramPager f;
   if (!f.ready()) return;
