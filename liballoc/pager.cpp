@@ -62,6 +62,11 @@ void Pager::set_budget(std::uint64_t bytes) {
   asked_budget_ = budget_;
 }
 
+void Pager::set_pool_limit(std::uint64_t bytes) {
+  pool_limit_ = bytes;
+  tier_->set_limit(bytes);
+}
+
 // ---- lists and states -----------------------------------------------------------------------------------
 
 RunList* Pager::list_of(const Run& r) {
@@ -240,7 +245,6 @@ void Pager::rescue(std::uint32_t n) {
 void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
   if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) {
     tier_->release(extent);
-    pool_used_ -= extent.bytes;
     pool_full_ = false;
   }
 }
@@ -261,7 +265,7 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
   }
   r.frame = none;
   // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
-  // put where some was lost. It still takes up disk, and therefore counts in pool_used_.
+  // put where some was lost. It still takes up disk, and therefore counts as used.
   r.has_slot = false;
   r.state = RunState::lost;
   ++counts_.lost_runs;

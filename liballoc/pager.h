@@ -61,7 +61,7 @@ class Pager {
                Compression compression = Compression::off);
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.
-  void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes; }
+  void set_pool_limit(std::uint64_t bytes);
   // mlockall: what is in DRAM stays, what is not comes when it is touched. Under the lock, any thread.
   void stop_evicting();
   void resume_evicting();
@@ -122,7 +122,8 @@ class Pager {
   std::uint64_t backed_bytes() const { return std::uint64_t{backed_} * run_bytes; }
   std::uint64_t budget_bytes() const { return std::uint64_t{budget_} * run_bytes; }
   std::uint32_t recycled_runs() const { return recycled_.size(); }
-  std::uint64_t pool_used_bytes() const { return pool_used_; }
+  // What extents really take of the tier, with their rounding and those that are not trusted any more.
+  std::uint64_t pool_used_bytes() const { return tier_ != nullptr ? tier_->space().used_bytes : 0; }
   bool is_quiet() const;
   bool tier_failing() const { return tier_failing_; }
   const Run& run(std::uint32_t n) const { return runs_[n]; }
@@ -272,7 +273,6 @@ class Pager {
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint32_t pinned_runs_ = 0;
-  std::uint64_t pool_used_ = 0;  // bytes of extents
   std::uint64_t pool_limit_ = ~0ULL;
   std::uint32_t generation_ = 0;
   std::uint32_t arrivals_ = 0;       // runs that became resident, ever: the clock of their age

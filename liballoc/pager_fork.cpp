@@ -38,7 +38,7 @@ void Pager::seal_for_fork() {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
   show_stuck(true);
-  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
+  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
   if (evicted && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
@@ -50,7 +50,7 @@ void Pager::after_fork_in_parent(bool child_exists) {
     if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
   }
   show_stuck(false);
-  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
+  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
   if (evicted) forks_.end_in_parent(child_exists);
 }
 
@@ -122,7 +122,6 @@ void Pager::release_unread_extents() {
   tiers::Extent extent;
   while (forks_.next_released(&extent)) {
     tier_->release(extent);
-    pool_used_ -= extent.bytes;
     pool_full_ = false;
   }
 }

@@ -12,6 +12,7 @@
 namespace terrace::tiers {
 namespace {
 
+constexpr std::uint64_t steps_to_limit = 16;
 constexpr std::uint64_t max_request_bytes = std::uint64_t{1} << 30;  // a request's length is 32 bits wide
 
 bool valid(const NvmeTier::Options& options) noexcept {
@@ -71,6 +72,7 @@ void NvmeTier::close() noexcept {
   extents_.close();
   ready_.clear();
   slots_.clear();
+  limit_bytes_ = UINT64_MAX;
   frozen_ = false;
 }
 
@@ -85,14 +87,20 @@ int NvmeTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   if (frozen_) return EROFS;
   Extent extent;
   if (const int error = extents_.reserve(bytes, &extent)) return error;
-  const int error =
-      file_.grow(extent.offset + extent.bytes, options_.grow_step_bytes, extents_.capacity_bytes());
-  if (error != 0) {
+  if (const int error = grow_to(extent.offset + extent.bytes); error != 0) {
     (void)extents_.release(extent);
     return error;
   }
   *out = extent;
   return 0;
+}
+
+// A step is a small part of the limit, which falls when others come to share.
+int NvmeTier::grow_to(std::uint64_t end) noexcept {
+  const std::uint64_t limit = std::min(limit_bytes_, extents_.capacity_bytes());
+  if (end > limit && end > file_.allocated_bytes()) return ENOSPC;
+  const std::uint64_t step = std::min(options_.grow_step_bytes, limit_bytes_ / steps_to_limit);
+  return file_.grow(end, step, limit);
 }
 
 void NvmeTier::release(const Extent& extent) noexcept {

@@ -55,6 +55,7 @@ class NvmeTier final : public Tier {
   const char* name() const noexcept override { return "nvme"; }
   const char* io() const noexcept override { return uses_ring() ? "io_uring" : "pread"; }
   Space space() const noexcept override { return extents_.space(); }
+  void set_limit(std::uint64_t bytes) noexcept override { limit_bytes_ = bytes; }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override;
   void release(const Extent& extent) noexcept override;
   int submit(const Transfer& transfer) noexcept override;
@@ -73,6 +74,7 @@ class NvmeTier final : public Tier {
   bool uses_ring() const noexcept { return ring_.fd() >= 0; }
   int open_parts(int fd) noexcept;
   int start_io() noexcept;
+  int grow_to(std::uint64_t end) noexcept;
   int submit_to_ring(const Transfer& transfer) noexcept;
   int send_rest(std::uint64_t slot) noexcept;
   bool settle(const Uring::Result& result, Completion* out) noexcept;
@@ -86,6 +88,7 @@ class NvmeTier final : public Tier {
   Uring ring_;
   SlotTable<Slot> slots_;
   CompletionQueue ready_;
+  std::uint64_t limit_bytes_ = UINT64_MAX;
   bool frozen_ = false;
 };
 

@@ -92,6 +92,26 @@ TEST_CASE("PoolFullLeavesDataInDram") {
   f.check();
 }
 
+// Compressed or not: an extent takes whole units.
+TEST_CASE("ShareOfThePoolIsKeptInWhatExtentsTake") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::uint64_t share = 2 * run_bytes;
+  f.pager.set_pool_limit(share);
+  test::CapturedStderr captured;
+  constexpr std::size_t runs = 80;
+  std::byte* block = f.allocate(runs * run_bytes, true);
+  for (std::size_t n = 0; n < runs; ++n) {  // a byte in each, so that they are there, and compress well
+    f.with([&] { block[n * run_bytes] = std::byte{1}; });
+    f.page_out(block + n * run_bytes);
+  }
+  CHECK(captured.text().find("is full, this one's part at") != std::string::npos);
+  CHECK(f.dram.space().used_bytes <= share);
+  CHECK(f.dram.space().used_bytes > share / 2);
+  f.check();
+}
+
 TEST_CASE("PoolThatNeverHadRoomLeavesDataInDram") {
   DamagedPager f;
   if (!f.ready()) return;
@@ -300,7 +320,7 @@ TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   std::byte* block = f.allocate_filled(3 * run_bytes, 1);
   f.page_out(block, 3 * run_bytes);
   corrupt(f, block + run_bytes);
-  const std::uint64_t lost_bytes = f.extent_bytes(block + run_bytes, run_bytes);
+  const std::uint64_t lost_bytes = f.space_taken(block + run_bytes, run_bytes);
   test::CapturedStderr captured;
   f.advise(block, 3 * run_bytes, TERRACE_ADVISE_WILL_NEED);
   f.settle();

@@ -83,7 +83,7 @@ TEST_CASE("A cached run comes back without a read") {
   f.advise(block, block_bytes, TERRACE_ADVISE_COLD);
   f.settle();
   for (std::size_t i = 0; i < 3; ++i) CHECK(f.state(block + i * run_bytes) == RunState::cached);
-  CHECK(f.pager.pool_used_bytes() == f.extent_bytes(block, block_bytes));
+  CHECK(f.pager.pool_used_bytes() == f.space_taken(block, block_bytes));
   CHECK(f.reads(block, 1, block_bytes));
   CHECK(f.statistics().prefetch_hits == 3);
   CHECK(f.statistics().read_bytes == 0);
