@@ -230,6 +230,7 @@ class Pager {
   bool serve_stuck(std::uint32_t n);
   bool can_back() const;
   bool relieve();
+  void return_to_budget();
   bool evict_one();
   bool read_ahead_one();
   std::uint32_t next_expected();
@@ -288,6 +289,7 @@ class Pager {
   std::uint32_t write_errors_ = 0;
   std::uint64_t retry_after_ns_ = 0;
   bool over_budget_told_ = false;
+  bool back_in_budget_told_ = false;
   std::uint32_t stuck_runs_ = 0;  // each is in the queue
   std::uint64_t retry_put_ns_ = 0;
   bool stuck_told_ = false;

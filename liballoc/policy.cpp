@@ -213,6 +213,17 @@ bool Pager::relieve() {
   return true;
 }
 
+// The tier takes data again, or has room again: what went over the budget can leave.
+void Pager::return_to_budget() {
+  if (!evicts_ || budget_ <= asked_budget_ || tier_failing_ || pool_full_) return;
+  budget_ = asked_budget_;
+  if (back_in_budget_told_) return;
+  back_in_budget_told_ = true;
+  Message m(Severity::warning);
+  m << "the pool takes data again: back to the budget of ";
+  m.bytes(budget_bytes());
+}
+
 // What was leaving is put back under its address; what the device is still reading follows when it is done.
 void Pager::stop_evicting() {
   evicts_ = false;

@@ -67,6 +67,7 @@ bool Pager::reserve_for(Operation* op) {
   if (op->run != none && error == 0) {
     op->slot_offset = extent.offset;
     op->slot_epoch = forks_.epoch();
+    pool_full_ = false;
     return true;
   }
   --writes_;
@@ -186,7 +187,9 @@ void Pager::finish_write(Operation* op, int error) {
   r.has_slot = true;
   counts_.written_bytes += op->bytes;
   write_errors_ = 0;
+  tier_failing_ = false;
   become(n, RunState::cached);
+  return_to_budget();
   tell(wire::EventKind::write_done, n, op->bytes);
   if (r.waiting || !evicts_) {
     unstage(n);

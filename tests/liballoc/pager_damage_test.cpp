@@ -142,6 +142,33 @@ TEST_CASE("PoolThatGetsRoomAgainIsUsedAgain") {
   CHECK(f.reads(block, 1));
 }
 
+TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const auto failing = GENERATE(Operation::reserve, Operation::write);
+  f.tier.fail_from(failing, 1, ENOSPC);
+  const std::uint64_t budget = f.pager.budget_bytes();
+  test::CapturedStderr captured;
+  std::vector<std::byte*> blocks;
+  for (std::size_t i = 0; i < budget_runs * 3 / 2; ++i) blocks.push_back(f.allocate_filled(run_bytes, i));
+  const std::uint64_t while_full = f.pager.budget_bytes();
+  f.tier.heal();
+  f.page_out(blocks[0]);
+  f.settle();
+  const std::string said = captured.text();
+  CHECK(while_full > budget);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.pager.backed_bytes() <= budget);
+  CHECK(said.find("going over the budget") != std::string::npos);
+  CHECK(said.find("back to the budget of") != std::string::npos);
+  CHECK(said.find("back to the budget of") == said.rfind("back to the budget of"));
+  bool right = true;
+  for (std::size_t i = 0; right && i < blocks.size(); ++i) right = f.reads(blocks[i], i);
+  CHECK(right);
+  f.check();
+}
+
 TEST_CASE("WriteErrorLeavesDataInDram") {
   DamagedPager f;
   if (!f.ready()) return;
