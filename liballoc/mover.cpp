@@ -412,8 +412,17 @@ void Mover::unlock() const {
   if (nursery_ != nullptr) os::unlock(nursery_, run_bytes);
 }
 
+// Before Linux 5.14. Nobody watches the nursery: the kernel serves these faults.
+int Mover::touch_nursery() {
+  auto* const at = static_cast<volatile std::byte*>(nursery_);
+  for (std::size_t offset = 0; offset < run_bytes; offset += os::page_bytes) at[offset] = std::byte{0};
+  return 0;
+}
+
 int Mover::populate(std::byte* frame) {
-  if (const int error = os::advise(nursery_, run_bytes, os::advice_populate_write); error != 0) return error;
+  int error = os::advise(nursery_, run_bytes, os::advice_populate_write);
+  if (error == EINVAL) error = touch_nursery();
+  if (error != 0) return error;
   if (kind_ == MoverKind::move) return move_whole(nursery_, frame, false);
   return os::remap_keeping(nursery_, run_bytes, frame);
 }

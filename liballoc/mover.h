@@ -91,6 +91,7 @@ class Mover {
   bool is_whole(std::byte* run) const;
   int make_whole(std::byte* run, bool may_have_holes);
   int take_shared(std::byte* run, std::byte* frame, bool may_have_holes);
+  int touch_nursery();
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes);
   int take_copied(std::byte* run, std::byte* frame, std::size_t bytes);

@@ -202,7 +202,9 @@ bool Pager::can_back() const {
 // and says so.
 bool Pager::relieve() {
   LockGuard guard(*lock_);
-  if (pending_count_ <= stuck_runs_ || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
+  // Memory that the budget allows and the kernel has not will not come from a larger budget.
+  if (backed_ < budget_ || pending_count_ <= stuck_runs_ || writes_ > 0 || reads_ > 0 || !staged_.is_empty())
+    return false;
   budget_ = std::max(budget_, backed_) + 1;
   if (over_budget_told_) return true;
   over_budget_told_ = true;

@@ -169,6 +169,24 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
   f.check();
 }
 
+// Memory that a touch waits for is not to be had: that is waited for, not asked for in a circle (the child's
+// alarm would end that), and the budget stays what it is.
+TEST_CASE("KernelWithoutMemoryIsWaitedFor") {
+  const MoverKind kind = any_kind();
+  CHECK(test::in_child([&] {
+          DamagedPager f(512 * mib, kind);
+          if (!f.ready()) return 0;
+          const std::uint64_t budget = f.pager.budget_bytes();
+          std::byte* block = f.allocate(2 * run_bytes);
+          if (!test::deny_advice(os::advice_populate_write, ENOMEM)) return 2;
+          for (std::byte* run : {block, block + run_bytes})
+            f.pager.handle_fault({.address = run, .write_protected = false});  // as if threads touched them
+          for (int i = 0; i < 10; ++i) f.pump();
+          if (f.pager.budget_bytes() != budget) return 3;
+          return f.state(block) == RunState::empty && f.pager.run(f.run_of(block)).waiting ? 0 : 4;
+        }) == 0);
+}
+
 TEST_CASE("WriteErrorLeavesDataInDram") {
   DamagedPager f;
   if (!f.ready()) return;
