@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t most_span = std::size_t{1} << 40;
 constexpr std::size_t least_span = std::size_t{1} << 32;
 constexpr std::uint64_t decay_window_ns = 10'000'000'000;
+constexpr std::uint32_t discarded_at_once = 64;  // runs
 
 // A union has no destructor of its own: the heap outlives everything, and a static object with a destructor
 // would be torn down while other threads still free memory.
@@ -260,14 +261,14 @@ std::uint32_t Heap::runs_of_range(const void* address, std::size_t bytes, std::u
   return id;
 }
 
-int Heap::pin(const void* address, std::size_t bytes, bool briefly) {
+int Heap::pin(const void* address, std::size_t bytes) {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   {
     QuietLockGuard guard(lock_, may_page());
     const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
     if (id == 0) return EINVAL;
-    if (!briefly && !pager_.can_pin(first, last)) return ENOMEM;
+    if (!pager_.can_pin(first, last)) return ENOMEM;
     pager_.pin(first, last, id);
   }
   // What is there is not touched: the program may have taken its access away.
@@ -315,26 +316,57 @@ int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) 
   return 0;
 }
 
-// Whole runs are forgotten where they lie. Of a run that is discarded in part the rest must survive, so it is
-// brought back and held while the kernel takes the pages.
-int Heap::discard(void* address, std::size_t bytes, int advice) {
-  auto* const begin = static_cast<std::byte*>(address);
-  std::byte* const end = begin + bytes;
-  const std::uint32_t first = pager_.run_of(begin + run_bytes - 1);
-  const std::uint32_t past = pager_.run_of(end);
-  std::byte* const head_end = std::min(end, pager_.run_address(first));
-  std::byte* const tail = std::max(head_end, pager_.run_address(past));
-  const bool holds_head =
-      head_end > begin && pin(begin, static_cast<std::size_t>(head_end - begin), true) == 0;
-  const bool holds_tail = end > tail && pin(tail, static_cast<std::size_t>(end - tail), true) == 0;
+// Brings back a run of which only a part is discarded, and holds it: the rest must survive. What is there
+// already is not read, since it may be protected.
+bool Heap::hold_part(std::uint32_t n, const std::byte* inside) {
   {
     QuietLockGuard guard(lock_, may_page());
-    if (first < past) pager_.forget(first, past - 1);
-    if (end > begin) pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
+    if (pager_.run(n).live == 0) return false;
+    pager_.pin(n, n, 0);
+    if (pager_.run(n).state == RunState::resident) return true;
   }
-  const int error = os::advise(address, bytes, advice);
-  if (holds_head) unpin(begin, static_cast<std::size_t>(head_end - begin));
-  if (holds_tail) unpin(tail, static_cast<std::size_t>(end - tail));
+  static_cast<void>(*static_cast<const volatile std::byte*>(inside));
+  return true;
+}
+
+void Heap::let_go_of_part(std::uint32_t n) {
+  QuietLockGuard guard(lock_, may_page());
+  pager_.unpin(n, n, 0);
+}
+
+// Under one lock the kernel drops the pages and the pager forgets what is not there: a run that left or came
+// back in between would keep what it had, or be taken for damaged. Nothing is forgotten that the kernel did
+// not drop.
+int Heap::discard_range(std::byte* begin, std::byte* end, int advice) {
+  QuietLockGuard guard(lock_, may_page());
+  const int error = os::advise(begin, static_cast<std::size_t>(end - begin), advice);
+  pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
+  const std::uint32_t first = pager_.run_of(begin + run_bytes - 1);
+  const std::uint32_t past = pager_.run_of(end);
+  if (error == 0 && first < past) pager_.forget(first, past - 1);
+  return error;
+}
+
+// In steps, so that the agent and other threads get the lock meanwhile. MADV_REMOVE is for shared memory.
+int Heap::discard(void* address, std::size_t bytes, int advice) {
+  auto* const begin = static_cast<std::byte*>(address);
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address);
+  if (advice == MADV_REMOVE || at % os::page_bytes != 0) return EINVAL;
+  if (bytes > base_ + span_ - at) return ENOMEM;
+  if (bytes == 0) return 0;
+  std::byte* const end = begin + (bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes;
+  const std::uint32_t head = pager_.run_of(begin);
+  const std::uint32_t tail = pager_.run_of(end - 1);
+  const bool holds_head = begin != pager_.run_address(head) && hold_part(head, begin);
+  const bool holds_tail = end != pager_.run_address(tail) + run_bytes && hold_part(tail, end - 1);
+  int error = 0;
+  for (std::byte* from = begin; from < end && error == 0;) {
+    std::byte* const to = std::min(end, pager_.run_address(pager_.run_of(from) + discarded_at_once));
+    error = discard_range(from, to, advice);
+    from = to;
+  }
+  if (holds_head) let_go_of_part(head);
+  if (holds_tail) let_go_of_part(tail);
   return error;
 }
 

@@ -50,12 +50,13 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::uint32_t runs_of_range(const void* address, std::size_t bytes, std::uint32_t* first,
                               std::uint32_t* last);
   // Brings the range's runs into DRAM. Pages of theirs that were never touched stay holes.
-  // ENOMEM: what is pinned would leave too little of the budget; not asked of what is held `briefly`.
-  int pin(const void* address, std::size_t bytes, bool briefly = false);
+  // ENOMEM: what is pinned would leave too little of the budget.
+  int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
   // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
-  // of it comes back as zeroes. 0 or errno of the kernel's madvise.
+  // of it comes back as zeroes. 0 or the errno of the kernel's madvise, EINVAL for MADV_REMOVE and for an
+  // address inside a page; what was evicted is forgotten only where the kernel dropped what was not.
   int discard(void* address, std::size_t bytes, int advice);
   std::size_t trim();
   void statistics(terrace_statistics* out);
@@ -78,6 +79,9 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::uint32_t place(std::size_t bytes, std::size_t alignment);
   bool enter(std::uint32_t id, const void* call_site, bool zeroed, unsigned hints);
   bool commit(std::uint32_t top_granule);
+  bool hold_part(std::uint32_t n, const std::byte* inside);
+  void let_go_of_part(std::uint32_t n);
+  int discard_range(std::byte* begin, std::byte* end, int advice);
   void zero(std::uint32_t block, std::size_t bytes, bool virgin);
   void wake_agent_if_needed();
   void decay_recycled();

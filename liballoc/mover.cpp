@@ -3,6 +3,7 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 
@@ -37,6 +38,13 @@ std::uint64_t number(const void* address) { return reinterpret_cast<std::uintptr
 
 int control(int fd, unsigned long request, void* argument) {
   return os::error_of(syscall(SYS_ioctl, fd, request, argument));
+}
+
+// What MOVE and COPY answer for a range that is not in one mapping.
+bool may_cross_a_cut(int error) { return error == EINVAL || error == ENOENT; }
+
+std::size_t half_of(std::size_t piece) {
+  return std::max(piece / 2 / os::page_bytes, std::size_t{1}) * os::page_bytes;
 }
 
 }  // namespace
@@ -197,7 +205,7 @@ int Mover::move_with_holes(std::byte* run, std::byte* frame, std::size_t* moved)
 void Mover::move_back(std::byte* frame, std::byte* run, std::size_t bytes) {
   std::size_t returned = 0;
   if (move(frame, run, bytes, true, &returned) == 0) return;
-  if (put_by_copy(frame, run, returned, bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
+  if (put_by_copy(frame, run, &returned, bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
 }
 
 int Mover::fill_holes(std::byte* address, std::size_t bytes) {
@@ -275,16 +283,20 @@ int Mover::take_by_remap(std::byte* run, std::byte* frame) {
 
 int Mover::take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes) {
   // The copy below must not touch a gap: the fault would wait for this thread.
-  if (const int error = make_whole(run, may_have_holes); error != 0) return error;
+  const int error = make_whole(run, may_have_holes);
+  return error != 0 ? error : take_copied(run, frame, run_bytes);
+}
+
+int Mover::take_copied(std::byte* run, std::byte* frame, std::size_t bytes) {
   uffdio_writeprotect protect{};
-  protect.range = {number(run), run_bytes};
+  protect.range = {number(run), bytes};
   protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
   if (const int error = control(fd_, UFFDIO_WRITEPROTECT, &protect); error != 0) return error;
-  std::memcpy(frame, run, run_bytes);
-  const int error = os::advise(run, run_bytes, MADV_DONTNEED);
+  std::memcpy(frame, run, bytes);
+  const int error = os::advise(run, bytes, MADV_DONTNEED);
   // Writers that met the protection retry, and then find the page missing.
   if (error == 0) {
-    wake(run, run_bytes);
+    wake(run, bytes);
     return 0;
   }
   protect.mode = 0;
@@ -308,20 +320,39 @@ int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
   return ENOTSUP;
 }
 
-// Offsets [done, end): what has been moved already is not in the frame any more, and touching it there would
-// wait for this thread.
-int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end) {
-  for (int attempt = 0; done < end && attempt < most_retries;) {
+// A call of the program's on a part of a run (madvise, mbind) cuts its mapping in two, and no request of ours
+// may cross the cut. What is refused as a whole goes on in halves: each page lies in one mapping.
+int Mover::move_in_pieces(std::byte* from, std::byte* to, std::size_t bytes, std::size_t* moved) {
+  *moved = 0;
+  for (std::size_t piece = bytes; *moved < bytes;) {
+    piece = std::min(piece, bytes - *moved);
+    std::size_t more = 0;
+    const int error = move(from + *moved, to + *moved, piece, false, &more);
+    *moved += more;
+    if (error != 0 && (!may_cross_a_cut(error) || piece == os::page_bytes)) return error;
+    piece = error == 0 ? 2 * piece : half_of(piece);
+  }
+  return 0;
+}
+
+// Offsets [*done, end): what has been moved already is not in the frame any more, and touching it there
+// would wait for this thread.
+int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t* done, std::size_t end) {
+  std::size_t piece = end;
+  for (int attempt = 0; *done < end && attempt < most_retries;) {
+    piece = std::min(piece, end - *done);
     uffdio_copy copy{};
-    copy.dst = number(run) + done;
-    copy.src = number(frame) + done;
-    copy.len = end - done;
+    copy.dst = number(run) + *done;
+    copy.src = number(frame) + *done;
+    copy.len = piece;
     const int error = control(fd_, UFFDIO_COPY, &copy);
-    if (error == 0) return 0;
-    if (copy.copy > 0) done += static_cast<std::size_t>(copy.copy);
-    if (error == EEXIST) {
-      wake(run + done, os::page_bytes);
-      done += os::page_bytes;
+    if (copy.copy > 0) *done += static_cast<std::size_t>(copy.copy);
+    if (error == 0) {
+      piece *= 2;
+    } else if (error == EEXIST) {
+      *done += os::page_bytes;
+    } else if (may_cross_a_cut(error) && piece > os::page_bytes) {
+      piece = half_of(piece);
     } else if (error != EAGAIN) {
       return error;
     } else if (copy.copy <= 0) {
@@ -329,7 +360,7 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::
     }
   }
   wake(run, run_bytes);
-  return done >= end ? 0 : EAGAIN;
+  return *done >= end ? 0 : EAGAIN;
 }
 
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
@@ -345,29 +376,57 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   // Too many mappings, most likely: the copy below needs none.
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;
-  if (kind_ == MoverKind::move) {
-    int error = move(frame, run, run_bytes, false, &moved);
-    // The block layer lets go of the pages of a finished read a little after it reports its end.
-    for (int attempt = 0; error == EBUSY && attempt < busy_retries; ++attempt) {
-      syscall(SYS_sched_yield);
-      std::size_t more = 0;
-      error = move(frame + moved, run + moved, run_bytes - moved, false, &more);
-      moved += more;
-    }
-    if (error == 0) return 0;
-    // Still EBUSY: the frame's pages are shared with a child. Copy what has not moved.
-    if (error != EBUSY && error != EAGAIN && error != EEXIST) return error;
+  int error = kind_ == MoverKind::move ? put_by_move(frame, run, &moved) : EBUSY;
+  if (error == 0) return 0;
+  // Still EBUSY: the frame's pages are shared with a child. EINVAL: what protects the run is not what
+  // protects the frame. Copy what has not moved.
+  std::size_t done = moved;
+  if (error == EBUSY || error == EAGAIN || error == EEXIST || error == EINVAL) {
+    error = put_by_copy(frame, run, &done, run_bytes);
   }
-  *frame_keeps_memory = true;
-  return put_by_copy(frame, run, moved, run_bytes);
+  *frame_keeps_memory = error == 0;
+  if (error != 0 && !take_back(run, frame, moved, done)) return ENOTRECOVERABLE;
+  return error;
+}
+
+int Mover::put_by_move(std::byte* frame, std::byte* run, std::size_t* moved) {
+  int error = move_in_pieces(frame, run, run_bytes, moved);
+  // The block layer lets go of the pages of a finished read a little after it reports its end.
+  for (int attempt = 0; error == EBUSY && attempt < busy_retries; ++attempt) {
+    syscall(SYS_sched_yield);
+    std::size_t more = 0;
+    error = move_in_pieces(frame + *moved, run + *moved, run_bytes - *moved, &more);
+    *moved += more;
+  }
+  return error;
+}
+
+// The way back of a put that failed on its way: [0, moved) is not in the frame any more, [moved, done) is in
+// both, and the program may have written to either since.
+bool Mover::take_back(std::byte* run, std::byte* frame, std::size_t moved, std::size_t done) {
+  if (done == 0) return true;
+  if (kind_ == MoverKind::copy) return take_copied(run, frame, done) == 0;
+  if (kind_ != MoverKind::move) return false;
+  if (done > moved) os::advise(frame + moved, done - moved, MADV_DONTNEED);
+  std::size_t returned = 0;
+  return move_in_pieces(run, frame, done, &returned) == 0;
 }
 
 void Mover::unlock() const {
   if (nursery_ != nullptr) os::unlock(nursery_, run_bytes);
 }
 
+// Before Linux 5.14. Nobody watches the nursery: the kernel serves these faults.
+int Mover::touch_nursery() {
+  auto* const at = static_cast<volatile std::byte*>(nursery_);
+  for (std::size_t offset = 0; offset < run_bytes; offset += os::page_bytes) at[offset] = std::byte{0};
+  return 0;
+}
+
 int Mover::populate(std::byte* frame) {
-  if (const int error = os::advise(nursery_, run_bytes, os::advice_populate_write); error != 0) return error;
+  int error = os::advise(nursery_, run_bytes, os::advice_populate_write);
+  if (error == EINVAL) error = touch_nursery();
+  if (error != 0) return error;
   if (kind_ == MoverKind::move) return move_whole(nursery_, frame, false);
   return os::remap_keeping(nursery_, run_bytes, frame);
 }

@@ -58,7 +58,9 @@ class Mover {
 
   // What could not be taken stays in the run. ENOENT: a page is missing, and `may_have_holes` is false.
   int take(std::byte* run, std::byte* frame, bool may_have_holes);
-  // *frame_keeps_memory: the bytes were copied, the frame still has pages of its own.
+  // *frame_keeps_memory: the bytes were copied, the frame still has pages of its own. A failure leaves all in
+  // the frame, with what the program wrote meanwhile to pages that were there for a moment, and waiting
+  // threads waiting; but for ENOTRECOVERABLE, which leaves some in the frame and some in the run.
   int put(std::byte* frame, std::byte* run, bool* frame_keeps_memory);
   // Gives an empty frame fresh memory, huge if the kernel has it.
   int populate(std::byte* frame);
@@ -89,9 +91,14 @@ class Mover {
   bool is_whole(std::byte* run) const;
   int make_whole(std::byte* run, bool may_have_holes);
   int take_shared(std::byte* run, std::byte* frame, bool may_have_holes);
+  int touch_nursery();
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes);
-  int put_by_copy(std::byte* frame, std::byte* run, std::size_t done, std::size_t end);
+  int take_copied(std::byte* run, std::byte* frame, std::size_t bytes);
+  int move_in_pieces(std::byte* from, std::byte* to, std::size_t bytes, std::size_t* moved);
+  int put_by_move(std::byte* frame, std::byte* run, std::size_t* moved);
+  int put_by_copy(std::byte* frame, std::byte* run, std::size_t* done, std::size_t end);
+  bool take_back(std::byte* run, std::byte* frame, std::size_t moved, std::size_t done);
   int put_by_remap(std::byte* frame, std::byte* run);
   enum class Sharing { all_shared, some_exclusive };
   Sharing sharing(std::byte* run) const;

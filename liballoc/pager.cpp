@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "liballoc/message.h"
 #include "liballoc/os.h"
 
 namespace terrace::liballoc {
@@ -16,6 +17,8 @@ namespace {
 
 // Under 64 MiB the codec's buffers are better used to page with.
 constexpr std::uint64_t least_runs_to_compress = 32;
+
+constexpr std::uint64_t put_pause_ns = 10'000'000;
 
 }  // namespace
 
@@ -59,6 +62,11 @@ void Pager::set_budget(std::uint64_t bytes) {
   asked_budget_ = budget_;
 }
 
+void Pager::set_pool_limit(std::uint64_t bytes) {
+  pool_limit_ = bytes;
+  tier_->set_limit(bytes);
+}
+
 // ---- lists and states -----------------------------------------------------------------------------------
 
 RunList* Pager::list_of(const Run& r) {
@@ -67,7 +75,7 @@ RunList* Pager::list_of(const Run& r) {
       if (r.live == 0) return &recycled_;
       return r.pins == 0 ? &idle_ : nullptr;
     case RunState::staged:
-      return &staged_;
+      return r.stuck ? nullptr : &staged_;
     case RunState::cached:
       return r.from_read ? &loaded_ : &cached_;
     case RunState::stored:
@@ -133,10 +141,11 @@ bool Pager::put_back(std::uint32_t n) {
   bool keeps_memory = false;
   const int error = mover_->put(staging_.address(r.frame), run_address(n), &keeps_memory);
   if (error != 0) {
-    lose(n, "its pages cannot be put back", error);
+    error == ENOTRECOVERABLE ? lose(n, "its pages cannot be put back", EIO) : keep_in_frame(n, error);
     return false;
   }
   delist(n);
+  unstick(r);
   --used_frames_;
   // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
   keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
@@ -148,6 +157,36 @@ bool Pager::put_back(std::uint32_t n) {
   enlist(n);
   settle(n);
   return true;
+}
+
+// The kernel refused, for want of memory most likely. All bytes are in the frame, and there they wait. What
+// the tier has of them is given up: the program may have changed pages that were put back for a moment.
+void Pager::keep_in_frame(std::uint32_t n, int error) {
+  Run& r = runs_[n];
+  delist(n);
+  if (r.live == 0) {  // a touch of freed memory
+    staging_.give_free(r.frame);
+    --used_frames_;
+    r.frame = none;
+    return enqueue(n);
+  }
+  stuck_runs_ += r.stuck ? 0 : 1;
+  r.stuck = true;
+  r.state = RunState::staged;
+  r.from_read = false;
+  release_slot(r);
+  enqueue(n);
+  retry_put_ns_ = os::now_ns() + put_pause_ns;
+  if (stuck_told_) return;
+  stuck_told_ = true;
+  Message m(Severity::warning);
+  m << "the kernel does not put 2 MiB back at " << static_cast<const void*>(run_address(n)) << ", ";
+  m.error(error) << "; it stays in DRAM and is tried again, who touches it waits; is there memory left?";
+}
+
+void Pager::unstick(Run& r) {
+  stuck_runs_ -= r.stuck ? 1 : 0;
+  r.stuck = false;
 }
 
 // ---- leaving --------------------------------------------------------------------------------------------
@@ -181,9 +220,10 @@ bool Pager::stage(std::uint32_t n) {
 }
 
 bool Pager::unstage(std::uint32_t n) {
+  if (!put_back(n)) return false;
   ++counts_.cancelled_evictions;
   tell(wire::EventKind::cancel, n, run_bytes);
-  return put_back(n);
+  return true;
 }
 
 // Touched while its write is under way, which goes on for nobody. The device reads the frame, so the run gets
@@ -210,8 +250,9 @@ void Pager::rescue(std::uint32_t n) {
 void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
   if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) {
     tier_->release(extent);
-    pool_used_ -= extent.bytes;
+    const bool was_full = pool_full_;
     pool_full_ = false;
+    if (was_full) return_to_budget();
   }
 }
 
@@ -223,20 +264,23 @@ void Pager::release_slot(Run& r) {
 void Pager::lose(std::uint32_t n, const char* why, int error) {
   Run& r = runs_[n];
   delist(n);
+  unstick(r);
   if (r.frame != none) {
-    staging_.give_free(r.frame);
+    staging_.discard(r.frame);  // it may have been left in part
     --used_frames_;
+    --backed_;
   }
   r.frame = none;
   // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
-  // put where some was lost. It still takes up disk, and therefore counts in pool_used_.
+  // put where some was lost. It still takes up disk, and therefore counts as used.
   r.has_slot = false;
   r.state = RunState::lost;
-  mover_->poison(run_address(n));
-  settle(n);
   ++counts_.lost_runs;
   tell(wire::EventKind::lost, n, run_bytes);
   report_block(n, why, error);
+  // Last: who waits for it meets SIGBUS from here on, which may end the process.
+  mover_->poison(run_address(n));
+  settle(n);
 }
 
 // ---- faults ---------------------------------------------------------------------------------------------
@@ -284,7 +328,7 @@ void Pager::fault_on_missing(std::uint32_t n) {
       if (back(n)) back_ahead(n);
       break;
     case RunState::staged:
-      unstage(n);
+      if (!r.stuck) unstage(n);
       break;
     case RunState::writing:
       rescue(n);

@@ -61,7 +61,7 @@ class Pager {
                Compression compression = Compression::off);
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.
-  void set_pool_limit(std::uint64_t bytes) { pool_limit_ = bytes; }
+  void set_pool_limit(std::uint64_t bytes);
   // mlockall: what is in DRAM stays, what is not comes when it is touched. Under the lock, any thread.
   void stop_evicting();
   void resume_evicting();
@@ -123,7 +123,8 @@ class Pager {
   std::uint64_t backed_bytes() const { return std::uint64_t{backed_} * run_bytes; }
   std::uint64_t budget_bytes() const { return std::uint64_t{budget_} * run_bytes; }
   std::uint32_t recycled_runs() const { return recycled_.size(); }
-  std::uint64_t pool_used_bytes() const { return pool_used_; }
+  // What extents really take of the tier, with their rounding and those that are not trusted any more.
+  std::uint64_t pool_used_bytes() const { return tier_ != nullptr ? tier_->space().used_bytes : 0; }
   bool is_quiet() const;
   bool tier_failing() const { return tier_failing_; }
   const Run& run(std::uint32_t n) const { return runs_[n]; }
@@ -170,6 +171,8 @@ class Pager {
   bool back(std::uint32_t n);
   void let_go_of_pins(std::uint32_t n);
   bool put_back(std::uint32_t n);
+  void keep_in_frame(std::uint32_t n, int error);
+  void unstick(Run& r);
   bool stage(std::uint32_t n);
   bool unstage(std::uint32_t n);
   void rescue(std::uint32_t n);
@@ -197,6 +200,7 @@ class Pager {
   void drop_recycled(std::uint32_t n);
   void grow_backed();
   void reclaim(std::uint32_t n);
+  void show_stuck(bool to_children);
 
   // pager_accounts.cpp
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes);
@@ -226,8 +230,10 @@ class Pager {
   bool wants_read_ahead() const;
   bool serve_pending();
   void pop_pending();
+  bool serve_stuck(std::uint32_t n);
   bool can_back() const;
   bool relieve();
+  void return_to_budget();
   bool evict_one();
   bool read_ahead_one();
   std::uint32_t next_expected();
@@ -271,7 +277,6 @@ class Pager {
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint32_t pinned_runs_ = 0;
-  std::uint64_t pool_used_ = 0;  // bytes of extents
   std::uint64_t pool_limit_ = ~0ULL;
   std::uint32_t generation_ = 0;
   std::uint32_t arrivals_ = 0;       // runs that became resident, ever: the clock of their age
@@ -287,6 +292,10 @@ class Pager {
   std::uint32_t write_errors_ = 0;
   std::uint64_t retry_after_ns_ = 0;
   bool over_budget_told_ = false;
+  bool back_in_budget_told_ = false;
+  std::uint32_t stuck_runs_ = 0;  // each is in the queue
+  std::uint64_t retry_put_ns_ = 0;
+  bool stuck_told_ = false;
   bool evicts_ = true;
 
   terrace_statistics counts_{};

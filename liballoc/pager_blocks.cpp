@@ -41,6 +41,7 @@ void Pager::detach_block(std::uint32_t n) {
     return;
   }
   delist(n);
+  unstick(r);
   if (r.state != RunState::empty) --data_runs_;
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);
@@ -233,10 +234,12 @@ void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     const std::uint16_t live = runs_[n].live;
     const std::uint32_t block = runs_[n].block;
+    const bool waiting = runs_[n].waiting;
     if (live != 1 || runs_[n].state == RunState::resident || runs_[n].state == RunState::empty) continue;
     detach_block(n);
     attach_block(n, block, block != 0);
     runs_[n].zero_fill = true;
+    if (waiting) mover_->wake(run_address(n), run_bytes);  // it faults again, and meets an empty run
   }
 }
 

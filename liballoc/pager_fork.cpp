@@ -37,7 +37,8 @@ void Pager::seal_for_fork() {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
-  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
+  show_stuck(true);
+  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
   if (evicted && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
@@ -48,7 +49,8 @@ void Pager::after_fork_in_parent(bool child_exists) {
   for (const Operation& op : operations_) {
     if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
   }
-  const bool evicted = pool_used_ > 0 || mode_ == Mode::restore;
+  show_stuck(false);
+  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
   if (evicted) forks_.end_in_parent(child_exists);
 }
 
@@ -63,7 +65,7 @@ bool Pager::after_fork_in_child() {
   backed_ = data_runs_ = used_frames_ = 0;
   for (std::uint32_t n = 0; n < runs; ++n) adopt_inherited(n);
   for (Operation& op : operations_) op = Operation{};
-  writes_ = reads_ = pending_count_ = 0;
+  writes_ = reads_ = pending_count_ = stuck_runs_ = 0;
   cursor_block_ = 0;
   staging_.reset_after_fork();
   client_ = nullptr;
@@ -75,7 +77,7 @@ bool Pager::after_fork_in_child() {
 void Pager::adopt_inherited(std::uint32_t n) {
   Run& r = runs_[n];
   std::byte* address = run_address(n);
-  r.queued = r.waiting = r.from_read = r.page_out = false;
+  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = false;
   r.previous = r.next = none;
   if (r.state == RunState::writing || r.state == RunState::staged) {
     // Its frame came along; the hole in the heap takes the frame's pages.
@@ -122,7 +124,6 @@ void Pager::release_unread_extents() {
   tiers::Extent extent;
   while (forks_.next_released(&extent)) {
     tier_->release(extent);
-    pool_used_ -= extent.bytes;
     pool_full_ = false;
   }
 }

@@ -95,4 +95,12 @@ void Pager::reclaim(std::uint32_t n) {
   tell(wire::EventKind::drop, n, run_bytes);
 }
 
+// Frames are kept from forked children, but these hold what lies nowhere else.
+void Pager::show_stuck(bool to_children) {
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    const Run& r = runs_[pending_[(pending_head_ + i) % most_pending]];
+    if (r.stuck) to_children ? staging_.expose(r.frame) : staging_.hide(r.frame);
+  }
+}
+
 }  // namespace terrace::liballoc

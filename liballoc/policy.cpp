@@ -153,20 +153,26 @@ bool Pager::read_ahead_one() {
   return n != none && start_read(n, false);
 }
 
-// First come, first served. A run that cannot be served now stays at the head.
+// First come, first served. A run that there is no memory for now stays at the head, one that the kernel
+// refuses goes to the end. True: reads were begun, and may be over.
 bool Pager::serve_pending() {
-  for (;;) {
+  bool reads = false;
+  for (std::uint32_t refused = 0;;) {
     std::uint32_t n = none;
     {
       LockGuard guard(*lock_);
-      if (pending_count_ == 0) return false;
+      if (pending_count_ <= refused) return reads;
       n = pending_[pending_head_ % most_pending];
       Run& r = runs_[n];
+      if (r.stuck) {
+        refused += serve_stuck(n) ? 0 : 1;
+        continue;
+      }
       if (r.state == RunState::empty && r.waiting) {
-        if (!can_back()) return false;
+        if (!can_back()) return reads;
         r.queued = false;
         pop_pending();
-        if (back(n)) back_ahead(n);
+        back(n) ? back_ahead(n) : static_cast<void>(++refused);
         continue;
       }
       if (r.state != RunState::stored) {
@@ -175,7 +181,8 @@ bool Pager::serve_pending() {
         continue;
       }
     }
-    if (!start_read(n, true)) return false;
+    if (!start_read(n, true)) return reads;
+    reads = true;
     LockGuard guard(*lock_);
     runs_[n].queued = false;
     pop_pending();
@@ -185,6 +192,15 @@ bool Pager::serve_pending() {
 void Pager::pop_pending() {
   pending_head_ = (pending_head_ + 1) % most_pending;
   --pending_count_;
+}
+
+// Not again and again: part of its pages may come and go each time, which wakes who waits for them.
+bool Pager::serve_stuck(std::uint32_t n) {
+  runs_[n].queued = false;
+  pop_pending();
+  if (os::now_ns() >= retry_put_ns_) return unstage(n);
+  enqueue(n);
+  return false;
 }
 
 bool Pager::can_back() const {
@@ -197,7 +213,9 @@ bool Pager::can_back() const {
 // and says so.
 bool Pager::relieve() {
   LockGuard guard(*lock_);
-  if (pending_count_ == 0 || writes_ > 0 || reads_ > 0 || !staged_.is_empty()) return false;
+  // Memory that the budget allows and the kernel has not will not come from a larger budget.
+  if (backed_ < budget_ || pending_count_ <= stuck_runs_ || writes_ > 0 || reads_ > 0 || !staged_.is_empty())
+    return false;
   budget_ = std::max(budget_, backed_) + 1;
   if (over_budget_told_) return true;
   over_budget_told_ = true;
@@ -206,6 +224,17 @@ bool Pager::relieve() {
        "now ";
   m.bytes(budget_bytes());
   return true;
+}
+
+// The tier takes data again, or has room again: what went over the budget can leave.
+void Pager::return_to_budget() {
+  if (!evicts_ || budget_ <= asked_budget_ || tier_failing_ || pool_full_) return;
+  budget_ = asked_budget_;
+  if (back_in_budget_told_) return;
+  back_in_budget_told_ = true;
+  Message m(Severity::warning);
+  m << "the pool takes data again: back to the budget of ";
+  m.bytes(budget_bytes());
 }
 
 // What was leaving is put back under its address; what the device is still reading follows when it is done.
@@ -246,8 +275,7 @@ bool Pager::shed_excess() {
 
 // One round. The agent looks for faults between rounds, so a round starts a few transfers at most.
 bool Pager::balance() {
-  serve_pending();
-  bool progress = false;
+  bool progress = serve_pending();
   for (int i = 0; i < 64 && shed_excess(); ++i) progress = true;
   progress |= evict_one();
   progress |= start_write();

@@ -6,6 +6,7 @@
 #include "liballoc/message.h"
 #include "liballoc/os.h"
 #include "liballoc/pager.h"
+#include "tiers/extent_allocator.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -61,12 +62,12 @@ bool Pager::reserve_for(Operation* op) {
   LockGuard guard(*lock_);
   tiers::Extent extent;
   int error = 0;
-  const bool within_share = pool_used_ + op->bytes <= pool_limit_;
+  const bool within_share = pool_used_bytes() + tiers::whole_units(op->bytes) <= pool_limit_;
   if (op->run != none) error = within_share ? tier_->reserve(op->bytes, &extent) : ENOSPC;
   if (op->run != none && error == 0) {
-    pool_used_ += extent.bytes;
     op->slot_offset = extent.offset;
     op->slot_epoch = forks_.epoch();
+    pool_full_ = false;
     return true;
   }
   --writes_;
@@ -87,13 +88,13 @@ void Pager::refuse_writes(int error, bool by_share) {
   while (!staged_.is_empty()) unstage(staged_.front());
   pool_full_ = true;
   retry_after_ns_ = os::now_ns() + retry_pause_ns;
-  tell(wire::EventKind::pool_full, 0, pool_used_);
+  tell(wire::EventKind::pool_full, 0, pool_used_bytes());
   if (pool_full_told_) return;
   pool_full_told_ = true;
   Message m(Severity::warning);
   m << (by_share ? "the pool that this job's processes share is full, this one's part at "
                  : "the pool is full at ");
-  m.bytes(pool_used_) << " (";
+  m.bytes(pool_used_bytes()) << " (";
   m.error(error)
       << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
 }
@@ -137,9 +138,11 @@ void Pager::submit(Operation* op) {
 
 void Pager::handle_completions() {
   tiers::Completion done[most_operations];
-  const std::size_t count = tier_->poll(done);
-  for (std::size_t i = 0; i < count; ++i)
-    finish(&operations_[done[i].token % most_operations], done[i].error);
+  // Again: what finish() submits may be over at once, and then nobody calls us for it.
+  while (const std::size_t count = tier_->poll(done)) {
+    for (std::size_t i = 0; i < count; ++i)
+      finish(&operations_[done[i].token % most_operations], done[i].error);
+  }
 }
 
 void Pager::finish(Operation* op, int error) {
@@ -184,7 +187,9 @@ void Pager::finish_write(Operation* op, int error) {
   r.has_slot = true;
   counts_.written_bytes += op->bytes;
   write_errors_ = 0;
+  tier_failing_ = false;
   become(n, RunState::cached);
+  return_to_budget();
   tell(wire::EventKind::write_done, n, op->bytes);
   if (r.waiting || !evicts_) {
     unstage(n);

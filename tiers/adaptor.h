@@ -16,6 +16,7 @@ class TierAdaptor : public Tier {
   const char* name() const noexcept override { return name_; }
   const char* io() const noexcept override { return inner_.io(); }
   Space space() const noexcept override { return inner_.space(); }
+  void set_limit(std::uint64_t bytes) noexcept override { inner_.set_limit(bytes); }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override { return inner_.reserve(bytes, out); }
   void release(const Extent& extent) noexcept override { inner_.release(extent); }
   int submit(const Transfer& transfer) noexcept override { return inner_.submit(transfer); }

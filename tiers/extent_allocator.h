@@ -49,7 +49,7 @@ class ExtentAllocator {
 
   // Does not change while open: the one member that other threads may read during reserve() and release().
   std::uint64_t capacity_bytes() const noexcept { return units_ * unit_bytes; }
-  // Whole units count as used: a 4 KiB extent uses 64 KiB.
+  // Whole units count as used (whole_units()): a 4 KiB extent uses 64 KiB.
   Space space() const noexcept { return {units_ * unit_bytes, used_units_ * unit_bytes}; }
 
   // Recounts everything from the bitmap; for tests, linear in the capacity.
@@ -78,5 +78,11 @@ class ExtentAllocator {
   std::uint64_t used_units_ = 0;
   std::array<std::uint64_t, floors + 1> floor_{};  // [n], n = 1..64 units; [0] is not used
 };
+
+// What an extent of `bytes` takes of the space.
+constexpr std::uint64_t whole_units(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t unit = ExtentAllocator::unit_bytes;
+  return (bytes + unit - 1) / unit * unit;
+}
 
 }  // namespace terrace::tiers

@@ -12,6 +12,7 @@
 namespace terrace::tiers {
 namespace {
 
+constexpr std::uint64_t steps_to_limit = 16;
 constexpr std::uint64_t max_request_bytes = std::uint64_t{1} << 30;  // a request's length is 32 bits wide
 
 bool valid(const NvmeTier::Options& options) noexcept {
@@ -71,6 +72,7 @@ void NvmeTier::close() noexcept {
   extents_.close();
   ready_.clear();
   slots_.clear();
+  limit_bytes_ = UINT64_MAX;
   frozen_ = false;
 }
 
@@ -85,14 +87,20 @@ int NvmeTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   if (frozen_) return EROFS;
   Extent extent;
   if (const int error = extents_.reserve(bytes, &extent)) return error;
-  const int error =
-      file_.grow(extent.offset + extent.bytes, options_.grow_step_bytes, extents_.capacity_bytes());
-  if (error != 0) {
+  if (const int error = grow_to(extent.offset + extent.bytes); error != 0) {
     (void)extents_.release(extent);
     return error;
   }
   *out = extent;
   return 0;
+}
+
+// A step is a small part of the limit, which falls when others come to share.
+int NvmeTier::grow_to(std::uint64_t end) noexcept {
+  const std::uint64_t limit = std::min(limit_bytes_, extents_.capacity_bytes());
+  if (end > limit && end > file_.allocated_bytes()) return ENOSPC;
+  const std::uint64_t step = std::min(options_.grow_step_bytes, limit_bytes_ / steps_to_limit);
+  return file_.grow(end, step, limit);
 }
 
 void NvmeTier::release(const Extent& extent) noexcept {
@@ -112,9 +120,10 @@ int NvmeTier::submit(const Transfer& transfer) noexcept {
 
 int NvmeTier::submit_to_ring(const Transfer& transfer) noexcept {
   const std::size_t slot = slots_.take({transfer, {.total_bytes = transfer.extent.bytes}});
-  const int error = send_rest(slot);
-  if (error != 0) slots_.release(slot);
-  return error;
+  if (send_rest(slot) == 0) return 0;
+  slots_.release(slot);
+  ready_.push({transfer.token, transfer_now(transfer)});
+  return 0;
 }
 
 int NvmeTier::send_rest(std::uint64_t slot) noexcept {
@@ -128,9 +137,9 @@ int NvmeTier::send_rest(std::uint64_t slot) noexcept {
 }
 
 std::size_t NvmeTier::poll(std::span<Completion> out) noexcept {
-  if (!uses_ring()) return ready_.take(out);
+  std::size_t count = ready_.take(out);
+  if (!uses_ring()) return count;
   Uring::Result results[16];
-  std::size_t count = 0;
   while (count < out.size()) {
     const std::size_t wanted = std::min(out.size() - count, std::size(results));
     const std::size_t got = ring_.reap({results, wanted});
@@ -146,8 +155,8 @@ bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
   Slot& slot = slots_[result.tag];
   int error = 0;
   if (advance(slot.progress, result.result, &error) == Step::again) {
-    error = send_rest(result.tag);
-    if (error == 0) return false;
+    if (send_rest(result.tag) == 0) return false;
+    error = transfer_now(slot.transfer, slot.progress);
   }
   *out = {slot.transfer.token, error};
   slots_.release(result.tag);
@@ -155,8 +164,11 @@ bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
 }
 
 int NvmeTier::transfer_now(const Transfer& transfer) noexcept {
+  return transfer_now(transfer, {.total_bytes = transfer.extent.bytes});
+}
+
+int NvmeTier::transfer_now(const Transfer& transfer, Progress progress) noexcept {
   if (!file_.is_ours()) return EBADF;
-  Progress progress{.total_bytes = transfer.extent.bytes};
   int error = 0;
   Step step = Step::again;
   while (step == Step::again)

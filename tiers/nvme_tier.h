@@ -4,7 +4,8 @@
 // One file and no file system metadata of ours: what lies where is known to the pager alone, and the file
 // dies with its last holder. The file is preallocated in steps, so that a full disk is found when space is
 // reserved (ENOSPC, data stays in DRAM) and not when a page has already been taken away. Where io_uring is
-// refused (old kernel, seccomp, sysctl) transfers run synchronously in submit() by pread and pwrite; where
+// refused (old kernel, seccomp, sysctl) transfers run synchronously in submit() by pread and pwrite, and so
+// does each one that the ring does not take (a program that shuts itself in, a kernel short of memory); where
 // the file system refuses O_DIRECT they go through the page cache. io() and direct() tell which.
 //
 // Fork: the child shares the file and has a copy of the bookkeeping. reopen_after_fork() gives it a ring of
@@ -54,6 +55,7 @@ class NvmeTier final : public Tier {
   const char* name() const noexcept override { return "nvme"; }
   const char* io() const noexcept override { return uses_ring() ? "io_uring" : "pread"; }
   Space space() const noexcept override { return extents_.space(); }
+  void set_limit(std::uint64_t bytes) noexcept override { limit_bytes_ = bytes; }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override;
   void release(const Extent& extent) noexcept override;
   int submit(const Transfer& transfer) noexcept override;
@@ -72,10 +74,12 @@ class NvmeTier final : public Tier {
   bool uses_ring() const noexcept { return ring_.fd() >= 0; }
   int open_parts(int fd) noexcept;
   int start_io() noexcept;
+  int grow_to(std::uint64_t end) noexcept;
   int submit_to_ring(const Transfer& transfer) noexcept;
   int send_rest(std::uint64_t slot) noexcept;
   bool settle(const Uring::Result& result, Completion* out) noexcept;
   int transfer_now(const Transfer& transfer) noexcept;
+  int transfer_now(const Transfer& transfer, Progress progress) noexcept;
   void drain() noexcept;
 
   Options options_;
@@ -84,6 +88,7 @@ class NvmeTier final : public Tier {
   Uring ring_;
   SlotTable<Slot> slots_;
   CompletionQueue ready_;
+  std::uint64_t limit_bytes_ = UINT64_MAX;
   bool frozen_ = false;
 };
 

@@ -7,7 +7,8 @@
 // Contract
 //  * After construction nothing here allocates, throws, logs, or takes a lock of the C library: the paging
 //    agent inside a job calls it while other threads may hold any lock (fork, malloc).
-//  * Threads: {reserve, release, space} must be serialised by the caller, and so must {submit, poll}; the two
+//  * Threads: {reserve, release, space, set_limit} must be serialised by the caller, and so must {submit,
+//  poll}; the two
 //    groups are independent of each other and may run at the same time.
 //  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
 //  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is
@@ -63,6 +64,9 @@ class Tier {
   virtual const char* io() const noexcept = 0;
 
   virtual Space space() const noexcept = 0;
+  // Several share the space, and the caller will have no more than `bytes` of it: a tier that takes room
+  // ahead of need stays within that, and reserve() answers ENOSPC where it would have to go beyond.
+  virtual void set_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
   // Reserves one contiguous extent of `bytes` rounded up to block_bytes. 0, or ENOSPC, EINVAL (zero), or the
   // errno of growing the pool; *out is untouched then.
   virtual int reserve(std::uint64_t bytes, Extent* out) noexcept = 0;
@@ -75,7 +79,9 @@ class Tier {
   virtual int submit(const Transfer& transfer) noexcept = 0;
   // Takes finished transfers without blocking; returns how many.
   virtual std::size_t poll(std::span<Completion> out) noexcept = 0;
-  // Readable when poll() may have something; -1 when completions are ready as soon as submit() returns.
+  // Readable when poll() may have something that it had not when the last submit() or poll() returned; -1
+  // when completions are ready as soon as submit() returns. A transfer may be over by then anywhere: poll
+  // once.
   virtual int wait_fd() const noexcept = 0;
   virtual std::size_t in_flight() const noexcept = 0;
   virtual std::size_t queue_depth() const noexcept = 0;

@@ -57,9 +57,9 @@ int Uring::enter() noexcept {
   for (int attempt = 0; attempt < max_interruptions; ++attempt) {
     const int result = io_uring_submit(&ring_);
     if (result > 0) return 0;
-    if (result != 0 && result != -EINTR && result != -EAGAIN) return -result;
+    if (result != 0 && result != -EINTR) return -result;
   }
-  return ENOMEM;
+  return EINTR;
 }
 
 // Takes back the one entry that the kernel did not consume. It reads the queue only inside io_uring_enter

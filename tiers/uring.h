@@ -46,7 +46,7 @@ class Uring {
   int init(unsigned entries, int file) noexcept;
   // Readable when reap() has something; -1 when there is no ring.
   int fd() const noexcept { return open_ ? ring_.ring_fd : -1; }
-  // 0 or errno; after an error the kernel knows nothing of the request. ENOMEM for the kernel's EAGAIN.
+  // 0 or errno; after an error the kernel knows nothing of the request. EAGAIN: it has no memory for it now.
   int submit(const Request& request) noexcept;
   // Takes what has completed, without a system call.
   std::size_t reap(std::span<Result> out) noexcept;

@@ -121,6 +121,17 @@ TEST_CASE("A page that is missing where there can be no hole is told, and the re
   CHECK(holds(f.frame(1), 2));
 }
 
+TEST_CASE("Without MADV_POPULATE_WRITE (before Linux 5.14) fresh frames are touched") {
+  const MoverKind kind = any_kind();
+  CHECK(in_child([&] {
+          MoverFixture f(kind);
+          if (!f.ready()) return 0;
+          if (!test::deny_advice(os::advice_populate_write, EINVAL)) return 2;
+          if (f.back(0, 1) != 0 || !holds(f.run(0), 1)) return 3;
+          return test::resident_pages(f.run(0)) == run_bytes / os::page_bytes ? 0 : 4;
+        }) == 0);
+}
+
 TEST_CASE("Huge pages survive the way out and back") {
   MoverFixture f(GENERATE(MoverKind::move, MoverKind::mremap));
   if (!f.ready()) return;

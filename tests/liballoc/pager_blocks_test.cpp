@@ -229,6 +229,27 @@ TEST_CASE("Runs that the program discarded come back as zeroes") {
   f.check();
 }
 
+TEST_CASE("A thread that waits for a run that is discarded meanwhile sees zeroes") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  std::atomic<bool> zero{false};
+  bool discarded = false;
+  f.with([&] { zero = test::is_zero(block, os::page_bytes); },
+         [&] {
+           f.serve_faults();
+           if (discarded) return f.pump();
+           LockGuard guard(f.lock);
+           if (!f.pager.run(f.run_of(block)).waiting) return;
+           f.pager.forget(f.run_of(block), f.run_of(block));
+           discarded = true;
+         });
+  CHECK(zero);
+  f.check();
+}
+
 TEST_CASE("A zeroed block over recycled memory reads as zero at its first touch") {
   DramPager f;
   if (!f.ready()) return;

@@ -1,9 +1,12 @@
 // What the pager does when the tier is full, fails or lies: data stays in DRAM, or is said to be lost; it is
 // never wrong.
+#include <fcntl.h>
 #include <signal.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <thread>
 
 #include "liballoc/pager.h"
 #include "tests/liballoc/captured_stderr.h"
@@ -89,6 +92,26 @@ TEST_CASE("PoolFullLeavesDataInDram") {
   f.check();
 }
 
+// Compressed or not: an extent takes whole units.
+TEST_CASE("ShareOfThePoolIsKeptInWhatExtentsTake") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::uint64_t share = 2 * run_bytes;
+  f.pager.set_pool_limit(share);
+  test::CapturedStderr captured;
+  constexpr std::size_t runs = 80;
+  std::byte* block = f.allocate(runs * run_bytes, true);
+  for (std::size_t n = 0; n < runs; ++n) {  // a byte in each, so that they are there, and compress well
+    f.with([&] { block[n * run_bytes] = std::byte{1}; });
+    f.page_out(block + n * run_bytes);
+  }
+  CHECK(captured.text().find("is full, this one's part at") != std::string::npos);
+  CHECK(f.dram.space().used_bytes <= share);
+  CHECK(f.dram.space().used_bytes > share / 2);
+  f.check();
+}
+
 TEST_CASE("PoolThatNeverHadRoomLeavesDataInDram") {
   DamagedPager f;
   if (!f.ready()) return;
@@ -117,6 +140,51 @@ TEST_CASE("PoolThatGetsRoomAgainIsUsedAgain") {
   CHECK(while_full == RunState::resident);
   CHECK(f.state(block) == RunState::stored);
   CHECK(f.reads(block, 1));
+}
+
+TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const auto failing = GENERATE(Operation::reserve, Operation::write);
+  f.tier.fail_from(failing, 1, ENOSPC);
+  const std::uint64_t budget = f.pager.budget_bytes();
+  test::CapturedStderr captured;
+  std::vector<std::byte*> blocks;
+  for (std::size_t i = 0; i < budget_runs * 3 / 2; ++i) blocks.push_back(f.allocate_filled(run_bytes, i));
+  const std::uint64_t while_full = f.pager.budget_bytes();
+  f.tier.heal();
+  f.page_out(blocks[0]);
+  f.settle();
+  const std::string said = captured.text();
+  CHECK(while_full > budget);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.pager.backed_bytes() <= budget);
+  CHECK(said.find("going over the budget") != std::string::npos);
+  CHECK(said.find("back to the budget of") != std::string::npos);
+  CHECK(said.find("back to the budget of") == said.rfind("back to the budget of"));
+  bool right = true;
+  for (std::size_t i = 0; right && i < blocks.size(); ++i) right = f.reads(blocks[i], i);
+  CHECK(right);
+  f.check();
+}
+
+// Memory that a touch waits for is not to be had: that is waited for, not asked for in a circle (the child's
+// alarm would end that), and the budget stays what it is.
+TEST_CASE("KernelWithoutMemoryIsWaitedFor") {
+  const MoverKind kind = any_kind();
+  CHECK(test::in_child([&] {
+          DamagedPager f(512 * mib, kind);
+          if (!f.ready()) return 0;
+          const std::uint64_t budget = f.pager.budget_bytes();
+          std::byte* block = f.allocate(2 * run_bytes);
+          if (!test::deny_advice(os::advice_populate_write, ENOMEM)) return 2;
+          for (std::byte* run : {block, block + run_bytes})
+            f.pager.handle_fault({.address = run, .write_protected = false});  // as if threads touched them
+          for (int i = 0; i < 10; ++i) f.pump();
+          if (f.pager.budget_bytes() != budget) return 3;
+          return f.state(block) == RunState::empty && f.pager.run(f.run_of(block)).waiting ? 0 : 4;
+        }) == 0);
 }
 
 TEST_CASE("WriteErrorLeavesDataInDram") {
@@ -199,6 +267,97 @@ TEST_CASE("PageThatVanishedIsSigbus") {
         }) == 200 + SIGBUS);
 }
 
+TEST_CASE("RunWhoseMappingWasCutComesBack") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(3 * run_bytes, 1);
+  f.page_out(block, 3 * run_bytes);
+  const int advice = GENERATE(MADV_DONTDUMP, MADV_NOHUGEPAGE);
+  REQUIRE(os::advise(block + run_bytes + 37 * os::page_bytes, os::page_bytes, advice) == 0);
+  REQUIRE(os::advise(block + 2 * run_bytes, run_bytes - os::page_bytes, advice) == 0);
+  CHECK(f.reads(block, 1, 3 * run_bytes));
+  CHECK(f.statistics().lost_runs == 0);
+  f.check();
+}
+
+// A page of the run's mapping is missing for a while, as if the kernel had no memory for it.
+TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
+  DamagedPager f(512 * mib, GENERATE(MoverKind::move, MoverKind::copy));
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  const bool evicted = GENERATE(true, false);
+  if (evicted) f.page_out(block);
+  if (!evicted) {
+    f.release(block);
+    f.pager.trim(0);
+    block = f.allocate(run_bytes);
+  }
+  std::byte* const page = block + 37 * os::page_bytes;
+  REQUIRE(os::unmap(page, os::page_bytes) == 0);
+  test::CapturedStderr captured;
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::atomic<bool> mended{false};
+  int refusals = 0;
+  f.with(
+      [&] {
+        test::fill(block, 2, os::page_bytes);  // a page that may be put back for a moment
+        while (!mended) std::this_thread::yield();
+        static_cast<void>(test::is_zero(page, 8));
+      },
+      [&] {
+        f.pump();
+        f.check();
+        refusals += f.state(block) == RunState::staged ? 1 : 0;
+        if (refusals != 30 || mended) return;
+        if (os::map_anonymous(os::page_bytes, PROT_READ | PROT_WRITE, page) == nullptr) std::abort();
+        if (f.mover.watch(page, os::page_bytes) != 0) std::abort();
+        mended = true;
+      });
+  const std::string said = captured.text();
+  CHECK(said.find("the kernel does not put 2 MiB back at") == said.rfind("the kernel does not put"));
+  CHECK(said.find("is tried again") != std::string::npos);
+  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.statistics().lost_runs == 0);
+  CHECK(f.state(block) == RunState::resident);
+  CHECK(test::holds(block, 2, os::page_bytes));
+  const auto* words = reinterpret_cast<const std::uint64_t*>(block);
+  std::size_t wrong = 0;
+  for (std::size_t i = os::page_bytes / 8; evicted && i < run_bytes / 8; ++i)
+    wrong += words[i] != test::word_of(1, i) ? 1 : 0;
+  CHECK(wrong == 0);
+  f.check();
+}
+
+// Standard error is a pipe that nobody reads from at first, so that the message takes as long as it likes.
+TEST_CASE("LossIsReportedBeforeTheSignal") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  char filling[4096] = {};
+  while (::write(ends[1], filling, sizeof filling) > 0) continue;
+  REQUIRE(::fcntl(ends[1], F_SETFL, 0) == 0);
+  const pid_t child = test::start_child([&] {
+    ::signal(SIGBUS, SIG_DFL);
+    DamagedPager f(512 * mib, MoverKind::automatic);
+    if (!f.ready()) return 200 + SIGBUS;
+    std::byte* block = f.allocate_filled(run_bytes, 1);
+    f.page_out(block);
+    corrupt(f, block);
+    ::dup2(ends[1], STDERR_FILENO);
+    return f.reads(block, 1) ? 0 : 1;
+  });
+  ::close(ends[1]);
+  ::usleep(500'000);
+  REQUIRE(::fcntl(ends[0], F_SETFL, 0) == 0);
+  std::string said;
+  for (ssize_t got = 0; (got = ::read(ends[0], filling, sizeof filling)) > 0;)
+    said.append(filling, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  CHECK(test::result_of(child) == 200 + SIGBUS);
+  CHECK(said.find("lost 2 MiB at") != std::string::npos);
+}
+
 TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   DamagedPager f;
   if (!f.ready()) return;
@@ -206,7 +365,7 @@ TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   std::byte* block = f.allocate_filled(3 * run_bytes, 1);
   f.page_out(block, 3 * run_bytes);
   corrupt(f, block + run_bytes);
-  const std::uint64_t lost_bytes = f.extent_bytes(block + run_bytes, run_bytes);
+  const std::uint64_t lost_bytes = f.space_taken(block + run_bytes, run_bytes);
   test::CapturedStderr captured;
   f.advise(block, 3 * run_bytes, TERRACE_ADVISE_WILL_NEED);
   f.settle();

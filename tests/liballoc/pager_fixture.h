@@ -18,6 +18,7 @@
 #include "liballoc/pager.h"
 #include "tests/liballoc/mover_fixture.h"
 #include "tiers/dram_tier.h"
+#include "tiers/extent_allocator.h"
 
 namespace terrace::liballoc::test {
 
@@ -162,10 +163,17 @@ class PagerFixture {
 
   std::uint32_t run_of(const std::byte* address) const { return pager.run_of(address); }
   RunState state(const std::byte* address) const { return pager.run(run_of(address)).state; }
-  // What the block's runs take up on the tier.
+  // What is stored of the block's runs.
   std::uint64_t extent_bytes(const std::byte* block, std::size_t bytes) const {
     std::uint64_t sum = 0;
     for (std::size_t at = 0; at < bytes; at += run_bytes) sum += pager.run(run_of(block + at)).slot_bytes;
+    return sum;
+  }
+  // What that takes up on the tier.
+  std::uint64_t space_taken(const std::byte* block, std::size_t bytes) const {
+    std::uint64_t sum = 0;
+    for (std::size_t at = 0; at < bytes; at += run_bytes)
+      sum += tiers::whole_units(pager.run(run_of(block + at)).slot_bytes);
     return sum;
   }
   void advise(const std::byte* block, std::size_t bytes, terrace_advice advice) {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/pager_fixture.h"
 
 namespace terrace::liballoc {
@@ -53,6 +54,32 @@ TEST_CASE("Nothing is on its way out when a fork happens, whatever was advised m
     f.pager.after_fork_in_parent(true);
   }
   f.check();
+}
+
+// It is in its frame, and frames are kept from children.
+TEST_CASE("What the kernel refuses to put back goes to a child all the same") {
+  DramPager f(GENERATE(MoverKind::move, MoverKind::copy));
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  std::byte* const page = block + 37 * os::page_bytes;
+  REQUIRE(os::unmap(page, os::page_bytes) == 0);
+  test::CapturedStderr captured;
+  f.advise(block, run_bytes, TERRACE_ADVISE_WILL_NEED);
+  f.settle();
+  f.pager.handle_fault({.address = block, .write_protected = false});
+  REQUIRE(f.state(block) == RunState::staged);
+  f.pager.prepare_fork(1'000'000);
+  LockGuard guard(f.lock);
+  f.pager.seal_for_fork();
+  CHECK(test::in_child([&] {
+          f.pager.after_fork_in_child();
+          return test::holds(block, 1) ? 0 : 1;
+        }) == 0);
+  f.pager.after_fork_in_parent(true);
+  REQUIRE(os::map_anonymous(os::page_bytes, PROT_READ | PROT_WRITE, page) != nullptr);
+  REQUIRE(f.mover.watch(page, os::page_bytes) == 0);
 }
 
 }  // namespace terrace::liballoc

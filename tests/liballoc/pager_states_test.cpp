@@ -83,11 +83,25 @@ TEST_CASE("A cached run comes back without a read") {
   f.advise(block, block_bytes, TERRACE_ADVISE_COLD);
   f.settle();
   for (std::size_t i = 0; i < 3; ++i) CHECK(f.state(block + i * run_bytes) == RunState::cached);
-  CHECK(f.pager.pool_used_bytes() == f.extent_bytes(block, block_bytes));
+  CHECK(f.pager.pool_used_bytes() == f.space_taken(block, block_bytes));
   CHECK(f.reads(block, 1, block_bytes));
   CHECK(f.statistics().prefetch_hits == 3);
   CHECK(f.statistics().read_bytes == 0);
   CHECK(f.pager.pool_used_bytes() == 0);
+  f.check();
+}
+
+// Nothing wakes the agent for it.
+TEST_CASE("A read that is over as soon as it is submitted is served at once") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  REQUIRE(f.state(block) == RunState::stored);
+  f.pager.handle_fault({.address = block, .write_protected = false});
+  f.pump();
+  CHECK(f.state(block) == RunState::resident);
   f.check();
 }
 

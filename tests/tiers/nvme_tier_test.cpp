@@ -84,6 +84,29 @@ TEST_CASE("Blocks are allocated when space is reserved, and reused") {
   CHECK(tier.preallocated_bytes() == 16 * mib);
 }
 
+TEST_CASE("A limit below the capacity bounds what is allocated, ahead of need too") {
+  NvmeTier tier;
+  REQUIRE(open_nvme(tier, {.capacity_bytes = 256 * mib, .grow_step_bytes = 64 * mib}) == 0);
+  tier.set_limit(32 * mib);
+  Extent extent;
+  REQUIRE(tier.reserve(mib, &extent) == 0);
+  CHECK(tier.preallocated_bytes() == 2 * mib);
+  for (std::uint64_t taken = mib; taken < 32 * mib; taken += mib) REQUIRE(tier.reserve(mib, &extent) == 0);
+  CHECK(tier.preallocated_bytes() == 32 * mib);
+  const Extent last = extent;
+  CHECK(tier.reserve(mib, &extent) == ENOSPC);
+  CHECK(extent == last);
+  CHECK(tier.space().used_bytes == 32 * mib);
+  tier.set_limit(8 * mib);  // what is there already may be used again
+  tier.release(last);
+  CHECK(tier.reserve(mib, &extent) == 0);
+  CHECK(extent == last);
+  CHECK(tier.reserve(mib, &extent) == ENOSPC);
+  tier.set_limit(64 * mib);
+  CHECK(tier.reserve(mib, &extent) == 0);
+  CHECK(tier.preallocated_bytes() == 36 * mib);
+}
+
 TEST_CASE("PoolFullIsEnospcAndNothingMoves") {
   const int result = in_small_disk(8 * mib, [](const char* directory) {
     NvmeTier tier;

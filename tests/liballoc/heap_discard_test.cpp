@@ -1,0 +1,168 @@
+// A program discards memory of a heap that pages (MADV_DONTNEED and its like): what it is told to be gone is
+// gone, what the kernel refuses is untouched.
+//
+// The linker's --wrap sends every system call here first, so that something can happen right before the
+// kernel drops the pages.
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "liballoc/heap.h"
+#include "tests/liballoc/support.h"
+
+namespace {
+
+std::atomic<std::byte*> watched{nullptr};
+void (*before_drop)() = nullptr;
+
+}  // namespace
+
+extern "C" {
+
+long __real_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...) {
+  long argument[6];
+  va_list arguments;
+  va_start(arguments, number);
+  for (long& one : argument) one = va_arg(arguments, long);
+  va_end(arguments);
+  auto* const address = reinterpret_cast<std::byte*>(argument[0]);  // NOLINT: what the caller gave
+  if (number == SYS_madvise && argument[2] == MADV_DONTNEED && address != nullptr && address == watched) {
+    watched = nullptr;
+    before_drop();
+  }
+  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+}
+
+}  // extern "C"
+
+namespace terrace::liballoc {
+namespace {
+
+using test::fill;
+using test::holds;
+using test::is_zero;
+using test::mib;
+
+constexpr std::size_t block_bytes = 8 * mib;
+
+// A block of whole runs in a heap with an agent. There is one heap in a process, and it stays.
+class PagedBlock {
+ public:
+  PagedBlock() {
+    Options options;
+    options.dram_bytes = 256 * mib;
+    options.pool_bytes = 512 * mib;
+    std::snprintf(options.pool_directory, sizeof options.pool_directory, "%s", TERRACE_TEST_POOL_DIR);
+    if (!heap().ready() && heap().initialise(options) != 0) std::abort();
+    at = static_cast<std::byte*>(heap().allocate(block_bytes, run_bytes, nullptr, false));
+    ready = at != nullptr && heap().pager().mode() == Pager::Mode::paging;
+    if (!ready) std::printf("SKIP: no pager: %s\n", heap().agent().reason());
+    fill(at, 1, block_bytes);
+  }
+  ~PagedBlock() { heap().release(at, nullptr); }
+  PagedBlock(const PagedBlock&) = delete;
+  PagedBlock& operator=(const PagedBlock&) = delete;
+
+  void evict() const {
+    while (!is_stored()) {  // a run that cannot leave now stays, and is asked again
+      REQUIRE(heap().advise(at, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  bool is_stored() const {
+    LockGuard guard(heap().lock());
+    const std::uint32_t first = heap().pager().run_of(at);
+    bool stored = true;
+    for (std::uint32_t n = first; n < first + block_bytes / run_bytes; ++n)
+      stored &= heap().pager().run(n).state == RunState::stored;
+    return stored;
+  }
+
+  std::byte* at = nullptr;
+  bool ready = false;
+};
+
+std::thread evicting;
+std::atomic<bool> evicted{false};
+std::byte* to_evict = nullptr;
+
+// Another thread has the block evicted, if the heap's lock lets it.
+void evict_meanwhile() {
+  evicting = std::thread([] {
+    heap().advise(to_evict, block_bytes, TERRACE_ADVISE_PAGE_OUT);
+    evicted = true;
+  });
+  for (int i = 0; i < 200 && !evicted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+TEST_CASE("RunThatLeavesDuringADiscardIsDiscardedToo") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  evicted = false;
+  to_evict = block.at;
+  before_drop = &evict_meanwhile;
+  watched = block.at;
+  CHECK(heap().discard(block.at, block_bytes, MADV_DONTNEED) == 0);
+  evicting.join();
+  CHECK(is_zero(block.at, block_bytes));
+}
+
+TEST_CASE("WhatTheKernelWouldRefuseKeepsWhatWasEvicted") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  block.evict();
+  CHECK(heap().discard(block.at, block_bytes, MADV_REMOVE) == EINVAL);
+  CHECK(heap().discard(block.at + 1, block_bytes - os::page_bytes, MADV_DONTNEED) == EINVAL);
+  CHECK(heap().discard(block.at, ~std::size_t{0}, MADV_DONTNEED) == ENOMEM);
+  CHECK(heap().discard(block.at, block_bytes, -1) == EINVAL);
+  CHECK(heap().discard(block.at, 0, MADV_DONTNEED) == 0);
+  CHECK(holds(block.at, 1, block_bytes));
+}
+
+TEST_CASE("A length inside a page discards the whole page, as the kernel does") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  block.evict();
+  CHECK(heap().discard(block.at, block_bytes - os::page_bytes + 1, MADV_DONTNEED) == 0);
+  CHECK(is_zero(block.at, block_bytes));
+}
+
+TEST_CASE("A discard of a part of a run keeps the rest of it") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  block.evict();
+  const std::size_t from = GENERATE(std::size_t{0}, 3 * os::page_bytes, run_bytes + os::page_bytes);
+  const std::size_t to = GENERATE(std::size_t{0}, 5 * os::page_bytes) + 2 * run_bytes - os::page_bytes;
+  CHECK(heap().discard(block.at + from, to - from, MADV_DONTNEED) == 0);
+  const auto* words = reinterpret_cast<const std::uint64_t*>(block.at);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < block_bytes / sizeof *words; ++i) {
+    const bool discarded = i >= from / sizeof *words && i < to / sizeof *words;
+    wrong += words[i] != (discarded ? 0 : test::word_of(1, i)) ? 1 : 0;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("A discard inside a run that may not be read touches nothing") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  REQUIRE(heap().pin(block.at, run_bytes) == 0);  // as mprotect() does
+  REQUIRE(os::protect(block.at, run_bytes, PROT_NONE) == 0);
+  CHECK(heap().discard(block.at + os::page_bytes, os::page_bytes, MADV_DONTNEED) == 0);
+  REQUIRE(os::protect(block.at, run_bytes, PROT_READ | PROT_WRITE) == 0);
+  CHECK(heap().unpin(block.at, run_bytes) == 0);
+  CHECK(is_zero(block.at + os::page_bytes, os::page_bytes));
+  CHECK(holds(block.at, 1, os::page_bytes));
+}
+
+}  // namespace terrace::liballoc
