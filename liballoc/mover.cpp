@@ -266,12 +266,19 @@ int Mover::take_shared(std::byte* run, std::byte* frame, bool may_have_holes) {
   }
   if (const int error = take_by_remap(run, frame); error != 0) return EBUSY;
   const bool still_shared = sharing(frame) == Sharing::all_shared;
-  if (!still_shared) {
-    put_by_remap(frame, run);
-    adopt_frames(frame, run_bytes);
-    return EBUSY;
+  if (still_shared && adopt_frames(frame, run_bytes) == 0) return 0;
+  give_back_remapped(frame, run);
+  return EBUSY;
+}
+
+// Not taken after all, so nothing may stay in the frame; which nobody watches, so it can be read.
+void Mover::give_back_remapped(std::byte* frame, std::byte* run) {
+  std::size_t done = 0;
+  if (put_by_remap(frame, run) != 0) {
+    needs_registration_ = true;
+    if (put_by_copy(frame, run, &done, run_bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
   }
-  return adopt_frames(frame, run_bytes);
+  if (adopt_frames(frame, run_bytes) != 0) needs_registration_ = true;
 }
 
 // The mapping moves with its pages: a frame is hidden from forked children, a run in place is not.
@@ -305,6 +312,9 @@ int Mover::take_copied(std::byte* run, std::byte* frame, std::size_t bytes) {
 }
 
 int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
+  // Who touches a run that is not watched, when it is gone, would read the kernel's zeroes.
+  if (needs_registration_ && (register_range(run, run_bytes) != 0 || adopt_frames(frame, run_bytes) != 0))
+    return EBUSY;
   switch (kind_) {
     case MoverKind::move: {
       const int error = move_whole(run, frame, may_have_holes);

@@ -92,6 +92,7 @@ class Mover {
   int make_whole(std::byte* run, bool may_have_holes);
   int take_shared(std::byte* run, std::byte* frame, bool may_have_holes);
   int touch_nursery();
+  void give_back_remapped(std::byte* frame, std::byte* run);
   int take_by_remap(std::byte* run, std::byte* frame);
   int take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes);
   int take_copied(std::byte* run, std::byte* frame, std::size_t bytes);
@@ -107,7 +108,8 @@ class Mover {
   int pagemap_fd_ = -1;
   int poison_fd_ = -1;  // an empty file: a mapping of it raises SIGBUS
   MoverKind kind_ = MoverKind::automatic;
-  std::byte* nursery_ = nullptr;  // one unregistered run in which fresh pages are born
+  bool needs_registration_ = false;  // a run or a frame may have been left unwatched
+  std::byte* nursery_ = nullptr;     // one unregistered run in which fresh pages are born
 };
 
 }  // namespace terrace::liballoc

@@ -29,7 +29,7 @@ int Pager::initialise(std::byte* base, std::size_t bytes, AddressSpace* space) {
   auto* runs =
       static_cast<Run*>(os::map_anonymous(std::size_t{run_count_} * sizeof(Run), PROT_READ | PROT_WRITE));
   pending_ = static_cast<std::uint32_t*>(
-      os::map_anonymous(most_pending * sizeof(std::uint32_t), PROT_READ | PROT_WRITE));
+      os::map_anonymous(std::size_t{run_count_} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE));
   if (runs == nullptr || pending_ == nullptr) return ENOMEM;
   runs_ = runs;
   for (RunList* list : {&idle_, &recycled_, &staged_, &cached_, &loaded_, &stored_}) list->attach(runs_);
@@ -287,9 +287,9 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
 
 void Pager::enqueue(std::uint32_t n) {
   Run& r = runs_[n];
-  if (r.queued || pending_count_ == most_pending) return;
+  if (r.queued) return;  // at most once each, so there is always room
   r.queued = true;
-  pending_[(pending_head_ + pending_count_++) % most_pending] = n;
+  pending_[(pending_head_ + pending_count_++) % run_count_] = n;
 }
 
 void Pager::handle_fault(const Fault& fault) {

@@ -160,7 +160,6 @@ class Pager {
   static constexpr std::uint32_t writes_in_flight = 6;
   static constexpr std::uint32_t reads_in_flight = 8;
   static constexpr std::uint32_t copy_allowance = 12;
-  static constexpr unsigned most_pending = 1U << 16;
 
   // pager.cpp: transitions
   void enlist(std::uint32_t n);

@@ -98,7 +98,7 @@ void Pager::reclaim(std::uint32_t n) {
 // Frames are kept from forked children, but these hold what lies nowhere else.
 void Pager::show_stuck(bool to_children) {
   for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    const Run& r = runs_[pending_[(pending_head_ + i) % most_pending]];
+    const Run& r = runs_[pending_[(pending_head_ + i) % run_count_]];
     if (r.stuck) to_children ? staging_.expose(r.frame) : staging_.hide(r.frame);
   }
 }

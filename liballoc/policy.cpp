@@ -162,7 +162,7 @@ bool Pager::serve_pending() {
     {
       LockGuard guard(*lock_);
       if (pending_count_ <= refused) return reads;
-      n = pending_[pending_head_ % most_pending];
+      n = pending_[pending_head_ % run_count_];
       Run& r = runs_[n];
       if (r.stuck) {
         refused += serve_stuck(n) ? 0 : 1;
@@ -190,7 +190,7 @@ bool Pager::serve_pending() {
 }
 
 void Pager::pop_pending() {
-  pending_head_ = (pending_head_ + 1) % most_pending;
+  pending_head_ = (pending_head_ + 1) % run_count_;
   --pending_count_;
 }
 

@@ -92,7 +92,7 @@ int PoolFile::grow(std::uint64_t needed, std::uint64_t step, std::uint64_t limit
   if (needed > limit) return EFBIG;
   std::uint64_t end = std::min(std::max(needed, allocated_bytes_ + step), limit);
   int error = allocate_to(end);
-  while (error == ENOSPC && end > needed) {
+  while ((error == ENOSPC || error == EDQUOT) && end > needed) {
     end = needed + (end - needed) / 2;
     if (end - needed < step / 64) end = needed;
     error = allocate_to(end);

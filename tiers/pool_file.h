@@ -41,8 +41,8 @@ class PoolFile {
   std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
 
   // Sees to it that [0, needed) has disk blocks, going `step` further where there is room, never past
-  // `limit`. On a full disk the step is halved down to what is needed. 0, ENOSPC, EFBIG (RLIMIT_FSIZE),
-  // EBADF, or errno.
+  // `limit`. On a full disk or quota the step is halved down to what is needed. 0, ENOSPC, EDQUOT, EFBIG
+  // (RLIMIT_FSIZE), EBADF, or errno.
   int grow(std::uint64_t needed, std::uint64_t step, std::uint64_t limit) noexcept;
 
  private:

@@ -1,4 +1,5 @@
 // Pages that a forked child shares: taken or refused, and right on both sides.
+#include <linux/userfaultfd.h>
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -126,6 +127,21 @@ TEST_CASE("A frame that was shown to a child is put back whole, whatever the par
           const auto* words = reinterpret_cast<const std::uint64_t*>(f.run(0));
           const std::size_t last = run_bytes / sizeof(std::uint64_t) - 1;
           if (words[last] != test::word_of(1, last)) return 5;
+          return child.result();
+        }) == 0);
+}
+
+TEST_CASE("A shared run whose frame the kernel does not watch stays where it is") {
+  CHECK(in_child([&] {
+          MoverFixture f(MoverKind::move);
+          if (!f.ready()) return 0;
+          if (f.back(0, 1) != 0) return 2;
+          Reader child(f.run(0), 1);
+          if (!test::deny_call(SYS_ioctl, 1, static_cast<unsigned>(UFFDIO_REGISTER), ENOMEM)) return 3;
+          for (int i = 0; i < 3; ++i)
+            if (f.take(0) == 0) return 4;
+          if (test::resident_pages(f.run(0)) != run_bytes / os::page_bytes) return 5;
+          if (test::resident_pages(f.frame(0)) != 0 || !holds(f.run(0), 1)) return 6;
           return child.result();
         }) == 0);
 }

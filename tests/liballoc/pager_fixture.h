@@ -36,9 +36,7 @@ inline Compression compression_of_this_run() {
 
 class PagerFixture {
  public:
-  static constexpr std::size_t heap_bytes = 1024 * mib;
-
-  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs)
+  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs, std::size_t heap_bytes = 1024 * mib)
       : tier_(tier), budget_bytes_(runs * run_bytes), heap_(heap_bytes) {
     if (!open_or_skip(mover, kind)) return;
     if (space.initialise(heap_.base(), heap_bytes) != 0 ||

@@ -99,6 +99,28 @@ TEST_CASE("A slow tier delays and breaks nothing, with several threads") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
+TEST_CASE("A touch is served however many runs wait before it") {
+  constexpr std::size_t waiting = (1U << 16) + 200;
+  test::Dram dram;
+  PagerFixture f(any_kind(), dram.dram, budget_runs, (waiting + 100) * run_bytes);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* many = f.allocate(waiting * run_bytes);
+  std::byte* last = f.allocate(run_bytes);
+  for (std::size_t n = 0; n < waiting; ++n)  // as if as many threads touched it
+    f.pager.handle_fault({.address = many + n * run_bytes, .write_protected = false});
+  f.with([&] { test::fill(last, 1); },
+         [&] {
+           f.serve_faults();
+           if (!f.pager.run(f.run_of(last)).waiting) return;
+           if (many != nullptr) f.release(many);
+           many = nullptr;
+           f.pump();
+         });
+  CHECK(test::holds(last, 1));
+  f.check();
+}
+
 TEST_CASE("A budget that shrinks is met, and what it holds stays right") {
   DramPager f(any_kind(), 64);
   if (!f.ready()) return;

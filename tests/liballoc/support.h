@@ -102,19 +102,25 @@ inline pid_t start_child(const std::function<int()>& body) {
 }
 inline int in_child(const std::function<int()>& body) { return result_of(start_child(body)); }
 
-// From now on, in this process, madvise(…, advice) fails with `error`. False: not possible here.
-inline bool deny_advice(int advice, int error) {
+// From now on, in this process, the call fails with `error` where that argument is `value`. False: not
+// possible here.
+inline bool deny_call(unsigned number, unsigned argument, unsigned value, int error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(advice), 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+               static_cast<unsigned>(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t))),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+inline bool deny_advice(int advice, int error) {
+  return deny_call(SYS_madvise, 2, static_cast<unsigned>(advice), error);
 }
 
 }  // namespace terrace::liballoc::test

@@ -23,7 +23,8 @@ struct Kernel {
   int ring_error = 0;                     // answer of io_uring_setup
   int submit_error = 0;                   // answer of io_uring_enter
   bool no_tmpfile = false;
-  int requests = 0;  // reads and writes seen
+  std::uint64_t quota_bytes = UINT64_MAX;  // of a file
+  int requests = 0;                        // reads and writes seen
 } kernel;
 
 }  // namespace
@@ -34,6 +35,7 @@ long __real_syscall(long number, ...);
 int __real_io_uring_submit(io_uring* ring);
 int __real_io_uring_queue_init_params(unsigned entries, io_uring* ring, io_uring_params* params);
 int __real_open(const char* path, int flags, ...);
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 
 // Only pread64 and pwrite64 are called through syscall(2) by the tiers.
 long __wrap_syscall(long number, ...) {
@@ -68,6 +70,14 @@ int __wrap_io_uring_submit(io_uring* ring) {
 int __wrap_io_uring_queue_init_params(unsigned entries, io_uring* ring, io_uring_params* params) {
   return kernel.ring_error != 0 ? -kernel.ring_error
                                 : __real_io_uring_queue_init_params(entries, ring, params);
+}
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  if (static_cast<std::uint64_t>(offset + bytes) > kernel.quota_bytes) {
+    errno = EDQUOT;
+    return -1;
+  }
+  return __real_fallocate(fd, mode, offset, bytes);
 }
 
 int __wrap_open(const char* path, int flags, ...) {
@@ -236,6 +246,17 @@ TEST_CASE("ChildWithoutARingReadsByPread") {
     return read(tier, extent, back) == 0 && back.holds(4) && tier.wait_fd() == -1 ? 0 : 2;
   });
   CHECK(result == 0);
+}
+
+TEST_CASE("TheStepIsHalvedAtTheEndOfAQuota") {
+  kernel = {.quota_bytes = 5 * mib};
+  NvmeTier tier;
+  REQUIRE(open_nvme(tier, {.capacity_bytes = 4096 * mib, .grow_step_bytes = 1024 * mib}) == 0);
+  Extent extent;
+  for (int i = 0; i < 5; ++i) REQUIRE(tier.reserve(mib, &extent) == 0);
+  CHECK(tier.reserve(mib, &extent) == EDQUOT);
+  CHECK(tier.preallocated_bytes() == 5 * mib);
+  kernel = {};
 }
 
 TEST_CASE("WithoutTmpfileTheFileHasNoNameEither") {
