@@ -37,7 +37,7 @@ int __real_io_uring_queue_init_params(unsigned entries, io_uring* ring, io_uring
 int __real_open(const char* path, int flags, ...);
 int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 
-// Only pread64 and pwrite64 are called through syscall(2) by the tiers.
+// Transfers, and the fcntl by which a descriptor gets a high number, are called through syscall(2).
 long __wrap_syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);
@@ -46,6 +46,8 @@ long __wrap_syscall(long number, ...) {
   const std::uint64_t bytes = va_arg(arguments, std::uint64_t);
   const std::uint64_t offset = va_arg(arguments, std::uint64_t);
   va_end(arguments);
+  if (number != SYS_pread64 && number != SYS_pwrite64)
+    return __real_syscall(number, fd, buffer, bytes, offset);
   ++kernel.requests;
   if (kernel.interruptions > 0) {
     --kernel.interruptions;
