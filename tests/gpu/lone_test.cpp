@@ -89,3 +89,13 @@ TEST_CASE("ALoneTensorThatIsRefusedIsTimedAsWell") {
   REQUIRE(read.result.error == FrameError::not_a_frame);
   REQUIRE(read.ns > 0);
 }
+
+// Whoever finishes the tensor is at one of its last blocks, one for each CTA.
+TEST_CASE("NoBlockIsTakenEarlyWhereATensorMayEnd") {
+  const Source sources[] = {{.content_bytes = 3 * block_bytes}, {.content_bytes = 9 * block_bytes + 4}};
+  const Work<Source> work{sources, nullptr, {}, 2, 13};
+  simt::run({.ctas = 4, .threads = 32, .resident_ctas = 4}, [&] {
+    for (u32 block = 0; block < 3; ++block) REQUIRE_FALSE(takes_ahead(work, {0, block, 0}));
+    for (u32 block = 3; block < 13; ++block) REQUIRE(takes_ahead(work, {1, block, 3}) == (block < 8));
+  });
+}
