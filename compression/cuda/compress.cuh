@@ -67,6 +67,14 @@ TERRACE_DEVICE void write_extent(u8* to, const u8* from, u32 bytes) {
   for (u32 i = bytes / 16 * 16 + simt::thread_index(); i < bytes; i += simt::thread_count()) to[i] = from[i];
 }
 
+// Whether a CTA takes its next block before it is done with this one. Not near a tensor's end, where the CTA
+// may come to finish the tensor: all who have to know the size of the block that it holds would wait for the
+// table, too.
+TERRACE_DEVICE bool takes_ahead(const Work<Source>& work, const Place& place) {
+  const u32 last = place.first + blocks_of(work.tensors[place.tensor].content_bytes) - 1;
+  return last - place.block > simt::cta_count();
+}
+
 // By one warp, while others finish a block: the CTA's next block, and its content on the way into the
 // second-level cache. Blocks are still taken in order, and a CTA finishes one before it begins the next; so
 // the first block whose size is not known is one that its CTA comes to without waiting for others.
@@ -86,8 +94,8 @@ TERRACE_DEVICE void take_next_block(const Work<Source>& work, u32* mailbox) {
     simt::prefetch(content + at);
 }
 
-// The checksum by the first warp while the second looks back and the third takes the next block; then the
-// entry, and the extent to its place.
+// The checksum by the first warp while the second looks back and the third may take the next block; then
+// the entry, and the extent to its place.
 TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, const Extent& extent,
                                  EncodeShared& shared) {
   const SharedWords words{in_shared<const u64>(extent.data)};
@@ -101,7 +109,7 @@ TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, c
   } else if (warp_index() == 1) {
     const u64 units = look_back(work.scratch.progress, place.block, place.first, extent.units());
     if (lane_index() == 0) meeting[1] = units;
-  } else if (warp_index() == 2) {
+  } else if (warp_index() == 2 && takes_ahead(work, place)) {
     take_next_block(work, shared.mailbox);
   }
   simt::sync_cta();
@@ -171,11 +179,13 @@ TERRACE_DEVICE void compress_blocks(const Work<Source>& work) {
     }
     const Place place{tensor, block, static_cast<u32>(work.tensors[tensor].first_block)};
     compress_block_of_any_width(work, place, shared);
-    block = shared.mailbox[0];  // take_next_block()
-    if (!finish_block(state, blocks_of(work.tensors[tensor].content_bytes), &shared.mailbox[1])) continue;
-    u64* memory = in_shared<u64>(shared.buffer);
-    finish_frame(work, tensor, shared.secret, memory, memory + sum_words);
-    simt::sync_cta();  // the next block goes over the table's sums
+    const u32 next = shared.mailbox[0];  // take_next_block()
+    if (finish_block(state, blocks_of(work.tensors[tensor].content_bytes), &shared.mailbox[1])) {
+      u64* memory = in_shared<u64>(shared.buffer);
+      finish_frame(work, tensor, shared.secret, memory, memory + sum_words);
+      simt::sync_cta();  // the next block goes over the table's sums
+    }
+    block = takes_ahead(work, place) ? next : take_block(*work.scratch.batch, shared.mailbox);
   }
 }
 

@@ -152,6 +152,28 @@ TEST_CASE("AnyArrangementOfThreadsMakesTheSameFrames") {
       require_cpus_frames(inputs, {.threads = threads, .resident_ctas = 4, .seed = seed});
 }
 
+// Of 4 CTAs each has its next block early but for the last blocks of a tensor, and comes to others without one.
+TEST_CASE("BlocksTakenEarlyKeepTheirPlaces") {
+  Bytes content = activations(14 * block_bytes + 1000, 4, 1);
+  std::fill_n(content.begin() + 3 * block_bytes, 2 * block_bytes, std::byte{0});
+  const Bytes shorter = noise(6 * block_bytes, 2), shortest = activations(500, 4, 3);
+  const Input inputs[] = {{.content = content},
+                          {.content = shortest},
+                          {.content = content, .codec = Codec::lz4},
+                          {.content = shorter},
+                          {.content = content, .codec = Codec::csr8}};
+  for (const std::uint64_t seed : {0, 1, 2, 3}) {
+    const Setting setting{.resident_ctas = 4, .seed = seed};
+    const std::vector<Output> outputs = compress_all(inputs, setting);
+    for (std::size_t i = 0; i < std::size(inputs); ++i) {
+      INFO("seed " << seed << ", tensor " << i);
+      REQUIRE((outputs[i].error == FrameError::none) == (inputs[i].codec != Codec::lz4));
+      if (outputs[i].error == FrameError::none)
+        REQUIRE((outputs[i].bytes == frame_of(inputs[i].content, inputs[i].codec, inputs[i].element)));
+    }
+  }
+}
+
 TEST_CASE("ContentAtAnyAddressOfAnElementIsTheCpus") {
   const Bytes bytes = activations(70000, 1, 1), halves = activations(70000, 2, 1);
   const Input inputs[] = {{.content = bytes, .element = ElementType::u8, .misalign = 1},
