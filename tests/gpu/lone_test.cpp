@@ -8,6 +8,7 @@
 #include "against_cpu.h"
 #include "cases.h"
 #include "compression/compressor.h"
+#include "compression/cuda/check_call.cuh"
 #include "compression/cuda/compress.cuh"
 #include "compression/cuda/decompress.cuh"
 
@@ -88,6 +89,25 @@ TEST_CASE("ALoneTensorThatIsRefusedIsTimedAsWell") {
       {.frame = memory.data(), .content = memory.data(), .frame_bytes = 512, .content_bytes = 64});
   REQUIRE(read.result.error == FrameError::not_a_frame);
   REQUIRE(read.ns > 0);
+}
+
+TEST_CASE("ALoneCallWithoutItsMemoryIsRefused") {
+  std::vector<Vector> scratch(in_vectors(lone_front_bytes + scratch_sizes(1, 1).total()));
+  auto* bytes = static_cast<u8*>(static_cast<void*>(scratch.data()));
+  Verdict verdict;
+  const Source source{.content_bytes = 64};
+  const Launch launch{256, 1, 1};
+  const LoneMemory whole{bytes, scratch.size() * sizeof(Vector), &verdict};
+  Work<Source> work;
+  const auto status_with = [&](const LoneMemory& memory) { return lone_work(source, memory, launch, work); };
+  REQUIRE(status_with({nullptr, whole.scratch_bytes, &verdict}) == Status::bad_batch);
+  REQUIRE(status_with({bytes + 8, whole.scratch_bytes - 8, &verdict}) == Status::bad_batch);
+  REQUIRE(status_with({bytes, whole.scratch_bytes, nullptr}) == Status::bad_batch);
+  REQUIRE(status_with({bytes, lone_front_bytes - 1, &verdict}) == Status::scratch_small);
+  REQUIRE(status_with({bytes, whole.scratch_bytes - 1, &verdict}) == Status::scratch_small);
+  REQUIRE(lone_work(source, whole, Launch{}, work) == Status::bad_geometry);
+  REQUIRE(status_with(whole) == Status::ok);
+  REQUIRE(work.blocks == 1);
 }
 
 // Whoever finishes the tensor is at one of its last blocks, one for each CTA.
