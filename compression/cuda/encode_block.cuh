@@ -17,13 +17,16 @@ constexpr TERRACE_DEVICE u32 shift_of_short(u32 words, u32 short_bytes) {
 }
 
 // Where the extent of a full block ends at most, counted from the front: with a short mask it begins later.
+// Groups' headers count as well: with them, other blocks are those that are almost as long as their content.
 constexpr TERRACE_DEVICE u32 furthest_end(u32 width) {
   constexpr u32 unit = payload_unit;
+  const u32 headers = u32{block_bytes} / width / group_elements * group_header_bytes;
   u32 furthest = block_bytes;
   for (u32 words = block_bytes / width / 64, empty = 0; empty <= words; ++empty) {
-    const u32 mask = 8 * (ceil_div(words, 64) + words - empty), values = (words - empty) * 64 * width;
+    const u32 mask = 8 * (ceil_div(words, 64) + words - empty);
     if (mask >= 8 * words) continue;
-    const u32 extent = mask + values < block_bytes ? rounded_up(mask + values, unit) : block_bytes;
+    const u32 bytes = mask + headers + (words - empty) * 64 * width;
+    const u32 extent = bytes < block_bytes ? rounded_up(bytes, unit) : block_bytes;
     if (shift_of_short(words, mask) + extent > furthest) furthest = shift_of_short(words, mask) + extent;
   }
   return furthest;
@@ -42,6 +45,11 @@ inline constexpr u32 front_bytes =
 inline constexpr u32 most_front_bytes = front_bytes<1>;
 static_assert(front_bytes<1> >= front_bytes<2> && front_bytes<1> >= front_bytes<4> &&
               front_bytes<1> >= front_bytes<8>);
+// The sums that coded_extent() puts at the buffer's end.
+template <u32 width>
+inline constexpr bool sums_lie_behind =
+    furthest_end(width) <= front_bytes<width> + u32{block_bytes} - sum_words * 8;
+static_assert(sums_lie_behind<1> && sums_lie_behind<2> && sums_lie_behind<4> && sums_lie_behind<8>);
 
 // What pack_values_up() needs behind the elements.
 inline constexpr u32 room_behind = payload_unit;
