@@ -79,9 +79,12 @@ template <typename T>
 TERRACE_DEVICE T load_exchanged(const T* word) {
   return *static_cast<const volatile T*>(word);
 }
-// The same for what was written before a fence that this thread knows of: such loads may overlap.
+// The same for what was written before a fence that this thread knows of: such loads may overlap. An
+// instruction of its own, as nothing else promises that the compiler takes no value from before the fence.
 TERRACE_DEVICE std::uint64_t load_written(const std::uint64_t* word) {
-  return __ldcg(reinterpret_cast<const unsigned long long*>(word));
+  std::uint64_t value;
+  asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(word)) : "memory");
+  return value;
 }
 template <typename T>
 TERRACE_DEVICE void store_exchanged(T* word, T value) {
