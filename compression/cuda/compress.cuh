@@ -98,13 +98,15 @@ TERRACE_DEVICE void take_next_block(const Work<Source>& work, u32* mailbox) {
 // the entry, and the extent to its place.
 TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, const Extent& extent,
                                  EncodeShared& shared) {
-  const SharedWords words{in_shared<const u64>(extent.data)};
-  if (extent.kind != BlockKind::zero) sums_for_xxh3(words, extent.extent, shared.secret, extent.sums);
+  u8* data = shared.buffer + extent.begin;
+  const SharedWords words{in_shared<const u64>(data)};
+  u64* sums = in_shared<u64>(shared.buffer + extent.sums);
+  if (extent.kind != BlockKind::zero) sums_for_xxh3(words, extent.extent, shared.secret, sums);
   simt::sync_cta();
   u64* meeting = shared.summary;  // of the two warps
   if (warp_index() == 0) {
     const bool is_zero = extent.kind == BlockKind::zero;
-    const u64 checksum = is_zero ? 0 : xxh3_from_sums(words, extent.extent, shared.secret, extent.sums);
+    const u64 checksum = is_zero ? 0 : xxh3_from_sums(words, extent.extent, shared.secret, sums);
     if (lane_index() == 0) meeting[0] = checksum;
   } else if (warp_index() == 1) {
     const u64 units = look_back(work.scratch.progress, place.block, place.first, extent.units());
@@ -114,7 +116,7 @@ TERRACE_DEVICE void place_extent(const Work<Source>& work, const Place& place, c
   }
   simt::sync_cta();
   const u64 offset = work.scratch.tensors[place.tensor].payload_offset + meeting[1] * payload_unit;
-  write_extent(static_cast<u8*>(work.tensors[place.tensor].frame) + offset, extent.data, extent.extent);
+  write_extent(static_cast<u8*>(work.tensors[place.tensor].frame) + offset, data, extent.extent);
   if (simt::thread_index() == 0)
     work.scratch.entries[place.block] = {meeting[0], static_cast<u32>(meeting[1]),
                                          static_cast<u32>(extent.kind) << 24 | extent.bytes};

@@ -66,12 +66,13 @@ struct EncodeShared {
 static_assert(sizeof(EncodeShared) <= 228 * 1024 / 3 - 1024);
 static_assert(sizeof(EncodeShared::summary) >= most_warps * sizeof(u32));
 
+// Begins and room as places in the buffer, not pointers: so the compiler knows that it reads shared memory.
 struct Extent {
-  u8* data;
+  u32 begin;
   u32 bytes;   // of the block
   u32 extent;  // with padding
   BlockKind kind;
-  u64* sums;  // room for XXH3's
+  u32 sums;  // room for XXH3's
   TERRACE_DEVICE u32 units() const { return ceil_div(extent, payload_unit); }
 };
 
@@ -111,9 +112,9 @@ struct Encoder {
   TERRACE_DEVICE u32 short_mask_bytes() const { return 8 * (ceil_div(words(), 64) + scan.nonzero_words); }
   TERRACE_DEVICE bool is_short() const { return short_mask_bytes() < 8 * words(); }
   TERRACE_DEVICE u32 mask_bytes() const { return is_short() ? short_mask_bytes() : 8 * words(); }
-  // Where the mask begins in the end.
-  TERRACE_DEVICE u8* mask_begin() const {
-    return front() + (is_short() ? shift_of_short(words(), short_mask_bytes()) : 0);
+  // Where the mask begins in the end, from the front.
+  TERRACE_DEVICE u32 mask_begin() const {
+    return is_short() ? shift_of_short(words(), short_mask_bytes()) : 0;
   }
   TERRACE_DEVICE Unpacked<T> unpacked() const {
     return {static_cast<const T*>(static_cast<const void*>(content())), elements, mask(), shared.base};
@@ -128,25 +129,24 @@ struct Encoder {
 
 template <typename T>
 TERRACE_DEVICE Extent raw_extent(const Encoder<T>& encoder) {
-  return {encoder.content(), encoder.bytes(), encoder.bytes(), BlockKind::raw,
-          in_shared<u64>(encoder.front())};
+  return {front_bytes<sizeof(T)>, encoder.bytes(), encoder.bytes(), BlockKind::raw, 0};
 }
 
 // Sums lie at the buffer's end: a coded extent is shorter than its content, and front_bytes has room for
 // them.
 template <typename T>
 TERRACE_DEVICE Extent coded_extent(const Encoder<T>& encoder, BlockKind kind, u32 bytes) {
-  u8* end = encoder.content() + block_bytes;
-  return {kind == BlockKind::sparse ? encoder.mask_begin() : encoder.front(), bytes,
-          rounded_up(bytes, payload_unit), kind, in_shared<u64>(end - sum_words * 8)};
+  constexpr u32 end = front_bytes<sizeof(T)> + u32{block_bytes};
+  return {kind == BlockKind::sparse ? encoder.mask_begin() : 0, bytes, rounded_up(bytes, payload_unit), kind,
+          end - sum_words * 8};
 }
 
 // At the buffer's end, over the elements, as pack_values_up() leaves it.
 template <typename T>
-TERRACE_DEVICE Extent upper_extent(const Encoder<T>& encoder, u32 bytes) {
+TERRACE_DEVICE Extent upper_extent(u32 bytes) {
+  constexpr u32 end = front_bytes<sizeof(T)> + u32{block_bytes} + room_behind;
   const u32 extent = rounded_up(bytes, payload_unit);
-  return {encoder.content() + block_bytes + room_behind - extent, bytes, extent, BlockKind::coded,
-          in_shared<u64>(encoder.front())};
+  return {end - extent, bytes, extent, BlockKind::coded, 0};
 }
 
 template <typename T>
@@ -197,7 +197,7 @@ TERRACE_DEVICE Extent decide(Encoder<T>& encoder, Codec codec) {
     return raw_extent(encoder);
   const u32 bytes = coded_bytes(encoder, codec);
   if (rounded_up(bytes, payload_unit) >= encoder.bytes()) return raw_extent(encoder);
-  if (packs_up(codec)) return upper_extent(encoder, bytes);
+  if (packs_up(codec)) return upper_extent<T>(bytes);
   return coded_extent(encoder, encoder.is_short() ? BlockKind::sparse : BlockKind::coded, bytes);
 }
 
@@ -212,13 +212,13 @@ TERRACE_DEVICE void squeeze_values(const Encoder<T>& encoder, const u8* values, 
 // The values behind the whole mask, or behind where its short form will end.
 template <typename T>
 TERRACE_DEVICE void write_masked(const Encoder<T>& encoder, bool exp) {
-  u8* behind_mask = encoder.mask_begin() + encoder.mask_bytes();
+  u8* mask = encoder.front() + encoder.mask_begin();
+  u8* behind_mask = mask + encoder.mask_bytes();
   u8* values = behind_mask + (exp ? rounded_up(encoder.groups() * group_header_bytes, 8) : 0);
   pack_values(encoder.unpacked(), in_shared<T>(values));
   if (exp) squeeze_values(encoder, values, behind_mask);
   if (encoder.is_short())
-    shorten_mask(encoder.mask(), encoder.words(), encoder.shared.summary,
-                 in_shared<u64>(encoder.mask_begin()));
+    shorten_mask(encoder.mask(), encoder.words(), encoder.shared.summary, in_shared<u64>(mask));
   simt::sync_cta();
 }
 
@@ -226,12 +226,13 @@ TERRACE_DEVICE void write_masked(const Encoder<T>& encoder, bool exp) {
 template <typename T>
 TERRACE_DEVICE void write_described(const Encoder<T>& encoder, const Extent& extent, Codec codec) {
   const u32 packed = encoder.scan.values * static_cast<u32>(sizeof(T));
-  pack_values_up(encoder.unpacked(), in_shared<T>(extent.data + extent.bytes - packed));
+  u8* to = encoder.front() + extent.begin;
+  pack_values_up(encoder.unpacked(), in_shared<T>(to + extent.bytes - packed));
   simt::sync_cta();
   if (codec == Codec::rle)
-    write_pairs(encoder.mask_view(), encoder.runs, extent.data);
+    write_pairs(encoder.mask_view(), encoder.runs, to);
   else
-    write_rows(encoder.mask(), encoder.elements, encoder.shared.base, encoder.scan.values, extent.data);
+    write_rows(encoder.mask(), encoder.elements, encoder.shared.base, encoder.scan.values, to);
 }
 
 // Writes what was decided on, for the kinds that a codec makes. A barrier has to follow.
@@ -241,8 +242,8 @@ TERRACE_DEVICE void write_coded(const Encoder<T>& encoder, const Extent& extent,
     write_described(encoder, extent, codec);
   else
     write_masked(encoder, codec == Codec::zvc_exp);
-  if (extent.bytes + simt::thread_index() < extent.extent)
-    extent.data[extent.bytes + simt::thread_index()] = 0;
+  const u32 padding = extent.bytes + simt::thread_index();
+  if (padding < extent.extent) encoder.front()[extent.begin + padding] = 0;
 }
 
 }  // namespace terrace::compression::cuda

@@ -152,7 +152,8 @@ TEST_CASE("AnyArrangementOfThreadsMakesTheSameFrames") {
       require_cpus_frames(inputs, {.threads = threads, .resident_ctas = 4, .seed = seed});
 }
 
-// Of 4 CTAs each has its next block early but for the last blocks of a tensor, and comes to others without one.
+// Of 4 CTAs each has its next block early but for the last blocks of a tensor, and comes to others without
+// one.
 TEST_CASE("BlocksTakenEarlyKeepTheirPlaces") {
   Bytes content = activations(14 * block_bytes + 1000, 4, 1);
   std::fill_n(content.begin() + 3 * block_bytes, 2 * block_bytes, std::byte{0});

@@ -54,6 +54,62 @@ struct Call {
   }
 };
 
+// A tensor that comes with its call, its frame and its verdict.
+struct LoneCall {
+  DeviceMemory content, frame, verdict;
+  Launch launch;
+
+  explicit LoneCall(std::size_t bytes, DeviceMemory::Place place = DeviceMemory::Place::device)
+      : content(bytes, place),
+        frame(frame_bound(bytes)),
+        verdict(sizeof(Verdict), DeviceMemory::Place::pinned) {
+    REQUIRE(plan_launch({}, launch) == Status::ok);
+  }
+  Status enqueue(const DeviceMemory& scratch, Stream stream) const {
+    return compress_lone({.content = content.at<void>(),
+                          .frame = frame.at<void>(),
+                          .content_bytes = content.bytes(),
+                          .frame_capacity = frame.bytes()},
+                         {scratch.at<void>(), scratch.bytes(), verdict.at<Verdict>()}, launch, stream);
+  }
+  // Of a stream whose work is done.
+  Bytes made() const {
+    REQUIRE(verdict.at<Verdict>()->result.error == FrameError::none);
+    Bytes bytes(verdict.at<Verdict>()->result.bytes);
+    frame.read(bytes.data(), bytes.size());
+    return bytes;
+  }
+};
+
+// A stream, and what was enqueued on it as a graph, once.
+struct Capture {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t replay = nullptr;
+
+  template <typename Enqueue>
+  explicit Capture(const Enqueue& enqueue) {
+    REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+    REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    REQUIRE(enqueue(stream) == Status::ok);
+    REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+    REQUIRE(cudaGraphInstantiate(&replay, graph, 0) == cudaSuccess);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() {
+    cudaGraphExecDestroy(replay);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+  std::size_t nodes() const {
+    std::size_t count = 0;
+    REQUIRE(cudaGraphGetNodes(graph, nullptr, &count) == cudaSuccess);
+    return count;
+  }
+  void launch() const { REQUIRE(cudaGraphLaunch(replay, stream) == cudaSuccess); }
+};
+
 }  // namespace
 
 TEST_CASE("AFrameIsWrittenStraightIntoPinnedMemory") {
@@ -107,28 +163,61 @@ TEST_CASE("ALoneTensorWithoutScratchMemoryIsRefused") {
   REQUIRE(compress_lone({.content_bytes = 4}, memory, launch, nullptr) != Status::ok);
 }
 
-TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
-  Call call(3 * block_bytes, DeviceMemory::Place::device);
-  cudaStream_t stream = nullptr;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t replay = nullptr;
-  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  REQUIRE(call.enqueue(stream) == Status::ok);
-  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  REQUIRE(cudaGraphInstantiate(&replay, graph, 0) == cudaSuccess);
-  std::size_t nodes = 0;
-  REQUIRE(cudaGraphGetNodes(graph, nullptr, &nodes) == cudaSuccess);
-  REQUIRE(nodes <= 3);
+// The second call's kernels write to the scratch memory that the first one's still read, were they not one
+// behind the other: the larger tensor comes first.
+TEST_CASE("ALoneTensorBehindAnotherHasTheSameScratchMemory") {
+  const std::size_t sizes[] = {20'000'000, 4, 3 * block_bytes + 4, 0, 10'000'000};
+  DeviceMemory scratch(lone_scratch_bytes(sizes[0]));
+  std::vector<LoneCall> calls;
+  std::vector<Bytes> expected;
+  for (const std::size_t bytes : sizes) {
+    const Bytes content = activations(bytes, 4, bytes + 1);
+    calls.emplace_back(bytes).content.write(content.data(), bytes);
+    expected.push_back(zvc_frame_of(content));
+  }
+  for (int round = 0; round < 20; ++round) {
+    for (LoneCall& call : calls) call.frame.fill(0xcd);
+    for (const LoneCall& call : calls) REQUIRE(call.enqueue(scratch, nullptr) == Status::ok);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    for (std::size_t i = 0; i < calls.size(); ++i) REQUIRE((calls[i].made() == expected[i]));
+  }
+}
+
+// More blocks than CTAs, so that content is fetched ahead.
+TEST_CASE("ALoneTensorInPinnedMemoryIsRead") {
+  const Bytes content = activations(100 << 20, 4, 7);
+  LoneCall call(content.size(), DeviceMemory::Place::pinned);
+  DeviceMemory scratch(lone_scratch_bytes(content.size()));
+  call.content.write(content.data(), content.size());
+  REQUIRE(call.enqueue(scratch, nullptr) == Status::ok);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE((call.made() == zvc_frame_of(content)));
+}
+
+TEST_CASE("ALoneTensorInACapturedCallIsCompressedAtEachReplay") {
+  LoneCall call(3 * block_bytes);
+  DeviceMemory scratch(lone_scratch_bytes(call.content.bytes()));
+  const Capture capture([&](Stream stream) { return call.enqueue(scratch, stream); });
+  REQUIRE(capture.nodes() == 2);
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const Bytes content = sparse(call.content.bytes(), 4, 0.2 * static_cast<double>(seed) - 0.1, seed);
     call.content.write(content.data(), content.size());
-    REQUIRE(cudaGraphLaunch(replay, stream) == cudaSuccess);
+    capture.launch();
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
     REQUIRE((call.made() == zvc_frame_of(content)));
   }
-  cudaGraphExecDestroy(replay);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("ACapturedCallCompressesWhatIsThereAtEachReplay") {
+  Call call(3 * block_bytes, DeviceMemory::Place::device);
+  const Capture capture([&](Stream stream) { return call.enqueue(stream); });
+  REQUIRE(capture.nodes() <= 3);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const Bytes content = sparse(call.content.bytes(), 4, 0.2 * static_cast<double>(seed) - 0.1, seed);
+    call.content.write(content.data(), content.size());
+    capture.launch();
+    REQUIRE((call.made() == zvc_frame_of(content)));
+  }
 }
 
 TEST_CASE("ManyBlocksInFlightKeepTheirOrder") {

@@ -75,7 +75,7 @@ class Pending(unittest.TestCase):
 
     def test_every_test_that_the_sanitizers_run_exists(self):
         self.require_cases("gpu_device_test",
-                           re.findall(r"small='([^']*)'", (HERE / "run").read_text(encoding="utf-8")))
+                           re.findall(r"(?:small|meeting)='([^']*)'", (HERE / "run").read_text(encoding="utf-8")))
 
     def require_cases(self, program, arguments):
         folder = {"gpu_device_test": "tests/gpu", "gpu_heap_test": "tests/liballoc/gpu/heap"}.get(Path(program).name)
