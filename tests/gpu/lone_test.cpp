@@ -75,7 +75,7 @@ TEST_CASE("ALoneTensorIsDoneInTwoLaunchesAndTimed") {
                                            .content_bytes = bytes});
     REQUIRE(read.result.error == FrameError::none);
     REQUIRE(read.ns > 0);
-    REQUIRE(std::memcmp(back.data(), content.data(), bytes) == 0);
+    REQUIRE((bytes == 0 || std::memcmp(back.data(), content.data(), bytes) == 0));
   }
 }
 

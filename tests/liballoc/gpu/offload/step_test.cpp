@@ -149,12 +149,14 @@ TEST_CASE("HostMemoryThatNoStepUsesIsGivenBack") {
   for (const std::uint64_t id : large) engine.release(id);
   REQUIRE(end(engine.get()) == 0);
   CHECK(engine.statistics().dram_bytes >= 80 * mib);
-  for (int step = 0; step < 8; ++step) {
+  // A release does not wait for the engine's threads; what they still held at a step's end goes with a later
+  // one.
+  for (int step = 0; step < 8 || (step < 500 && engine.statistics().dram_bytes > 8 * mib); ++step) {
     const std::uint64_t id = engine.store(source);
     REQUIRE(engine.left(id) == 1);
     engine.release(id);
     REQUIRE(end(engine.get()) == 0);
+    pause_ms(10);
   }
-  for (int i = 0; i < 5000 && engine.statistics().dram_bytes > 8 * mib; ++i) pause_ms(1);
   CHECK(engine.statistics().dram_bytes <= 8 * mib);
 }
