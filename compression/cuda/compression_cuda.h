@@ -101,9 +101,9 @@ struct Batch {
 Status compress(const Batch<Source>& batch, const Launch& launch, Stream stream);
 Status decompress(const Batch<Target>& batch, const Launch& launch, Stream stream);
 
-// The same for one tensor that the host describes in the call (first_block is 0): two launches as well, and no
-// copy to the device or back. `verdict` is in pinned host memory, at the device's address for it;
-// ns is the device's time for the tensor.
+// The same for one tensor that the host describes in the call (first_block is 0): two launches as well, and
+// no copy to the device or back. `verdict` is in pinned host memory, at the device's address for it; ns is
+// the device's time for the tensor.
 struct Verdict {
   Result result;
   std::uint64_t ns = 0;

@@ -24,7 +24,8 @@ void check_budgets(const Registry& registry) {
 }
 
 void greet(Registry& registry, const std::uint8_t* packet) {
-  const Admission admission = registry.admit(wire::read_as<wire::Hello>(packet), Peer{1, 1000, 1000}, std::nullopt, 1);
+  const Admission admission =
+      registry.admit(wire::read_as<wire::Hello>(packet), Peer{1, 1000, 1000}, std::nullopt, 1);
   registry.announcements();
   check_budgets(registry);
   if (admission.session != nullptr) registry.end(admission.session->id(), "fuzz", 2);

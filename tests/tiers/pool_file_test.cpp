@@ -32,7 +32,8 @@ std::uint64_t free_bytes(const char* directory) {
 }
 
 // Some of a file's last rites run in the kernel's own time.
-// A ring that its process left is taken down by the kernel's workers, which on a busy machine have other work.
+// A ring that its process left is taken down by the kernel's workers, which on a busy machine have other
+// work.
 bool becomes_free(const char* directory, std::uint64_t expected) {
   for (int i = 0; i < 2000 && free_bytes(directory) != expected; ++i) ::usleep(10'000);
   return free_bytes(directory) == expected;
