@@ -30,7 +30,7 @@ struct Options {
   std::uint64_t device_bytes = 0;
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
-  Compression compression = Compression::automatic;
+  Compression compression = Compression::off;
   Severity log_level = Severity::warning;
   char pool_directory[path_bytes] = "/var/tmp";
   char socket[path_bytes] = "";
