@@ -216,6 +216,7 @@ class Pager {
   void submit(Operation* op);
   void finish(Operation* op, int error);
   void observe(const Operation& op);
+  std::uint64_t awaited_since(bool write) const;
   void finish_write(Operation* op, int error);
   void finish_read(Operation* op, int error);
   void write_failed(Operation* op, int error);

@@ -153,7 +153,7 @@ bool Pager::read_ahead_one() {
   return n != none && start_read(n, false);
 }
 
-// First come, first served. A run that there is no memory for now stays at the head, one that the kernel
+// First come, first served. A run waits at the head until there is memory for it; one that the kernel
 // refuses goes to the end. True: reads were begun, and may be over.
 bool Pager::serve_pending() {
   bool reads = false;

@@ -74,6 +74,25 @@ class Pace {
   double ns_ = 0;
 };
 
+// Of the tier's time one way, the share that the job waits for. All of it until more is known.
+class Exposure {
+ public:
+  void count(std::uint64_t ns, std::uint64_t awaited_ns) {
+    constexpr std::uint64_t window_ns = 100'000'000;
+    busy_ns_ += ns;
+    awaited_ns_ += awaited_ns;
+    if (busy_ns_ < window_ns) return;
+    share_ += (static_cast<double>(awaited_ns_) / static_cast<double>(busy_ns_) - share_) / 2;
+    busy_ns_ = awaited_ns_ = 0;
+  }
+  double hidden() const { return 1 - share_; }
+
+ private:
+  double share_ = 1;
+  std::uint64_t busy_ns_ = 0;  // since the share was looked at
+  std::uint64_t awaited_ns_ = 0;
+};
+
 // The type as which zvc_exp makes the run smallest.
 ElementType likely_type(std::span<const std::byte> run) {
   ElementType best = likely_types[0];
@@ -94,6 +113,7 @@ struct RunCodec::Memory {
   alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
   compression::Link link;
   Pace out, in;          // of the tier
+  Exposure exposed_out, exposed_in;
   Pace sum_out, sum_in;  // of the checksum of a run that is stored as it is
   compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
@@ -120,35 +140,26 @@ int RunCodec::initialise(Compression compression) {
   return 0;
 }
 
-void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns) {
+void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns) {
   if (!is_on()) return;
-  busy_ns_ += ns;
+  memory_->exposed_out.count(ns, awaited_ns);
   memory_->link.out.observe({.bytes = bytes}, memory_->out.smooth(bytes, ns));
 }
 
-void RunCodec::read(std::uint32_t bytes, std::uint64_t ns) {
+void RunCodec::read(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns) {
   if (!is_on()) return;
-  busy_ns_ += ns;
+  memory_->exposed_in.count(ns, awaited_ns);
   memory_->link.in.observe({.bytes = bytes}, memory_->in.smooth(bytes, ns));
-}
-
-void RunCodec::waited(std::uint64_t stall_ns) {
-  constexpr std::uint64_t window_ns = 100'000'000;
-  if (busy_ns_ < window_ns) return;
-  const double share = static_cast<double>(stall_ns - stall_ns_) / static_cast<double>(busy_ns_);
-  exposed_ += (std::min(share, 1.0) - exposed_) / 2;
-  stall_ns_ = stall_ns;
-  busy_ns_ = 0;
 }
 
 // The job's processors are busy, and what the codec takes of them it takes from the job: its time counts in
 // full, as does that of the checksum which it makes needless. Of the tier's time only that counts for which
 // the job waits.
 compression::Transfer RunCodec::transfer() const {
-  const double hidden = 1 - exposed_;
+  const compression::Work run{.bytes = run_bytes};
   return {.schedule = compression::Schedule::overlapped,
-          .hidden_out_ns = hidden * memory_->link.out.predict_ns({.bytes = run_bytes}),
-          .hidden_in_ns = hidden * memory_->link.in.predict_ns({.bytes = run_bytes}),
+          .hidden_out_ns = memory_->exposed_out.hidden() * memory_->link.out.predict_ns(run),
+          .hidden_in_ns = memory_->exposed_in.hidden() * memory_->link.in.predict_ns(run),
           .raw_out_ns = memory_->sum_out.of(run_bytes),
           .raw_in_ns = memory_->sum_in.of(run_bytes)};
 }

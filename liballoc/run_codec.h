@@ -34,11 +34,10 @@ class RunCodec {
   bool is_on() const { return memory_ != nullptr; }
   bool has_free_buffer() const { return free_buffers_ != 0; }
 
-  // What the tier took for so many bytes, without what was queued before them: the advisor's other half.
-  void wrote(std::uint32_t bytes, std::uint64_t ns);
-  void read(std::uint32_t bytes, std::uint64_t ns);
-  // How long threads have waited for pages so far, in all: how much of the tier's time the job notices.
-  void waited(std::uint64_t stall_ns);
+  // What the tier took for so many bytes, without what was queued before them, and how much of that a thread
+  // of the job waited for: the advisor's other half.
+  void wrote(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns);
+  void read(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns);
 
   // What is to be written: `bytes` at `data`, a multiple of 4096.
   struct Stored {
@@ -75,9 +74,6 @@ class RunCodec {
   Memory* memory_ = nullptr;
   std::byte* buffers_ = nullptr;
   unsigned free_buffers_ = 0;
-  double exposed_ = 1;  // share of the tier's time that the job waits for
-  std::uint64_t stall_ns_ = 0;
-  std::uint64_t busy_ns_ = 0;  // of the tier, since exposed_ was looked at
   terrace_codec_statistics statistics_[TERRACE_CODECS] = {};
 };
 

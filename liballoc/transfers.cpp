@@ -45,7 +45,6 @@ Pager::Operation* Pager::begin_write(std::uint32_t* run) {
   LockGuard guard(*lock_);
   if (staged_.is_empty() || writes_ >= writes_in_flight) return nullptr;
   if (codec_.is_on() && !codec_.has_free_buffer()) return nullptr;
-  codec_.waited(counts_.stall_ns);
   const std::uint32_t n = *run = staged_.front();
   Operation* op = new_operation();
   op->write = true;
@@ -150,13 +149,30 @@ void Pager::finish(Operation* op, int error) {
   op->write ? finish_write(op, error) : finish_read(op, error);
 }
 
-// What the device took for this transfer: from when it had it, and was done with the one before.
+// What the device took for this transfer: from when it had it, and was done with the one before. And how much
+// of that a thread waited for the device, which it does not do while its data is checked or decoded.
 void Pager::observe(const Operation& op) {
+  if (!codec_.is_on()) return;
+  LockGuard guard(*lock_);
   const std::uint64_t now = os::now_ns();
   std::uint64_t& last = op.write ? last_write_ns_ : last_read_ns_;
   const std::uint64_t ns = now - std::max(last, op.submitted_ns);
+  const std::uint64_t awaited_ns = std::min(ns, now - std::min(now, awaited_since(op.write)));
   last = now;
-  op.write ? codec_.wrote(op.bytes, ns) : codec_.read(op.bytes, ns);
+  op.write ? codec_.wrote(op.bytes, ns, awaited_ns) : codec_.read(op.bytes, ns, awaited_ns);
+}
+
+// Since when a thread waits for what the device writes, or for what it reads: UINT64_MAX if none does.
+std::uint64_t Pager::awaited_since(bool write) const {
+  std::uint64_t since = UINT64_MAX;
+  const auto count = [&](std::uint32_t n) {
+    if (runs_[n].waiting) since = std::min(since, runs_[n].wait_since_ns);
+  };
+  for (const Operation& op : operations_)
+    if (op.busy && op.write == write && op.run != none) count(op.run);
+  // The first in line waits until it may be read, or else for memory, which is free when it is written.
+  if (pending_count_ > 0 && (reads_ < reads_in_flight) == write) count(pending_[pending_head_ % run_count_]);
+  return since;
 }
 
 // Nobody wants the result any more.

@@ -169,15 +169,12 @@ TEST_CASE("OffTakesNoMemoryAndChangesNothing") {
 // that no build of the codecs and no machine is slower.
 TEST_CASE("TransfersThatNobodyWaitsForAreNotCompressed") {
   Fixture f(Compression::automatic);
-  std::uint64_t stall_ns = 0;
   const auto share_compressed = [&](bool waits) {
     int compressed = 0;
     for (int i = 0; i < 400; ++i) {
       f.fill(static_cast<std::uint64_t>(i % 4) + 10);
-      f.codec.wrote(run_bytes, 100'000'000);
-      f.codec.read(run_bytes, 100'000'000);
-      stall_ns += waits ? 200'000'000 : 0;
-      f.codec.waited(stall_ns);
+      f.codec.wrote(run_bytes, 100'000'000, waits ? 100'000'000 : 0);
+      f.codec.read(run_bytes, 100'000'000, waits ? 100'000'000 : 0);
       const auto stored = f.store(1);
       compressed += i >= 200 && stored.bytes < run_bytes ? 1 : 0;
     }
@@ -196,8 +193,8 @@ TEST_CASE("ADiskThatTakesManyAtOnceAndThenNoneIsAsSlowAsInTheMean") {
   int compressed = 0;
   for (unsigned i = 0; i < 400; ++i) {
     const std::uint64_t ns = i % 20 == 19 ? 100'000'000 : 20'000;
-    f.codec.wrote(run_bytes, ns);
-    f.codec.read(run_bytes, ns);
+    f.codec.wrote(run_bytes, ns, ns);
+    f.codec.read(run_bytes, ns, ns);
     const auto stored = f.store(i);
     REQUIRE(f.comes_back(stored, i));
     compressed += i >= 200 && stored.bytes < run_bytes ? 1 : 0;
