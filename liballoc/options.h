@@ -14,8 +14,9 @@ namespace terrace::liballoc {
 
 enum class MoverKind : std::uint8_t { automatic, move, mremap, copy };
 // How runs are compressed on their way to the tier: where the advisor finds that it pays, never, or by one
-// codec always.
-enum class Compression : std::uint8_t { automatic, off, zvc, zvc_exp, rle, csr8 };
+// codec always. by_budget, if nothing is asked for: automatic where its memory is under a hundredth of the
+// budget, else off.
+enum class Compression : std::uint8_t { automatic, off, zvc, zvc_exp, rle, csr8, by_budget };
 enum class IoKind : std::uint8_t { automatic, io_uring, pread };
 
 struct Options {
@@ -30,7 +31,7 @@ struct Options {
   std::uint64_t device_bytes = 0;
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
-  Compression compression = Compression::off;
+  Compression compression = Compression::by_budget;
   Severity log_level = Severity::warning;
   char pool_directory[path_bytes] = "/var/tmp";
   char socket[path_bytes] = "";

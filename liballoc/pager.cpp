@@ -17,6 +17,7 @@ namespace {
 
 // Under 64 MiB the codec's buffers are better used to page with.
 constexpr std::uint64_t least_runs_to_compress = 32;
+constexpr std::uint64_t least_runs_by_default = std::uint64_t{100} * RunCodec::memory_runs;
 
 constexpr std::uint64_t put_pause_ns = 10'000'000;
 
@@ -45,9 +46,11 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   const auto frames = static_cast<std::uint32_t>(pages * os::page_bytes / run_bytes + 64);
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
-  const bool has_room = budget_bytes / run_bytes >= least_runs_to_compress;
-  if (const int error = codec_.initialise(has_room ? compression : Compression::off); error != 0)
-    return error;
+  const std::uint64_t runs = budget_bytes / run_bytes;
+  if (compression == Compression::by_budget)
+    compression = runs >= least_runs_by_default ? Compression::automatic : Compression::off;
+  if (runs < least_runs_to_compress) compression = Compression::off;
+  if (const int error = codec_.initialise(compression); error != 0) return error;
   if (const int error = mover->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) return error;
   mode_ = Mode::paging;
   set_budget(budget_bytes);

@@ -112,7 +112,7 @@ ElementType likely_type(std::span<const std::byte> run) {
 struct RunCodec::Memory {
   alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
   compression::Link link;
-  Pace out, in;          // of the tier
+  Pace out, in;  // of the tier
   Exposure exposed_out, exposed_in;
   Pace sum_out, sum_in;  // of the checksum of a run that is stored as it is
   compression::Workspace workspace;

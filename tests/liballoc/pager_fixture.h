@@ -36,7 +36,8 @@ inline Compression compression_of_this_run() {
 
 class PagerFixture {
  public:
-  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs, std::size_t heap_bytes = 1024 * mib)
+  PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs, std::size_t heap_bytes = 1024 * mib,
+               Compression compression = compression_of_this_run())
       : tier_(tier), budget_bytes_(runs * run_bytes), heap_(heap_bytes) {
     if (!open_or_skip(mover, kind)) return;
     if (space.initialise(heap_.base(), heap_bytes) != 0 ||
@@ -44,7 +45,7 @@ class PagerFixture {
       std::abort();
     pager.use_lock(&lock);
     LockGuard guard(lock);
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression_of_this_run()) != 0) std::abort();
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0) std::abort();
     ready_ = true;
   }
 

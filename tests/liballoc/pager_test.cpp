@@ -99,6 +99,52 @@ TEST_CASE("A slow tier delays and breaks nothing, with several threads") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
+TEST_CASE("Compression is on by default where it takes under a hundredth of the budget") {
+  test::Dram dram;
+  const auto taken_of = [&](std::size_t runs, Compression compression) {
+    PagerFixture f(MoverKind::copy, dram.dram, runs, 1024 * mib, compression);
+    return f.ready() ? f.asked_budget() - f.pager.budget_bytes() : 0;
+  };
+  CHECK(taken_of(299, Compression::by_budget) == taken_of(299, Compression::off));
+  CHECK(taken_of(300, Compression::by_budget) == taken_of(300, Compression::automatic));
+  CHECK(taken_of(300, Compression::automatic) > taken_of(300, Compression::off));
+}
+
+// Both ways the tier is busy for as long; only in the one case the program stands still meanwhile.
+TEST_CASE("What comes back before it is touched is not compressed, what is waited for is") {
+  test::Dram dram;
+  tiers::SlowAdaptor slow(dram.dram, {.latency_ns = 0, .bytes_per_second = 100'000'000});
+  REQUIRE(slow.open() == 0);
+  PagerFixture f(MoverKind::automatic, slow, 2 * budget_runs, 1024 * mib, Compression::automatic);
+  if (!f.ready()) return;
+  constexpr std::size_t bytes = 8 * run_bytes;
+  std::byte* const block = f.allocate(bytes);
+  f.with([&] {
+    auto* words = reinterpret_cast<std::uint32_t*>(block);
+    for (std::size_t i = 0; i < bytes / 4; ++i)
+      words[i] = i % 2 == 0 ? 0x3f800000 + static_cast<std::uint32_t>(i) : 0;
+  });
+  const auto stored_bytes_after = [&](int rounds, bool waits) {
+    std::uint64_t stored = 0;
+    for (int i = 0; i < rounds; ++i) {
+      f.page_out(block, bytes);
+      stored = f.extent_bytes(block, bytes);
+      if (!waits) {
+        f.advise(block, bytes, TERRACE_ADVISE_WILL_NEED);
+        f.settle();
+      }
+      f.with([&] {
+        for (std::size_t at = 0; at < bytes; at += run_bytes)
+          static_cast<volatile std::byte*>(block)[at] = {};
+      });
+    }
+    return stored;
+  };
+  CHECK(stored_bytes_after(8, true) < bytes * 3 / 4);
+  CHECK(stored_bytes_after(16, false) == bytes);
+  CHECK(stored_bytes_after(8, true) < bytes * 3 / 4);
+}
+
 TEST_CASE("A touch is served however many runs wait before it") {
   constexpr std::size_t waiting = (1U << 16) + 200;
   test::Dram dram;

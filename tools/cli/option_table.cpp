@@ -175,7 +175,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool: where it pays, never (the default), or always by one codec",
+       "Compress what goes to the pool: where it pays (the default from 600 MiB on), never, or always by one codec",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {"--mover",
        &R::mover,
