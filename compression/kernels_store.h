@@ -30,6 +30,8 @@ const std::byte* secret_at(std::size_t offset) {
 
 // How far ahead of a source that is not in the caches its lines are asked for.
 constexpr std::size_t cold_lead = 2048;
+// And those of a source that is in the second-level cache.
+constexpr std::size_t near_lead = 512;
 
 constexpr std::uint64_t initial_sums[8] = {XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
                                            XXH_PRIME64_4, XXH_PRIME32_2, XXH_PRIME64_5, XXH_PRIME32_1};
@@ -176,8 +178,11 @@ class Meanwhile {
       __builtin_prefetch(packed + Order::scratch_lead + i, 1);
   }
   [[gnu::always_inline]] inline void one_by_one() {
-    for (; due_ >= rows_of_block; due_ -= rows_of_block)
-      if (stripes_.at() < end_) stripes_.next();
+    for (; due_ >= rows_of_block; due_ -= rows_of_block) {
+      if (stripes_.at() >= end_) continue;
+      __builtin_prefetch(stripes_.source() + near_lead);
+      stripes_.next();
+    }
   }
   // There is a line for each stripe but perhaps for the last one.
   [[gnu::always_inline]] inline void sixteen() {
