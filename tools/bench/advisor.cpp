@@ -82,8 +82,7 @@ FixedLink link_of_rate(double rate) {
 }
 
 int run(const Options& options) {
-  nlohmann::json report = {
-      {"format", "terrace-bench-advisor"}, {"version", 1}, {"machine", describe_machine()}};
+  nlohmann::json report = begin_report("terrace-bench-advisor");
   std::vector<FixedLink> links;
   if (options.link_gb_per_s > 0) links.push_back(link_of_rate(options.link_gb_per_s));
   if (options.codecs) report["codecs"] = measure_codec_predictions((options.full ? 1024 : 512) * mib);

@@ -73,12 +73,6 @@ std::vector<Data> other_data() {
           {"f8e4m3 62%", {.element = ElementType::f8e4m3}}};
 }
 
-std::string joined(int argc, char** argv) {
-  std::string command = "terrace bench compression";
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  return command;
-}
-
 Json describe_set(const WorkingSet& set) {
   const std::size_t cache = last_level_cache_bytes();
   return {{"tensors", set.tensors()},
@@ -90,8 +84,7 @@ Json describe_set(const WorkingSet& set) {
 }
 
 Json heading(const Options& options, const WorkingSet& set, const StreamingCopy& copy) {
-  Json report = {{"format", "terrace-bench-compression"}, {"version", 1}, {"machine", describe_machine()}};
-  if (const std::string text = built_from_commit(); !text.empty()) report["commit"] = text;
+  Json report = begin_report("terrace-bench-compression");
   double load = 0;
   if (getloadavg(&load, 1) == 1) report["load_at_start"] = load;
   report["quick"] = options.quick;
@@ -137,7 +130,6 @@ int run(int argc, char** argv) {
   set.fill({});
   const StreamingCopy copy = fastest_copy(set);
   Json report = heading(options, set, copy);
-  report["command"] = joined(argc, argv);
   print_heading(report);
   measure(options, captured, set, copy, &report);
   print_targets(report["targets"] = judge(report));

@@ -269,11 +269,9 @@ int run(const Arguments& arguments) {
       tiers::gpu::open_device(spec, &device, &reason) != 0) {
     throw std::runtime_error(reason);
   }
-  Json report = {{"format", "terrace-bench-gpu-heap"},
-                 {"version", 1},
-                 {"calls", r.steps.size()},
-                 {"device", device->name()},
-                 {"machine", describe_machine()}};
+  Json report = begin_report("terrace-bench-gpu-heap");
+  report["calls"] = r.steps.size();
+  report["device"] = device->name();
   {
     Ours ours(*device);
     report["terrace"] = measure(ours, r, passes);

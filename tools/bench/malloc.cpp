@@ -114,11 +114,9 @@ int compare(const Arguments& arguments) {
   print_table(rows, all);
   const std::string path = arguments.text("--json", "");
   if (!path.empty()) {
-    write_json(path, {{"format", "terrace-bench-malloc"},
-                      {"version", 1},
-                      {"rounds", rounds},
-                      {"machine", describe_machine()},
-                      {"operations", rows}});
+    nlohmann::json report = begin_report("terrace-bench-malloc");
+    report.update({{"rounds", rounds}, {"operations", rows}});
+    write_json(path, report);
   }
   return 0;
 }

@@ -131,6 +131,35 @@ nlohmann::json describe_machine() {
           {"kernel", system.release}};
 }
 
+namespace {
+
+// "terrace-bench-pager" is started as "terrace bench pager".
+std::string own_command() {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (words.empty()) return "";
+  std::string command = std::filesystem::path(words[0]).filename().string();
+  constexpr std::string_view prefix = "terrace-bench-";
+  if (command.starts_with(prefix)) command = "terrace bench " + command.substr(prefix.size());
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--json")
+      ++i;
+    else
+      command += " " + words[i];
+  }
+  return command;
+}
+
+}  // namespace
+
+nlohmann::json begin_report(const std::string& format) {
+  nlohmann::json report = {
+      {"format", format}, {"version", 1}, {"command", own_command()}, {"machine", describe_machine()}};
+  if (const std::string commit = built_from_commit(); !commit.empty()) report["commit"] = commit;
+  return report;
+}
+
 void write_json(const std::string& path, const nlohmann::json& report) {
   std::ofstream file(path);
   file << report.dump(2) << "\n";

@@ -31,6 +31,9 @@ std::string library_path(const std::string& name);
 std::string built_from_commit();
 
 nlohmann::json describe_machine();
+// What every report begins with: format, version, this command (without --json FILE, which changes nothing
+// and names a place of this machine), commit and machine.
+nlohmann::json begin_report(const std::string& format);
 void write_json(const std::string& path, const nlohmann::json& report);
 
 // The value that follows `--name`, or `fallback`. Unknown options end the program with `usage`.

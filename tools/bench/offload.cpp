@@ -149,22 +149,18 @@ int compare(const Arguments& arguments) {
   check(terrace_offload_get_statistics(engine, &counts), "statistics");
   terrace_offload_close(engine);
   const double copy = median(copies);
-  const nlohmann::json report = {
-      {"format", "terrace-bench-offload"},
-      {"version", 1},
-      {"machine", describe_machine()},
-      {"commit", built_from_commit()},
-      {"bytes", total},
-      {"tensor_bytes", tensor_bytes},
-      {"memcpy_bytes_per_s", total / copy},
-      {"store_bytes_per_s", total / median(stores)},
-      {"fetch_bytes_per_s", total / median(fetches)},
-      {"store_over_memcpy", copy / median(stores)},
-      {"fetch_over_memcpy", copy / median(fetches)},
-      {"first_store_bytes_per_s", total / first.store_s},
-      {"host_memory_over_stored", static_cast<double>(counts.dram_peak_bytes) / total},
-      {"store_call", calls_us(store_calls)},
-      {"fetch_call", calls_us(fetch_calls)}};
+  nlohmann::json report = begin_report("terrace-bench-offload");
+  report.update({{"bytes", total},
+                 {"tensor_bytes", tensor_bytes},
+                 {"memcpy_bytes_per_s", total / copy},
+                 {"store_bytes_per_s", total / median(stores)},
+                 {"fetch_bytes_per_s", total / median(fetches)},
+                 {"store_over_memcpy", copy / median(stores)},
+                 {"fetch_over_memcpy", copy / median(fetches)},
+                 {"first_store_bytes_per_s", total / first.store_s},
+                 {"host_memory_over_stored", static_cast<double>(counts.dram_peak_bytes) / total},
+                 {"store_call", calls_us(store_calls)},
+                 {"fetch_call", calls_us(fetch_calls)}});
   std::printf("%s\n", report.dump(2).c_str());
   if (const std::string path = arguments.text("--json", ""); !path.empty()) write_json(path, report);
   return 0;

@@ -114,13 +114,8 @@ int compare(const Arguments& arguments) {
   std::printf("%ld MiB on %s, %ld rounds, medians\nfio 1 MiB O_DIRECT      write %.2f GB/s, read %.2f GB/s\n",
               mib, directory.c_str(), rounds, fio["write_bytes_per_s"].get<double>() / 1e9,
               fio["read_bytes_per_s"].get<double>() / 1e9);
-  nlohmann::json report = {{"format", "terrace-bench-pager"},
-                           {"version", 1},
-                           {"rounds", rounds},
-                           {"bytes", mib << 20},
-                           {"directory", directory},
-                           {"machine", describe_machine()},
-                           {"fio", fio}};
+  nlohmann::json report = begin_report("terrace-bench-pager");
+  report.update({{"rounds", rounds}, {"bytes", mib << 20}, {"directory", directory}, {"fio", fio}});
   for (const std::string& mover : movers) {
     nlohmann::json row = medians(samples[mover]);
     add_ratios(&row, fio);

@@ -116,8 +116,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  Json report = {{"format", "terrace-bench-planner"}, {"version", 1}, {"machine", describe_machine()}};
-  if (const std::string commit = built_from_commit(); !commit.empty()) report["commit"] = commit;
+  Json report = begin_report("terrace-bench-planner");
   report["command"] = command_line(options);
   report["rounds"] = options.planner.rounds;
   std::string markdown;

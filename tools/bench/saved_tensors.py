@@ -27,6 +27,7 @@ import torch
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "liballoc/python"))
 
+import machine  # noqa: E402
 import terrace.torch  # noqa: E402
 from terrace import library  # noqa: E402
 
@@ -151,7 +152,9 @@ def report(times, options):
         print(f"{name:12} forward {row['forward_us']:7.2f} us, backward {row['backward_us']:7.2f} us, "
               f"over none {row['overhead_us']:7.2f} us for each tensor")
     if options.json:
-        result = {"torch": torch.__version__, "python": platform.python_version(), "elements": options.elements,
+        result = {"command": f"tools/bench/saved_tensors.py --elements {options.elements} --tensors {options.tensors}"
+                             f" --rounds {options.rounds}",
+                  "commit": machine.commit(SOURCE), "machine": machine.describe("/tmp"), "torch": torch.__version__, "python": platform.python_version(), "elements": options.elements,
                   "tensors": options.tensors, "rounds": options.rounds, "contenders": rows}
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
