@@ -78,7 +78,8 @@ TEST_CASE("A name that is copied from another means its storage from then on") {
 
 TEST_CASE("Wrong logs are refused with the line") {
   CHECK(simrd_error("") == "line 7: the log has no CALL");
-  CHECK(simrd_error("{") == "line 8: not a JSON object");
+  CHECK(simrd_error("{") == "line 8: not valid JSON");
+  CHECK(simrd_error("[]") == "line 8: not a JSON object");
   CHECK(simrd_error(call("f", "\"none\"", "y", 8, -1)) == "line 8: ARGS[0]: there is no tensor \"none\"");
   CHECK(simrd_error(call("f", "\"x\"", "x", 8, -1)) == "line 10: there is a tensor \"x\" already");
   CHECK(simrd_error(call("f", "\"x\"", "y", 8, 1)) == "line 10: ALIAS: there is no such argument");
@@ -90,6 +91,22 @@ TEST_CASE("Wrong logs are refused with the line") {
   CHECK(simrd_error(R"({"INSTRUCTION":"MUTATE","NAME":"f","ARGS":["x"],"MUTATE":[1],"TIME":"1"})") ==
         "line 8: MUTATE: there is no argument 1");
   CHECK(simrd_error(R"({"INSTRUCTION":"DANCE"})").find("line 8: \"DANCE\" is no instruction") == 0);
+}
+
+// A stack overflow without the limit: what copies or prints a value calls itself for each level.
+TEST_CASE("A log nested deeper than its limit is refused with the line") {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  const std::string deep = nested(400'000);
+  const auto record = [](const std::string& fields) { return "{" + fields + "}"; };
+  const std::string head = R"("INSTRUCTION":"MUTATE","NAME":"f","ARGS":["x"],)";
+  CHECK(simrd_error(record(R"("INSTRUCTION":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("TIME":"1","MUTATE":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":")" + deep + "\"")) ==
+        "line 8: TIME: expected nanoseconds");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(63))).empty());
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(64))) ==
+        "line 8: nested deeper than 64");
 }
 
 TEST_CASE("Storages of an execution trace are followed by who made them") {
