@@ -138,9 +138,8 @@ int plan(const PlanOptions& options) {
   if (machine.exit_code != exit_ok) return complain(machine.exit_code, machine.result.error);
   Loaded<PlanInput> input = load_plan_input(options.trace);
   if (!input.result) return complain(input.exit_code, input.result.error);
-  if (!put_in_order(&*input.result, options.order))
-    return complain(exit_usage,
-                    fmt::format("{} holds lifetimes only, no operations: leave --order out", options.trace));
+  if (const std::string why = put_in_order(&*input.result, options.order); !why.empty())
+    return complain(exit_usage, why);
   return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
 }
 

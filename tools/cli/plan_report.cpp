@@ -215,10 +215,12 @@ ordered_json bounds_json(const PlanReport& report, std::uint64_t max_live) {
 ordered_json input_json(const PlanInput& input) {
   ordered_json out{
       {"name", input.instance.name}, {"format", input.format}, {"buffers", input.instance.buffers.size()}};
+  if (!input.notes.empty()) out["notes"] = input.notes;
   if (input.trace == nullptr) return out;
   out["source"] = input.trace->source;
   out["ops"] = input.trace->ops.size();
   out["tensors"] = input.trace->tensors.size();
+  out["reads_known"] = input.trace->reads_known;
   return out;
 }
 
@@ -263,6 +265,7 @@ std::string input_summary(const PlanInput& input, bool exact_bytes) {
 std::string plan_tables(const PlanReport& report, bool exact_bytes) {
   const TableStyle style{exact_bytes, true};
   std::string text = input_summary(*report.input, exact_bytes);
+  for (const std::string& note : report.input->notes) text += "  " + note + "\n";
   if (!report.reuse.empty()) text.append("\n").append(placement_table(report, style));
   if (report.machine != nullptr) text.append("\n").append(swap_tables(report, style));
   return text + best_line(report, exact_bytes);

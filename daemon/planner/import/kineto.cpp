@@ -253,7 +253,7 @@ void Builder::before_the_trace() {
 void Builder::note() {
   out_.notes.push_back(std::to_string(matched_) + " allocations were matched to their releases, " +
                        std::to_string(unmatched_) + " releases had no allocation in the profile");
-  out_.notes.emplace_back("which operation reads a tensor is not known, only when it is made and released");
+  out_.notes.emplace_back(reads_unknown_note);
   if (replaced_ > 0) {
     out_.notes.push_back(std::to_string(replaced_) + " blocks were allocated again without a release");
   }
@@ -270,6 +270,7 @@ Result<Imported> Builder::build() {
   if (events_.empty()) return refused<Imported>("the profile's memory events are all of 0 bytes");
   if (events_.size() > most_tensors) return refused<Imported>("more memory events than a trace can hold");
   out_.trace.name = profile_.name;
+  out_.trace.reads_known = false;
   take_times();
   merge();
   close();

@@ -162,6 +162,8 @@ TEST_CASE("Lifetimes are read, written and become a trace with the same overlaps
   CHECK(csv_of(*instance) == csv);
   const Imported i = trace_of(*instance);
   CHECK(i.trace.ops.size() == 4);
+  CHECK_FALSE(i.trace.reads_known);
+  CHECK_FALSE(i.trace.ops[0].recomputable);
   const Instance back = instance_of(i.trace);
   REQUIRE(back.buffers.size() == 3);
   for (std::size_t a = 0; a < 3; ++a) {

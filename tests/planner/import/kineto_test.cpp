@@ -49,6 +49,7 @@ TEST_CASE("An operator is cut where an allocation follows a release") {
                memory(12, 2, 16, 124) + "," + memory(13, 1, -8, 116) + "," + memory(14, 1, 32, 148) + "," +
                memory(31, 4, 64, 212) + "," + memory(32, 2, -16, 196));
   const wire::Trace& t = i.trace;
+  CHECK_FALSE(t.reads_known);
   REQUIRE(t.ops.size() == 3);
   CHECK((t.ops[0].name == "conv" && t.ops[1].name == "conv" && t.ops[2].name == "relu"));
   CHECK(t.ops[0].outputs == std::vector<std::uint32_t>{0, 1});

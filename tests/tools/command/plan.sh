@@ -35,6 +35,29 @@ expect_text out "at the peak, operation 1 ('b'): weight 1000, rounding to 512 by
 expect_code 2 "an order of lifetimes" "$terrace" plan five.csv --order breadth_first
 expect_code 2 "an unknown order" "$terrace" plan step.json --order alphabetical
 
+# Nor has a trace that does not tell what its operations read, also after it was written: here D = g(B, C) is
+# logged only as the release of B and C, and another order would release them before.
+cat >profile.json <<'P'
+{"traceEvents":[
+ {"ph":"X","cat":"cpu_op","name":"make B","pid":1,"tid":1,"ts":0,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":1000}},
+ {"ph":"X","cat":"cpu_op","name":"make C","pid":1,"tid":1,"ts":10,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":11,"args":{"Device Type":0,"Addr":2,"Bytes":10}},
+ {"ph":"X","cat":"cpu_op","name":"D = g(B, C)","pid":1,"tid":1,"ts":20,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":21,"args":{"Device Type":0,"Addr":3,"Bytes":10}},
+ {"ph":"X","cat":"cpu_op","name":"free B","pid":1,"tid":1,"ts":30,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":31,"args":{"Device Type":0,"Addr":1,"Bytes":-1000}}]}
+P
+expect_code 2 "an order of a profile" "$terrace" plan profile.json --order memory_minimising
+expect_text err "does not tell what each operation reads" "an order of a profile"
+expect_code 0 "the profile as it is" "$terrace" plan profile.json --policy tflite_naive
+expect_text out "which operation reads a tensor is not known" "what the importer says"
+for file in profile.json five.csv; do
+  expect_code 0 "import of $file" "$terrace" import $file --out imported.json
+  expect_code 2 "an order of what was imported from $file" "$terrace" plan imported.json --order breadth_first
+  expect_text err "does not tell what each operation reads" "an order of what was imported from $file"
+done
+
 # With a machine that holds everything the step takes as long as its operations.
 expect_code 0 "a machine" "$terrace" plan step.json --machine a100-g10 --policy all --time 1 --json
 /usr/bin/python3 - <<'P' || fail "the steps: $(head -c 600 out)"
