@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
 
@@ -193,7 +194,7 @@ std::string machine_json(const Machine& machine) {
   for (const Link& link : machine.links) o["links"].push_back(link_json(link));
   for (const Route& route : machine.routes) o["routes"].push_back(route_json(machine, route));
   for (const CodecCost& codec : machine.codecs) o["codecs"].push_back(codec_json(codec));
-  return o.dump(2, ' ', false, ordered::error_handler_t::replace) + "\n";
+  return json_lines(o, 2) + "\n";
 }
 
 }  // namespace terrace::planner

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/planner/json_line.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -24,6 +26,17 @@ std::string tensor_kinds() {
   std::string all;
   for (const char* kind : kinds) all += (all.empty() ? "" : ", ") + std::string(kind);
   return all;
+}
+
+std::string text_within(std::string_view text, std::size_t most_bytes) {
+  constexpr std::size_t longest_character = 4;
+  const std::string part(text.substr(0, most_bytes + longest_character));
+  auto valid = nlohmann::json::parse(json_line(part)).get<std::string>();
+  if (valid.size() <= most_bytes) return valid;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(valid[end]) & 0xc0) == 0x80) --end;
+  valid.resize(end);
+  return valid;
 }
 
 std::string check_totals(const wire::Trace& trace) {

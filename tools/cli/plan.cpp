@@ -9,6 +9,7 @@
 
 #include <iostream>
 
+#include "daemon/planner/json_line.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_files.h"
@@ -84,7 +85,7 @@ int verdict(const PlanReport& report) {
 
 int print_and_write(const PlanOptions& options, const PlanReport& report) {
   if (options.json)
-    std::cout << plan_json(report).dump(2) << '\n';
+    std::cout << planner::json_lines(plan_json(report), 2) << '\n';
   else
     std::cout << plan_tables(report, options.bytes);
   std::cout.flush();

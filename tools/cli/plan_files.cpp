@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/machine_json.h"
 #include "daemon/planner/simulate/perfetto.h"
 #include "tools/plot/memory_plot.h"
@@ -104,7 +105,7 @@ std::string placement_json(const planner::Instance& instance, const ReuseRun& ru
   out["buffers"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < instance.buffers.size(); ++i)
     out["buffers"].push_back(buffer_json(instance, *run.placement, i));
-  return out.dump(1) + "\n";
+  return planner::json_lines(out, 1) + "\n";
 }
 
 std::string write_whole(const std::string& path, const std::string& content) {

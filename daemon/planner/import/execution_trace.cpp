@@ -85,7 +85,8 @@ bool NodeReader::tensors(const json& value, const json& type, std::vector<Use>* 
   const std::string& device = value[5].get_ref<const std::string&>();
   if (devices.size() >= 256 || types.size() >= 256) return false;
   Use use{value[1].get<std::uint64_t>(), (offset + elements) * element_bytes, index_in(&devices, device), 0};
-  if (type.is_string()) use.type = index_in(&types, type.get<std::string>().substr(0, most_dtype_bytes));
+  if (type.is_string())
+    use.type = index_in(&types, text_within(type.get_ref<const std::string&>(), most_dtype_bytes));
   out->push_back(use);
   return true;
 }
@@ -320,7 +321,7 @@ Result<Imported> Replay::run() {
       }
     }
   }
-  out_.trace.source = "PyTorch execution trace, " + reader_.devices[device_];
+  out_.trace.source = text_within("PyTorch execution trace, " + reader_.devices[device_]);
   note();
   if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   if (out_.trace.tensors.size() > most_tensors)

@@ -229,8 +229,7 @@ std::string OnnxReader::node(int index) {
   const onnx::NodeProto& node = model_.graph().node(index);
   if (node.op_type() == "Constant") return constant(node);
   wire::TraceOp op;
-  op.name = (node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()))
-                .substr(0, most_text_bytes);
+  op.name = text_within(node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()));
   if (std::max(node.input_size(), node.output_size()) > most_values_of_node)
     return json_place("node", static_cast<std::size_t>(index)) + ": too many inputs or outputs";
   if (std::string wrong = inputs(node, index, &op); !wrong.empty()) return wrong;
@@ -310,8 +309,8 @@ Result<Imported> OnnxReader::read(std::string_view bytes) {
       !model_.has_graph()) {
     return refused<Imported>("not a valid ONNX model");
   }
-  out_.trace.name = model_.graph().name().substr(0, most_text_bytes);
-  out_.trace.source = "ONNX, " + model_.producer_name().substr(0, 64);
+  out_.trace.name = text_within(model_.graph().name());
+  out_.trace.source = "ONNX, " + text_within(model_.producer_name(), 64);
   std::string error = graph();
   if (!error.empty()) return refused<Imported>(std::move(error));
   return ok(std::move(out_));

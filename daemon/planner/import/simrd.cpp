@@ -242,7 +242,8 @@ std::string SimrdReader::mutate(JsonFields* fields, const json& record) {
 
 void SimrdReader::add(wire::TraceOp op) {
   if (out_.trace.ops.size() >= most_ops) error_ = "more operations than " + std::to_string(most_ops);
-  op.name.append("/").append(std::to_string(out_.trace.ops.size()));
+  const std::string number = "/" + std::to_string(out_.trace.ops.size());
+  op.name = text_within(op.name, most_text_bytes - number.size()) + number;
   out_.trace.ops.push_back(std::move(op));
 }
 

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/trace_json.h"
+#include "daemon/planner/trace_limits.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner {
@@ -107,6 +109,18 @@ TEST_CASE("A log nested deeper than its limit is refused with the line") {
   CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(63))).empty());
   CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(64))) ==
         "line 8: nested deeper than 64");
+}
+
+TEST_CASE("What was imported with the longest names can be read again") {
+  const std::string longest(most_text_bytes, 'n');
+  const Result<Imported> log = import_simrd(log_head + call(longest, "\"x\"", "y", 8, -1));
+  REQUIRE(log);
+  CHECK(log->trace.ops[0].name.ends_with("n/0"));
+  CHECK(parse_trace(trace_json(log->trace)).error.empty());
+  const Result<Imported> et_trace =
+      import_execution_trace(et(node(2, 1, "a", "[1,3,0,4,4,\"" + longest + "\"]", "")));
+  REQUIRE(et_trace);
+  CHECK(parse_trace(trace_json(et_trace->trace)).error.empty());
 }
 
 TEST_CASE("Storages of an execution trace are followed by who made them") {

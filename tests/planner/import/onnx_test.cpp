@@ -6,6 +6,8 @@
 
 #include "daemon/planner/import/import.h"
 #include "daemon/planner/import/onnx_memory.h"
+#include "daemon/planner/trace_json.h"
+#include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
 namespace {
@@ -190,6 +192,21 @@ TEST_CASE("A constant counts only if it holds as many numbers as it says, and no
   onnx::ModelProto wide = model();
   for (int i = 0; i < 20'000; ++i) wide.mutable_graph()->mutable_node(3)->add_input("b");
   CHECK(error_in_model(wide) == "node[3]: too many inputs or outputs");
+}
+
+TEST_CASE("Names that are not UTF-8, or too long, become ones that a trace can hold") {
+  onnx::ModelProto m = model();
+  m.set_producer_name(std::string(63, 'a') + "\u00e9");
+  m.mutable_graph()->set_name("\xff");
+  m.mutable_graph()->mutable_node(0)->set_name(std::string(most_text_bytes, '\xff'));
+  const Result<Imported> i = import_onnx(m.SerializeAsString());
+  REQUIRE(i);
+  CHECK(i->trace.source == "ONNX, " + std::string(63, 'a'));
+  CHECK(i->trace.name == "\ufffd");
+  const Result<wire::Trace> back = parse_trace(trace_json(i->trace));
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK(back->ops[0].name == i->trace.ops[0].name);
 }
 
 TEST_CASE("Every truncation of a model is refused or read, and nothing else happens") {

@@ -86,6 +86,13 @@ expect_text out "tflite_by_size  *12 " "what import wrote"
 "$terrace" import step.json --out - 2>/dev/null | "$terrace" plan - --policy tflite_naive --bytes >out || fail "the pipe"
 expect_text out "1600" "the pipe"
 
+# A name that is not UTF-8 is replaced in what is written.
+printf 'id,lower,upper,size\nb1,0,3,4\n' >"$(printf 'na\377me.csv')"
+expect_code 0 "a name that is not UTF-8" "$terrace" plan "$(printf 'na\377me.csv')" --policy tflite_naive --json --out name.json
+for file in out name.json; do
+  /usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1], encoding="utf-8"))' $file || fail "$file of a name that is not UTF-8"
+done
+
 # What cannot be read or met.
 gzip -c step.json | head -c 90 >half.json.gz
 expect_code 1 "truncated gzip" "$terrace" plan half.json.gz
