@@ -225,6 +225,38 @@ TEST_CASE("AWrittenPlacementHasEachBufferWithItsTensor") {
   CHECK(document["buffers"][3]["bytes"] == 100);
 }
 
+TEST_CASE("AnOutputThatCannotBeWrittenKeepsNoOtherFromBeing") {
+  const Files files;
+  const auto input = load_plan_input(files.put("five.csv", lifetimes));
+  SearchWatch watch(0, false);
+  PlanReport report;
+  report.input = &*input.result;
+  report.reuse = {
+      run_policy(choose_policies({"tflite_naive"}, false)->reuse[0], report.input->instance, {}, watch)};
+  PlanOptions options;
+  options.plot = files.path("none/picture");
+  options.out = files.path("placement.json");
+  const PlanFiles written = write_plan_files(options, report);
+  CHECK(written.written == std::vector<std::string>{options.out});
+  REQUIRE(written.errors.size() == 2);  // both pictures
+  CHECK(written.errors[0].find("--plot: " + options.plot) == 0);
+}
+
+TEST_CASE("WhatAnInterruptedSearchHasNotFoundIsNoError") {
+  const Files files;
+  const auto input = load_plan_input(files.put("step.json", small_trace));
+  PlanReport report;
+  report.input = &*input.result;
+  PlanOptions options;
+  options.plot = files.path("picture");
+  options.out = files.path("out.json");
+  options.perfetto = files.path("timeline.json");
+  CHECK(write_plan_files(options, report).errors.size() == 3);
+  report.interrupted = true;
+  CHECK(write_plan_files(options, report).errors.empty());
+  CHECK(write_plan_files(options, report).written.empty());
+}
+
 TEST_CASE("AFileIsReplacedWholeOrNotAtAll") {
   const Files files;
   const std::string path = files.put("out.json", "before");

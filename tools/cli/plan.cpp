@@ -89,10 +89,11 @@ int print_and_write(const PlanOptions& options, const PlanReport& report) {
   else
     std::cout << plan_tables(report, options.bytes);
   std::cout.flush();
-  const auto written = write_plan_files(options, report);
-  if (!written) return complain(exit_failure, written.error);
-  for (const std::string& path : *written) fmt::print(stderr, "wrote {}\n", path);
-  return verdict(report);
+  const PlanFiles files = write_plan_files(options, report);
+  for (const std::string& path : files.written) fmt::print(stderr, "wrote {}\n", path);
+  for (const std::string& error : files.errors) complain(exit_failure, error);
+  const int code = verdict(report);
+  return files.errors.empty() ? code : static_cast<int>(exit_failure);
 }
 
 int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machine* machine,
@@ -104,6 +105,10 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
                     fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
                                 "--machine out",
                                 input.instance.name));
+  if (const std::string why = output_without_policy(options, *chosen); !why.empty())
+    return complain(exit_usage, why);
+  if (const std::string why = output_without_folder(options); !why.empty())
+    return complain(exit_failure, why);
   if (machine != nullptr && limits.capacity_bytes != 0)
     machine->tiers.front().capacity_bytes = limits.capacity_bytes;
   PlanReport report{&input, machine, limits, options.seconds, {}, {}, false};

@@ -110,6 +110,13 @@ expect_code 2 "negative seed" "$terrace" plan five.csv --seed=-1
 expect_code 2 "no such format" "$terrace" import five.csv --format msgpack
 expect_code 2 "import of nothing" "$terrace" import
 expect_code 1 "no folder to write to" "$terrace" plan five.csv --policy tflite_naive --out /nonexistent/x.json
+# Before anything is searched: a search without limit would take as long as the test may.
+for option in --out --plot --perfetto; do
+  expect_code 1 "no folder for $option" timeout 20 "$terrace" plan step.json --machine a100-g10 --time 0 $option /nonexistent/x
+  expect_text err "$option /nonexistent/x: nothing can be written into /nonexistent: No such file" "no folder for $option"
+done
+expect_code 2 "a timeline without a machine" "$terrace" plan step.json --perfetto timeline.json
+expect_code 2 "a schedule without moves" "$terrace" plan step.json --machine a100-g10 --policy tflite_naive --out none.json
 expect_code 6 "nothing fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 11
 expect_text err "fits into 11" "nothing fits"
 expect_code 0 "it fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 12
@@ -134,5 +141,19 @@ job.send_signal(signal.SIGINT)
 out, _ = job.communicate(timeout=30)
 assert job.returncode == 130, (job.returncode, out)
 assert "stopped: the best so far" in out and "tflite_naive" not in out, out
+P
+# With a machine there is no schedule yet: what was found is written, what was not is left out.
+expect_code 0 "the hard one as a trace" "$terrace" import hard.csv --out hard.json
+/usr/bin/python3 - "$terrace" <<'P' || fail "Ctrl-C with files"
+import os, signal, subprocess, sys, time
+job = subprocess.Popen([sys.argv[1], "plan", "hard.json", "--policy", "tvm_hill_climb,lru", "--machine", "a100-g10", "--time", "0",
+                        "--out", "hard.out", "--perfetto", "hard.timeline", "--plot", "hard"], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(1)
+assert job.poll() is None, "the search ended by itself"
+job.send_signal(signal.SIGINT)
+out, err = job.communicate(timeout=30)
+assert job.returncode == 130, (job.returncode, out, err)
+assert os.path.exists("hard-placement.svg") and not os.path.exists("hard.out") and "no valid" not in err, err
 P
 finish
