@@ -1,7 +1,9 @@
 // The parts of `terrace plan`: what it refuses to read, whom it runs, what it says. The command as a whole is
 // in command/plan.sh.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "daemon/planner/import/gunzip.h"
@@ -68,6 +70,17 @@ Result<planner::Placement> endless(const planner::Instance& instance, const plan
   while (!control.stop()) {
   }
   return right(instance, control);
+}
+
+// Never asks, as many published policies.
+std::atomic<bool> may_end = false;
+Result<planner::Placement> deaf(const planner::Instance& instance, const planner::SearchControl& control) {
+  while (!may_end) {
+  }
+  return right(instance, control);
+}
+Result<planner::Placement> failing(const planner::Instance&, const planner::SearchControl&) {
+  throw std::bad_alloc();
 }
 
 ReuseRun run(Result<planner::Placement> (*place)(const planner::Instance&, const planner::SearchControl&),
@@ -184,6 +197,32 @@ TEST_CASE("ASignalEndsASearchWithTheBestSoFar") {
       run_policy(planner::ReusePolicy{"test", "tests", "here", endless}, instance, {}, watch);
   CHECK(stopped.stopped);
   CHECK(stopped.valid());
+}
+
+TEST_CASE("APolicyThatNeverAsksIsLeftBehindAfterASignal") {
+  const planner::Instance instance = pair();
+  SearchWatch watch(0, false, std::chrono::milliseconds(30));
+  std::raise(SIGTERM);
+  const ReuseRun left = run_policy(planner::ReusePolicy{"test", "tests", "here", deaf}, instance, {}, watch);
+  may_end = true;
+  CHECK(watch.left_behind());
+  CHECK_FALSE(left.valid());
+  CHECK(left.why_not == "interrupted before it had an answer");
+}
+
+TEST_CASE("WhatAPolicyThrowsReachesTheCaller") { CHECK_THROWS_AS(run(failing), std::bad_alloc); }
+
+TEST_CASE("ABoundThatNoTransferMeetsIsImpossible") {
+  const Files files;
+  const auto input = load_plan_input(files.put("step.json", small_trace));
+  planner::Machine machine;
+  machine.name = "tiny";
+  machine.tiers = {{"gpu", 100}};
+  PlanReport report;
+  report.input = &*input.result;
+  report.machine = &machine;
+  CHECK(plan_tables(report, true).find("transfers impossible") != std::string::npos);
+  CHECK_FALSE(plan_json(report)["bounds"].contains("transfer_us"));
 }
 
 TEST_CASE("AReportSaysTheSameAsTableAndAsJson") {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "daemon/planner/json_line.h"
@@ -96,6 +98,14 @@ int print_and_write(const PlanOptions& options, const PlanReport& report) {
   return files.errors.empty() ? code : static_cast<int>(exit_failure);
 }
 
+// Work that did not end still reads what this function's callers own.
+[[noreturn]] void end_at_once(int code) {
+  std::cout.flush();
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(code);
+}
+
 int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machine* machine,
               const PlanLimits& limits) {
   const auto chosen = choose_policies(options.policies, machine != nullptr);
@@ -114,7 +124,9 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
   PlanReport report{&input, machine, limits, options.seconds, {}, {}, false};
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
   run_all(*chosen, &report, watch);
-  return print_and_write(options, report);
+  const int code = print_and_write(options, report);
+  if (watch.left_behind()) end_at_once(code);
+  return code;
 }
 
 Result<PlanLimits> limits_of(const PlanOptions& options) {

@@ -156,4 +156,21 @@ out, err = job.communicate(timeout=30)
 assert job.returncode == 130, (job.returncode, out, err)
 assert os.path.exists("hard-placement.svg") and not os.path.exists("hard.out") and "no valid" not in err, err
 P
+# A policy that never asks whether to stop is left behind.
+/usr/bin/python3 - <<'P' >many.csv
+print("id,lower,upper,size")
+for i in range(200000):
+    print(f"{i},{i % 2},{i % 2 + 1},{1 + i * 7919 % 1000003}")
+P
+/usr/bin/python3 - "$terrace" <<'P' || fail "Ctrl-C and a policy that never asks"
+import signal, subprocess, sys, time
+job = subprocess.Popen([sys.argv[1], "plan", "many.csv", "--policy", "tflite_naive,tflite_by_breadth"],
+                       stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(2)
+assert job.poll() is None, "the policy ended by itself"
+job.send_signal(signal.SIGINT)
+out, _ = job.communicate(timeout=30)
+assert job.returncode == 130, (job.returncode, out)
+assert "tflite_by_breadth: interrupted before it had an answer" in out and "tflite_naive" in out, out
+P
 finish
