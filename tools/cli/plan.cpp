@@ -149,6 +149,7 @@ int plan(const PlanOptions& options) {
   if (options.trace.empty())
     return complain(exit_usage,
                     "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
+  if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);
   Loaded<planner::Machine> machine;

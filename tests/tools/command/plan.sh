@@ -106,6 +106,7 @@ expect_code 2 "moves without a machine" "$terrace" plan step.json --policy lru
 expect_code 2 "a machine for lifetimes" "$terrace" plan five.csv --machine a100-g10 --time 1
 expect_code 2 "negative size" "$terrace" plan five.csv --capacity=-4
 expect_code 2 "negative time" "$terrace" plan five.csv --time=-1
+expect_code 2 "no time" "$terrace" plan five.csv --time=nan
 expect_code 2 "negative seed" "$terrace" plan five.csv --seed=-1
 expect_code 2 "no such format" "$terrace" import five.csv --format msgpack
 expect_code 2 "import of nothing" "$terrace" import
