@@ -123,7 +123,7 @@ std::string TraceReader::resolve() {
     TraceOp& op = trace_.ops[r.op];
     (r.output ? op.outputs : op.inputs).push_back(found->second);
   }
-  return check_totals(trace_);
+  return check_limits(trace_);
 }
 
 Wanted wanted(const std::string& key) {

@@ -33,7 +33,8 @@ std::string tensor_kinds();  // "weight, activation, …"
 // character.
 std::string text_within(std::string_view text, std::size_t most_bytes = most_text_bytes);
 
-// What is wrong with the sum of all sizes, empty if nothing.
-std::string check_totals(const wire::Trace& trace);
+// Which limit a trace exceeds, empty if none: counts, each time and size, and the sum of all sizes. What an
+// importer gives passes, so that what was imported can be read again.
+std::string check_limits(const wire::Trace& trace);
 
 }  // namespace terrace::planner

@@ -323,9 +323,7 @@ Result<Imported> Replay::run() {
   }
   out_.trace.source = text_within("PyTorch execution trace, " + reader_.devices[device_]);
   note();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
-  if (out_.trace.tensors.size() > most_tensors)
-    return refused<Imported>("more storages than a trace can hold");
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

@@ -276,8 +276,7 @@ Result<Imported> Builder::build() {
   close();
   before_the_trace();
   note();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
-  if (out_.trace.ops.size() > most_ops) return refused<Imported>("more operations than a trace can hold");
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

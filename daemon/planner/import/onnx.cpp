@@ -292,7 +292,7 @@ std::string OnnxReader::graph() {
   }
   outputs();
   note();
-  return check_totals(out_.trace);
+  return check_limits(out_.trace);
 }
 
 Result<Imported> OnnxReader::read(std::string_view bytes) {

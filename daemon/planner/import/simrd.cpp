@@ -319,7 +319,7 @@ Result<Imported> SimrdReader::read(std::string_view text) {
   if (error_.empty() && out_.trace.ops.empty()) error_ = "the log has no CALL";
   if (!error_.empty()) return refused<Imported>("line " + std::to_string(line_) + ": " + error_);
   finish();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

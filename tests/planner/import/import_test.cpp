@@ -154,6 +154,8 @@ TEST_CASE("Wrong execution traces are refused with the place") {
         "nodes[0].inputs: expected a list of values");
   CHECK(error(node(2, 1, "a", R"([1,1,0,9999999999999999,4,"cuda:0"])", ""))
             .find("nodes[0].inputs[0]: a tensor's size") == 0);
+  CHECK(error(node(2, 1, "a", "", R"([1,7,17592186044416,17592186044416,64,"cpu"])")) ==
+        "tensors[0].bytes: 2251799813685248 is over the limit of 1125899906842624");
   CHECK(import_execution_trace(et(node(2, 2, "self", storage(1, 1), ""))));
 }
 
