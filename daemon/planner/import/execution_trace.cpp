@@ -170,6 +170,7 @@ class Replay {
     std::uint32_t node;
     std::size_t tensors_before;               // what was made since has a higher index
     std::vector<std::uint32_t> inputs;        // as tensors of the trace
+    std::vector<std::uint32_t> got;           // the same, sorted
     std::unordered_set<std::uint32_t> given;  // by its callees
     bool leaf = true;
     bool backward = false;
@@ -240,8 +241,8 @@ std::uint32_t Replay::given(const Use& use, std::uint32_t /*node*/) {
   if (use.device != device_) return unknown_tensor;
   const Open& open = open_.back();
   const auto found = current_.find(use.storage);
-  const bool got = found != current_.end() &&
-                   std::find(open.inputs.begin(), open.inputs.end(), found->second) != open.inputs.end();
+  const bool got =
+      found != current_.end() && std::binary_search(open.got.begin(), open.got.end(), found->second);
   const bool made_inside = found != current_.end() && found->second >= open.tensors_before;
   const bool given_inside = found != current_.end() && open.given.count(found->second) > 0;
   if (!got && !made_inside && !given_inside) {
@@ -265,6 +266,8 @@ void Replay::begin(std::uint32_t node) {
     const std::uint32_t tensor = tensor_of(use);
     if (tensor != unknown_tensor) open.inputs.push_back(tensor);
   }
+  open.got = open.inputs;
+  std::sort(open.got.begin(), open.got.end());
   open.tensors_before = out_.trace.tensors.size();
   open_.push_back(std::move(open));
 }
@@ -281,6 +284,8 @@ void Replay::end(std::uint32_t node) {
   Open done = std::move(open_.back());
   open_.pop_back();
   if (!open_.empty()) {
+    // The smaller into the larger: a tensor moves as often as sets double, not once for each caller above it.
+    if (open_.back().given.size() < done.given.size()) open_.back().given.swap(done.given);
     open_.back().given.insert(done.given.begin(), done.given.end());
     open_.back().given.insert(op.outputs.begin(), op.outputs.end());
   }

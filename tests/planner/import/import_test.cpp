@@ -144,6 +144,17 @@ TEST_CASE("Storages of an execution trace are followed by who made them") {
   CHECK(t.ops[3].inputs == std::vector<std::uint32_t>{2});
 }
 
+// Minutes where each caller copies what all below it gave: the test's time limit ends it.
+TEST_CASE("A chain of a hundred thousand callers is followed") {
+  std::string nodes;
+  for (int id = 2; id < 100'002; ++id)
+    nodes += (id > 2 ? "," : "") + node(id, id - 1, "f", "", storage(id, 1));
+  const Result<Imported> i = import_execution_trace(et(nodes));
+  REQUIRE(i);
+  CHECK(i->trace.tensors.size() == 100'000);
+  CHECK(i->trace.ops.size() == 100'000);
+}
+
 TEST_CASE("Wrong execution traces are refused with the place") {
   const auto error = [](const std::string& nodes) { return import_execution_trace(et(nodes)).error; };
   CHECK(error("") == "no operator of the execution trace has a tensor");
