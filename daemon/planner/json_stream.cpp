@@ -8,6 +8,8 @@ namespace {
 
 using nlohmann::json;
 
+std::string nested_too_deep() { return "nested deeper than " + std::to_string(most_json_depth); }
+
 // The events of nlohmann's parser, put together to trees where somebody wants them. `depth_` counts open
 // containers, the outermost object included; `open_` are the containers of the tree under construction.
 class Handler {
@@ -99,7 +101,7 @@ bool Handler::scalar(json value) {
 }
 
 bool Handler::open(json container) {
-  if (++depth_ > most_json_depth) return fail("nested deeper than " + std::to_string(most_json_depth));
+  if (++depth_ > most_json_depth) return fail(nested_too_deep());
   if (depth_ == 1) return container.is_object() || fail("the document is no JSON object");
   if (mode_ == Wanted::no) return true;
   if (mode_ == Wanted::elements && depth_ == 2) {
@@ -147,6 +149,21 @@ std::string stream_json(std::string_view text, const JsonStream& stream) {
   Handler handler(stream);
   if (json::sax_parse(text.begin(), text.end(), &handler) || handler.stopped) return {};
   return plain(handler.error.empty() ? "not valid JSON" : handler.error);
+}
+
+Result<json> parse_json(std::string_view text) {
+  bool too_deep = false;
+  // `depth` is the number of containers around the one that begins.
+  const auto keep = [&too_deep](int depth, json::parse_event_t event, json&) {
+    const bool begins =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    too_deep = too_deep || (begins && static_cast<std::size_t>(depth) >= most_json_depth);
+    return !too_deep;
+  };
+  json value = json::parse(text.begin(), text.end(), keep, false);
+  if (too_deep) return refused<json>(nested_too_deep());
+  if (value.is_discarded()) return refused<json>("not valid JSON");
+  return ok(std::move(value));
 }
 
 std::string json_place(const std::string& array, std::size_t index) {

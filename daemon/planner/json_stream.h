@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "liballoc/wire/result.h"
+
 namespace terrace::planner {
 
 enum class Wanted : std::uint8_t { no, whole, elements, stop };  // stop: the rest does not matter
@@ -33,6 +35,10 @@ inline constexpr std::size_t most_json_values = std::size_t{1} << 21;  // in one
 
 // What is wrong, empty if nothing: not JSON (with line and column), not an object, or a complaint.
 std::string stream_json(std::string_view text, const JsonStream& stream);
+
+// One whole value, for short texts; nested deeper than most_json_depth counts as wrong. nlohmann's parser
+// needs no stack for nesting, but its copies and dump() do.
+Result<nlohmann::json> parse_json(std::string_view text);
 
 // The checked fields of one object. The first mistake is kept in `error` as "ops[12].time_us: …"; what is
 // returned after one has no meaning. `absent` given: the field may be missing and then counts as that.

@@ -13,6 +13,9 @@
 
 namespace terrace::planner {
 
+// Of a link or a codec. Below it times and shares of a link lose their meaning.
+inline constexpr double least_bytes_per_second = 1;
+
 inline constexpr std::uint64_t unlimited_bytes = std::numeric_limits<std::uint64_t>::max();
 
 struct Tier {

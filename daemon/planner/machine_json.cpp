@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
 
@@ -57,15 +58,19 @@ void MachineReader::tier(JsonFields* fields) {
   machine_.tiers.push_back(std::move(tier));
 }
 
+double bandwidth(JsonFields* fields, const char* key) {
+  const double rate = fields->amount(key, most_bandwidth);
+  if (rate < least_bytes_per_second) fields->complain(key, "must be at least 1");
+  return rate;
+}
+
 void MachineReader::link(JsonFields* fields) {
   Link link;
   link.name = unique_name(fields, machine_.links);
-  link.in_bytes_per_second = fields->amount("in_bytes_per_second", most_bandwidth);
-  link.out_bytes_per_second = fields->amount("out_bytes_per_second", most_bandwidth);
+  link.in_bytes_per_second = bandwidth(fields, "in_bytes_per_second");
+  link.out_bytes_per_second = bandwidth(fields, "out_bytes_per_second");
   link.in_latency_us = fields->amount("in_latency_us", most_latency_us, 0);
   link.out_latency_us = fields->amount("out_latency_us", most_latency_us, 0);
-  if (link.in_bytes_per_second <= 0) fields->complain("in_bytes_per_second", "must be over 0");
-  if (link.out_bytes_per_second <= 0) fields->complain("out_bytes_per_second", "must be over 0");
   machine_.links.push_back(std::move(link));
 }
 
@@ -102,15 +107,11 @@ void MachineReader::route(JsonFields* fields) {
 void MachineReader::codec(JsonFields* fields) {
   CodecCost codec;
   codec.name = unique_name(fields, machine_.codecs);
-  codec.compress_bytes_per_second = fields->amount("compress_bytes_per_second", most_bandwidth);
-  codec.decompress_bytes_per_second = fields->amount("decompress_bytes_per_second", most_bandwidth);
+  codec.compress_bytes_per_second = bandwidth(fields, "compress_bytes_per_second");
+  codec.decompress_bytes_per_second = bandwidth(fields, "decompress_bytes_per_second");
   codec.stored_share = fields->amount("stored_share", 1, 1);
   codec.drops_zeros = fields->flag("drops_zeros", false);
   codec.overhead_share = fields->amount("overhead_share", 1, codec.overhead_share);
-  if (codec.compress_bytes_per_second <= 0) fields->complain("compress_bytes_per_second", "must be over 0");
-  if (codec.decompress_bytes_per_second <= 0) {
-    fields->complain("decompress_bytes_per_second", "must be over 0");
-  }
   machine_.codecs.push_back(std::move(codec));
 }
 
@@ -193,7 +194,7 @@ std::string machine_json(const Machine& machine) {
   for (const Link& link : machine.links) o["links"].push_back(link_json(link));
   for (const Route& route : machine.routes) o["routes"].push_back(route_json(machine, route));
   for (const CodecCost& codec : machine.codecs) o["codecs"].push_back(codec_json(codec));
-  return o.dump(2, ' ', false, ordered::error_handler_t::replace) + "\n";
+  return json_lines(o, 2) + "\n";
 }
 
 }  // namespace terrace::planner

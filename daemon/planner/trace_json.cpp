@@ -44,6 +44,10 @@ class TraceReader {
 std::string TraceReader::field(const std::string& key, const json& value) {
   if (FormatCheck::concerns(key)) return format_.see(key, value);
   std::string error;
+  if (key == "reads_known") {
+    trace_.reads_known = value.is_boolean() && value.get<bool>();
+    return value.is_boolean() ? "" : "reads_known: expected true or false";
+  }
   (key == "name" ? trace_.name : trace_.source) = outer_text(key, value, most_text_bytes, &error);
   return error;
 }
@@ -119,12 +123,13 @@ std::string TraceReader::resolve() {
     TraceOp& op = trace_.ops[r.op];
     (r.output ? op.outputs : op.inputs).push_back(found->second);
   }
-  return check_totals(trace_);
+  return check_limits(trace_);
 }
 
 Wanted wanted(const std::string& key) {
   if (key == "ops" || key == "tensors") return Wanted::elements;
-  return key == "name" || key == "source" || FormatCheck::concerns(key) ? Wanted::whole : Wanted::no;
+  const bool whole = key == "name" || key == "source" || key == "reads_known" || FormatCheck::concerns(key);
+  return whole ? Wanted::whole : Wanted::no;
 }
 
 Result<Trace> TraceReader::read(std::string_view text) {

@@ -3,12 +3,58 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/planner/json_line.h"
+#include "daemon/planner/json_stream.h"
+
 namespace terrace::planner {
 namespace {
 
 // In the order of wire::TensorKind.
 constexpr std::array<const char*, 7> kinds = {"weight",    "activation", "gradient", "input",
                                               "optimizer", "workspace",  "other"};
+
+std::string over(const std::string& place, const std::string& number, const std::string& limit) {
+  return place + ": " + number + " is over the limit of " + limit;
+}
+
+std::string over_a_count(const wire::Trace& trace) {
+  if (trace.ops.size() > most_ops) return "ops: more than " + std::to_string(most_ops);
+  if (trace.tensors.size() > most_tensors) return "tensors: more than " + std::to_string(most_tensors);
+  std::size_t references = 0;
+  for (const wire::TraceOp& op : trace.ops) references += op.inputs.size() + op.outputs.size();
+  return references > most_references ? "ops: they name tensors too often" : "";
+}
+
+std::string wrong_tensor(const wire::Trace& trace, std::size_t i) {
+  const std::uint64_t bytes = trace.tensors[i].bytes;
+  if (bytes <= most_tensor_bytes) return {};
+  return over(json_place("tensors", i) + ".bytes", std::to_string(bytes), std::to_string(most_tensor_bytes));
+}
+
+std::string wrong_op(const wire::Trace& trace, std::size_t i) {
+  const wire::TraceOp& op = trace.ops[i];
+  if (op.workspace_bytes > most_tensor_bytes)
+    return over(json_place("ops", i) + ".workspace_bytes", std::to_string(op.workspace_bytes),
+                std::to_string(most_tensor_bytes));
+  if (op.time_us >= 0 && op.time_us <= most_time_us) return {};
+  return over(json_place("ops", i) + ".time_us", json_line(op.time_us), json_line(most_time_us));
+}
+
+std::string wrong_total(const wire::Trace& trace) {
+  std::uint64_t left = most_total_bytes;
+  const auto take = [&left](std::uint64_t bytes) {
+    if (bytes > left) return false;
+    left -= bytes;
+    return true;
+  };
+  for (const wire::TraceTensor& t : trace.tensors) {
+    if (!take(t.bytes)) return "tensors: their sizes add up to more than 4 EiB";
+  }
+  for (const wire::TraceOp& op : trace.ops) {
+    if (!take(op.workspace_bytes)) return "ops: workspaces and tensors add up to more than 4 EiB";
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -26,20 +72,22 @@ std::string tensor_kinds() {
   return all;
 }
 
-std::string check_totals(const wire::Trace& trace) {
-  std::uint64_t left = most_total_bytes;
-  const auto take = [&left](std::uint64_t bytes) {
-    if (bytes > left) return false;
-    left -= bytes;
-    return true;
-  };
-  for (const wire::TraceTensor& t : trace.tensors) {
-    if (!take(t.bytes)) return "tensors: their sizes add up to more than 4 EiB";
-  }
-  for (const wire::TraceOp& op : trace.ops) {
-    if (!take(op.workspace_bytes)) return "ops: workspaces and tensors add up to more than 4 EiB";
-  }
-  return {};
+std::string text_within(std::string_view text, std::size_t most_bytes) {
+  constexpr std::size_t longest_character = 4;
+  const std::string part(text.substr(0, most_bytes + longest_character));
+  auto valid = nlohmann::json::parse(json_line(part)).get<std::string>();
+  if (valid.size() <= most_bytes) return valid;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(valid[end]) & 0xc0) == 0x80) --end;
+  valid.resize(end);
+  return valid;
+}
+
+std::string check_limits(const wire::Trace& trace) {
+  std::string wrong = over_a_count(trace);
+  for (std::size_t i = 0; i < trace.tensors.size() && wrong.empty(); ++i) wrong = wrong_tensor(trace, i);
+  for (std::size_t i = 0; i < trace.ops.size() && wrong.empty(); ++i) wrong = wrong_op(trace, i);
+  return wrong.empty() ? wrong_total(trace) : wrong;
 }
 
 }  // namespace terrace::planner

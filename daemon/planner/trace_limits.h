@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "liballoc/wire/trace.h"
 
@@ -28,7 +29,12 @@ std::optional<wire::TensorKind> tensor_kind(const std::string& name);
 const char* tensor_kind_name(wire::TensorKind kind);
 std::string tensor_kinds();  // "weight, activation, …"
 
-// What is wrong with the sum of all sizes, empty if nothing.
-std::string check_totals(const wire::Trace& trace);
+// A name from outside as a trace can hold it: what is not UTF-8 is replaced, what is too long is cut before a
+// character.
+std::string text_within(std::string_view text, std::size_t most_bytes = most_text_bytes);
+
+// Which limit a trace exceeds, empty if none: counts, each time and size, and the sum of all sizes. What an
+// importer gives passes, so that what was imported can be read again.
+std::string check_limits(const wire::Trace& trace);
 
 }  // namespace terrace::planner

@@ -42,7 +42,8 @@ std::string tensor_line(const wire::TraceTensor& t) {
 
 std::string trace_json(const wire::Trace& trace) {
   std::string text = "{\"format\":\"terrace-trace\",\"version\":1,\"name\":" + json_line(trace.name) +
-                     ",\"source\":" + json_line(trace.source) + ",\n\"ops\":[";
+                     ",\"source\":" + json_line(trace.source) +
+                     (trace.reads_known ? "" : ",\"reads_known\":false") + ",\n\"ops\":[";
   const char* before = "\n";
   for (const wire::TraceOp& op : trace.ops) {
     text += before + op_line(trace, op);

@@ -40,6 +40,9 @@ struct Trace {
   std::string source;
   std::vector<TraceOp> ops;
   std::vector<TraceTensor> tensors;
+  // False: operations name what they make and what ends with them, not all that they read (a profiler's log
+  // of allocations). Lives are right then; dependencies are not, so the order must stay.
+  bool reads_known = true;
 };
 
 }  // namespace terrace::wire

@@ -1,7 +1,9 @@
 // The parts of `terrace plan`: what it refuses to read, whom it runs, what it says. The command as a whole is
 // in command/plan.sh.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "daemon/planner/import/gunzip.h"
@@ -68,6 +70,17 @@ Result<planner::Placement> endless(const planner::Instance& instance, const plan
   while (!control.stop()) {
   }
   return right(instance, control);
+}
+
+// Never asks, as many published policies.
+std::atomic<bool> may_end = false;
+Result<planner::Placement> deaf(const planner::Instance& instance, const planner::SearchControl& control) {
+  while (!may_end) {
+  }
+  return right(instance, control);
+}
+Result<planner::Placement> failing(const planner::Instance&, const planner::SearchControl&) {
+  throw std::bad_alloc();
 }
 
 ReuseRun run(Result<planner::Placement> (*place)(const planner::Instance&, const planner::SearchControl&),
@@ -186,6 +199,32 @@ TEST_CASE("ASignalEndsASearchWithTheBestSoFar") {
   CHECK(stopped.valid());
 }
 
+TEST_CASE("APolicyThatNeverAsksIsLeftBehindAfterASignal") {
+  const planner::Instance instance = pair();
+  SearchWatch watch(0, false, std::chrono::milliseconds(30));
+  std::raise(SIGTERM);
+  const ReuseRun left = run_policy(planner::ReusePolicy{"test", "tests", "here", deaf}, instance, {}, watch);
+  may_end = true;
+  CHECK(watch.left_behind());
+  CHECK_FALSE(left.valid());
+  CHECK(left.why_not == "interrupted before it had an answer");
+}
+
+TEST_CASE("WhatAPolicyThrowsReachesTheCaller") { CHECK_THROWS_AS(run(failing), std::bad_alloc); }
+
+TEST_CASE("ABoundThatNoTransferMeetsIsImpossible") {
+  const Files files;
+  const auto input = load_plan_input(files.put("step.json", small_trace));
+  planner::Machine machine;
+  machine.name = "tiny";
+  machine.tiers = {{"gpu", 100}};
+  PlanReport report;
+  report.input = &*input.result;
+  report.machine = &machine;
+  CHECK(plan_tables(report, true).find("transfers impossible") != std::string::npos);
+  CHECK_FALSE(plan_json(report)["bounds"].contains("transfer_us"));
+}
+
 TEST_CASE("AReportSaysTheSameAsTableAndAsJson") {
   const Files files;
   const auto input = load_plan_input(files.put("five.csv", lifetimes));
@@ -223,6 +262,38 @@ TEST_CASE("AWrittenPlacementHasEachBufferWithItsTensor") {
   CHECK(document["buffers"][0]["tensor"] == 7);
   CHECK_FALSE(document["buffers"][3].contains("tensor"));
   CHECK(document["buffers"][3]["bytes"] == 100);
+}
+
+TEST_CASE("AnOutputThatCannotBeWrittenKeepsNoOtherFromBeing") {
+  const Files files;
+  const auto input = load_plan_input(files.put("five.csv", lifetimes));
+  SearchWatch watch(0, false);
+  PlanReport report;
+  report.input = &*input.result;
+  report.reuse = {
+      run_policy(choose_policies({"tflite_naive"}, false)->reuse[0], report.input->instance, {}, watch)};
+  PlanOptions options;
+  options.plot = files.path("none/picture");
+  options.out = files.path("placement.json");
+  const PlanFiles written = write_plan_files(options, report);
+  CHECK(written.written == std::vector<std::string>{options.out});
+  REQUIRE(written.errors.size() == 2);  // both pictures
+  CHECK(written.errors[0].find("--plot: " + options.plot) == 0);
+}
+
+TEST_CASE("WhatAnInterruptedSearchHasNotFoundIsNoError") {
+  const Files files;
+  const auto input = load_plan_input(files.put("step.json", small_trace));
+  PlanReport report;
+  report.input = &*input.result;
+  PlanOptions options;
+  options.plot = files.path("picture");
+  options.out = files.path("out.json");
+  options.perfetto = files.path("timeline.json");
+  CHECK(write_plan_files(options, report).errors.size() == 3);
+  report.interrupted = true;
+  CHECK(write_plan_files(options, report).errors.empty());
+  CHECK(write_plan_files(options, report).written.empty());
 }
 
 TEST_CASE("AFileIsReplacedWholeOrNotAtAll") {

@@ -7,8 +7,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstdio>
 #include <iostream>
 
+#include "daemon/planner/json_line.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_files.h"
@@ -84,14 +87,23 @@ int verdict(const PlanReport& report) {
 
 int print_and_write(const PlanOptions& options, const PlanReport& report) {
   if (options.json)
-    std::cout << plan_json(report).dump(2) << '\n';
+    std::cout << planner::json_lines(plan_json(report), 2) << '\n';
   else
     std::cout << plan_tables(report, options.bytes);
   std::cout.flush();
-  const auto written = write_plan_files(options, report);
-  if (!written) return complain(exit_failure, written.error);
-  for (const std::string& path : *written) fmt::print(stderr, "wrote {}\n", path);
-  return verdict(report);
+  const PlanFiles files = write_plan_files(options, report);
+  for (const std::string& path : files.written) fmt::print(stderr, "wrote {}\n", path);
+  for (const std::string& error : files.errors) complain(exit_failure, error);
+  const int code = verdict(report);
+  return files.errors.empty() ? code : static_cast<int>(exit_failure);
+}
+
+// Work that did not end still reads what this function's callers own.
+[[noreturn]] void end_at_once(int code) {
+  std::cout.flush();
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(code);
 }
 
 int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machine* machine,
@@ -103,12 +115,18 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
                     fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
                                 "--machine out",
                                 input.instance.name));
+  if (const std::string why = output_without_policy(options, *chosen); !why.empty())
+    return complain(exit_usage, why);
+  if (const std::string why = output_without_folder(options); !why.empty())
+    return complain(exit_failure, why);
   if (machine != nullptr && limits.capacity_bytes != 0)
     machine->tiers.front().capacity_bytes = limits.capacity_bytes;
   PlanReport report{&input, machine, limits, options.seconds, {}, {}, false};
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
   run_all(*chosen, &report, watch);
-  return print_and_write(options, report);
+  const int code = print_and_write(options, report);
+  if (watch.left_behind()) end_at_once(code);
+  return code;
 }
 
 Result<PlanLimits> limits_of(const PlanOptions& options) {
@@ -131,6 +149,7 @@ int plan(const PlanOptions& options) {
   if (options.trace.empty())
     return complain(exit_usage,
                     "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
+  if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);
   Loaded<planner::Machine> machine;
@@ -138,9 +157,8 @@ int plan(const PlanOptions& options) {
   if (machine.exit_code != exit_ok) return complain(machine.exit_code, machine.result.error);
   Loaded<PlanInput> input = load_plan_input(options.trace);
   if (!input.result) return complain(input.exit_code, input.result.error);
-  if (!put_in_order(&*input.result, options.order))
-    return complain(exit_usage,
-                    fmt::format("{} holds lifetimes only, no operations: leave --order out", options.trace));
+  if (const std::string why = put_in_order(&*input.result, options.order); !why.empty())
+    return complain(exit_usage, why);
   return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
 }
 

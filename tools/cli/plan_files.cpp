@@ -8,8 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+#include <utility>
 
+#include "daemon/planner/json_line.h"
 #include "daemon/planner/machine_json.h"
 #include "daemon/planner/simulate/perfetto.h"
 #include "tools/plot/memory_plot.h"
@@ -35,52 +36,74 @@ bool write_plain(const std::string& path, const std::string& content) {
   return std::fclose(file) == 0 && written;
 }
 
-// "" and the path appended, or the message.
-std::string put(const std::string& path, const std::string& content, Paths* paths) {
-  std::string error = write_whole(path, content);
-  if (error.empty()) paths->push_back(path);
-  return error;
-}
+// What is written of a report, and where to.
+class Writer {
+ public:
+  explicit Writer(const PlanReport& report)
+      : report_(report), placed_(best_of(report.reuse)), moved_(best_of(report.swap)) {}
 
-std::string take(Result<Paths> written, Paths* paths) {
-  if (written) paths->insert(paths->end(), written->begin(), written->end());
-  return written.error;
-}
+  void answer(const std::string& path) {
+    if (moved_ != nullptr)
+      put(path, planner::schedule_json(*moved_->schedule, *report_.input->trace, *report_.machine));
+    else if (report_.machine == nullptr && placed_ != nullptr)
+      put(path, placement_json(report_.input->instance, *placed_));
+    else
+      lacks("--out: there is no valid plan to write");
+  }
 
-std::string draw(const std::string& prefix, const PlanReport& report, const ReuseRun* placed,
-                 const SwapRun* moved, Paths* paths) {
-  const planner::Instance& instance = report.input->instance;
-  std::string error;
-  if (placed != nullptr)
-    error = take(
-        plot::plot_placement(prefix + "-placement", {&instance, &*placed->placement, placed->policy.name}),
-        paths);
-  if (!error.empty()) return error;
-  if (moved != nullptr)
-    return take(plot::plot_step(prefix + "-memory", {report.input->trace.get(), report.machine,
-                                                     &*moved->report, moved->policy.name}),
-                paths);
-  if (placed != nullptr)
-    return take(
-        plot::plot_live(prefix + "-memory", {&instance, placed->placement->total_bytes, placed->policy.name}),
-        paths);
-  return "--plot: there is no valid plan to draw";
-}
+  void timeline(const std::string& path) {
+    if (moved_ != nullptr)
+      put(path, planner::perfetto_json(*report_.input->trace, *report_.machine, *moved_->report));
+    else
+      lacks("--perfetto: there is no valid simulated step");
+  }
 
-std::string write_answer(const std::string& path, const PlanReport& report, const ReuseRun* placed,
-                         const SwapRun* moved, Paths* paths) {
-  if (moved != nullptr)
-    return put(path, planner::schedule_json(*moved->schedule, *report.input->trace, *report.machine), paths);
-  if (report.machine == nullptr && placed != nullptr)
-    return put(path, placement_json(report.input->instance, *placed), paths);
-  return "--out: there is no valid plan to write";
-}
+  void pictures(const std::string& prefix) {
+    const planner::Instance& instance = report_.input->instance;
+    if (placed_ != nullptr)
+      take(plot::plot_placement(prefix + "-placement",
+                                {&instance, &*placed_->placement, placed_->policy.name}));
+    if (moved_ != nullptr)
+      take(plot::plot_step(prefix + "-memory", {report_.input->trace.get(), report_.machine, &*moved_->report,
+                                                moved_->policy.name}));
+    else if (placed_ != nullptr)
+      take(plot::plot_live(prefix + "-memory",
+                           {&instance, placed_->placement->total_bytes, placed_->policy.name}));
+    else
+      lacks("--plot: there is no valid plan to draw");
+  }
 
-std::string write_timeline(const std::string& path, const PlanReport& report, const SwapRun* moved,
-                           Paths* paths) {
-  if (moved == nullptr)
-    return "--perfetto: there is no valid simulated step; give --machine and a policy that moves";
-  return put(path, planner::perfetto_json(*report.input->trace, *report.machine, *moved->report), paths);
+  PlanFiles files() { return std::move(files_); }
+
+ private:
+  void put(const std::string& path, const std::string& content) {
+    std::string error = write_whole(path, content);
+    error.empty() ? files_.written.push_back(path) : files_.errors.push_back(std::move(error));
+  }
+
+  void take(Result<Paths> drawn) {
+    if (drawn) files_.written.insert(files_.written.end(), drawn->begin(), drawn->end());
+    if (!drawn) files_.errors.push_back("--plot: " + drawn.error);
+  }
+
+  void lacks(const char* what) {
+    if (!report_.interrupted) files_.errors.emplace_back(what);
+  }
+
+  const PlanReport& report_;
+  const ReuseRun* placed_;
+  const SwapRun* moved_;
+  PlanFiles files_;
+};
+
+// Empty, or why no file can be made there.
+std::string no_folder(const std::string& option, const std::string& path) {
+  if (path.empty()) return "";
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (access((folder + "/.").c_str(), W_OK | X_OK) == 0) return "";
+  return fmt::format("{} {}: nothing can be written into {}: {}; name a folder that exists and is yours",
+                     option, path, folder, std::strerror(errno));
 }
 
 nlohmann::ordered_json buffer_json(const planner::Instance& instance, const planner::Placement& placement,
@@ -104,7 +127,7 @@ std::string placement_json(const planner::Instance& instance, const ReuseRun& ru
   out["buffers"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < instance.buffers.size(); ++i)
     out["buffers"].push_back(buffer_json(instance, *run.placement, i));
-  return out.dump(1) + "\n";
+  return planner::json_lines(out, 1) + "\n";
 }
 
 std::string write_whole(const std::string& path, const std::string& content) {
@@ -117,16 +140,30 @@ std::string write_whole(const std::string& path, const std::string& content) {
   return fmt::format("{} cannot be written: {}", path, std::strerror(error != 0 ? error : EIO));
 }
 
-Result<Paths> write_plan_files(const PlanOptions& options, const PlanReport& report) {
-  const ReuseRun* placed = best_of(report.reuse);
-  const SwapRun* moved = best_of(report.swap);
-  Paths paths;
-  std::string error;
-  if (!options.plot.empty()) error = draw(options.plot, report, placed, moved, &paths);
-  if (error.empty() && !options.out.empty()) error = write_answer(options.out, report, placed, moved, &paths);
-  if (error.empty() && !options.perfetto.empty())
-    error = write_timeline(options.perfetto, report, moved, &paths);
-  return error.empty() ? ok(std::move(paths)) : refused<Paths>(std::move(error));
+std::string output_without_policy(const PlanOptions& options, const ChosenPolicies& chosen) {
+  if (!chosen.swap.empty()) return "";
+  if (!options.perfetto.empty())
+    return "--perfetto draws a simulated step: give --machine and a policy that moves";
+  if (!options.out.empty() && !options.machine.empty())
+    return "--out with --machine is a schedule: choose a policy that moves, or leave --machine out";
+  return "";
+}
+
+std::string output_without_folder(const PlanOptions& options) {
+  for (const auto& [option, path] :
+       {std::pair("--out", &options.out), std::pair("--perfetto", &options.perfetto),
+        std::pair("--plot", &options.plot)}) {
+    if (std::string why = no_folder(option, *path); !why.empty()) return why;
+  }
+  return "";
+}
+
+PlanFiles write_plan_files(const PlanOptions& options, const PlanReport& report) {
+  Writer writer(report);
+  if (!options.out.empty()) writer.answer(options.out);
+  if (!options.perfetto.empty()) writer.timeline(options.perfetto);
+  if (!options.plot.empty()) writer.pictures(options.plot);
+  return writer.files();
 }
 
 }  // namespace terrace::cli

@@ -133,10 +133,15 @@ std::vector<std::string> order_names() {
   return {"recorded", "breadth_first", "reverse_depth_first", "memory_minimising"};
 }
 
-bool put_in_order(PlanInput* input, const std::string& order) {
-  if (order == "recorded") return true;
-  if (input->trace == nullptr) return false;
+std::string put_in_order(PlanInput* input, const std::string& order) {
+  if (order == "recorded") return "";
+  if (input->trace == nullptr)
+    return input->instance.name + " holds lifetimes only, no operations: leave --order out";
   const wire::Trace& trace = *input->trace;
+  if (!trace.reads_known)
+    return input->instance.name +
+           " does not tell what each operation reads, so another order could use a tensor after its release: "
+           "leave --order out, or record the step with tools/profile/profile_step.py";
   *input->trace =
       planner::reorder(trace, order == "breadth_first"         ? planner::breadth_first(trace)
                               : order == "reverse_depth_first" ? planner::reverse_depth_first(trace)
@@ -144,7 +149,7 @@ bool put_in_order(PlanInput* input, const std::string& order) {
   const std::string name = input->instance.name + " " + order;
   input->instance = planner::instance_of(*input->trace);
   input->trace->name = input->instance.name = name;
-  return true;
+  return "";
 }
 
 Loaded<planner::Machine> load_machine(const std::string& name_or_path) {

@@ -35,9 +35,9 @@ Loaded<PlanInput> load_plan_input(const std::string& path, const std::string& fo
 
 // "recorded", "breadth_first", "reverse_depth_first", "memory_minimising".
 std::vector<std::string> order_names();
-// Puts the operations of a step into another order; what that is called stands in the instance's name. False
-// where there are lifetimes only.
-bool put_in_order(PlanInput* input, const std::string& order);
+// Puts the operations of a step into another order; what that is called stands in the instance's name. Empty,
+// or why this input has no other order.
+std::string put_in_order(PlanInput* input, const std::string& order);
 
 // A name that is built in, or a file.
 Loaded<planner::Machine> load_machine(const std::string& name_or_path);

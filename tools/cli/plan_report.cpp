@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -124,7 +125,11 @@ class SwapTable {
   Rows rows_;
 };
 
-std::string seconds_text(double us) { return duration_text(static_cast<std::uint64_t>(us * 1e3)); }
+std::string seconds_text(double us) {
+  constexpr double most_ns = 1e19;  // fits 64 bits: 317 years
+  return std::isinf(us) ? "impossible"
+                        : duration_text(static_cast<std::uint64_t>(std::min(us * 1e3, most_ns)));
+}
 
 std::string machine_summary(const PlanReport& report, bool exact) {
   std::string text = "machine  " + report.machine->name;
@@ -207,7 +212,7 @@ ordered_json bounds_json(const PlanReport& report, std::uint64_t max_live) {
   const planner::LowerBounds bounds = planner::lower_bounds(*report.input->trace, *report.machine);
   out["largest_op_bytes"] = bounds.largest_op_bytes;
   out["compute_us"] = bounds.compute_us;
-  out["transfer_us"] = bounds.transfer_us;
+  if (std::isfinite(bounds.transfer_us)) out["transfer_us"] = bounds.transfer_us;
   out["critical_path_us"] = bounds.critical_path_us;
   return out;
 }
@@ -215,10 +220,12 @@ ordered_json bounds_json(const PlanReport& report, std::uint64_t max_live) {
 ordered_json input_json(const PlanInput& input) {
   ordered_json out{
       {"name", input.instance.name}, {"format", input.format}, {"buffers", input.instance.buffers.size()}};
+  if (!input.notes.empty()) out["notes"] = input.notes;
   if (input.trace == nullptr) return out;
   out["source"] = input.trace->source;
   out["ops"] = input.trace->ops.size();
   out["tensors"] = input.trace->tensors.size();
+  out["reads_known"] = input.trace->reads_known;
   return out;
 }
 
@@ -263,6 +270,7 @@ std::string input_summary(const PlanInput& input, bool exact_bytes) {
 std::string plan_tables(const PlanReport& report, bool exact_bytes) {
   const TableStyle style{exact_bytes, true};
   std::string text = input_summary(*report.input, exact_bytes);
+  for (const std::string& note : report.input->notes) text += "  " + note + "\n";
   if (!report.reuse.empty()) text.append("\n").append(placement_table(report, style));
   if (report.machine != nullptr) text.append("\n").append(swap_tables(report, style));
   return text + best_line(report, exact_bytes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace terrace::cli {
 
@@ -45,6 +46,19 @@ void simulate_into(SwapRun* run, const wire::Trace& trace, const planner::Machin
   run->report = std::move(*report.value);
 }
 
+// The run belongs to the work as well, which may outlive this call.
+template <class Run, class Policy, class Work>
+Run run_watched(const Policy& policy, SearchWatch& watch, Work work) {
+  auto run = std::make_shared<Run>();
+  run->policy = policy;
+  if (watch.carry_out([run, work] { work(run.get()); })) return std::move(*run);
+  Run left;
+  left.policy = policy;
+  left.seconds = watch.end();
+  left.why_not = "interrupted before it had an answer";
+  return left;
+}
+
 }  // namespace
 
 Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bool with_machine) {
@@ -69,31 +83,29 @@ Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bo
 
 ReuseRun run_policy(const ReusePolicy& policy, const planner::Instance& instance, const PlanLimits& limits,
                     SearchWatch& watch) {
-  ReuseRun run;
-  run.policy = policy;
   const auto control = watch.begin(policy.name, limits.seed, limits.capacity_bytes);
-  auto placement = policy.place(instance, control);
-  run.seconds = watch.end();
-  run.stopped = watch.stopped();
-  run.why_not = std::move(placement.error);
-  if (placement) {
-    run.wrong = planner::check_placement(instance, *placement);
-    run.placement = std::move(placement.value);
-  }
-  return run;
+  return run_watched<ReuseRun>(policy, watch, [&instance, &watch, control](ReuseRun* run) {
+    auto placement = run->policy.place(instance, control);
+    run->seconds = watch.end();
+    run->stopped = watch.stopped();
+    run->why_not = std::move(placement.error);
+    if (placement) {
+      run->wrong = planner::check_placement(instance, *placement);
+      run->placement = std::move(placement.value);
+    }
+  });
 }
 
 SwapRun run_policy(const SwapPolicy& policy, const wire::Trace& trace, const planner::Machine& machine,
                    SearchWatch& watch) {
-  SwapRun run;
-  run.policy = policy;
   watch.begin(policy.name, 0, 0);
-  auto schedule = policy.plan(trace, machine);
-  run.seconds = watch.end();
-  run.why_not = std::move(schedule.error);
-  run.schedule = std::move(schedule.value);
-  if (run.schedule) simulate_into(&run, trace, machine);
-  return run;
+  return run_watched<SwapRun>(policy, watch, [&trace, &machine, &watch](SwapRun* run) {
+    auto schedule = run->policy.plan(trace, machine);
+    run->seconds = watch.end();
+    run->why_not = std::move(schedule.error);
+    run->schedule = std::move(schedule.value);
+    if (run->schedule) simulate_into(run, trace, machine);
+  });
 }
 
 const ReuseRun* best_of(const std::vector<ReuseRun>& runs) {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <future>
+#include <optional>
+#include <utility>
 
 #include "tools/cli/format.h"
 
@@ -15,7 +19,9 @@ namespace {
 constexpr double first_draw_s = 0.5;
 constexpr double between_draws_s = 0.2;
 
-volatile std::sig_atomic_t signal_seen = 0;
+// The handler may run on any thread, and any thread may ask.
+std::atomic<int> signal_seen = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void note_signal(int number) { signal_seen = number; }
 
@@ -29,13 +35,17 @@ void install() {
 
 }  // namespace
 
-SearchWatch::SearchWatch(double seconds_per_search, bool progress)
-    : seconds_per_search_(seconds_per_search), progress_(progress), start_(Clock::now()) {
+SearchWatch::SearchWatch(double seconds_per_search, bool progress, std::chrono::milliseconds patience)
+    : seconds_per_search_(seconds_per_search),
+      progress_(progress),
+      patience_(patience),
+      start_(Clock::now()) {
   signal_seen = 0;
   install();
 }
 
 SearchWatch::~SearchWatch() {
+  if (worker_.joinable()) worker_.join();
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
 }
 
@@ -51,7 +61,28 @@ planner::SearchControl SearchWatch::begin(const std::string& name, std::uint64_t
           [this](std::uint64_t total, std::uint64_t bound) { found(total, bound); }};
 }
 
+bool SearchWatch::carry_out(std::function<void()> work) {
+  constexpr auto between_looks = std::chrono::milliseconds(20);
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> done = task.get_future();
+  worker_ = std::thread(std::move(task));
+  std::optional<Clock::time_point> signalled;
+  while (done.wait_for(between_looks) != std::future_status::ready) {
+    if (interrupted() && !signalled) signalled = Clock::now();
+    if (signalled && Clock::now() - *signalled >= patience_) return false;
+  }
+  worker_.join();
+  done.get();
+  return true;
+}
+
+bool SearchWatch::stopped() {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
+}
+
 double SearchWatch::end() {
+  const std::lock_guard lock(mutex_);
   const double seconds = elapsed();
   if (line_is_drawn_) std::fputs("\r\033[K", stderr);
   line_is_drawn_ = false;

@@ -2,13 +2,17 @@
 // the search with the best so far kept. The planner has no clock; this is its clock.
 //
 // While one of these exists, the first SIGINT or SIGTERM asks the running search to stop and keeps the next
-// ones from starting; the second one ends the program.
+// ones from starting; the second one ends the program. Many published policies never ask, and some take
+// minutes for a large step: work that has not ended some seconds after the signal is left behind on its
+// thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "daemon/planner/reuse/instance.h"
 
@@ -17,7 +21,8 @@ namespace terrace::cli {
 class SearchWatch {
  public:
   // 0 seconds: a search may take as long as it wants.
-  SearchWatch(double seconds_per_search, bool progress);
+  SearchWatch(double seconds_per_search, bool progress,
+              std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~SearchWatch();
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
@@ -26,7 +31,13 @@ class SearchWatch {
   planner::SearchControl begin(const std::string& name, std::uint64_t seed, std::uint64_t capacity_bytes);
   // Seconds since begin(); removes the line.
   double end();
-  bool stopped() const { return stopped_; }  // the search since begin() was told to stop
+  bool stopped();  // the search since begin() was told to stop
+
+  // Runs `work` on a thread of its own and waits for it; what it throws is thrown here. False: it goes on
+  // `patience` after a signal. Then nothing that it refers to may be destroyed, so that the program must end
+  // by _exit(); the destructor waits for it.
+  bool carry_out(std::function<void()> work);
+  bool left_behind() const { return worker_.joinable(); }
   static bool interrupted();
   static int signal_number();  // of the interruption
 
@@ -39,6 +50,8 @@ class SearchWatch {
   using Clock = std::chrono::steady_clock;
   double seconds_per_search_;
   bool progress_;
+  std::chrono::milliseconds patience_;
+  std::thread worker_;  // joinable: its work was left behind
   std::mutex mutex_;
   std::string name_;
   Clock::time_point start_;

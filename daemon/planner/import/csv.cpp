@@ -133,6 +133,7 @@ Imported trace_of(const Instance& instance) {
   Imported imported;
   imported.trace.name = instance.name;
   imported.trace.source = "lifetimes";
+  imported.trace.reads_known = false;
   const std::vector<std::uint32_t> times = moments(instance);
   const auto op_at = [&times](std::uint32_t time) {
     return static_cast<std::size_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
@@ -141,6 +142,7 @@ Imported trace_of(const Instance& instance) {
   imported.trace.ops.resize(times.empty() ? 0 : times.size() - 1);
   for (std::size_t i = 0; i < imported.trace.ops.size(); ++i) {
     imported.trace.ops[i].name = "from " + std::to_string(times[i]);
+    imported.trace.ops[i].recomputable = false;  // from what is not known
   }
   for (std::uint32_t i = 0; i < instance.buffers.size(); ++i) {
     const Buffer& b = instance.buffers[i];

@@ -85,7 +85,8 @@ bool NodeReader::tensors(const json& value, const json& type, std::vector<Use>* 
   const std::string& device = value[5].get_ref<const std::string&>();
   if (devices.size() >= 256 || types.size() >= 256) return false;
   Use use{value[1].get<std::uint64_t>(), (offset + elements) * element_bytes, index_in(&devices, device), 0};
-  if (type.is_string()) use.type = index_in(&types, type.get<std::string>().substr(0, most_dtype_bytes));
+  if (type.is_string())
+    use.type = index_in(&types, text_within(type.get_ref<const std::string&>(), most_dtype_bytes));
   out->push_back(use);
   return true;
 }
@@ -169,6 +170,7 @@ class Replay {
     std::uint32_t node;
     std::size_t tensors_before;               // what was made since has a higher index
     std::vector<std::uint32_t> inputs;        // as tensors of the trace
+    std::vector<std::uint32_t> got;           // the same, sorted
     std::unordered_set<std::uint32_t> given;  // by its callees
     bool leaf = true;
     bool backward = false;
@@ -239,8 +241,8 @@ std::uint32_t Replay::given(const Use& use, std::uint32_t /*node*/) {
   if (use.device != device_) return unknown_tensor;
   const Open& open = open_.back();
   const auto found = current_.find(use.storage);
-  const bool got = found != current_.end() &&
-                   std::find(open.inputs.begin(), open.inputs.end(), found->second) != open.inputs.end();
+  const bool got =
+      found != current_.end() && std::binary_search(open.got.begin(), open.got.end(), found->second);
   const bool made_inside = found != current_.end() && found->second >= open.tensors_before;
   const bool given_inside = found != current_.end() && open.given.count(found->second) > 0;
   if (!got && !made_inside && !given_inside) {
@@ -264,6 +266,8 @@ void Replay::begin(std::uint32_t node) {
     const std::uint32_t tensor = tensor_of(use);
     if (tensor != unknown_tensor) open.inputs.push_back(tensor);
   }
+  open.got = open.inputs;
+  std::sort(open.got.begin(), open.got.end());
   open.tensors_before = out_.trace.tensors.size();
   open_.push_back(std::move(open));
 }
@@ -280,6 +284,8 @@ void Replay::end(std::uint32_t node) {
   Open done = std::move(open_.back());
   open_.pop_back();
   if (!open_.empty()) {
+    // The smaller into the larger: a tensor moves as often as sets double, not once for each caller above it.
+    if (open_.back().given.size() < done.given.size()) open_.back().given.swap(done.given);
     open_.back().given.insert(done.given.begin(), done.given.end());
     open_.back().given.insert(op.outputs.begin(), op.outputs.end());
   }
@@ -320,11 +326,9 @@ Result<Imported> Replay::run() {
       }
     }
   }
-  out_.trace.source = "PyTorch execution trace, " + reader_.devices[device_];
+  out_.trace.source = text_within("PyTorch execution trace, " + reader_.devices[device_]);
   note();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
-  if (out_.trace.tensors.size() > most_tensors)
-    return refused<Imported>("more storages than a trace can hold");
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

@@ -43,7 +43,9 @@ bool is_onnx(std::string_view text) { return text.size() > 2 && text[0] == 0x08 
 Result<Imported> import_terrace(std::string_view text) {
   Result<wire::Trace> trace = parse_trace(text);
   if (!trace) return refused<Imported>(std::move(trace.error));
-  return ok(Imported{std::move(*trace), {}});
+  Imported imported{std::move(*trace), {}};
+  if (!imported.trace.reads_known) imported.notes.emplace_back(reads_unknown_note);
+  return ok(std::move(imported));
 }
 
 Result<Imported> import_csv(std::string_view text) {

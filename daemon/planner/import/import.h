@@ -36,6 +36,10 @@ struct Imported {
   std::vector<std::string> notes;
 };
 
+// Of Trace::reads_known.
+inline constexpr const char* reads_unknown_note =
+    "which operation reads a tensor is not known, only when it is made and released";
+
 Result<Imported> import_trace(std::string_view text, TraceFormat format);
 
 // PyTorch's profiler (Kineto) with profile_memory: every allocation of the device that allocated most becomes

@@ -41,14 +41,24 @@ class Nesting {
     return operators_[op].begin_us + operators_[op].duration_us;
   }
 
+  void set_parent(std::uint32_t op, std::uint32_t parent);
+
   const std::vector<Operator>& operators_;
   std::vector<std::uint32_t> order_;  // by thread, begin, and outer before inner
   std::vector<std::uint32_t> parent_;
+  // An ancestor far above, an outermost one's itself: O(log depth) steps lead to any ancestor (Myers, "An
+  // applicative random-access stack", 1983).
+  std::vector<std::uint32_t> jump_;
+  std::vector<std::uint32_t> depth_;
   std::vector<double> own_us_;  // without the operators inside
 };
 
 Nesting::Nesting(const std::vector<Operator>& operators)
-    : operators_(operators), order_(operators.size()), parent_(operators.size(), none) {
+    : operators_(operators),
+      order_(operators.size()),
+      parent_(operators.size(), none),
+      jump_(operators.size()),
+      depth_(operators.size()) {
   for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
   std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
     const Operator& x = operators[a];
@@ -64,14 +74,25 @@ Nesting::Nesting(const std::vector<Operator>& operators)
              end(outer) <= operators[i].begin_us;
     };
     while (!open.empty() && over(open.back())) open.pop_back();
+    set_parent(i, open.empty() ? none : open.back());
     if (!open.empty()) {
-      parent_[i] = open.back();
       own_us_[open.back()] = std::max(0.0, own_us_[open.back()] - operators[i].duration_us);
     }
     open.push_back(i);
   }
 }
 
+void Nesting::set_parent(std::uint32_t op, std::uint32_t parent) {
+  parent_[op] = parent;
+  jump_[op] = op;
+  if (parent == none) return;
+  depth_[op] = depth_[parent] + 1;
+  const std::uint32_t once = jump_[parent];
+  const std::uint32_t twice = jump_[once];
+  jump_[op] = depth_[parent] - depth_[once] == depth_[once] - depth_[twice] ? twice : parent;
+}
+
+// Callers end no sooner than their callees, so that the ends grow from ancestor to ancestor.
 std::uint32_t Nesting::innermost(std::uint32_t thread, double time_us) const {
   const auto after = std::partition_point(order_.begin(), order_.end(), [&](std::uint32_t i) {
     const Operator& op = operators_[i];
@@ -79,7 +100,10 @@ std::uint32_t Nesting::innermost(std::uint32_t thread, double time_us) const {
   });
   if (after == order_.begin() || operators_[*(after - 1)].thread != thread) return none;
   std::uint32_t op = *(after - 1);
-  while (op != none && end(op) < time_us) op = parent_[op];
+  while (op != none && end(op) < time_us) {
+    const std::uint32_t far = jump_[op];
+    op = far != op && end(far) < time_us ? far : parent_[op];
+  }
   return op;
 }
 
@@ -112,6 +136,7 @@ class Builder {
   std::uint32_t current_ = none;  // operator of the last operation
   bool released_in_segment_ = false;
   std::unordered_map<std::uint64_t, std::uint32_t> live_;  // address -> tensor
+  std::vector<std::size_t> made_in_;                       // tensor -> operation; none: before the profile
   std::size_t matched_ = 0;
   std::size_t unmatched_ = 0;
   std::size_t replaced_ = 0;
@@ -167,6 +192,7 @@ void Builder::begin_segment(std::uint32_t op) {
 std::uint32_t Builder::new_tensor(std::uint64_t bytes) {
   const auto index = static_cast<std::uint32_t>(out_.trace.tensors.size());
   out_.trace.tensors.push_back({index, bytes, wire::TensorKind::other, false, {}, {}, {}});
+  made_in_.push_back(none);
   return index;
 }
 
@@ -176,7 +202,7 @@ void Builder::release(const MemoryEvent& event) {
   if (found != live_.end()) {
     ++matched_;
     wire::TraceOp& op = out_.trace.ops.back();
-    if (std::find(op.outputs.begin(), op.outputs.end(), found->second) == op.outputs.end()) {
+    if (made_in_[found->second] + 1 != out_.trace.ops.size()) {
       op.inputs.push_back(found->second);
     }
     live_.erase(found);
@@ -198,6 +224,7 @@ void Builder::memory(const MemoryEvent& event) {
   if (event.bytes < 0) return release(event);
   const std::uint32_t tensor = new_tensor(static_cast<std::uint64_t>(event.bytes));
   out_.trace.ops.back().outputs.push_back(tensor);
+  made_in_[tensor] = out_.trace.ops.size() - 1;
   const auto [place, free_address] = live_.emplace(event.address, tensor);
   if (free_address) return;
   ++replaced_;  // the profile lost the release: what was there ends here
@@ -253,7 +280,7 @@ void Builder::before_the_trace() {
 void Builder::note() {
   out_.notes.push_back(std::to_string(matched_) + " allocations were matched to their releases, " +
                        std::to_string(unmatched_) + " releases had no allocation in the profile");
-  out_.notes.emplace_back("which operation reads a tensor is not known, only when it is made and released");
+  out_.notes.emplace_back(reads_unknown_note);
   if (replaced_ > 0) {
     out_.notes.push_back(std::to_string(replaced_) + " blocks were allocated again without a release");
   }
@@ -270,13 +297,13 @@ Result<Imported> Builder::build() {
   if (events_.empty()) return refused<Imported>("the profile's memory events are all of 0 bytes");
   if (events_.size() > most_tensors) return refused<Imported>("more memory events than a trace can hold");
   out_.trace.name = profile_.name;
+  out_.trace.reads_known = false;
   take_times();
   merge();
   close();
   before_the_trace();
   note();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
-  if (out_.trace.ops.size() > most_ops) return refused<Imported>("more operations than a trace can hold");
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

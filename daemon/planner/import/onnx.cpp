@@ -11,11 +11,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "daemon/planner/import/import.h"
 #include "daemon/planner/import/onnx_flops.h"
+#include "daemon/planner/import/onnx_memory.h"
 #include "daemon/planner/import/onnx_shapes.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
@@ -24,16 +26,22 @@ namespace terrace::planner {
 namespace {
 
 using wire::TensorKind;
-constexpr std::int64_t most_constants = 64;  // whole numbers in a constant that is looked at: shapes
+constexpr std::int64_t most_constants = 64;   // whole numbers in a constant that is looked at: shapes
+constexpr int most_values_of_node = 1 << 14;  // inputs or outputs: their shapes are gathered for each node
 
-std::vector<std::int64_t> whole_numbers(const onnx::TensorProto& tensor) {
-  std::vector<std::int64_t> all(tensor.int64_data().begin(), tensor.int64_data().end());
+// Nothing if the file holds another number of them than it says.
+std::optional<std::vector<std::int64_t>> whole_numbers(const onnx::TensorProto& tensor, std::size_t count) {
+  const auto& list = tensor.int64_data();
+  if (static_cast<std::size_t>(list.size()) == count) return std::vector(list.begin(), list.end());
   const std::string& raw = tensor.raw_data();
-  if (all.empty() && raw.size() % 8 == 0) {
-    all.resize(raw.size() / 8);
-    std::memcpy(all.data(), raw.data(), raw.size());  // little-endian in the file, as here
-  }
+  if (!list.empty() || raw.size() != count * sizeof(std::int64_t)) return std::nullopt;
+  std::vector<std::int64_t> all(count);
+  std::memcpy(all.data(), raw.data(), raw.size());  // little-endian in the file, as here
   return all;
+}
+
+std::string too_many_sides(const std::string& name) {
+  return "the value " + in_quotes(name) + " has over 32 dimensions";
 }
 
 // A window of a pooling can have any size in a hostile file.
@@ -47,10 +55,10 @@ class OnnxReader {
  private:
   std::string graph();
   std::string weights();
-  void types();
-  void declare(const onnx::ValueInfoProto& value, bool counts);
+  std::string types();
+  std::string declare(const onnx::ValueInfoProto& value, bool counts);
   void keep_constant(const std::string& name, const onnx::TensorProto& tensor);
-  void infer(const onnx::NodeProto& node);
+  std::string infer(const onnx::NodeProto& node);
   std::string node(int index);
   std::string constant(const onnx::NodeProto& node);
   void outputs();
@@ -86,7 +94,7 @@ std::string OnnxReader::new_tensor(const std::string& name, TensorKind kind, con
   if (bytes > static_cast<double>(most_tensor_bytes))
     return "the value " + in_quotes(name) + " is over 1 PiB";
   if (!shape.known) ++unsized_;
-  if (shape.sides.size() > most_dimensions) return "the value " + in_quotes(name) + " has over 32 dimensions";
+  if (shape.sides.size() > most_dimensions) return too_many_sides(name);
   const auto index = static_cast<std::uint32_t>(out_.trace.tensors.size());
   const bool persistent = kind == TensorKind::weight || kind == TensorKind::input;
   out_.trace.tensors.push_back(
@@ -95,9 +103,11 @@ std::string OnnxReader::new_tensor(const std::string& name, TensorKind kind, con
 }
 
 // What the file says of a value's shape. An open dimension (the batch) counts as the model of costs says.
-void OnnxReader::declare(const onnx::ValueInfoProto& value, bool counts) {
-  if (!value.type().has_tensor_type()) return;
+std::string OnnxReader::declare(const onnx::ValueInfoProto& value, bool counts) {
+  if (!value.type().has_tensor_type()) return {};
   const auto& type = value.type().tensor_type();
+  if (static_cast<std::size_t>(type.shape().dim_size()) > most_dimensions)
+    return too_many_sides(value.name());
   OnnxShape shape = typed(type.elem_type());
   shape.known = type.has_shape() && shape.element_bytes > 0;
   for (const auto& dim : type.shape().dim()) {
@@ -108,6 +118,7 @@ void OnnxReader::declare(const onnx::ValueInfoProto& value, bool counts) {
   }
   if (!shape.known) shape.sides.clear();
   shapes_[value.name()] = shape;
+  return {};
 }
 
 void OnnxReader::keep_constant(const std::string& name, const onnx::TensorProto& tensor) {
@@ -117,7 +128,8 @@ void OnnxReader::keep_constant(const std::string& name, const onnx::TensorProto&
     count *= side;
     if (count > most_constants) return;
   }
-  if (tensor.data_type() == onnx::TensorProto::INT64) constants_[name] = whole_numbers(tensor);
+  if (tensor.data_type() != onnx::TensorProto::INT64) return;
+  if (auto all = whole_numbers(tensor, static_cast<std::size_t>(count))) constants_[name] = std::move(*all);
 }
 
 OnnxShape shape_of_weight(const onnx::TensorProto& weight) {
@@ -131,15 +143,19 @@ OnnxShape shape_of_weight(const onnx::TensorProto& weight) {
   return shape;
 }
 
-void OnnxReader::types() {
-  for (const onnx::ValueInfoProto& value : model_.graph().value_info()) declare(value, false);
-  for (const onnx::ValueInfoProto& value : model_.graph().output()) declare(value, false);
-  for (const onnx::ValueInfoProto& value : model_.graph().input()) declare(value, true);
+std::string OnnxReader::types() {
+  const onnx::GraphProto& graph = model_.graph();
+  for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
+    for (const onnx::ValueInfoProto& value : *list) {
+      if (std::string wrong = declare(value, list == &graph.input()); !wrong.empty()) return wrong;
+    }
+  }
+  return {};
 }
 
 // Inference goes first: what an exporter wrote may have the batch open in the middle of a product.
-void OnnxReader::infer(const onnx::NodeProto& node) {
-  if (node.output_size() == 0) return;
+std::string OnnxReader::infer(const onnx::NodeProto& node) {
+  if (node.output_size() == 0) return {};
   std::vector<OnnxShape> in;
   for (const std::string& name : node.input()) in.push_back(shape_of(name));
   const ConstantsOf constants = [this](const std::string& name) -> const std::vector<std::int64_t>* {
@@ -147,7 +163,9 @@ void OnnxReader::infer(const onnx::NodeProto& node) {
     return found == constants_.end() ? nullptr : &found->second;
   };
   OnnxShape shape = infer_shape(node, in, constants);
+  if (shape.sides.size() > most_dimensions) return too_many_sides(node.output(0));
   if (shape.known) shapes_[node.output(0)] = std::move(shape);
+  return {};
 }
 
 std::string OnnxReader::weights() {
@@ -211,10 +229,11 @@ std::string OnnxReader::node(int index) {
   const onnx::NodeProto& node = model_.graph().node(index);
   if (node.op_type() == "Constant") return constant(node);
   wire::TraceOp op;
-  op.name = (node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()))
-                .substr(0, most_text_bytes);
+  op.name = text_within(node.op_type() + "/" + (node.name().empty() ? std::to_string(index) : node.name()));
+  if (std::max(node.input_size(), node.output_size()) > most_values_of_node)
+    return json_place("node", static_cast<std::size_t>(index)) + ": too many inputs or outputs";
   if (std::string wrong = inputs(node, index, &op); !wrong.empty()) return wrong;
-  infer(node);
+  if (std::string wrong = infer(node); !wrong.empty()) return wrong;
   for (const onnx::AttributeProto& a : node.attribute()) nested_ += a.has_g() || a.graphs_size() > 0 ? 1 : 0;
   if (sees_only(node)) {
     if (std::string wrong = bind(node.output(0), op.inputs.front()); !wrong.empty()) return wrong;
@@ -266,14 +285,14 @@ std::string OnnxReader::graph() {
   const onnx::GraphProto& graph = model_.graph();
   if (graph.node_size() == 0) return "the model has no operators";
   if (static_cast<std::size_t>(graph.node_size()) > most_ops) return "more operators than a trace can hold";
-  types();
+  if (std::string wrong = types(); !wrong.empty()) return wrong;
   if (std::string wrong = weights(); !wrong.empty()) return wrong;
   for (int i = 0; i < graph.node_size(); ++i) {
     if (std::string wrong = node(i); !wrong.empty()) return wrong;
   }
   outputs();
   note();
-  return check_totals(out_.trace);
+  return check_limits(out_.trace);
 }
 
 Result<Imported> OnnxReader::read(std::string_view bytes) {
@@ -281,11 +300,17 @@ Result<Imported> OnnxReader::read(std::string_view bytes) {
     return refused<Imported>(
         "larger than 2 GiB, which protobuf cannot read; keep the weights in a file of their own");
   }
-  if (!model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model_.has_graph()) {
+  const OnnxWire wire = check_onnx_wire(bytes);
+  if (wire == OnnxWire::too_much) {
+    return refused<Imported>("its operators, names and shapes would take over " +
+                             std::to_string(most_onnx_overhead_bytes >> 20) + " MiB of memory");
+  }
+  if (wire == OnnxWire::not_onnx || !model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      !model_.has_graph()) {
     return refused<Imported>("not a valid ONNX model");
   }
-  out_.trace.name = model_.graph().name().substr(0, most_text_bytes);
-  out_.trace.source = "ONNX, " + model_.producer_name().substr(0, 64);
+  out_.trace.name = text_within(model_.graph().name());
+  out_.trace.source = "ONNX, " + text_within(model_.producer_name(), 64);
   std::string error = graph();
   if (!error.empty()) return refused<Imported>(std::move(error));
   return ok(std::move(out_));

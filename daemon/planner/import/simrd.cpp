@@ -13,6 +13,7 @@
 //
 // Everything before ANNOTATE START is left out, as simrd does (simrd/parse/parse.py of
 // uwsampl/dtr-prototype@eff53cc).
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -33,10 +34,24 @@ constexpr std::uint32_t empty_storage = no_tensor;        // results of 0 bytes 
 
 // The log's writer puts numbers in quotes.
 std::optional<double> logged_number(const json& record, const char* field) {
-  json number = record.contains(field) ? record[field] : json();
-  if (number.is_string()) number = json::parse(number.get<std::string>(), nullptr, false);
-  if (!number.is_number() || !std::isfinite(number.get<double>())) return std::nullopt;
-  return number.get<double>();
+  const auto found = record.find(field);
+  if (found == record.end()) return std::nullopt;
+  double number = 0;
+  if (found->is_string()) {
+    const auto& text = found->get_ref<const std::string&>();
+    const auto [end, rc] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (rc != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  } else if (found->is_number()) {
+    number = found->get<double>();
+  } else {
+    return std::nullopt;
+  }
+  return std::isfinite(number) ? std::optional(number) : std::nullopt;
+}
+
+bool says(const json& record, const char* field, const char* text) {
+  const auto found = record.find(field);
+  return found != record.end() && *found == text;
 }
 
 class SimrdReader {
@@ -85,9 +100,13 @@ bool SimrdReader::next(json* record) {
       error_ = "longer than 1 MiB";
       break;
     }
-    *record = json::parse(line.begin(), line.end(), nullptr, false);
-    if (!record->is_object()) error_ = "not a JSON object";
-    return error_.empty();
+    Result<json> parsed = parse_json(line);
+    if (!parsed || !parsed->is_object()) {
+      error_ = parsed ? "not a JSON object" : std::move(parsed.error);
+      break;
+    }
+    *record = std::move(*parsed);
+    return true;
   }
   return false;
 }
@@ -223,7 +242,8 @@ std::string SimrdReader::mutate(JsonFields* fields, const json& record) {
 
 void SimrdReader::add(wire::TraceOp op) {
   if (out_.trace.ops.size() >= most_ops) error_ = "more operations than " + std::to_string(most_ops);
-  op.name.append("/").append(std::to_string(out_.trace.ops.size()));
+  const std::string number = "/" + std::to_string(out_.trace.ops.size());
+  op.name = text_within(op.name, most_text_bytes - number.size()) + number;
   out_.trace.ops.push_back(std::move(op));
 }
 
@@ -291,8 +311,7 @@ Result<Imported> SimrdReader::read(std::string_view text) {
   rest_ = text;
   json record;
   while (next(&record)) {
-    const bool start =
-        record.value("INSTRUCTION", json()) == "ANNOTATE" && record.value("ANNOTATION", json()) == "START";
+    const bool start = says(record, "INSTRUCTION", "ANNOTATE") && says(record, "ANNOTATION", "START");
     if (started && error_.empty()) error_ = instruction(record);
     started = started || start;
   }
@@ -300,7 +319,7 @@ Result<Imported> SimrdReader::read(std::string_view text) {
   if (error_.empty() && out_.trace.ops.empty()) error_ = "the log has no CALL";
   if (!error_.empty()) return refused<Imported>("line " + std::to_string(line_) + ": " + error_);
   finish();
-  if (std::string wrong = check_totals(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
+  if (std::string wrong = check_limits(out_.trace); !wrong.empty()) return refused<Imported>(wrong);
   return ok(std::move(out_));
 }
 

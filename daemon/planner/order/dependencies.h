@@ -2,7 +2,8 @@
 //
 // An operation that reads a tensor waits for the one that wrote it last before; one that writes waits for the
 // last writer and for every reader since (an in-place update names its tensor among inputs and outputs, so
-// its place among the other readers and writers is kept). The recorded order satisfies all of them.
+// its place among the other readers and writers is kept). The recorded order satisfies all of them. Of a
+// trace whose reads are not known the graph lacks edges: no other order may be made from it.
 #pragma once
 
 #include <cstdint>

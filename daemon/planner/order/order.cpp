@@ -127,7 +127,7 @@ std::uint64_t peak_bytes(const wire::Trace& trace, const Order& order) {
 }
 
 wire::Trace reorder(const wire::Trace& trace, const Order& order) {
-  wire::Trace result{trace.name, trace.source, {}, trace.tensors};
+  wire::Trace result{trace.name, trace.source, {}, trace.tensors, trace.reads_known};
   result.ops.reserve(order.size());
   for (const std::uint32_t op : order) result.ops.push_back(trace.ops[op]);
   return result;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/planner/simulate/check_codecs.h"
 #include "daemon/planner/simulate/check_parts.h"
 
 namespace terrace::planner {
@@ -20,7 +21,6 @@ struct MemoryState {
   Holding content = Holding::none;
   Direction moving = Direction::none;
   bool near = false, far = false;  // memory is held there; both only in transfer
-  bool packed = false;             // the coded form exists: compressed, and not changed since
   bool coded = false;              // nothing but the coded form exists in tier 0
   bool departed = false;
   std::uint32_t tier = 0;
@@ -46,6 +46,7 @@ class MemoryChecker {
         machine_(machine),
         report_(report),
         states_(trace.tensors.size()),
+        codecs_(trace, machine),
         used_(machine.tiers.size(), 0),
         peak_(used_) {}
 
@@ -60,6 +61,7 @@ class MemoryChecker {
     }
     until(report_.total_us, true);
     move_to(std::numeric_limits<double>::infinity());
+    if (wrong_.empty()) check_kept();
     if (wrong_.empty()) check_peaks();
     return wrong_;
   }
@@ -69,11 +71,12 @@ class MemoryChecker {
   const Machine& machine_;
   const SimulationReport& report_;
   std::vector<MemoryState> states_;
+  CodecJudge codecs_;  // coded forms: compressed, and not changed since
   std::vector<std::uint64_t> used_, peak_;
   std::vector<Work> work_;  // in order
   std::vector<std::uint32_t> ends_;
   std::size_t next_start_ = 0, next_end_ = 0, next_sample_ = 0;
-  std::vector<std::uint32_t> decoded_;
+  std::vector<const ExtraWork*> decoded_;
   std::vector<Use> current_;  // of the run that is ready or runs
   bool running_ = false;
   double time_us_ = -std::numeric_limits<double>::infinity();
@@ -133,7 +136,9 @@ class MemoryChecker {
       s.far = r.tier != 0;
       s.tier = r.tier;
       s.stored = r.stored_bytes;
-      s.packed = r.stored_bytes != trace_.tensors[r.tensor].bytes;
+      if (!codecs_.stored_at_start(r.tensor, r.stored_bytes))
+        wrong(name_of(r.tensor) + " begins in " + std::to_string(r.stored_bytes) +
+              " bytes, which no codec makes of it,");
       take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes);
     }
   }
@@ -164,6 +169,7 @@ class MemoryChecker {
     if (s.far) give(s.tier, s.stored);
     const std::uint64_t runs_left = s.runs_left;
     if (s.moving != Direction::none) wrong(name_of(t) + " dies in a transfer that goes on");
+    codecs_.written(t);
     s = {};
     s.content = left;
     s.runs_left = runs_left;
@@ -218,9 +224,7 @@ class MemoryChecker {
     if (s.content != Holding::held) wrong(name_of(t.tensor) + " is moved without content");
     if (!(t.in ? there : here)) wrong(name_of(t.tensor) + " is not where its transfer begins");
     if (!t.in && running_ && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
-    if (!t.in && t.stored_bytes != trace_.tensors[t.tensor].bytes && !s.packed && !s.coded) {
-      wrong(name_of(t.tensor) + " is sent compressed, but was not");
-    }
+    if (!t.in) check_sent(t);
     s.moving = t.in ? Direction::in : Direction::out;
     s.tier = t.tier;
     s.stored = t.stored_bytes;
@@ -230,6 +234,14 @@ class MemoryChecker {
     } else {
       take(t.tier, t.stored_bytes);
     }
+  }
+
+  void check_sent(const Transfer& t) {
+    const bool coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
+    if (coded && !codecs_.has_form(t.tensor)) wrong(name_of(t.tensor) + " is sent compressed, but was not");
+    if (!codecs_.sent(t.tensor, t.stored_bytes))
+      wrong(name_of(t.tensor) + " is sent in " + std::to_string(t.stored_bytes) +
+            " bytes, which its codec does not make of it,");
   }
 
   void finish(const Transfer& t) {
@@ -255,7 +267,7 @@ class MemoryChecker {
       s->near = false;
       give(0, trace_.tensors[t.tensor].bytes);
     }
-    if (t.in) s->coded = s->packed = t.stored_bytes != trace_.tensors[t.tensor].bytes;
+    if (t.in) s->coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
   }
 
   void leave(const Transfer& t, MemoryState* s) {
@@ -286,7 +298,7 @@ class MemoryChecker {
     const std::uint32_t t = w.extra->tensors[0];
     MemoryState& s = states_[t];
     if (w.extra->kind == Kind::decompress) {
-      decoded_.push_back(t);  // by the run that comes next
+      decoded_.push_back(w.extra);  // by the run that comes next
       return;
     }
     reach(w.timing->end_us);
@@ -295,7 +307,8 @@ class MemoryChecker {
       forget(t, Holding::dropped);
     } else {
       if (!s.near) wrong(name_of(t) + " is compressed where it does not lie");
-      s.packed = true;
+      if (!codecs_.compressed(t, *w.timing, s.coded))
+        wrong(name_of(t) + " was compressed in a time that no codec takes");
       s.coded = false;
     }
   }
@@ -306,6 +319,7 @@ class MemoryChecker {
     current_ = uses;
     for (const Use& u : uses) give_way(u);
     reach(w.timing->present_us);
+    for (const ExtraWork* d : decoded_) check_decoded(*d);
     for (const Use& u : uses) check_use(u);
     decoded_.clear();
     running_ = true;
@@ -348,11 +362,17 @@ class MemoryChecker {
     }
     if (s.moving == Direction::in) wrong(name_of(u.tensor) + " has not arrived when it is needed");
     if (s.moving == Direction::out && u.writes) wrong(name_of(u.tensor) + " is written while it leaves");
-    if (u.writes) s.packed = false;
-    if (u.reads && s.coded && std::count(decoded_.begin(), decoded_.end(), u.tensor) == 0) {
+    const auto is_it = [&](const ExtraWork* d) { return d->tensors[0] == u.tensor; };
+    if (u.reads && s.coded && std::none_of(decoded_.begin(), decoded_.end(), is_it)) {
       wrong(name_of(u.tensor) + " is read while it is compressed");
     }
     s.coded = false;
+    if (u.writes) codecs_.written(u.tensor);
+  }
+
+  void check_decoded(const ExtraWork& work) {
+    if (!codecs_.decompressed(work.tensors[0], work.timing))
+      wrong(name_of(work.tensors[0]) + " was decompressed in a time that its codec does not take");
   }
 
   void let_go(const Use& u) {
@@ -379,6 +399,17 @@ class MemoryChecker {
       bytes += trace_.tensors[t].bytes;
     }
     return bytes;
+  }
+
+  // What is persistent begins the next step as this one left it.
+  void check_kept() {
+    for (std::uint32_t t = 0; t < states_.size(); ++t) {
+      if (!trace_.tensors[t].persistent) continue;
+      const MemoryState& s = states_[t];
+      const bool somewhere = s.near || s.far || trace_.tensors[t].bytes == 0;
+      if (s.content != Holding::held || !somewhere)
+        wrong("persistent " + name_of(t) + " is lost to the next step");
+    }
   }
 
   void check_peaks() {

@@ -1,4 +1,4 @@
-// The two halves of check_timeline(): neither shares code with the simulator.
+// The parts of check_timeline(): none of them shares code with the simulator.
 #pragma once
 
 #include <string>
@@ -12,6 +12,9 @@ std::string check_transfers(const wire::Trace& trace, const Machine& machine, co
 
 // Order, durations and sums of everything that the computation did.
 std::string check_work(const wire::Trace& trace, const SimulationReport& report);
+
+// That what ran again gave what it gave before.
+std::string check_recomputations(const wire::Trace& trace, const SimulationReport& report);
 
 // Content and memory, instant by instant.
 std::string check_memory(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);

@@ -7,13 +7,13 @@
 namespace terrace::planner {
 namespace {
 
-bool positive(double x) { return std::isfinite(x) && x > 0; }
+bool is_rate(double x) { return std::isfinite(x) && x >= least_bytes_per_second; }
 bool not_negative(double x) { return std::isfinite(x) && x >= 0; }
 
 std::string check_link(const Link& link, std::size_t i) {
   const std::string name = "links[" + std::to_string(i) + "] ('" + link.name + "')";
-  if (!positive(link.in_bytes_per_second) || !positive(link.out_bytes_per_second)) {
-    return name + " needs a positive bandwidth in both directions";
+  if (!is_rate(link.in_bytes_per_second) || !is_rate(link.out_bytes_per_second)) {
+    return name + " needs a bandwidth of at least 1 byte a second in both directions";
   }
   if (!not_negative(link.in_latency_us) || !not_negative(link.out_latency_us)) {
     return name + " has a latency that is negative or no number";
@@ -45,8 +45,8 @@ std::string check_route(const Machine& machine, std::size_t i) {
 std::string check_codec(const CodecCost& codec, std::size_t i) {
   const std::string name = "codecs[" + std::to_string(i) + "] ('" + codec.name + "')";
   if (codec.name.empty()) return name + " has no name";
-  if (!positive(codec.compress_bytes_per_second) || !positive(codec.decompress_bytes_per_second)) {
-    return name + " needs a positive speed in both directions";
+  if (!is_rate(codec.compress_bytes_per_second) || !is_rate(codec.decompress_bytes_per_second)) {
+    return name + " needs a speed of at least 1 byte a second in both directions";
   }
   if (!not_negative(codec.stored_share) || !not_negative(codec.overhead_share)) {
     return name + " has a share that is negative or no number";

@@ -1,4 +1,4 @@
-// The judge of timelines. Three views, none of which trusts the simulator or shares code with it.
+// The judge of timelines. Four views, none of which trusts the simulator or shares code with it.
 #include "daemon/planner/simulate/check_parts.h"
 #include "daemon/planner/simulate/program.h"
 
@@ -9,6 +9,7 @@ std::string check_timeline(const wire::Trace& trace, const Machine& machine, con
   if (wrong.empty()) wrong = check_trace(trace);
   if (wrong.empty()) wrong = check_transfers(trace, machine, report);
   if (wrong.empty()) wrong = check_work(trace, report);
+  if (wrong.empty()) wrong = check_recomputations(trace, report);
   if (wrong.empty()) wrong = check_memory(trace, machine, report);
   return wrong;
 }

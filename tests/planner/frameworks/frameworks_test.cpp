@@ -240,6 +240,11 @@ TEST_CASE("Parallel-safe reuse follows a chain, and keeps branches apart") {
                                                              op({1}, {3}), op({2}, {4}), op({3, 4}, {5})});
   // 3 may not take 0's memory, which the other branch may still read, nor 4 that of 1; 5 comes after all.
   CHECK(place("parallel_safe", instance_of(branches)).offsets == Offsets{0, 8, 16, 24, 32, 0});
+  wire::Trace without_reads = chain;
+  without_reads.reads_known = false;
+  CHECK(
+      policy("parallel_safe").place(instance_of(without_reads), {}).error.find("what each operation reads") !=
+      std::string::npos);
 }
 
 TEST_CASE("Parallel-safe reuse shares no byte between what may run together") {

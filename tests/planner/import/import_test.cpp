@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/trace_json.h"
+#include "daemon/planner/trace_limits.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner {
@@ -78,7 +80,8 @@ TEST_CASE("A name that is copied from another means its storage from then on") {
 
 TEST_CASE("Wrong logs are refused with the line") {
   CHECK(simrd_error("") == "line 7: the log has no CALL");
-  CHECK(simrd_error("{") == "line 8: not a JSON object");
+  CHECK(simrd_error("{") == "line 8: not valid JSON");
+  CHECK(simrd_error("[]") == "line 8: not a JSON object");
   CHECK(simrd_error(call("f", "\"none\"", "y", 8, -1)) == "line 8: ARGS[0]: there is no tensor \"none\"");
   CHECK(simrd_error(call("f", "\"x\"", "x", 8, -1)) == "line 10: there is a tensor \"x\" already");
   CHECK(simrd_error(call("f", "\"x\"", "y", 8, 1)) == "line 10: ALIAS: there is no such argument");
@@ -90,6 +93,34 @@ TEST_CASE("Wrong logs are refused with the line") {
   CHECK(simrd_error(R"({"INSTRUCTION":"MUTATE","NAME":"f","ARGS":["x"],"MUTATE":[1],"TIME":"1"})") ==
         "line 8: MUTATE: there is no argument 1");
   CHECK(simrd_error(R"({"INSTRUCTION":"DANCE"})").find("line 8: \"DANCE\" is no instruction") == 0);
+}
+
+// A stack overflow without the limit: what copies or prints a value calls itself for each level.
+TEST_CASE("A log nested deeper than its limit is refused with the line") {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  const std::string deep = nested(400'000);
+  const auto record = [](const std::string& fields) { return "{" + fields + "}"; };
+  const std::string head = R"("INSTRUCTION":"MUTATE","NAME":"f","ARGS":["x"],)";
+  CHECK(simrd_error(record(R"("INSTRUCTION":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("TIME":"1","MUTATE":)" + deep)) == "line 8: nested deeper than 64");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":")" + deep + "\"")) ==
+        "line 8: TIME: expected nanoseconds");
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(63))).empty());
+  CHECK(simrd_error(record(head + R"("MUTATE":[0],"TIME":"1","other":)" + nested(64))) ==
+        "line 8: nested deeper than 64");
+}
+
+TEST_CASE("What was imported with the longest names can be read again") {
+  const std::string longest(most_text_bytes, 'n');
+  const Result<Imported> log = import_simrd(log_head + call(longest, "\"x\"", "y", 8, -1));
+  REQUIRE(log);
+  CHECK(log->trace.ops[0].name.ends_with("n/0"));
+  CHECK(parse_trace(trace_json(log->trace)).error.empty());
+  const Result<Imported> et_trace =
+      import_execution_trace(et(node(2, 1, "a", "[1,3,0,4,4,\"" + longest + "\"]", "")));
+  REQUIRE(et_trace);
+  CHECK(parse_trace(trace_json(et_trace->trace)).error.empty());
 }
 
 TEST_CASE("Storages of an execution trace are followed by who made them") {
@@ -113,6 +144,17 @@ TEST_CASE("Storages of an execution trace are followed by who made them") {
   CHECK(t.ops[3].inputs == std::vector<std::uint32_t>{2});
 }
 
+// Minutes where each caller copies what all below it gave: the test's time limit ends it.
+TEST_CASE("A chain of a hundred thousand callers is followed") {
+  std::string nodes;
+  for (int id = 2; id < 100'002; ++id)
+    nodes += (id > 2 ? "," : "") + node(id, id - 1, "f", "", storage(id, 1));
+  const Result<Imported> i = import_execution_trace(et(nodes));
+  REQUIRE(i);
+  CHECK(i->trace.tensors.size() == 100'000);
+  CHECK(i->trace.ops.size() == 100'000);
+}
+
 TEST_CASE("Wrong execution traces are refused with the place") {
   const auto error = [](const std::string& nodes) { return import_execution_trace(et(nodes)).error; };
   CHECK(error("") == "no operator of the execution trace has a tensor");
@@ -123,6 +165,8 @@ TEST_CASE("Wrong execution traces are refused with the place") {
         "nodes[0].inputs: expected a list of values");
   CHECK(error(node(2, 1, "a", R"([1,1,0,9999999999999999,4,"cuda:0"])", ""))
             .find("nodes[0].inputs[0]: a tensor's size") == 0);
+  CHECK(error(node(2, 1, "a", "", R"([1,7,17592186044416,17592186044416,64,"cpu"])")) ==
+        "tensors[0].bytes: 2251799813685248 is over the limit of 1125899906842624");
   CHECK(import_execution_trace(et(node(2, 2, "self", storage(1, 1), ""))));
 }
 
@@ -145,6 +189,8 @@ TEST_CASE("Lifetimes are read, written and become a trace with the same overlaps
   CHECK(csv_of(*instance) == csv);
   const Imported i = trace_of(*instance);
   CHECK(i.trace.ops.size() == 4);
+  CHECK_FALSE(i.trace.reads_known);
+  CHECK_FALSE(i.trace.ops[0].recomputable);
   const Instance back = instance_of(i.trace);
   REQUIRE(back.buffers.size() == 3);
   for (std::size_t a = 0; a < 3; ++a) {

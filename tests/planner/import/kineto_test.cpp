@@ -49,6 +49,7 @@ TEST_CASE("An operator is cut where an allocation follows a release") {
                memory(12, 2, 16, 124) + "," + memory(13, 1, -8, 116) + "," + memory(14, 1, 32, 148) + "," +
                memory(31, 4, 64, 212) + "," + memory(32, 2, -16, 196));
   const wire::Trace& t = i.trace;
+  CHECK_FALSE(t.reads_known);
   REQUIRE(t.ops.size() == 3);
   CHECK((t.ops[0].name == "conv" && t.ops[1].name == "conv" && t.ops[2].name == "relu"));
   CHECK(t.ops[0].outputs == std::vector<std::uint32_t>{0, 1});
@@ -115,6 +116,25 @@ TEST_CASE("In a profile of 28,010 memory events every allocation finds its relea
     if (!i->trace.tensors[b.tensor].persistent) of_the_step.push_back(b);
   }
   CHECK(max_live_bytes(of_the_step) == 2'532'893'696);
+}
+
+TEST_CASE("Kernels that together take longer than a trace can say are refused") {
+  std::string all;
+  for (int i = 0; i < 5'001; ++i) all += kernel(1, 2'000'000'000, 1);
+  CHECK(error_in_events(op("o", 0, 10) + all + memory(2, 1, 8, 8))
+            .find("ops[0].time_us: 10002000000000.0 is over the limit of 10000000000000.0") == 0);
+}
+
+// Minutes where each event walks through all operators around it: the test's time limit ends it.
+TEST_CASE("A hundred thousand events after as many nested operators are put into the outermost") {
+  constexpr int levels = 100'000;
+  std::string events = op("outer", 0, 10 * levels);
+  for (int i = 1; i < levels; ++i) events += op("o", i, 2 * levels - 2 * i);
+  for (int i = 0; i < levels; ++i) events += (i > 0 ? "," : "") + memory(3 * levels + i, 1 + i, 8, 0);
+  const Imported i = imported(events);
+  CHECK(i.trace.tensors.size() == levels);
+  CHECK(i.trace.ops.back().name == "outer");
+  CHECK(i.trace.ops.back().outputs.size() == levels);
 }
 
 }  // namespace terrace::planner

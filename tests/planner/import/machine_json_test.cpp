@@ -68,7 +68,7 @@ TEST_CASE("A wrong machine is refused with the place") {
         "tiers[0].capacity_bytes: expected a whole number that is not negative");
   CHECK(machine_error(machine_head + tiers +
                       R"("links":[{"name":"l","in_bytes_per_second":0,"out_bytes_per_second":1}]})") ==
-        "links[0].in_bytes_per_second: must be over 0");
+        "links[0].in_bytes_per_second: must be at least 1");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"ssd","links":["pcie"]}]})") ==
         "routes[0].tier: there is no tier \"ssd\"");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"gpu","links":["pcie"]}]})") ==

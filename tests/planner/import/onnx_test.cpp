@@ -1,9 +1,13 @@
 // Small models built here, with shapes, costs and mistakes that are known.
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "daemon/planner/import/import.h"
+#include "daemon/planner/import/onnx_memory.h"
+#include "daemon/planner/trace_json.h"
+#include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
 namespace {
@@ -56,6 +60,36 @@ onnx::ModelProto model() {
   add_node(g, "Flatten", {"r"}, "f");
   add_node(g, "Gemm", {"f", "v", "b"}, "y");
   return m;
+}
+
+// x [1] seen in the shape that a constant of `count` ones gives which says to hold `told`.
+onnx::ModelProto reshaped(std::int64_t told, std::size_t count) {
+  onnx::ModelProto m;
+  m.set_ir_version(7);
+  onnx::GraphProto* g = m.mutable_graph();
+  add_value(g->add_input(), "x", {1});
+  onnx::TensorProto* shape = g->add_initializer();
+  shape->set_name("s");
+  shape->set_data_type(onnx::TensorProto::INT64);
+  shape->add_dims(told);
+  const std::vector<std::int64_t> ones(count, 1);
+  shape->set_raw_data(ones.data(), ones.size() * sizeof(std::int64_t));
+  add_node(g, "Reshape", {"x", "s"}, "y");
+  return m;
+}
+
+std::string repeated(std::string_view text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// A field with a length before it, as on the wire.
+std::string with_length(char tag, const std::string& content) {
+  std::string all(1, tag);
+  std::size_t rest = content.size();
+  for (; rest >= 128; rest >>= 7) all += static_cast<char>(rest | 128);
+  return all + static_cast<char>(rest) + content;
 }
 
 std::string error_in_model(const onnx::ModelProto& m) { return import_onnx(m.SerializeAsString()).error; }
@@ -116,6 +150,63 @@ TEST_CASE("Wrong models are refused") {
   onnx::ModelProto impossible = model();
   impossible.mutable_graph()->mutable_initializer(0)->set_dims(1, 7);  // channels that x does not have
   CHECK_NOTHROW(import_onnx(impossible.SerializeAsString()));
+}
+
+TEST_CASE("What would take far more memory than its bytes is refused before it is built") {
+  const std::string graph = with_length(0x3a, repeated(std::string_view("\x0a\0", 2), 4'000'000));
+  CHECK(import_onnx("\x08\x07" + graph).error ==
+        "its operators, names and shapes would take over 512 MiB of memory");
+  // node { attribute { ints: 0, … } }, packed
+  const std::string numbers = with_length(0x42, std::string((std::size_t{64} << 20) + 1, '\0'));
+  CHECK(check_onnx_wire(with_length(0x3a, with_length(0x0a, with_length(0x2a, numbers)))) ==
+        OnnxWire::too_much);
+  const std::string texts = repeated(std::string_view("\x0a\0", 2), 14'000'000);  // node { input: "" … }
+  CHECK(check_onnx_wire(with_length(0x3a, with_length(0x0a, texts))) == OnnxWire::too_much);
+  const std::string unknown = repeated(std::string_view("\x78\0", 2), 10'000'000);  // number 15 of the model
+  CHECK(check_onnx_wire(unknown) == OnnxWire::too_much);
+}
+
+TEST_CASE("Weights may be large, and what is no message is told apart") {
+  onnx::ModelProto heavy = model();
+  heavy.mutable_graph()->mutable_initializer(0)->set_raw_data(std::string(std::size_t{1} << 20, 'x'));
+  CHECK(check_onnx_wire(heavy.SerializeAsString()) == OnnxWire::fits);
+  CHECK(check_onnx_wire("\x3a\x05") == OnnxWire::not_onnx);  // five bytes are missing
+  CHECK(check_onnx_wire("\x0b\x0c") == OnnxWire::not_onnx);  // a group
+  std::string deep;                                          // graph { node { attribute { g { node …
+  for (int i = 0; i < 40; ++i) deep = with_length(0x0a, with_length(0x2a, with_length(0x32, deep)));
+  CHECK(check_onnx_wire(with_length(0x3a, deep)) == OnnxWire::not_onnx);
+}
+
+TEST_CASE("A constant counts only if it holds as many numbers as it says, and no shape has over 32 sides") {
+  const Result<Imported> other = import_onnx(reshaped(1, 40).SerializeAsString());
+  REQUIRE(other);
+  CHECK(std::count_if(other->notes.begin(), other->notes.end(), [](const std::string& note) {
+          return note.find("no size that can be inferred") != std::string::npos;
+        }) == 0);  // y is x seen in a shape that is not known
+  CHECK(import_onnx(reshaped(32, 32).SerializeAsString()));
+  CHECK(error_in_model(reshaped(33, 33)) == "the value \"y\" has over 32 dimensions");
+  onnx::ModelProto declared = model();
+  onnx::ValueInfoProto* value = declared.mutable_graph()->add_value_info();
+  add_value(value, "r", std::vector<std::int64_t>(33, 1));
+  CHECK(error_in_model(declared) == "the value \"r\" has over 32 dimensions");
+  onnx::ModelProto wide = model();
+  for (int i = 0; i < 20'000; ++i) wide.mutable_graph()->mutable_node(3)->add_input("b");
+  CHECK(error_in_model(wide) == "node[3]: too many inputs or outputs");
+}
+
+TEST_CASE("Names that are not UTF-8, or too long, become ones that a trace can hold") {
+  onnx::ModelProto m = model();
+  m.set_producer_name(std::string(63, 'a') + "\u00e9");
+  m.mutable_graph()->set_name("\xff");
+  m.mutable_graph()->mutable_node(0)->set_name(std::string(most_text_bytes, '\xff'));
+  const Result<Imported> i = import_onnx(m.SerializeAsString());
+  REQUIRE(i);
+  CHECK(i->trace.source == "ONNX, " + std::string(63, 'a'));
+  CHECK(i->trace.name == "\ufffd");
+  const Result<wire::Trace> back = parse_trace(trace_json(i->trace));
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK(back->ops[0].name == i->trace.ops[0].name);
 }
 
 TEST_CASE("Every truncation of a model is refused or read, and nothing else happens") {

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/import/import.h"
 #include "daemon/planner/trace_limits.h"
 #include "tests/planner/reference_data.h"
 
@@ -32,7 +33,7 @@ bool same(const wire::TraceOp& a, const wire::TraceOp& b) {
 
 bool same(const wire::Trace& a, const wire::Trace& b) {
   const auto equal = [](const auto& x, const auto& y) { return same(x, y); };
-  return a.name == b.name && a.source == b.source &&
+  return a.name == b.name && a.source == b.source && a.reads_known == b.reads_known &&
          std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(), equal) &&
          std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), equal);
 }
@@ -67,6 +68,20 @@ TEST_CASE("What is written reads back the same") {
   REQUIRE(back);
   CHECK(same(*back, trace));
   CHECK(trace_json(*back) == trace_json(trace));
+}
+
+TEST_CASE("That reads are not known is written, read and told") {
+  wire::Trace trace{"n", "s", {}, {}, false};
+  CHECK(trace_json(trace).find("\"reads_known\":false") != std::string::npos);
+  const Result<Imported> back = import_trace(trace_json(trace), TraceFormat::terrace);
+  REQUIRE(back);
+  CHECK_FALSE(back->trace.reads_known);
+  CHECK(back->notes == std::vector<std::string>{reads_unknown_note});
+  trace.reads_known = true;
+  CHECK(trace_json(trace).find("reads_known") == std::string::npos);
+  CHECK(import_trace(trace_json(trace), TraceFormat::terrace)->notes.empty());
+  CHECK(error_in_trace(trace_head + R"("reads_known":0,"ops":[],"tensors":[]})") ==
+        "reads_known: expected true or false");
 }
 
 TEST_CASE("Names cut in the middle of a character are written as valid text") {

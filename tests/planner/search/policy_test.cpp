@@ -93,4 +93,13 @@ TEST_CASE("More bytes alive than can be counted are refused") {
   CHECK(placement.error.find("2^61") != std::string::npos);
 }
 
+TEST_CASE("Paddings that would not fit 64 bits are refused") {
+  Instance instance;
+  for (std::uint32_t i = 0; i < 16'400; ++i)
+    instance.buffers.push_back({1, 0, 10, std::uint64_t{1} << 50, no_tensor});
+  const Result<Placement> placement = search_policies().at(0).place(instance, {});
+  CHECK_FALSE(placement);
+  CHECK(placement.error.find("paddings of alignment 1125899906842624") != std::string::npos);
+}
+
 }  // namespace terrace::planner

@@ -111,6 +111,95 @@ TEST_CASE("Damage to recomputation, drops and codecs is seen") {
   CHECK(!s.damaged([](auto& r) { std::swap(r.extra[0], r.extra[3]); }).empty());
 }
 
+// op 0 makes A of X, op 1 changes X in place, op 2 reads A. A is dropped and made again where that is right,
+// before op 1; the tests move it.
+struct Again {
+  wire::Trace trace = step({tensor(100, true), tensor(100), tensor(10), tensor(50, true)},
+                           {op(10, {0}, {1}), op(10, {0}, {0}), op(10, {1}, {2})});
+  Machine machine = two_tiers(1000);
+  SimulationReport report;
+
+  Again() {
+    machine.codecs = {{"slow", 1, 1, 0.5, false, 0}};
+    SimulationOptions options;
+    options.record_timeline = true;
+    const auto r = simulate(
+        trace, machine, {"", "", {{1, 1, Action::drop, 0, {}}, {1, 1, Action::recompute, 0, {}}}}, options);
+    INFO(r.error);
+    REQUIRE(r);
+    report = *r;
+    REQUIRE_THAT(check_timeline(trace, machine, report), Catch::Equals(""));
+    REQUIRE(report.extra.size() == 2);
+  }
+};
+
+TEST_CASE("Recomputing what gives something else now is seen") {
+  const Again s;
+  wire::Trace random = s.trace;
+  random.ops[0].recomputable = false;
+  CHECK(says(check_timeline(random, s.machine, s.report), "not recomputable"));
+  SimulationReport late = s.report;  // after op 1: times shift, X is another
+  late.extra[0].position = late.extra[1].position = 2;
+  late.ops[1] = late.extra[1].timing;
+  late.extra[1].timing = s.report.ops[1];
+  late.extra[0].timing = {20, 20, 20, 20, {}};
+  CHECK(says(check_timeline(s.trace, s.machine, late), "tensor 0 was written since it read it"));
+  SimulationReport early = s.report;
+  early.extra[1].op = 2;
+  CHECK(says(check_timeline(s.trace, s.machine, early), "has not run yet"));
+  SimulationReport other = s.report;
+  other.extra[1].tensors = {2};
+  CHECK(says(check_timeline(s.trace, s.machine, other), "not written by it last"));
+  other.extra[1].tensors = {77};
+  CHECK(says(check_timeline(s.trace, s.machine, other), "not written by it last"));
+  wire::Trace in_place = s.trace;
+  in_place.ops[0].outputs.push_back(0);
+  CHECK(says(check_timeline(in_place, s.machine, s.report), "updates tensor 0 in place"));
+}
+
+TEST_CASE("A persistent tensor that is lost to the next step is seen") {
+  const Again s;
+  SimulationReport lost = s.report;
+  ExtraWork drop;
+  drop.position = 3;
+  drop.tensors = {3};
+  const double end_us = lost.total_us;
+  drop.timing = {end_us, end_us, end_us, end_us, {}};
+  lost.extra.push_back(drop);
+  lost.memory.back().tier_bytes[0] -= 50;
+  CHECK(says(check_timeline(s.trace, s.machine, lost), "persistent tensor 3 is lost to the next step"));
+  SimulationReport nowhere = s.report;
+  std::erase_if(nowhere.start, [](const Residence& r) { return r.tensor == 3; });
+  for (MemorySample& m : nowhere.memory) m.tier_bytes[0] -= 50;
+  CHECK(says(check_timeline(s.trace, s.machine, nowhere), "persistent tensor 3 is lost to the next step"));
+}
+
+TEST_CASE("Coded forms that no codec makes are seen") {
+  const Again s;
+  // Tensor 3 is compressed in no time by a codec of one byte a second, and sent as nothing.
+  SimulationReport r = s.report;
+  ExtraWork work;
+  work.kind = ExtraWork::Kind::compress;
+  work.position = 1;
+  work.tensors = {3};
+  work.timing = {10, 10, 10, 10, {}};
+  r.extra.insert(r.extra.begin(), work);
+  CHECK(says(check_timeline(s.trace, s.machine, r), "compressed in a time that no codec takes"));
+  const Sound sound;
+  Machine smaller = sound.machine;
+  smaller.codecs[0].stored_share = 0.25;
+  CHECK(says(check_timeline(sound.trace, smaller, sound.report), "which its codec does not make of it"));
+  Machine faster = sound.machine;
+  faster.codecs[0].decompress_bytes_per_second *= 2;
+  CHECK(says(check_timeline(sound.trace, faster, sound.report), "decompressed in a time"));
+  faster = sound.machine;
+  faster.codecs[0].compress_bytes_per_second *= 2;
+  CHECK(says(check_timeline(sound.trace, faster, sound.report), "compressed in a time"));
+  SimulationReport begins = s.report;
+  begins.start.back().stored_bytes = 7;
+  CHECK(says(check_timeline(s.trace, s.machine, begins), "begins in 7 bytes, which no codec makes"));
+}
+
 TEST_CASE("Sharing a link is checked over several transfers at once") {
   Machine m = two_tiers(1000);
   m.tiers.push_back({"ssd", unlimited_bytes});

@@ -35,6 +35,29 @@ expect_text out "at the peak, operation 1 ('b'): weight 1000, rounding to 512 by
 expect_code 2 "an order of lifetimes" "$terrace" plan five.csv --order breadth_first
 expect_code 2 "an unknown order" "$terrace" plan step.json --order alphabetical
 
+# Nor has a trace that does not tell what its operations read, also after it was written: here D = g(B, C) is
+# logged only as the release of B and C, and another order would release them before.
+cat >profile.json <<'P'
+{"traceEvents":[
+ {"ph":"X","cat":"cpu_op","name":"make B","pid":1,"tid":1,"ts":0,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Device Type":0,"Addr":1,"Bytes":1000}},
+ {"ph":"X","cat":"cpu_op","name":"make C","pid":1,"tid":1,"ts":10,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":11,"args":{"Device Type":0,"Addr":2,"Bytes":10}},
+ {"ph":"X","cat":"cpu_op","name":"D = g(B, C)","pid":1,"tid":1,"ts":20,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":21,"args":{"Device Type":0,"Addr":3,"Bytes":10}},
+ {"ph":"X","cat":"cpu_op","name":"free B","pid":1,"tid":1,"ts":30,"dur":8},
+ {"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":31,"args":{"Device Type":0,"Addr":1,"Bytes":-1000}}]}
+P
+expect_code 2 "an order of a profile" "$terrace" plan profile.json --order memory_minimising
+expect_text err "does not tell what each operation reads" "an order of a profile"
+expect_code 0 "the profile as it is" "$terrace" plan profile.json --policy tflite_naive
+expect_text out "which operation reads a tensor is not known" "what the importer says"
+for file in profile.json five.csv; do
+  expect_code 0 "import of $file" "$terrace" import $file --out imported.json
+  expect_code 2 "an order of what was imported from $file" "$terrace" plan imported.json --order breadth_first
+  expect_text err "does not tell what each operation reads" "an order of what was imported from $file"
+done
+
 # With a machine that holds everything the step takes as long as its operations.
 expect_code 0 "a machine" "$terrace" plan step.json --machine a100-g10 --policy all --time 1 --json
 /usr/bin/python3 - <<'P' || fail "the steps: $(head -c 600 out)"
@@ -63,6 +86,13 @@ expect_text out "tflite_by_size  *12 " "what import wrote"
 "$terrace" import step.json --out - 2>/dev/null | "$terrace" plan - --policy tflite_naive --bytes >out || fail "the pipe"
 expect_text out "1600" "the pipe"
 
+# A name that is not UTF-8 is replaced in what is written.
+printf 'id,lower,upper,size\nb1,0,3,4\n' >"$(printf 'na\377me.csv')"
+expect_code 0 "a name that is not UTF-8" "$terrace" plan "$(printf 'na\377me.csv')" --policy tflite_naive --json --out name.json
+for file in out name.json; do
+  /usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1], encoding="utf-8"))' $file || fail "$file of a name that is not UTF-8"
+done
+
 # What cannot be read or met.
 gzip -c step.json | head -c 90 >half.json.gz
 expect_code 1 "truncated gzip" "$terrace" plan half.json.gz
@@ -76,10 +106,18 @@ expect_code 2 "moves without a machine" "$terrace" plan step.json --policy lru
 expect_code 2 "a machine for lifetimes" "$terrace" plan five.csv --machine a100-g10 --time 1
 expect_code 2 "negative size" "$terrace" plan five.csv --capacity=-4
 expect_code 2 "negative time" "$terrace" plan five.csv --time=-1
+expect_code 2 "no time" "$terrace" plan five.csv --time=nan
 expect_code 2 "negative seed" "$terrace" plan five.csv --seed=-1
 expect_code 2 "no such format" "$terrace" import five.csv --format msgpack
 expect_code 2 "import of nothing" "$terrace" import
 expect_code 1 "no folder to write to" "$terrace" plan five.csv --policy tflite_naive --out /nonexistent/x.json
+# Before anything is searched: a search without limit would take as long as the test may.
+for option in --out --plot --perfetto; do
+  expect_code 1 "no folder for $option" timeout 20 "$terrace" plan step.json --machine a100-g10 --time 0 $option /nonexistent/x
+  expect_text err "$option /nonexistent/x: nothing can be written into /nonexistent: No such file" "no folder for $option"
+done
+expect_code 2 "a timeline without a machine" "$terrace" plan step.json --perfetto timeline.json
+expect_code 2 "a schedule without moves" "$terrace" plan step.json --machine a100-g10 --policy tflite_naive --out none.json
 expect_code 6 "nothing fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 11
 expect_text err "fits into 11" "nothing fits"
 expect_code 0 "it fits" "$terrace" plan five.csv --policy tflite_by_size --capacity 12
@@ -104,5 +142,36 @@ job.send_signal(signal.SIGINT)
 out, _ = job.communicate(timeout=30)
 assert job.returncode == 130, (job.returncode, out)
 assert "stopped: the best so far" in out and "tflite_naive" not in out, out
+P
+# With a machine there is no schedule yet: what was found is written, what was not is left out.
+expect_code 0 "the hard one as a trace" "$terrace" import hard.csv --out hard.json
+/usr/bin/python3 - "$terrace" <<'P' || fail "Ctrl-C with files"
+import os, signal, subprocess, sys, time
+job = subprocess.Popen([sys.argv[1], "plan", "hard.json", "--policy", "tvm_hill_climb,lru", "--machine", "a100-g10", "--time", "0",
+                        "--out", "hard.out", "--perfetto", "hard.timeline", "--plot", "hard"], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(1)
+assert job.poll() is None, "the search ended by itself"
+job.send_signal(signal.SIGINT)
+out, err = job.communicate(timeout=30)
+assert job.returncode == 130, (job.returncode, out, err)
+assert os.path.exists("hard-placement.svg") and not os.path.exists("hard.out") and "no valid" not in err, err
+P
+# A policy that never asks whether to stop is left behind.
+/usr/bin/python3 - <<'P' >many.csv
+print("id,lower,upper,size")
+for i in range(200000):
+    print(f"{i},{i % 2},{i % 2 + 1},{1 + i * 7919 % 1000003}")
+P
+/usr/bin/python3 - "$terrace" <<'P' || fail "Ctrl-C and a policy that never asks"
+import signal, subprocess, sys, time
+job = subprocess.Popen([sys.argv[1], "plan", "many.csv", "--policy", "tflite_naive,tflite_by_breadth"],
+                       stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(2)
+assert job.poll() is None, "the policy ended by itself"
+job.send_signal(signal.SIGINT)
+out, _ = job.communicate(timeout=30)
+assert job.returncode == 130, (job.returncode, out)
+assert "tflite_by_breadth: interrupted before it had an answer" in out and "tflite_naive" in out, out
 P
 finish

@@ -102,6 +102,8 @@ class SafeAllocator {
 std::string unfit(const Instance& instance) {
   if (instance.trace == nullptr)
     return "parallel_safe needs a trace: only its graph says what may run together";
+  if (!instance.trace->reads_known)
+    return "parallel_safe needs to know what each operation reads, which this trace does not tell";
   for (const Buffer& b : instance.buffers) {
     if (b.tensor == no_tensor ? b.lower >= instance.trace->ops.size()
                               : b.tensor >= instance.trace->tensors.size())

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/planner/reuse/families.h"
+#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/search/partition_search.h"
 #include "daemon/planner/reuse/search/skyline.h"
 
@@ -132,8 +133,8 @@ class Minimiser {
 };
 
 Result<Placement> minimalloc(const Instance& instance, const SearchControl& control) {
-  if (!live_within(instance, most_bytes))
-    return refused<Placement>("minimalloc: more than 2^61 bytes are alive at one time; check the sizes");
+  // Skylines lie above each other with paddings between them: their sum must fit, not only what is alive.
+  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>("minimalloc: " + why);
   return ok(Minimiser(instance, control).run());
 }
 
