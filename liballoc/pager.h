@@ -196,7 +196,7 @@ class Pager {
   std::uint32_t take_copy_frame();
   std::uint32_t create_frame(std::uint32_t allowance);
   std::uint32_t steal_recycled();
-  void drop_recycled(std::uint32_t n);
+  bool drop_recycled(std::uint32_t n);
   void grow_backed();
   void reclaim(std::uint32_t n);
   void show_stuck(bool to_children);

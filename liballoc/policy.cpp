@@ -263,8 +263,8 @@ bool Pager::shed_excess() {
   if (mode_ != Mode::paging || backed_ <= budget_) return false;
   if (staging_.drop_free()) {
     --backed_;
-  } else if (!recycled_.is_empty()) {
-    drop_recycled(recycled_.front());
+  } else if (!recycled_.is_empty() && drop_recycled(recycled_.front())) {
+    return true;
   } else if (!cached_.is_empty() || !loaded_.is_empty()) {
     reclaim(!cached_.is_empty() ? cached_.front() : loaded_.back());
   } else {
