@@ -241,6 +241,7 @@ class Pager {
 
   // pager_fork.cpp
   static constexpr std::uint32_t child_frames = 256;
+  bool shares_pool() const;
   void adopt_inherited(std::uint32_t n);
   static void mover_poison_in_child(std::byte* address);
 
