@@ -207,8 +207,9 @@ bool Pager::stage(std::uint32_t n) {
       staging_.give_absent(frame);
     }
     counts_.pinned_refusals += error == EBUSY ? 1 : 0;
-    delist(n);  // not now: to the young end of the queue
-    enlist(n);
+    idle_.remove(n);  // not now: to the young end of the queue, and so what is cold, which stays so
+    r.arrival = arrivals_;
+    idle_.push_back(n);
     return false;
   }
   copies ? --backed_ : ++used_frames_;

@@ -187,6 +187,8 @@ class Pager {
 
   // pager_blocks.cpp
   void attach_block(std::uint32_t n, std::uint32_t block, bool whole);
+  void take_hints(std::uint32_t n);
+  void own_whole(std::uint32_t n, std::uint32_t block);
   void detach_block(std::uint32_t n);
   std::uint16_t* own_pins(std::uint32_t block, std::uint32_t n);
   void let_go_of_own_pins(std::uint32_t block, std::uint32_t n);

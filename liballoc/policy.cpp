@@ -111,14 +111,9 @@ bool Pager::evict_one() {
       enlist(n);
       continue;
     }
-    if (stage(n)) {
-      if (r.long_lived) r.heat = most_heat;
-      return true;
-    }
-    if (!r.cold) continue;
-    delist(n);  // it cannot leave now, and must not stand in the way
-    r.cold = false;
-    enlist(n);
+    if (!stage(n)) continue;
+    if (r.long_lived) r.heat = most_heat;
+    return true;
   }
   return spared;
 }
