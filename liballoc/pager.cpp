@@ -252,12 +252,14 @@ void Pager::rescue(std::uint32_t n) {
 }
 
 void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
-  if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) {
-    tier_->release(extent);
-    const bool was_full = pool_full_;
-    pool_full_ = false;
-    if (was_full) return_to_budget();
-  }
+  if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) give_back(extent);
+}
+
+void Pager::give_back(const tiers::Extent& extent) {
+  tier_->release(extent);
+  const bool was_full = pool_full_;
+  pool_full_ = false;
+  if (was_full) return_to_budget();
 }
 
 void Pager::release_slot(Run& r) {

@@ -178,6 +178,7 @@ class Pager {
   void lose(std::uint32_t n, const char* why, int error);
   void release_slot(Run& r);
   void release_extent(const tiers::Extent& extent, std::uint32_t epoch);
+  void give_back(const tiers::Extent& extent);
   void enqueue(std::uint32_t n);
   void fault_on_resident(std::uint32_t n, std::byte* address);
   void fault_on_missing(std::uint32_t n);

@@ -126,10 +126,7 @@ void Pager::abandon_stored() {
 
 void Pager::release_unread_extents() {
   tiers::Extent extent;
-  while (forks_.next_released(&extent)) {
-    tier_->release(extent);
-    pool_full_ = false;
-  }
+  while (forks_.next_released(&extent)) give_back(extent);
 }
 
 }  // namespace terrace::liballoc

@@ -170,6 +170,36 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
   f.check();
 }
 
+TEST_CASE("BudgetThatGaveWayComesBackWhenTheLastReaderOfTheFullPoolHasGone") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::byte* read_by_a_child = f.allocate_filled(run_bytes, 1);
+  f.page_out(read_by_a_child);
+  {
+    LockGuard guard(f.lock);
+    f.pager.seal_for_fork();
+    f.pager.after_fork_in_parent(true);
+  }
+  f.release(read_by_a_child);
+  f.tier.fail_from(Operation::reserve, 1, ENOSPC);
+  const Overfilled overfilled = overfill(f);
+  CHECK(overfilled.right);
+  CHECK(f.pager.budget_bytes() > budget);
+  test::CapturedStderr captured;
+  {
+    LockGuard guard(f.lock);
+    int child = -1;
+    REQUIRE(f.pager.forks().watched(&child, 1) == 1);
+    f.pager.forks().child_gone(child);
+    f.pager.release_unread_extents();
+  }
+  captured.text();
+  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.budget_bytes() == budget);
+}
+
 // Memory that a touch waits for is not to be had: that is waited for, not asked for in a circle (the child's
 // alarm would end that), and the budget stays what it is.
 TEST_CASE("KernelWithoutMemoryIsWaitedFor") {
