@@ -2,15 +2,23 @@
 // promises space by it judges (pools.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 
 namespace terrace::daemon {
 
+// The same file, whichever descriptor it comes by, as long as one is open.
+struct FileId {
+  std::uint64_t device = 0;  // st_dev
+  std::uint64_t inode = 0;   // st_ino
+  auto operator<=>(const FileId&) const = default;
+};
+
 struct PoolFile {
   std::uint64_t allocated_bytes = 0;  // disk that it takes up
-  std::uint64_t device = 0;           // st_dev
-  std::uint64_t names = 0;            // st_nlink
+  FileId id;
+  std::uint64_t names = 0;  // st_nlink
   std::uint32_t owner = 0;
   bool writable = false;  // this descriptor is
 };

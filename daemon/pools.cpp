@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <set>
 
 #include "daemon/size.h"
 #include "daemon/unique_fd.h"
@@ -41,7 +42,7 @@ int open_unlinked(const std::string& directory) {
 
 void Pools::join(SessionId session, const JobKey& key) {
   jobs_[key].sessions.push_back(session);
-  sessions_[session] = {key, 0};
+  sessions_[session] = {key, 0, {}};
 }
 
 // "Whatever there is" may be nothing, or nothing that a run fits into.
@@ -82,38 +83,57 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
 }
 
 bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
-                  std::uint64_t used_bytes, std::uint64_t allocated_bytes) {
+                  std::uint64_t used_bytes, const PoolDisk& disk) {
   join(session, key);
   Job& job = jobs_[key];
-  job.brought_bytes += allocated_bytes;
+  sessions_[session].brought = {disk.file, missing_bytes(disk)};
   job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
   sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
   return job.promised_bytes >= capacity_bytes;
 }
 
 // A new file shows what ours look like: on NFS an unlinked one has a name, and another owner.
-std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid,
-                                    std::uint64_t* allocated_bytes) const {
+std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const {
   if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
   const UniqueFd fd(open_unlinked(directory_));
   const auto ours = look_at_pool_file(fd.get());
-  const bool is_here = ours && ours->device == file.device;
+  const bool is_here = ours && ours->id.device == file.id.device;
   if (is_here && file.names > ours->names)
     return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};
   if (is_here && file.owner != uid && file.owner != ours->owner)
     return Refusal{EBADMSG, 0, "the pool file sent along is another user's"};
-  *allocated_bytes = is_here ? file.allocated_bytes : 0;
+  *disk = {file.id, is_here ? file.allocated_bytes : 0};
   return std::nullopt;
 }
 
 // What `key` could have in all.
 std::uint64_t Pools::left_for(const JobKey& key) const {
-  std::uint64_t quota = quota_.bytes, taken = 0;
+  const std::uint64_t quota = quota_.bytes + (quota_.of_free_disk ? brought_bytes() : 0);
+  std::uint64_t taken = 0;
   for (const auto& [other, job] : jobs_) {
-    if (quota_.of_free_disk) quota += job.brought_bytes;
     if (other != key) taken += job.promised_bytes;
   }
   return minus(quota, taken);
+}
+
+std::uint64_t Pools::brought_bytes() const {
+  std::uint64_t sum = 0;
+  std::set<FileId> counted;
+  for (const auto& [id, session] : sessions_) {
+    if (counted.insert(session.brought.file).second) sum += session.brought.bytes;
+  }
+  return sum;
+}
+
+std::uint64_t Pools::missing_bytes(const PoolDisk& disk) {
+  if (!missing_.contains(disk.file)) note(disk.file, disk.bytes);
+  const auto found = missing_.find(disk.file);
+  return found == missing_.end() ? 0 : found->second;
+}
+
+// Of files that there is no room to remember, nothing counts.
+void Pools::note(const FileId& file, std::uint64_t missing_bytes) {
+  if (missing_.size() < most_files || missing_.contains(file)) missing_[file] = missing_bytes;
 }
 
 void Pools::leave(SessionId session) {
@@ -125,9 +145,10 @@ void Pools::leave(SessionId session) {
   sessions_.erase(found);
 }
 
-PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) const {
+PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) {
   const int fd = open_unlinked(directory_);
   if (fd < 0) return {-fd, -1, 0};
+  if (const auto file = look_at_pool_file(fd)) note(file->id, 0);
   if (::geteuid() == 0 && ::fchown(fd, uid, gid) != 0) {
     // Only disk quotas miss it.
   }

@@ -32,6 +32,12 @@ struct PoolQuota {
   bool of_free_disk;
 };
 
+// What a pool file takes up on the disk that the quota is of.
+struct PoolDisk {
+  FileId file;
+  std::uint64_t bytes = 0;
+};
+
 class Pools {
  public:
   // `share_generously`: a private daemon serves one job, which may have everything.
@@ -44,17 +50,18 @@ class Pools {
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
   // For a session that brings a pool. It is promised what it says, at most what is left of the quota, to
-  // which `allocated_bytes` is added that its file takes up, where the quota is of the disk that was free
-  // beside it. False: it was promised less than it says that it had.
+  // which is added what its file takes up, where the quota is of the disk that was free beside it: once,
+  // whoever brings the file, and nothing of a file that was made here since. False: it was promised less than
+  // it says that it had.
   bool adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes,
-             std::uint64_t allocated_bytes);
+             const PoolDisk& disk);
   // Of a file that `uid` brings, what counts here: nothing of one in another file system, as after a change
   // of [pool] directory. EBADMSG for what cannot be a pool file.
-  std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, std::uint64_t* allocated_bytes) const;
+  std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const;
   void leave(SessionId session);
 
   // A new unlinked file owned by uid:gid (for disk quotas).
-  PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) const;
+  PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
 
   void observe(SessionId session, std::uint64_t used_bytes);
   // How much this connection may have in use now; 0 for a session without a pool.
@@ -65,28 +72,40 @@ class Pools {
   std::uint64_t quota_bytes() const { return quota_.bytes; }
   std::uint64_t promised_bytes() const;
   std::uint64_t used_bytes() const;
-  void set_quota(PoolQuota quota) { quota_ = quota; }
+  // Every file that there is now is older than the new quota.
+  void set_quota(PoolQuota quota) {
+    quota_ = quota;
+    missing_.clear();
+  }
 
  private:
   struct Session {
     JobKey job;
     std::uint64_t used_bytes = 0;
+    PoolDisk brought;  // with what of it is missing from the quota
   };
   struct Job {
     std::uint64_t promised_bytes = 0;
-    std::uint64_t brought_bytes = 0;  // on disk in files that came along
     std::vector<SessionId> sessions;
   };
   void join(SessionId session, const JobKey& job);
   std::uint64_t used_bytes(const Job& job) const;
   std::uint64_t left_for(const JobKey& job) const;
   std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
+  std::uint64_t brought_bytes() const;
+  std::uint64_t missing_bytes(const PoolDisk& disk);
+  void note(const FileId& file, std::uint64_t missing_bytes);
+
+  static constexpr std::size_t most_files = 1 << 16;
 
   std::string directory_;
   PoolQuota quota_;
   bool generous_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;
+  // What of a file is missing from the quota: as much as when it first came, as it may have grown since.
+  // Files are remembered when their sessions have ended, since a job may come back.
+  std::map<FileId, std::uint64_t> missing_;
 };
 
 // An unlinked file in `directory`, O_DIRECT where the file system has it. A descriptor or -errno.

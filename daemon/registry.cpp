@@ -75,9 +75,9 @@ std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, con
   if ((hello.flags & wire::hello_reattach) == 0)
     return Refusal{EBADMSG, 0, "a pool comes along only from a session with an earlier terraced"};
   if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
-  std::uint64_t allocated_bytes = 0;
-  if (auto refusal = pools_.judge(*pool, job.uid, &allocated_bytes)) return refusal;
-  if (!pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, allocated_bytes))
+  PoolDisk disk;
+  if (auto refusal = pools_.judge(*pool, job.uid, &disk)) return refusal;
+  if (!pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, disk))
     admission->was_cut = true;
   return std::nullopt;
 }

@@ -33,7 +33,6 @@ class Agent {
   void kick();
   const char* pager_state() const { return state_; }
   const char* reason() const { return reason_; }
-  bool is_running() const { return kick_write_fd_ >= 0; }
   const Mover& mover() const { return mover_; }
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
 

@@ -2,9 +2,9 @@
 //
 //   prepare   stdio's lock of all streams is taken while the agent still serves faults: libc's fork takes it
 //             after these handlers, and who holds it (fflush of all streams) may be waiting for an evicted
-//             page, or for the owner of a stream who is; signals wait, as a handler may touch what is
-//             evicted; one forking thread at a time; the agent comes to rest between two steps (the gate),
-//             what is leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
+//             page, for the owner of a stream who is, or to fork itself; signals wait, as a handler may touch
+//             what is evicted; one forking thread at a time; the agent comes to rest between two steps (the
+//             gate), what is leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
 //   parent    the same in reverse
 //   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the
 //             child gets a userfaultfd and an agent of its own before any of its code runs
@@ -22,8 +22,9 @@
 
 // glibc's lock of the list of all streams, recursive; exported since 2.2.5. Null where libc has none.
 extern "C" {
-[[gnu::weak]] void _IO_list_lock();    // NOLINT(bugprone-reserved-identifier): libc's names
-[[gnu::weak]] void _IO_list_unlock();  // NOLINT(bugprone-reserved-identifier)
+[[gnu::weak]] void _IO_list_lock();       // NOLINT(bugprone-reserved-identifier): libc's names
+[[gnu::weak]] void _IO_list_unlock();     // NOLINT(bugprone-reserved-identifier)
+[[gnu::weak]] void _IO_list_resetlock();  // NOLINT(bugprone-reserved-identifier)
 }
 
 namespace terrace::liballoc {
@@ -38,10 +39,12 @@ constinit bool child_handler_runs = false;
 using ChildHandlerHook = void (*)(bool begins);
 constinit ChildHandlerHook child_handler_hook = nullptr;
 
-// After the gate nothing may be waited for that another thread holds while it touches memory. A process with
-// an agent has several threads for libc too, which then resets the lock in the child by itself.
+// After the gate nothing may be waited for that another thread holds while it touches memory. Every fork of a
+// process that may page takes it first, or two of them take it and the fork lock in different orders.
 bool lock_streams(Heap& h) {
-  if (&_IO_list_lock == nullptr || &_IO_list_unlock == nullptr || !h.agent().is_running()) return false;
+  if (&_IO_list_lock == nullptr || &_IO_list_unlock == nullptr || &_IO_list_resetlock == nullptr ||
+      !h.may_page())
+    return false;
   _IO_list_lock();
   return true;
 }
@@ -78,6 +81,7 @@ void child() {
   if (child_handler_hook != nullptr) child_handler_hook(true);
   Heap& h = heap();
   fork_lock.reset_after_fork();
+  if (streams_are_locked) _IO_list_resetlock();  // libc does so only if the parent had several threads
   h.lock().reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();

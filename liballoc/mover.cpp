@@ -111,6 +111,7 @@ void Mover::close() {
     *fd = -1;
   }
   kind_ = MoverKind::automatic;
+  needs_registration_ = false;
   nursery_ = nullptr;
 }
 
@@ -274,10 +275,8 @@ int Mover::take_shared(std::byte* run, std::byte* frame, bool may_have_holes) {
 // Not taken after all, so nothing may stay in the frame; which nobody watches, so it can be read.
 void Mover::give_back_remapped(std::byte* frame, std::byte* run) {
   std::size_t done = 0;
-  if (put_by_remap(frame, run) != 0) {
-    needs_registration_ = true;
-    if (put_by_copy(frame, run, &done, run_bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
-  }
+  if (put_by_remap(frame, run) != 0 && put_by_copy(frame, run, &done, run_bytes) == 0)
+    os::advise(frame, run_bytes, MADV_DONTNEED);
   if (adopt_frames(frame, run_bytes) != 0) needs_registration_ = true;
 }
 
@@ -311,10 +310,10 @@ int Mover::take_copied(std::byte* run, std::byte* frame, std::size_t bytes) {
   return error;
 }
 
+int Mover::watch_again(std::byte* run) { return needs_registration_ ? register_range(run, run_bytes) : 0; }
+
 int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
-  // Who touches a run that is not watched, when it is gone, would read the kernel's zeroes.
-  if (needs_registration_ && (register_range(run, run_bytes) != 0 || adopt_frames(frame, run_bytes) != 0))
-    return EBUSY;
+  if (watch_again(run) != 0 || (needs_registration_ && adopt_frames(frame, run_bytes) != 0)) return EBUSY;
   switch (kind_) {
     case MoverKind::move: {
       const int error = move_whole(run, frame, may_have_holes);
@@ -373,12 +372,14 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t* done, std:
   return *done >= end ? 0 : EAGAIN;
 }
 
+// The mapping that comes along is not watched yet. Where the kernel refuses that, the run stays: moved out
+// again it would leave a mapping that reads as zeroes.
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
   if (const int error = os::remap_keeping(frame, run_bytes, run); error != 0) return error;
   os::advise(run, run_bytes, MADV_DOFORK);
-  const int error = register_range(run, run_bytes);
+  if (register_range(run, run_bytes) != 0) needs_registration_ = true;
   wake(run, run_bytes);
-  return error;
+  return 0;
 }
 
 int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {

@@ -53,6 +53,9 @@ class Mover {
   // Begins to catch touches of missing pages in a heap range.
   int watch(std::byte* address, std::size_t bytes);
   int unwatch(std::byte* address, std::size_t bytes);
+  // For a run that is there and is to lose its pages: whoever touches one that is not watched gets the
+  // kernel's zeroes. A put may have left it so, when the kernel refused to watch. take() asks this by itself.
+  int watch_again(std::byte* run);
   // Makes a range usable as frames, that is, as a destination of take().
   int adopt_frames(std::byte* address, std::size_t bytes);
 

@@ -1,7 +1,9 @@
 #include "liballoc/own_descriptors.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstddef>
 
 #include "liballoc/os.h"
@@ -13,6 +15,7 @@ constinit std::atomic<int> lowest_kept{INT_MAX};
 
 namespace {
 
+// Zeroes: not known, as the system call was refused (a sandbox) when the number was noted.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -34,11 +37,19 @@ constexpr std::size_t most_entries = 512;
 constinit Entry entries[most_entries];
 constinit std::atomic<std::size_t> used{0};
 
-bool identity_of(int fd, Identity* out) {
+int identity_of(int fd, Identity* out) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return false;
+  if (::fstat(fd, &status) != 0) return errno;
   *out = {status.st_dev, status.st_ino};
-  return true;
+  return 0;
+}
+
+// A refusal tells nothing of the file.
+bool means(int fd, const Identity& expected) {
+  Identity found;
+  const int error = identity_of(fd, &found);
+  if (error != 0) return error != EBADF && (::fcntl(fd, F_GETFD) != -1 || errno != EBADF);
+  return expected == Identity{} || found == expected;
 }
 
 Entry* find(int fd) {
@@ -64,9 +75,7 @@ Entry* claim() {
 bool is_lost(const Entry& entry) {
   const int fd = entry.number();
   const Identity expected = entry.identity();
-  Identity found;
-  if (fd < 0 || !entry.vital.load()) return false;
-  if (identity_of(fd, &found) && found == expected) return false;
+  if (fd < 0 || !entry.vital.load() || means(fd, expected)) return false;
   return entry.number() == fd && entry.identity() == expected;
 }
 
@@ -74,7 +83,7 @@ bool is_lost(const Entry& entry) {
 
 void note_descriptor(int fd, Descriptor kind) {
   Identity identity;
-  if (fd < 0 || !identity_of(fd, &identity)) return;
+  if (fd < 0 || identity_of(fd, &identity) == EBADF) return;
   Entry* entry = claim();
   if (entry == nullptr) return;
   entry->device.store(identity.device);
@@ -109,8 +118,7 @@ void close_kept(int fd) {
 
 bool is_intact(int fd) {
   const Entry* entry = fd >= 0 ? find(fd) : nullptr;
-  Identity found;
-  return entry != nullptr && identity_of(fd, &found) && found == entry->identity();
+  return entry != nullptr && means(fd, entry->identity());
 }
 
 int first_lost_descriptor() {

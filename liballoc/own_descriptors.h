@@ -34,7 +34,8 @@ void close_kept(int fd);
 void forget_descriptor(int fd);
 void forget_all_descriptors();
 
-// Whether the number is noted and still means the file that it was noted for.
+// Whether the number is noted and still means the file that it was noted for. Where the system call that
+// tells files apart is refused (a sandbox), every open file is taken for that one.
 bool is_intact(int fd);
 // A vital descriptor that is ours no longer, or -1.
 int first_lost_descriptor();

@@ -207,8 +207,9 @@ bool Pager::stage(std::uint32_t n) {
       staging_.give_absent(frame);
     }
     counts_.pinned_refusals += error == EBUSY ? 1 : 0;
-    delist(n);  // not now: to the young end of the queue
-    enlist(n);
+    idle_.remove(n);  // not now: to the young end of the queue, and so what is cold, which stays so
+    r.arrival = arrivals_;
+    idle_.push_back(n);
     return false;
   }
   copies ? --backed_ : ++used_frames_;
@@ -251,12 +252,14 @@ void Pager::rescue(std::uint32_t n) {
 }
 
 void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
-  if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) {
-    tier_->release(extent);
-    const bool was_full = pool_full_;
-    pool_full_ = false;
-    if (was_full) return_to_budget();
-  }
+  if (mode_ == Mode::paging && forks_.may_release(extent, epoch)) give_back(extent);
+}
+
+void Pager::give_back(const tiers::Extent& extent) {
+  tier_->release(extent);
+  const bool was_full = pool_full_;
+  pool_full_ = false;
+  if (was_full) return_to_budget();
 }
 
 void Pager::release_slot(Run& r) {

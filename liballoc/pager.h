@@ -178,6 +178,7 @@ class Pager {
   void lose(std::uint32_t n, const char* why, int error);
   void release_slot(Run& r);
   void release_extent(const tiers::Extent& extent, std::uint32_t epoch);
+  void give_back(const tiers::Extent& extent);
   void enqueue(std::uint32_t n);
   void fault_on_resident(std::uint32_t n, std::byte* address);
   void fault_on_missing(std::uint32_t n);
@@ -187,6 +188,8 @@ class Pager {
 
   // pager_blocks.cpp
   void attach_block(std::uint32_t n, std::uint32_t block, bool whole);
+  void take_hints(std::uint32_t n);
+  void own_whole(std::uint32_t n, std::uint32_t block);
   void detach_block(std::uint32_t n);
   std::uint16_t* own_pins(std::uint32_t block, std::uint32_t n);
   void let_go_of_own_pins(std::uint32_t block, std::uint32_t n);
@@ -196,7 +199,7 @@ class Pager {
   std::uint32_t take_copy_frame();
   std::uint32_t create_frame(std::uint32_t allowance);
   std::uint32_t steal_recycled();
-  void drop_recycled(std::uint32_t n);
+  bool drop_recycled(std::uint32_t n);
   void grow_backed();
   void reclaim(std::uint32_t n);
   void show_stuck(bool to_children);
@@ -241,6 +244,7 @@ class Pager {
 
   // pager_fork.cpp
   static constexpr std::uint32_t child_frames = 256;
+  bool shares_pool() const;
   void adopt_inherited(std::uint32_t n);
   static void mover_poison_in_child(std::byte* address);
 

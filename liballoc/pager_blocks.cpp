@@ -26,11 +26,17 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
     grow_backed();
   }
   if (first && r.state != RunState::empty) ++data_runs_;
-  const unsigned hints = whole ? space_->block(block).hints : 0U;
+  take_hints(n);
+  enlist(n);
+}
+
+// Off its list: what is cold is put elsewhere.
+void Pager::take_hints(std::uint32_t n) {
+  Run& r = runs_[n];
+  const unsigned hints = r.block != 0 ? space_->block(r.block).hints : 0U;
   r.cold = (hints & TERRACE_HINT_COLD) != 0;
   r.long_lived = (hints & TERRACE_HINT_LONG_LIVED) != 0;
   if (r.long_lived) r.heat = most_heat;
-  enlist(n);
 }
 
 void Pager::detach_block(std::uint32_t n) {
@@ -80,6 +86,13 @@ void Pager::detach_block(std::uint32_t n) {
   enlist(n);
 }
 
+void Pager::own_whole(std::uint32_t n, std::uint32_t block) {
+  delist(n);
+  runs_[n].block = block;
+  take_hints(n);
+  enlist(n);
+}
+
 // From the last run to the first, so that a block's runs leave from its end and, brought back in the reverse
 // order, return from its beginning.
 void Pager::on_allocate(std::uint32_t block) {
@@ -106,7 +119,7 @@ void Pager::on_extend(std::uint32_t block, std::uint32_t first, std::uint32_t gr
     const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.first + b.granules;
     // A block that grows inside a run it already has does not count twice.
     if (first != b.first && n == begin && first % granules_per_run != 0 && runs_[n].live > 0) {
-      runs_[n].block = whole ? block : runs_[n].block;
+      if (whole) own_whole(n, block);
       continue;
     }
     attach_block(n, block, whole);

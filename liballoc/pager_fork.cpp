@@ -31,6 +31,12 @@ void Pager::prepare_fork(std::uint64_t limit_ns) {
   }
 }
 
+// Whether a child reads from the pool file. A child that is left without a pager has the tier still, and what
+// its parent used of it.
+bool Pager::shares_pool() const {
+  return mode_ == Mode::restore || (mode_ == Mode::paging && pool_used_bytes() > 0);
+}
+
 void Pager::seal_for_fork() {
   // Another thread may have given advice since.
   while (!staged_.is_empty()) unstage(staged_.front());
@@ -38,8 +44,7 @@ void Pager::seal_for_fork() {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
   show_stuck(true);
-  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
-  if (evicted && forks_.begin() != 0) {
+  if (shares_pool() && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
   }
@@ -50,8 +55,7 @@ void Pager::after_fork_in_parent(bool child_exists) {
     if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
   }
   show_stuck(false);
-  const bool evicted = pool_used_bytes() > 0 || mode_ == Mode::restore;
-  if (evicted) forks_.end_in_parent(child_exists);
+  if (shares_pool()) forks_.end_in_parent(child_exists);
 }
 
 bool Pager::after_fork_in_child() {
@@ -122,10 +126,7 @@ void Pager::abandon_stored() {
 
 void Pager::release_unread_extents() {
   tiers::Extent extent;
-  while (forks_.next_released(&extent)) {
-    tier_->release(extent);
-    pool_full_ = false;
-  }
+  while (forks_.next_released(&extent)) give_back(extent);
 }
 
 }  // namespace terrace::liballoc

@@ -12,7 +12,7 @@ namespace terrace::liballoc {
 
 std::uint32_t Pager::trim(std::uint32_t keep) {
   std::uint32_t given = 0;
-  for (; recycled_.size() > keep; ++given) drop_recycled(recycled_.front());
+  for (; recycled_.size() > keep && drop_recycled(recycled_.front()); ++given) continue;
   while (keep == 0 && staging_.drop_free()) {
     --backed_;
     ++given;
@@ -20,10 +20,13 @@ std::uint32_t Pager::trim(std::uint32_t keep) {
   return given;
 }
 
-void Pager::drop_recycled(std::uint32_t n) {
+// False: nobody would learn of a touch of it, so it cannot be empty, and stays recycled.
+bool Pager::drop_recycled(std::uint32_t n) {
+  if (mode_ != Mode::plain && mover_->watch_again(run_address(n)) != 0) return false;
   become(n, RunState::empty);
   os::advise(run_address(n), run_bytes, MADV_DONTNEED);
   --backed_;
+  return true;
 }
 
 // Takes the memory of a freed run: its content is nobody's, so one move makes it a frame.
@@ -36,8 +39,8 @@ std::uint32_t Pager::steal_recycled() {
       return frame;
     }
     if (frame != none) staging_.give_absent(frame);
-    drop_recycled(n);  // shared with a child, or never touched
-    if (mover_->takes_by_copy()) break;
+    // It is shared with a child, or was never touched.
+    if (!drop_recycled(n) || mover_->takes_by_copy()) break;
   }
   return none;
 }

@@ -111,14 +111,9 @@ bool Pager::evict_one() {
       enlist(n);
       continue;
     }
-    if (stage(n)) {
-      if (r.long_lived) r.heat = most_heat;
-      return true;
-    }
-    if (!r.cold) continue;
-    delist(n);  // it cannot leave now, and must not stand in the way
-    r.cold = false;
-    enlist(n);
+    if (!stage(n)) continue;
+    if (r.long_lived) r.heat = most_heat;
+    return true;
   }
   return spared;
 }
@@ -263,8 +258,8 @@ bool Pager::shed_excess() {
   if (mode_ != Mode::paging || backed_ <= budget_) return false;
   if (staging_.drop_free()) {
     --backed_;
-  } else if (!recycled_.is_empty()) {
-    drop_recycled(recycled_.front());
+  } else if (!recycled_.is_empty() && drop_recycled(recycled_.front())) {
+    return true;
   } else if (!cached_.is_empty() || !loaded_.is_empty()) {
     reclaim(!cached_.is_empty() ? cached_.front() : loaded_.back());
   } else {

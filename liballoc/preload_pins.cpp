@@ -15,10 +15,12 @@
 #include <cstring>
 
 #include "liballoc/heap.h"
+#include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::heap;
 using terrace::liballoc::MoverKind;
+using terrace::liballoc::QuietLockGuard;
 
 struct ibv_pd;
 struct ibv_mr;
@@ -39,7 +41,7 @@ bool must_hold(const void* address) {
 }
 
 // What is held, and for whom: a ring, a memory region, an address. A range beyond the table's end stays
-// pinned until its block is freed.
+// pinned until its block is freed. The heap's lock guards the table: a child finds it whole, and free.
 struct Registration {
   const void* owner;
   const void* address;
@@ -48,11 +50,10 @@ struct Registration {
 constexpr std::size_t most_registrations = 4096;
 constinit Registration registrations[most_registrations] = {};
 constinit std::size_t registration_count = 0;
-constinit terrace::liballoc::Lock registrations_lock;
 
 void hold(const void* owner, const void* address, std::size_t bytes) {
   if (!must_hold(address) || heap().pin(address, bytes) != 0) return;
-  const terrace::liballoc::LockGuard guard(registrations_lock);
+  const QuietLockGuard guard(heap().lock(), heap().may_page());
   if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
 
@@ -60,14 +61,19 @@ void hold_all(const io_uring* ring, const iovec* buffers, unsigned count) {
   for (unsigned i = 0; i < count; ++i) hold(ring, buffers[i].iov_base, buffers[i].iov_len);
 }
 
-void let_go(const void* owner) {
-  const terrace::liballoc::LockGuard guard(registrations_lock);
+bool take_registration(const void* owner, Registration* out) {
+  const QuietLockGuard guard(heap().lock(), heap().may_page());
   for (std::size_t i = registration_count; i-- > 0;) {
-    const Registration r = registrations[i];
-    if (r.owner != owner) continue;
+    if (registrations[i].owner != owner) continue;
+    *out = registrations[i];
     registrations[i] = registrations[--registration_count];
-    heap().unpin(r.address, r.bytes);
+    return true;
   }
+  return false;
+}
+
+void let_go(const void* owner) {
+  for (Registration r; take_registration(owner, &r);) heap().unpin(r.address, r.bytes);
 }
 
 constexpr int cuda_error_not_supported = 801;

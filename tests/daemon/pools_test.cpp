@@ -20,6 +20,7 @@ namespace {
 
 using terrace::tests::gib;
 const JobKey job_one{1000, "a"}, job_two{1000, "b"};
+const FileId file_one{1, 1}, file_two{1, 2};
 
 }  // namespace
 
@@ -70,60 +71,90 @@ TEST_CASE("the promise ends with the job's last process") {
 
 TEST_CASE("a pool that a job brings along counts, but a mere claim no more than the quota") {
   Pools pools("/var/tmp", 10 * gib, false);
-  pools.adopt(1, job_one, ~std::uint64_t{0}, ~std::uint64_t{0}, 0);
+  pools.adopt(1, job_one, ~std::uint64_t{0}, ~std::uint64_t{0}, {});
   CHECK(pools.promised_bytes() == 10 * gib);
   CHECK(pools.used_bytes() == 10 * gib);
 }
 
 TEST_CASE("a pool that a job brings along keeps its size when the quota has shrunk by what it holds") {
   Pools pools("/var/tmp", {4 * gib, true}, false);  // of free disk, after the job took 8 GiB of it
-  CHECK(pools.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib));
+  CHECK(pools.adopt(1, job_one, 10 * gib, 8 * gib, {file_one, 8 * gib}));
   CHECK(pools.limit_bytes(1) == 10 * gib);
-  pools.adopt(2, job_one, 10 * gib, gib, gib);
+  pools.adopt(2, job_one, 10 * gib, gib, {file_two, gib});
   CHECK(pools.limit_bytes(1) >= 8 * gib);
   CHECK(pools.limit_bytes(2) >= gib);
   CHECK(pools.promised_bytes() == 10 * gib);
   Pools none("/var/tmp", {0, true}, false);
-  none.adopt(1, job_one, 10 * gib, 8 * gib, 8 * gib);
+  none.adopt(1, job_one, 10 * gib, 8 * gib, {file_one, 8 * gib});
   CHECK(none.limit_bytes(1) == 8 * gib);
+}
+
+TEST_CASE("a file that many sessions bring counts once, with what it took up when it first came") {
+  Pools pools("/var/tmp", {4 * gib, true}, false);
+  for (SessionId id = 1; id <= 3; ++id) pools.adopt(id, job_one, 40 * gib, 8 * gib, {file_one, 8 * gib});
+  CHECK(pools.promised_bytes() == 12 * gib);
+  for (SessionId id = 1; id <= 3; ++id) pools.leave(id);
+  CHECK_FALSE(pools.adopt(4, job_two, 20 * gib, 10 * gib, {file_one, 10 * gib}));
+  CHECK(pools.promised_bytes() == 12 * gib);
+  CHECK(pools.promise(5, job_one, gib)->available_bytes == 0);
+}
+
+TEST_CASE("a file that was made here since the quota was worked out adds nothing to it") {
+  const tests::TemporaryDirectory directory;
+  Pools pools(directory.path(), {10 * gib, true}, false);
+  REQUIRE_FALSE(pools.promise(1, job_one, 9 * gib));
+  const UniqueFd fd(pools.open_file(1, ::geteuid(), ::getegid()).fd);
+  pools.leave(1);
+  PoolFile file = *look_at_pool_file(fd.get());
+  file.allocated_bytes = 9 * gib;
+  PoolDisk disk;
+  REQUIRE_FALSE(pools.judge(file, ::geteuid(), &disk));
+  CHECK(disk.bytes == 9 * gib);
+  CHECK(pools.adopt(2, job_one, 9 * gib, 9 * gib, disk));
+  CHECK(pools.promise(3, job_two, 9 * gib)->available_bytes == gib);
+  // A new quota is of the disk that is free beside it.
+  pools.set_quota({gib, true});
+  pools.leave(2);
+  CHECK(pools.adopt(4, job_one, 9 * gib, 9 * gib, disk));
+  CHECK(pools.promise(5, job_two, 9 * gib)->available_bytes == gib);
 }
 
 TEST_CASE("a pool that a job brings along takes nothing of a quota that others have") {
   Pools pools("/var/tmp", 4 * gib, false);
   pools.promise(1, job_one, 3 * gib);
-  CHECK_FALSE(
-      pools.adopt(2, job_two, 10 * gib, 8 * gib, 8 * gib));  // it takes up disk, but the quota is fixed
+  CHECK_FALSE(pools.adopt(2, job_two, 10 * gib, 8 * gib,
+                          {file_one, 8 * gib}));  // it takes up disk, but the quota is fixed
   CHECK(pools.capacity_bytes(2) == gib);
   CHECK(pools.promised_bytes() == 4 * gib);
   CHECK(pools.promise(3, {1000, "c"}, gib)->available_bytes == 0);
-  CHECK(pools.adopt(4, job_one, 3 * gib, gib, gib));
+  CHECK(pools.adopt(4, job_one, 3 * gib, gib, {file_two, gib}));
 }
 
 TEST_CASE("only a file like those made here is taken for a pool") {
   const tests::TemporaryDirectory directory;
   const Pools pools(directory.path(), gib, false);
   const std::uint32_t me = ::geteuid();
-  std::uint64_t allocated = 0;
+  PoolDisk disk;
   const UniqueFd pool(open_unlinked(directory.path()));
   REQUIRE(::fallocate(pool.get(), 0, 0, 1 << 20) == 0);
-  CHECK_FALSE(pools.judge(*look_at_pool_file(pool.get()), me, &allocated));
-  CHECK(allocated >= 1 << 20);
+  CHECK_FALSE(pools.judge(*look_at_pool_file(pool.get()), me, &disk));
+  CHECK(disk.bytes >= 1 << 20);
   PoolFile others = *look_at_pool_file(pool.get());
   others.owner = me + 1;
-  CHECK(pools.judge(others, me, &allocated)->error == EBADMSG);
-  CHECK_FALSE(pools.judge(others, me + 1, &allocated));
+  CHECK(pools.judge(others, me, &disk)->error == EBADMSG);
+  CHECK_FALSE(pools.judge(others, me + 1, &disk));
   directory.write("named", "");
   const UniqueFd named(::open((directory / "named").c_str(), O_RDWR | O_CLOEXEC));
-  CHECK(pools.judge(*look_at_pool_file(named.get()), me, &allocated)->error == EBADMSG);
+  CHECK(pools.judge(*look_at_pool_file(named.get()), me, &disk)->error == EBADMSG);
   ::unlink((directory / "named").c_str());
-  CHECK_FALSE(pools.judge(*look_at_pool_file(named.get()), me, &allocated));
+  CHECK_FALSE(pools.judge(*look_at_pool_file(named.get()), me, &disk));
   const UniqueFd elsewhere(::memfd_create("elsewhere", MFD_CLOEXEC));
   REQUIRE(::ftruncate(elsewhere.get(), 1 << 20) == 0);
-  CHECK_FALSE(pools.judge(*look_at_pool_file(elsewhere.get()), me, &allocated));
-  CHECK(allocated == 0);
+  CHECK_FALSE(pools.judge(*look_at_pool_file(elsewhere.get()), me, &disk));
+  CHECK(disk.bytes == 0);
   PoolFile readable = *look_at_pool_file(pool.get());
   readable.writable = false;
-  CHECK(pools.judge(readable, me, &allocated)->error == EBADMSG);
+  CHECK(pools.judge(readable, me, &disk)->error == EBADMSG);
 }
 
 TEST_CASE("a pool that no run fits into is refused with the reason") {

@@ -342,6 +342,43 @@ TEST_CASE("hazard_fork_while_stdio_waits") {
 
 namespace {
 
+struct ForkingStream {
+  Pipe flushing;
+};
+
+// Called by fflush, which holds stdio's lock of all streams meanwhile.
+ssize_t fork_in_write(void* cookie, const char*, std::size_t bytes) {
+  const auto* stream = static_cast<const ForkingStream*>(cookie);
+  stream->flushing.release();
+  usleep(100'000);  // another thread begins to fork
+  HAZARD_CHECK(exited_with(in_forked_child([] { return 0; }), 0));
+  return static_cast<ssize_t>(bytes);
+}
+
+}  // namespace
+
+// The same before there is a pager: a thread that forks waits for one that flushes all streams, and that one
+// forks, too. A child of the only thread can use stdio in threads of its own.
+HAZARD_TEST(fork_while_stdio_forks) {
+  HAZARD_CHECK(exited_with(in_forked_child([] {
+                             alarm(10);
+                             std::thread([] { std::fflush(nullptr); }).join();
+                             return 0;
+                           }),
+                           0));
+  alarm(20);
+  ForkingStream cookie;
+  std::FILE* stream = fopencookie(&cookie, "w", {nullptr, &fork_in_write, nullptr, nullptr});
+  HAZARD_CHECK(stream != nullptr && std::fputs("text", stream) >= 0);
+  std::thread flusher([] { std::fflush(nullptr); });
+  cookie.flushing.await();
+  HAZARD_CHECK(exited_with(in_forked_child([] { return 0; }), 0));
+  flusher.join();
+  HAZARD_CHECK(std::fclose(stream) == 0);
+}
+
+namespace {
+
 void* handler_block = nullptr;
 std::atomic<int> handler_calls{0};
 

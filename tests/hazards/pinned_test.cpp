@@ -6,9 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/hazards/hazard.h"
 
@@ -98,6 +100,38 @@ HAZARD_TEST(pin_interface) {
   evict(block, block_bytes);
   HAZARD_CHECK(resident_pages(block, block_bytes) < block_pages);
   HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+}
+
+// A child uses what the library keeps of registered buffers, whatever another thread was doing to it as the
+// parent forked. Its alarm ends one that waits for that thread.
+HAZARD_TEST(fork_while_buffers_are_registered) {
+  require_pager();
+  io_uring ring;
+  io_uring childs_ring;
+  if (io_uring_queue_init(4, &ring, 0) != 0 || io_uring_queue_init(4, &childs_ring, 0) != 0)
+    skip("io_uring is not available, and nothing else here pins pages");
+  auto* block = static_cast<unsigned char*>(page_aligned(block_bytes));
+  fill_pattern(block, block_bytes, 1);
+  std::atomic<bool> done{false};
+  std::thread registering([&] {
+    const iovec buffer{block, page_bytes};
+    while (!done) {
+      HAZARD_CHECK(io_uring_register_buffers(&ring, &buffer, 1) == 0);
+      HAZARD_CHECK(io_uring_unregister_buffers(&ring) == 0);
+    }
+  });
+  for (int i = 0; i < 30; ++i) {
+    HAZARD_CHECK(exited_with(in_forked_child([&] {
+                               alarm(5);
+                               io_uring_queue_exit(&childs_ring);
+                               return 0;
+                             }),
+                             0));
+  }
+  done = true;
+  registering.join();
+  io_uring_queue_exit(&childs_ring);
+  io_uring_queue_exit(&ring);
 }
 
 // A block that was allocated pinned is pinned wherever realloc takes it.

@@ -2,6 +2,7 @@
 #include "liballoc/mover.h"
 
 #include <liburing.h>
+#include <linux/userfaultfd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -129,6 +130,19 @@ TEST_CASE("Without MADV_POPULATE_WRITE (before Linux 5.14) fresh frames are touc
           if (!test::deny_advice(os::advice_populate_write, EINVAL)) return 2;
           if (f.back(0, 1) != 0 || !holds(f.run(0), 1)) return 3;
           return test::resident_pages(f.run(0)) == run_bytes / os::page_bytes ? 0 : 4;
+        }) == 0);
+}
+
+// Moved out again, it would leave a mapping that reads as zeroes to whoever touches it.
+TEST_CASE("A run that the kernel refuses to watch again is put all the same, and stays where it is") {
+  CHECK(in_child([&] {
+          MoverFixture f(MoverKind::mremap);
+          if (!f.ready()) return 0;
+          if (f.back(0, 1) != 0 || f.back(1, 2) != 0 || f.take(0) != 0) return 2;
+          if (!test::deny_call(SYS_ioctl, 1, UFFDIO_REGISTER, ENOMEM)) return 3;
+          if (f.put(0) != 0 || !holds(f.run(0), 1)) return 4;
+          if (f.take(0) != EBUSY || !holds(f.run(0), 1)) return 5;
+          return f.mover.watch_again(f.run(0)) == ENOMEM && holds(f.run(1), 2) ? 0 : 6;
         }) == 0);
 }
 

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "tests/liballoc/support.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -57,6 +60,30 @@ TEST_CASE("A number that means another file by now is the program's, and is not 
   CHECK(first_lost_descriptor() == -1);
   forget_descriptor(noted);
   for (const int fd : {kept, noted, pipe.ends[1], other.ends[0]}) ::close(fd);
+}
+
+// A sandbox that is put up while the program runs, or that was there before.
+TEST_CASE("A descriptor that may not be looked at is not taken for one that was closed") {
+  const bool noted_before = GENERATE(true, false);
+  CHECK(test::in_child([=] {
+          forget_all_descriptors();
+          int ends[2];
+          if (::pipe2(ends, O_CLOEXEC) != 0) return 2;
+          const auto note = [&] {
+            for (const int fd : ends) note_descriptor(fd);
+          };
+          if (noted_before) note();
+          for (const int fd : ends) {
+            if (!test::deny_call(SYS_newfstatat, 0, static_cast<unsigned>(fd), EPERM)) return 3;
+            if (!test::deny_call(SYS_fstat, 0, static_cast<unsigned>(fd), EPERM)) return 3;
+          }
+          if (!noted_before) note();
+          if (!is_kept(ends[0]) || first_lost_descriptor() != -1) return 4;
+          close_kept(ends[0]);
+          if (::fcntl(ends[0], F_GETFD) != -1) return 5;
+          ::close(ends[1]);
+          return first_lost_descriptor() == ends[1] && !is_kept(ends[1]) ? 0 : 6;
+        }) == 0);
 }
 
 TEST_CASE("What does not fit into the table is not protected, and nothing else is harmed") {

@@ -109,6 +109,49 @@ TEST_CASE("What is said to be cold leaves first, long-lived data when the rest h
   CHECK(f.reads(weights, 1, runs * run_bytes));
 }
 
+// MOVE refuses what is protected otherwise than its frame.
+TEST_CASE("What is cold and could not leave is cold still, and did not stand in the way") {
+  DramPager f(MoverKind::move);
+  if (!f.ready()) return;
+  std::byte* cold = f.allocate(run_bytes, false, TERRACE_HINT_COLD);
+  f.write(cold, 1);
+  REQUIRE(os::protect(cold, run_bytes, PROT_READ) == 0);
+  const auto evictions = [&] { return f.statistics().evictions; };
+  const auto press_until_one_leaves = [&] {
+    for (const auto before = evictions(); evictions() == before;) f.allocate_filled(run_bytes, 2);
+  };
+  press_until_one_leaves();
+  CHECK(f.state(cold) == RunState::resident);
+  REQUIRE(os::protect(cold, run_bytes, PROT_READ | PROT_WRITE) == 0);
+  f.page_out(cold);
+  CHECK(f.reads(cold, 1));
+  press_until_one_leaves();
+  CHECK(f.state(cold) != RunState::resident);
+}
+
+TEST_CASE("A run that becomes wholly a block's as that grows takes the block's hints") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* grows =
+      f.allocate(run_bytes + run_bytes / 2, false, TERRACE_HINT_COLD | TERRACE_HINT_LONG_LIVED);
+  f.write(grows, 1, run_bytes + run_bytes / 2);
+  const std::uint32_t n = f.run_of(grows);
+  REQUIRE((f.pager.run(n).cold && !f.pager.run(n + 1).cold));
+  {
+    LockGuard guard(f.lock);
+    const std::uint32_t id = f.space.live_block_at(grows);
+    const Block before = f.space.block(id);
+    REQUIRE(f.space.grow(id, 2 * run_bytes));
+    const Block after = f.space.block(id);
+    f.pager.on_extend(id, before.first + before.granules, after.granules - before.granules);
+  }
+  CHECK(f.pager.run(n + 1).cold);
+  CHECK(f.pager.run(n + 1).long_lived);
+  CHECK(f.pager.run(n + 1).heat == most_heat);
+  f.check();
+}
+
 TEST_CASE("More spared runs than are looked at in one go do not make the budget give way") {
   DramPager f(any_kind(), 160);
   if (!f.ready()) return;

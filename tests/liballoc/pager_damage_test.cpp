@@ -1,6 +1,7 @@
 // What the pager does when the tier is full, fails or lies: data stays in DRAM, or is said to be lost; it is
 // never wrong.
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
 
 #include <atomic>
@@ -169,6 +170,36 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
   f.check();
 }
 
+TEST_CASE("BudgetThatGaveWayComesBackWhenTheLastReaderOfTheFullPoolHasGone") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  const std::uint64_t budget = f.pager.budget_bytes();
+  std::byte* read_by_a_child = f.allocate_filled(run_bytes, 1);
+  f.page_out(read_by_a_child);
+  {
+    LockGuard guard(f.lock);
+    f.pager.seal_for_fork();
+    f.pager.after_fork_in_parent(true);
+  }
+  f.release(read_by_a_child);
+  f.tier.fail_from(Operation::reserve, 1, ENOSPC);
+  const Overfilled overfilled = overfill(f);
+  CHECK(overfilled.right);
+  CHECK(f.pager.budget_bytes() > budget);
+  test::CapturedStderr captured;
+  {
+    LockGuard guard(f.lock);
+    int child = -1;
+    REQUIRE(f.pager.forks().watched(&child, 1) == 1);
+    f.pager.forks().child_gone(child);
+    f.pager.release_unread_extents();
+  }
+  captured.text();
+  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.budget_bytes() == budget);
+}
+
 // Memory that a touch waits for is not to be had: that is waited for, not asked for in a circle (the child's
 // alarm would end that), and the budget stays what it is.
 TEST_CASE("KernelWithoutMemoryIsWaitedFor") {
@@ -328,6 +359,28 @@ TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
     wrong += words[i] != test::word_of(1, i) ? 1 : 0;
   CHECK(wrong == 0);
   f.check();
+}
+
+// Its bytes are right, and its memory is not given up: the pager would not be told of the next touch.
+TEST_CASE("RunThatTheKernelDoesNotWatchAgainStays") {
+  CHECK(test::in_child([&] {
+          DamagedPager f(512 * mib, MoverKind::mremap);
+          if (!f.ready()) return 0;
+          std::byte* block = f.allocate_filled(run_bytes, 1);
+          f.page_out(block);
+          if (!test::deny_call(SYS_ioctl, 1, UFFDIO_REGISTER, ENOMEM)) return 2;
+          if (!f.reads(block, 1)) return 3;
+          f.page_out(block);
+          if (f.state(block) != RunState::resident || !test::holds(block, 1)) return 4;
+          f.release(block);
+          f.pager.trim(0);
+          f.write(f.allocate(run_bytes), 2);
+          f.release(block);
+          f.pager.trim(0);
+          if (f.allocate(run_bytes, true) != block) return 5;
+          const bool is_zero = !f.pager.reads_as_zero(f.run_of(block), false) || test::is_zero(block);
+          ::_exit(is_zero ? 0 : 6);  // it is not level, as the run has memory still
+        }) == 0);
 }
 
 // Standard error is a pipe that nobody reads from at first, so that the message takes as long as it likes.

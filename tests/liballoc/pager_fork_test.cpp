@@ -36,6 +36,32 @@ TEST_CASE("A fork just before which the last stored block is freed leaks no desc
   CHECK(open_descriptors() == before);
 }
 
+// The write that was under way is its parent's alone, and the tier counts it.
+TEST_CASE("A child that is left without a pager leaks no descriptor when it forks") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.advise(block, run_bytes, TERRACE_ADVISE_COLD);
+  f.balance();
+  REQUIRE(f.state(block) == RunState::writing);
+  {
+    LockGuard guard(f.lock);
+    f.pager.seal_for_fork();
+    CHECK(test::in_child([&] {
+            if (f.pager.after_fork_in_child()) return 2;
+            if (f.pager.pool_used_bytes() == 0) return 3;
+            const int before = open_descriptors();
+            f.pager.seal_for_fork();
+            f.pager.after_fork_in_parent(true);
+            return open_descriptors() == before ? 0 : 1;
+          }) == 0);
+    f.pager.after_fork_in_parent(true);
+  }
+  f.finish_transfers();
+  f.check();
+}
+
 TEST_CASE("Nothing is on its way out when a fork happens, whatever was advised meanwhile") {
   DramPager f;
   if (!f.ready()) return;

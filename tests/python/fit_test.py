@@ -4,6 +4,7 @@ import ctypes
 import os
 import unittest
 import weakref
+from collections import deque
 from unittest import mock
 
 from support import MIB, engine_or_skip, main
@@ -76,6 +77,16 @@ class Deciding(unittest.TestCase):
         self.assertFalse(self.fit.keeps(20))
         self.assertFalse(self.fit.keeps(20))
         self.assertTrue(self.fit.keeps(20))
+
+    def test_TheLastOneThatAnotherThreadTakesFirstIsNobodysError(self):
+        class TakenMeanwhile(deque):
+            def __len__(self):
+                return super().__len__() + 1
+
+        self.fit._held = TakenMeanwhile()
+        self.memory.bytes = 640
+        self.assertEqual(self.fit.look(), 640)
+        self.assertEqual(self.spilled, [])
 
     def test_WhatHasLeftCountsAsNeeded(self):
         gone = Held(100)

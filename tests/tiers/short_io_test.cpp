@@ -103,10 +103,11 @@ using Io = NvmeTier::Io;
 const NvmeTier::Options automatic{.capacity_bytes = 8 * mib, .grow_step_bytes = 0};
 
 struct Fixture {
-  Fixture() {
+  Fixture() : Fixture(GENERATE(Io::automatic, Io::pread)) {}
+  explicit Fixture(Io io) {
     kernel = {};
     NvmeTier::Options options = automatic;
-    options.io = GENERATE(Io::automatic, Io::pread);
+    options.io = io;
     REQUIRE(open_nvme(tier, options) == 0);
     REQUIRE(tier.reserve(buffer.bytes(), &extent) == 0);
     buffer.fill(1);
@@ -116,6 +117,13 @@ struct Fixture {
   Extent extent;
   Buffer buffer{mib};
   Buffer back{mib};
+};
+
+struct RingFixture : Fixture {
+  RingFixture() : Fixture(Io::automatic) {
+    if (!ready()) std::puts("SKIP: io_uring is refused on this machine");
+  }
+  bool ready() const { return tier.wait_fd() >= 0; }
 };
 
 }  // namespace
@@ -166,52 +174,40 @@ TEST_CASE("InterruptedTransferIsRepeated") {
 }
 
 TEST_CASE("RefusedSubmitIsTakenBackWholeAndCarriedOut") {
-  kernel = {};
-  NvmeTier tier;
-  REQUIRE(open_nvme(tier, automatic) == 0);
-  if (tier.wait_fd() < 0) return void(puts("SKIP: io_uring is refused on this machine"));
-  Extent extent;
-  REQUIRE(tier.reserve(mib, &extent) == 0);
-  Buffer buffer(mib);
-  Buffer back(mib);
+  RingFixture f;
+  if (!f.ready()) return;
   // More refusals than the ring has places: entries left behind would fill it, or be sent later.
   for (unsigned i = 0; i < 100; ++i) {
     const int refusal = i % 3 == 0 ? EAGAIN : i % 3 == 1 ? EPERM : EBADF;
-    buffer.fill(i);
+    f.buffer.fill(i);
     kernel = {.submit_error = refusal};
-    REQUIRE(write(tier, extent, buffer) == 0);
+    REQUIRE(write(f.tier, f.extent, f.buffer) == 0);
     CHECK(kernel.requests == 1);
-    REQUIRE(read(tier, extent, back) == 0);
-    REQUIRE(back.holds(i));
+    REQUIRE(read(f.tier, f.extent, f.back) == 0);
+    REQUIRE(f.back.holds(i));
   }
   kernel = {};
-  CHECK(tier.in_flight() == 0);
-  buffer.fill(200);
-  CHECK(write(tier, extent, buffer) == 0);
+  CHECK(f.tier.in_flight() == 0);
+  f.buffer.fill(200);
+  CHECK(write(f.tier, f.extent, f.buffer) == 0);
   CHECK(kernel.requests == 1);
-  CHECK(read(tier, extent, back) == 0);
-  CHECK(back.holds(200));
+  CHECK(read(f.tier, f.extent, f.back) == 0);
+  CHECK(f.back.holds(200));
 }
 
 TEST_CASE("RestOfAShortTransferThatTheRingRefusesIsCarriedOut") {
+  RingFixture f;
+  if (!f.ready()) return;
   kernel = {.most_bytes = 7 * block_bytes};
-  NvmeTier tier;
-  REQUIRE(open_nvme(tier, automatic) == 0);
-  if (tier.wait_fd() < 0) return void(puts("SKIP: io_uring is refused on this machine"));
-  Extent extent;
-  REQUIRE(tier.reserve(mib, &extent) == 0);
-  Buffer buffer(mib);
-  buffer.fill(1);
-  REQUIRE(tier.submit({Direction::write, extent, buffer.data(), 7}) == 0);
+  REQUIRE(f.tier.submit({Direction::write, f.extent, f.buffer.data(), 7}) == 0);
   kernel.submit_error = EPERM;
-  const std::vector<Completion> done = finish(tier);
+  const std::vector<Completion> done = finish(f.tier);
   REQUIRE(done.size() == 1);
   CHECK(done[0].error == 0);
   CHECK(kernel.requests == (mib / block_bytes + 6) / 7);
   kernel = {};
-  Buffer back(mib);
-  CHECK(read(tier, extent, back) == 0);
-  CHECK(back.holds(1));
+  CHECK(read(f.tier, f.extent, f.back) == 0);
+  CHECK(f.back.holds(1));
 }
 
 TEST_CASE("WithoutIoUringTransfersGoByPread") {

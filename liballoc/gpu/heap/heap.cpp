@@ -99,6 +99,7 @@ int Heap::free(void* address, Stream stream) {
   Waiting waiting{block, mark, {}};
   for (const Owner other : recorded->second) {
     if (other != mark.owner) waiting.others.push_back(clocks_.mark(other));
+    clocks_.let_go(other);
   }
   recorded_.erase(recorded);
   waiting_.push_back(std::move(waiting));
@@ -112,7 +113,9 @@ int Heap::record_stream(void* address, Stream stream) {
   if (!live_.contains(offset)) return EINVAL;
   std::vector<Owner>& streams = recorded_[offset];
   const Owner owner = clocks_.owner(stream);
-  if (std::find(streams.begin(), streams.end(), owner) == streams.end()) streams.push_back(owner);
+  if (std::find(streams.begin(), streams.end(), owner) != streams.end()) return 0;
+  streams.push_back(owner);
+  clocks_.keep(owner);
   return 0;
 }
 

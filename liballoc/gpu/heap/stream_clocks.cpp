@@ -46,7 +46,7 @@ Owner StreamClocks::owner(Stream stream) {
 
 // Whoever gets its number next has nothing to wait for.
 bool StreamClocks::is_free(Clock* clock) {
-  if (!clock->ended && clock->thread == 0) return false;
+  if (clock->kept > 0 || (!clock->ended && clock->thread == 0)) return false;
   poll(clock);
   return clock->unrecorded == 0 && clock->pending.empty();
 }

@@ -10,7 +10,8 @@
 // A stream that the caller says is ending gets its last event then, and its number waits until all its marks
 // have passed; only then a new stream may have it. So no stream takes over the memory of an old one of the
 // same address, whose work may still run. The threads' own default streams have one address, and a number for
-// each thread; a number whose marks have all passed may go on to another thread. Where a thread needs an
+// each thread; a number whose marks have all passed, and which no live block is recorded for, may go on to
+// another thread. Where a thread needs an
 // event behind the work of another's own stream, the legacy default stream has it: that runs behind all of
 // them.
 //
@@ -42,6 +43,10 @@ class StreamClocks {
   Owner owner(Stream stream);
   // The stream is about to be destroyed: its marks will pass, and its address may come again for another.
   void end(Stream stream);
+  // Until as many calls of let_go() the number is no other stream's, whether it has marks or not: a block
+  // that is in use there will be marked when it is freed.
+  void keep(Owner owner) { ++clocks_[owner - 1].kept; }
+  void let_go(Owner owner) { --clocks_[owner - 1].kept; }
   // Behind everything that is in the stream now.
   Mark mark(Owner owner);
   // Records an event behind the marks that have none yet, so that they can pass.
@@ -66,6 +71,7 @@ class StreamClocks {
     std::uint64_t next = 1;    // the event that the next record() makes
     std::uint64_t passed = 0;  // all events up to here have passed
     std::uint32_t unrecorded = 0;
+    std::uint32_t kept = 0;
     std::deque<Pending> pending;
   };
 

@@ -92,8 +92,11 @@ class Fit:
                 sleep(0.0005)
 
     def _make_room(self, excess):
-        while excess > 0 and self._held:
-            record = record_of(self._held.popleft())
+        while excess > 0:
+            try:
+                record = record_of(self._held.popleft())
+            except IndexError:  # none is left, maybe since another thread took the last
+                return
             if record is not None and record.source is not None and not record.id and self._spill(record):
                 excess -= record.nbytes
 

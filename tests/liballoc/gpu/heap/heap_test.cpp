@@ -93,6 +93,19 @@ TEST_CASE("A block that another stream recorded is not reused before that stream
   f.check();
 }
 
+TEST_CASE("A block that a thread recorded for its own stream is not another thread's") {
+  HeapFixture f;
+  const auto own = tiers::gpu::stream_of_this_thread;
+  std::byte* a = f.allocate(4 * mib, f.one);
+  std::thread([&] { REQUIRE(f.heap.record_stream(a, own) == 0); }).join();
+  std::thread([&] { f.free(a, own); }).join();
+  f.device.pass(own);
+  CHECK(f.allocate(4 * mib, f.one) != a);
+  f.device.pass(nullptr);  // which is behind the first thread's own
+  CHECK(f.allocate(4 * mib, f.one) == a);
+  f.check();
+}
+
 TEST_CASE("Frames move from free ranges that have passed into one that lacks them") {
   HeapFixture f(8);
   f.device.automatic = true;

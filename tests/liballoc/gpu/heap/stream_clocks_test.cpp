@@ -109,6 +109,22 @@ TEST_CASE("The threads' own streams are owners of their own") {
   CHECK(next <= 2);  // threads that come and go take no more numbers
 }
 
+TEST_CASE("A thread's number that is kept goes on to another thread when it was let go") {
+  Fixture f;
+  const auto owner_elsewhere = [&](bool keeps) {
+    Owner owner = nobody;
+    std::thread([&] {
+      owner = f.clocks.owner(tiers::gpu::stream_of_this_thread);
+      if (keeps) f.clocks.keep(owner);
+    }).join();
+    return owner;
+  };
+  const Owner kept = owner_elsewhere(true);
+  CHECK(owner_elsewhere(false) != kept);
+  f.clocks.let_go(kept);
+  CHECK(owner_elsewhere(false) == kept);
+}
+
 TEST_CASE("Marks pass in the order of their stream, when the device says so, and events are used again") {
   Fixture f;
   const Owner one = f.clocks.owner(f.one);
