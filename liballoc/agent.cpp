@@ -222,7 +222,14 @@ int Agent::open_pool_file(int* fd) {
     return *fd >= 0 ? 0 : errno;
   }
   client_.use_no_pool();
-  return tiers::open_pool_file(heap_->options().pool_directory, fd);
+  const char* directory = heap_->options().pool_directory;
+  if (client_.connected()) {
+    Message(Severity::warning)
+        << "the daemon grants no pool (its log says why): what does not fit in DRAM goes to a "
+           "file of this process in "
+        << directory << ", which the daemon's [pool] size does not count";
+  }
+  return tiers::open_pool_file(directory, fd);
 }
 
 bool Agent::pool_unusable(int error) {
