@@ -254,7 +254,7 @@ bool Agent::open_tier() {
     return false;
   }
   if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);
-  pool_bytes_ = pool_bytes_ / run_bytes * run_bytes;
+  pool_bytes_ = std::min(pool_bytes_, tiers::ExtentAllocator::max_capacity_bytes) / run_bytes * run_bytes;
   if (pool_bytes_ == 0) {  // the disk is full
     os::close_fd(fd);
     return pool_unusable(ENOSPC);
@@ -279,8 +279,10 @@ bool Agent::open_tier() {
     if (tier_->wait_fd() != nvme_.wait_fd()) note_descriptor(tier_->wait_fd());
     return true;
   }
-  Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood";
-  give_up("TERRACE_FAULT is not understood");
+  state_ = "unavailable";
+  reason_ = "TERRACE_FAULT is not understood";
+  Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood ("
+                           << FaultInjection::accepted << "); the program runs on plain memory";
   return false;
 }
 
