@@ -17,6 +17,9 @@ for verb in status jobs tiers events; do
 done
 expect_code 5 "unknown benchmark" "$terrace" bench nonsense
 expect_code 6 "doctor --check where the pool cannot be used" "$terrace" doctor --quick --check --pool /nonexistent
+code=0
+"$terrace" bench >out 2>err || code=$?
+[ "$code" -eq 5 ] || [ "$(awk 'NF < 3' out)" = "" ] || fail "bench: a benchmark without a word about it: $(cat out)"
 daemon=$(dirname "$terrace")/terraced
 [ -x "$daemon" ] || skip "terraced is not built"
 expect_code 0 "terraced: settings that can work" "$daemon" --check-config --dram 1G --pool "$directory" --pool-size 64M
