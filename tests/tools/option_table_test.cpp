@@ -81,7 +81,7 @@ TEST_CASE("WatchTakesIntervalAndCount") {
 
 TEST_CASE("UsageErrorsNameTheRangeInAFewDigits") {
   Words words = GENERATE(Words{"0", "--watch", "jobs"}, Words{"-1", "--seed", "plan"},
-                               Words{"1.5", "--seed", "plan"}, Words{"x", "--watch", "jobs"});
+                         Words{"1.5", "--seed", "plan"}, Words{"x", "--watch", "jobs"});
   const std::string given = words.front();
   Options options;
   const auto table = make_option_table(&options);
@@ -95,8 +95,8 @@ TEST_CASE("UsageErrorsNameTheRangeInAFewDigits") {
 }
 
 TEST_CASE("EmptyValuesAreRefused") {
-  Words words = GENERATE(Words{"", "--dram", "run"}, Words{"", "--name", "run"},
-                               Words{"", "--socket", "top"}, Words{"", "--pool", "doctor"});
+  Words words = GENERATE(Words{"", "--dram", "run"}, Words{"", "--name", "run"}, Words{"", "--socket", "top"},
+                         Words{"", "--pool", "doctor"});
   Options options;
   CHECK_THROWS_AS(make_option_table(&options)->parse(words), CLI::ValidationError);
 }

@@ -17,6 +17,8 @@ for verb in status jobs tiers events; do
 done
 expect_code 5 "unknown benchmark" "$terrace" bench nonsense
 expect_code 6 "doctor --check where the pool cannot be used" "$terrace" doctor --quick --check --pool /nonexistent
+expect_code 0 "the columns of events" "$terrace" events -o help
+[ "$(sed '$d; s/^..//' out | awk '$1 != "text" && NF < 4')" = "" ] || fail "events: a column without a word about it: $(cat out)"
 code=0
 "$terrace" bench >out 2>err || code=$?
 [ "$code" -eq 5 ] || [ "$(awk 'NF < 3' out)" = "" ] || fail "bench: a benchmark without a word about it: $(cat out)"
