@@ -189,6 +189,8 @@ json view_summary(const ControlContext& context, const JobKey& job) {
                {"running_processes", running},
                {"ended_processes", has_ended ? ended->second.processes : 0},
                {"totals", view_counters(totals)}};
+  put_nonzero(summary, "budget_bytes",
+              running != 0 ? context.registry.arbiter().job_budget_bytes(job) : ended->second.budget_bytes);
   put_states(summary, totals);
   return summary;
 }

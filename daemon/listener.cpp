@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/settings_check.h"
+
 namespace terrace::daemon {
 namespace {
 
@@ -28,11 +30,7 @@ std::string failure(const char* what, const std::string& path, const char* remed
 std::string give_to_group(const std::string& path, const std::string& group) {
   if (group.empty()) return {};
   const struct group* entry = ::getgrnam(group.c_str());
-  if (entry == nullptr)
-    return fmt::format(
-        "the group \"{0}\" does not exist; create it with `groupadd --system {0}` or change [daemon] "
-        "group",
-        group);
+  if (entry == nullptr) return check_group(group);
   if (::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0)
     return failure("cannot give to the group", path, "start terraced as root or leave [daemon] group empty");
   return {};
@@ -60,8 +58,7 @@ std::string Listener::share_adopted(const Config& config) {
         "edit "
         "terraced.socket`",
         config.socket, path_);
-  if (config.group.empty()) return {};
-  if (::getgrnam(config.group.c_str()) == nullptr) return give_to_group(path_, config.group);
+  if (auto error = check_group(config.group); !error.empty()) return error;
   if (const auto problem = give_to_group(path_, config.group); !problem.empty())
     spdlog::warn("{}; or set SocketGroup={} with `systemctl edit terraced.socket`", problem, config.group);
   return {};

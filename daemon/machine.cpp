@@ -66,6 +66,12 @@ std::uint64_t memory_limit_bytes(const std::string& root) {
   return limit == unlimited ? 0 : limit;
 }
 
+std::uint64_t whole_disk_bytes(const std::string& directory) {
+  struct statvfs status;
+  if (::statvfs(directory.c_str(), &status) != 0) return 0;
+  return static_cast<std::uint64_t>(status.f_blocks) * status.f_frsize;
+}
+
 std::uint64_t free_disk_bytes(const std::string& directory) {
   struct statvfs status;
   if (::statvfs(directory.c_str(), &status) != 0) return 0;

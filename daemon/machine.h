@@ -11,6 +11,9 @@ namespace terrace::daemon {
 // when nothing can be read.
 std::uint64_t memory_limit_bytes(const std::string& root = "");
 
+// The file system of `directory`, used or free; 0 when it cannot be asked.
+std::uint64_t whole_disk_bytes(const std::string& directory);
+
 // Free for unprivileged users on the file system of `directory`; 0 when it cannot be asked.
 std::uint64_t free_disk_bytes(const std::string& directory);
 

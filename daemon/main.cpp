@@ -22,6 +22,7 @@
 
 #include "daemon/options.h"
 #include "daemon/server.h"
+#include "daemon/settings_check.h"
 
 namespace terrace::daemon {
 namespace {
@@ -101,6 +102,14 @@ int serve(const Options& options, const std::vector<std::string>& arguments) {
   return 0;
 }
 
+int check_config(const Options& options) {
+  const std::string name = options.config_path.empty() ? "built-in settings" : options.config_path;
+  const std::string error = check_settings(options.config, options.is_private);
+  if (error.empty()) return fmt::print("{}: no errors\n", name), 0;
+  fmt::print(stderr, "terraced: {}: {}\n", name, error);
+  return 2;
+}
+
 int run(const std::vector<std::string>& arguments) {
   const OptionsResult parsed = parse_options(arguments);
   const Options& options = parsed.options;
@@ -110,9 +119,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "terraced: {}\n", parsed.error);
     return 2;
   }
-  if (!options.check_config) return serve(options, arguments);
-  fmt::print("{}: no errors\n", options.config_path.empty() ? "built-in settings" : options.config_path);
-  return 0;
+  return options.check_config ? check_config(options) : serve(options, arguments);
 }
 
 }  // namespace

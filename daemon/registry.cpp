@@ -157,6 +157,7 @@ void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
   for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
   add_counters(did, &ended.totals);
   ++ended.processes;
+  ended.budget_bytes = arbiter_.job_budget_bytes(session.job());
   ended.ended_ns = now_ns;
   if (ended_.size() <= limits_.ended_jobs) return;
   ended_.erase(std::min_element(ended_.begin(), ended_.end(), [](const auto& a, const auto& b) {

@@ -46,6 +46,7 @@ struct Announcement {
 struct EndedJob {
   Counters totals{};
   std::uint64_t processes = 0;
+  std::uint64_t budget_bytes = 0;  // the job's, when the last of them ended
   std::uint64_t ended_ns = 0;
 };
 

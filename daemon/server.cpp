@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/machine.h"
+#include "daemon/settings_check.h"
 #include "daemon/size.h"
 
 namespace terrace::daemon {
@@ -41,15 +42,6 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// "" or why nobody can be promised that much.
-std::string check_budget(const Config& config) {
-  const std::uint64_t memory = memory_limit_bytes();
-  const std::uint64_t budget = config.dram.of(memory);
-  if (memory == 0 || budget <= memory) return {};
-  return fmt::format("a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for less",
-                     format_size(budget), format_size(memory));
-}
-
 PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
   return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
@@ -70,7 +62,7 @@ Server::~Server() {
 
 std::string Server::open() {
   const Config& config = options_.config;
-  if (auto error = check_budget(config); !error.empty()) return error;
+  if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
   if (auto error = listener_.open(config, options_.is_private); !error.empty()) return error;
   socket_setting_ = std::exchange(options_.config.socket, listener_.path());
   const std::uint64_t budget = config.dram.of(memory_limit_bytes());
@@ -164,7 +156,7 @@ void Server::handle_signal() {
 void Server::reload() {
   auto config = options_.reload ? options_.reload() : std::nullopt;
   if (!config) return;
-  if (const auto error = check_budget(*config); !error.empty())
+  if (const auto error = check_settings(*config, options_.is_private); !error.empty())
     return spdlog::error("{}; the old settings stay", error);
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
       config->pool_directory != options_.config.pool_directory)

@@ -222,7 +222,14 @@ int Agent::open_pool_file(int* fd) {
     return *fd >= 0 ? 0 : errno;
   }
   client_.use_no_pool();
-  return tiers::open_pool_file(heap_->options().pool_directory, fd);
+  const char* directory = heap_->options().pool_directory;
+  if (client_.connected()) {
+    Message(Severity::warning)
+        << "the daemon grants no pool (its log says why): what does not fit in DRAM goes to a "
+           "file of this process in "
+        << directory << ", which the daemon's [pool] size does not count";
+  }
+  return tiers::open_pool_file(directory, fd);
 }
 
 bool Agent::pool_unusable(int error) {
@@ -247,7 +254,7 @@ bool Agent::open_tier() {
     return false;
   }
   if (pool_bytes_ == 0) pool_bytes_ = o.pool_bytes != 0 ? o.pool_bytes : default_pool_bytes(fd);
-  pool_bytes_ = pool_bytes_ / run_bytes * run_bytes;
+  pool_bytes_ = std::min(pool_bytes_, tiers::ExtentAllocator::max_capacity_bytes) / run_bytes * run_bytes;
   if (pool_bytes_ == 0) {  // the disk is full
     os::close_fd(fd);
     return pool_unusable(ENOSPC);
@@ -272,8 +279,10 @@ bool Agent::open_tier() {
     if (tier_->wait_fd() != nvme_.wait_fd()) note_descriptor(tier_->wait_fd());
     return true;
   }
-  Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood";
-  give_up("TERRACE_FAULT is not understood");
+  state_ = "unavailable";
+  reason_ = "TERRACE_FAULT is not understood";
+  Message(Severity::error) << "TERRACE_FAULT=" << o.fault << " is not understood ("
+                           << FaultInjection::accepted << "); the program runs on plain memory";
   return false;
 }
 

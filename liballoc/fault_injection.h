@@ -20,6 +20,11 @@ namespace terrace::liballoc {
 
 class FaultInjection {
  public:
+  static constexpr const char* accepted =
+      "read:N:ERROR, write:N:ERROR, reserve:N:ERROR with EIO, ENOSPC, ENODEV or EAGAIN, corrupt:N, lose:N, "
+      "slow:Nms, "
+      "separated by commas";
+
   constexpr FaultInjection() = default;
   // Wraps `tier` as `spec` says; the wrapped tier, or nullptr when the text is not understood. Call once.
   tiers::Tier* wrap(tiers::Tier* tier, const char* spec);

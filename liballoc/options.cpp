@@ -3,8 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "liballoc/kill_switch.h"
+#include "tiers/extent_allocator.h"
+
 namespace terrace::liballoc {
 namespace {
+
+constexpr std::uint64_t any_size = ~std::uint64_t{0};
 
 bool refuse(const char* name, const char* value, const char* accepted) {
   Message(Severity::error) << name << "=" << value << " is not understood (" << accepted
@@ -12,16 +17,20 @@ bool refuse(const char* name, const char* value, const char* accepted) {
   return false;
 }
 
-bool size_option(const char* name, std::uint64_t least, std::uint64_t* out) {
+bool out_of_range(const char* name, const char* value, const char* how, std::uint64_t bound) {
+  Message m(Severity::error);
+  m << name << "=" << value << how;
+  m.bytes(bound) << "; running without Terrace";
+  return false;
+}
+
+bool size_option(const char* name, std::uint64_t least, std::uint64_t most, std::uint64_t* out) {
   const char* value = getenv(name);
   if (value == nullptr || *value == '\0') return true;
   std::uint64_t bytes = 0;
   if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 2G, 1536MiB");
-  if (bytes < least) {
-    Message(Severity::error).operator<<(name)
-        << "=" << value << " is below the least of " << least << " bytes; running without Terrace";
-    return false;
-  }
+  if (bytes < least) return out_of_range(name, value, " is below the least of ", least);
+  if (bytes > most) return out_of_range(name, value, " is above the most of ", most);
   *out = bytes;
   return true;
 }
@@ -69,9 +78,12 @@ bool device_option(std::uint64_t* out) {
   return refuse("TERRACE_GPU", device, "emulated:SIZE, such as emulated:8G");
 }
 
-bool disabled_by_environment() {
+bool disable_option(bool* out) {
   const char* value = getenv("TERRACE_DISABLE");
-  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+  const Switch found = switch_of(value);
+  if (found == Switch::not_understood) return refuse("TERRACE_DISABLE", value, switch_words);
+  *out = found == Switch::on;
+  return true;
 }
 
 bool unit_of(const char* text, unsigned* shift) {
@@ -105,7 +117,7 @@ bool parse_size(const char* text, std::uint64_t* bytes) {
 }
 
 bool read_options(Options* o) {
-  o->disabled = disabled_by_environment();
+  if (!disable_option(&o->disabled)) return false;
   if (o->disabled) return true;
   static constexpr const char* movers[] = {"auto", "move", "mremap", "copy"};
   static constexpr const char* ios[] = {"auto", "io_uring", "pread"};
@@ -114,9 +126,10 @@ bool read_options(Options* o) {
   std::uint64_t threshold = o->threshold_bytes;
   const bool good =
       choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
-      size_option("TERRACE_THRESHOLD", 4096, &threshold) &&
-      size_option("TERRACE_DRAM", 32ULL << 20, &o->dram_bytes) &&
-      size_option("TERRACE_POOL_SIZE", 4ULL << 20, &o->pool_bytes) &&
+      size_option("TERRACE_THRESHOLD", 4096, any_size, &threshold) &&
+      size_option("TERRACE_DRAM", 32ULL << 20, any_size, &o->dram_bytes) &&
+      size_option("TERRACE_POOL_SIZE", 4ULL << 20, tiers::ExtentAllocator::max_capacity_bytes,
+                  &o->pool_bytes) &&
       choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&

@@ -49,6 +49,9 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const std::uint64_t runs = budget_bytes / run_bytes;
   if (compression == Compression::by_budget)
     compression = runs >= least_runs_by_default ? Compression::automatic : Compression::off;
+  if (runs < least_runs_to_compress && compression > Compression::off)  // a codec that was asked for
+    Message(Severity::warning)
+        << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is compressed";
   if (runs < least_runs_to_compress) compression = Compression::off;
   if (const int error = codec_.initialise(compression); error != 0) return error;
   if (const int error = mover->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) return error;

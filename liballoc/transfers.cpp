@@ -94,8 +94,8 @@ void Pager::refuse_writes(int error, bool by_share) {
   m << (by_share ? "the pool that this job's processes share is full, this one's part at "
                  : "the pool is full at ");
   m.bytes(pool_used_bytes()) << " (";
-  m.error(error)
-      << "): data stays in DRAM, over the budget if need be; enlarge TERRACE_POOL_SIZE or free disk";
+  m.error(error) << "): data stays in DRAM, over the budget if need be; enlarge the pool "
+                    "(--pool-size, TERRACE_POOL_SIZE) or free disk";
 }
 
 // Starts to read run n, which is stored. False when no frame or operation is free.

@@ -82,6 +82,7 @@ TEST_CASE_METHOD(ControlFixture, "a summary outlives the job") {
   CHECK(reply["summary"]["ended_processes"] == 1);
   CHECK(reply["summary"]["running_processes"] == 0);
   CHECK(reply["summary"]["totals"]["faults"] == 0);
+  CHECK(reply["summary"]["budget_bytes"] == 2 * gib);
   CHECK(ask({{"verb", "summary"}, {"job", "nobody"}})["errno"] == ENOENT);
 }
 

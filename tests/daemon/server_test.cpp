@@ -239,16 +239,19 @@ TEST_CASE("terraced: SIGHUP reads the settings again, and bad ones change nothin
 
 TEST_CASE("terraced: SIGHUP does not take the quota from a directory that is not used") {
   const TemporaryDirectory directory;
-  const auto settings = [&](const std::string& pool, const char* level) {
-    directory.write("t.toml", "[budget]\ndram = \"64M\"\n[pool]\ndirectory = \"" + pool +
-                                  "\"\n[log]\nlevel = \"" + level + "\"\n");
+  const auto settings = [&](const std::string& pool, const char* dram) {
+    directory.write("t.toml",
+                    std::string("[budget]\ndram = \"") + dram + "\"\n[pool]\ndirectory = \"" + pool + "\"\n");
   };
-  settings(directory.path(), "error");
+  settings(directory.path(), "64M");
   const std::string socket = directory / "t.sock";
   DaemonProcess process(socket, {"--config", directory / "t.toml"});
-  const auto quota = [&] { return ask(socket, {{"verb", "tiers"}})["tiers"][1]["capacity_bytes"]; };
-  const auto before = quota();
-  settings("/nonexistent", "error");
+  const auto tier = [&](int number) {
+    return ask(socket, {{"verb", "tiers"}})["tiers"][number]["capacity_bytes"];
+  };
+  const auto before = tier(1);
+  settings("/dev/shm", "128M");
   ::kill(process.pid(), SIGHUP);
-  CHECK(quota() == before);
+  CHECK(eventually([&] { return tier(0) == 128 * mib; }));
+  CHECK(tier(1) == before);
 }

@@ -42,6 +42,18 @@ read -r daemon option config < <(sed -n 's/^ExecStart=//p' "$unit") || true
 [ -x "$work/root$daemon" ] || fail "terraced.service starts $daemon, which is not installed"
 [ "${option:---config}" = --config ] || fail "terraced.service gives terraced $option"
 [ -e "$work/root${config:-/etc/terrace/terraced.toml}" ] || fail "${config:-/etc/terrace/terraced.toml} is not installed"
+# A second installation leaves the administrator's settings alone; another prefix has settings and units of its own.
+settings=$work/root${config:-/etc/terrace/terraced.toml}
+echo '# edited' >>"$settings"
+DESTDIR=$work/root cmake --install "$build" >"$work/install.log" 2>&1 || fail "a second cmake --install"
+tail -n 1 "$settings" | grep -qx '# edited' || fail "a second installation overwrites $settings"
+cmake --install "$build" --prefix "$work/elsewhere" >"$work/install.log" 2>&1 || fail "cmake --install --prefix"
+[ -e "$work/elsewhere/etc/terrace/terraced.toml" ] || fail "--prefix: no settings below it"
+grep -qx "ExecStart=$work/elsewhere/sbin/terraced --config $work/elsewhere/etc/terrace/terraced.toml" \
+  "$work/elsewhere/lib/systemd/system/terraced.service" || fail "--prefix: the unit does not name it"
+if [ -e "$prefix/bin/terrace-bench-offload" ]; then
+  ! ldd "$prefix/bin/terrace-bench-offload" | grep "not found" || fail "terrace bench offload lacks a library"
+fi
 ! command -v scdoc >/dev/null || installed share/man/man1/terrace.1 share/man/man8/terraced.8 share/man/man5/terraced.toml.5
 
 # compiled HEADER LIBRARY EXPRESSION: a C program with the installed header and library in which it is true.

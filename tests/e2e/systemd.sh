@@ -5,7 +5,8 @@
 need systemd-analyze
 need systemd-socket-activate
 daemon=$(dirname "$TERRACE_BIN")/terraced
-units=$1
+DESTDIR=$work/installed cmake -DCMAKE_INSTALL_PREFIX=/usr -P "$1" >"$work/install.log" || fail "the units are not installed"
+units=$work/installed/usr/lib/systemd/system
 
 # The socket unit listens in the directory when the service is stopped: it must not go then.
 check_directory() {
@@ -14,7 +15,7 @@ check_directory() {
 
 check_units() {
   sed "s|^ExecStart=.*|ExecStart=$daemon|" "$units/terraced.service" >"$work/terraced.service"
-  cp "$TERRACE_SOURCE/daemon/terraced.socket" "$work/"
+  cp "$units/terraced.socket" "$work/"
   # The manual pages are not installed here, and systemd looks for them.
   systemd-analyze verify --man=no "$work/terraced.service" "$work/terraced.socket" 2>"$work/verify.log" ||
     fail "systemd-analyze verify: $(cat "$work/verify.log")"

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,14 +41,14 @@ bool accepts_connections(const std::string& path) {
 // A terraced of the test's own, on a socket in `directory`.
 class Daemon {
  public:
-  explicit Daemon(const std::string& directory, const char* pool_size = "1G")
-      : socket_(directory + "/d.sock") {
+  explicit Daemon(const std::string& directory) : Daemon(directory, directory) {}
+  Daemon(const std::string& directory, const std::string& pool) : socket_(directory + "/d.sock") {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       execl(HAZARD_DAEMON, HAZARD_DAEMON, "--socket", socket_.c_str(), "--dram", "512M", "--pool",
-            directory.c_str(), "--pool-size", pool_size, nullptr);
+            pool.c_str(), "--pool-size", "1G", nullptr);
       _exit(127);
     }
     for (int i = 0; i < 500 && !accepts_connections(socket_); ++i) usleep(10'000);
@@ -269,7 +270,8 @@ TEST_CASE("hazard_budget_changed_by_the_daemon") {
   }
 }
 
-// What the daemon says of pools is not about a pool file of the job's own.
+// The daemon's pool directory is lost while it serves. The job says where its data goes instead; what the
+// daemon says of pools later is not about that file.
 HAZARD_SCENARIO(evicts_after_a_budget_change) {
   require_pager();
   void* block = filled(block_bytes, 1);
@@ -283,10 +285,13 @@ HAZARD_SCENARIO(evicts_after_a_budget_change) {
   }
 }
 
-TEST_CASE("hazard_daemon_without_pool_space") {
+TEST_CASE("hazard_daemon_without_a_pool") {
   for (const std::string& mover : movers()) {
     const ScratchDirectory directory;
-    const Daemon daemon(directory.path(), "1M");
+    const std::string pool = directory.path() + "/pool";
+    REQUIRE(mkdir(pool.c_str(), 0700) == 0);
+    const Daemon daemon(directory.path(), pool);
+    REQUIRE(rmdir(pool.c_str()) == 0);
     Job job("evicts_after_a_budget_change", {{"TERRACE_MOVER", mover},
                                              {"TERRACE_SOCKET", daemon.socket()},
                                              {"TERRACE_JOB", "poor"},
@@ -296,7 +301,9 @@ TEST_CASE("hazard_daemon_without_pool_space") {
     INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
     if (outcome.skipped) return report_skip(outcome.skip_reason());
     CHECK(outcome.held());
-    CHECK_FALSE(outcome.says("pool"));
+    CHECK(outcome.says("grants no pool"));
+    CHECK(outcome.says(std::string("a file of this process in ") + HAZARD_SCRATCH));
+    CHECK_FALSE(outcome.says("full"));
   }
 }
 

@@ -137,6 +137,31 @@ TEST_CASE("hazard_bad_setting") {
   CHECK(outcome.says("TERRACE_DRAM"));
 }
 
+TEST_CASE("hazard_bad_fault") {
+  const Outcome outcome = run_scenario("runs_without_pager", {{"TERRACE_FAULT", "foo"}});
+  INFO(outcome.output);
+  if (!outcome.says("TERRACE_FAULT") && outcome.says("userfaultfd")) return report_skip("no pager here");
+  CHECK(outcome.held());
+  CHECK(lines_of_ours(outcome.output) == 1);
+  CHECK(outcome.says("TERRACE_FAULT=foo is not understood (read:N:ERROR"));
+}
+
+HAZARD_SCENARIO(runs) {
+  require_pager();
+  use_memory();
+}
+
+TEST_CASE("hazard_codec_without_room") {
+  for (const char* codec : {"zvc", "off", "auto"}) {
+    const Outcome outcome = run_scenario("runs", {{"TERRACE_DRAM", "48M"}, {"TERRACE_COMPRESS", codec}});
+    INFO(codec << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+    CHECK(lines_of_ours(outcome.output) == (std::strcmp(codec, "zvc") == 0 ? 1 : 0));
+    CHECK(outcome.says("nothing is compressed") == (std::strcmp(codec, "zvc") == 0));
+  }
+}
+
 TEST_CASE("hazard_no_pool_directory") {
   const Outcome outcome = run_scenario("runs_without_pager", {{"TERRACE_POOL_DIR", "/nonexistent/pool"}});
   INFO(outcome.output);

@@ -117,13 +117,20 @@ TEST_CASE("A bad value is refused, naming variable and value") {
   const Row row =
       GENERATE(Row{"TERRACE_THRESHOLD", "big"}, Row{"TERRACE_THRESHOLD", "4095"}, Row{"TERRACE_DRAM", "60%"},
                Row{"TERRACE_DRAM", "31M"}, Row{"TERRACE_DRAM", "-1"}, Row{"TERRACE_POOL_SIZE", "1.5G"},
-               Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_MOVER", "MOVE"}, Row{"TERRACE_MOVER", "moves"},
-               Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"}, Row{"TERRACE_DAEMON", "terraced"},
-               Row{"TERRACE_DAEMON", "./bin/terraced"});
+               Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_POOL_SIZE", "999T"},
+               Row{"TERRACE_DISABLE", "maybe"}, Row{"TERRACE_DISABLE", "2"}, Row{"TERRACE_MOVER", "MOVE"},
+               Row{"TERRACE_MOVER", "moves"}, Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"},
+               Row{"TERRACE_DAEMON", "terraced"}, Row{"TERRACE_DAEMON", "./bin/terraced"});
   const std::string line = refusal(row.name, row.value);
   INFO(line);
   CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);
   CHECK(line.find("running without Terrace") != std::string::npos);
+}
+
+TEST_CASE("Sizes out of range are told their bound as people write it") {
+  CHECK(refusal("TERRACE_DRAM", "31M").find("below the least of 32.0 MiB") != std::string::npos);
+  CHECK(refusal("TERRACE_POOL_SIZE", "999T").find("above the most of 4.0 TiB") != std::string::npos);
+  CHECK(refusal("TERRACE_POOL_SIZE", "4T").empty());
 }
 
 TEST_CASE("A daemon that could not be started again is refused at once, with the remedy") {
@@ -179,8 +186,14 @@ TEST_CASE("The kill switch wins over bad values") {
     CHECK(read_options(&options));
     CHECK(options.disabled);
   }
-  SECTION("0 does not") {
-    Variable disable("TERRACE_DISABLE", "0");
+  SECTION("so do other words") {
+    Variable disable("TERRACE_DISABLE", GENERATE("true", "yes", "on"));
+    Options options;
+    CHECK(read_options(&options));
+    CHECK(options.disabled);
+  }
+  SECTION("0 does not, nor its words") {
+    Variable disable("TERRACE_DISABLE", GENERATE("0", "false", "no", "off"));
     CHECK_FALSE(refusal("TERRACE_DRAM", "nonsense").empty());
   }
 }

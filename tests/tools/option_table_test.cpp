@@ -79,6 +79,35 @@ TEST_CASE("WatchTakesIntervalAndCount") {
   CHECK(options.view.watch == std::vector<double>{2, 5});
 }
 
+TEST_CASE("UsageErrorsNameTheRangeInAFewDigits") {
+  Words words = GENERATE(Words{"0", "--watch", "jobs"}, Words{"-1", "--seed", "plan"},
+                         Words{"1.5", "--seed", "plan"}, Words{"x", "--watch", "jobs"});
+  const std::string given = words.front();
+  Options options;
+  const auto table = make_option_table(&options);
+  try {
+    table->parse(words);
+    FAIL("accepted");
+  } catch (const CLI::ParseError& error) {
+    CHECK(std::string(error.what()).size() < 100);
+    CHECK(std::string(error.what()).find("'" + given + "' is not a") != std::string::npos);
+  }
+}
+
+TEST_CASE("EmptyValuesAreRefused") {
+  Words words = GENERATE(Words{"", "--dram", "run"}, Words{"", "--name", "run"}, Words{"", "--socket", "top"},
+                         Words{"", "--pool", "doctor"});
+  Options options;
+  CHECK_THROWS_AS(make_option_table(&options)->parse(words), CLI::ValidationError);
+}
+
+TEST_CASE("ChoicesWithCommasAreToldApart") {
+  Options options;
+  const auto table = make_option_table(&options);
+  CHECK(table->get_subcommand("run")->help().find("TIERS:dram|nvme|dram,nvme") != std::string::npos);
+  CHECK_THROWS_AS(table->parse(Words{"nvme,dram", "--offload-tiers", "run"}), CLI::ValidationError);
+}
+
 TEST_CASE("ColumnsComeSeparatedOrRepeated") {
   Options options;
   const auto table = make_option_table(&options);

@@ -134,6 +134,7 @@ TEST_CASE("GpuOptionsReachTheLibraries") {
                                      {&RunOptions::offload_budget, "1.5G"},
                                      {&RunOptions::offload_tiers, "dram,nvme"},
                                      {&RunOptions::offload_min, "64K"},
+                                     {&RunOptions::offload_limit, "none"},
                                      {&RunOptions::writes_per_day, "100G"},
                                      {&RunOptions::writes_total, "3T"}});
   const auto made = plan(options);
@@ -146,6 +147,7 @@ TEST_CASE("GpuOptionsReachTheLibraries") {
   CHECK(variable(*made, "TERRACE_OFFLOAD_BUDGET") == "1536M");
   CHECK(variable(*made, "TERRACE_OFFLOAD_TIERS") == "dram,nvme");
   CHECK(variable(*made, "TERRACE_OFFLOAD_MIN") == "65536");
+  CHECK(variable(*made, "TERRACE_OFFLOAD_LIMIT") == "none");
   CHECK(variable(*made, "TERRACE_WRITES_PER_DAY") == "102400M");
   CHECK(variable(*made, "TERRACE_WRITES_TOTAL") == "3145728M");
 }

@@ -1,4 +1,5 @@
 #include "tools/cli/snapshot.h"
+#include "tools/cli/column_texts.h"
 
 #include <catch2/catch.hpp>
 
@@ -89,4 +90,15 @@ TEST_CASE("AnswersOfAnotherShapeAreEmptyNotFatal") {
   CHECK_NOTHROW(job_rows(status));
   CHECK_NOTHROW(tier_rows(status));
   CHECK_NOTHROW(status_row(status));
+}
+
+TEST_CASE("EveryColumnIsExplained") {
+  for (const auto& columns : {job_columns(), tier_columns(), status_columns()})
+    for (const Column& column : columns) {
+      INFO(column.name);
+      CHECK_FALSE(about_column(column.name).empty());
+      CHECK(about_column(column.name).size() < 64);
+      CHECK(list_columns(columns).find(about_column(column.name)) != std::string::npos);
+    }
+  CHECK(about_column("no such column").empty());
 }

@@ -79,7 +79,7 @@ TEST_CASE("TimeThatRunsBackwardsIsNoWait") {
 TEST_CASE("WhySlowNamesTheLargestCause") {
   const json rates{
       {"pager", "active"}, {"stall_seconds", 0.5}, {"read_bytes", 1 << 20}, {"written_bytes", 2 << 20}};
-  CHECK(says(why_slow(rates, {0.4, 0.05, 0.05, 9}, true), "pool's disk"));
+  CHECK(says(why_slow(rates, {0.4, 0.05, 0.05, 9}, true), "data in the pool"));
   CHECK(says(why_slow(rates, {0.0, 0.4, 0.05, 9}, true), "still in DRAM"));
   CHECK(says(why_slow(rates, {0.0, 0.0, 0.4, 9}, true), "while it leaves"));
   CHECK(says(why_slow(rates, {0.1, 0.0, 0.0, 9}, true), "free memory"));
@@ -87,7 +87,7 @@ TEST_CASE("WhySlowNamesTheLargestCause") {
 
 TEST_CASE("MissedEventsAreNotTakenForWaitsForMemory") {
   const json rates{{"pager", "active"}, {"stall_seconds", 0.9}};
-  CHECK(says(why_slow(rates, {0.1, 0, 0, 3}, false), "pool's disk"));
+  CHECK(says(why_slow(rates, {0.1, 0, 0, 3}, false), "data in the pool"));
 }
 
 TEST_CASE("WhySlowSaysWhenItIsNotTerrace") {

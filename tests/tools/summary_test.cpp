@@ -40,6 +40,13 @@ TEST_CASE("SummarySaysWhatWasSaved") {
   CHECK(says(text, "active (move, pread)"));
 }
 
+TEST_CASE("APoolInMemorySavesNothing") {
+  RunReport made = report();
+  made.pool_in_memory = true;
+  CHECK(says(summary_text(made), "none saved: the pool is in memory as well"));
+  CHECK_FALSE(says(summary_text(made), "of DRAM saved"));
+}
+
 TEST_CASE("SummaryWithoutCountersSaysWhy") {
   RunReport made = report();
   made.counters = nullptr;

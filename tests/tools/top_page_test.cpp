@@ -56,7 +56,7 @@ TEST_CASE("TheJobThatWaitsMostComesFirst") {
   const auto lines = top_page(two_jobs(), {120, 40, false}, no_color);
   CHECK(line_with(lines, "slow ") < line_with(lines, "calm "));
   CHECK(line_with(lines, "slow: waiting 40.0%") < lines.size());
-  CHECK(line_with(lines, "reading back from the pool") < lines.size());
+  CHECK(line_with(lines, "reading back, checking, decoding") < lines.size());
 }
 
 TEST_CASE("NoLineIsWiderThanTheScreen") {

@@ -47,8 +47,24 @@ std::set<std::string> available(const InstallLayout& layout) {
   return names;
 }
 
+constexpr std::pair<const char*, const char*> about[] = {
+    {"advisor", "the advisor's predictions and choices, beside what is measured"},
+    {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},
+    {"gpu", "offloading of activations, beside other ways; emulated where no GPU is"},
+    {"gpu-compression", "the codecs' kernels on a GPU"},
+    {"gpu-heap", "the GPU heap on recorded requests, beside PyTorch's allocator's rules"},
+    {"malloc", "allocations, beside glibc, jemalloc, mimalloc and tcmalloc"},
+    {"offload", "storing and fetching of CPU tensors, beside memcpy"},
+    {"pager", "eviction, refill and faults, beside fio"},
+    {"planner", "placements and simulated steps, beside published ones"},
+    {"training", "training steps under a limit, beside stock and kernel swap"}};
+
 int list(const std::set<std::string>& names) {
-  for (const std::string& name : names) std::cout << name << '\n';
+  for (const std::string& name : names) {
+    const auto* known = std::find_if(std::begin(about), std::end(about),
+                                     [&](const auto& entry) { return name == entry.first; });
+    std::cout << fmt::format("{:<16} {}\n", name, known == std::end(about) ? "" : known->second);
+  }
   return names.empty() ? complain(exit_not_found, "no benchmark is installed beside this program")
                        : int{exit_ok};
 }

@@ -35,22 +35,22 @@ int connect_to(const std::string& path, int fd) {
   return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
 
-const char* remedy_for(int error) {
+std::string_view remedy_for(int error, std::string_view otherwise) {
   if (error == EACCES || error == EPERM)
-    return "; ask the administrator to add you to the group of that socket (terrace)";
-  if (error == ENAMETOOLONG) return "; a socket path has at most 107 characters";
-  return "; start one with 'systemctl start terraced', or start a job with 'terrace run', which brings its "
-         "own";
+    return "ask the administrator to add you to the group of that socket (terrace)";
+  if (error == ENAMETOOLONG) return "a socket path has at most 107 characters";
+  return otherwise;
 }
 
 }  // namespace
 
 ControlClient::ControlClient(ControlClient&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), refused_with_(other.refused_with_) {}
 
 ControlClient& ControlClient::operator=(ControlClient&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(path_, other.path_);
+  std::swap(refused_with_, other.refused_with_);
   return *this;
 }
 
@@ -58,12 +58,12 @@ ControlClient::~ControlClient() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
+Result<ControlClient> ControlClient::connect(const std::string& socket_path, std::string_view otherwise) {
   ControlClient client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), socket_path);
   const int error = client.fd_ < 0 ? errno : connect_to(socket_path, client.fd_);
   if (error == 0) return ok(std::move(client));
-  return refused<ControlClient>(
-      fmt::format("no daemon answers at {}: {}{}", socket_path, std::strerror(error), remedy_for(error)));
+  return refused<ControlClient>(fmt::format("no daemon answers at {}: {}; {}", socket_path,
+                                            std::strerror(error), remedy_for(error, otherwise)));
 }
 
 std::string ControlClient::describe(const char* what, int error) const {
@@ -99,13 +99,17 @@ Result<std::string> ControlClient::receive_answer() const {
 }
 
 Result<json> ControlClient::request(const json& what) {
+  refused_with_ = 0;
   if (const int error = send_request(what.dump())) return refused<json>(describe("cannot ask", error));
   const auto text = receive_answer();
   if (!text) return refused<json>(text.error);
   auto answer = json::parse(*text, nullptr, false);
   if (!answer.is_object()) return refused<json>(describe("cannot understand", EBADMSG));
-  if (const auto error = answer.find("error"); error != answer.end())
+  if (const auto error = answer.find("error"); error != answer.end()) {
+    const auto number = answer.find("errno");
+    refused_with_ = number != answer.end() && number->is_number_integer() ? number->get<int>() : EPROTO;
     return refused<json>(error->is_string() ? error->get<std::string>() : error->dump());
+  }
   return ok(std::move(answer));
 }
 

@@ -17,7 +17,9 @@ inline constexpr const char* system_socket = "/run/terrace/terraced.sock";
 
 class ControlClient {
  public:
-  static Result<ControlClient> connect(const std::string& socket_path);
+  // `otherwise` ends the message where nobody listens: what can be done then.
+  static Result<ControlClient> connect(const std::string& socket_path,
+                                       std::string_view otherwise = start_one);
   ControlClient(ControlClient&& other) noexcept;
   ControlClient& operator=(ControlClient&& other) noexcept;
   ControlClient(const ControlClient&) = delete;
@@ -27,8 +29,12 @@ class ControlClient {
   const std::string& socket_path() const { return path_; }
   // The answer, or why not: no daemon any more, a malformed reply, or the error the daemon answered with.
   Result<nlohmann::json> request(const nlohmann::json& what);
+  // The errno value that the daemon's last answer was an error by; 0: it was none.
+  int refused_with() const { return refused_with_; }
 
  private:
+  static constexpr std::string_view start_one =
+      "start one with 'systemctl start terraced', or start a job with 'terrace run', which brings its own";
   ControlClient(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   int send_request(const std::string& text) const;
   Result<std::string> receive_answer() const;
@@ -36,6 +42,7 @@ class ControlClient {
 
   int fd_ = -1;
   std::string path_;
+  int refused_with_ = 0;
 };
 
 // The socket that was asked for (option, then TERRACE_SOCKET), alone; else the system's daemon and the

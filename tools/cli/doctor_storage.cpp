@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,24 +13,18 @@
 
 #include "tiers/probe.h"
 #include "tools/cli/doctor_checks.h"
+#include "tools/cli/files.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
 
 namespace {
 
-constexpr long tmpfs_magic = 0x01021994;
-
 int try_open(const std::string& directory, int extra_flags) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | extra_flags, 0600);
   if (fd < 0) return errno;
   close(fd);
   return 0;
-}
-
-bool in_memory(const std::string& directory) {
-  struct statfs found {};
-  return statfs(directory.c_str(), &found) == 0 && found.f_type == tmpfs_magic;
 }
 
 Finding directory_finding(const std::string& directory) {
@@ -44,7 +37,7 @@ Finding directory_finding(const std::string& directory) {
     finding.health = Health::missing;
     finding.value = fmt::format("{}: {}", directory, std::strerror(error));
     finding.remedy = "name a directory of yours on a fast local disk with --pool";
-  } else if (in_memory(directory)) {
+  } else if (lies_in_memory(directory)) {
     finding.health = Health::degraded;
     finding.value = directory + " is itself in memory (tmpfs)";
     finding.remedy =

@@ -1,6 +1,7 @@
 #include "tools/cli/files.h"
 
 #include <fcntl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -63,6 +64,13 @@ int write_text(const std::filesystem::path& path, std::string_view text) {
   const int error = written < 0 ? errno : 0;
   close(fd);
   return error;
+}
+
+bool lies_in_memory(const std::filesystem::path& directory) {
+  constexpr long tmpfs_magic = 0x01021994, ramfs_magic = 0x858458f6;
+  struct statfs found {};
+  if (statfs(directory.c_str(), &found) != 0) return false;
+  return found.f_type == tmpfs_magic || found.f_type == ramfs_magic;
 }
 
 std::string trimmed(std::string text) {

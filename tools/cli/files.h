@@ -21,6 +21,9 @@ std::optional<std::uint64_t> read_keyed_number(const std::filesystem::path& path
 // One write(2), as cgroup and sysctl files want it; does not create. 0 or an errno value.
 int write_text(const std::filesystem::path& path, std::string_view text);
 
+// Whether what is written there uses the memory that it should save (tmpfs, ramfs).
+bool lies_in_memory(const std::filesystem::path& directory);
+
 std::string trimmed(std::string text);
 
 }  // namespace terrace::cli

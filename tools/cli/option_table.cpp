@@ -1,10 +1,58 @@
 #include "tools/cli/option_table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "tools/cli/plan_load.h"
 
 namespace terrace::cli {
 
 namespace {
+
+// An option without a value is no option: `--dram "$LIMIT"` with LIMIT unset would otherwise run without a
+// budget. An empty variable counts as none and never comes here.
+CLI::Validator has_value() {
+  return CLI::Validator(
+      [](std::string& value) {
+        return value.empty() ? std::string("the value is empty; give one, or leave the option out")
+                             : std::string();
+      },
+      "");
+}
+
+// Choices may have commas in them ("dram,nvme"), which CLI::IsMember would list as if they were more choices.
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  const std::string list = fmt::format("{}", fmt::join(choices, "|"));
+  return CLI::Validator(
+      [choices, list](std::string& value) {
+        const bool known = std::find(choices.begin(), choices.end(), value) != choices.end();
+        return known ? std::string() : fmt::format("'{}' is none of {}", value, list);
+      },
+      list);
+}
+
+// CLI::PositiveNumber and NonNegativeNumber name the largest double there is, in all its digits.
+CLI::Validator above_zero() {
+  return CLI::Validator(
+      [](std::string& value) {
+        double number = 0;
+        return CLI::detail::lexical_cast(value, number) && number > 0 && number <= 1e9
+                   ? std::string()
+                   : fmt::format("'{}' is not a number above 0 and up to 1000000000", value);
+      },
+      "");
+}
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& value) {
+        const bool digits = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string() : fmt::format("'{}' is not a whole number from 0 on", value);
+      },
+      "");
+}
 
 void add_run(CLI::App* app, RunOptions* o) {
   CLI::App* run = app->add_subcommand("run", "Run a command with its large allocations tiered");
@@ -13,7 +61,7 @@ void add_run(CLI::App* app, RunOptions* o) {
                   "The command and its own options; put -- before it if it begins with -");
   for (const RunEntry& entry : run_entries()) {
     CLI::Option* option = run->add_option(entry.name, o->*entry.value, entry.about)->type_name(entry.type);
-    if (!entry.choices.empty()) option->check(CLI::IsMember(entry.choices));
+    if (!entry.choices.empty()) option->check(one_of(entry.choices));
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
   run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
@@ -44,7 +92,7 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
                    "Again every INTERVAL seconds (default 1), COUNT times; rates after the first")
       ->type_name("[INTERVAL [COUNT]]")
       ->expected(0, 2)
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->each([o](const std::string&) { o->watch_given = true; });
 }
 
@@ -104,7 +152,7 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       ->check(CLI::Range(0.0, 1e6));
   plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list, "List the policies with their sources");
 }
@@ -145,7 +193,9 @@ const std::vector<RunEntry>& run_entries() {
        &R::dram,
        "SIZE|PCT%",
        "TERRACE_DRAM",
-       "Keep at most this much of its data in DRAM: 2G, or 60% of what there is",
+       "Keep at most this much of its data in DRAM: 2G, or 60% of what there is (default: what the daemon "
+       "grants, a "
+       "private one 90%)",
        {}},
       {"--limit",
        &R::limit,
@@ -175,7 +225,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool: where it pays (the default from 600 MiB on), never, or always by one codec",
+       "Compress what goes to the pool: where it pays (the default from 600 MiB on), never, or always by one "
+       "codec",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {"--mover",
        &R::mover,
@@ -205,7 +256,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload,
        "WHAT",
        "TERRACE_OFFLOAD",
-       "PyTorch: keep what the backward pass needs in host memory and on NVMe meanwhile",
+       "PyTorch: keep what the backward pass needs in host memory meanwhile, and on NVMe with "
+       "--offload-tiers",
        {"activations"}},
       {"--offload-budget",
        &R::offload_budget,
@@ -224,6 +276,12 @@ const std::vector<RunEntry>& run_entries() {
        "SIZE",
        "TERRACE_OFFLOAD_MIN",
        "Offload tensors of at least this size (default 1M)",
+       {}},
+      {"--offload-limit",
+       &R::offload_limit,
+       "SIZE|auto|none",
+       "TERRACE_OFFLOAD_LIMIT",
+       "Offload what exceeds this much memory of the device (default auto: what it has), or none: everything",
        {}},
       {"--writes-per-day",
        &R::writes_per_day,
@@ -269,6 +327,9 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   add_plan(app.get(), &options->plan);
   add_import(app.get(), &options->import);
   add_rest(app.get(), options);
+  for (CLI::App* verb : app->get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : verb->get_options([](const CLI::Option* o) { return o->nonpositional(); }))
+      if (option->get_items_expected_min() > 0) option->check(has_value());
   return app;
 }
 

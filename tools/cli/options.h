@@ -14,7 +14,7 @@ struct RunOptions {
   std::string threshold;
   std::string compress, mover, io, log;  // empty: the library's default
   std::string gpu, gpu_budget;
-  std::string offload, offload_budget, offload_tiers, offload_min;
+  std::string offload, offload_budget, offload_tiers, offload_min, offload_limit;
   std::string writes_per_day, writes_total;
   std::string socket, name;
   std::string json_summary;

@@ -15,6 +15,7 @@
 
 #include "tools/cli/control_client.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/files.h"
 #include "tools/cli/install_layout.h"
 #include "tools/cli/private_daemon.h"
 #include "tools/cli/run_offload.h"
@@ -28,6 +29,10 @@ namespace terrace::cli {
 using nlohmann::json;
 
 namespace {
+
+// The daemon hears of a job with its first large allocation.
+constexpr const char* nothing_large =
+    "nothing was large enough for Terrace's heap, or the program does not load it (a static one)";
 
 // Empty removes it: what an outer `terrace run` left must not reach this job.
 void set_variable(const char* name, const std::string& value) {
@@ -67,7 +72,9 @@ Daemon bring_daemon(const RunOptions& options, const RunPlan& plan, const Instal
 Daemon find_or_bring_daemon(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout) {
   if (options.disable) return {"", "Terrace is disabled", ""};
   if (!options.socket.empty()) {
-    auto client = ControlClient::connect(options.socket);
+    auto client = ControlClient::connect(
+        options.socket,
+        "name another with --socket, or leave it out: then 'terrace run' finds or brings one");
     return {options.socket, client ? "" : client.error, ""};
   }
   if (const auto socket = answering(system_socket)) return {*socket, "", ""};
@@ -90,6 +97,14 @@ std::string refusal_of(const std::string& socket, const RunPlan& plan) {
   return fmt::format(
       "--dram {} cannot be met: the daemon at {} has {} left of {}; ask for at most that, or wait",
       exact_size(*plan.dram_bytes), socket, size_at_most(left), size_at_most(whole));
+}
+
+// Where the job's pool will be: a daemon's word counts more than the option.
+std::string pool_directory_of(const std::string& socket, const RunPlan& plan) {
+  auto client = ControlClient::connect(socket);
+  const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
+  const std::string own = plan.pool_directory.empty() ? default_pool_directory : plan.pool_directory;
+  return status ? status_row(*status).value("pool_directory", own) : own;
 }
 
 // What is loaded into the job: empty where it is not wanted.
@@ -133,12 +148,13 @@ void ask_for_counters(const std::string& socket, RunReport* report) {
   const auto answer =
       client ? client->request({{"verb", "summary"}, {"job", report->plan.job}, {"uid", getuid()}})
              : refused<json>(client.error);
-  report->counters_why = answer.error;
+  report->counters_why = client && client->refused_with() == ENOENT ? nothing_large : answer.error;
   if (!answer) return;
   const json summary = answer->value("summary", json::object());
   report->counters = summary.value("totals", json::object());
-  for (const char* state : {"pager", "mover", "io"})
-    if (summary.contains(state)) report->counters[state] = summary[state];
+  // The processes' own budgets ended with them; the job's is remembered.
+  for (const char* name : {"budget_bytes", "pager", "mover", "io"})
+    if (summary.contains(name)) report->counters[name] = summary[name];
 }
 
 // Returns the exit code for a summary that could not be written, else 0.
@@ -173,9 +189,11 @@ OffloadFile offload_file_for(const RunPlan& plan) {
   return file ? std::move(*file) : OffloadFile();
 }
 
-int run_as_parent(const RunOptions& options, const RunPlan& plan, const Daemon& daemon, JobCgroup* cgroup) {
+int run_as_parent(const RunOptions& options, const RunPlan& plan, bool pool_in_memory, const Daemon& daemon,
+                  JobCgroup* cgroup) {
   OffloadFile offloaded = offload_file_for(plan);
-  RunReport report{plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not, nullptr};
+  RunReport report{
+      plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not, nullptr, pool_in_memory};
   if (!offloaded.path().empty()) report.offload = offloaded.totals();
   offloaded = OffloadFile();  // goes now: end_like() does not return
   if (cgroup != nullptr) {
@@ -205,8 +223,16 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   const std::string refusal = refusal_of(daemon.socket, plan);
   if (!refusal.empty() && cgroup) cgroup->remove();
   if (!refusal.empty()) return complain(exit_usage, refusal);
+  const std::string pool = options.disable ? "" : pool_directory_of(daemon.socket, plan);
+  const bool pool_in_memory = lies_in_memory(pool);
+  if (pool_in_memory)
+    complain(exit_ok,
+             fmt::format("the pool directory {} is itself in memory (tmpfs): what goes there saves no DRAM; "
+                         "name a directory on a disk with --pool",
+                         pool));
   apply_environment(plan, loaded, daemon);
-  if (stays_as_parent(options)) return run_as_parent(options, plan, daemon, cgroup ? &*cgroup : nullptr);
+  if (stays_as_parent(options))
+    return run_as_parent(options, plan, pool_in_memory, daemon, cgroup ? &*cgroup : nullptr);
   return cannot_start(options.command.front(), {execute(options.command), false});
 }
 

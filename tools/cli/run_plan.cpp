@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "liballoc/wire/protocol.h"
+#include "tiers/extent_allocator.h"
 #include "tools/cli/format.h"
 #include "tools/cli/run_plan_gpu.h"
 
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t smallest_pool_bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t largest_pool_bytes = tiers::ExtentAllocator::max_capacity_bytes;
 constexpr std::uint64_t smallest_threshold_bytes = 4096;
 
 // Fills `*out` from one option; the error, or "" when it was absent or fine.
@@ -70,13 +72,15 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   if (!bytes) return "--pool-size: " + bytes.error;
   if (*bytes < smallest_pool_bytes)
     return fmt::format("--pool-size {}: the smallest possible is {}", text, bytes_text(smallest_pool_bytes));
-  const std::string directory = plan->pool_directory.empty() ? "/var/tmp" : plan->pool_directory;
+  const std::string directory = plan->pool_directory.empty() ? default_pool_directory : plan->pool_directory;
   const std::uint64_t free = free_bytes_of(directory);
   if (*bytes > free)
     return fmt::format(
         "--pool-size {} cannot be met: the file system of {} has {} free; ask for less or name another "
         "directory with --pool",
         text, directory, bytes_text(free));
+  if (*bytes > largest_pool_bytes)
+    return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
   plan->pool_bytes = *bytes;
   return "";
 }

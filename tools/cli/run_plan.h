@@ -15,6 +15,8 @@
 
 namespace terrace::cli {
 
+inline constexpr const char* default_pool_directory = "/var/tmp";
+
 struct RunPlan {
   std::optional<std::uint64_t> dram_bytes;
   std::optional<std::uint64_t> limit_bytes;

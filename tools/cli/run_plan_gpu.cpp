@@ -95,6 +95,7 @@ std::string check_offload_is_asked_for(const RunOptions& options) {
        {std::pair<const char*, Text>{"--offload-budget", &RunOptions::offload_budget},
         {"--offload-tiers", &RunOptions::offload_tiers},
         {"--offload-min", &RunOptions::offload_min},
+        {"--offload-limit", &RunOptions::offload_limit},
         {"--writes-per-day", &RunOptions::writes_per_day},
         {"--writes-total", &RunOptions::writes_total}})
     if (!(options.*member).empty())
@@ -108,6 +109,15 @@ std::string check_tiers(const RunOptions& options) {
   return "--writes-per-day and --writes-total limit what goes to NVMe: name it, --offload-tiers dram,nvme";
 }
 
+std::string take_offload_limit(const std::string& text, RunPlan* plan) {
+  if (text != "auto" && text != "none") {
+    std::string problem = take_size("--offload-limit", "TERRACE_OFFLOAD_LIMIT", text, 1, plan);
+    return problem.empty() ? "" : problem + "; or auto, or none";
+  }
+  add(plan, "TERRACE_OFFLOAD_LIMIT", text);
+  return "";
+}
+
 std::string take_offload(const RunOptions& options, const Ceiling& ceiling, RunPlan* plan) {
   if (options.offload.empty()) return check_offload_is_asked_for(options);
   plan->offload = true;
@@ -116,6 +126,7 @@ std::string take_offload(const RunOptions& options, const Ceiling& ceiling, RunP
   for (std::string& problem :
        std::array{check_tiers(options), take_offload_budget(options, ceiling, plan),
                   take_size("--offload-min", "TERRACE_OFFLOAD_MIN", options.offload_min, 1, plan),
+                  take_offload_limit(options.offload_limit, plan),
                   take_size("--writes-per-day", "TERRACE_WRITES_PER_DAY", options.writes_per_day, 1, plan),
                   take_size("--writes-total", "TERRACE_WRITES_TOTAL", options.writes_total, 1, plan)})
     if (!problem.empty()) return std::move(problem);

@@ -55,13 +55,16 @@ std::string memory_text(const RunReport& report) {
   return text + "\n";
 }
 
-std::string saved_text(const json& counters) {
+std::string saved_text(const RunReport& report) {
+  const json& counters = report.counters;
   const std::uint64_t held = counter(counters, "heap_peak_bytes");
   const std::uint64_t resident = counter(counters, "resident_peak_bytes");
   if (held == 0) return "  data     nothing was large enough for Terrace's heap\n";
   std::string text = fmt::format("  data     {} at most", bytes_text(held));
   if (resident != 0) text += fmt::format(", of it {} in DRAM", bytes_text(std::min(resident, held)));
-  if (resident != 0 && held > resident)
+  if (report.pool_in_memory)
+    text += "; none saved: the pool is in memory as well";
+  else if (resident != 0 && held > resident)
     text += fmt::format(": {} of DRAM saved", bytes_text(held - resident));
   return text + "\n";
 }
@@ -145,7 +148,7 @@ std::string summary_text(const RunReport& report) {
   std::string text = end_text(report) + memory_text(report);
   if (report.plan.offload) text += offload_text(report.offload);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
-  return text + saved_text(report.counters) + moved_text(report.counters) + codec_text(report.counters) +
+  return text + saved_text(report) + moved_text(report.counters) + codec_text(report.counters) +
          waited_text(report) + pager_text(report.counters) + damage_text(report.counters);
 }
 

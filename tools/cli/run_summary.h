@@ -19,6 +19,7 @@ struct RunReport {
   nlohmann::json counters;   // the daemon's totals of this job (segment.h names them); null when unknown
   std::string counters_why;  // why they are unknown
   nlohmann::json offload;    // sum_offload_lines(); null when nothing is known
+  bool pool_in_memory = false;
 };
 
 void read_cgroup(const JobCgroup& cgroup, RunReport* report);

@@ -24,8 +24,11 @@ std::string advice_for(const json& rates, const StallCauses& causes, double unex
   const double most =
       std::max({causes.pool_seconds, causes.put_back_seconds, causes.leaving_seconds, unexplained});
   if (most == causes.pool_seconds)
-    return fmt::format("mostly for data on the pool's disk ({}): raise --dram or use a faster --pool",
-                       rate(rates, "read_bytes"));
+    return fmt::format(
+        "mostly for data in the pool ({} read, checked and decoded): raise --dram, or use a faster --pool if "
+        "its disk "
+        "is busy",
+        rate(rates, "read_bytes"));
   if (most == causes.put_back_seconds)
     return "mostly for data taken out but still in DRAM: a slightly larger --dram helps";
   if (most == causes.leaving_seconds)

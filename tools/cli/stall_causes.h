@@ -1,7 +1,9 @@
 // Why a job waits: the time between a fault and the event that ended it, sorted by what had to happen in
 // between.
 //
-//   fault ── read_done ── restore     the bytes were on the pool's disk
+//   fault ── read_done ── restore     the bytes were in the pool: read, verified and, if compressed, decoded;
+//   events do
+//                                     not tell these apart
 //   fault ── restore                  they were still in DRAM and only had to be put back
 //   fault ── cancel                   they were just leaving and were taken back
 //   fault, and nothing of the above   first touch of fresh memory, or waiting for a free frame

@@ -24,7 +24,7 @@ using nlohmann::json;
 namespace {
 
 std::string daemon_line(const json& row) {
-  return fmt::format("daemon  {} {}, up {}, at {}\n", row.value("private", false) ? "private" : "system",
+  return fmt::format("daemon  {} {}, up {}, at {}\n", row.value("private", false) ? "private" : "shared",
                      row.value("daemon_version", ""),
                      duration_text(static_cast<std::uint64_t>(row.value("uptime_seconds", 0.0) * 1e9)),
                      row.value("socket", ""));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/cli/column_texts.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
@@ -114,7 +115,9 @@ Result<Columns> choose_columns(std::span<const Column> all, const std::vector<st
 std::string list_columns(std::span<const Column> all) {
   std::string text;
   for (const Column& column : all)
-    text += fmt::format("  {:<24} {}\n", column.name, column.shown ? "shown by default" : "");
+    text += fmt::format("{} {:<22} {:<10} {}\n", column.shown ? '*' : ' ', column.name, column.heading,
+                        about_column(column.name));
+  text += "* shown without -o; what the words mean: docs/statistics.md\n";
   return text;
 }
 

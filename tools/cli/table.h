@@ -30,7 +30,7 @@ using Rows = std::vector<nlohmann::json>;
 // "+a" adds a to what is shown by default, "a" and "b" select exactly those.
 Result<Columns> choose_columns(std::span<const Column> all, const std::vector<std::string>& wanted);
 
-// "name  what the heading says" of each, for `-o help`.
+// Name, heading and meaning of each, for `-o help`.
 std::string list_columns(std::span<const Column> all);
 
 struct TableStyle {

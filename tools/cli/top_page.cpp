@@ -38,7 +38,7 @@ std::string level(const json& row, const char* used, const char* capacity, const
 }
 
 std::string daemon_line(const json& row, const TopStyle& style) {
-  return fmt::format("{} daemon  DRAM {}  pool {} in {}", row.value("private", false) ? "private" : "system",
+  return fmt::format("{} daemon  DRAM {}  pool {} in {}", row.value("private", false) ? "private" : "shared",
                      level(row, "dram_used_bytes", "dram_capacity_bytes", style),
                      level(row, "pool_used_bytes", "pool_capacity_bytes", style),
                      row.value("pool_directory", "?"));
@@ -95,7 +95,7 @@ std::string cause_line(const char* what, double seconds, double whole) {
 std::vector<std::string> causes_of(const TopJob& job) {
   const double known = job.causes.known_seconds();
   const double whole = job.complete ? std::max(number(job.rates, "stall_seconds"), known) : known;
-  return {cause_line("reading back from the pool", job.causes.pool_seconds, whole),
+  return {cause_line("reading back, checking, decoding", job.causes.pool_seconds, whole),
           cause_line("in DRAM, only put back", job.causes.put_back_seconds, whole),
           cause_line("just leaving, taken back", job.causes.leaving_seconds, whole),
           cause_line("first touch, or waiting for free memory", job.complete ? whole - known : 0, whole)};

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "liballoc/kill_switch.h"
 #include "liballoc/message.h"
 #include "liballoc/options.h"
 
@@ -52,8 +53,12 @@ bool refuses_segments() {
 
 bool read_environment() {
   const char* disable = getenv("TERRACE_DISABLE");
-  const bool disabled = disable != nullptr && *disable != '\0' && std::strcmp(disable, "0") != 0;
-  return !disabled && is_set("TERRACE_GPU") && !refuses_segments();
+  const Switch disabled = switch_of(disable);
+  if (!is_set("TERRACE_GPU") || disabled == Switch::on) return false;
+  if (disabled == Switch::off) return !refuses_segments();
+  Message(Severity::error) << "TERRACE_DISABLE=" << disable << " is not understood (" << switch_words
+                           << "); running without Terrace's GPU heap";
+  return false;
 }
 
 template <typename Function>

@@ -63,6 +63,6 @@ def _run_shadowed():
     spec.loader.exec_module(module)
 
 
-if os.environ.get("TERRACE_OFFLOAD") and os.environ.get("TERRACE_DISABLE") != "1":
+if os.environ.get("TERRACE_OFFLOAD") and os.environ.get("TERRACE_DISABLE", "") in ("", "0", "false", "no", "off"):
     sys.meta_path.insert(0, _WatchTorch())
 _run_shadowed()

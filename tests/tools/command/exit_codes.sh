@@ -17,4 +17,15 @@ for verb in status jobs tiers events; do
 done
 expect_code 5 "unknown benchmark" "$terrace" bench nonsense
 expect_code 6 "doctor --check where the pool cannot be used" "$terrace" doctor --quick --check --pool /nonexistent
+expect_code 0 "the columns of events" "$terrace" events -o help
+[ "$(sed '$d; s/^..//' out | awk '$1 != "text" && NF < 4')" = "" ] || fail "events: a column without a word about it: $(cat out)"
+code=0
+"$terrace" bench >out 2>err || code=$?
+[ "$code" -eq 5 ] || [ "$(awk 'NF < 3' out)" = "" ] || fail "bench: a benchmark without a word about it: $(cat out)"
+daemon=$(dirname "$terrace")/terraced
+[ -x "$daemon" ] || skip "terraced is not built"
+expect_code 0 "terraced: settings that can work" "$daemon" --check-config --dram 1G --pool "$directory" --pool-size 64M
+expect_code 2 "terraced: a pool directory that does not exist" "$daemon" --check-config --dram 1G --pool /nonexistent
+expect_text err "no file can be made in /nonexistent" "what is wrong with the pool directory"
+expect_code 1 "terraced: a start with the same" "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"
 finish

@@ -25,6 +25,15 @@ refused "no kind of device" --gpu rocm
 refused "need --gpu" --gpu-budget 1G
 refused "needs --offload activations" --offload-min 1M
 refused "dram,nvme" --offload activations --offload-tiers dram --writes-total 1T
+refused "auto, or none" --offload activations --offload-limit lots
+# An empty value, as of a variable that is not set, is no option left out.
+for option in dram limit pool pool-size threshold compress socket name json-summary offload-budget offload-tiers; do
+  expect_code 2 "--$option ''" "$terrace" run "--$option" "" -- touch ran
+  expect_text err "--$option: .*\(the value is empty\|'' is none of\)" "--$option ''"
+done
+expect_code 2 "an unknown mover" "$terrace" run --mover teleport -- touch ran
+expect_text err "'teleport' is none of auto|move|mremap|copy" "an unknown mover"
+[ -e ran ] && fail "a job ran all the same"
 refused "cannot be met" --offload activations --offload-budget 900T
 PYTORCH_ALLOC_CONF=expandable_segments:True refused "expandable_segments" --gpu cuda
 # A shared daemon that has less left than the machine has.
@@ -33,6 +42,9 @@ daemon=$(dirname "$terrace")/terraced
 "$daemon" --private --socket "$XDG_RUNTIME_DIR/d.sock" --dram 256M --pool "$directory" >daemon.log 2>&1 &
 pid=$!
 wait_for 10 "$terrace" status --socket "$XDG_RUNTIME_DIR/d.sock" || fail "the daemon did not start: $(cat daemon.log)"
+expect_code 0 "a socket where nobody listens" "$terrace" run --socket "$XDG_RUNTIME_DIR/none.sock" -- true
+expect_text err "name another with --socket" "a socket where nobody listens"
+grep -q "start a job with" err && fail "terrace run advises to use terrace run: $(cat err)"
 refused "256M left of 256M" --socket "$XDG_RUNTIME_DIR/d.sock" --dram 300M
 expect_code 0 "what does fit" "$terrace" run --socket "$XDG_RUNTIME_DIR/d.sock" --dram 200M -- true
 kill "$pid"

@@ -116,5 +116,5 @@ class Fit:
             say(f"the job needs {need}, nine tenths of the limit of {limit} are "
                 f"{sizes.text(self._threshold)}: {sizes.text(self._eager)} of saved tensors leave in each step")
         else:
-            say(f"the job fits, it needs {need} of {limit}: saved tensors stay where they are (limit=None "
-                "offloads them all the same)")
+            say(f"the job fits, it needs {need} of {limit}: saved tensors stay where they are (limit=None, "
+                "with terrace run --offload-limit none, offloads them all the same)")

@@ -59,13 +59,14 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         writes_per_day=0 if writes_per_day is None else sizes.parse(writes_per_day, "writes_per_day"),
         writes_total=0 if writes_total is None else sizes.parse(writes_total, "writes_total"),
         on_full=one_of(on_full, "on_full", ("keep", "raise")),
-        limit=limit if limit in ("auto", None) else sizes.parse(limit, "limit"),
+        limit=_limit(limit),
         prefetch_bytes=sizes.parse(prefetch, "prefetch"),
         fault=os.environ.get("TERRACE_FAULT") or None)
 
 
 # variable: argument of make()
 _VARIABLES = {"TERRACE_OFFLOAD_BUDGET": "budget", "TERRACE_OFFLOAD_TIERS": "tiers", "TERRACE_OFFLOAD_MIN": "min_bytes",
+              "TERRACE_OFFLOAD_LIMIT": "limit",
               "TERRACE_COMPRESS": "compress", "TERRACE_POOL_DIR": "directory", "TERRACE_POOL_SIZE": "nvme_bytes",
               "TERRACE_WRITES_PER_DAY": "writes_per_day", "TERRACE_WRITES_TOTAL": "writes_total"}
 
@@ -74,8 +75,8 @@ def from_environment(environment=os.environ):
     """Settings of the variables that are set and not empty. ValueError names the variable."""
     arguments = {argument: environment[variable] for variable, argument in _VARIABLES.items()
                  if environment.get(variable)}
-    if "tiers" in arguments:
-        arguments["tiers"] = tuple(arguments["tiers"].split(","))
+    if arguments.get("limit") == "none":
+        arguments["limit"] = None
     try:
         return make(**arguments)
     except ValueError as error:
@@ -85,7 +86,7 @@ def from_environment(environment=os.environ):
 
 
 def _tiers(tiers):
-    tiers = (tiers,) if isinstance(tiers, str) else tuple(tiers)
+    tiers = tuple(tiers.split(",") if isinstance(tiers, str) else tiers)
     if not tiers or len(set(tiers)) != len(tiers):
         raise ValueError(f"tiers: {tiers!r} is not a list of tiers; write ('dram',), ('nvme',) or ('dram', 'nvme')")
     for tier in tiers:
@@ -94,11 +95,24 @@ def _tiers(tiers):
 
 
 def _dram(budget, tiers):
-    usual = min(8 * 2**30, host_limit() // 2) if "dram" in tiers else STAGING
+    host = host_limit()
+    usual = min(8 * 2**30, host // 2) if "dram" in tiers else STAGING
     size = usual if budget is None else sizes.parse(budget, "budget")
     if size < LEAST_DRAM:
         raise ValueError(f"budget: {sizes.text(size)} are too few; staging alone takes {sizes.text(LEAST_DRAM)}")
+    if size > host:
+        raise ValueError(f"budget: {sizes.text(size)} are more than this machine, or the memory cgroup that it runs in, "
+                         f"has; ask for at most {host // 2**20}M")
     return size
+
+
+def _limit(limit):
+    if limit in ("auto", None):
+        return limit
+    try:
+        return sizes.parse(limit, "limit")
+    except ValueError as error:
+        raise ValueError(f"{error}, 'auto', or None (in TERRACE_OFFLOAD_LIMIT: none) to offload everything") from None
 
 
 def _nvme(nvme_bytes, directory):

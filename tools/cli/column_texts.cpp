@@ -1,0 +1,91 @@
+#include "tools/cli/column_texts.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace terrace::cli {
+
+namespace {
+
+struct Text {
+  std::string_view name, about;
+};
+
+constexpr Text texts[] = {
+    {"job", "the job's name (run --name)"},
+    {"jobs", "jobs that run"},
+    {"pid", "process that holds most of the job's data"},
+    {"uid", "the job's user"},
+    {"processes", "processes in session with the daemon"},
+    {"pager", "active: pages move; inactive, unavailable: they stay"},
+    {"mover", "how pages are taken out: move, mremap, copy"},
+    {"io", "how the pool is read and written: io_uring, pread"},
+    {"phase", "of that process: starting, running, quiescing, ending"},
+    {"budget_bytes", "DRAM that the job was granted"},
+    {"resident_bytes", "DRAM in use: data, freed pages kept, buffers"},
+    {"stored_bytes", "data that lies in the pool only, before compression"},
+    {"heap_live_bytes", "allocated and not freed, wherever it lies"},
+    {"heap_peak_bytes", "most of that so far"},
+    {"resident_peak_bytes", "most DRAM in use so far"},
+    {"recycled_bytes", "part of resident: freed pages kept for the next allocation"},
+    {"staging_bytes", "part of resident: on the way out or in, or cached"},
+    {"pool_used_bytes", "space in use in the pool, after compression"},
+    {"cgroup_usage_bytes", "what the job's cgroup uses (run --limit)"},
+    {"cgroup_limit_bytes", "that cgroup's limit"},
+    {"faults", "touches of a page that was not there"},
+    {"stall_seconds", "time that threads waited in faults, summed"},
+    {"evicted_bytes", "taken out from under its address, written or not"},
+    {"restored_bytes", "put back under its address, read or not"},
+    {"written_bytes", "to the pool, after compression; of the DRAM tier: restored"},
+    {"read_bytes", "from the pool, as stored there; of the DRAM tier: evicted"},
+    {"allocations", "blocks allocated in Terrace's heap"},
+    {"frees", "blocks freed there"},
+    {"recycled_allocations", "allocations served without a fresh page"},
+    {"evictions", "runs of 2 MiB taken out"},
+    {"restores", "runs put back"},
+    {"prefetch_hits", "restores whose bytes were in DRAM before the touch"},
+    {"prefetch_wasted", "runs read ahead and dropped untouched"},
+    {"cancelled_evictions", "evictions taken back because the run was touched"},
+    {"pinned_refusals", "evictions that the kernel refused because of a pin"},
+    {"checksum_failures", "runs that came back with other bytes than were written"},
+    {"io_errors", "reads and writes of the pool that failed"},
+    {"lost_runs", "runs whose bytes are gone; touching one raises SIGBUS"},
+    {"lost_events", "events that the daemon was too late to read"},
+    {"heartbeat_age_seconds", "since that process's agent last said that it runs"},
+    {"socket", "of the daemon that told"},
+    {"tier", "dram, or nvme: the pool"},
+    {"capacity_bytes", "what all jobs together may have there"},
+    {"promised_bytes", "what jobs were promised of it"},
+    {"used_bytes", "in use there; of the pool after compression"},
+    {"free_bytes", "free on the pool's file system, for anybody"},
+    {"directory", "of the pool"},
+    {"dram_capacity_bytes", "DRAM that all jobs together may have"},
+    {"dram_promised_bytes", "DRAM that jobs were promised"},
+    {"dram_used_bytes", "DRAM that jobs use"},
+    {"pool_capacity_bytes", "what all pools together may take"},
+    {"uptime_seconds", "since the daemon started"},
+    {"sessions_seen", "processes that joined since then"},
+    {"daemon_version", "the daemon's version"},
+    {"private", "true: of one 'terrace run'; false: for all who may connect"},
+    {"pool_directory", "where pool files are made"},
+    {"age_seconds", "how long ago it happened"},
+    {"number", "of the event; a gap is what was missed"},
+    {"session", "process, by the number that the daemon gave it"},
+    {"kind", "what happened"},
+    {"bytes", "of the block or the run; of a read or write, on the pool"},
+    {"address", "of the block or the run"},
+    {"call_site", "return address of the call that allocated it"},
+    {"position", "in the process's ring of events"},
+    {"errno", "of an I/O error"},
+    {"text", "words, where an event has some"},
+};
+
+}  // namespace
+
+std::string_view about_column(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(texts), std::end(texts), [&](const Text& text) { return text.name == name; });
+  return found == std::end(texts) ? std::string_view() : found->about;
+}
+
+}  // namespace terrace::cli
