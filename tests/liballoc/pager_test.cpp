@@ -110,25 +110,28 @@ TEST_CASE("Compression is on by default where it takes under a hundredth of the 
   CHECK(taken_of(300, Compression::automatic) > taken_of(300, Compression::off));
 }
 
-// Both ways the tier is busy for as long; only in the one case the program stands still meanwhile.
+// Both ways the tier is busy for as long; only in the one case the program stands still meanwhile. Numbers
+// between 1 and 2 are made smaller by zvc_exp alone, which takes several times as long as the checksum of a
+// run that is stored as it is, and a small part of what the tier takes.
 TEST_CASE("What comes back before it is touched is not compressed, what is waited for is") {
   test::Dram dram;
   tiers::SlowAdaptor slow(dram.dram, {.latency_ns = 0, .bytes_per_second = 100'000'000});
   REQUIRE(slow.open() == 0);
   PagerFixture f(MoverKind::automatic, slow, 2 * budget_runs, 1024 * mib, Compression::automatic);
   if (!f.ready()) return;
-  constexpr std::size_t bytes = 8 * run_bytes;
+  constexpr std::size_t bytes = 4 * run_bytes;
   std::byte* const block = f.allocate(bytes);
   f.with([&] {
+    test::Random random(1);
     auto* words = reinterpret_cast<std::uint32_t*>(block);
-    for (std::size_t i = 0; i < bytes / 4; ++i)
-      words[i] = i % 2 == 0 ? 0x3f800000 + static_cast<std::uint32_t>(i) : 0;
+    for (std::size_t i = 0; i < bytes / 4; ++i) words[i] = 0x3f800000 | (random.next() & 0x7fffff);
   });
-  const auto stored_bytes_after = [&](int rounds, bool waits) {
+  // Of the last four rounds: now and then a codec is tried to learn its speed.
+  const auto share_stored = [&](int rounds, bool waits) {
     std::uint64_t stored = 0;
     for (int i = 0; i < rounds; ++i) {
       f.page_out(block, bytes);
-      stored = f.extent_bytes(block, bytes);
+      if (i >= rounds - 4) stored += f.extent_bytes(block, bytes);
       if (!waits) {
         f.advise(block, bytes, TERRACE_ADVISE_WILL_NEED);
         f.settle();
@@ -138,11 +141,11 @@ TEST_CASE("What comes back before it is touched is not compressed, what is waite
           static_cast<volatile std::byte*>(block)[at] = {};
       });
     }
-    return stored;
+    return static_cast<double>(stored) / (4.0 * bytes);
   };
-  CHECK(stored_bytes_after(8, true) < bytes * 3 / 4);
-  CHECK(stored_bytes_after(16, false) == bytes);
-  CHECK(stored_bytes_after(8, true) < bytes * 3 / 4);
+  CHECK(share_stored(8, true) < 0.85);
+  CHECK(share_stored(12, false) > 0.95);
+  CHECK(share_stored(8, true) < 0.85);
 }
 
 TEST_CASE("A touch is served however many runs wait before it") {
