@@ -10,9 +10,9 @@ namespace terrace::daemon {
 
 // The same file, whichever descriptor it comes by, as long as one is open.
 struct FileId {
-  std::uint64_t device = 0;  // st_dev
-  std::uint64_t inode = 0;   // st_ino
-  auto operator<=>(const FileId&) const = default;
+  std::uint64_t device = 0;                         // st_dev
+  std::uint64_t inode = 0;                          // st_ino
+  auto operator<=>(const FileId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14's mistake
 };
 
 struct PoolFile {
