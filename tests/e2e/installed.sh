@@ -51,9 +51,9 @@ cmake --install "$build" --prefix "$work/elsewhere" >"$work/install.log" 2>&1 ||
 [ -e "$work/elsewhere/etc/terrace/terraced.toml" ] || fail "--prefix: no settings below it"
 grep -qx "ExecStart=$work/elsewhere/sbin/terraced --config $work/elsewhere/etc/terrace/terraced.toml" \
   "$work/elsewhere/lib/systemd/system/terraced.service" || fail "--prefix: the unit does not name it"
-if [ -e "$prefix/bin/terrace-bench-offload" ]; then
-  ! ldd "$prefix/bin/terrace-bench-offload" | grep "not found" || fail "terrace bench offload lacks a library"
-fi
+for program in "$prefix"/bin/terrace*; do
+  ! ldd "$program" | grep "not found" || fail "$program lacks a library"
+done
 ! command -v scdoc >/dev/null || installed share/man/man1/terrace.1 share/man/man8/terraced.8 share/man/man5/terraced.toml.5
 
 # compiled HEADER LIBRARY EXPRESSION: a C program with the installed header and library in which it is true.
