@@ -67,4 +67,12 @@ inline std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+// The processor's time that the calling thread has taken: what others take meanwhile does not count. A system
+// call of some 300 ns.
+inline std::uint64_t thread_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
 }  // namespace terrace::os

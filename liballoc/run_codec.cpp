@@ -171,9 +171,9 @@ RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, st
     const Choice choice = choose(content, number);
     if (choice.codec != Codec::raw && compress(content, choice, &stored, generation)) return stored;
   }
-  const std::uint64_t start = os::now_ns();
+  const std::uint64_t start = os::thread_ns();
   stored.sum = checksum(run, run_bytes, generation);
-  if (is_on()) memory_->sum_out.smooth(run_bytes, os::now_ns() - start);
+  if (is_on()) memory_->sum_out.smooth(run_bytes, os::thread_ns() - start);
   return stored;
 }
 
@@ -199,10 +199,10 @@ bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, St
                         std::uint32_t generation) {
   const auto buffer = static_cast<unsigned>(__builtin_ctz(free_buffers_));
   std::byte* frame = buffers_ + buffer * buffer_bytes;
-  const std::uint64_t start = os::now_ns();
+  const std::uint64_t start = os::thread_ns();
   const auto made = compression::compress(
       run, {frame, buffer_bytes}, {.codec = choice.codec, .element = choice.element}, memory_->workspace);
-  const std::uint64_t ns = os::now_ns() - start;
+  const std::uint64_t ns = os::thread_ns() - start;
   if (compression_ == Compression::automatic)
     memory_->advisor.compressed(choice.place->history, choice.decision, made.bytes, static_cast<double>(ns));
   const std::size_t bytes = compression::round_up(made.bytes, page);
@@ -221,10 +221,10 @@ bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, St
 }
 
 bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation) {
-  const std::uint64_t start = os::now_ns();
+  const std::uint64_t start = os::thread_ns();
   if (bytes == run_bytes) {
     const bool intact = checksum(frame, run_bytes, generation) == sum;
-    if (is_on()) memory_->sum_in.smooth(run_bytes, os::now_ns() - start);
+    if (is_on()) memory_->sum_in.smooth(run_bytes, os::thread_ns() - start);
     return intact;
   }
   std::byte head[head_bytes];
@@ -237,7 +237,7 @@ bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, 
     return false;
   if (compression::check_table(head, header) != compression::FrameError::none) return false;
   if (!decode_in_place(frame + run_bytes - bytes + head_bytes, head, header, frame)) return false;
-  const std::uint64_t ns = os::now_ns() - start;
+  const std::uint64_t ns = os::thread_ns() - start;
   statistics_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
   memory_->advisor.decompressed(header.codec, header.element, run_bytes, header.frame_bytes(),
                                 static_cast<double>(ns));

@@ -2,6 +2,7 @@
 // byte, in the order that the policy promises, and the budget is kept meanwhile.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <thread>
 
 #include "liballoc/pager.h"
@@ -114,12 +115,13 @@ TEST_CASE("Compression is on by default where it takes under a hundredth of the 
 // between 1 and 2 are made smaller by zvc_exp alone, which takes several times as long as the checksum of a
 // run that is stored as it is, and a small part of what the tier takes.
 TEST_CASE("What comes back before it is touched is not compressed, what is waited for is") {
+  if (std::getenv("TERRACE_COMPRESS") != nullptr) return;  // once is enough: it has a kind of its own
   test::Dram dram;
   tiers::SlowAdaptor slow(dram.dram, {.latency_ns = 0, .bytes_per_second = 100'000'000});
   REQUIRE(slow.open() == 0);
   PagerFixture f(MoverKind::automatic, slow, 2 * budget_runs, 1024 * mib, Compression::automatic);
   if (!f.ready()) return;
-  constexpr std::size_t bytes = 4 * run_bytes;
+  constexpr std::size_t bytes = 6 * run_bytes;
   std::byte* const block = f.allocate(bytes);
   f.with([&] {
     test::Random random(1);
@@ -144,7 +146,7 @@ TEST_CASE("What comes back before it is touched is not compressed, what is waite
     return static_cast<double>(stored) / (4.0 * bytes);
   };
   CHECK(share_stored(8, true) < 0.85);
-  CHECK(share_stored(12, false) > 0.95);
+  CHECK(share_stored(24, false) > 0.95);  // halved until under 2%, each 100 ms of the tier's time
   CHECK(share_stored(8, true) < 0.85);
 }
 
