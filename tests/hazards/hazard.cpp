@@ -98,13 +98,12 @@ std::size_t resident_pages(const void* block, std::size_t bytes) {
       std::count_if(present.begin(), present.end(), [](unsigned char flags) { return (flags & 1) != 0; }));
 }
 
-// The reactive policy may bring runs back between the two calls, and what forked children share may have to
-// wait until they end, hence more than one attempt.
+// The reactive policy may bring runs back between the two calls, hence more than one attempt.
 void evict(const void* block, std::size_t bytes) {
   const auto begin = (reinterpret_cast<std::uintptr_t>(block) + run_bytes - 1) / run_bytes * run_bytes;
   const auto end = (reinterpret_cast<std::uintptr_t>(block) + bytes) / run_bytes * run_bytes;
   HAZARD_CHECK(begin < end);
-  for (int attempt = 0; attempt < 500; ++attempt) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
     HAZARD_CHECK(terrace_advise(block, bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
     quiesce();
     if (resident_pages(reinterpret_cast<const void*>(begin), end - begin) == 0)
