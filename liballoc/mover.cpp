@@ -263,6 +263,9 @@ int Mover::take_shared(std::byte* run, std::byte* frame, bool may_have_holes) {
     // were once). What MOVE refuses after that is pinned.
     if (const int error = make_whole(run, may_have_holes); error != 0) return error;
     if (os::advise(run, run_bytes, os::advice_populate_write) != 0) return EBUSY;
+    // MOVE asks only the head of a huge page whether it is ours alone, so what is left of one whose head was
+    // copied would be refused for good (Linux 6.18 at least). COLD splits what is left, unless it is pinned.
+    os::advise(run, run_bytes, MADV_COLD);
     return move_whole(run, frame, may_have_holes);
   }
   if (const int error = take_by_remap(run, frame); error != 0) return EBUSY;

@@ -86,6 +86,25 @@ TEST_CASE("A run once shared with a child that has gone can be taken") {
   CHECK(holds(f.run(0), 1));
 }
 
+// The first half is copied, and with it the head of the huge page; the second half is the huge page's still.
+TEST_CASE("A run of which the parent wrote one half before its child went, one after, can be taken") {
+  MoverFixture f(any_kind());
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t half = run_bytes / 2;
+  REQUIRE(f.back(0, 1) == 0);
+  {
+    Reader child(f.run(0), 1);
+    fill(f.run(0), 2, half);
+    REQUIRE(child.result() == 0);
+  }
+  fill(f.run(0) + half, 3, half);
+  REQUIRE(f.take(0) == 0);
+  REQUIRE(f.put(0) == 0);
+  CHECK(holds(f.run(0), 2, half));
+  CHECK(holds(f.run(0) + half, 3, half));
+}
+
 TEST_CASE("A run of which the parent wrote a part after fork keeps its bytes, taken or refused") {
   MoverFixture f(any_kind());
   if (!f.ready()) return;
