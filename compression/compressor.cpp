@@ -149,6 +149,7 @@ void look_ahead(Ahead& ahead, std::span<const std::byte> content, const Header& 
   const auto after = next < header.blocks() ? block_of(content, header, next) : std::span<const std::byte>();
   const bool goes_on = ahead.next == block.data() && ahead.rows >= rows_of_block;
   ahead.in_order = fetches_in_order();
+  ahead.in_groups = header.codec == Codec::zvc_exp;
   ahead.rows = goes_on ? ahead.rows - rows_of_block : ahead.in_order ? rows_in_order : Ahead().rows;
   ahead.block = block.data();
   ahead.block_bytes = block.size();

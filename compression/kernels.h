@@ -40,7 +40,8 @@ struct Ahead {
   // is left out.
   std::size_t rows = 64;
   std::size_t until_pause = 16;
-  bool in_order = false;  // pages one after the other, not side by side
+  bool in_order = false;   // pages one after the other, not side by side
+  bool in_groups = false;  // the block is packed and coded group by group (zvc_exp)
 };
 
 // Whether this machine likes `in_order`, and where `rows` begins then.

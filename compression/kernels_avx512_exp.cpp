@@ -115,21 +115,32 @@ inline __m512i part(__m512i v, unsigned bits) {
   }
 }
 
-// Writes the codes of up to 1024 values as 64-bit lanes; returns how many, the last ones filled up with zero
-// bits and two registers of zeros behind them.
-template <bool has_sign, std::size_t width>
-std::size_t encode_lanes(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
-                         std::uint64_t* lanes) {
+// Gives take() the codes of n values as registers of eight 64-bit lanes each, the last one filled up with
+// zero bits.
+template <bool has_sign, std::size_t width, typename Take>
+[[gnu::always_inline]] inline void encode_all(const Fields<width>& fields, const std::byte* values,
+                                              std::size_t n, unsigned bits, Take take) {
   const std::size_t bytes = n * width;
   std::size_t at = 0;
   for (; at + 64 <= bytes; at += 64)
-    _mm512_store_si512(lanes + at / 8,
-                       join<width>(fields.template encode<has_sign>(_mm512_loadu_si512(values + at)), bits));
+    take(join<width>(fields.template encode<has_sign>(_mm512_loadu_si512(values + at)), bits));
+  if (at == bytes) return;
   const std::uint64_t present = low_bits(bytes - at);
   const __m512i last = fields.template encode<has_sign>(_mm512_maskz_loadu_epi8(present, values + at));
-  _mm512_store_si512(lanes + at / 8, join<width>(_mm512_maskz_mov_epi8(present, last), bits));
-  _mm512_store_si512(lanes + at / 8 + 8, _mm512_setzero_si512());
-  return (bytes + 7) / 8;
+  take(join<width>(_mm512_maskz_mov_epi8(present, last), bits));
+}
+
+// Writes the codes of up to 1024 values as lanes, two registers of zeros behind them; returns how many.
+template <bool has_sign, std::size_t width>
+std::size_t encode_lanes(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
+                         std::uint64_t* lanes) {
+  std::uint64_t* to = lanes;
+  encode_all<has_sign>(fields, values, n, bits, [&to](__m512i eight) {
+    _mm512_store_si512(to, eight);
+    to += lanes_of_register;
+  });
+  for (std::size_t i = 0; i < 2; ++i) _mm512_store_si512(to + i * lanes_of_register, _mm512_setzero_si512());
+  return (n * width + 7) / 8;
 }
 
 // Joins neighbouring lanes of at most 32 bits each; returns their number. Reads up to two registers from the
@@ -235,19 +246,41 @@ void write_lanes(std::uint64_t* lanes, std::size_t count, unsigned bits, std::by
     _mm512_storeu_si512(out, weave(_mm512_load_si512(lanes + i)));
 }
 
+// Codes whose lanes are more than half full, as those of most floats are: each register at one go.
+template <bool has_sign, std::size_t width>
+void squeeze_wide(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
+                  std::byte* out) {
+  const unsigned lane_bits = bits * (8 / width);
+  const Weave weave(lane_bits);
+  encode_all<has_sign>(fields, values, n, bits, [&](__m512i eight) {
+    _mm512_storeu_si512(out, weave(eight));
+    out += lane_bits;
+  });
+}
+
+// Others, whose lanes must be joined first: chunk by chunk.
+template <bool has_sign, std::size_t width>
+void squeeze_narrow(const Fields<width>& fields, const std::byte* values, std::size_t n, unsigned bits,
+                    std::byte* out) {
+  alignas(64) std::uint64_t lanes[chunk_lanes];
+  for (std::size_t done = 0; done < n; done += chunk_values) {
+    const std::size_t here = n - done < chunk_values ? n - done : chunk_values;
+    const std::size_t count = encode_lanes<has_sign>(fields, values + done * width, here, bits, lanes);
+    write_lanes(lanes, count, bits * (8 / width), out + done * bits / 8);
+  }
+}
+
 template <std::size_t width>
 std::size_t squeeze_all(const ElementShape& shape, GroupCode code, const std::byte* values, std::size_t n,
                         std::byte* out) {
   const unsigned bits = unsigned{code.sign} + code.width + shape.mantissa_bits - code.trail;
   if (bits == 0) return 0;
   const Fields<width> fields(shape, code);
-  alignas(64) std::uint64_t lanes[chunk_lanes];
-  const auto encode = code.sign != 0 ? encode_lanes<true, width> : encode_lanes<false, width>;
-  for (std::size_t done = 0; done < n; done += chunk_values) {
-    const std::size_t values_here = n - done < chunk_values ? n - done : chunk_values;
-    const std::size_t count = encode(fields, values + done * width, values_here, bits, lanes);
-    write_lanes(lanes, count, bits * (8 / width), out + done * bits / 8);
-  }
+  const bool wide = bits * (8 / width) > 32;
+  if (code.sign != 0)
+    (wide ? squeeze_wide<true, width> : squeeze_narrow<true, width>)(fields, values, n, bits, out);
+  else
+    (wide ? squeeze_wide<false, width> : squeeze_narrow<false, width>)(fields, values, n, bits, out);
   return (n * bits + 7) / 8;
 }
 

@@ -41,12 +41,16 @@ std::size_t count_of_group(std::span<const std::uint64_t> mask, std::size_t grou
   return count_bits(mask.subspan(first, std::min(group_words, mask.size() - first)));
 }
 
-// Packs and codes one group: its part of the mask, its header, its bits. Returns the bytes of these.
+// Packs and codes the group that is [at, end) of the content: its part of the mask, its header, its bits.
+// Returns the bytes of these.
 std::size_t write_group(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
-                        std::uint64_t* mask, Workspace& workspace, std::byte* header, std::byte* bits) {
+                        std::size_t at, std::size_t end, std::uint64_t* mask, Workspace& workspace,
+                        std::byte* header, std::byte* bits) {
   std::byte* values = workspace.packed;
-  const std::size_t count = pack_part(kernels, width_of(type), content, mask, values, workspace);
+  const auto group = content.subspan(at, end - at);
+  const std::size_t count = pack_part(kernels, width_of(type), group, mask, values, workspace);
   const GroupCode code = count > 0 ? kernels.group_code(type, values, count) : GroupCode{};
+  fetch_in_groups(workspace.ahead, at, end);
   store(header, to_header(code));
   return count > 0 ? kernels.squeeze(type, code, values, count, bits) : 0;
 }
@@ -59,8 +63,8 @@ std::size_t write_groups(const Kernels& kernels, ElementType type, std::span<con
   std::byte* bits = headers + groups_of(content.size() / width_of(type)) * group_header_bytes;
   std::uint64_t* mask = workspace.mask;
   for (std::size_t at = 0; at < content.size(); at += slice) {
-    const auto group = content.subspan(at, std::min(slice, content.size() - at));
-    bits += write_group(kernels, type, group, mask, workspace, header, bits);
+    const std::size_t end = std::min(at + slice, content.size());
+    bits += write_group(kernels, type, content, at, end, mask, workspace, header, bits);
     header += group_header_bytes;
     mask += group_words;
   }
