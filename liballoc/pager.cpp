@@ -46,14 +46,11 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   const auto frames = static_cast<std::uint32_t>(pages * os::page_bytes / run_bytes + 64);
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
-  const std::uint64_t runs = budget_bytes / run_bytes;
-  if (compression == Compression::by_budget)
-    compression = runs >= least_runs_by_default ? Compression::automatic : Compression::off;
-  if (runs < least_runs_to_compress && compression > Compression::off)  // a codec that was asked for
-    Message(Severity::warning)
-        << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is compressed";
-  if (runs < least_runs_to_compress) compression = Compression::off;
-  if (const int error = codec_.initialise(compression); error != 0) return error;
+  compression_ = compression;
+  const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
+  if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
+    Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
+                                  "compressed until it grows";
   if (const int error = mover->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) return error;
   mode_ = Mode::paging;
   set_budget(budget_bytes);
@@ -64,8 +61,20 @@ void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
   // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
   if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
-  if (codec_.is_on()) budget_ -= std::min(budget_, RunCodec::memory_runs);
+  fit_codec(bytes / run_bytes);
+  budget_ -= std::min(budget_ - std::min(budget_, 1U), codec_.taken_runs());
   asked_budget_ = budget_;
+}
+
+// The codec's memory is a part of the budget, so each budget says whether it works: a process that joins a
+// job begins with little and is granted more, and what is granted is taken back for others.
+void Pager::fit_codec(std::uint64_t runs) {
+  const bool by_default = compression_ == Compression::by_budget;
+  const bool has_room = runs >= (by_default ? least_runs_by_default : least_runs_to_compress);
+  const Compression wanted = by_default ? Compression::automatic : compression_;
+  if (codec_.use(has_room ? wanted : Compression::off) == 0) return;
+  Message(Severity::warning) << "no memory for compressing; nothing is compressed";
+  compression_ = Compression::off;
 }
 
 void Pager::set_pool_limit(std::uint64_t bytes) {

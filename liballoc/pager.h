@@ -59,6 +59,7 @@ class Pager {
   // Starts paging with an open mover. The tier and the client outlive the pager.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
                Compression compression = Compression::off);
+  // May begin or stop to compress, too: fit_codec().
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.
   void set_pool_limit(std::uint64_t bytes);
@@ -161,6 +162,8 @@ class Pager {
   static constexpr std::uint32_t reads_in_flight = 8;
   static constexpr std::uint32_t copy_allowance = 12;
 
+  void fit_codec(std::uint64_t runs);
+
   // pager.cpp: transitions
   void enlist(std::uint32_t n);
   void delist(std::uint32_t n);
@@ -259,6 +262,7 @@ class Pager {
   Client* client_ = nullptr;
   Staging staging_;
   RunCodec codec_;
+  Compression compression_ = Compression::off;  // as was asked for
   ForkLedger forks_;
 
   RunList idle_;      // resident, live, unpinned: oldest use first

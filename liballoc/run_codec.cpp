@@ -28,6 +28,7 @@ constexpr std::size_t head_bytes = compression::header_bytes + blocks * compress
 constexpr std::size_t buffer_bytes = (run_bytes + head_bytes + page - 1) / page * page;
 // A frame that saves less is not worth the time that bringing it back takes.
 constexpr std::size_t most_stored_bytes = run_bytes / 16 * 15;
+constexpr unsigned all_buffers = (1U << RunCodec::buffers) - 1;
 
 constexpr Codec codec_of(Compression forced) {
   switch (forced) {
@@ -117,7 +118,8 @@ struct RunCodec::Memory {
   Pace sum_out, sum_in;  // of the checksum of a run that is stored as it is
   compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
-  compression::Advisor advisor{{.longest_interval = 1}};
+  compression::Advisor advisor{
+      {.largest_fraction = double{most_stored_bytes} / run_bytes, .longest_interval = 1}};
   Place places[known_runs];
 };
 
@@ -128,26 +130,53 @@ struct RunCodec::Choice {
   Place* place = nullptr;
 };
 
-int RunCodec::initialise(Compression compression) {
+int RunCodec::use(Compression compression) {
+  if (compression == compression_) return 0;
+  if (compression != Compression::off && memory_ == nullptr) {
+    static_assert(sizeof(Memory) <= run_bytes &&
+                  buffers * buffer_bytes + sizeof(Memory) <= memory_runs * run_bytes);
+    const std::size_t bytes = buffers * buffer_bytes + sizeof(Memory);
+    auto* area = static_cast<std::byte*>(os::map_anonymous(bytes, PROT_READ | PROT_WRITE));
+    if (area == nullptr) return ENOMEM;
+    buffers_ = area;
+    memory_ = new (area + buffers * buffer_bytes) Memory;
+    free_buffers_ = all_buffers;
+  }
   compression_ = compression;
-  if (compression == Compression::off) return 0;
-  const std::size_t bytes = buffers * buffer_bytes + sizeof(Memory);
-  auto* area = static_cast<std::byte*>(os::map_anonymous(bytes, PROT_READ | PROT_WRITE));
-  if (area == nullptr) return ENOMEM;
-  buffers_ = area;
-  memory_ = new (area + buffers * buffer_bytes) Memory;
-  free_buffers_ = (1U << buffers) - 1;
+  release_buffers();
   return 0;
 }
 
+void RunCodec::give_back(unsigned buffer) {
+  if (buffer == no_buffer) return;
+  free_buffers_ |= 1U << buffer;
+  release_buffers();
+}
+
+// The buffers of a codec that is off, once none is being written from.
+void RunCodec::release_buffers() {
+  if (is_on() || memory_ == nullptr || free_buffers_ != all_buffers) return;
+  os::advise(buffers_, buffers * buffer_bytes, MADV_DONTNEED);
+}
+
+void RunCodec::publish_counts() {
+  for (int i = 0; i < TERRACE_CODECS; ++i) {
+    statistics_[i].content_bytes += recent_[i].content_bytes;
+    statistics_[i].frame_bytes += recent_[i].frame_bytes;
+    statistics_[i].compress_ns += recent_[i].compress_ns;
+    statistics_[i].decompress_ns += recent_[i].decompress_ns;
+    recent_[i] = {};
+  }
+}
+
 void RunCodec::wrote(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns) {
-  if (!is_on()) return;
+  if (memory_ == nullptr) return;
   memory_->exposed_out.count(ns, awaited_ns);
   memory_->link.out.observe({.bytes = bytes}, memory_->out.smooth(bytes, ns));
 }
 
 void RunCodec::read(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns) {
-  if (!is_on()) return;
+  if (memory_ == nullptr) return;
   memory_->exposed_in.count(ns, awaited_ns);
   memory_->link.in.observe({.bytes = bytes}, memory_->in.smooth(bytes, ns));
 }
@@ -173,7 +202,7 @@ RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, st
   }
   const std::uint64_t start = os::thread_ns();
   stored.sum = checksum(run, run_bytes, generation);
-  if (is_on()) memory_->sum_out.smooth(run_bytes, os::thread_ns() - start);
+  if (memory_ != nullptr) memory_->sum_out.smooth(run_bytes, os::thread_ns() - start);
   return stored;
 }
 
@@ -206,7 +235,7 @@ bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, St
   if (compression_ == Compression::automatic)
     memory_->advisor.compressed(choice.place->history, choice.decision, made.bytes, static_cast<double>(ns));
   const std::size_t bytes = compression::round_up(made.bytes, page);
-  auto& counts = statistics_[static_cast<int>(choice.codec) - 1];
+  auto& counts = recent_[static_cast<int>(choice.codec) - 1];
   counts.compress_ns += ns;
   if (made.error != compression::FrameError::none || bytes > most_stored_bytes) return false;
   std::memset(frame + made.bytes, 0, bytes - made.bytes);
@@ -224,7 +253,7 @@ bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, 
   const std::uint64_t start = os::thread_ns();
   if (bytes == run_bytes) {
     const bool intact = checksum(frame, run_bytes, generation) == sum;
-    if (is_on()) memory_->sum_in.smooth(run_bytes, os::thread_ns() - start);
+    if (memory_ != nullptr) memory_->sum_in.smooth(run_bytes, os::thread_ns() - start);
     return intact;
   }
   std::byte head[head_bytes];
@@ -238,7 +267,7 @@ bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, 
   if (compression::check_table(head, header) != compression::FrameError::none) return false;
   if (!decode_in_place(frame + run_bytes - bytes + head_bytes, head, header, frame)) return false;
   const std::uint64_t ns = os::thread_ns() - start;
-  statistics_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
+  recent_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
   memory_->advisor.decompressed(header.codec, header.element, run_bytes, header.frame_bytes(),
                                 static_cast<double>(ns));
   return true;

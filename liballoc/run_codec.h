@@ -26,12 +26,15 @@ class RunCodec {
   // Frames on their way to the tier at any time; each has a buffer.
   static constexpr unsigned buffers = 2;
   static constexpr unsigned no_buffer = buffers;
-  // Memory that it takes, in runs: a part of the budget.
+  // Memory that it takes while it works, in runs: a part of the budget.
   static constexpr std::uint32_t memory_runs = buffers + 1;
 
-  // Maps its memory unless `compression` is off. 0 or errno.
-  int initialise(Compression compression);
-  bool is_on() const { return memory_ != nullptr; }
+  // What becomes of runs that leave from now on; not by_budget. Maps its memory when that is first needed.
+  // Off gives the buffers' memory back, and what was compressed before can still be decoded. 0 or errno.
+  int use(Compression compression);
+  bool is_on() const { return compression_ != Compression::off; }
+  // What it takes now.
+  std::uint32_t taken_runs() const { return memory_ == nullptr ? 0 : is_on() ? memory_runs : 1; }
   bool has_free_buffer() const { return free_buffers_ != 0; }
 
   // What the tier took for so many bytes, without what was queued before them, and how much of that a thread
@@ -48,21 +51,22 @@ class RunCodec {
   };
   // `number` is the run's: what lies there is mostly alike from step to step.
   Stored encode(const std::byte* run, std::uint32_t number, std::uint32_t generation);
-  void give_back(unsigned buffer) {
-    if (buffer != no_buffer) free_buffers_ |= 1U << buffer;
-  }
+  void give_back(unsigned buffer);
 
   // Where in a staging frame to read so many stored bytes to.
   static std::byte* place(std::byte* frame, std::uint32_t bytes) { return frame + run_bytes - bytes; }
   // Turns what was read there into the run. False: it is not what was written.
   bool decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation);
 
-  // By codec: zvc, zvc_exp, rle, csr8.
+  // Adds what was counted since to statistics(). The agent's, under the heap's lock.
+  void publish_counts();
+  // By codec: zvc, zvc_exp, rle, csr8. Any thread, under the heap's lock.
   const terrace_codec_statistics* statistics() const { return statistics_; }
 
  private:
   struct Memory;
   struct Choice;
+  void release_buffers();
   compression::Transfer transfer() const;
   Choice choose(std::span<const std::byte> run, std::uint32_t number);
   bool compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
@@ -74,6 +78,7 @@ class RunCodec {
   Memory* memory_ = nullptr;
   std::byte* buffers_ = nullptr;
   unsigned free_buffers_ = 0;
+  terrace_codec_statistics recent_[TERRACE_CODECS] = {};
   terrace_codec_statistics statistics_[TERRACE_CODECS] = {};
 };
 

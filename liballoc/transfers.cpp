@@ -59,6 +59,7 @@ Pager::Operation* Pager::begin_write(std::uint32_t* run) {
 // Finds a place for what is to be written. False: there is none, or the run was freed meanwhile.
 bool Pager::reserve_for(Operation* op) {
   LockGuard guard(*lock_);
+  codec_.publish_counts();
   tiers::Extent extent;
   int error = 0;
   const bool within_share = pool_used_bytes() + tiers::whole_units(op->bytes) <= pool_limit_;
@@ -238,6 +239,7 @@ void Pager::finish_read(Operation* op, int error) {
   bool intact = false;
   if (error == 0) intact = codec_.decode(staging_.address(op->frame), op->bytes, op->sum, op->generation);
   LockGuard guard(*lock_);
+  codec_.publish_counts();
   if (op->run != none && !intact && !op->retried) {
     op->retried = true;
     counts_.checksum_failures += error == 0 ? 1 : 0;

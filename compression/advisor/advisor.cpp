@@ -16,7 +16,7 @@ constexpr CodecPrior priors[codec_count] = {{0.1, 0.1}, {0.1, 0.1}, {0.12, 0.1},
                                             {0.2, 0.2}, {2.0, 0.7}, {2.5, 1.2}};
 constexpr double call_ns = 1000;
 
-constexpr double smaller = 0.99;        // a fraction above it is not worth a codec
+constexpr double smaller = 0.99;        // predicted above it, a frame is taken for raw
 constexpr double frame_is_raw = 0.999;  // all of a frame's blocks were stored raw
 constexpr double nothing_to_gain_ns = 1;
 constexpr double hopeful = 0.2;        // of the predicted time a codec measured under three times may take
@@ -58,11 +58,6 @@ double with_codec_times(const Transfer& transfer, Times times, double factor) {
 const Candidate& fastest(const Decision& decision) {
   return *std::min_element(decision.candidates.begin(), decision.candidates.end(),
                            [](const Candidate& a, const Candidate& b) { return a.total_ns < b.total_ns; });
-}
-
-bool anything_smaller(const Decision& decision) {
-  return std::any_of(decision.candidates.begin(), decision.candidates.end(),
-                     [](const Candidate& c) { return c.fraction < smaller; });
 }
 
 // What the job waits for a tensor's bytes on the link, when they go raw.
@@ -169,16 +164,19 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
   Candidate one;
   one.codec = codec;
   one.fraction = predicted < smaller ? predicted * history.correction_[static_cast<int>(codec)] : predicted;
-  one.times.out_ns = link_ns(link.out, tensor.bytes, one.fraction);
-  one.times.in_ns = link_ns(link.in, tensor.bytes, one.fraction);
-  if (codec == Codec::raw) {
+  const bool moves_raw = codec == Codec::raw || !is_kept(one);
+  one.times.out_ns = link_ns(link.out, tensor.bytes, moves_raw ? 1 : one.fraction);
+  one.times.in_ns = link_ns(link.in, tensor.bytes, moves_raw ? 1 : one.fraction);
+  if (moves_raw) {
     one.times.compress_ns = transfer.raw_out_ns;
     one.times.decompress_ns = transfer.raw_in_ns;
-  } else {
+  }
+  if (codec != Codec::raw) {
     const Work work{tensor.bytes, one.fraction};
     const Codec encoded = encoded_as(codec, tensor.element, estimate);
-    one.times.compress_ns = predict_compress_ns(encoded, tensor.element, work);
-    one.times.decompress_ns = predict_decompress_ns(decoded_as(codec, one.fraction), tensor.element, work);
+    one.times.compress_ns += predict_compress_ns(encoded, tensor.element, work);
+    if (!moves_raw)
+      one.times.decompress_ns = predict_decompress_ns(decoded_as(codec, one.fraction), tensor.element, work);
     one.observed = times(encoded, tensor.element).compress.observations(tensor.bytes);
   }
   one.total_ns = cost_ns(transfer, one.times);
@@ -205,7 +203,9 @@ void Advisor::choose(History& history, Decision& decision, const Transfer& trans
   const double tensors = options_.exploration + (decisions_ == 1 ? options_.first_tries : 0);
   allowance_ns_ += tensors * raw.total_ns;
   const bool is_hidden = waited_for_link_ns(transfer, raw) <= nothing_to_gain_ns;
-  const bool nothing_to_do = !anything_smaller(decision) || is_hidden;
+  const bool nothing_smaller = std::none_of(decision.candidates.begin(), decision.candidates.end(),
+                                            [this](const Candidate& one) { return is_kept(one); });
+  const bool nothing_to_do = nothing_smaller || is_hidden;
   if (!history.estimate_.known() || nothing_to_do) {
     history.decided_ = false;
     decision.reason = !history.estimate_.known() ? Reason::unknown
@@ -248,7 +248,7 @@ bool Advisor::worth_trying(const History& history, const Decision& decision, con
   const std::uint64_t since = history.decisions_ - history.tried_[static_cast<int>(candidate.codec)];
   const bool proven = candidate.observed >= tried_enough;
   const double pause = std::max<double>(shortest_pause, proven ? extra * options_.stale_after : 0);
-  if (candidate.fraction >= smaller) return false;
+  if (!is_kept(candidate)) return false;
   if (static_cast<double>(since) < pause) return false;
   if (with_codec_times(transfer, candidate.times, proven ? hopeful_again : hopeful) >= settled_ns)
     return false;

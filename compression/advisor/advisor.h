@@ -42,6 +42,7 @@ struct AdvisorOptions {
   double evidence = 0.1;                // gains beyond the margin that must add up, in a row, before a switch
   double exploration = 0.005;           // share of the time of moving raw that may go into trying codecs
   double first_tries = 15;              // tensors' raw time on top of it, to get to know the codecs at all
+  double largest_fraction = 0.99;       // a frame above it is not kept: the tensor moves raw after all
   std::uint32_t longest_interval = 64;  // decisions between two samples of tensors that do not change
   std::uint32_t stale_after = 200;      // decisions on a class until a codec twice as slow is tried again
   std::uint64_t seed = 1;               // of the places that are sampled
@@ -137,6 +138,7 @@ class Advisor {
   void learn_sample(History& history, const Sample& fresh) const;
   Candidate weigh(Codec codec, const History& history, const Tensor& tensor, const Transfer& transfer,
                   const Link& link) const;
+  bool is_kept(const Candidate& candidate) const { return candidate.fraction < options_.largest_fraction; }
   void choose(History& history, Decision& decision, const Transfer& transfer);
   Codec settle(History& history, const Decision& decision, Codec best) const;
   bool worth_trying(const History& history, const Decision& decision, const Candidate& candidate,

@@ -111,6 +111,51 @@ TEST_CASE("Compression is on by default where it takes under a hundredth of the 
   CHECK(taken_of(300, Compression::automatic) > taken_of(300, Compression::off));
 }
 
+// A process that joins a job begins with little, and what it is granted may be taken back.
+TEST_CASE("Compression begins when the budget grows to it, and ends when that is taken back") {
+  test::Dram dram;
+  PagerFixture f(any_kind(), dram.dram, 40, 1024 * mib, Compression::by_budget);
+  if (!f.ready()) return;
+  const auto grant = [&](std::size_t runs) {
+    LockGuard guard(f.lock);
+    f.pager.set_budget(runs * run_bytes);
+    return runs - f.pager.budget_bytes() / run_bytes;
+  };
+  const std::size_t off = grant(299);
+  CHECK(grant(300) == off + RunCodec::memory_runs);
+  CHECK(grant(40) == off + 1);
+  CHECK(grant(300) == off + RunCodec::memory_runs);
+}
+
+TEST_CASE("A codec that was asked for works from the grant on that leaves room for it") {
+  test::Dram dram;
+  PagerFixture f(MoverKind::automatic, dram.dram, 31, 1024 * mib, Compression::zvc);
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate(2 * run_bytes);
+  const auto stored = [&](std::size_t grant_runs, std::uint64_t seed) {
+    {
+      LockGuard guard(f.lock);
+      f.pager.set_budget(grant_runs * run_bytes);
+    }
+    f.with([&] {
+      std::memset(block, 0, 2 * run_bytes);
+      test::fill(block, seed, run_bytes / 4);
+    });
+    f.page_out(block, 2 * run_bytes);
+    return f.extent_bytes(block, 2 * run_bytes);
+  };
+  CHECK(stored(31, 1) == 2 * run_bytes);
+  CHECK(stored(32, 2) < 2 * run_bytes);
+  {
+    LockGuard guard(f.lock);
+    f.pager.set_budget(2 * run_bytes);
+    CHECK(f.pager.budget_bytes() > 0);
+  }
+  CHECK(f.reads(block, 2, run_bytes / 4));
+  CHECK(stored(31, 3) == 2 * run_bytes);
+  CHECK(f.reads(block, 3, run_bytes / 4));
+}
+
 // Both ways the tier is busy for as long; only in the one case the program stands still meanwhile. Numbers
 // between 1 and 2 are made smaller by zvc_exp alone, which takes several times as long as the checksum of a
 // run that is stored as it is, and a small part of what the tier takes.

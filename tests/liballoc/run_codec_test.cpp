@@ -29,7 +29,7 @@ void fill_block(std::uint32_t* words, Random& random) {
 
 struct Fixture {
   explicit Fixture(Compression compression) : run(run_bytes), frame(run_bytes) {
-    REQUIRE(codec.initialise(compression) == 0);
+    REQUIRE(codec.use(compression) == 0);
   }
 
   void fill(std::uint64_t seed) {
@@ -149,6 +149,7 @@ TEST_CASE("StatisticsCountContentAndFrames") {
   f.fill(5);
   const auto stored = f.store(1);
   REQUIRE(f.comes_back(stored, 1));
+  f.codec.publish_counts();
   const terrace_codec_statistics& zvc_exp = f.codec.statistics()[1];
   CHECK(zvc_exp.content_bytes == run_bytes);
   CHECK(zvc_exp.frame_bytes == stored.bytes);
@@ -163,6 +164,51 @@ TEST_CASE("OffTakesNoMemoryAndChangesNothing") {
   const auto stored = f.store(1);
   CHECK(stored.bytes == run_bytes);
   CHECK(f.comes_back(stored, 1));
+}
+
+// The job's budget shrank: its codec's buffers go, what it made stays readable, and it can begin again.
+TEST_CASE("ACodecThatIsSwitchedOffDecodesWhatItMade") {
+  Fixture f(any_codec());
+  f.fill(8);
+  RunCodec::Stored stored = f.codec.encode(f.run.base(), 7, 1);
+  for (int i = 0; i < 50 && stored.buffer == RunCodec::no_buffer; ++i)  // auto: not at once
+    stored = f.codec.encode(f.run.base(), 7, 1);
+  REQUIRE(stored.buffer != RunCodec::no_buffer);
+  CHECK(f.codec.taken_runs() == RunCodec::memory_runs);
+  REQUIRE(f.codec.use(Compression::off) == 0);  // the frame is still to be written
+  std::memset(f.frame.base(), 0xEE, run_bytes);
+  std::memcpy(RunCodec::place(f.frame.base(), stored.bytes), stored.data, stored.bytes);
+  f.codec.give_back(stored.buffer);
+  CHECK(*stored.data == std::byte{0});  // the memory is gone
+  CHECK(f.codec.taken_runs() == 1);
+  CHECK(f.comes_back(stored, 1));
+  CHECK(f.store(2).bytes == run_bytes);
+  REQUIRE(f.codec.use(Compression::zvc) == 0);
+  const auto again = f.store(3);
+  CHECK(again.bytes < run_bytes);
+  CHECK(f.comes_back(again, 3));
+}
+
+// zvc_exp makes these random signs, mantissas and 20 exponents 0.94 as large, which is not worth storing.
+TEST_CASE("FramesThatAreNotKeptAreNotMadeForEver") {
+  Fixture f(Compression::automatic);
+  Random random(1);
+  auto* words = reinterpret_cast<std::uint32_t*>(f.run.base());
+  for (std::size_t i = 0; i < run_bytes / 4; ++i)
+    words[i] = static_cast<std::uint32_t>((random.next() & 0x807fffffU) | (110 + random.below(20)) << 23);
+  int made = 0;
+  std::uint64_t before = 0;
+  for (unsigned i = 0; i < 400; ++i) {
+    f.codec.wrote(run_bytes, 20'000'000, 20'000'000);
+    f.codec.read(run_bytes, 20'000'000, 20'000'000);
+    REQUIRE(f.store(i).bytes == run_bytes);
+    f.codec.publish_counts();
+    std::uint64_t spent = 0;
+    for (int codec = 0; codec < TERRACE_CODECS; ++codec) spent += f.codec.statistics()[codec].compress_ns;
+    made += i >= 200 && spent > before ? 1 : 0;
+    before = spent;
+  }
+  CHECK(made < 40);
 }
 
 // What the tier does while the job computes costs the job nothing; compressing would. This tier is so slow
