@@ -108,6 +108,13 @@ TEST_CASE("ChoicesWithCommasAreToldApart") {
   CHECK_THROWS_AS(table->parse(Words{"nvme,dram", "--offload-tiers", "run"}), CLI::ValidationError);
 }
 
+TEST_CASE("ViewsSayThatTheyObeyTheSocketVariable") {
+  Options options;
+  const auto table = make_option_table(&options);
+  const char* verb = GENERATE("status", "jobs", "tiers", "events", "top");
+  CHECK(table->get_subcommand(verb)->help().find("TERRACE_SOCKET") != std::string::npos);
+}
+
 TEST_CASE("ColumnsComeSeparatedOrRepeated") {
   Options options;
   const auto table = make_option_table(&options);

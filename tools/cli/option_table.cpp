@@ -75,7 +75,8 @@ CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptio
   CLI::App* view = app->add_subcommand(name, about);
   view->add_option("--socket", o->socket,
                    "Ask the daemon at this socket (default: every one of yours that answers)")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->envname("TERRACE_SOCKET");
   view->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
   return view;
 }
