@@ -102,10 +102,14 @@ void add_views(CLI::App* app, ViewOptions* o) {
   add_table_view(app, "jobs", "One row for each job", o);
   add_table_view(app, "tiers", "One row for each tier: what it may hold and holds, what goes in and out", o);
   add_table_view(app, "events", "The latest evictions, restores, faults and mishaps", o);
-  app->get_subcommand("events")
-      ->add_option("-n,--last", o->last, "How many events to show (default 20)")
+  CLI::App* events = app->get_subcommand("events");
+  events
+      ->add_option("-n,--last", o->last,
+                   "How many events to show (default 20); with --watch at first, then all that follow")
       ->type_name("N")
-      ->check(CLI::Range(1, 10000));
+      ->check(CLI::Range(1, most_events));
+  events->get_option("--watch")->description(
+      "Again every INTERVAL seconds (default 1), COUNT times: what has happened since");
   add_view(app, "top", "Watch jobs on the whole screen; q quits", o);
 }
 
