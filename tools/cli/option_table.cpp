@@ -85,7 +85,8 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
   CLI::App* view = add_view(app, name, about, o);
   view->add_flag("--json", o->json, "JSON; with --watch one object a line");
   view->add_flag("--no-headings", o->no_headings, "Leave the headings out");
-  view->add_option("-o,--columns", o->columns, "+COL adds a column, COL,COL selects; '-o help' lists them")
+  view->add_option("-o,--columns", o->columns,
+                   "+COL adds a column, COL,COL selects, by name or heading; '-o help' lists them")
       ->type_name("COL")
       ->delimiter(',')
       ->allow_extra_args(false);
