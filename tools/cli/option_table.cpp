@@ -65,9 +65,9 @@ void add_run(CLI::App* app, RunOptions* o) {
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
   run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
-  run->add_flag(
-      "--gpu-selftest", o->gpu_selftest,
-      "Say which parts of the program allocate GPU memory through Terrace (TERRACE_GPU_SELFTEST=1)");
+  run->add_flag("--gpu-selftest", o->gpu_selftest,
+                "With --gpu: say which parts of the program allocate GPU memory through Terrace "
+                "(TERRACE_GPU_SELFTEST=1)");
   run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved");
 }
 
@@ -256,7 +256,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::gpu_budget,
        "SIZE|PCT%",
        "TERRACE_GPU_BUDGET",
-       "Use at most this much of the GPU's memory (default: all of it)",
+       "With --gpu: use at most this much of its memory (default: all of it)",
        {}},
       {"--offload",
        &R::offload,
@@ -293,13 +293,13 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_per_day,
        "SIZE",
        "TERRACE_WRITES_PER_DAY",
-       "Offload at most this much to the NVMe drive in a day, all jobs together",
+       "With nvme among --offload-tiers: offload at most this much to the drive in a day, all jobs together",
        {}},
       {"--writes-total",
        &R::writes_total,
        "SIZE",
        "TERRACE_WRITES_TOTAL",
-       "Offload at most this much to the NVMe drive ever, all jobs together",
+       "With nvme among --offload-tiers: offload at most this much to the drive ever, all jobs together",
        {}},
       {"--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
       {"--name",
@@ -326,7 +326,8 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   app->set_version_flag("--version", "terrace " TERRACE_VERSION);
   app->footer(
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 daemon not reachable, 4 permission, 5 not found,\n"
-      "6 degraded; 'run' returns the command's own. 'terrace VERB --help' says more.");
+      "6 degraded; 'run' returns the command's own, 127 without one, 126 when it cannot be executed.\n"
+      "'terrace VERB --help' says more.");
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_doctor(app.get(), &options->doctor);
