@@ -141,7 +141,7 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
   plan->add_option("trace", o->trace,
                    "The step: a trace, or anything 'terrace import' reads; - for standard input");
-  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in")
+  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in (--list)")
       ->type_name("FILE|NAME");
   plan->add_option("--policy", o->policies, "Policies, or all (the default)")
       ->type_name("NAME")
@@ -160,7 +160,8 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       ->type_name("N")
       ->check(whole_number());
   add_plan_outputs(plan, o);
-  plan->add_flag("--list", o->list, "List the policies with their sources");
+  plan->add_flag("--list", o->list,
+                 "List the policies with their sources, and the machines that are built in");
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {
