@@ -124,7 +124,7 @@ std::string list_columns(std::span<const Column> all) {
   std::string text;
   for (const Column& column : all)
     text += fmt::format("{} {:<22} {:<10} {}\n", column.shown ? '*' : ' ', column.name, column.heading,
-                        about_column(column.name));
+                        about_column(column.name, column.heading));
   text += "* shown without -o; what the words mean: docs/statistics.md\n";
   return text;
 }
