@@ -220,7 +220,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::pool_size,
        "SIZE",
        "TERRACE_POOL_SIZE",
-       "Use at most this much of that file system",
+       "Use at most this much of that file system, from 64M on; what is offloaded there, too",
        {}},
       {"--threshold",
        &R::threshold,
@@ -232,8 +232,9 @@ const std::vector<RunEntry>& run_entries() {
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool: where it pays (the default from 600 MiB on), never, or always by one "
-       "codec",
+       "Compress what goes to the pool, and what is offloaded: where it pays (the default from 600 MiB on, "
+       "and "
+       "of what is offloaded), never, or always by one codec",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {"--mover",
        &R::mover,
