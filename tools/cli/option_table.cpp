@@ -271,7 +271,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload_budget,
        "SIZE",
        "TERRACE_OFFLOAD_BUDGET",
-       "Host memory that offloaded tensors may take",
+       "Host memory that offloaded tensors may take (default 8G, or half of what there is; 256M with nvme "
+       "alone)",
        {}},
       {"--offload-tiers",
        &R::offload_tiers,
