@@ -22,6 +22,13 @@ expect_code 0 "the columns of events" "$terrace" events -o help
 code=0
 "$terrace" bench >out 2>err || code=$?
 [ "$code" -eq 5 ] || [ "$(awk 'NF < 3' out)" = "" ] || fail "bench: a benchmark without a word about it: $(cat out)"
+if [ -x "$(dirname "$terrace")/terrace-bench-planner" ]; then
+  expect_code 2 "reference data that are not there" "$terrace" bench planner --quick --only minimalloc --data /nonexistent
+  expect_text err "CONTRIBUTING.md" "reference data that are not there"
+  TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "no reference data" "$terrace" bench planner --quick --only minimalloc
+  expect_text out "SKIP: no minimalloc/" "no reference data"
+  expect_text err "no reference data at /nonexistent" "no reference data"
+fi
 daemon=$(dirname "$terrace")/terraced
 [ -x "$daemon" ] || skip "terraced is not built"
 expect_code 0 "terraced: settings that can work" "$daemon" --check-config --dram 1G --pool "$directory" --pool-size 64M
