@@ -32,6 +32,8 @@ fi
 daemon=$(dirname "$terrace")/terraced
 [ -x "$daemon" ] || skip "terraced is not built"
 expect_code 0 "terraced: settings that can work" "$daemon" --check-config --dram 1G --pool "$directory" --pool-size 64M
+grep -q warning err && [ "${directory#/home/}" = "$directory" ] && [ "${directory#/root/}" = "$directory" ] &&
+  fail "terraced warns of a directory that the service sees: $(cat err)"
 expect_code 2 "terraced: a pool directory that does not exist" "$daemon" --check-config --dram 1G --pool /nonexistent
 expect_text err "no file can be made in /nonexistent" "what is wrong with the pool directory"
 expect_code 1 "terraced: a start with the same" "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"
