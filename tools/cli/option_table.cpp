@@ -326,6 +326,9 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   auto app =
       std::make_unique<CLI::App>("Terrace: more memory for a training job than its DRAM has", "terrace");
   app->require_subcommand(0, 1);
+  app->failure_message([](const CLI::App* table, const CLI::Error& error) {
+    return "terrace: " + CLI::FailureMessage::simple(table, error);
+  });
   app->set_version_flag("--version", "terrace " TERRACE_VERSION);
   app->footer(
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 daemon not reachable, 4 permission, 5 not found,\n"
