@@ -232,9 +232,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool, and what is offloaded: where it pays (the default from 600 MiB on, "
-       "and "
-       "of what is offloaded), never, or always by one codec",
+       "Compress what goes to the pool and what is offloaded: where it pays (the default, of the pool from "
+       "600 MiB on), never, or always by one codec",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {"--mover",
        &R::mover,
@@ -271,8 +270,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload_budget,
        "SIZE",
        "TERRACE_OFFLOAD_BUDGET",
-       "Host memory that offloaded tensors may take (default 8G, or half of what there is; 256M with nvme "
-       "alone)",
+       "Host memory that offloaded tensors may take (default 8G or half of what there is; with nvme alone "
+       "256M)",
        {}},
       {"--offload-tiers",
        &R::offload_tiers,

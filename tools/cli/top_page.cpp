@@ -35,7 +35,7 @@ constexpr int bar_columns = 76;
 constexpr int narrow_cell_columns = 52;
 
 // `text` in lines of at most `width` bytes, broken at spaces; `indent` spaces before each. A word that is
-// longer is cut.
+// longer is broken, too.
 std::vector<std::string> wrapped(const std::string& text, int indent, int width) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
