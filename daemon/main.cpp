@@ -105,6 +105,8 @@ int serve(const Options& options, const std::vector<std::string>& arguments) {
 int check_config(const Options& options) {
   const std::string name = options.config_path.empty() ? "built-in settings" : options.config_path;
   const std::string error = check_settings(options.config, options.is_private);
+  const std::string warning = options.is_private ? "" : warning_for_service(options.config);
+  if (!warning.empty()) fmt::print(stderr, "terraced: {}: warning: {}\n", name, warning);
   if (error.empty()) return fmt::print("{}: no errors\n", name), 0;
   fmt::print(stderr, "terraced: {}: {}\n", name, error);
   return 2;

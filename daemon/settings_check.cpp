@@ -5,6 +5,7 @@
 #include <grp.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "daemon/arbiter.h"
 #include "daemon/machine.h"
@@ -58,6 +59,20 @@ std::string check_group(const std::string& group) {
   return fmt::format(
       "the group \"{0}\" does not exist; create it with `groupadd --system {0}` or change [daemon] group",
       group);
+}
+
+std::string warning_for_service(const Config& config) {
+  std::error_code failed;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(config.pool_directory, failed);
+  const std::string directory =
+      (failed ? std::filesystem::path(config.pool_directory) : resolved).string() + "/";
+  for (const char* hidden : {"/home/", "/root/", "/run/user/"})
+    if (directory.starts_with(hidden))
+      return fmt::format(
+          "[pool] directory: the service does not see {}, because terraced.service has ProtectHome=yes; name "
+          "another directory, or set ProtectHome=no with `systemctl edit terraced`",
+          config.pool_directory);
+  return {};
 }
 
 std::string check_settings(const Config& config, bool is_private) {

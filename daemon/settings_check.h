@@ -14,6 +14,10 @@ namespace terrace::daemon {
 // group and its directory are not looked at.
 std::string check_settings(const Config& config, bool is_private);
 
+// "" or what works here but not in the service that is installed with terraced: a pool directory that its
+// unit hides (ProtectHome).
+std::string warning_for_service(const Config& config);
+
 // "" or why the socket cannot be given to this group. No group is a good one.
 std::string check_group(const std::string& group);
 

@@ -1,5 +1,5 @@
-// Amounts of memory as people write them: "16G", "1536MiB", "80%". Powers of 1024, no spaces, no fractions;
-// the same grammar as docs/environment.md.
+// Amounts of memory as settings have them: "16G", "1536MiB", "80%". Powers of 1024, no spaces, no fractions,
+// capital letters; the command line takes more (wire/size.h).
 #pragma once
 
 #include <cstdint>

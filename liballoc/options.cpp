@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "liballoc/kill_switch.h"
+#include "liballoc/wire/size.h"
 #include "tiers/extent_allocator.h"
 
 namespace terrace::liballoc {
@@ -28,7 +29,7 @@ bool size_option(const char* name, std::uint64_t least, std::uint64_t most, std:
   const char* value = getenv(name);
   if (value == nullptr || *value == '\0') return true;
   std::uint64_t bytes = 0;
-  if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 2G, 1536MiB");
+  if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 1.5G, 1536MiB");
   if (bytes < least) return out_of_range(name, value, " is below the least of ", least);
   if (bytes > most) return out_of_range(name, value, " is above the most of ", most);
   *out = bytes;
@@ -74,7 +75,9 @@ bool device_option(std::uint64_t* out) {
   char size[32] = "";
   const std::size_t length = std::strcspn(device + prefix, ",");
   if (length < sizeof(size)) std::memcpy(size, device + prefix, length);
-  if (parse_size(size, out) && *out != 0) return true;
+  // The device itself, which tiers/gpu reads, takes whole numbers and capitals only.
+  const bool whole = std::strspn(size, "0123456789BKMGTi") == std::strlen(size);
+  if (whole && parse_size(size, out) && *out != 0) return true;
   return refuse("TERRACE_GPU", device, "emulated:SIZE, such as emulated:8G");
 }
 
@@ -86,35 +89,9 @@ bool disable_option(bool* out) {
   return true;
 }
 
-bool unit_of(const char* text, unsigned* shift) {
-  static constexpr struct {
-    const char* name;
-    unsigned shift;
-  } units[] = {{"", 0},     {"B", 0},  {"K", 10},  {"KB", 10},  {"KiB", 10}, {"M", 20},  {"MB", 20},
-               {"MiB", 20}, {"G", 30}, {"GB", 30}, {"GiB", 30}, {"T", 40},   {"TB", 40}, {"TiB", 40}};
-  for (const auto& unit : units) {
-    if (std::strcmp(text, unit.name) == 0) {
-      *shift = unit.shift;
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-bool parse_size(const char* text, std::uint64_t* bytes) {
-  if (*text < '0' || *text > '9') return false;
-  std::uint64_t value = 0;
-  for (; *text >= '0' && *text <= '9'; ++text) {
-    if (value >= (1ULL << 62) / 10) return false;  // the next digit would reach the limit
-    value = value * 10 + static_cast<std::uint64_t>(*text - '0');
-  }
-  unsigned shift = 0;
-  if (!unit_of(text, &shift) || value >= (1ULL << (62 - shift))) return false;
-  *bytes = value << shift;
-  return true;
-}
+bool parse_size(const char* text, std::uint64_t* bytes) { return wire::read_size(text, bytes) == 0; }
 
 bool read_options(Options* o) {
   if (!disable_option(&o->disabled)) return false;

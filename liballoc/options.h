@@ -41,7 +41,7 @@ struct Options {
   char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see fault_injection.h
 };
 
-// Parses "256K", "2G", "1536MiB". False: not a size, or 2^62 and more.
+// Reads "256K", "1.5G", "1536MiB" as `terrace run` does (wire/size.h). False: not a size, or 2^62 and more.
 bool parse_size(const char* text, std::uint64_t* bytes);
 
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.

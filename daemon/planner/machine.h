@@ -3,7 +3,7 @@
 // Tier 0 is where operations run and what they name must lie in. A route leads from one tier to another over
 // one or several links; a link has one queue and one bandwidth per direction. Two routes that share a link
 // share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
-// JSON form: machine_json.h, docs/formats/machine.md.
+// JSON form: machine_json.h, docs/formats/trace.md.
 #pragma once
 
 #include <cstdint>

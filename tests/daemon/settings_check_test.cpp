@@ -46,6 +46,21 @@ TEST_CASE("PoolDirectoryThatIsNoneIsRefused") {
   CHECK_THAT(settings.error(), Contains("[pool] directory") && Contains("/dev/null"));
 }
 
+TEST_CASE("PoolDirectoryThatTheServiceDoesNotSeeIsWarnedOf") {
+  Config config;
+  config.pool_directory = GENERATE(as<std::string>{}, "/home/alice/pool", "/home", "/root/pool",
+                                   "/run/user/1000/x", "/var/tmp/../../home/alice");
+  CHECK_THAT(warning_for_service(config), Contains("ProtectHome") && Contains(config.pool_directory));
+}
+
+TEST_CASE("PoolDirectoryThatTheServiceSeesIsNotWarnedOf") {
+  const Settings settings;
+  CHECK_THAT(warning_for_service(settings.config), Equals(""));
+  Config config;
+  config.pool_directory = GENERATE(as<std::string>{}, "/var/tmp", "/homes/pool", "/nvme/home", "/run/users");
+  CHECK_THAT(warning_for_service(config), Equals(""));
+}
+
 TEST_CASE("GroupThatDoesNotExistIsRefused") {
   Settings settings;
   settings.config.group = "no-such-group";

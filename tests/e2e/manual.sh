@@ -24,4 +24,10 @@ for option in $("${TERRACE_BIN}d" --help | options_of); do named terraced.8.scd 
 for key in $(sed -n 's/^\(# \)\?\([a-z]\+\) = .*/\2/p' "$TERRACE_SOURCE/daemon/terraced.toml"); do
   named terraced.toml.5.scd "$key"
 done
+# What scdoc does not take for markup is printed as it stands: "128+_n_".
+if command -v scdoc >/dev/null; then
+  for page in "$manual"/*.scd; do
+    scdoc <"$page" | grep -E '(^|[^[:alnum:]_])_[[:alnum:]]+_([^[:alnum:]_]|$)' && fail "markup is left in $(basename "$page")"
+  done
+fi
 [ $missing = 0 ] || fail "the manual lacks what is listed above"

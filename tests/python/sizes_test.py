@@ -12,11 +12,12 @@ from terrace import sizes
 class Sizes(unittest.TestCase):
     def test_WhatPeopleWriteIsRead(self):
         for text, size in (("0", 0), ("17", 17), ("5B", 5), ("1K", 2**10), ("2KiB", 2**11), ("3M", 3 * 2**20),
-                           ("8GiB", 2**33), ("8GB", 2**33), ("1T", 2**40), (4096, 4096)):
+                           ("8GiB", 2**33), ("8GB", 2**33), ("1T", 2**40), (4096, 4096),
+                           ("1.5G", 3 * 2**29), (".5k", 512), ("1.", 1), ("8gib", 2**33), ("0.1K", 102)):
             self.assertEqual(sizes.parse(text, "a"), size)
 
     def test_WhatIsNoSizeIsRefusedByName(self):
-        for text in ("", "G", "1.5G", "8 GiB", "-1", "1e9", "0x10", "\u0661", "9" * 19 + "T", -1, True, None, 1.0, b"1"):
+        for text in ("", "G", ".", ".G", "1..5G", "1.5GG", "8 GiB", "-1", "1e9", "0x10", "\u0661", "9" * 19 + "T", -1, True, None, 1.0, b"1"):
             with self.assertRaisesRegex(ValueError, "budget: "):
                 sizes.parse(text, "budget")
 

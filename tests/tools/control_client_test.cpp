@@ -6,8 +6,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "liballoc/wire/protocol.h"
@@ -123,6 +126,40 @@ TEST_CASE("PrivateDirectoryIsMadeForUsAlone") {
   REQUIRE(stat((parent.path() / "terrace").c_str(), &found) == 0);
   CHECK((found.st_mode & 0777) == 0700);
   CHECK(make_private_directory(parent.path() / "terrace"));
+}
+
+TEST_CASE("SocketsAreLookedForInEveryPrivateDirectoryOfTheUser") {
+  const TemporaryDirectory one, other;
+  const auto open_to_all = one.path() / "open", link = one.path() / "link", mine = one.path() / "mine";
+  REQUIRE(mkdir(mine.c_str(), 0700) == 0);
+  REQUIRE(mkdir(open_to_all.c_str(), 0700) == 0);
+  REQUIRE(chmod(open_to_all.c_str(), 0770) == 0);
+  REQUIRE(symlink(mine.c_str(), link.c_str()) == 0);
+  REQUIRE(mkdir((other.path() / "mine").c_str(), 0700) == 0);
+  for (const auto& directory : {mine, open_to_all, other.path() / "mine"}) {
+    std::ofstream(directory / "1.sock").put('x');
+    std::ofstream(directory / "1.log").put('x');
+  }
+  auto found = sockets_in({mine, open_to_all, link, one.path() / "missing", other.path() / "mine"});
+  std::vector<std::string> wanted{(mine / "1.sock").string(), (other.path() / "mine" / "1.sock").string()};
+  std::sort(wanted.begin(), wanted.end());
+  CHECK(found == wanted);
+}
+
+TEST_CASE("JobsOfAnotherSessionOfTheUserAreLookedForAsWell") {
+  const char* before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string kept = before != nullptr ? before : "";
+  const std::string fallback = "/tmp/terrace-" + std::to_string(getuid());
+  setenv("XDG_RUNTIME_DIR", "/somewhere", 1);
+  const auto with = private_directories();
+  unsetenv("XDG_RUNTIME_DIR");
+  const auto without = private_directories();
+  if (before != nullptr) setenv("XDG_RUNTIME_DIR", kept.c_str(), 1);
+  CHECK(with.front() == "/somewhere/terrace");
+  CHECK(std::find(with.begin(), with.end(), fallback) != with.end());
+  CHECK(without.front() == fallback);
+  CHECK(std::count(without.begin(), without.end(), fallback) == 1);
+  CHECK(without.size() == 2);
 }
 
 TEST_CASE("PrivateDirectoryOpenToOthersIsRefused") {

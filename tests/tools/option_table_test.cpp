@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/journal.h"
+
 using namespace terrace::cli;
 
 namespace {
@@ -106,6 +108,30 @@ TEST_CASE("ChoicesWithCommasAreToldApart") {
   const auto table = make_option_table(&options);
   CHECK(table->get_subcommand("run")->help().find("TIERS:dram|nvme|dram,nvme") != std::string::npos);
   CHECK_THROWS_AS(table->parse(Words{"nvme,dram", "--offload-tiers", "run"}), CLI::ValidationError);
+}
+
+TEST_CASE("ViewsSayThatTheyObeyTheSocketVariable") {
+  Options options;
+  const auto table = make_option_table(&options);
+  const char* verb = GENERATE("status", "jobs", "tiers", "events", "top");
+  CHECK(table->get_subcommand(verb)->help().find("TERRACE_SOCKET") != std::string::npos);
+}
+
+TEST_CASE("NoMoreEventsAreAskedForThanADaemonKeeps") {
+  Options options;
+  const auto table = make_option_table(&options);
+  CHECK(most_events == terrace::daemon::Journal::capacity);
+  table->parse(Words{std::to_string(most_events), "-n", "events"});
+  CHECK(options.view.last == most_events);
+  CHECK_THROWS_AS(table->parse(Words{std::to_string(most_events + 1), "-n", "events"}), CLI::ValidationError);
+}
+
+TEST_CASE("EventsHaveNoRates") {
+  Options options;
+  const auto table = make_option_table(&options);
+  const std::string about = table->get_subcommand("events")->get_option("--watch")->get_description();
+  CHECK(about.find("rates") == std::string::npos);
+  CHECK(about.find("since") != std::string::npos);
 }
 
 TEST_CASE("ColumnsComeSeparatedOrRepeated") {

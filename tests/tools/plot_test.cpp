@@ -59,6 +59,27 @@ TEST_CASE("TicksOfCountsAndTimesAreRound") {
   CHECK(labels(time_ticks(450, 3)) == Labels{"0", "200 µs", "400 µs"});
 }
 
+TEST_CASE("AStepsTimesHaveTheUnitOfItsAxis") {
+  planner::SimulationReport report;
+  report.total_us = 445300;
+  report.compute_us = 442776;
+  report.stalls.fetch_us = 2524;
+  CHECK(step_summary(report) == "445 ms, 1.01 times the 443 ms of computing alone; stalled for 2.52 ms");
+  CHECK(labels(time_ticks(report.total_us, 5)).back() == "400 ms");
+  report.total_us = 12.345e6;
+  report.stalls.fetch_us = 0;
+  CHECK(step_summary(report) == "12.3 s, 27.88 times the 0.44 s of computing alone; stalled for 0 s");
+}
+
+TEST_CASE("LegendListsTheStallsThatOccur") {
+  planner::SimulationReport report;
+  report.total_us = 10;
+  CHECK(step_legend(report).size() == 2);
+  report.stalls.room_us = 1;
+  REQUIRE(step_legend(report).size() == 3);
+  CHECK(step_legend(report).back().label == "stall: waiting for room");
+}
+
 TEST_CASE("SliversAddUpToWhatTheyCover") {
   Density density(2, 1);
   for (int i = 0; i < 10; ++i) density.add({0.1 * i, 0, 0.1, 1}, {1, 0, 0});

@@ -96,9 +96,17 @@ TEST_CASE("EveryColumnIsExplained") {
   for (const auto& columns : {job_columns(), tier_columns(), status_columns()})
     for (const Column& column : columns) {
       INFO(column.name);
-      CHECK_FALSE(about_column(column.name).empty());
-      CHECK(about_column(column.name).size() < 64);
-      CHECK(list_columns(columns).find(about_column(column.name)) != std::string::npos);
+      CHECK_FALSE(about_column(column.name, column.heading).empty());
+      CHECK(about_column(column.name, column.heading).size() < 64);
+      CHECK(list_columns(columns).find(about_column(column.name, column.heading)) != std::string::npos);
     }
-  CHECK(about_column("no such column").empty());
+  CHECK(about_column("no such column", "").empty());
+}
+
+TEST_CASE("BytesOfATierAreExplainedForTiersAlone") {
+  CHECK(list_columns(tier_columns()).find("into DRAM what is restored") != std::string::npos);
+  for (const auto columns : {job_columns(), status_columns()}) {
+    CHECK(list_columns(columns).find("restored,") == std::string::npos);
+    CHECK(list_columns(columns).find("to the pool, after compression\n") != std::string::npos);
+  }
 }

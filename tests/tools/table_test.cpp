@@ -31,11 +31,26 @@ TEST_CASE("ColumnsAreAddedWithPlusAndSelectedWithout") {
   CHECK(names(*choose_columns(all, {"+job"})) == "job used_bytes read_bytes stall_seconds ");
 }
 
-TEST_CASE("UnknownColumnIsRefusedWithTheOnesThereAre") {
+TEST_CASE("ColumnsGoByTheirHeadingsAsWell") {
+  CHECK(names(*choose_columns(all, {"JOB", "used", "Pid"})) == "job used_bytes pid ");
+  CHECK(names(*choose_columns(all, {"+pid", "+PID"})) == "job used_bytes read_bytes stall_seconds pid ");
+}
+
+TEST_CASE("HeadingOfTwoColumnsNamesNeither") {
+  constexpr std::array twins{Column{"a", "USED", Kind::count}, Column{"b", "USED", Kind::count},
+                             Column{"text", "", Kind::text}};
+  CHECK_FALSE(choose_columns(twins, {"used"}));
+  CHECK_FALSE(choose_columns(twins, {""}));
+  CHECK(names(*choose_columns(twins, {"b"})) == "b ");
+}
+
+TEST_CASE("UnknownColumnIsRefusedInOneLineThatNamesTheList") {
   const auto columns = choose_columns(all, {"+speed"});
   REQUIRE_FALSE(columns);
   CHECK(columns.error.find("'speed'") != std::string::npos);
-  CHECK(columns.error.find("stall_seconds") != std::string::npos);
+  CHECK(columns.error.find("-o help") != std::string::npos);
+  CHECK(columns.error.find('\n') == std::string::npos);
+  CHECK(list_columns(all).find("stall_seconds") != std::string::npos);
 }
 
 TEST_CASE("NumbersAlignRightAndTextLeft") {

@@ -27,7 +27,7 @@ using compression::ElementType;
 using Json = nlohmann::json;
 
 constexpr const char* usage =
-    "usage: terrace-bench-gpu-compression [--replays 3..1000] [--mib 64..16384] [--commit TEXT] [--json "
+    "usage: terrace bench gpu-compression [--replays 3..1000] [--mib 64..16384] [--commit TEXT] [--json "
     "FILE]\n"
     "Compresses and decompresses on the first GPU, tensors of up to 1024 MiB; with --json also to a file.";
 
@@ -513,7 +513,7 @@ int main(int argc, char** argv) {
   try {
     return terrace::bench::run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "terrace-bench-gpu-compression: %s\n", error.what());
+    std::fprintf(stderr, "terrace bench gpu-compression: %s\n", error.what());
     return 1;
   }
 }

@@ -28,9 +28,15 @@ constexpr const char* usage =
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
     "g10-times, "
     "simulator, profile.\n"
-    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or shared/data beside the "
-    "checkout)\n"
-    "  --minimalloc  MiniMalloc's own program, to run beside ours\n"
+    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
+    "checkout);\n"
+    "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
+    "from\n"
+    "  --minimalloc  to run beside ours: `minimalloc` as google/minimalloc builds it, or whatever is called\n"
+    "                and answers alike: PROGRAM --capacity=BYTES --input=FILE.csv --output=FILE.csv\n"
+    "                --timeout=SECONDSs, where a line 'Elapsed time SECONDS' tells the search's time and "
+    "the\n"
+    "                exit code is 0 if it found a placement\n"
     "  --only        one of those sections\n"
     "  --quick       short searches: whether it works, not how good it is";
 
@@ -52,12 +58,12 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
 
 struct Options {
   PlannerOptions planner;
-  std::string json, markdown, only;
+  std::string json, markdown, only, named_data;
 };
 
 std::string default_data() {
   const char* chosen = std::getenv("TERRACE_REFERENCE_DATA");
-  return chosen != nullptr ? chosen : TERRACE_REFERENCE_DATA;
+  return chosen != nullptr && *chosen != '\0' ? chosen : TERRACE_REFERENCE_DATA;
 }
 
 // --quick has no value, which Arguments expects of every option.
@@ -69,7 +75,8 @@ Options parse(int argc, char** argv) {
   const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
                             {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
   options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);
-  options.planner.data = arguments.text("--data", default_data());
+  options.named_data = arguments.text("--data", "");
+  options.planner.data = options.named_data.empty() ? default_data() : options.named_data;
   options.planner.minimalloc = arguments.text("--minimalloc", "");
   options.json = arguments.text("--json", "");
   options.markdown = arguments.text("--markdown", "");
@@ -82,8 +89,11 @@ std::string check(const Options& options) {
   const auto named = [&](const Section& s) { return options.only == s.name; };
   if (!options.only.empty() && std::none_of(std::begin(sections), std::end(sections), named))
     return "--only " + options.only + ": there is no such section; see --help";
-  if (!std::filesystem::is_directory(options.planner.data))
-    return "--data " + options.planner.data + " is not a directory; name the reference data's";
+  if (!options.named_data.empty() && !std::filesystem::is_directory(options.named_data))
+    return "--data " + options.named_data +
+           " is not a directory; name the reference data's (CONTRIBUTING.md), or leave it out: what needs "
+           "them "
+           "is skipped";
   if (!options.planner.minimalloc.empty() && !std::filesystem::exists(options.planner.minimalloc))
     return "--minimalloc " + options.planner.minimalloc + " does not exist";
   for (const std::string& path : {options.json, options.markdown})
@@ -115,6 +125,12 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "bench: %s\n", wrong.c_str());
     return 2;
   }
+  if (!std::filesystem::is_directory(options.planner.data))
+    std::fprintf(
+        stderr,
+        "bench: no reference data at %s: what needs them is skipped; CONTRIBUTING.md says where they "
+        "come from, --data or TERRACE_REFERENCE_DATA names them\n",
+        options.planner.data.c_str());
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Json report = begin_report("terrace-bench-planner");
   report["command"] = command_line(options);

@@ -43,7 +43,7 @@ COMPRESSION = ["auto", "zvc", "zvc_exp", "off"]
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="terrace bench training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=sorted(FULL),
                         help=f"({' '.join(DEFAULT_MODELS)}; with --sparse relu_cnn)")
     parser.add_argument("--fractions", nargs="+", type=percentage,

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <optional>
 
+#include "liballoc/wire/size.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
@@ -21,17 +22,6 @@ std::optional<double> leading_number(std::string_view text, std::string_view* re
   if (error != std::errc{}) return std::nullopt;
   *rest = text.substr(static_cast<std::size_t>(end - text.data()));
   return number;
-}
-
-// "", "B", "K", "KB", "KiB", … -> the shift; upper or lower case.
-std::optional<int> unit_shift(std::string_view unit) {
-  if (unit.empty() || unit == "B" || unit == "b") return 0;
-  constexpr std::string_view letters = "KMGTkmgt";
-  const std::size_t at = letters.find(unit[0]);
-  const std::string_view tail = unit.substr(1);
-  const bool known_tail = tail.empty() || tail == "B" || tail == "b" || tail == "iB" || tail == "ib";
-  if (at == std::string_view::npos || !known_tail) return std::nullopt;
-  return 10 * (static_cast<int>(at % 4) + 1);
 }
 
 Result<std::uint64_t> not_a_size(std::string_view text) {
@@ -56,15 +46,11 @@ Result<std::uint64_t> parse_budget(std::string_view text, const Ceiling& ceiling
 }  // namespace
 
 Result<std::uint64_t> parse_size(std::string_view text) {
-  std::string_view unit;
-  const auto number = leading_number(text, &unit);
-  const auto shift = number ? unit_shift(unit) : std::nullopt;
-  if (!shift) return not_a_size(text);
-  const double bytes = std::ldexp(*number, *shift);
-  // 2^63: more than any machine has, and it keeps the sum inside 64 bits.
-  if (bytes >= 9.2e18)
+  std::uint64_t bytes = 0;
+  const int error = wire::read_size(text, &bytes);
+  if (error == ERANGE)
     return refused<std::uint64_t>(fmt::format("'{}' is larger than any machine's memory", text));
-  return ok(static_cast<std::uint64_t>(bytes));
+  return error == 0 ? ok(bytes) : not_a_size(text);
 }
 
 Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view text, const Ceiling& ceiling) {

@@ -36,8 +36,8 @@ constexpr Text texts[] = {
     {"stall_seconds", "time that threads waited in faults, summed"},
     {"evicted_bytes", "taken out from under its address, written or not"},
     {"restored_bytes", "put back under its address, read or not"},
-    {"written_bytes", "to the pool, after compression; of the DRAM tier: restored"},
-    {"read_bytes", "from the pool, as stored there; of the DRAM tier: evicted"},
+    {"written_bytes", "to the pool, after compression"},
+    {"read_bytes", "from the pool, as stored there"},
     {"allocations", "blocks allocated in Terrace's heap"},
     {"frees", "blocks freed there"},
     {"recycled_allocations", "allocations served without a fresh page"},
@@ -82,7 +82,10 @@ constexpr Text texts[] = {
 
 }  // namespace
 
-std::string_view about_column(std::string_view name) {
+std::string_view about_column(std::string_view name, std::string_view heading) {
+  // Bytes of a tier are seen from its side.
+  if (heading == "IN") return "into DRAM what is restored, into the pool what is written";
+  if (heading == "OUT") return "out of DRAM what is evicted, out of the pool what is read";
   const auto* found =
       std::find_if(std::begin(texts), std::end(texts), [&](const Text& text) { return text.name == name; });
   return found == std::end(texts) ? std::string_view() : found->about;

@@ -6,7 +6,8 @@
 
 namespace terrace::cli {
 
-// "" for a name that nobody wrote a line about, which a test finds.
-std::string_view about_column(std::string_view name);
+// "" for a name that nobody wrote a line about, which a test finds. One name under two headings may have two
+// meanings: written_bytes of a job, and of a tier (IN).
+std::string_view about_column(std::string_view name, std::string_view heading);
 
 }  // namespace terrace::cli

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -119,14 +120,38 @@ std::filesystem::path private_directory() {
   return fmt::format("/tmp/terrace-{}", getuid());
 }
 
+std::vector<std::filesystem::path> private_directories() {
+  std::vector<std::filesystem::path> directories{private_directory(),
+                                                 fmt::format("/run/user/{}/terrace", getuid()),
+                                                 fmt::format("/tmp/terrace-{}", getuid())};
+  std::sort(directories.begin() + 1, directories.end());
+  const auto repeated = std::find(directories.begin() + 1, directories.end(), directories.front());
+  if (repeated != directories.end()) directories.erase(repeated);
+  return directories;
+}
+
+bool is_private_directory(const std::filesystem::path& directory) {
+  struct stat found {};
+  return lstat(directory.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == getuid() &&
+         (found.st_mode & 077) == 0;
+}
+
+std::vector<std::string> sockets_in(const std::vector<std::filesystem::path>& directories) {
+  std::vector<std::string> paths;
+  std::error_code ignored;
+  for (const std::filesystem::path& directory : directories) {
+    if (!is_private_directory(directory)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
+      if (entry.path().extension() == ".sock") paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 namespace {
 
 std::vector<std::string> usual_sockets() {
-  std::vector<std::string> paths;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(private_directory(), ignored))
-    if (entry.path().extension() == ".sock") paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> paths = sockets_in(private_directories());
   paths.insert(paths.begin(), system_socket);
   return paths;
 }

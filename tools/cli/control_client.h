@@ -62,4 +62,14 @@ class Daemons {
 // Where private daemons of this user put their sockets: $XDG_RUNTIME_DIR/terrace or /tmp/terrace-<uid>.
 std::filesystem::path private_directory();
 
+// That directory first, then where it would be in another session of this user: a job that cron or su started
+// has no XDG_RUNTIME_DIR, and who asks for it may have one, or the other way around.
+std::vector<std::filesystem::path> private_directories();
+
+// A directory (no link) of this user that nobody else can enter: whoever owns it could pose as the daemon.
+bool is_private_directory(const std::filesystem::path& directory);
+
+// The sockets in those of the directories that are private; the others are passed over.
+std::vector<std::string> sockets_in(const std::vector<std::filesystem::path>& directories);
+
 }  // namespace terrace::cli

@@ -34,8 +34,6 @@ constexpr std::array columns_of_events{
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
 
-constexpr std::uint64_t most_at_once = 4096;
-
 json row_of(const json& event, std::uint64_t now_ns, const std::string& socket) {
   json row = event;
   row["socket"] = socket;
@@ -57,7 +55,7 @@ class Follower {
       if (!answer) return refused<Rows>(answer.error);
       take(*answer, client.socket_path(), &rows);
     }
-    wanted_ = most_at_once;
+    wanted_ = most_events;
     return ok(std::move(rows));
   }
   std::uint64_t missed() const { return missed_; }

@@ -65,9 +65,9 @@ void add_run(CLI::App* app, RunOptions* o) {
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
   run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
-  run->add_flag(
-      "--gpu-selftest", o->gpu_selftest,
-      "Say which parts of the program allocate GPU memory through Terrace (TERRACE_GPU_SELFTEST=1)");
+  run->add_flag("--gpu-selftest", o->gpu_selftest,
+                "With --gpu: say which parts of the program allocate GPU memory through Terrace "
+                "(TERRACE_GPU_SELFTEST=1)");
   run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved");
 }
 
@@ -75,7 +75,8 @@ CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptio
   CLI::App* view = app->add_subcommand(name, about);
   view->add_option("--socket", o->socket,
                    "Ask the daemon at this socket (default: every one of yours that answers)")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->envname("TERRACE_SOCKET");
   view->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
   return view;
 }
@@ -84,7 +85,8 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
   CLI::App* view = add_view(app, name, about, o);
   view->add_flag("--json", o->json, "JSON; with --watch one object a line");
   view->add_flag("--no-headings", o->no_headings, "Leave the headings out");
-  view->add_option("-o,--columns", o->columns, "+COL adds a column, COL,COL selects; '-o help' lists them")
+  view->add_option("-o,--columns", o->columns,
+                   "+COL adds a column, COL,COL selects, by name or heading; '-o help' lists them")
       ->type_name("COL")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -101,10 +103,14 @@ void add_views(CLI::App* app, ViewOptions* o) {
   add_table_view(app, "jobs", "One row for each job", o);
   add_table_view(app, "tiers", "One row for each tier: what it may hold and holds, what goes in and out", o);
   add_table_view(app, "events", "The latest evictions, restores, faults and mishaps", o);
-  app->get_subcommand("events")
-      ->add_option("-n,--last", o->last, "How many events to show (default 20)")
+  CLI::App* events = app->get_subcommand("events");
+  events
+      ->add_option("-n,--last", o->last,
+                   "How many events to show (default 20); with --watch at first, then all that follow")
       ->type_name("N")
-      ->check(CLI::Range(1, 10000));
+      ->check(CLI::Range(1, most_events));
+  events->get_option("--watch")->description(
+      "Again every INTERVAL seconds (default 1), COUNT times: what has happened since");
   add_view(app, "top", "Watch jobs on the whole screen; q quits", o);
 }
 
@@ -135,7 +141,7 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
   plan->add_option("trace", o->trace,
                    "The step: a trace, or anything 'terrace import' reads; - for standard input");
-  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in")
+  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in (--list)")
       ->type_name("FILE|NAME");
   plan->add_option("--policy", o->policies, "Policies, or all (the default)")
       ->type_name("NAME")
@@ -154,7 +160,8 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       ->type_name("N")
       ->check(whole_number());
   add_plan_outputs(plan, o);
-  plan->add_flag("--list", o->list, "List the policies with their sources");
+  plan->add_flag("--list", o->list,
+                 "List the policies with their sources, and the machines that are built in");
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {
@@ -213,7 +220,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::pool_size,
        "SIZE",
        "TERRACE_POOL_SIZE",
-       "Use at most this much of that file system",
+       "Use at most this much of that file system, from 64M on; what is offloaded there, too",
        {}},
       {"--threshold",
        &R::threshold,
@@ -225,8 +232,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool: where it pays (the default from 600 MiB on), never, or always by one "
-       "codec",
+       "Compress what goes to the pool and what is offloaded: where it pays (the default, of the pool from "
+       "600 MiB on), never, or always by one codec",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {"--mover",
        &R::mover,
@@ -250,7 +257,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::gpu_budget,
        "SIZE|PCT%",
        "TERRACE_GPU_BUDGET",
-       "Use at most this much of the GPU's memory (default: all of it)",
+       "With --gpu: use at most this much of its memory (default: all of it)",
        {}},
       {"--offload",
        &R::offload,
@@ -263,7 +270,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload_budget,
        "SIZE",
        "TERRACE_OFFLOAD_BUDGET",
-       "Host memory that offloaded tensors may take",
+       "Host memory that offloaded tensors may take (default 8G or half of what there is; with nvme alone "
+       "256M)",
        {}},
       {"--offload-tiers",
        &R::offload_tiers,
@@ -287,13 +295,13 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_per_day,
        "SIZE",
        "TERRACE_WRITES_PER_DAY",
-       "Offload at most this much to the NVMe drive in a day, all jobs together",
+       "With nvme among --offload-tiers: offload at most this much to the drive in a day, all jobs together",
        {}},
       {"--writes-total",
        &R::writes_total,
        "SIZE",
        "TERRACE_WRITES_TOTAL",
-       "Offload at most this much to the NVMe drive ever, all jobs together",
+       "With nvme among --offload-tiers: offload at most this much to the drive ever, all jobs together",
        {}},
       {"--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
       {"--name",
@@ -317,10 +325,14 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   auto app =
       std::make_unique<CLI::App>("Terrace: more memory for a training job than its DRAM has", "terrace");
   app->require_subcommand(0, 1);
+  app->failure_message([](const CLI::App* table, const CLI::Error& error) {
+    return "terrace: " + CLI::FailureMessage::simple(table, error);
+  });
   app->set_version_flag("--version", "terrace " TERRACE_VERSION);
   app->footer(
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 daemon not reachable, 4 permission, 5 not found,\n"
-      "6 degraded; 'run' returns the command's own. 'terrace VERB --help' says more.");
+      "6 degraded; 'run' returns the command's own, 127 without one, 126 when it cannot be executed.\n"
+      "'terrace VERB --help' says more.");
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_doctor(app.get(), &options->doctor);

@@ -33,8 +33,10 @@ struct ViewOptions {
   std::vector<std::string> columns;  // "+COL" adds, "COL" selects
   bool watch_given = false;
   std::vector<double> watch;  // seconds between rows, how many rows
-  int last = 20;              // events: how many to begin with
+  int last = 20;              // events: how many to begin with, up to most_events
 };
+
+inline constexpr int most_events = 4096;  // that a daemon keeps (daemon/journal.h)
 
 struct DoctorOptions {
   std::string pool = "/var/tmp";

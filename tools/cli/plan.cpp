@@ -15,6 +15,7 @@
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_files.h"
+#include "tools/cli/plan_list.h"
 #include "tools/cli/plan_load.h"
 #include "tools/cli/plan_report.h"
 #include "tools/cli/search_watch.h"
@@ -143,12 +144,13 @@ Result<PlanLimits> limits_of(const PlanOptions& options) {
 
 int plan(const PlanOptions& options) {
   if (options.list) {
-    std::cout << policy_table();
+    std::cout << policy_table() << '\n' << machine_table();
     return exit_ok;
   }
   if (options.trace.empty())
-    return complain(exit_usage,
-                    "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists the policies");
+    return complain(
+        exit_usage,
+        "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists policies and machines");
   if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);

@@ -292,17 +292,4 @@ ordered_json plan_json(const PlanReport& report) {
   return out;
 }
 
-std::string policy_table() {
-  constexpr std::array columns{
-      Column{"policy", "POLICY", Kind::text}, Column{"decides", "DECIDES", Kind::text},
-      Column{"family", "FAMILY", Kind::text}, Column{"source", "SOURCE", Kind::text}};
-  Rows rows;
-  for (const auto& p : planner::reuse_policies())
-    rows.push_back(
-        {{"policy", p.name}, {"decides", "addresses"}, {"family", p.family}, {"source", p.source}});
-  for (const auto& p : planner::swap_policies())
-    rows.push_back({{"policy", p.name}, {"decides", "moves"}, {"family", p.family}, {"source", p.source}});
-  return render(Columns(columns.begin(), columns.end()), rows, {});
-}
-
 }  // namespace terrace::cli

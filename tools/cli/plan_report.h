@@ -23,9 +23,6 @@ struct PlanReport {
 std::string plan_tables(const PlanReport& report, bool exact_bytes);
 nlohmann::ordered_json plan_json(const PlanReport& report);
 
-// Every policy there is with its family and source, as a table.
-std::string policy_table();
-
 // What an input holds: "925 operations, 2171 tensors, 133.9 GiB alive at most, …".
 std::string input_summary(const PlanInput& input, bool exact_bytes);
 

@@ -122,10 +122,7 @@ void remove_abandoned(const fs::path& directory) {
 Result<fs::path> make_private_directory(const fs::path& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return refused<fs::path>(fmt::format("cannot make {}: {}", directory.string(), std::strerror(errno)));
-  struct stat found {};
-  const bool known = lstat(directory.c_str(), &found) == 0;
-  if (known && S_ISDIR(found.st_mode) && found.st_uid == getuid() && (found.st_mode & 077) == 0)
-    return ok(directory);
+  if (is_private_directory(directory)) return ok(directory);
   return refused<fs::path>(
       fmt::format("{} must be a directory of yours that nobody else can enter (mode 0700); remove it or set "
                   "XDG_RUNTIME_DIR",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/cli/codec_rows.h"
 #include "tools/cli/format.h"
 #include "tools/cli/json_numbers.h"
 
@@ -25,10 +26,8 @@ std::string advice_for(const json& rates, const StallCauses& causes, double unex
       std::max({causes.pool_seconds, causes.put_back_seconds, causes.leaving_seconds, unexplained});
   if (most == causes.pool_seconds)
     return fmt::format(
-        "mostly for data in the pool ({} read, checked and decoded): raise --dram, or use a faster --pool if "
-        "its disk "
-        "is busy",
-        rate(rates, "read_bytes"));
+        "mostly for data in the pool ({} {}): raise --dram, or use a faster --pool if its disk is busy",
+        rate(rates, "read_bytes"), compresses(rates) ? "read, checked and decoded" : "read and checked");
   if (most == causes.put_back_seconds)
     return "mostly for data taken out but still in DRAM: a slightly larger --dram helps";
   if (most == causes.leaving_seconds)
@@ -71,6 +70,8 @@ StallCauses StallAttribution::collect(const std::string& socket, const std::stri
   const auto found = found_.extract({socket, job});
   return found.empty() ? StallCauses{} : found.mapped();
 }
+
+bool compresses(const json& row) { return !codec_rows(row).empty(); }
 
 std::string why_slow(const json& rates, const StallCauses& causes, bool complete) {
   const std::string pager = rates.value("pager", "");

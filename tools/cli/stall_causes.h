@@ -57,6 +57,9 @@ class StallAttribution {
   std::map<std::pair<std::string, std::string>, StallCauses> found_;
 };
 
+// Whether a job's row, or its rates, tell of work that a codec did.
+bool compresses(const nlohmann::json& row);
+
 // One sentence for the user. `rates` is a row of job_columns() as rates_of() gives it, `complete` whether
 // every event of the interval was seen.
 std::string why_slow(const nlohmann::json& rates, const StallCauses& causes, bool complete);

@@ -1,6 +1,7 @@
 #include "tools/cli/table.h"
 
 #include <fmt/format.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +15,16 @@ using nlohmann::json;
 
 namespace {
 
-const Column* find(std::span<const Column> all, const std::string& name) {
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Column& column) { return name == column.name; });
-  return found == all.end() ? nullptr : &*found;
+// By its name, or else by the heading that people read, in any case, if one column alone has it.
+const Column* find(std::span<const Column> all, const std::string& word) {
+  const auto by_name =
+      std::find_if(all.begin(), all.end(), [&](const Column& column) { return word == column.name; });
+  if (by_name != all.end()) return &*by_name;
+  const auto has_heading = [&](const Column& column) {
+    return strcasecmp(word.c_str(), column.heading) == 0;
+  };
+  if (word.empty() || std::count_if(all.begin(), all.end(), has_heading) != 1) return nullptr;
+  return &*std::find_if(all.begin(), all.end(), has_heading);
 }
 
 bool has(const Columns& columns, const Column& column) {
@@ -106,7 +113,8 @@ Result<Columns> choose_columns(std::span<const Column> all, const std::vector<st
     const std::string name = word.starts_with('+') ? word.substr(1) : word;
     const Column* column = find(all, name);
     if (column == nullptr)
-      return refused<Columns>(fmt::format("-o: no column '{}'; there are:\n{}", name, list_columns(all)));
+      return refused<Columns>(
+          fmt::format("-o: no column has the name or the heading '{}'; '-o help' lists them", name));
     if (!has(columns, *column)) columns.push_back(*column);
   }
   return ok(std::move(columns));
@@ -116,7 +124,7 @@ std::string list_columns(std::span<const Column> all) {
   std::string text;
   for (const Column& column : all)
     text += fmt::format("{} {:<22} {:<10} {}\n", column.shown ? '*' : ' ', column.name, column.heading,
-                        about_column(column.name));
+                        about_column(column.name, column.heading));
   text += "* shown without -o; what the words mean: docs/statistics.md\n";
   return text;
 }

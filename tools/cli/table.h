@@ -27,7 +27,8 @@ struct Column {
 using Columns = std::vector<Column>;
 using Rows = std::vector<nlohmann::json>;
 
-// "+a" adds a to what is shown by default, "a" and "b" select exactly those.
+// "+a" adds a to what is shown by default, "a" and "b" select exactly those. A column goes by its name, or by
+// its heading in upper or lower case where no other has the same.
 Result<Columns> choose_columns(std::span<const Column> all, const std::vector<std::string>& wanted);
 
 // Name, heading and meaning of each, for `-o help`.

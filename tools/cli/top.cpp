@@ -21,7 +21,6 @@ using nlohmann::json;
 namespace {
 
 constexpr double refresh_seconds = 1;
-constexpr std::uint64_t most_events = 4096;
 
 class Monitor {
  public:

@@ -15,6 +15,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int bar_width = 16;
+constexpr int narrow_bar_width = 12;
 
 std::string bytes(const json& row, const char* name, const TopStyle& style) {
   return row.contains(name) ? bytes_text(static_cast<std::uint64_t>(number(row, name)), style.exact_bytes)
@@ -29,6 +30,26 @@ std::string cut(const std::string& text, int width) {
 }
 
 constexpr int wide_columns = 100;
+// Below this the bar goes first: the numbers say more. Then names have what is left, 11 characters at most.
+constexpr int bar_columns = 76;
+constexpr int narrow_cell_columns = 52;
+
+// `text` in lines of at most `width` bytes, broken at spaces; `indent` spaces before each. A word that is
+// longer is broken, too.
+std::vector<std::string> wrapped(const std::string& text, int indent, int width) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto room = static_cast<std::size_t>(std::max(width - indent, 1));
+    std::size_t end = std::min(text.size(), at + room);
+    if (end < text.size())
+      if (const std::size_t space = text.rfind(' ', end); space != std::string::npos && space > at)
+        end = space;
+    lines.push_back(
+        cut(std::string(static_cast<std::size_t>(indent), ' ') + text.substr(at, end - at), width));
+    at = std::min(text.find_first_not_of(' ', end), text.size());
+  }
+  return lines;
+}
 
 // "200 MiB of 1.00 GiB", with a bar where there is room.
 std::string level(const json& row, const char* used, const char* capacity, const TopStyle& style) {
@@ -67,16 +88,16 @@ std::vector<Cell> cells_of(const json& row, const TopState& state, const TopStyl
 std::string job_line(const json& row, const std::string& name, const std::string& fill, bool heading,
                      const TopState& state, const TopStyle& style) {
   const bool wide = style.columns >= wide_columns;
-  const int name_width = wide ? 20 : 11;
-  std::string line =
-      fmt::format("{:<{}} {:<{}}", cut(name, name_width), name_width, fill, wide ? bar_width : 12);
+  const int name_width = wide ? 20 : std::clamp(style.columns - narrow_cell_columns, 6, 11);
+  std::string line = fmt::format("{:<{}}", cut(name, name_width), name_width);
+  if (style.columns >= bar_columns) line += fmt::format(" {:<{}}", fill, wide ? bar_width : narrow_bar_width);
   for (const Cell& cell : cells_of(row, state, style))
     if (wide || cell.narrow) line += fmt::format(" {:>{}}", heading ? cell.heading : cell.text, cell.width);
   return line;
 }
 
 std::string fill_of(const json& row, const TopStyle& style) {
-  const int width = style.columns >= wide_columns ? bar_width : 12;
+  const int width = style.columns >= wide_columns ? bar_width : narrow_bar_width;
   return bar(number(row, "resident_bytes"), number(row, "budget_bytes"), width);
 }
 
@@ -95,7 +116,8 @@ std::string cause_line(const char* what, double seconds, double whole) {
 std::vector<std::string> causes_of(const TopJob& job) {
   const double known = job.causes.known_seconds();
   const double whole = job.complete ? std::max(number(job.rates, "stall_seconds"), known) : known;
-  return {cause_line("reading back, checking, decoding", job.causes.pool_seconds, whole),
+  const char* reading = compresses(job.rates) ? "reading back, checking, decoding" : "reading back, checking";
+  return {cause_line(reading, job.causes.pool_seconds, whole),
           cause_line("in DRAM, only put back", job.causes.put_back_seconds, whole),
           cause_line("just leaving, taken back", job.causes.leaving_seconds, whole),
           cause_line("first touch, or waiting for free memory", job.complete ? whole - known : 0, whole)};
@@ -103,27 +125,26 @@ std::vector<std::string> causes_of(const TopJob& job) {
 
 std::string traffic_line(const TopJob& job) {
   const json& row = job.rates;
-  return fmt::format(
-      "    a second: {} runs evicted, {} cancelled, {} restored, {} of them in time; {} read in vain",
-      count_text(number(row, "evictions")), count_text(number(row, "cancelled_evictions")),
-      count_text(number(row, "restores")), count_text(number(row, "prefetch_hits")),
-      count_text(number(row, "prefetch_wasted")));
+  return fmt::format("runs: {}/s evicted, {}/s cancelled, {}/s restored ({}/s in time), {}/s read in vain",
+                     count_text(number(row, "evictions")), count_text(number(row, "cancelled_evictions")),
+                     count_text(number(row, "restores")), count_text(number(row, "prefetch_hits")),
+                     count_text(number(row, "prefetch_wasted")));
+}
+
+void append(std::vector<std::string>* lines, std::vector<std::string> more) {
+  for (std::string& line : more) lines->push_back(std::move(line));
 }
 
 std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {
   const double stall = number(job.rates, "stall_seconds");
   const std::string title =
       fmt::format("{}: waiting {} of the time", job.rates.value("job", "?"), percent_text(stall));
-  std::vector<std::string> lines{paint(cut(title, style.columns), color::bold),
-                                 cut("  " + why_slow(job.rates, job.causes, job.complete), style.columns)};
+  std::vector<std::string> lines{paint(cut(title, style.columns), color::bold)};
+  append(&lines, wrapped(why_slow(job.rates, job.causes, job.complete), 2, style.columns));
   if (stall < 0.001) return lines;
   for (const std::string& line : causes_of(job)) lines.push_back(cut(line, style.columns));
-  lines.push_back(cut(traffic_line(job), style.columns));
+  append(&lines, wrapped(traffic_line(job), 4, style.columns));
   return lines;
-}
-
-void append(std::vector<std::string>* lines, std::vector<std::string> more) {
-  for (std::string& line : more) lines->push_back(std::move(line));
 }
 
 std::vector<const TopJob*> by_stall(const TopState& state) {

@@ -41,6 +41,15 @@ std::string in_unit(double bytes, std::size_t unit) {
   return bytes == 0 ? "0" : fmt::format("{:.4g} {}", value, byte_units[unit]);
 }
 
+struct TimeUnit {
+  double us;
+  const char* name;
+};
+
+TimeUnit time_unit(double largest_us) {
+  return largest_us >= 1e6 ? TimeUnit{1e6, "s"} : largest_us >= 1e3 ? TimeUnit{1e3, "ms"} : TimeUnit{1, "µs"};
+}
+
 std::size_t unit_of(double bytes) {
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < byte_units.size(); ++unit) bytes /= 1024;
@@ -83,11 +92,16 @@ std::vector<Tick> count_ticks(double largest, int wanted) {
 
 std::vector<Tick> time_ticks(double largest_us, int wanted) {
   if (!(largest_us > 0)) return {{0, "0"}};
-  const double unit = largest_us >= 1e6 ? 1e6 : largest_us >= 1e3 ? 1e3 : 1;
-  const char* name = unit == 1e6 ? "s" : unit == 1e3 ? "ms" : "µs";
+  const TimeUnit unit = time_unit(largest_us);
   const double step = decimal_step(largest_us, wanted);
   return ticks(largest_us, step,
-               [&](double us) { return us == 0 ? "0" : fmt::format("{:.6g} {}", us / unit, name); });
+               [&](double us) { return us == 0 ? "0" : fmt::format("{:.6g} {}", us / unit.us, unit.name); });
+}
+
+std::string short_time(double us, double largest_us) {
+  const TimeUnit unit = time_unit(largest_us);
+  const double value = us / unit.us;
+  return fmt::format("{:.{}f} {}", value, value >= 100 || value == 0 ? 0 : value >= 10 ? 1 : 2, unit.name);
 }
 
 std::string short_bytes(double bytes) {

@@ -23,6 +23,9 @@ std::vector<Tick> time_ticks(double largest_us, int wanted);
 // 1610612736 -> "1.5 GiB", three digits.
 std::string short_bytes(double bytes);
 
+// In the unit that time_ticks(largest_us) has: 2524 of 445300 is "2.52 ms".
+std::string short_time(double us, double largest_us);
+
 // What is drawn into: a box on the canvas for x from 0 to `x_end` and y from 0 (bottom) to `y_end`.
 struct Field {
   Box box;

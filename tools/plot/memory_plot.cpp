@@ -107,14 +107,6 @@ void draw_tier(Canvas& canvas, const StepPicture& picture, std::size_t tier, dou
       {.bold = true});
 }
 
-std::string step_summary(const SimulationReport& report) {
-  const auto seconds = [](double us) { return us / 1e6; };
-  return fmt::format("{:.4g} s, {:.3g} times the {:.4g} s of computing alone; stalled for {:.4g} s",
-                     seconds(report.total_us),
-                     report.compute_us > 0 ? report.total_us / report.compute_us : 1,
-                     seconds(report.compute_us), seconds(report.stalls.total_us()));
-}
-
 void draw_step(Canvas& canvas, const StepPicture& picture, const std::vector<std::size_t>& tiers) {
   canvas.text({left_margin, 28}, fmt::format("{} on {}", picture.trace->name, picture.machine->name),
               {.size = 18, .bold = true});
@@ -124,12 +116,7 @@ void draw_step(Canvas& canvas, const StepPicture& picture, const std::vector<std
     draw_tier(canvas, picture, tier, y, tier == tiers.back());
     y += panel + gap;
   }
-  std::vector<LegendEntry> legend{{"bytes in use", {tier_color.red, tier_color.green, tier_color.blue, 0.6}},
-                                  {"limit", limit_color, true}};
-  for (const Cause& cause : causes)
-    legend.push_back(
-        {std::string("stall: ") + cause.label, {cause.color.red, cause.color.green, cause.color.blue, 0.6}});
-  draw_legend(canvas, {left_margin, y - gap + 66}, legend);
+  draw_legend(canvas, {left_margin, y - gap + 66}, step_legend(*picture.report));
 }
 
 using KindSums = std::array<double, std::size(all_kinds)>;
@@ -228,6 +215,23 @@ void draw_live(Canvas& canvas, const LivePicture& picture) {
 }
 
 }  // namespace
+
+std::string step_summary(const SimulationReport& report) {
+  const auto time = [&](double us) { return short_time(us, report.total_us); };
+  const double slowdown = report.compute_us > 0 ? report.total_us / report.compute_us : 1;
+  return fmt::format("{}, {:.2f} times the {} of computing alone; stalled for {}", time(report.total_us),
+                     slowdown, time(report.compute_us), time(report.stalls.total_us()));
+}
+
+std::vector<LegendEntry> step_legend(const SimulationReport& report) {
+  std::vector<LegendEntry> legend{{"bytes in use", {tier_color.red, tier_color.green, tier_color.blue, 0.6}},
+                                  {"limit", limit_color, true}};
+  for (const Cause& cause : causes)
+    if (report.stalls.*cause.amount > 0)
+      legend.push_back({std::string("stall: ") + cause.label,
+                        {cause.color.red, cause.color.green, cause.color.blue, 0.6}});
+  return legend;
+}
 
 Result<std::vector<std::string>> plot_step(const std::string& prefix, const StepPicture& picture) {
   const std::vector<std::size_t> tiers = tiers_in_use(*picture.report);

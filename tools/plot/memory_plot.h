@@ -12,6 +12,7 @@
 #include "daemon/planner/reuse/instance.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "liballoc/wire/result.h"
+#include "tools/plot/axis.h"
 
 namespace terrace::plot {
 
@@ -27,6 +28,11 @@ struct LivePicture {
   std::uint64_t reserved_bytes = 0;  // by the placement of `policy`
   std::string policy;
 };
+
+// What a step's picture says in words, times in the unit of its axis; and its legend, with the stalls that
+// occur.
+std::string step_summary(const planner::SimulationReport& report);
+std::vector<LegendEntry> step_legend(const planner::SimulationReport& report);
 
 // PREFIX.svg and PREFIX.png.
 Result<std::vector<std::string>> plot_step(const std::string& prefix, const StepPicture& picture);

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """How well a trace describes the step that it was made from: the sum of the operators' times against the wall time of
 steps that nobody watched, and the trace's peak against the allocator's in a step without any mode.
 

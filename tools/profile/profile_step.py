@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """One training step of any torch.nn.Module as a trace for `terrace plan`: docs/formats/trace.md.
 
     profile_step.py --model torchvision:resnet18 --batch 8 --out trace.json.gz

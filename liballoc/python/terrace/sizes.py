@@ -1,12 +1,12 @@
 """Sizes as people write them: "8GiB", "512M", 1048576. The rules are those of docs/environment.md.
 
-Powers of 1024 throughout: K and KiB are the same, and nothing is rounded or clamped. What cannot be read is a
+Powers of 1024 throughout: K and KiB are the same, letters may be small, and nothing is clamped. What cannot be read is a
 ValueError that says which value, of what, and what is accepted.
 """
 import re
 
 _UNITS = {None: 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"(\d{1,19})(?:([KMGT])(?:i?B)?|B)?", re.ASCII)
+_SIZE = re.compile(r"(\d{0,19})(?:\.(\d*))?(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
 _MOST = 2**63 - 1  # what fits the C side's arithmetic
 
 
@@ -16,9 +16,11 @@ def parse(value, name):
         size = value
     else:
         match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 512M, 8G, 8GiB or 8GB (all powers of 1024)")
-        size = int(match[1]) * _UNITS[match[2]]
+        if match is None or not (match[1] or match[2]):
+            raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 512M, 1.5G, 8GiB or 8GB (all powers of 1024)")
+        unit = _UNITS[match[3] and match[3].upper()]
+        part = (match[2] or "0")[:9]  # as wire/size.h has it
+        size = int(match[1] or 0) * unit + int(part) * unit // 10**len(part)
     if not 0 <= size <= _MOST:
         raise ValueError(f"{name}: {value!r} is out of range; a size lies between 0 and {_MOST} bytes")
     return size

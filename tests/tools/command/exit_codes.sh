@@ -8,6 +8,11 @@ expect_code 0 "doctor" "$terrace" doctor --quick --pool "$directory"
 expect_code 2 "unknown verb" "$terrace" frobnicate
 expect_code 2 "unknown option" "$terrace" jobs --frobnicate
 expect_code 2 "wrong choice" "$terrace" run --mover teleport true
+for wrong in frobnicate "run --compress= true" "jobs --frobnicate"; do
+  # shellcheck disable=SC2086
+  expect_code 2 "$wrong" "$terrace" $wrong
+  expect_text err "^terrace: " "$wrong names who refuses"
+done
 expect_code 2 "run without a command" "$terrace" run
 expect_code 2 "unknown column" "$terrace" jobs -o nonsense
 expect_code 2 "top without a terminal" "$terrace" top
@@ -22,9 +27,22 @@ expect_code 0 "the columns of events" "$terrace" events -o help
 code=0
 "$terrace" bench >out 2>err || code=$?
 [ "$code" -eq 5 ] || [ "$(awk 'NF < 3' out)" = "" ] || fail "bench: a benchmark without a word about it: $(cat out)"
+if [ -x "$(dirname "$terrace")/terrace-bench-planner" ]; then
+  expect_code 2 "reference data that are not there" "$terrace" bench planner --quick --only minimalloc --data /nonexistent
+  expect_text err "CONTRIBUTING.md" "reference data that are not there"
+  TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "no reference data" "$terrace" bench planner --quick --only minimalloc
+  expect_text out "SKIP: no minimalloc/" "no reference data"
+  expect_text err "no reference data at /nonexistent" "no reference data"
+fi
+for name in $("$terrace" bench 2>/dev/null | awk '{print $1}'); do
+  expect_code 0 "bench $name --help" "$terrace" bench "$name" --help
+  expect_text out "^usage: terrace bench $name " "bench $name names itself"
+done
 daemon=$(dirname "$terrace")/terraced
 [ -x "$daemon" ] || skip "terraced is not built"
 expect_code 0 "terraced: settings that can work" "$daemon" --check-config --dram 1G --pool "$directory" --pool-size 64M
+grep -q warning err && [ "${directory#/home/}" = "$directory" ] && [ "${directory#/root/}" = "$directory" ] &&
+  fail "terraced warns of a directory that the service sees: $(cat err)"
 expect_code 2 "terraced: a pool directory that does not exist" "$daemon" --check-config --dram 1G --pool /nonexistent
 expect_text err "no file can be made in /nonexistent" "what is wrong with the pool directory"
 expect_code 1 "terraced: a start with the same" "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"

@@ -15,7 +15,7 @@ wait_for 20 test -e ready || fail "the job did not start: $(cat job.err)"
 job_is_shown() {
   "$terrace" jobs --json >out && /usr/bin/python3 - <<'P'
 import json
-(job,) = json.load(open("out"))["jobs"]
+(job,) = [one for one in json.load(open("out"))["jobs"] if one["job"] == "my-job"]  # of others, only the test's own
 assert job["job"] == "my-job" and job["budget_bytes"] == 128 << 20 and job["heap_live_bytes"] >= 24 * (8 << 20), job
 P
 }
@@ -33,6 +33,18 @@ P
 )
 [ "$(ps -o sid= -p "$daemon" | tr -d ' ')" = "$daemon" ] && fail "the daemon leads a session with a terminal to get"
 [ "$(ps -o ppid= -p "$daemon" | tr -d ' ')" = "$job" ] && fail "the daemon is a child of the job"
+# A job that was started without XDG_RUNTIME_DIR, as by cron, is found by somebody who has it.
+env -u XDG_RUNTIME_DIR "$terrace" run --name elsewhere -- sleep 30 2>elsewhere.err &
+elsewhere=$!
+if wait_for 10 test -S "/tmp/terrace-$(id -u)/$elsewhere.sock"; then
+  expect_code 0 "daemons of another session" "$terrace" status --json
+  expect_text out "/tmp/terrace-$(id -u)/$elsewhere.sock" "daemons of another session"
+  TERRACE_SOCKET=$XDG_RUNTIME_DIR/terrace/$job.sock expect_code 0 "the daemon that TERRACE_SOCKET names" "$terrace" status --json
+  grep -q "$elsewhere.sock" out && fail "status asks others than TERRACE_SOCKET names"
+else
+  fail "no daemon came up in /tmp/terrace-$(id -u): $(cat elsewhere.err)"
+fi
+kill "$elsewhere"
 kill "$job"
 wait "$job" 2>/dev/null
 wait_for 15 sh -c "! kill -0 $daemon" || fail "the daemon did not end after its job"

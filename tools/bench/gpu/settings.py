@@ -27,7 +27,8 @@ TRANSFERS = {"cuda": (16, 64 << 20), "emulated": (16, 16 << 20), "quick": (16, 4
 
 
 def parse_arguments(description, default_place):
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="terrace bench gpu", description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", type=parse_place, metavar="DEVICE", default=default_place,
                         help=f"cuda, cuda:1, or the emulated device (a GPU where there is one, else {DEFAULT_EMULATED})")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION",
