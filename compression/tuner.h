@@ -29,12 +29,12 @@ struct Parameter {
 // An index into each parameter's values.
 using Point = std::vector<std::size_t>;
 
-// The cost of a point; infinite where it cannot run at all.
+// The cost of a point; infinite, or no number, where it cannot run at all.
 using Cost = std::function<double(const Point&)>;
 
 struct TunerOptions {
-  std::size_t first_trials = 6;         // spread over the space before the model is asked
-  std::size_t most_trials = 40;         // points measured, repetitions not counted
+  std::size_t first_trials = 6;  // spread over the space before the model is asked; more if none can run
+  std::size_t most_trials = 40;  // points measured, repetitions not counted
   double enough_improvement = 0.00003;  // ends when no point promises more, as a share of the best cost
   std::size_t confirmations =
       5;  // measurements of each of the best points at the end, which noise may have reordered

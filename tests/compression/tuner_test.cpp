@@ -140,6 +140,48 @@ TEST_CASE("ASpaceWithoutAPointThatRunsHasNoBest") {
   REQUIRE_FALSE(tune({{"a", std::vector<double>(1000, 1)}, {"b", std::vector<double>(1000, 1)}}, never));
 }
 
+// A quarter of this space runs, and none of the first six points.
+TEST_CASE("TheSearchGoesOnWhileNothingRuns") {
+  const auto in_a_corner = [](const Point& p) {
+    return p[0] == 1 && p[1] % 4 < 2 ? 1.0 + std::abs(static_cast<double>(p[2]) - 3)
+                                     : std::numeric_limits<double>::infinity();
+  };
+  std::size_t failed_first = 0;
+  bool has_run = false;
+  const auto tuned = tune(space(), [&](const Point& p) {
+    const double cost = in_a_corner(p);
+    has_run = has_run || std::isfinite(cost);
+    failed_first += has_run ? 0 : 1;
+    return cost;
+  });
+  CHECK(failed_first >= 6);
+  REQUIRE(tuned);
+  CHECK(tuned->cost == 1);
+  CHECK(tuned->best[2] == 3);
+}
+
+TEST_CASE("ACostThatIsNoNumberIsOfAPointThatCannotRun") {
+  for (const std::size_t bad : {0, 1, 2, 3}) {
+    const auto tuned = tune(space(), [&](const Point& p) {
+      return p[0] == bad ? std::numeric_limits<double>::quiet_NaN() : ridge(p);
+    });
+    INFO(bad);
+    REQUIRE(tuned);
+    CHECK(tuned->best[0] != bad);
+    CHECK(tuned->cost <= 1.02 * best_of(ridge));
+  }
+  const auto never = [](const Point&) { return std::numeric_limits<double>::quiet_NaN(); };
+  CHECK_FALSE(tune(space(), never));
+}
+
+TEST_CASE("WhatRanOnceAndThenNoMoreIsNotTheBest") {
+  int calls = 0;
+  const auto once = [&](const Point&) {
+    return calls++ == 0 ? 1.0 : std::numeric_limits<double>::infinity();
+  };
+  CHECK_FALSE(tune({{"threads", {128, 256}}}, once));
+}
+
 TEST_CASE("GeometriesAreRememberedByDevice") {
   const TemporaryFile file;
   Geometries geometries;
