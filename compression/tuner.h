@@ -54,7 +54,7 @@ std::optional<Tuned> tune(const std::vector<Parameter>& space, const Cost& cost,
 //
 //   {"version": 1, "geometries": {"NVIDIA H200": {"threads": 256, "ctas_per_unit": 3, "cost": 12.5}}}
 //
-// that is checked when read and replaced as a whole when written.
+// that is checked when read and replaced as a whole when written, with the mode that it had. Names are UTF-8.
 using Geometries = std::map<std::string, std::map<std::string, double>>;
 
 struct StoreError {
@@ -63,7 +63,8 @@ struct StoreError {
 
 // A file that is not there holds nothing. Another's file, a damaged one, or one above 1 MiB is an error.
 std::optional<StoreError> read_geometries(const std::string& path, Geometries& geometries);
-// Adds one device's, or replaces it. A file that cannot be read is not overwritten.
+// Adds one device's, or replaces it. A file that cannot be read is not overwritten. Others that do the same
+// are waited for.
 std::optional<StoreError> remember_geometry(const std::string& path, const std::string& device,
                                             const std::map<std::string, double>& geometry);
 
