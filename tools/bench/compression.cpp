@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -119,10 +118,7 @@ int run(int argc, char** argv) {
   // All that may be refused comes first; measuring takes minutes.
   const auto captured =
       options.captured.empty() ? std::vector<CapturedNetwork>() : load_captured(options.captured);
-  if (!options.json.empty() && !std::ofstream(options.json, std::ios::app)) {
-    std::fprintf(stderr, "bench: --json %s: cannot be written\n", options.json.c_str());
-    return 2;
-  }
+  refuse_unwritable(options.json);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto bytes = static_cast<std::size_t>(options.mib) << 20;
   const std::size_t tensor = std::clamp(bytes / 16, std::size_t{1} << 20, std::size_t{64} << 20);
