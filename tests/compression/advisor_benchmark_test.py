@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 PROGRAM, DIRECTORY = sys.argv[1], Path(sys.argv[2])
+TRACES = ["regret of a trace", "over raw's"]
+CODECS = ["compress time predicted", "decompress time predicted", "a link of 2 GB/s predicted"]
 
 
 def run(*options, limit=None):
@@ -23,7 +25,25 @@ def report_of(*options):
     path = DIRECTORY / "report.json"
     done = run("--quick", "--json", path, *options)
     assert done.returncode == 0, done.stderr
-    return json.loads(path.read_text())
+    return json.loads(path.read_text()), done.stdout
+
+
+def check_targets(report, printed, expected):
+    names = [target["name"] for target in report["targets"]]
+    assert len(names) == len(expected), names
+    for name, part in zip(names, expected):
+        assert part in name and name in printed, (name, part)
+    for target in report["targets"]:
+        assert target["at_most"] and target["met"] == (target["value"] <= target["target"]), target
+    assert printed.count("MISSED") == sum(not target["met"] for target in report["targets"])
+
+
+def check_values(report):
+    values = {target["name"]: target["value"] for target in report["targets"]}
+    rows = [row for trace in report["traces"].values() for row in trace]
+    assert values["worst regret of a trace, link, schedule"] == max(row["regret"] for row in rows)
+    assert values["worst time over raw's"] == max(row["against_raw"] for row in rows)
+    assert len(report["traces"]) == 8 and len(rows) == 8 * 5 * 3, len(rows)
 
 
 def check_link():
@@ -31,7 +51,8 @@ def check_link():
     if "no file for O_DIRECT" in run("--quick", "--parts", "link").stderr:
         print("SKIP: no O_DIRECT here")
         return
-    report = report_of("--parts", "link")
+    report, printed = report_of("--parts", "link")
+    check_targets(report, printed, ["way out predicted", "way back predicted"])
     assert report["link"]["out_gb_per_s"] > 0
 
     def small_files():
@@ -53,10 +74,11 @@ def check_refusals():
 def main():
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     DIRECTORY.mkdir(parents=True)
-    report = report_of("--parts", "codecs,traces")
-    assert len(report["traces"]) == 8
+    report, printed = report_of("--parts", "codecs,traces")
     assert report["format"] == "terrace-bench-advisor" and "link" not in report
     assert {"zvc", "zvc_exp", "rle", "csr8"} == set(report["codecs"]["by_codec"])
+    check_targets(report, printed, CODECS + TRACES)
+    check_values(report)
     check_link()
     check_refusals()
     return 0

@@ -14,6 +14,7 @@
 
 #include "tools/bench/advisor_parts.h"
 #include "tools/bench/measure.h"
+#include "tools/bench/targets.h"
 
 namespace terrace::bench {
 namespace {
@@ -126,7 +127,10 @@ int run(const Options& options) {
   if (options.link_gb_per_s == 0)
     for (const double rate : further_rates) links.push_back(link_of_rate(rate));
   if (options.traces) report["traces"] = measure_regret(links, sizes.traces, options.explain);
+  const auto targets = judge_advisor(report);
+  print_targets(targets);
   if (options.quick) std::printf("With --quick the figures mean nothing.\n");
+  report["targets"] = targets;
   if (!options.json.empty()) write_json(options.json, report);
   return 0;
 }
