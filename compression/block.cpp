@@ -126,7 +126,8 @@ EncodedBlock encode_unsummed(const Kernels& kernels, const BlockCodec& codec, El
   if (codec.encode == nullptr ||
       (content.size() == block_bytes && is_sampled(codec.codec, workspace) && is_dense(content, width)))
     return raw(content);
-  const auto [kind, bytes, begin] = codec.encode(kernels, type, content, workspace);
+  const auto [kind, bytes, begin, failed] = codec.encode(kernels, type, content, workspace);
+  if (failed) return {.entry = {}, .extent = {}, .failed = true};
   const std::size_t extent = round_up(bytes, payload_unit);
   if (bytes == 0 || extent >= content.size()) return raw(content);
   std::byte* const coded = workspace.coded() + begin;

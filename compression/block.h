@@ -29,18 +29,21 @@ struct Workspace {
 
 // A codec at work on one block: `encode` writes at most block_bytes bytes to workspace.coded(), or `begin`
 // bytes behind it, and returns their number and kind, or 0 where the block does not get smaller; `decode`
-// checks all that it reads, and writes all of `content` or returns false.
+// checks all that it reads, and writes all of `content` or returns false. A codec of another library may fail
+// for want of memory: `encode` says so, and `can_decode`, where there is one, is asked before.
 struct BlockCodec {
   Codec codec;
   struct Encoded {
     BlockKind kind = BlockKind::raw;
     std::size_t bytes = 0;
     std::size_t begin = 0;
+    bool failed = false;
   };
   Encoded (*encode)(const Kernels& kernels, ElementType type, std::span<const std::byte> content,
                     Workspace& workspace);
   bool (*decode)(const Kernels& kernels, ElementType type, BlockKind kind, std::span<const std::byte> payload,
                  std::span<std::byte> content, Workspace& workspace);
+  bool (*can_decode)() = nullptr;  // this thread, now
 };
 
 // Finds a codec; null for one that it does not have. own_codecs has all but lz4 and zstd, which
@@ -53,6 +56,7 @@ const BlockCodec* own_codecs(Codec codec);
 struct EncodedBlock {
   Entry entry;
   std::span<const std::byte> extent;
+  bool failed = false;  // the codec did; nothing is to be stored
 };
 EncodedBlock encode_block(const Kernels& kernels, const BlockCodec& codec, ElementType type,
                           std::span<const std::byte> content, Workspace& workspace);

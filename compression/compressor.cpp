@@ -41,6 +41,7 @@ class Blocks {
     const EncodedBlock block = encode_unsummed(kernels_, codec_, type_, content, workspace_);
     fetch_in_half_gap(workspace_.ahead);
     finish();
+    failed_ = failed_ || block.failed;
     block_ = i;
     last_ = block.entry;
     last_.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
@@ -50,6 +51,8 @@ class Blocks {
       begin(block.extent, dst);
     return block.extent.size();
   }
+
+  bool failed() const { return failed_; }
 
   // Stores what is left of the last block.
   void finish() {
@@ -85,37 +88,38 @@ class Blocks {
   Workspace& workspace_;
   Entry last_;  // of block_, whose extent is being stored
   std::uint64_t block_ = 0;
+  bool failed_ = false;
 };
 
 // All blocks of a frame that does not fit into the caches. Returns the payload's bytes.
-std::uint64_t put_all_past(const Kernels& kernels, const BlockCodec& codec,
-                           std::span<const std::byte> content, std::byte* frame, const Header& header,
-                           Workspace& workspace) {
+Compressed put_all_past(const Kernels& kernels, const BlockCodec& codec, std::span<const std::byte> content,
+                        std::byte* frame, const Header& header, Workspace& workspace) {
   Blocks blocks(kernels, codec, header.element, frame, workspace);
   std::uint64_t end = 0;
-  for (std::uint64_t i = 0; i < header.blocks(); ++i) {
+  for (std::uint64_t i = 0; i < header.blocks() && !blocks.failed(); ++i) {
     look_ahead(workspace.ahead, content, header, i, i + 1);
     end += blocks.put(i, block_of(content, header, i), frame + header.payload_offset + end, end);
   }
   blocks.finish();
   workspace.ahead = {};
   kernels.fence();
-  return end;
+  return {blocks.failed() ? FrameError::codec_failed : FrameError::none, end};
 }
 
 // The same for what is worth keeping in the caches.
-std::uint64_t put_all(const Kernels& kernels, const BlockCodec& codec, std::span<const std::byte> content,
-                      std::byte* frame, const Header& header, Workspace& workspace) {
+Compressed put_all(const Kernels& kernels, const BlockCodec& codec, std::span<const std::byte> content,
+                   std::byte* frame, const Header& header, Workspace& workspace) {
   std::uint64_t end = 0;
   for (std::uint64_t i = 0; i < header.blocks(); ++i) {
-    auto [entry, extent] =
+    auto [entry, extent, failed] =
         encode_block(kernels, codec, header.element, block_of(content, header, i), workspace);
+    if (failed) return {FrameError::codec_failed};
     if (!extent.empty()) std::memcpy(frame + header.payload_offset + end, extent.data(), extent.size());
     entry.offset_units = static_cast<std::uint32_t>(end / payload_unit);
     write_entry(frame, i, entry);
     end += extent.size();
   }
-  return end;
+  return {FrameError::none, end};
 }
 
 }  // namespace
@@ -162,7 +166,9 @@ Compressed compress(std::span<const std::byte> content, std::span<std::byte> fra
   auto [error, codec, header] = begin_frame(content, frame, options, codecs);
   if (error != FrameError::none) return {error};
   const auto put = content.size() > streamed_above ? put_all_past : put_all;
-  header.payload_bytes = put(with, *codec, content, frame.data(), header, workspace);
+  const Compressed payload = put(with, *codec, content, frame.data(), header, workspace);
+  if (payload.error != FrameError::none) return {payload.error};
+  header.payload_bytes = payload.bytes;
   return finish_frame(frame.data(), header);
 }
 
@@ -175,6 +181,7 @@ FrameError decompress_block(std::span<const std::byte> frame, const Header& head
   const Entry entry = read_entry(frame, i);
   if (frame.size() < header.payload_offset + entry.offset() + entry.extent()) return FrameError::truncated;
   const auto extent = frame.subspan(header.payload_offset + entry.offset(), entry.extent());
+  if (codec->can_decode != nullptr && !codec->can_decode()) return FrameError::codec_failed;
   return decode_block(with, *codec, header.element, entry, extent, content, workspace)
              ? FrameError::none
              : FrameError::bad_block;

@@ -2,6 +2,7 @@
 
 #include <lz4.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <memory>
 
@@ -10,16 +11,17 @@ namespace {
 
 constexpr int zstd_level = 1;
 
-// A context of zstd's is some hundred KiB and expensive to set up: one for each thread.
+// A context of zstd's is some hundred KiB and expensive to set up: one for each thread. Null while there is
+// no memory for it.
 ZSTD_CCtx* zstd_compressor() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
-                                                                                  &ZSTD_freeCCtx);
+  thread_local std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(nullptr, &ZSTD_freeCCtx);
+  if (context == nullptr) context.reset(ZSTD_createCCtx());
   return context.get();
 }
 
 ZSTD_DCtx* zstd_decompressor() {
-  thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
-                                                                                  &ZSTD_freeDCtx);
+  thread_local std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(nullptr, &ZSTD_freeDCtx);
+  if (context == nullptr) context.reset(ZSTD_createDCtx());
   return context.get();
 }
 
@@ -42,10 +44,11 @@ bool lz4_decode(const Kernels&, ElementType, BlockKind, std::span<const std::byt
 BlockCodec::Encoded zstd_encode(const Kernels&, ElementType, std::span<const std::byte> content,
                                 Workspace& workspace) {
   ZSTD_CCtx* context = zstd_compressor();
-  if (context == nullptr) return {};
+  if (context == nullptr) return {.failed = true};
   const std::size_t bytes = ZSTD_compressCCtx(context, workspace.coded(), content.size() - 1, content.data(),
                                               content.size(), zstd_level);
-  return {BlockKind::coded, ZSTD_isError(bytes) != 0 ? 0 : bytes};
+  if (ZSTD_isError(bytes) == 0) return {BlockKind::coded, bytes};
+  return {.failed = ZSTD_getErrorCode(bytes) != ZSTD_error_dstSize_tooSmall};
 }
 
 bool zstd_decode(const Kernels&, ElementType, BlockKind, std::span<const std::byte> payload,
@@ -53,13 +56,14 @@ bool zstd_decode(const Kernels&, ElementType, BlockKind, std::span<const std::by
   // The library reads any number of frames, and skips those that are marked to be skipped; a block is one
   // frame.
   if (ZSTD_findFrameCompressedSize(payload.data(), payload.size()) != payload.size()) return false;
-  ZSTD_DCtx* context = zstd_decompressor();
-  return context != nullptr && ZSTD_decompressDCtx(context, content.data(), content.size(), payload.data(),
-                                                   payload.size()) == content.size();
+  return ZSTD_decompressDCtx(zstd_decompressor(), content.data(), content.size(), payload.data(),
+                             payload.size()) == content.size();
 }
 
+bool zstd_can_decode() { return zstd_decompressor() != nullptr; }
+
 constexpr BlockCodec lz4_codec{Codec::lz4, lz4_encode, lz4_decode};
-constexpr BlockCodec zstd_codec{Codec::zstd, zstd_encode, zstd_decode};
+constexpr BlockCodec zstd_codec{Codec::zstd, zstd_encode, zstd_decode, zstd_can_decode};
 
 }  // namespace
 

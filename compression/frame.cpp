@@ -48,7 +48,7 @@ bool is_kind_of(const Entry& entry, Codec codec, std::size_t content) {
 }  // namespace
 
 const char* describe(FrameError error) {
-  constexpr std::array<const char*, 11> texts = {
+  constexpr std::array<const char*, 12> texts = {
       "no error",
       "the frame ends too early",
       "this is not a compressed frame",
@@ -60,6 +60,7 @@ const char* describe(FrameError error) {
       "the frame's codec is not part of this program",
       "the content's size is no multiple of its element's width, or above 64 GiB",
       "the destination is smaller than frame_bound()",
+      "the codec had no memory to work in, or the content changed meanwhile",
   };
   return texts[static_cast<std::size_t>(error)];
 }

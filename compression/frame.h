@@ -50,6 +50,7 @@ enum class FrameError : std::uint8_t {
   codec_missing,    // the codec is known but not among those given
   bad_argument,     // an unaligned size, an unknown type: the caller's mistake
   too_small,        // compress: the destination is smaller than frame_bound()
+  codec_failed,     // no memory for another library's codec, or the content changed while it was read
 };
 
 // What to tell a user: "the frame's block table is damaged".

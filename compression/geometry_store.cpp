@@ -1,6 +1,8 @@
 // The file that remembers geometries (tuner.h). Whatever is in it was perhaps written by another program:
 // every field is checked, and what is not ours is not overwritten.
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -40,7 +42,18 @@ std::optional<std::string> read_text(const std::string& path, std::optional<Stor
   return text;
 }
 
-bool is_name(const std::string& name) { return !name.empty() && name.size() <= most_name_bytes; }
+// JSON is UTF-8.
+bool is_text(const std::string& name) {
+  try {
+    return !nlohmann::json(name).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= most_name_bytes && is_text(name);
+}
 
 bool is_geometry(const nlohmann::json& geometry) {
   if (!geometry.is_object() || geometry.empty() || geometry.size() > most_values) return false;
@@ -71,12 +84,45 @@ bool write_all(int file, const std::string& text) {
   return fsync(file) == 0;
 }
 
+// What another program adds between our reading and writing must not be lost. The lock is the directory's,
+// since the file is another one after each change; it ends with the object.
+class Lock {
+ public:
+  explicit Lock(const std::string& path)
+      : directory_(open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (directory_ < 0) return;
+    do held_ = flock(directory_, LOCK_EX) == 0;
+    while (!held_ && errno == EINTR);
+  }
+  ~Lock() {
+    if (directory_ >= 0) close(directory_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  static std::string directory_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  }
+
+  int directory_;
+  bool held_ = false;
+};
+
+// Who might read the old file may read the new one.
+bool take_over_mode(int file, const std::string& path) {
+  struct stat old {};
+  return stat(path.c_str(), &old) != 0 || fchmod(file, old.st_mode & 07777) == 0;
+}
+
 // Beside the file, then in its place: a reader sees the old one or the new one.
 std::optional<StoreError> replace(const std::string& path, const std::string& text) {
   std::string beside = path + ".XXXXXX";
   const int file = mkostemp(beside.data(), O_CLOEXEC);
   if (file < 0) return failed(path, "cannot be written (is the directory there?)");
-  const bool written = write_all(file, text);
+  const bool written = take_over_mode(file, path) && write_all(file, text);
   const bool closed = close(file) == 0;
   if (written && closed && rename(beside.c_str(), path.c_str()) == 0) return std::nullopt;
   const StoreError error = failed(path, "cannot be written");
@@ -103,7 +149,9 @@ std::optional<StoreError> read_geometries(const std::string& path, Geometries& g
 std::optional<StoreError> remember_geometry(const std::string& path, const std::string& device,
                                             const std::map<std::string, double>& geometry) {
   if (!is_name(device) || !is_geometry(geometry))
-    return StoreError{path + ": a device's name or geometry is empty, too long or not finite"};
+    return StoreError{path + ": a device's name or geometry is empty, too long, no UTF-8 or not finite"};
+  const Lock lock(path);
+  if (!lock.held()) return failed(path, "cannot be locked (is the directory there?)");
   Geometries geometries;
   if (std::optional<StoreError> error = read_geometries(path, geometries)) return error;
   geometries[device] = geometry;

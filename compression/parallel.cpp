@@ -68,10 +68,18 @@ struct ParallelCompressor::Compression final : Job {
     return i;
   }
 
-  EncodedBlock encode(std::uint64_t i, Workspace& workspace) const {
-    return encode_unsummed(kernels, *target.codec, target.header.element, block_of(content, target.header, i),
-                           workspace);
+  EncodedBlock encode(std::uint64_t i, Workspace& workspace) {
+    if (error != FrameError::none) return {.entry = {}, .extent = {}, .failed = true};
+    const EncodedBlock block = encode_unsummed(kernels, *target.codec, target.header.element,
+                                               block_of(content, target.header, i), workspace);
+    if (block.failed) error = FrameError::codec_failed;
+    return block;
   }
+
+  // What was handed on of a block.
+  struct Place {
+    std::uint64_t begin, bytes;
+  };
 
   // Returns the thread's next block.
   std::uint64_t put_block(std::uint64_t i, Claim& claim, Claim& next_claim, Workspace& workspace) {
@@ -80,21 +88,28 @@ struct ParallelCompressor::Compression final : Job {
     EncodedBlock block = encode(i, workspace);
     workspace.packs_unsampled = block.entry.kind != BlockKind::raw;
     bool helped = false;
-    const std::uint64_t offset = begin_of(i, block.extent.size(), claim, workspace, helped);
+    const Place place = place_of(i, block.extent.size(), claim, workspace, helped);
     if (helped) block = encode(i, workspace);
-    Entry entry = store_extent(kernels, block, frame + target.header.payload_offset + offset);
-    entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
-    write_entry(frame, i, entry);
+    if (block.failed || block.extent.size() != place.bytes)
+      error = FrameError::codec_failed;
+    else
+      put(i, block, place.begin);
     return next;
   }
 
+  void put(std::uint64_t i, const EncodedBlock& block, std::uint64_t offset) {
+    Entry entry = store_extent(kernels, block, frame + target.header.payload_offset + offset);
+    entry.offset_units = static_cast<std::uint32_t>(offset / payload_unit);
+    write_entry(frame, i, entry);
+  }
+
   // Waits for the turn of block i, which takes so many bytes, and hands on.
-  std::uint64_t begin_of(std::uint64_t i, std::uint64_t extent_bytes, const Claim& claim,
-                         Workspace& workspace, bool& helped) {
+  Place place_of(std::uint64_t i, std::uint64_t extent_bytes, const Claim& claim, Workspace& workspace,
+                 bool& helped) {
     for (unsigned looks = 0;; ++looks) {
       const Chain::State now = chain.now();
       if (now.block > i) return told(claim);
-      if (now.block == i && chain.hand_on(now, extent_bytes)) return now.begin();
+      if (now.block == i && chain.hand_on(now, extent_bytes)) return {now.begin(), extent_bytes};
       if (now.block == i) continue;
       if (looks < patience)
         __builtin_ia32_pause();
@@ -104,10 +119,10 @@ struct ParallelCompressor::Compression final : Job {
   }
 
   // What whoever encoded the block in this thread's stead is about to say, or has said.
-  static std::uint64_t told(const Claim& claim) {
+  static Place told(const Claim& claim) {
     std::uint64_t begin = claim.begin.load(std::memory_order_acquire);
     for (; begin == not_known; begin = claim.begin.load(std::memory_order_acquire)) std::this_thread::yield();
-    return begin;
+    return {begin, claim.bytes.load(std::memory_order_relaxed)};
   }
 
   // Encodes the block whose turn it is for its size alone. The workspace then holds that block.
@@ -119,7 +134,10 @@ struct ParallelCompressor::Compression final : Job {
     }
     workspace.ahead = {};
     const std::uint64_t extent_bytes = encode(now.block, workspace).extent.size();
-    if (chain.hand_on(now, extent_bytes)) claim->begin.store(now.begin(), std::memory_order_release);
+    if (chain.hand_on(now, extent_bytes)) {
+      claim->bytes.store(extent_bytes, std::memory_order_relaxed);
+      claim->begin.store(now.begin(), std::memory_order_release);
+    }
     return true;
   }
 
@@ -138,6 +156,7 @@ struct ParallelCompressor::Compression final : Job {
   std::atomic<std::size_t> joined = 0;
   std::atomic<std::uint64_t> claimed = 0;
   Chain chain;
+  std::atomic<FrameError> error = FrameError::none;
 };
 
 struct ParallelCompressor::Decompression final : Job {
@@ -224,6 +243,7 @@ Compressed ParallelCompressor::compress(std::span<const std::byte> content, std:
   if (target.error != FrameError::none) return {target.error};
   Compression job(content, frame.data(), target, with, claims_);
   run(job);
+  if (job.error != FrameError::none) return {job.error};
   target.header.payload_bytes = job.chain.now().end;
   return finish_frame(frame.data(), target.header);
 }

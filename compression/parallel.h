@@ -13,6 +13,9 @@
 // Who has waited for longer than a block takes encodes the missing block itself, for its size, and hands on
 // in that thread's stead, which finds its offset beside its claim.
 //
+// Where a codec fails, or a block comes out in another size than was handed on (its content changed
+// meanwhile, say), nothing more is written, but the blocks are handed on, so that nobody waits for ever.
+//
 // A library of its own: threads have no place in what is preloaded.
 #pragma once
 
@@ -61,6 +64,7 @@ class ParallelCompressor {
   static constexpr std::uint64_t no_block = ~std::uint64_t{0}, not_known = no_block;
   struct Claim {
     std::atomic<std::uint64_t> block = no_block, begin = not_known;
+    std::atomic<std::uint64_t> bytes = 0;  // the extent's, as handed on; set before begin
   };
   struct alignas(64) Claims : std::array<Claim, 2> {};
   struct Compression;

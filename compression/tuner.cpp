@@ -89,11 +89,14 @@ std::size_t farthest(const Space& space, const std::vector<Observation>& observe
   return best;
 }
 
-std::size_t best_of(const std::vector<Observation>& observed) {
-  const auto best = std::min_element(observed.begin(), observed.end(),
-                                     [](const auto& a, const auto& b) { return a.cost < b.cost; });
-  return static_cast<std::size_t>(best - observed.begin());
+// Something that can run: without it there is nothing to model.
+bool is_any_finite(const std::vector<Observation>& observed) {
+  return std::any_of(observed.begin(), observed.end(),
+                     [](const Observation& o) { return std::isfinite(o.cost); });
 }
+
+// What is no number, nor a cost, sorts behind all that is.
+double sane(double cost) { return std::isfinite(cost) ? cost : std::numeric_limits<double>::infinity(); }
 
 // Logarithms of the costs, so that a point ten times as slow does not flatten the rest; what cannot run
 // counts as twice the slowest. With mean 0 and variance 1.
@@ -161,7 +164,8 @@ double median(std::vector<double> values) {
 }
 
 // Measures the few best points again: noise may have reordered them.
-Tuned confirmed(const Space& space, std::vector<Observation> observed, const Cost& cost, std::size_t times) {
+std::optional<Tuned> confirmed(const Space& space, std::vector<Observation> observed, const Cost& cost,
+                               std::size_t times) {
   constexpr std::size_t finalists = 5;
   const std::size_t trials = observed.size();
   std::sort(observed.begin(), observed.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
@@ -169,12 +173,13 @@ Tuned confirmed(const Space& space, std::vector<Observation> observed, const Cos
   for (std::size_t i = 0; i < std::min(finalists, observed.size()); ++i) {
     std::vector<double> costs = {observed[i].cost};
     if (!std::isfinite(observed[i].cost)) break;
-    for (std::size_t k = 0; k < times; ++k) costs.push_back(cost(space.point(observed[i].index)));
+    for (std::size_t k = 0; k < times; ++k) costs.push_back(sane(cost(space.point(observed[i].index))));
     // Without the first measurement, which was chosen for being low.
     if (costs.size() > 1) costs.erase(costs.begin());
     const double typical = median(costs);
     if (typical < tuned.cost) tuned = {space.point(observed[i].index), typical, trials};
   }
+  if (!std::isfinite(tuned.cost)) return std::nullopt;  // it ran once, and then no more
   return tuned;
 }
 
@@ -186,15 +191,17 @@ std::optional<Tuned> tune(const std::vector<Parameter>& parameters, const Cost& 
   if (space.size() == 0 || space.size() > most_points) return std::nullopt;
   const std::size_t most = std::min(std::max<std::size_t>(options.most_trials, 1), space.size());
   std::vector<Observation> observed;
-  const auto observe = [&](std::size_t index) { observed.push_back({index, cost(space.point(index))}); };
-  while (observed.size() < std::min(std::max<std::size_t>(options.first_trials, 1), most))
+  const auto observe = [&](std::size_t index) {
+    observed.push_back({index, sane(cost(space.point(index)))});
+  };
+  const std::size_t first = std::min(std::max<std::size_t>(options.first_trials, 1), most);
+  while (observed.size() < first || (observed.size() < most && !is_any_finite(observed)))
     observe(farthest(space, observed));
   while (observed.size() < most) {
     const Candidate next = most_promising(space, observed);
     if (next.improvement < options.enough_improvement) break;
     observe(next.index);
   }
-  if (!std::isfinite(observed[best_of(observed)].cost)) return std::nullopt;
   return confirmed(space, observed, cost, options.confirmations);
 }
 

@@ -29,12 +29,12 @@ struct Parameter {
 // An index into each parameter's values.
 using Point = std::vector<std::size_t>;
 
-// The cost of a point; infinite where it cannot run at all.
+// The cost of a point; infinite, or no number, where it cannot run at all.
 using Cost = std::function<double(const Point&)>;
 
 struct TunerOptions {
-  std::size_t first_trials = 6;         // spread over the space before the model is asked
-  std::size_t most_trials = 40;         // points measured, repetitions not counted
+  std::size_t first_trials = 6;  // spread over the space before the model is asked; more if none can run
+  std::size_t most_trials = 40;  // points measured, repetitions not counted
   double enough_improvement = 0.00003;  // ends when no point promises more, as a share of the best cost
   std::size_t confirmations =
       5;  // measurements of each of the best points at the end, which noise may have reordered
@@ -54,7 +54,7 @@ std::optional<Tuned> tune(const std::vector<Parameter>& space, const Cost& cost,
 //
 //   {"version": 1, "geometries": {"NVIDIA H200": {"threads": 256, "ctas_per_unit": 3, "cost": 12.5}}}
 //
-// that is checked when read and replaced as a whole when written.
+// that is checked when read and replaced as a whole when written, with the mode that it had. Names are UTF-8.
 using Geometries = std::map<std::string, std::map<std::string, double>>;
 
 struct StoreError {
@@ -63,7 +63,8 @@ struct StoreError {
 
 // A file that is not there holds nothing. Another's file, a damaged one, or one above 1 MiB is an error.
 std::optional<StoreError> read_geometries(const std::string& path, Geometries& geometries);
-// Adds one device's, or replaces it. A file that cannot be read is not overwritten.
+// Adds one device's, or replaces it. A file that cannot be read is not overwritten. Others that do the same
+// are waited for.
 std::optional<StoreError> remember_geometry(const std::string& path, const std::string& device,
                                             const std::map<std::string, double>& geometry);
 

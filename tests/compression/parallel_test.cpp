@@ -6,13 +6,17 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <vector>
 
+#include "compression/external_codecs.h"
 #include "compression/parallel.h"
 
 namespace terrace::compression {
@@ -40,34 +44,100 @@ Bytes frame_room(const Bytes& content, unsigned alignment_log2) {
   return Bytes(frame_bound(content.size(), alignment_log2), std::byte{0xee});
 }
 
-Bytes by_one_thread(const Bytes& content, const FrameOptions& options) {
+Bytes by_one_thread(const Bytes& content, const FrameOptions& options, CodecSet codecs = own_codecs,
+                    const Kernels& with = kernels()) {
   const auto workspace = std::make_unique<Workspace>();
   Bytes frame = frame_room(content, options.alignment_log2);
-  const Compressed result = compress(content, frame, options, *workspace);
+  const Compressed result = compress(content, frame, options, *workspace, codecs, with);
   REQUIRE(result.error == FrameError::none);
   frame.resize(result.bytes);
   return frame;
 }
 
-Bytes by(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options) {
+Bytes by(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options,
+         CodecSet codecs = own_codecs, const Kernels& with = kernels()) {
   Bytes frame = frame_room(content, options.alignment_log2);
-  const Compressed result = crew.compress(content, frame, options);
+  const Compressed result = crew.compress(content, frame, options, codecs, with);
   REQUIRE(result.error == FrameError::none);
   frame.resize(result.bytes);
   return frame;
 }
 
-void check_same(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options) {
-  INFO(crew.threads() << " threads, " << name_of(options.codec) << ", " << content.size() << " bytes");
-  const Bytes frame = by_one_thread(content, options);
-  CHECK(by(crew, content, options) == frame);
+void check_same(ParallelCompressor& crew, const Bytes& content, const FrameOptions& options,
+                CodecSet codecs = own_codecs, const Kernels& with = kernels()) {
+  INFO(crew.threads() << " threads, " << name_of(options.codec) << " of " << name_of(options.element) << ", "
+                      << with.name << ", " << content.size() << " bytes");
+  const Bytes frame = by_one_thread(content, options, codecs, with);
+  CHECK((by(crew, content, options, codecs, with) == frame));
   Bytes back(content.size());
-  CHECK(crew.decompress(frame, back) == FrameError::none);
-  CHECK(back == content);
+  CHECK(crew.decompress(frame, back, codecs, with) == FrameError::none);
+  CHECK((back == content));
 }
 
 constexpr std::size_t large =
     80 * block_bytes + 12;  // above what one thread does alone, and the last block is short
+
+// A codec that keeps the first half of a block, and does something else with one block of all, which begins
+// with a byte of its own.
+constexpr std::byte ordinary{1}, special{2};
+std::atomic<int> special_calls = 0;
+
+Bytes with_a_special_block(std::size_t which) {
+  Bytes content = mixed_content(large);
+  for (std::size_t at = 0; at < content.size(); at += block_bytes) {
+    content[at] = at / block_bytes == which ? special : ordinary;
+    content[at + 4] = std::byte{3};  // neither zero nor one element repeated
+  }
+  return content;
+}
+
+BlockCodec::Encoded half_of(std::span<const std::byte> content, Workspace& workspace) {
+  std::memcpy(workspace.coded(), content.data(), content.size() / 2);
+  return {BlockKind::coded, content.size() / 2};
+}
+
+// Whoever comes first is suspended until somebody else has come. False if nobody did.
+bool is_suspended_until_another_comes() {
+  if (special_calls++ != 0) return false;
+  for (int looks = 0; looks < 20'000 && special_calls < 2; ++looks)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return true;
+}
+
+BlockCodec::Encoded halve(const Kernels&, ElementType, std::span<const std::byte> content,
+                          Workspace& workspace) {
+  if (content.front() == special) is_suspended_until_another_comes();
+  return half_of(content, workspace);
+}
+
+// As a codec that falls back to another way of coding: the block has two sizes.
+BlockCodec::Encoded halve_or_keep(const Kernels&, ElementType, std::span<const std::byte> content,
+                                  Workspace& workspace) {
+  if (content.front() != special || !is_suspended_until_another_comes()) return half_of(content, workspace);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the other one hands on what it has
+  return {};
+}
+
+BlockCodec::Encoded halve_or_fail(const Kernels&, ElementType, std::span<const std::byte> content,
+                                  Workspace& workspace) {
+  if (content.front() == special) return {.failed = true};
+  return half_of(content, workspace);
+}
+
+const BlockCodec* halving(Codec) {
+  static constexpr BlockCodec codec{Codec::lz4, halve, nullptr};
+  return &codec;
+}
+const BlockCodec* halving_or_keeping(Codec) {
+  static constexpr BlockCodec codec{Codec::lz4, halve_or_keep, nullptr};
+  return &codec;
+}
+const BlockCodec* halving_or_failing(Codec) {
+  static constexpr BlockCodec codec{Codec::lz4, halve_or_fail, nullptr};
+  return &codec;
+}
+
+constexpr FrameOptions as_lz4{.codec = Codec::lz4, .element = ElementType::u32, .alignment_log2 = 4};
 
 // Leaves this process room for some threads, but not for sixteen.
 void leave_little_address_space() {
@@ -118,6 +188,63 @@ TEST_CASE("Any number of threads writes the same frame and reads it back") {
     for (const Codec codec : {Codec::zvc, Codec::zvc_exp, Codec::rle, Codec::csr8, Codec::raw})
       check_same(crew, content, {.codec = codec, .element = ElementType::f32, .alignment_log2 = 4});
   }
+}
+
+TEST_CASE("A crew writes the same frame of every element type by every codec and set of kernels") {
+  const Bytes content = mixed_content(20 * block_bytes + 8);
+  ParallelCompressor crew(3);
+  for (int codec = 0; codec < codec_count; ++codec)
+    for (const ElementType element : {ElementType::u8, ElementType::bf16, ElementType::f32, ElementType::f64})
+      for (const Kernels* with : all_kernels())
+        check_same(crew, content, {.codec = static_cast<Codec>(codec), .element = element}, all_codecs,
+                   *with);
+}
+
+TEST_CASE("A block whose thread is suspended is done by another one, to the same frame") {
+  const Bytes content = with_a_special_block(30);
+  special_calls = 1;
+  const Bytes frame = by_one_thread(content, as_lz4, halving);
+  special_calls = 0;
+  ParallelCompressor crew(3);
+  CHECK((by(crew, content, as_lz4, halving) == frame));
+  CHECK(special_calls >= 2);
+}
+
+TEST_CASE("A block that comes out in two sizes is an error, or one of them in a good frame") {
+  const Bytes content = with_a_special_block(30);
+  ParallelCompressor crew(3);
+  special_calls = 0;
+  Bytes frame = frame_room(content, 4);
+  const Compressed made = crew.compress(content, frame, as_lz4, halving_or_keeping);
+  CHECK(special_calls >= 2);
+  Header header;
+  if (made.error == FrameError::none) {
+    REQUIRE(read_header(frame, header) == FrameError::none);
+    CHECK(check_table(frame, header) == FrameError::none);
+  } else {
+    CHECK(made.error == FrameError::codec_failed);
+  }
+}
+
+TEST_CASE("A codec that fails is an error for any number of threads, and no error afterwards") {
+  for (const unsigned threads : {1U, 2U, 5U, 48U}) {
+    ParallelCompressor crew(threads);
+    for (const std::size_t which : {std::size_t{0}, std::size_t{30}, large / block_bytes}) {
+      INFO(threads << " threads, block " << which);
+      const Bytes content = with_a_special_block(which);
+      Bytes frame = frame_room(content, 4);
+      CHECK(crew.compress(content, frame, as_lz4, halving_or_failing).error == FrameError::codec_failed);
+      check_same(crew, content, {.codec = Codec::zvc, .element = ElementType::f32});
+    }
+  }
+}
+
+TEST_CASE("A codec that fails on a small tensor is an error") {
+  Bytes content = with_a_special_block(1);
+  content.resize(2 * block_bytes);
+  Bytes frame = frame_room(content, 4);
+  CHECK(compress(content, frame, as_lz4, *std::make_unique<Workspace>(), halving_or_failing).error ==
+        FrameError::codec_failed);
 }
 
 // Most of them are suspended at any time, some in the middle of a block that the others then do in their

@@ -18,7 +18,7 @@ inline constexpr ElementType every_type[] = {
     ElementType::u8,     ElementType::u16, ElementType::u32,  ElementType::u64, ElementType::f8e4m3,
     ElementType::f8e5m2, ElementType::f16, ElementType::bf16, ElementType::f32, ElementType::f64};
 
-// lz4 and zstd see bytes, not elements, and have no kernels of ours: one set and two types say all there is.
+// lz4 and zstd see bytes, not elements, and have no kernels of ours: one set says all there is.
 constexpr bool is_external(Codec codec) { return codec == Codec::lz4 || codec == Codec::zstd; }
 
 Workspace& workspace();  // of the calling thread, ending at an inaccessible page

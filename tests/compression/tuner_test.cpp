@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <set>
+#include <thread>
 
 using namespace terrace::compression;
 
@@ -140,6 +142,48 @@ TEST_CASE("ASpaceWithoutAPointThatRunsHasNoBest") {
   REQUIRE_FALSE(tune({{"a", std::vector<double>(1000, 1)}, {"b", std::vector<double>(1000, 1)}}, never));
 }
 
+// A quarter of this space runs, and none of the first six points.
+TEST_CASE("TheSearchGoesOnWhileNothingRuns") {
+  const auto in_a_corner = [](const Point& p) {
+    return p[0] == 1 && p[1] % 4 < 2 ? 1.0 + std::abs(static_cast<double>(p[2]) - 3)
+                                     : std::numeric_limits<double>::infinity();
+  };
+  std::size_t failed_first = 0;
+  bool has_run = false;
+  const auto tuned = tune(space(), [&](const Point& p) {
+    const double cost = in_a_corner(p);
+    has_run = has_run || std::isfinite(cost);
+    failed_first += has_run ? 0 : 1;
+    return cost;
+  });
+  CHECK(failed_first >= 6);
+  REQUIRE(tuned);
+  CHECK(tuned->cost == 1);
+  CHECK(tuned->best[2] == 3);
+}
+
+TEST_CASE("ACostThatIsNoNumberIsOfAPointThatCannotRun") {
+  for (const std::size_t bad : {0, 1, 2, 3}) {
+    const auto tuned = tune(space(), [&](const Point& p) {
+      return p[0] == bad ? std::numeric_limits<double>::quiet_NaN() : ridge(p);
+    });
+    INFO(bad);
+    REQUIRE(tuned);
+    CHECK(tuned->best[0] != bad);
+    CHECK(tuned->cost <= 1.02 * best_of(ridge));
+  }
+  const auto never = [](const Point&) { return std::numeric_limits<double>::quiet_NaN(); };
+  CHECK_FALSE(tune(space(), never));
+}
+
+TEST_CASE("WhatRanOnceAndThenNoMoreIsNotTheBest") {
+  int calls = 0;
+  const auto once = [&](const Point&) {
+    return calls++ == 0 ? 1.0 : std::numeric_limits<double>::infinity();
+  };
+  CHECK_FALSE(tune({{"threads", {128, 256}}}, once));
+}
+
 TEST_CASE("GeometriesAreRememberedByDevice") {
   const TemporaryFile file;
   Geometries geometries;
@@ -176,6 +220,50 @@ TEST_CASE("AStoreThatIsNotOursIsNeitherReadNorOverwritten") {
     REQUIRE(remember_geometry(file.path(), "A", {{"threads", 256}}));
     REQUIRE(file.read() == text);
   }
+}
+
+TEST_CASE("ANameThatIsNoTextIsRefused") {
+  const TemporaryFile file;
+  for (const std::string name : {"GPU \xff", "\xc3", "\xed\xa0\x80"}) {
+    CHECK(remember_geometry(file.path(), name, {{"threads", 256}}));
+    CHECK(remember_geometry(file.path(), "A", {{name, 256}}));
+  }
+  CHECK(file.read().empty());
+  REQUIRE_FALSE(remember_geometry(file.path(), "Grafik Ü", {{"threads", 256}}));
+  Geometries geometries;
+  REQUIRE_FALSE(read_geometries(file.path(), geometries));
+  CHECK(geometries.contains("Grafik Ü"));
+}
+
+TEST_CASE("WhoMayReadTheFileMayReadTheNextOne") {
+  const TemporaryFile file;
+  for (const mode_t mode : {0644U, 0660U, 0600U}) {
+    REQUIRE_FALSE(remember_geometry(file.path(), "A", {{"threads", 256}}));
+    REQUIRE(chmod(file.path().c_str(), mode) == 0);
+    REQUIRE_FALSE(remember_geometry(file.path(), "B", {{"threads", 256}}));
+    struct stat now {};
+    REQUIRE(stat(file.path().c_str(), &now) == 0);
+    CHECK((now.st_mode & 07777) == mode);
+  }
+}
+
+TEST_CASE("WritersAtTheSameTimeLoseNothing") {
+  const TemporaryFile file;
+  constexpr int writers = 4, devices = 25;
+  std::vector<std::thread> threads;
+  std::atomic<int> errors = 0;
+  for (int writer = 0; writer < writers; ++writer)
+    threads.emplace_back([&, writer] {
+      for (int device = 0; device < devices; ++device) {
+        const std::string name = std::to_string(writer) + "." + std::to_string(device);
+        if (remember_geometry(file.path(), name, {{"threads", 256}})) ++errors;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(errors == 0);
+  Geometries geometries;
+  REQUIRE_FALSE(read_geometries(file.path(), geometries));
+  CHECK(geometries.size() == writers * devices);
 }
 
 TEST_CASE("ADirectoryThatIsMissingIsNamed") {

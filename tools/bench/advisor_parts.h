@@ -20,6 +20,9 @@ nlohmann::json measure_link_predictions(FileLink& file, std::size_t largest_byte
 // times. Prints and returns the regret and the time against raw; explains the last decisions where asked.
 nlohmann::json measure_regret(const std::vector<FixedLink>& links, std::size_t tensor_bytes, bool explain);
 
+// What the parts of a report that are there are held against.
+nlohmann::ordered_json judge_advisor(const nlohmann::json& report);
+
 // A table of the candidates of one decision.
 void print_decision(const compression::Decision& decision);
 

@@ -16,7 +16,7 @@ namespace terrace::bench {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t piece = std::size_t{4} << 20;  // bytes of one read or write
+constexpr std::size_t largest_piece = std::size_t{4} << 20;  // bytes of one read or write
 
 std::size_t whole_pages(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
@@ -39,6 +39,17 @@ double timed_ns(clockid_t clock, const Work& work) {
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
+}
+
+// All of it, however little the kernel takes at a time.
+template <typename Move>
+void in_pieces(std::size_t bytes, const char* what, const Move& move) {
+  for (std::size_t at = 0; at < bytes;) {
+    const ssize_t moved = move(at, std::min(largest_piece, bytes - at));
+    if (moved == 0) errno = EIO;  // the file ends
+    if (moved <= 0) fail(what);
+    at += static_cast<std::size_t>(moved);
+  }
 }
 
 void check(compression::FrameError error) {
@@ -75,6 +86,7 @@ CodecRun CodecRunner::run(Codec codec, ElementType element, std::span<const std:
                           int repetitions) {
   CodecRun result;
   const auto back = back_.span().first(content.size());
+  std::fill(back.begin(), back.end(), std::byte{0xA5});  // another codec had the same content before
   for (int i = 0; i < repetitions; ++i) {
     compression::Compressed frame;
     result.compress_each_ns.push_back(timed_ns(CLOCK_THREAD_CPUTIME_ID, [&] {
@@ -96,28 +108,26 @@ CodecRun CodecRunner::run(Codec codec, ElementType element, std::span<const std:
 FileLink::FileLink(const std::string& directory, std::size_t largest_bytes)
     : buffer_(largest_bytes), fd_(open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600)) {
   if (fd_ < 0) fail("--directory " + directory + ": no file for O_DIRECT there");
-  if (posix_fallocate(fd_, 0, static_cast<off_t>(buffer_.span().size())) != 0)
-    fail("--directory " + directory);
+  errno = posix_fallocate(fd_, 0, static_cast<off_t>(buffer_.span().size()));
+  if (errno != 0) fail("--directory " + directory + ": no room for the file");
   out_ns(largest_bytes);  // first writes allocate
 }
 
 FileLink::~FileLink() { close(fd_); }
 
 double FileLink::out_ns(std::size_t bytes) {
-  const std::size_t whole = whole_pages(bytes);
   return timed_ns(CLOCK_MONOTONIC, [&] {
-    for (std::size_t at = 0; at < whole; at += piece)
-      if (pwrite(fd_, buffer_.span().data() + at, std::min(piece, whole - at), static_cast<off_t>(at)) <= 0)
-        fail("writing to the file");
+    in_pieces(whole_pages(bytes), "writing to the file", [&](std::size_t at, std::size_t piece) {
+      return pwrite(fd_, buffer_.span().data() + at, piece, static_cast<off_t>(at));
+    });
   });
 }
 
 double FileLink::in_ns(std::size_t bytes) {
-  const std::size_t whole = whole_pages(bytes);
   return timed_ns(CLOCK_MONOTONIC, [&] {
-    for (std::size_t at = 0; at < whole; at += piece)
-      if (pread(fd_, buffer_.span().data() + at, std::min(piece, whole - at), static_cast<off_t>(at)) <= 0)
-        fail("reading from the file");
+    in_pieces(whole_pages(bytes), "reading from the file", [&](std::size_t at, std::size_t piece) {
+      return pread(fd_, buffer_.span().data() + at, piece, static_cast<off_t>(at));
+    });
   });
 }
 

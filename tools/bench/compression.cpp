@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "tools/bench/compression_report.h"
 #include "tools/bench/compression_speed.h"
 #include "tools/bench/measure.h"
+#include "tools/bench/targets.h"
 
 namespace terrace::bench {
 namespace {
@@ -107,6 +107,7 @@ void measure(const Options& options, const std::vector<CapturedNetwork>& capture
   speed("f32 62%", {}, every_contender(ElementType::f32));
   for (const Data& data : other_data()) speed(data.name, data.spec, main_contenders(data.spec.element));
   print_all_cores((*report)["all_cores"] = measure_all_cores(set, copy, {}, options.rounds));
+  print_in_caches((*report)["in_caches"] = measure_in_caches(options.rounds, options.quick ? 10 : 2000));
   const std::size_t tensor = std::size_t{options.quick ? 1U : 8U} << 20;
   print_ratios((*report)["ratios"] = measure_ratios(tensor));
   print_exponent_ratios((*report)["exponent_ratios"] = measure_exponent_ratios(tensor));
@@ -119,10 +120,7 @@ int run(int argc, char** argv) {
   // All that may be refused comes first; measuring takes minutes.
   const auto captured =
       options.captured.empty() ? std::vector<CapturedNetwork>() : load_captured(options.captured);
-  if (!options.json.empty() && !std::ofstream(options.json, std::ios::app)) {
-    std::fprintf(stderr, "bench: --json %s: cannot be written\n", options.json.c_str());
-    return 2;
-  }
+  refuse_unwritable(options.json);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto bytes = static_cast<std::size_t>(options.mib) << 20;
   const std::size_t tensor = std::clamp(bytes / 16, std::size_t{1} << 20, std::size_t{64} << 20);

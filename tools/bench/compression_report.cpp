@@ -113,12 +113,13 @@ void print_captured(const Json& groups) {
   }
 }
 
-void print_targets(const Json& targets) {
-  std::printf("\n%-58s %9s %9s\n", "Targets", "value", "target");
-  for (const Json& t : targets)
-    std::printf("  %-56s %9.4g %2s %6.5g  %s\n", text(t["name"]).c_str(), number(t["value"]),
-                t["at_most"].get<bool>() ? "<=" : ">=", number(t["target"]),
-                t["met"].get<bool>() ? "met" : "MISSED");
+void print_in_caches(const Json& rows) {
+  std::printf("\nIn the caches, zvc, one tensor of %.0f KiB, 62%% zeros\n  %-22s %9s %9s %13s\n",
+              number(rows.front()["tensor_bytes"]) / 1024, "", "compress", "decompr.", "the checksum's");
+  for (const Json& row : rows)
+    std::printf("  %-22s %9.2f %9.2f %12.1f%%\n", text(row["name"]).c_str(),
+                gigabytes(row["compress_bytes_per_s"]), gigabytes(row["decompress_bytes_per_s"]),
+                100 * number(row["checksum_share"]));
 }
 
 }  // namespace terrace::bench

@@ -11,10 +11,10 @@ nlohmann::ordered_json judge(const nlohmann::ordered_json& report);
 
 void print_heading(const nlohmann::ordered_json& report);
 void print_speed(const nlohmann::ordered_json& speed);  // one kind of data
+void print_in_caches(const nlohmann::ordered_json& rows);
 void print_all_cores(const nlohmann::ordered_json& cores);
 void print_ratios(const nlohmann::ordered_json& rows);
 void print_exponent_ratios(const nlohmann::ordered_json& rows);
 void print_captured(const nlohmann::ordered_json& groups);
-void print_targets(const nlohmann::ordered_json& targets);
 
 }  // namespace terrace::bench

@@ -55,6 +55,9 @@ nlohmann::ordered_json measure_speed(WorkingSet& set, const StreamingCopy& copy,
 nlohmann::ordered_json measure_all_cores(WorkingSet& set, const StreamingCopy& copy,
                                          const ActivationSpec& spec, long rounds);
 
+// zvc by every set of kernels on one tensor, so many times in a round, and the checksum's share of the time.
+nlohmann::ordered_json measure_in_caches(long rounds, long times);
+
 // Ends the program if the two differ.
 void require_equal(std::span<const std::byte> decompressed, std::span<const std::byte> original,
                    const std::string& contender);

@@ -160,6 +160,12 @@ nlohmann::json begin_report(const std::string& format) {
   return report;
 }
 
+void refuse_unwritable(const std::string& json_path) {
+  if (json_path.empty() || std::ofstream(json_path, std::ios::app)) return;
+  std::fprintf(stderr, "bench: --json %s: cannot be written\n", json_path.c_str());
+  std::exit(2);
+}
+
 void write_json(const std::string& path, const nlohmann::json& report) {
   std::ofstream file(path);
   file << report.dump(2) << "\n";

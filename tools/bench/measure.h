@@ -34,6 +34,8 @@ nlohmann::json describe_machine();
 // What every report begins with: format, version, this command (without --json FILE, which changes nothing
 // and names a place of this machine), commit and machine.
 nlohmann::json begin_report(const std::string& format);
+// Ends the program with 2 where a report could not be written in the end; no path is none.
+void refuse_unwritable(const std::string& json_path);
 void write_json(const std::string& path, const nlohmann::json& report);
 
 // The value that follows `--name`, or `fallback`. Unknown options end the program with `usage`.

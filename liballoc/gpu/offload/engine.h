@@ -195,6 +195,7 @@ class Engine {
   void run_arrival(const TensorPtr& tensor, Lock& lock);
   int carry_in(Tensor& tensor, Lock& lock);
   int carry_in_on_host(Tensor& tensor);
+  std::uint64_t copy_in_on_host(Tensor& tensor, const std::byte* memory);
   int carry_in_by_device(Tensor& tensor, Lock& lock);
   int decode(Tensor& tensor, const std::byte* frame);
   int arrive(const TensorPtr& tensor, Stream stream, Lock& lock);

@@ -120,11 +120,18 @@ int Engine::carry_in_on_host(Tensor& tensor) {
   const std::byte* memory = slab_.at(tensor.memory);
   if (tensor.codec != compression::Codec::raw) {
     if (stored_sum(memory, tensor.stored_bytes, tensor.id) == tensor.sum) return decode(tensor, memory);
-  } else if (copy_and_sum(tensor.to, memory, tensor.bytes, tensor.id) == tensor.sum) {
+  } else if (copy_in_on_host(tensor, memory) == tensor.sum) {
     return 0;
   }
   std::memset(tensor.to, poison, tensor.bytes);
   return EBADMSG;
+}
+
+std::uint64_t Engine::copy_in_on_host(Tensor& tensor, const std::byte* memory) {
+  const std::uint64_t start = os::now_ns();
+  const std::uint64_t sum = copy_and_sum(tensor.to, memory, tensor.bytes, tensor.id);
+  if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, false, tensor.bytes, os::now_ns() - start);
+  return sum;
 }
 
 int Engine::decode(Tensor& tensor, const std::byte* frame) {

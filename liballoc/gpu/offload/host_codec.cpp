@@ -1,5 +1,6 @@
 #include "liballoc/gpu/offload/host_codec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compression/frame.h"
@@ -11,24 +12,53 @@ namespace {
 
 using compression::Codec;
 
+// Each way and size; one alone may have been preempted, or the first to touch its memory.
+constexpr std::uint32_t copies_to_time = 3;
+constexpr std::uint32_t copied_again_after = 64;  // tensors of a class
+constexpr compression::TimePrior usual_copy{500, 0.1};
+
+// The drive's link takes a frame as it takes raw bytes. In memory the codec's own time is all that a frame
+// costs, and is no less than copying what it writes would take: the way of a pipeline without end.
+compression::Transfer transfer_on(HostCodec::Way way) {
+  if (way == HostCodec::Way::drive) return {};
+  return {.schedule = compression::Schedule::pipelined, .chunks = UINT32_MAX};
+}
+
 }  // namespace
 
 HostCodec::HostCodec(Compress compress, Codec codec) : compress_(compress), codec_(codec) {
   if (compress_ != Compress::automatic) return;
   advisor_ = std::make_unique<compression::Advisor>();
   histories_.resize(std::size_t{1} << class_slots_log2);
+  frames_in_a_row_.resize(histories_.size());
+  compression::Link& memory = links_[static_cast<std::size_t>(Way::memory)];
+  memory.out = memory.in = compression::TimeModel(usual_copy);
 }
 
 compression::History& HostCodec::history(const Tensor& tensor) {
   return histories_[slot_of(class_of(tensor))];
 }
 
+bool HostCodec::is_copy_due(const Tensor& tensor) {
+  const compression::Link& memory = links_[static_cast<std::size_t>(Way::memory)];
+  std::uint32_t& frames = frames_in_a_row_[slot_of(class_of(tensor))];
+  const bool due = std::min(memory.out.observations(tensor.bytes), memory.in.observations(tensor.bytes)) <
+                       copies_to_time ||
+                   frames >= copied_again_after;
+  if (due) frames = 0;
+  return due;
+}
+
 std::optional<compression::Decision> HostCodec::decide(const Tensor& tensor,
                                                        std::span<const std::byte> content, Way way) {
   if (compress_ != Compress::automatic) return {};
   const std::lock_guard lock(mutex_);
+  if (way == Way::memory && is_copy_due(tensor)) return compression::Decision{};
   const compression::Tensor about{.element = element_of(tensor), .bytes = content.size(), .content = content};
-  return advisor_->decide(history(tensor), about, {}, links_[static_cast<std::size_t>(way)]);
+  const compression::Link& link = links_[static_cast<std::size_t>(way)];
+  const auto decision = advisor_->decide(history(tensor), about, transfer_on(way), link);
+  if (way == Way::memory && decision.codec != Codec::raw) ++frames_in_a_row_[slot_of(class_of(tensor))];
+  return decision;
 }
 
 HostCodec::Made HostCodec::encode(const Tensor& tensor, std::span<const std::byte> content,
