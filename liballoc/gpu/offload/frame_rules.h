@@ -15,6 +15,7 @@ inline compression::ElementType element_of(const Tensor& tensor) {
 }
 
 // A frame that saves less is not worth the time that decompressing takes.
+inline constexpr double largest_fraction = 15.0 / 16;
 constexpr bool is_worth_keeping(std::uint64_t frame_bytes, std::uint64_t content_bytes) {
   return frame_bytes <= content_bytes / 16 * 15;
 }

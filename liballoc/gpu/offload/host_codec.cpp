@@ -28,7 +28,8 @@ compression::Transfer transfer_on(HostCodec::Way way) {
 
 HostCodec::HostCodec(Compress compress, Codec codec) : compress_(compress), codec_(codec) {
   if (compress_ != Compress::automatic) return;
-  advisor_ = std::make_unique<compression::Advisor>();
+  const compression::AdvisorOptions options{.largest_fraction = largest_fraction};
+  advisor_ = std::make_unique<compression::Advisor>(options);
   histories_.resize(std::size_t{1} << class_slots_log2);
   frames_in_a_row_.resize(histories_.size());
   compression::Link& memory = links_[static_cast<std::size_t>(Way::memory)];
