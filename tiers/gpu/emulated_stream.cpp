@@ -2,30 +2,14 @@
 #include "tiers/gpu/emulated_stream.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "tiers/gpu/start_without_signals.h"
+
 namespace terrace::tiers::gpu {
-namespace {
-
-// A thread that takes none of the program's signals: their handlers belong to threads of the program.
-template <class Function>
-std::thread start_without_signals(Function function) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  struct Restore {
-    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
-    const sigset_t& mask;
-  } const restore{before};
-  return std::thread(std::move(function));
-}
-
-}  // namespace
 
 void EmulatedMark::pass(int error) noexcept {
   const std::lock_guard lock(mutex_);

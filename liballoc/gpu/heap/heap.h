@@ -78,9 +78,9 @@ class Heap {
   int evict(void* block, bool keep_mapped, Stream stream);
   // Brings it back to the same address; `stream` sees the bytes. Waits like evict(). EALREADY: it is not
   // evicted; ENOMEM: no frames (it stays evicted, try again); EBADMSG: the bytes are not those that left, and
-  // are not given out; EBUSY: another thread restores it; EIO. The copy back is only queued: if it fails
-  // later, a stream has computed with what was not there, and from then on allocate(), evict() and restore()
-  // return the device's error, on every block.
+  // are not given out; EBUSY: another thread restores it; EINVAL: as free(), or another thread freed it
+  // meanwhile; EIO. The copy back is only queued: if it fails later, a stream has computed with what was not
+  // there, and from then on allocate(), evict() and restore() return the device's error, on every block.
   int restore(void* block, Stream stream);
 
   // Gives back every frame that no live block uses, once its uses have passed (does not wait for them).
@@ -119,7 +119,7 @@ class Heap {
     State state = State::leaving;
     Block block{};
     std::uint64_t asked_bytes = 0;
-    std::unique_ptr<HostCopy> copy;  // none when host_mapped
+    std::shared_ptr<HostCopy> copy;  // none when host_mapped; whoever sums it has it, too
   };
   struct Slots {
     std::uint64_t first = 0;
@@ -154,8 +154,9 @@ class Heap {
   int order_copy(std::uint64_t offset, Stream stream);
   int evict_to_copy(std::uint64_t offset, const Block& block);
   int evict_to_host_frames(std::uint64_t offset, const Block& block);
-  int restore_from_copy(Evicted* evicted, std::unique_lock<std::mutex>* lock, Stream stream);
-  int bring_back(Evicted* evicted, Stream stream);
+  int restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* lock, Stream stream);
+  int bring_back(const Evicted& evicted, Stream stream);
+  void end_way_back(const std::shared_ptr<HostCopy>& copy, int error);
   void cancel(Evicted* evicted, Stream stream);
   int restore_from_host_frames(Evicted* evicted, Stream stream);
   int make_host_frames(std::uint64_t count, std::vector<tiers::gpu::Frame>* out);
@@ -185,10 +186,10 @@ class Heap {
 
   std::unordered_map<std::uint64_t, Evicted> evicted_;  // live blocks, by offset
   std::uint64_t leaving_ = 0;                           // of them, how many
-  std::vector<std::unique_ptr<HostCopy>> draining_;     // a stream may still use them
-  std::vector<std::unique_ptr<HostCopy>> arriving_;     // the same, and a stream relies on them
+  std::vector<std::shared_ptr<HostCopy>> draining_;     // a stream may still use them
+  std::vector<std::shared_ptr<HostCopy>> arriving_;     // the same, and a stream relies on them
   int lost_ = 0;                                        // why what came back is not what left
-  std::vector<std::unique_ptr<HostCopy>> abandoned_;    // it is not known when it does not
+  std::vector<std::shared_ptr<HostCopy>> abandoned_;    // it is not known when it does not
   Stream copy_stream_ = nullptr;
 };
 

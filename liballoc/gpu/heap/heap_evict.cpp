@@ -54,7 +54,7 @@ int Heap::evict(void* address, bool keep_mapped, Stream stream) {
 
 int Heap::evict_to_copy(std::uint64_t offset, const Block& block) {
   const Span span = span_of(block);
-  std::unique_ptr<HostCopy> copy;
+  std::shared_ptr<HostCopy> copy;
   if (const int error = HostCopy::create(device_, span.end - span.begin, &copy); error != 0) return error;
   if (const int error = copy->queue_out(copy_stream_, ledger_.base() + offset); error != 0) {
     abandoned_.push_back(std::move(copy));
@@ -231,11 +231,22 @@ int Heap::restore(void* address, Stream stream) {
   if (lost_ != 0) return lost_;
   const auto found = evicted_.find(offset);
   if (found == evicted_.end()) return EALREADY;
-  Evicted& evicted = found->second;
-  int error = evicted.state == Evicted::State::leaving ? 0 : EBUSY;
-  if (evicted.state == Evicted::State::leaving) cancel(&evicted, stream);
-  if (evicted.state == Evicted::State::stored) error = restore_from_copy(&evicted, &lock, stream);
-  if (evicted.state == Evicted::State::host_mapped) error = restore_from_host_frames(&evicted, stream);
+  Evicted& evicted = found->second;  // gone, perhaps, if restore_from_copy() fails
+  int error = 0;
+  switch (evicted.state) {
+    case Evicted::State::leaving:
+      cancel(&evicted, stream);
+      break;
+    case Evicted::State::stored:
+      error = restore_from_copy(offset, &lock, stream);
+      break;
+    case Evicted::State::arriving:
+      error = EBUSY;
+      break;
+    case Evicted::State::host_mapped:
+      error = restore_from_host_frames(&evicted, stream);
+      break;
+  }
   if (error != 0) return error;
   counts_.evicted_bytes -= evicted.asked_bytes;
   evicted_.erase(offset);
@@ -253,29 +264,46 @@ void Heap::cancel(Evicted* evicted, Stream stream) {
   draining_.push_back(std::move(evicted->copy));
 }
 
-// The checksum of a large block takes a while: nobody waits for it but the caller.
-int Heap::restore_from_copy(Evicted* evicted, std::unique_lock<std::mutex>* lock, Stream stream) {
-  evicted->state = Evicted::State::arriving;
+// The checksum of a large block takes a while: nobody waits for it but the caller. Meanwhile the block may be
+// freed, and another one at its address be evicted: the copy tells them apart.
+int Heap::restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* lock, Stream stream) {
+  Evicted& stored = evicted_.at(offset);
+  stored.state = Evicted::State::arriving;
+  const std::shared_ptr<HostCopy> copy = stored.copy;
   lock->unlock();
-  const bool intact = evicted->copy->intact();
+  const bool intact = copy->intact();
   lock->lock();
-  const int error = intact ? bring_back(evicted, stream) : EBADMSG;
-  if (error != 0) evicted->state = Evicted::State::stored;
+  const auto found = evicted_.find(offset);
+  if (found == evicted_.end() || found->second.copy != copy) return EINVAL;
+  const int error = intact ? bring_back(found->second, stream) : EBADMSG;
+  if (error != 0) found->second.state = Evicted::State::stored;
   return error;
 }
 
-int Heap::bring_back(Evicted* evicted, Stream stream) {
-  const Span span = span_of(evicted->block);
+int Heap::bring_back(const Evicted& evicted, Stream stream) {
+  const Span span = span_of(evicted.block);
   if (const int error = find_frames(missing_frames(span)); error != 0) return error;
-  if (const int error = map_missing(evicted->block.arena, evicted->block.piece); error != 0) return error;
-  if (const int error = evicted->copy->queue_back(copy_stream_, ledger_.base() + span.begin); error != 0)
-    return error;
-  if (const int error = evicted->copy->order(stream); error != 0) {
+  if (const int error = map_missing(evicted.block.arena, evicted.block.piece); error != 0) return error;
+  int error = evicted.copy->queue_back(copy_stream_, ledger_.base() + span.begin);
+  if (error == 0 && evicted.copy->order(stream) != 0) {
     ++counts_.host_waits;
-    if (evicted->copy->wait() != 0) return error;
+    error = evicted.copy->wait();
   }
-  arriving_.push_back(std::move(evicted->copy));
-  return 0;
+  if (error != 0)
+    end_way_back(evicted.copy, error);
+  else
+    arriving_.push_back(evicted.copy);
+  return error;
+}
+
+// What was refused may be under way all the same: a copy whose event could not be recorded. The host waits
+// behind it; where that fails as well, it may write to the block at any time, and neither is its source given
+// back nor memory given out any more.
+void Heap::end_way_back(const std::shared_ptr<HostCopy>& copy, int error) {
+  ++counts_.host_waits;
+  if (clocks_.wait(clocks_.mark(clocks_.owner(copy_stream_))) == 0) return;
+  abandoned_.push_back(copy);
+  if (lost_ == 0) lost_ = error;
 }
 
 int Heap::find_frames(std::uint64_t wanted) {

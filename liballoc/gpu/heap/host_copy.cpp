@@ -17,8 +17,8 @@ std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + page - 1) / pag
 
 }  // namespace
 
-int HostCopy::create(tiers::gpu::Device& device, std::uint64_t bytes, std::unique_ptr<HostCopy>* out) {
-  std::unique_ptr<HostCopy> copy(new (std::nothrow) HostCopy(device, bytes));
+int HostCopy::create(tiers::gpu::Device& device, std::uint64_t bytes, std::shared_ptr<HostCopy>* out) {
+  std::shared_ptr<HostCopy> copy(new (std::nothrow) HostCopy(device, bytes));
   if (copy == nullptr) return ENOMEM;
   void* data = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return ENOMEM;

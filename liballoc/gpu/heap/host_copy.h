@@ -12,7 +12,7 @@ namespace terrace::liballoc::gpu {
 class HostCopy {
  public:
   // ENOMEM. Memory that may not be locked (EPERM, EAGAIN) is used unpinned: slower, correct.
-  static int create(tiers::gpu::Device& device, std::uint64_t bytes, std::unique_ptr<HostCopy>* out);
+  static int create(tiers::gpu::Device& device, std::uint64_t bytes, std::shared_ptr<HostCopy>* out);
   ~HostCopy();
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "liballoc/gpu/offload/tensor.h"
+#include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::offload {
 
@@ -20,7 +21,8 @@ class Crew {
   // Throws where there are no threads.
   void start(unsigned threads, Work work) {
     work_ = std::move(work);
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+    for (unsigned i = 0; i < threads; ++i)
+      threads_.push_back(tiers::gpu::start_without_signals([this] { serve(); }));
   }
   // Works through what is queued, then ends. Nothing is queued any more.
   void stop() {

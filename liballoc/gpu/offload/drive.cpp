@@ -12,6 +12,7 @@
 
 #include "liballoc/os.h"
 #include "tiers/extent_allocator.h"
+#include "tiers/gpu/start_without_signals.h"
 #include "tiers/pool_file.h"
 
 namespace terrace::liballoc::offload {
@@ -49,7 +50,7 @@ int Drive::open(const Settings& settings, Done done, std::string* reason) {
     return errno;
   }
   done_ = std::move(done);
-  thread_ = std::thread([this] { serve(); });
+  thread_ = tiers::gpu::start_without_signals([this] { serve(); });
   return 0;
 }
 

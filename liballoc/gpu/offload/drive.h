@@ -39,6 +39,7 @@ class Drive {
     std::byte* memory = nullptr;
     tiers::Extent extent{};
     std::uint64_t begun_ns = 0;
+    std::uint64_t submitted_bytes = 0;  // of it, to the tier, whatever came of them
   };
   // On the drive's thread, without any lock: the job, 0 or errno.
   using Done = std::function<void(const Job&, int error)>;
@@ -69,7 +70,6 @@ class Drive {
 
  private:
   struct Moving : Job {
-    std::uint64_t submitted_bytes = 0;
     unsigned in_flight = 0;
     int error = 0;
   };

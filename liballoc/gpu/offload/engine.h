@@ -208,6 +208,8 @@ class Engine {
   void plan_reads();
   bool is_victim(const TensorPtr& tensor) const;
   TensorPtr next_victim();
+  int charge(Tensor& tensor, std::uint64_t bytes);
+  void was_submitted(Tensor& tensor, std::uint64_t bytes);
   int space_on_drive(Tensor& tensor, std::uint64_t bytes);
   int start_write(const TensorPtr& victim);
   bool start_read(const TensorPtr& tensor, bool urgent);
@@ -220,7 +222,7 @@ class Engine {
   void not_clean(Tensor& tensor);
   void was_asked_for(Tensor& tensor);
   void drive_done(const Drive::Job& job, int error);
-  void written(const TensorPtr& tensor, int error);
+  void written(const Drive::Job& job, int error);
   void was_read(const TensorPtr& tensor, int error);
   void give_up_read(Tensor& tensor);
   void leave_bounce(Tensor& tensor, Lock& lock);

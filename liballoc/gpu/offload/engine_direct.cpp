@@ -85,11 +85,12 @@ int Engine::write_directly(Tensor& tensor) {
   if (error == 0) device_codec_->crossed_drive(extent.bytes, os::now_ns() - begun_ns);
   const Lock lock(mutex_);
   counts_.compress_ns += made.ns;
+  was_submitted(tensor, extent.bytes);
   if (error != 0) {
     ++counts_.io_errors;
     return error;
   }
-  ledger_.untake(tensor.disk.bytes - extent.bytes);
+  charge(tensor, 0);  // what the frame did not need
   drive_->shrink(&tensor.disk, extent.bytes);
   counts_.nvme_written_bytes += extent.bytes;
   counts_.direct_bytes += extent.bytes;
@@ -104,7 +105,8 @@ int Engine::write_directly(Tensor& tensor) {
   return 0;
 }
 
-// By a thread of the out crew. The source is still whole: what cuFile refused goes in pieces.
+// By a thread of the out crew. The source is still whole: what cuFile refused goes in pieces, and is written
+// once more.
 int Engine::end_direct_store(Tensor& tensor) {
   {
     const Lock lock(mutex_);
@@ -113,6 +115,7 @@ int Engine::end_direct_store(Tensor& tensor) {
     tensor.direct = false;
     tensor.source_in_use = true;
     drive_->shrink(&tensor.disk, whole_blocks(tensor.bytes));
+    if (const int error = charge(tensor, whole_blocks(tensor.bytes)); error != 0) return error;
   }
   return carry_out_in_pieces(tensor);
 }

@@ -69,12 +69,28 @@ TensorPtr Engine::next_victim() {
   return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
 }
 
+// So much in the endurance ledger is the tensor's to write. 0, or what the ledger says: all is as it was.
+int Engine::charge(Tensor& tensor, std::uint64_t bytes) {
+  if (bytes > tensor.charged_bytes) {
+    if (const int error = ledger_.take(bytes - tensor.charged_bytes); error != 0) return error;
+  } else {
+    ledger_.untake(tensor.charged_bytes - bytes);
+  }
+  tensor.charged_bytes = bytes;
+  return 0;
+}
+
+// The drive may have written them, also where it says that it failed.
+void Engine::was_submitted(Tensor& tensor, std::uint64_t bytes) {
+  tensor.charged_bytes -= std::min(bytes, tensor.charged_bytes);
+}
+
 // 0 and tensor.disk, or why the drive takes nothing.
 int Engine::space_on_drive(Tensor& tensor, std::uint64_t bytes) {
   if (drive_error_ != 0) return drive_error_;
-  if (const int error = ledger_.take(bytes); error != 0) return error;
+  if (const int error = charge(tensor, whole_blocks(bytes)); error != 0) return error;
   if (const int error = drive_->reserve(bytes, &tensor.disk); error != 0) {
-    ledger_.untake(bytes);
+    charge(tensor, 0);
     return error;
   }
   counts_.nvme_peak_bytes = std::max(counts_.nvme_peak_bytes, drive_->used_bytes());
@@ -107,7 +123,7 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   job.tensor->drive = Tensor::Drive::idle;
   if (error != 0) ++counts_.io_errors;
   if (out)
-    written(job.tensor, error);
+    written(job, error);
   else
     was_read(job.tensor, error);
   end_use(*job.tensor);
@@ -115,10 +131,13 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   pump();
 }
 
-void Engine::written(const TensorPtr& tensor, int error) {
+void Engine::written(const Drive::Job& job, int error) {
+  const TensorPtr& tensor = job.tensor;
   writing_bytes_ -= tensor->disk.bytes;
+  was_submitted(*tensor, job.submitted_bytes);
   if (error != 0) {
     drive_error_ = error;
+    charge(*tensor, 0);
     drive_->release(std::exchange(tensor->disk, {}));
     return;
   }

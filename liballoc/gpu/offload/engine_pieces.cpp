@@ -164,6 +164,7 @@ void Engine::piece_done(const Drive::Job& job, int error) {
     ++counts_.io_errors;
   else
     (out ? counts_.nvme_written_bytes : counts_.nvme_read_bytes) += job.extent.bytes;
+  if (out) was_submitted(tensor, job.submitted_bytes);
   if (out && error != 0) drive_error_ = error;
   changed_.notify_all();
 }

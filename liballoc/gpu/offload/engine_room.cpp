@@ -20,11 +20,12 @@
 #include <utility>
 
 #include "liballoc/gpu/offload/engine.h"
+#include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::offload {
 
 void Engine::start_memory_thread() {
-  if (!on_host()) memory_thread_ = std::thread([this] { keep_memory(); });
+  if (!on_host()) memory_thread_ = tiers::gpu::start_without_signals([this] { keep_memory(); });
 }
 
 void Engine::stop_memory_thread() {

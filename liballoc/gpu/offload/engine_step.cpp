@@ -73,6 +73,7 @@ void Engine::free_parts(Tensor& tensor) {
     ++counts_.read_ahead_wasted;
     was_asked_for(tensor);
   }
+  charge(tensor, 0);  // what was never written
   if (tensor.disk.bytes != 0) drive_->release(std::exchange(tensor.disk, {}));
   const tiers::Extent memory = std::exchange(tensor.memory, {});
   if (on_bounce(tensor)) {

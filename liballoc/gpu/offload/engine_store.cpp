@@ -137,6 +137,7 @@ void Engine::finish_store(const TensorPtr& tensor, Lock& lock) {
     const int error = carry_out(*tensor);
     lock.lock();
     tensor->source_in_use = false;
+    if (error != 0) charge(*tensor, 0);
     tensor->error = error;
     tensor->memory_filled = error == 0 && !tensor->in_pieces;
     tensor->state = error == 0 ? Tensor::State::stored : Tensor::State::failed;

@@ -52,8 +52,9 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   compression::Codec codec = compression::Codec::raw;
   std::uint64_t stored_bytes = 0;
   std::uint64_t sum = 0;
-  tiers::Extent memory{};  // no bytes: not in host memory
-  tiers::Extent disk{};    // no bytes: not on the drive
+  tiers::Extent memory{};           // no bytes: not in host memory
+  tiers::Extent disk{};             // no bytes: not on the drive
+  std::uint64_t charged_bytes = 0;  // in the endurance ledger, and not given to the drive yet
   Drive drive = Drive::idle;
   bool memory_filled = false;  // `memory` holds the stored bytes
   bool disk_filled = false;

@@ -1,7 +1,11 @@
 // Blocks that leave GPU memory and come back: at every step what fails leaves the bytes where they were.
+#include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 
+#include <atomic>
 #include <cerrno>
+#include <thread>
 
 #include "liballoc/gpu/heap/host_copy.h"
 #include "tests/liballoc/gpu/heap/heap_fixture.h"
@@ -10,6 +14,49 @@ namespace terrace::liballoc::gpu {
 
 using test::HeapFixture;
 using test::mib;
+
+namespace {
+
+// Holds whoever reads the memory at his first touch of it, until he is let go: by its protection, and a
+// handler of the fault that waits.
+class HeldReader {
+ public:
+  HeldReader(void* memory, std::uint64_t bytes) : memory_(memory), bytes_(bytes) {
+    latest_ = this;
+    struct sigaction action {};
+    action.sa_handler = [](int) { latest_->hold(); };
+    REQUIRE(sigaction(SIGSEGV, &action, &before_) == 0);
+    REQUIRE(mprotect(memory, bytes, PROT_NONE) == 0);
+  }
+  ~HeldReader() { sigaction(SIGSEGV, &before_, nullptr); }
+  HeldReader(const HeldReader&) = delete;
+  HeldReader& operator=(const HeldReader&) = delete;
+
+  void await() { pause_until(&is_held_); }
+  void let_go() { may_go_ = true; }
+  [[nodiscard]] bool memory_was_unmapped() const { return was_unmapped_; }
+
+ private:
+  static void pause_until(const std::atomic<bool>* flag) {
+    const timespec pause{0, 1'000'000};
+    while (!*flag) nanosleep(&pause, nullptr);
+  }
+  void hold() {
+    is_held_ = true;
+    pause_until(&may_go_);
+    if (mprotect(memory_, bytes_, PROT_READ | PROT_WRITE) == 0) return;
+    was_unmapped_ = true;
+    mmap(memory_, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
+
+  static inline HeldReader* latest_ = nullptr;
+  void* memory_;
+  std::uint64_t bytes_;
+  struct sigaction before_ {};
+  std::atomic<bool> is_held_{false}, may_go_{false}, was_unmapped_{false};
+};
+
+}  // namespace
 
 TEST_CASE("An evicted block's frames are free when its copy has passed, and it comes back to its address") {
   HeapFixture f(8);
@@ -108,6 +155,59 @@ TEST_CASE("Evicted blocks are freed wherever they are, and their memory is used 
   }
 }
 
+TEST_CASE("A block is freed, and its address used again, while another thread restores it") {
+  for (const bool again : {false, true}) {
+    HeapFixture f(8);
+    f.device.automatic = true;
+    std::byte* a = f.allocate(8 * mib, f.one);
+    REQUIRE(f.heap.evict(a, false, f.one) == 0);
+    REQUIRE(f.heap.statistics().evicted_bytes == 8 * mib);  // its copy has passed
+    HeldReader reader(f.device.latest_pinned, 8 * mib);
+    int restored = -1;
+    std::thread other([&] { restored = f.heap.restore(a, f.one); });
+    reader.await();
+    CHECK(f.heap.restore(a, f.one) == EBUSY);
+    f.free(a, f.one);
+    if (again) {
+      REQUIRE(f.allocate(8 * mib, f.one) == a);
+      HeapFixture::fill(a, 8 * mib, 5);
+      REQUIRE(f.heap.evict(a, false, f.one) == 0);
+    }
+    reader.let_go();
+    other.join();
+    CHECK(restored == EINVAL);
+    CHECK_FALSE(reader.memory_was_unmapped());
+    CHECK(f.heap.statistics().evicted_bytes == (again ? 8 * mib : 0));
+    CHECK(f.device.pinned == (again ? 1 : 0));
+    if (again) {
+      REQUIRE(f.heap.restore(a, f.one) == 0);
+      CHECK(HeapFixture::filled(a, 8 * mib, 5));
+    }
+    f.check();
+  }
+}
+
+TEST_CASE("A copy back that is under way has passed, or keeps its source, before the block is freed") {
+  for (const bool can_wait : {true, false}) {
+    HeapFixture f(8);
+    f.device.automatic = true;
+    std::byte* a = f.allocate(8 * mib, f.one);
+    REQUIRE(f.heap.evict(a, false, f.one) == 0);
+    REQUIRE(f.heap.statistics().evicted_bytes == 8 * mib);  // its copy has passed
+    f.device.automatic = false;
+    f.device.fail("record", 1, EIO);  // of the copy back's event
+    if (!can_wait) f.device.fail("synchronize", 1, EIO);
+    CHECK(f.heap.restore(a, f.one) == EIO);
+    const auto* copies = test::told(f.device.latest_stream());
+    CHECK((copies->passed == copies->position) == can_wait);
+    CHECK(f.allocation_error(8 * mib, f.one) == (can_wait ? 0 : EIO));
+    f.free(a, f.one);
+    CHECK(f.device.pinned == (can_wait ? 0 : 1));
+    CHECK(f.heap.statistics().evicted_bytes == 0);
+    f.check();
+  }
+}
+
 TEST_CASE("Whatever call fails, evict and restore leave the bytes readable and can be tried again") {
   const char* const calls[] = {
       "create_stream", "create_event", "record",          "wait",        "copy",        "call_host",
@@ -181,7 +281,7 @@ TEST_CASE("A copy whose bytes changed in host memory is found out") {
   test::ToldDevice device(1);
   device.automatic = true;
   std::vector<std::byte> content(10'000, std::byte{5});
-  std::unique_ptr<HostCopy> copy;
+  std::shared_ptr<HostCopy> copy;
   REQUIRE(HostCopy::create(device, content.size(), &copy) == 0);
   REQUIRE(copy->queue_out(nullptr, content.data()) == 0);
   REQUIRE(copy->query() == 0);

@@ -99,9 +99,10 @@ int ToldDevice::unmap(std::byte* at, std::uint64_t bytes) noexcept {
   return 0;
 }
 
-int ToldDevice::pin(void*, std::uint64_t) noexcept {
+int ToldDevice::pin(void* host, std::uint64_t) noexcept {
   if (const int error = enter("pin"); error != 0) return error;
   ++pinned;
+  latest_pinned = host;
   return 0;
 }
 

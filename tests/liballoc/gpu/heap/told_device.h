@@ -43,6 +43,8 @@ class ToldDevice final : public gpu::Device {
   bool automatic = false;
   // What waits are told for.
   gpu::Stream handle(gpu::Stream stream) { return handle_of(object(stream)); }
+  gpu::Stream latest_stream() { return handle_of(&streams_.back()); }
+  void* latest_pinned = nullptr;
 
   // The n-th call from now on of that name ("map", "create_frame", "copy", …) fails with `error`. "copied":
   // the copy is queued, and fails in the stream's turn, as does then what is behind it.

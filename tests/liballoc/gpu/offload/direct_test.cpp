@@ -5,9 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "liballoc/gpu/offload/direct_path.h"
 #include "tests/liballoc/gpu/offload/cuda_fixture.h"
+#include "tests/liballoc/gpu/offload/directory.h"
 
 using namespace terrace::liballoc::offload::test;
+using terrace::liballoc::offload::DirectPath;
 
 namespace {
 
@@ -278,6 +281,39 @@ TEST_CASE("ADirectWayThatDoesNotWorkIsNotTaken") {
   INFO(path);
   CHECK(path.find("without GPUDirect Storage: ") != std::string::npos);
   CHECK(path.find(words) != std::string::npos);
+}
+
+TEST_CASE("ADirectTensorThatIsReleasedBeforeItWasWrittenIsNotCounted") {
+  const Directory directory;
+  Options options = small_memory("off");
+  options.nvme_directory = directory.path().c_str();
+  const Direct direct(options);
+  CHECK(returns(direct.engine(), large, 2));  // from now on nobody waits for host memory first
+  const std::uint64_t before = direct.engine().statistics().writes_total_bytes;
+  const auto source = content(large, 1);
+  {
+    StreamGate gate;
+    direct.engine().release(direct.engine().store(source));
+  }
+  while (direct.engine().statistics().nvme_bytes != 0) pause_ms(1);
+  CHECK(direct.engine().statistics().writes_total_bytes == before);
+}
+
+TEST_CASE("WhatCufileDidNotWriteIsCountedTwice") {
+  const bool there_is_budget = GENERATE(true, false);
+  const Directory directory;
+  Options options = small_memory("off");
+  options.nvme_directory = directory.path().c_str();
+  if (!there_is_budget) options.writes_total_bytes = DirectPath::probe_writes_bytes + large * 3 / 2;
+  const Direct direct(options);
+  const std::uint64_t before = direct.engine().statistics().writes_total_bytes;
+  const Cufile fails("short write");
+  const auto source = content(large, 1);
+  const std::uint64_t id = direct.engine().store(source);
+  CHECK(direct.engine().left(id) == (there_is_budget ? 1 : -EDQUOT));
+  const std::uint64_t counted = direct.engine().statistics().writes_total_bytes - before;
+  CHECK(counted >= (there_is_budget ? 2 : 1) * large);
+  CHECK(counted < (there_is_budget ? 2 : 1) * large + mib);
 }
 
 TEST_CASE("TheProbeIsCountedAgainstTheEndurance") {

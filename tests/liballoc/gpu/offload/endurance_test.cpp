@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "liballoc/gpu/offload/endurance_ledger.h"
+#include "tests/liballoc/gpu/offload/directory.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 #include "tests/liballoc/support.h"
 
@@ -19,22 +19,6 @@ using namespace terrace::liballoc::offload;
 using namespace terrace::liballoc::offload::test;
 
 namespace {
-
-class Directory {
- public:
-  explicit Directory(const std::string& parent = TERRACE_TEST_POOL_DIR)
-      : path_(parent + "/endurance-XXXXXX") {
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }
-  std::string file() const { return path_ + "/" + EnduranceLedger::file_name; }
-
- private:
-  std::string path_;
-};
 
 std::uint64_t total_in(const Directory& directory) {
   EnduranceLedger ledger;
@@ -262,6 +246,52 @@ TEST_CASE("ASpentBudgetKeepsTensorsInHostMemory") {
     CHECK((back == source));
     engine.release(id);
   }
+}
+
+// Of what is released while the drive has its first piece, and of what is behind it.
+TEST_CASE("WhatWasReleasedBeforeItWasWrittenIsNotCounted") {
+  const Directory directory;
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"),
+                       .dram_bytes = 16 * mib,
+                       .nvme_bytes = 256 * mib,
+                       .nvme_directory = directory.path().c_str(),
+                       .fault = "slow:500ms"});
+  const auto source = content(40 * mib, 1);
+  const std::uint64_t begun = engine.store(source);
+  engine.release(engine.store(source));
+  while (engine.statistics().nvme_written_bytes == 0) pause_ms(1);
+  engine.release(begun);
+  while (engine.statistics().nvme_bytes != 0) pause_ms(1);
+  const auto now = engine.statistics();
+  CHECK(now.nvme_written_bytes < 40 * mib);
+  CHECK(now.writes_total_bytes == now.nvme_written_bytes);
+}
+
+TEST_CASE("OfAPieceThatFailedTheRestIsNotCounted") {
+  const Directory directory;
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"),
+                       .dram_bytes = 16 * mib,
+                       .nvme_bytes = 256 * mib,
+                       .nvme_directory = directory.path().c_str(),
+                       .fault = "write:7:EIO"});
+  const auto source = content(40 * mib, 1);
+  CHECK(engine.left(engine.store(source)) == -EIO);
+  CHECK(engine.statistics().nvme_written_bytes == 6 * mib);
+  CHECK(engine.statistics().writes_total_bytes == 7 * mib);
+}
+
+// The drive is given 32 MiB before the first of it fails.
+TEST_CASE("OfAWriteThatFailedTheRestIsNotCounted") {
+  const Directory directory;
+  const Opened engine({.dram_bytes = 128 * mib,
+                       .nvme_bytes = 256 * mib,
+                       .nvme_directory = directory.path().c_str(),
+                       .fault = "write:1:EIO"});
+  const auto source = content(48 * mib, 1);
+  for (int i = 0; i < 2; ++i) REQUIRE(engine.left(engine.store(source)) == 1);
+  CHECK(engine.left(engine.store(source)) == -EIO);
+  CHECK(engine.statistics().writes_total_bytes > 0);
+  CHECK(engine.statistics().writes_total_bytes <= 32 * mib);
 }
 
 TEST_CASE("WritesThatAreNotCountedAreSaid") {
