@@ -119,7 +119,7 @@ struct RunCodec::Memory {
   compression::Workspace workspace;
   // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
   compression::Advisor advisor{
-      {.longest_interval = 1, .largest_fraction = double{most_stored_bytes} / run_bytes}};
+      {.largest_fraction = double{most_stored_bytes} / run_bytes, .longest_interval = 1}};
   Place places[known_runs];
 };
 
