@@ -135,6 +135,7 @@ void Agent::set_up() {
   granted_bytes_ = heap_->options().dram_bytes;
   connect();
   LockGuard gate(gate_);
+  is_set_up_ = true;
   if (granted_bytes_ == 0 || state_[0] == 'u') return;
   if (!open_mover() || !open_tier()) return;
   const Options& o = heap_->options();
@@ -484,14 +485,21 @@ void Agent::reset_in_child() {
   if (tier_ != nullptr) forget_descriptor(tier_->wait_fd());
   uses_daemon_ = false;
   gone_children_ = 0;
-  // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting,
-  // and the fork held the gate): such a child starts like any process, with its first large allocation.
-  if (started_.load() != ready) {
-    started_.store(untouched);
-    return;
-  }
+  if (started_.load() != ready && !is_set_up_) return start_anew_in_child();
+  started_.store(ready);
   state_ = "inactive";
   reason_ = "a forked child keeps its own pages resident";
+}
+
+// A parent that had set nothing up yet (set_up() keeps the gate but for connecting, and the fork held the
+// gate) leaves nothing behind but what the daemon may have granted it, its pool file above all. Such a child
+// starts like any process, with its first large allocation.
+void Agent::start_anew_in_child() {
+  client_.forget_grant();
+  granted_bytes_ = 0;
+  state_ = "inactive";
+  reason_ = not_asked_for;
+  started_.store(untouched);
 }
 
 bool Agent::restart_in_child(Heap* heap) {
