@@ -128,10 +128,30 @@ void Pager::become(std::uint32_t n, RunState state) {
 
 void Pager::settle(std::uint32_t n) {
   Run& r = runs_[n];
-  if (r.hidden) os::advise(run_address(n), run_bytes, MADV_DOFORK);
-  r.hidden = false;
+  if (r.hidden) show(n);
   if (r.waiting) counts_.stall_ns += os::now_ns() - r.wait_since_ns;
   r.waiting = false;
+}
+
+// Where a mapping would have to be cut in two, the kernel may refuse (vm.max_map_count): the run stays
+// hidden, and every fork asks again.
+bool Pager::show(std::uint32_t n) {
+  Run& r = runs_[n];
+  r.hidden = os::advise(run_address(n), run_bytes, MADV_DOFORK) != 0;
+  some_stay_hidden_ |= r.hidden;
+  return !r.hidden;
+}
+
+// What was evicted and not hidden would read as zeroes in a child that is made by a bare clone.
+bool Pager::hide(std::uint32_t n) {
+  Run& r = runs_[n];
+  r.hidden = r.hidden || os::advise(run_address(n), run_bytes, MADV_DONTFORK) == 0;
+  if (r.hidden || hide_refused_told_) return r.hidden;
+  hide_refused_told_ = true;
+  Message(Severity::warning)
+      << "the kernel refuses to set memory apart that is to leave DRAM (more mappings than "
+         "vm.max_map_count?): what it refuses stays in DRAM, over the budget if need be";
+  return false;
 }
 
 // Puts memory under an empty run. False: there is none to be had now, the run waits in line.
@@ -162,6 +182,7 @@ bool Pager::put_back(std::uint32_t n) {
   delist(n);
   unstick(r);
   --used_frames_;
+  if (mover_->left_hidden()) r.hidden = true;
   // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
   keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
   r.frame = none;
@@ -211,7 +232,12 @@ bool Pager::stage(std::uint32_t n) {
   const bool copies = mover_->takes_by_copy();
   const std::uint32_t frame = copies ? take_copy_frame() : staging_.take_absent();
   if (frame == none) return false;
-  if (const int error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes); error != 0) {
+  int error = hide(n) ? 0 : ENOMEM;
+  if (error == 0) {
+    error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes);
+    if (error != 0) show(n);
+  }
+  if (error != 0) {
     if (copies) {
       --used_frames_;
       staging_.give_free(frame);
@@ -225,8 +251,6 @@ bool Pager::stage(std::uint32_t n) {
     return false;
   }
   copies ? --backed_ : ++used_frames_;
-  os::advise(run_address(n), run_bytes, MADV_DONTFORK);
-  r.hidden = true;
   r.frame = frame;
   become(n, RunState::staged);
   ++counts_.evictions;

@@ -170,6 +170,9 @@ class Pager {
   RunList* list_of(const Run& r);
   void become(std::uint32_t n, RunState state);
   void settle(std::uint32_t n);  // resident now: account the wait, wake
+  // To and from forked children (MADV_DOFORK, MADV_DONTFORK). False: the kernel refuses.
+  bool show(std::uint32_t n);
+  bool hide(std::uint32_t n);
   bool back(std::uint32_t n);
   void let_go_of_pins(std::uint32_t n);
   bool put_back(std::uint32_t n);
@@ -248,6 +251,7 @@ class Pager {
   // pager_fork.cpp
   static constexpr std::uint32_t child_frames = 256;
   bool shares_pool() const;
+  void show_what_stayed_hidden();
   void adopt_inherited(std::uint32_t n);
   static void mover_poison_in_child(std::byte* address);
 
@@ -305,6 +309,8 @@ class Pager {
   std::uint64_t retry_put_ns_ = 0;
   bool stuck_told_ = false;
   bool evicts_ = true;
+  bool some_stay_hidden_ = false;  // of what is in DRAM
+  bool hide_refused_told_ = false;
 
   terrace_statistics counts_{};
 };
