@@ -149,6 +149,7 @@ void Agent::set_up() {
   LockGuard lock(heap_->lock());
   if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_, o.compression);
       error != 0) {
+    mover_.close();  // it may watch a part of the heap, which nobody will serve
     return give_up(error == ENOMEM ? "no address space for the pager"
                                    : "userfaultfd refuses the heap's range");
   }
@@ -504,12 +505,22 @@ void Agent::start_anew_in_child() {
 
 bool Agent::restart_in_child(Heap* heap) {
   restoring_ = true;
-  if (!open_kick() || mover_.open(heap->options().mover, device_fd_) != 0) return false;
-  if (heap->pager().start_restoring(&mover_) != 0) return false;
+  reason_ = start_serving_in_child(heap);
+  state_ = reason_[0] == '\0' ? "active" : "unavailable";
+  if (reason_[0] == '\0') return true;
+  mover_.close();  // with nobody to serve it, whoever touches memory that it watches would wait for ever
+  close_kick();
+  return false;
+}
+
+// What is in the way, if anything.
+const char* Agent::start_serving_in_child(Heap* heap) {
+  if (!open_kick()) return "no pipe can be opened there (ulimit -n?)";
+  if (mover_.open(heap->options().mover, device_fd_) != 0) return "no userfaultfd can be opened there";
+  if (heap->pager().start_restoring(&mover_) != 0)
+    return "the pool cannot be opened there, or memory is short";
   note_descriptor(tier_->wait_fd());
-  state_ = "active";
-  reason_ = "";
-  return create_thread();
+  return create_thread() ? "" : "no thread can be started there (ulimit -u, pids.max?)";
 }
 
 }  // namespace terrace::liballoc

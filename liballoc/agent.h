@@ -53,6 +53,7 @@ class Agent {
   void set_up();
   void set_up_done();
   void start_anew_in_child();
+  const char* start_serving_in_child(Heap* heap);
   void await_set_up();
   void connect();
   bool open_mover();
