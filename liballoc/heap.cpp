@@ -26,6 +26,17 @@ union Storage {
 };
 constinit Storage storage;
 
+// The pages on which the range lies, as mlock() and munlock() mean it.
+struct Pages {
+  const std::byte* begin;
+  const std::byte* end;
+};
+Pages pages_of(const void* address, std::size_t bytes) {
+  const auto* const at = static_cast<const std::byte*>(address);
+  const std::size_t head = reinterpret_cast<std::uintptr_t>(address) % os::page_bytes;
+  return {at - head, at - head + (head + bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes};
+}
+
 }  // namespace
 
 Heap& heap() { return storage.heap; }
@@ -293,6 +304,28 @@ int Heap::unpin(const void* address, std::size_t bytes) {
   if (id == 0) return EINVAL;
   pager_.unpin(first, last, id);
   return 0;
+}
+
+int Heap::note_lock(const void* address, std::size_t bytes) {
+  const auto [begin, end] = pages_of(address, bytes);
+  QuietLockGuard guard(lock_, may_page());
+  return pager_.lock_pages(begin, end);
+}
+
+// Under one lock, or what another thread locks meanwhile would be taken to be unlocked.
+int Heap::unlock(const void* address, std::size_t bytes) {
+  QuietLockGuard guard(lock_, may_page());
+  const int error = os::error_of(syscall(SYS_munlock, address, bytes));
+  if (error != 0) return error;
+  const auto [begin, end] = pages_of(address, bytes);
+  const std::byte* const limit = blocks_ + committed_;
+  pager_.unlock_pages(begin, std::min(end, limit));
+  return 0;
+}
+
+void Heap::unlock_all() {
+  QuietLockGuard guard(lock_, may_page());
+  pager_.unlock_all_pages();
 }
 
 // Only whole runs inside the range: the neighbours in a shared run asked for nothing.

@@ -53,6 +53,12 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // ENOMEM: what is pinned would leave too little of the budget.
   int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
+  // After mlock() of pages of ours that are pinned now: they stay until munlock(). ENOMEM: that cannot be
+  // noted.
+  int note_lock(const void* address, std::size_t bytes);
+  // munlock() of a range of ours. 0 or the errno of the kernel's.
+  int unlock(const void* address, std::size_t bytes);
+  void unlock_all();
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
   // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
   // of it comes back as zeroes. 0 or the errno of the kernel's madvise, EINVAL for MADV_REMOVE and for an
