@@ -376,8 +376,11 @@ int Heap::discard_range(std::byte* begin, std::byte* end, int advice) {
   pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
   const std::uint32_t first = pager_.run_of(begin + run_bytes - 1);
   const std::uint32_t past = pager_.run_of(end);
-  if (error == 0 && first < past) pager_.forget(first, past - 1);
-  return error;
+  if (error != 0 || first >= past) return error;
+  pager_.forget(first, past - 1);
+  if (advice == MADV_DONTNEED) pager_.forget_resident(first, past - 1);
+  wake_agent_if_needed();
+  return 0;
 }
 
 // In steps, so that the agent and other threads get the lock meanwhile. MADV_REMOVE is for shared memory.

@@ -97,6 +97,8 @@ class Pager {
   bool can_pin(std::uint32_t first_run, std::uint32_t last_run) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
+  // The same for what is resident, when the kernel has dropped it: its memory is not counted any more.
+  void forget_resident(std::uint32_t first_run, std::uint32_t last_run);
   // The kernel is about to take pages out of the resident ones: what is missing then are zeroes.
   void expect_holes(std::uint32_t first_run, std::uint32_t last_run);
   // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs

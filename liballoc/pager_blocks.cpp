@@ -261,4 +261,20 @@ void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {
   }
 }
 
+// What is pinned stays: it may be locked or protected. As in drop_recycled(), nothing is empty that nobody
+// watches; what came back while it was not watched is dropped as well.
+void Pager::forget_resident(std::uint32_t first_run, std::uint32_t last_run) {
+  if (mode_ == Mode::plain) return;
+  for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    Run& r = runs_[n];
+    if (r.state != RunState::resident || r.live != 1 || r.pins > 0) continue;
+    if (mover_->watch_again(run_address(n)) != 0) continue;
+    if (os::advise(run_address(n), run_bytes, MADV_DONTNEED) != 0) continue;
+    become(n, RunState::empty);
+    r.zero_fill = true;
+    --backed_;
+    --data_runs_;
+  }
+}
+
 }  // namespace terrace::liballoc
