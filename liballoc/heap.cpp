@@ -13,7 +13,7 @@ namespace terrace::liballoc {
 namespace {
 
 constexpr std::size_t most_span = std::size_t{1} << 40;
-constexpr std::size_t least_span = std::size_t{1} << 32;
+constexpr std::size_t least_span = std::size_t{1} << 28;
 constexpr std::uint64_t decay_window_ns = 10'000'000'000;
 constexpr std::uint32_t discarded_at_once = 64;  // runs
 
@@ -41,9 +41,14 @@ Pages pages_of(const void* address, std::size_t bytes) {
 
 Heap& heap() { return storage.heap; }
 
-// Halves the wish until the address space limit (ulimit -v) allows it.
+// At most half of what is allowed (ulimit -v, ulimit -d), as the rest of the program maps memory, too; and
+// half as much again, as often as the kernel refuses.
 bool Heap::reserve_range() {
-  for (std::size_t span = most_span; span >= least_span; span /= 2) {
+  const std::uint64_t limit = os::mapping_limit();
+  if (limit != UINT64_MAX) commit_step_ = limited_commit_bytes;
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(most_span, limit / 2));
+  for (std::size_t span = most; span >= least_span; span /= 2) {
+    span = span / run_bytes * run_bytes;
     auto* area = static_cast<std::byte*>(os::map_anonymous(span + run_bytes, PROT_NONE));
     if (area == nullptr) continue;
     const std::size_t head = (run_bytes - reinterpret_cast<std::uintptr_t>(area) % run_bytes) % run_bytes;
@@ -86,15 +91,27 @@ void* Heap::bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
   return block;
 }
 
-// The range is reserved without access; what blocks reach becomes writable in large steps.
+// The range is reserved without access; what blocks reach becomes writable in large steps, or else, where
+// that is more than is allowed (ulimit -d), in the smallest.
 bool Heap::commit(std::uint32_t top_granule) {
   const std::size_t needed = std::size_t{top_granule} * granule_bytes;
   if (needed <= committed_) return true;
   const std::size_t limit = span_ - arena_bytes;
-  const std::size_t wanted = std::min((needed + commit_bytes - 1) / commit_bytes * commit_bytes, limit);
-  if (os::protect(blocks_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0) return false;
-  committed_ = wanted;
-  return true;
+  for (const std::size_t step : {commit_step_, run_bytes}) {
+    const std::size_t wanted = std::min((needed + step - 1) / step * step, limit);
+    if (os::protect(blocks_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0) continue;
+    committed_ = wanted;
+    return true;
+  }
+  return false;
+}
+
+bool Heap::may_overflow(const void* block) {
+  if (options_.device_bytes != 0) return false;
+  if (block == nullptr) return true;
+  QuietLockGuard guard(lock_, may_page());
+  const std::uint32_t id = space_.live_block_at(block);
+  return id != 0 && (space_.block(id).hints & TERRACE_HINT_PINNED) == 0;
 }
 
 // Under the lock. Live blocks count in whole granules, as in the statistics.

@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint64_t least_runs_to_compress = 32;
 constexpr std::uint64_t least_runs_by_default = std::uint64_t{100} * RunCodec::memory_runs;
 
+constexpr std::uint64_t frames_share = 4;
+constexpr std::uint32_t least_frames = 64;
+
 constexpr std::uint64_t put_pause_ns = 10'000'000;
 
 }  // namespace
@@ -42,9 +45,12 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   mover_ = mover;
   tier_ = tier;
   client_ = client;
-  // Frames are address space: as many as the machine could ever back, and what the budget allows at most.
+  // Frames are address space: as many as the machine could ever back, and what the budget allows at most. Of
+  // what a limit allows, the heap has taken half.
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
-  const auto frames = static_cast<std::uint32_t>(pages * os::page_bytes / run_bytes + 64);
+  const std::uint64_t allowed = os::mapping_limit() / frames_share / run_bytes;
+  const auto frames = static_cast<std::uint32_t>(std::min(pages * os::page_bytes / run_bytes + 64, allowed));
+  if (frames < least_frames) return ENOMEM;
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
   compression_ = compression;
   const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
