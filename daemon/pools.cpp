@@ -42,7 +42,7 @@ int open_unlinked(const std::string& directory) {
 
 void Pools::join(SessionId session, const JobKey& key) {
   jobs_[key].sessions.push_back(session);
-  sessions_[session] = {key, 0, {}};
+  sessions_[session] = {key, 0, {}, {}};
 }
 
 // "Whatever there is" may be nothing, or nothing that a run fits into.
@@ -87,6 +87,7 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
   join(session, key);
   Job& job = jobs_[key];
   sessions_[session].brought = {disk.file, missing_bytes(disk)};
+  sessions_[session].file = disk.file;
   job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
   sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
   return job.promised_bytes >= capacity_bytes;
@@ -148,11 +149,25 @@ void Pools::leave(SessionId session) {
 PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) {
   const int fd = open_unlinked(directory_);
   if (fd < 0) return {-fd, -1, 0};
-  if (const auto file = look_at_pool_file(fd)) note(file->id, 0);
+  if (const auto file = look_at_pool_file(fd)) give(session, file->id);
   if (::geteuid() == 0 && ::fchown(fd, uid, gid) != 0) {
     // Only disk quotas miss it.
   }
   return {0, fd, capacity_bytes(session)};
+}
+
+// A new file: who had one of that number has it no longer.
+void Pools::give(SessionId session, const FileId& file) {
+  note(file, 0);
+  for (auto& [id, other] : sessions_) {
+    if (other.file == file) other.file = {};
+  }
+  if (const auto found = sessions_.find(session); found != sessions_.end()) found->second.file = file;
+}
+
+bool Pools::holds(SessionId session, const FileId& file) const {
+  const auto found = sessions_.find(session);
+  return found != sessions_.end() && found->second.file == file;
 }
 
 void Pools::observe(SessionId session, std::uint64_t used_bytes) {

@@ -59,6 +59,8 @@ class Pools {
   // of [pool] directory. EBADMSG for what cannot be a pool file.
   std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const;
   void leave(SessionId session);
+  // Whether the session was given that file, or brought it.
+  bool holds(SessionId session, const FileId& file) const;
 
   // A new unlinked file owned by uid:gid (for disk quotas).
   PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
@@ -83,6 +85,7 @@ class Pools {
     JobKey job;
     std::uint64_t used_bytes = 0;
     PoolDisk brought;  // with what of it is missing from the quota
+    FileId file;
   };
   struct Job {
     std::uint64_t promised_bytes = 0;
@@ -95,6 +98,7 @@ class Pools {
   std::uint64_t brought_bytes() const;
   std::uint64_t missing_bytes(const PoolDisk& disk);
   void note(const FileId& file, std::uint64_t missing_bytes);
+  void give(SessionId session, const FileId& file);
 
   static constexpr std::size_t most_files = 1 << 16;
 

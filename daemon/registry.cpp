@@ -82,6 +82,18 @@ std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, con
   return std::nullopt;
 }
 
+// Two processes with one file would write over each other's data. A process that lost its connection may be
+// back before we know that it is gone.
+std::optional<Refusal> Registry::check_pool_is_free(const FileId& file, const Peer& peer) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session->peer().pid == peer.pid || !pools_.holds(id, file)) continue;
+    return Refusal{
+        EBUSY, 0,
+        fmt::format("the pool file sent along is process {}'s, which is in session", session->peer().pid)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> Registry::promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
                                               const std::optional<PoolFile>& pool, Admission* admission) {
   if ((hello.flags & wire::hello_has_pool_fd) != 0) return adopt_pool(id, job, hello, pool, admission);
@@ -110,6 +122,7 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   const JobKey job{peer.uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
   const SessionId id = next_id_;
   admission.refusal = check_room(peer.uid);
+  if (!admission.refusal && pool) admission.refusal = check_pool_is_free(pool->id, peer);
   if (!admission.refusal) admission.refusal = promise_memory(id, job, hello, &admission);
   if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission);
   Segment segment;

@@ -83,6 +83,7 @@ class Registry {
                                       const std::optional<PoolFile>& pool, Admission* admission);
   std::optional<Refusal> adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
                                     const std::optional<PoolFile>& pool, Admission* admission);
+  std::optional<Refusal> check_pool_is_free(const FileId& file, const Peer& peer) const;
   void open_pool(Session& session, Admission* admission);
   void digest(Session& session);
   void remember_ended(const Session& session, std::uint64_t now_ns);

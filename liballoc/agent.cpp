@@ -135,6 +135,7 @@ void Agent::set_up() {
   granted_bytes_ = heap_->options().dram_bytes;
   connect();
   LockGuard gate(gate_);
+  is_set_up_ = true;
   if (granted_bytes_ == 0 || state_[0] == 'u') return;
   if (!open_mover() || !open_tier()) return;
   const Options& o = heap_->options();
@@ -148,6 +149,7 @@ void Agent::set_up() {
   LockGuard lock(heap_->lock());
   if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_, o.compression);
       error != 0) {
+    mover_.close();  // it may watch a part of the heap, which nobody will serve
     return give_up(error == ENOMEM ? "no address space for the pager"
                                    : "userfaultfd refuses the heap's range");
   }
@@ -484,24 +486,41 @@ void Agent::reset_in_child() {
   if (tier_ != nullptr) forget_descriptor(tier_->wait_fd());
   uses_daemon_ = false;
   gone_children_ = 0;
-  // A parent that had set nothing up yet leaves nothing behind (set_up() keeps the gate but for connecting,
-  // and the fork held the gate): such a child starts like any process, with its first large allocation.
-  if (started_.load() != ready) {
-    started_.store(untouched);
-    return;
-  }
+  if (started_.load() != ready && !is_set_up_) return start_anew_in_child();
+  started_.store(ready);
   state_ = "inactive";
   reason_ = "a forked child keeps its own pages resident";
 }
 
+// A parent that had set nothing up yet (set_up() keeps the gate but for connecting, and the fork held the
+// gate) leaves nothing behind but what the daemon may have granted it, its pool file above all. Such a child
+// starts like any process, with its first large allocation.
+void Agent::start_anew_in_child() {
+  client_.forget_grant();
+  granted_bytes_ = 0;
+  state_ = "inactive";
+  reason_ = not_asked_for;
+  started_.store(untouched);
+}
+
 bool Agent::restart_in_child(Heap* heap) {
   restoring_ = true;
-  if (!open_kick() || mover_.open(heap->options().mover, device_fd_) != 0) return false;
-  if (heap->pager().start_restoring(&mover_) != 0) return false;
+  reason_ = start_serving_in_child(heap);
+  state_ = reason_[0] == '\0' ? "active" : "unavailable";
+  if (reason_[0] == '\0') return true;
+  mover_.close();  // with nobody to serve it, whoever touches memory that it watches would wait for ever
+  close_kick();
+  return false;
+}
+
+// What is in the way, if anything.
+const char* Agent::start_serving_in_child(Heap* heap) {
+  if (!open_kick()) return "no pipe can be opened there (ulimit -n?)";
+  if (mover_.open(heap->options().mover, device_fd_) != 0) return "no userfaultfd can be opened there";
+  if (heap->pager().start_restoring(&mover_) != 0)
+    return "the pool cannot be opened there, or memory is short";
   note_descriptor(tier_->wait_fd());
-  state_ = "active";
-  reason_ = "";
-  return create_thread();
+  return create_thread() ? "" : "no thread can be started there (ulimit -u, pids.max?)";
 }
 
 }  // namespace terrace::liballoc

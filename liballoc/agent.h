@@ -52,6 +52,8 @@ class Agent {
   void descriptor_lost(int fd);
   void set_up();
   void set_up_done();
+  void start_anew_in_child();
+  const char* start_serving_in_child(Heap* heap);
   void await_set_up();
   void connect();
   bool open_mover();
@@ -86,13 +88,15 @@ class Agent {
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t next_publish_ns_ = 0;
   std::uint64_t next_check_ns_ = 0;
+  bool is_set_up_ = false;  // as far as it will be: set_up() came to its end. Under the gate
   bool uses_daemon_ = false;
   bool pool_is_granted_ = false;  // by the daemon, whose limit on it counts; else the file is our own
   bool restoring_ = false;        // in a forked child: serves what the parent had evicted
   std::size_t gone_children_ = 0;
   int gone_[ForkLedger::most_children] = {};
+  static constexpr const char* not_asked_for = "no budget was asked for (TERRACE_DRAM)";
   const char* state_ = "inactive";
-  const char* reason_ = "no budget was asked for (TERRACE_DRAM)";
+  const char* reason_ = not_asked_for;
   Client client_;
   Mover mover_;
   tiers::NvmeTier nvme_;

@@ -225,11 +225,16 @@ void Client::log(wire::Severity severity, const char* text) noexcept {
 void Client::shutdown() noexcept {
   if (state_ == State::connected && socket_ >= 0) send_message(socket_, wire::make<wire::Goodbye>());
   close_socket();
+  forget_grant();
+  state_ = State::idle;
+}
+
+void Client::forget_grant() noexcept {
   close_kept(grant_.pool_fd);
   close_kept(grant_.uffd_device_fd);
   grant_ = Grant{};
-  was_welcomed_ = false;
-  state_ = State::idle;
+  was_welcomed_ = refused_ = false;
+  refused_text_[0] = '\0';
 }
 
 void Client::use_no_pool() noexcept {

@@ -89,6 +89,9 @@ class Client {
   // In a forked child, before any other call: forgets the session without a word to the daemon. The pool
   // descriptor stays open (the child reads what was stored before the fork), the rest is closed.
   void after_fork_in_child() noexcept;
+  // After that, where the parent had made no use of its grant yet: the child starts like any process, with a
+  // pool of its own.
+  void forget_grant() noexcept;
 
  private:
   enum class State { idle, disconnected, greeting, connected };

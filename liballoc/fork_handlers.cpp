@@ -88,8 +88,9 @@ void child() {
   if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
   if (evicted && !h.agent().restart_in_child(&h)) {
     h.pager().abandon_stored();
-    Message(Severity::error) << "a forked child cannot be served its evicted pages (no userfaultfd here); "
-                                "touching one ends it with SIGSEGV";
+    forget_all_descriptors();
+    Message(Severity::error) << "a forked child cannot be served its evicted pages: " << h.agent().reason()
+                             << "; touching one ends it with SIGSEGV";
   }
   if (child_handler_hook != nullptr) child_handler_hook(false);
   child_handler_runs = false;

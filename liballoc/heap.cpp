@@ -13,7 +13,7 @@ namespace terrace::liballoc {
 namespace {
 
 constexpr std::size_t most_span = std::size_t{1} << 40;
-constexpr std::size_t least_span = std::size_t{1} << 32;
+constexpr std::size_t least_span = std::size_t{1} << 28;
 constexpr std::uint64_t decay_window_ns = 10'000'000'000;
 constexpr std::uint32_t discarded_at_once = 64;  // runs
 
@@ -26,13 +26,29 @@ union Storage {
 };
 constinit Storage storage;
 
+// The pages on which the range lies, as mlock() and munlock() mean it.
+struct Pages {
+  const std::byte* begin;
+  const std::byte* end;
+};
+Pages pages_of(const void* address, std::size_t bytes) {
+  const auto* const at = static_cast<const std::byte*>(address);
+  const std::size_t head = reinterpret_cast<std::uintptr_t>(address) % os::page_bytes;
+  return {at - head, at - head + (head + bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes};
+}
+
 }  // namespace
 
 Heap& heap() { return storage.heap; }
 
-// Halves the wish until the address space limit (ulimit -v) allows it.
+// At most half of what is allowed (ulimit -v, ulimit -d), as the rest of the program maps memory, too; and
+// half as much again, as often as the kernel refuses.
 bool Heap::reserve_range() {
-  for (std::size_t span = most_span; span >= least_span; span /= 2) {
+  const std::uint64_t limit = os::mapping_limit();
+  if (limit != UINT64_MAX) commit_step_ = limited_commit_bytes;
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(most_span, limit / 2));
+  for (std::size_t span = most; span >= least_span; span /= 2) {
+    span = span / run_bytes * run_bytes;
     auto* area = static_cast<std::byte*>(os::map_anonymous(span + run_bytes, PROT_NONE));
     if (area == nullptr) continue;
     const std::size_t head = (run_bytes - reinterpret_cast<std::uintptr_t>(area) % run_bytes) % run_bytes;
@@ -75,15 +91,27 @@ void* Heap::bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
   return block;
 }
 
-// The range is reserved without access; what blocks reach becomes writable in large steps.
+// The range is reserved without access; what blocks reach becomes writable in large steps, or else, where
+// that is more than is allowed (ulimit -d), in the smallest.
 bool Heap::commit(std::uint32_t top_granule) {
   const std::size_t needed = std::size_t{top_granule} * granule_bytes;
   if (needed <= committed_) return true;
   const std::size_t limit = span_ - arena_bytes;
-  const std::size_t wanted = std::min((needed + commit_bytes - 1) / commit_bytes * commit_bytes, limit);
-  if (os::protect(blocks_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0) return false;
-  committed_ = wanted;
-  return true;
+  for (const std::size_t step : {commit_step_, run_bytes}) {
+    const std::size_t wanted = std::min((needed + step - 1) / step * step, limit);
+    if (os::protect(blocks_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0) continue;
+    committed_ = wanted;
+    return true;
+  }
+  return false;
+}
+
+bool Heap::may_overflow(const void* block) {
+  if (options_.device_bytes != 0) return false;
+  if (block == nullptr) return true;
+  QuietLockGuard guard(lock_, may_page());
+  const std::uint32_t id = space_.live_block_at(block);
+  return id != 0 && (space_.block(id).hints & TERRACE_HINT_PINNED) == 0;
 }
 
 // Under the lock. Live blocks count in whole granules, as in the statistics.
@@ -295,6 +323,28 @@ int Heap::unpin(const void* address, std::size_t bytes) {
   return 0;
 }
 
+int Heap::note_lock(const void* address, std::size_t bytes) {
+  const auto [begin, end] = pages_of(address, bytes);
+  QuietLockGuard guard(lock_, may_page());
+  return pager_.lock_pages(begin, end);
+}
+
+// Under one lock, or what another thread locks meanwhile would be taken to be unlocked.
+int Heap::unlock(const void* address, std::size_t bytes) {
+  QuietLockGuard guard(lock_, may_page());
+  const int error = os::error_of(syscall(SYS_munlock, address, bytes));
+  if (error != 0) return error;
+  const auto [begin, end] = pages_of(address, bytes);
+  const std::byte* const limit = blocks_ + committed_;
+  pager_.unlock_pages(begin, std::min(end, limit));
+  return 0;
+}
+
+void Heap::unlock_all() {
+  QuietLockGuard guard(lock_, may_page());
+  pager_.unlock_all_pages();
+}
+
 // Only whole runs inside the range: the neighbours in a shared run asked for nothing.
 int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) {
   QuietLockGuard guard(lock_, may_page());
@@ -343,8 +393,11 @@ int Heap::discard_range(std::byte* begin, std::byte* end, int advice) {
   pager_.expect_holes(pager_.run_of(begin), pager_.run_of(end - 1));
   const std::uint32_t first = pager_.run_of(begin + run_bytes - 1);
   const std::uint32_t past = pager_.run_of(end);
-  if (error == 0 && first < past) pager_.forget(first, past - 1);
-  return error;
+  if (error != 0 || first >= past) return error;
+  pager_.forget(first, past - 1);
+  if (advice == MADV_DONTNEED) pager_.forget_resident(first, past - 1);
+  wake_agent_if_needed();
+  return 0;
 }
 
 // In steps, so that the agent and other threads get the lock meanwhile. MADV_REMOVE is for shared memory.

@@ -40,6 +40,10 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   void* resize(void* block, std::size_t bytes, const void* call_site);
   std::size_t usable_bytes(const void* block);
 
+  // Whether a request, or a larger size of `block`, that the heap had no room for may be met by another
+  // allocator: not where the heap is an emulated GPU's memory, nor for a block that was allocated pinned.
+  bool may_overflow(const void* block);
+
   // Memory that is never given back, for the few requests made while nothing else works yet.
   void* bootstrap_allocate(std::size_t bytes, std::size_t alignment);
   bool is_bootstrap(const void* address) const {
@@ -53,6 +57,12 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // ENOMEM: what is pinned would leave too little of the budget.
   int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
+  // After mlock() of pages of ours that are pinned now: they stay until munlock(). ENOMEM: that cannot be
+  // noted.
+  int note_lock(const void* address, std::size_t bytes);
+  // munlock() of a range of ours. 0 or the errno of the kernel's.
+  int unlock(const void* address, std::size_t bytes);
+  void unlock_all();
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
   // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
   // of it comes back as zeroes. 0 or the errno of the kernel's madvise, EINVAL for MADV_REMOVE and for an
@@ -72,6 +82,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
  private:
   static constexpr std::size_t arena_bytes = run_bytes;
   static constexpr std::size_t commit_bytes = std::size_t{1} << 30;
+  static constexpr std::size_t limited_commit_bytes = std::size_t{1} << 26;
 
   bool reserve_range();
   bool fits_device(std::size_t more_bytes) const;
@@ -92,6 +103,7 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::size_t span_ = 0;
   std::byte* blocks_ = nullptr;
   std::size_t committed_ = 0;
+  std::size_t commit_step_ = commit_bytes;
   std::size_t arena_used_ = 0;
   std::uint64_t window_start_ns_ = 0;
   std::uint32_t window_peak_[2] = {};

@@ -111,7 +111,7 @@ void Mover::close() {
     *fd = -1;
   }
   kind_ = MoverKind::automatic;
-  needs_registration_ = false;
+  needs_registration_ = left_hidden_ = false;
   nursery_ = nullptr;
 }
 
@@ -379,14 +379,14 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t* done, std:
 // again it would leave a mapping that reads as zeroes.
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
   if (const int error = os::remap_keeping(frame, run_bytes, run); error != 0) return error;
-  os::advise(run, run_bytes, MADV_DOFORK);
+  left_hidden_ = os::advise(run, run_bytes, MADV_DOFORK) != 0;
   if (register_range(run, run_bytes) != 0) needs_registration_ = true;
   wake(run, run_bytes);
   return 0;
 }
 
 int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
-  *frame_keeps_memory = false;
+  *frame_keeps_memory = left_hidden_ = false;
   // Too many mappings, most likely: the copy below needs none.
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;

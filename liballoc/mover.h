@@ -65,6 +65,9 @@ class Mover {
   // the frame, with what the program wrote meanwhile to pages that were there for a moment, and waiting
   // threads waiting; but for ENOTRECOVERABLE, which leaves some in the frame and some in the run.
   int put(std::byte* frame, std::byte* run, bool* frame_keeps_memory);
+  // Whether the last put() left its run hidden from forked children, since the kernel refused to show them
+  // the mapping that came with the pages.
+  bool left_hidden() const { return left_hidden_; }
   // Gives an empty frame fresh memory, huge if the kernel has it.
   int populate(std::byte* frame);
   // Takes what we move pages through out of what the kernel locked: MOVE wants both sides alike.
@@ -112,7 +115,8 @@ class Mover {
   int poison_fd_ = -1;  // an empty file: a mapping of it raises SIGBUS
   MoverKind kind_ = MoverKind::automatic;
   bool needs_registration_ = false;  // a run or a frame may have been left unwatched
-  std::byte* nursery_ = nullptr;     // one unregistered run in which fresh pages are born
+  bool left_hidden_ = false;
+  std::byte* nursery_ = nullptr;  // one unregistered run in which fresh pages are born
 };
 
 }  // namespace terrace::liballoc

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace terrace::os {
 
@@ -47,6 +49,16 @@ inline int protect(void* address, std::size_t bytes, int protection) {
 inline int remap_keeping(void* from, std::size_t bytes, void* to) {
   constexpr int flags = MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* MREMAP_DONTUNMAP */;
   return error_of(syscall(SYS_mremap, from, bytes, bytes, flags, to));
+}
+// The smaller of the limits on addresses and on writable memory (ulimit -v, ulimit -d); UINT64_MAX: neither.
+inline std::uint64_t mapping_limit() {
+  std::uint64_t least = UINT64_MAX;
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    std::uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64
+    syscall(SYS_prlimit64, 0, resource, nullptr, limit);
+    if (limit[0] < least) least = limit[0];
+  }
+  return least;
 }
 inline int close_fd(int fd) { return error_of(syscall(SYS_close, fd)); }
 

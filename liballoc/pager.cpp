@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint64_t least_runs_to_compress = 32;
 constexpr std::uint64_t least_runs_by_default = std::uint64_t{100} * RunCodec::memory_runs;
 
+constexpr std::uint64_t frames_share = 4;
+constexpr std::uint32_t least_frames = 64;
+
 constexpr std::uint64_t put_pause_ns = 10'000'000;
 
 }  // namespace
@@ -42,9 +45,12 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   mover_ = mover;
   tier_ = tier;
   client_ = client;
-  // Frames are address space: as many as the machine could ever back, and what the budget allows at most.
+  // Frames are address space: as many as the machine could ever back, and what the budget allows at most. Of
+  // what a limit allows, the heap has taken half.
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
-  const auto frames = static_cast<std::uint32_t>(pages * os::page_bytes / run_bytes + 64);
+  const std::uint64_t allowed = os::mapping_limit() / frames_share / run_bytes;
+  const auto frames = static_cast<std::uint32_t>(std::min(pages * os::page_bytes / run_bytes + 64, allowed));
+  if (frames < least_frames) return ENOMEM;
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
   compression_ = compression;
   const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
@@ -128,10 +134,30 @@ void Pager::become(std::uint32_t n, RunState state) {
 
 void Pager::settle(std::uint32_t n) {
   Run& r = runs_[n];
-  if (r.hidden) os::advise(run_address(n), run_bytes, MADV_DOFORK);
-  r.hidden = false;
+  if (r.hidden) show(n);
   if (r.waiting) counts_.stall_ns += os::now_ns() - r.wait_since_ns;
   r.waiting = false;
+}
+
+// Where a mapping would have to be cut in two, the kernel may refuse (vm.max_map_count): the run stays
+// hidden, and every fork asks again.
+bool Pager::show(std::uint32_t n) {
+  Run& r = runs_[n];
+  r.hidden = os::advise(run_address(n), run_bytes, MADV_DOFORK) != 0;
+  some_stay_hidden_ |= r.hidden;
+  return !r.hidden;
+}
+
+// What was evicted and not hidden would read as zeroes in a child that is made by a bare clone.
+bool Pager::hide(std::uint32_t n) {
+  Run& r = runs_[n];
+  r.hidden = r.hidden || os::advise(run_address(n), run_bytes, MADV_DONTFORK) == 0;
+  if (r.hidden || hide_refused_told_) return r.hidden;
+  hide_refused_told_ = true;
+  Message(Severity::warning)
+      << "the kernel refuses to set memory apart that is to leave DRAM (more mappings than "
+         "vm.max_map_count?): what it refuses stays in DRAM, over the budget if need be";
+  return false;
 }
 
 // Puts memory under an empty run. False: there is none to be had now, the run waits in line.
@@ -162,6 +188,7 @@ bool Pager::put_back(std::uint32_t n) {
   delist(n);
   unstick(r);
   --used_frames_;
+  if (mover_->left_hidden()) r.hidden = true;
   // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
   keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
   r.frame = none;
@@ -211,7 +238,12 @@ bool Pager::stage(std::uint32_t n) {
   const bool copies = mover_->takes_by_copy();
   const std::uint32_t frame = copies ? take_copy_frame() : staging_.take_absent();
   if (frame == none) return false;
-  if (const int error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes); error != 0) {
+  int error = hide(n) ? 0 : ENOMEM;
+  if (error == 0) {
+    error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes);
+    if (error != 0) show(n);
+  }
+  if (error != 0) {
     if (copies) {
       --used_frames_;
       staging_.give_free(frame);
@@ -225,8 +257,6 @@ bool Pager::stage(std::uint32_t n) {
     return false;
   }
   copies ? --backed_ : ++used_frames_;
-  os::advise(run_address(n), run_bytes, MADV_DONTFORK);
-  r.hidden = true;
   r.frame = frame;
   become(n, RunState::staged);
   ++counts_.evictions;

@@ -14,6 +14,7 @@
 //    device is busy throughout the forward pass instead of when it is too late (policy.cpp).
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,7 @@
 #include "liballoc/fork_ledger.h"
 #include "liballoc/lock.h"
 #include "liballoc/mover.h"
+#include "liballoc/os.h"
 #include "liballoc/run_codec.h"
 #include "liballoc/run_table.h"
 #include "liballoc/staging.h"
@@ -86,10 +88,17 @@ class Pager {
   // For `block`, whose pins go with it when it is freed, also where others share its runs. 0: for nobody.
   void pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block = 0);
   void unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block = 0);
+  // The program locked or unlocked whole pages (pager_locks.cpp). ENOMEM: that cannot be noted. True: some
+  // were locked.
+  int lock_pages(const std::byte* begin, const std::byte* end);
+  bool unlock_pages(const std::byte* begin, const std::byte* end);
+  void unlock_all_pages();
   // Whether enough of the budget would be left to page with, over all that is pinned already.
   bool can_pin(std::uint32_t first_run, std::uint32_t last_run) const;
   // The program discarded the range (MADV_DONTNEED): evicted runs inside it come back as zeroes.
   void forget(std::uint32_t first_run, std::uint32_t last_run);
+  // The same for what is resident, when the kernel has dropped it: its memory is not counted any more.
+  void forget_resident(std::uint32_t first_run, std::uint32_t last_run);
   // The kernel is about to take pages out of the resident ones: what is missing then are zeroes.
   void expect_holes(std::uint32_t first_run, std::uint32_t last_run);
   // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs
@@ -170,6 +179,9 @@ class Pager {
   RunList* list_of(const Run& r);
   void become(std::uint32_t n, RunState state);
   void settle(std::uint32_t n);  // resident now: account the wait, wake
+  // To and from forked children (MADV_DOFORK, MADV_DONTFORK). False: the kernel refuses.
+  bool show(std::uint32_t n);
+  bool hide(std::uint32_t n);
   bool back(std::uint32_t n);
   void let_go_of_pins(std::uint32_t n);
   bool put_back(std::uint32_t n);
@@ -196,6 +208,15 @@ class Pager {
   void detach_block(std::uint32_t n);
   std::uint16_t* own_pins(std::uint32_t block, std::uint32_t n);
   void let_go_of_own_pins(std::uint32_t block, std::uint32_t n);
+
+  // pager_locks.cpp
+  using PageSet = std::bitset<run_bytes / os::page_bytes>;
+  bool make_lock_table();
+  bool unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::byte* end);
+  void forget_locks(std::uint32_t n);
+  std::size_t page_in_run(const std::byte* address) const {
+    return static_cast<std::size_t>(address - base_) % run_bytes / os::page_bytes;
+  }
 
   // pager_frames.cpp
   std::uint32_t take_frame(bool reclaim_cached);
@@ -248,6 +269,7 @@ class Pager {
   // pager_fork.cpp
   static constexpr std::uint32_t child_frames = 256;
   bool shares_pool() const;
+  void show_what_stayed_hidden();
   void adopt_inherited(std::uint32_t n);
   static void mover_poison_in_child(std::byte* address);
 
@@ -285,6 +307,7 @@ class Pager {
   std::uint32_t used_frames_ = 0;
   std::uint32_t data_runs_ = 0;  // live runs that have content, wherever it lies
   std::uint32_t pinned_runs_ = 0;
+  PageSet* locked_pages_ = nullptr;  // by run; none before the first lock
   std::uint64_t pool_limit_ = ~0ULL;
   std::uint32_t generation_ = 0;
   std::uint32_t arrivals_ = 0;       // runs that became resident, ever: the clock of their age
@@ -305,6 +328,8 @@ class Pager {
   std::uint64_t retry_put_ns_ = 0;
   bool stuck_told_ = false;
   bool evicts_ = true;
+  bool some_stay_hidden_ = false;  // of what is in DRAM
+  bool hide_refused_told_ = false;
 
   terrace_statistics counts_{};
 };

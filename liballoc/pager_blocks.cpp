@@ -174,6 +174,7 @@ bool Pager::reads_as_zero(std::uint32_t n, bool virgin) const {
 
 // Freed as it is: mlock() and mprotect() left marks on the mapping that the next block must not find.
 void Pager::let_go_of_pins(std::uint32_t n) {
+  forget_locks(n);
   runs_[n].pins = 0;
   --pinned_runs_;
   os::unlock(run_address(n), run_bytes);
@@ -191,19 +192,23 @@ std::uint16_t* Pager::own_pins(std::uint32_t block, std::uint32_t n) {
 
 // The same for a block that leaves a run to its neighbours, whose pins and pages stay as they are.
 void Pager::let_go_of_own_pins(std::uint32_t block, std::uint32_t n) {
-  std::uint16_t* own = own_pins(block, n);
-  if (own == nullptr || *own == 0) return;
-  Run& r = runs_[n];
-  delist(n);
-  r.pins = static_cast<std::uint16_t>(r.pins - std::min(r.pins, *own));
-  if (r.pins == 0) --pinned_runs_;
-  enlist(n);
-  *own = 0;
   const Block& b = space_->block(block);
   const std::uint32_t first = std::max(b.first, n * granules_per_run);
   const std::uint32_t past = std::min(b.first + b.granules, (n + 1) * granules_per_run);
   std::byte* const begin = base_ + std::size_t{first} * granule_bytes;
   const std::size_t bytes = std::size_t{past - first} * granule_bytes;
+  const bool had_locks = unlock_pages(begin, begin + bytes);
+  std::uint16_t* own = own_pins(block, n);
+  const bool had_pins = own != nullptr && *own > 0;
+  if (had_pins) {
+    Run& r = runs_[n];
+    delist(n);
+    r.pins = static_cast<std::uint16_t>(r.pins - std::min(r.pins, *own));
+    if (r.pins == 0) --pinned_runs_;
+    enlist(n);
+    *own = 0;
+  }
+  if (!had_pins && !had_locks) return;
   os::unlock(begin, bytes);
   os::protect(begin, bytes, PROT_READ | PROT_WRITE);
 }
@@ -253,6 +258,22 @@ void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {
     attach_block(n, block, block != 0);
     runs_[n].zero_fill = true;
     if (waiting) mover_->wake(run_address(n), run_bytes);  // it faults again, and meets an empty run
+  }
+}
+
+// What is pinned stays: it may be locked or protected. As in drop_recycled(), nothing is empty that nobody
+// watches; what came back while it was not watched is dropped as well.
+void Pager::forget_resident(std::uint32_t first_run, std::uint32_t last_run) {
+  if (mode_ == Mode::plain) return;
+  for (std::uint32_t n = first_run; n <= last_run; ++n) {
+    Run& r = runs_[n];
+    if (r.state != RunState::resident || r.live != 1 || r.pins > 0) continue;
+    if (mover_->watch_again(run_address(n)) != 0) continue;
+    if (os::advise(run_address(n), run_bytes, MADV_DONTNEED) != 0) continue;
+    become(n, RunState::empty);
+    r.zero_fill = true;
+    --backed_;
+    --data_runs_;
   }
 }
 

@@ -44,10 +44,26 @@ void Pager::seal_for_fork() {
     if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
   }
   show_stuck(true);
+  if (some_stay_hidden_) show_what_stayed_hidden();
   if (shares_pool() && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
   }
+}
+
+// Again, since mappings come and go. What the kernel still refuses, the child will miss.
+void Pager::show_what_stayed_hidden() {
+  some_stay_hidden_ = false;
+  std::uint64_t missing = 0;
+  for (std::uint32_t n = 0; n * granules_per_run < space_->top(); ++n) {
+    const Run& r = runs_[n];
+    if (r.state == RunState::resident && r.hidden && !show(n) && r.live > 0) missing += run_bytes;
+  }
+  if (missing == 0) return;
+  Message m(Severity::error);
+  m << "a forked child does not get ";
+  m.bytes(missing) << " that are in DRAM, as the kernel refuses (more mappings than vm.max_map_count?); "
+                      "touching them ends it with SIGSEGV";
 }
 
 void Pager::after_fork_in_parent(bool child_exists) {
@@ -83,17 +99,20 @@ void Pager::adopt_inherited(std::uint32_t n) {
   std::byte* address = run_address(n);
   r.queued = r.waiting = r.from_read = r.page_out = r.stuck = false;
   r.previous = r.next = none;
+  bool stays_hidden = false;
+  // The kernel did not let it come along (show_what_stayed_hidden).
+  if (r.state == RunState::resident && r.hidden) r.state = r.live > 0 ? RunState::lost : RunState::empty;
   if (r.state == RunState::writing || r.state == RunState::staged) {
     // Its frame came along; the hole in the heap takes the frame's pages.
     os::remap_keeping(staging_.address(r.frame), run_bytes, address);
-    os::advise(address, run_bytes, MADV_DOFORK);
+    stays_hidden = !show(n);
     os::unmap(staging_.address(r.frame), run_bytes);
     r.state = RunState::resident;
     r.has_slot = false;
   } else if (r.hidden && os::map_anonymous(run_bytes, PROT_READ | PROT_WRITE, address) != nullptr) {
     os::advise(address, run_bytes, MADV_HUGEPAGE);
   }
-  r.hidden = false;
+  r.hidden = stays_hidden;
   r.frame = none;
   if (r.state == RunState::cached || r.state == RunState::reading) r.state = RunState::stored;
   // As in the parent: whom this process makes by a bare clone finds a hole.

@@ -12,6 +12,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -19,6 +20,7 @@
 
 #include "liballoc/fork_handlers.h"
 #include "liballoc/heap.h"
+#include "liballoc/message.h"
 #include "liballoc/next_allocator.h"
 #include "liballoc/os.h"
 #include "liballoc/startup.h"
@@ -85,6 +87,30 @@ bool use_arena() {
   return !next_is_known || in_fork_child_handler();
 }
 
+void* from_next(std::size_t bytes, std::size_t alignment, bool zeroed) {
+  if (alignment > alignof(std::max_align_t)) {
+    void* block = next.memalign(alignment, bytes);
+    if (block != nullptr && zeroed) std::memset(block, 0, bytes);
+    return block;
+  }
+  return zeroed ? next.calloc(1, bytes) : next.malloc(bytes);
+}
+
+// The heap has no room, or may have no more memory (ulimit -d), for a new block or for more of `old`.
+[[gnu::noinline]] void* overflow(const void* old, std::size_t bytes, std::size_t alignment, bool zeroed) {
+  static constinit std::atomic<bool> told{false};
+  void* block = heap().may_overflow(old) ? from_next(bytes, alignment, zeroed) : nullptr;
+  if (block == nullptr) {
+    errno = ENOMEM;
+  } else if (heap().may_page() && !told.exchange(true)) {
+    Message m(Severity::warning);
+    m << "the heap of ";
+    m.bytes(heap().span()) << " has no room for ";
+    m.bytes(bytes) << " (ulimit -v, ulimit -d?): what it has no room for is plain memory, beyond the budget";
+  }
+  return block;
+}
+
 [[gnu::noinline]] void* large(std::size_t bytes, std::size_t alignment, bool zeroed, const void* call_site) {
   if (threshold_bytes == 0 && !in_fork_child_handler()) start();
   if (bytes > PTRDIFF_MAX) {
@@ -93,16 +119,14 @@ bool use_arena() {
   }
   if (bytes >= threshold_bytes && next_is_known && !in_fork_child_handler()) {
     void* block = heap().allocate(bytes, alignment, call_site, zeroed);
-    if (block == nullptr) errno = ENOMEM;
-    return block;
+    return block != nullptr ? block : overflow(nullptr, bytes, alignment, zeroed);
   }
   if (use_arena()) {
     void* block = arena(bytes, alignment);
     if (block != nullptr && zeroed) std::memset(block, 0, bytes);
     return block;
   }
-  if (zeroed) return next.calloc(1, bytes);
-  return alignment <= alignof(std::max_align_t) ? next.malloc(bytes) : next.memalign(alignment, bytes);
+  return from_next(bytes, alignment, zeroed);
 }
 
 bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
@@ -121,18 +145,21 @@ void* move_from_next(void* block, std::size_t bytes, const void* call_site) {
   return moved;
 }
 
-void* resize_owned(void* block, std::size_t bytes, const void* call_site) {
-  if (bytes >= threshold_bytes && !heap().is_bootstrap(block)) {
-    void* moved = heap().resize(block, bytes, call_site);
-    if (moved == nullptr) errno = ENOMEM;
-    return moved;
-  }
-  void* moved =
-      bytes < threshold_bytes && !use_arena() ? next.malloc(bytes) : large(bytes, 0, false, call_site);
-  if (moved == nullptr) return nullptr;
+void* take_over(void* block, void* moved, std::size_t bytes, const void* call_site) {
   std::memcpy(moved, block, std::min(bytes, heap().usable_bytes(block)));
   heap().release(block, call_site);
   return moved;
+}
+
+void* resize_owned(void* block, std::size_t bytes, const void* call_site) {
+  if (bytes >= threshold_bytes && !heap().is_bootstrap(block)) {
+    if (void* moved = heap().resize(block, bytes, call_site); moved != nullptr) return moved;
+    void* moved = overflow(block, bytes, 0, false);
+    return moved == nullptr ? nullptr : take_over(block, moved, bytes, call_site);
+  }
+  void* moved =
+      bytes < threshold_bytes && !use_arena() ? next.malloc(bytes) : large(bytes, 0, false, call_site);
+  return moved == nullptr ? nullptr : take_over(block, moved, bytes, call_site);
 }
 
 [[gnu::always_inline]] inline bool is_small(std::size_t bytes) { return bytes < threshold_bytes; }

@@ -77,6 +77,7 @@ int lock_everything(int flags) {
 int unlock_everything() {
   const int error = os::error_of(syscall(SYS_munlockall));
   if (error != 0 || !heap().ready()) return error;
+  heap().unlock_all();
   {
     const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
     if (!heap().pager().evicts()) heap().pager().resume_evicting();
@@ -92,6 +93,17 @@ int hold(const void* address, std::size_t bytes) {
 
 int let_go_unless(int error, const void* address, std::size_t bytes) {
   if (error != 0 && is_heap(address)) heap().unpin(address, bytes);
+  return error;
+}
+
+// Held while the kernel locks it, and from then on by the lock. A lock that cannot be noted stays held until
+// the block is freed.
+template <typename Lock>
+int lock_held(const void* address, std::size_t bytes, Lock lock) {
+  const int held = is_heap(address) ? heap().pin(address, bytes) : EINVAL;
+  if (held == ENOMEM) return ENOMEM;
+  const int error = os::error_of(lock());
+  if (held == 0 && (error != 0 || heap().note_lock(address, bytes) == 0)) heap().unpin(address, bytes);
   return error;
 }
 
@@ -118,19 +130,16 @@ TERRACE_API int mprotect(void* address, std::size_t bytes, int protection) {
 }
 
 TERRACE_API int mlock(const void* address, std::size_t bytes) {
-  if (const int error = hold(address, bytes); error != 0) return result_of(error);
-  return result_of(let_go_unless(os::error_of(syscall(SYS_mlock, address, bytes)), address, bytes));
+  return result_of(lock_held(address, bytes, [=] { return syscall(SYS_mlock, address, bytes); }));
 }
 
 TERRACE_API int mlock2(const void* address, std::size_t bytes, unsigned flags) noexcept {
-  if (const int error = hold(address, bytes); error != 0) return result_of(error);
-  return result_of(let_go_unless(os::error_of(syscall(SYS_mlock2, address, bytes, flags)), address, bytes));
+  return result_of(lock_held(address, bytes, [=] { return syscall(SYS_mlock2, address, bytes, flags); }));
 }
 
 TERRACE_API int munlock(const void* address, std::size_t bytes) {
-  const int error = os::error_of(syscall(SYS_munlock, address, bytes));
-  if (error == 0 && is_heap(address)) heap().unpin(address, bytes);
-  return result_of(error);
+  return result_of(is_heap(address) ? heap().unlock(address, bytes)
+                                    : os::error_of(syscall(SYS_munlock, address, bytes)));
 }
 
 TERRACE_API int mlockall(int flags) {

@@ -50,6 +50,7 @@ struct Run {
   bool long_lived : 1 = false;      // its block's hints: to be spared, to go first
   bool cold : 1 = false;
   bool queued : 1 = false;  // in the queue of runs that wait for a frame
+  bool locked : 1 = false;  // by the program, some of its pages: one of its pins is for them
   bool stuck : 1 = false;   // staged, but to be put back: the kernel refused it, and is asked again
 };
 

@@ -22,7 +22,7 @@ bool start() {
   const int error = heap().initialise(options);
   if (error == 0) return true;
   Message m(Severity::warning);
-  m << "no address space for the heap (ulimit -v?), ";
+  m << "no address space for the heap (ulimit -v, ulimit -d?), ";
   m.error(error) << "; running without Terrace";
   return false;
 }

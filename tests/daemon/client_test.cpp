@@ -222,6 +222,33 @@ TEST_CASE("a forked child forgets the session and disturbs nothing") {
   client.shutdown();
 }
 
+TEST_CASE("a child that forgets its parent's grant is a process like any, with a pool of its own") {
+  ServerThread server;
+  Client client;
+  const ClientConfig config = config_for(server.socket(), 256 * mib, 128 * mib);
+  REQUIRE(client.start(config) == 0);
+  const auto file_of = [&] {
+    struct stat status {};
+    return ::fstat(client.grant().pool_fd, &status) == 0 ? status.st_ino : 0;
+  };
+  const ino_t parents = file_of();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int parents_fd = client.grant().pool_fd;
+    client.after_fork_in_child();
+    client.forget_grant();
+    if (::fcntl(parents_fd, F_GETFD) >= 0) ::_exit(1);
+    if (client.start(config) != 0) ::_exit(2);
+    ::_exit(client.connected() && file_of() != 0 && file_of() != parents ? 0 : 3);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(file_of() == parents);
+  client.shutdown();
+}
+
 TEST_CASE("a program that closes descriptors it did not open loses the session, not its own files") {
   ServerThread server;
   Client client;

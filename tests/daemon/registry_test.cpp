@@ -158,6 +158,21 @@ TEST_CASE_METHOD(RegistryFixture, "a claim to be back gets what a greeting would
   CHECK(registry.pools().promised_bytes() == 4 * gib);
 }
 
+TEST_CASE_METHOD(RegistryFixture, "PoolFileOfAnotherProcessInSessionIsRefused") {
+  const Admission given = admit(hello("a", gib, gib));
+  wire::Hello back = hello("a", gib);
+  back.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  back.pool_capacity_bytes = gib;
+  const Peer other{user.pid + 1, user.uid, user.gid};
+  CHECK(admit(back, other, given.pool_fd.get()).refusal->error == EBUSY);
+  // Who was given it may be back before its last session has ended, and has it for itself then, too.
+  REQUIRE_FALSE(admit(back, user, given.pool_fd.get()).refusal);
+  registry.end(given.session->id(), "gone", 2);
+  CHECK(admit(back, other, given.pool_fd.get()).refusal->error == EBUSY);
+  CHECK(registry.sessions().size() == 1);
+  CHECK(registry.pools().promised_bytes() == gib);
+}
+
 TEST_CASE_METHOD(RegistryFixture, "a pool that is no file is refused") {
   wire::Hello back = hello("a", gib);
   back.flags = wire::hello_reattach | wire::hello_has_pool_fd;

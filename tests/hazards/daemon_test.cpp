@@ -2,6 +2,7 @@
 // included. Where the job knows how to start one (TERRACE_DAEMON), it gets a new daemon and attaches to it.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "liballoc/wire/protocol.h"
 #include "tests/hazards/hazard.h"
@@ -65,6 +68,7 @@ class Daemon {
     pid_ = -1;
   }
   const std::string& socket() const { return socket_; }
+  pid_t pid() const { return pid_; }
   // As `terrace budget` does; the answer.
   std::string set_budget(const std::string& job, std::size_t bytes) const {
     const std::string text =
@@ -183,6 +187,84 @@ HAZARD_SCENARIO(fork_after_the_daemon) {
 }
 
 TEST_CASE("hazard_fork_with_daemon_dead") { run_and_end_daemon("fork_after_the_daemon", SIGKILL); }
+
+namespace {
+
+// Page tables that a fork has to copy: address space, with the kernel's page of zeroes under it.
+void make_forks_slow() {
+  constexpr std::size_t bytes = std::size_t{4} << 30;
+  void* area =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  HAZARD_CHECK(area != MAP_FAILED && madvise(area, bytes, MADV_NOHUGEPAGE) == 0);
+  auto* at = static_cast<volatile unsigned char*>(area);
+  at[0] = 1;  // nothing is copied of a mapping that was never written to
+  for (std::size_t offset = 0; offset < bytes; offset += page_bytes) static_cast<void>(at[offset]);
+}
+
+// A child has none if its parent's was set up before the fork.
+bool has_pager() {
+  void* volatile first = allocate(run_bytes);
+  std::free(first);
+  terrace_status status{};
+  status.size = sizeof status;
+  return terrace_get_status(&status) == 0 && std::strcmp(status.pager, "active") == 0;
+}
+
+int evict_and_verify(std::uint64_t seed) {
+  void* block = filled(block_bytes, seed);
+  for (int round = 0; round < 3; ++round) {
+    evict(block, block_bytes);
+    if (count_wrong_pages(block, block_bytes, seed) != 0) return exit_wrong;
+  }
+  return 0;
+}
+
+}  // namespace
+
+// The daemon answers a thread's first large allocation while another thread forks. What it granted is the
+// parent's: each child gets a session and a pool of its own.
+HAZARD_SCENARIO(forks_while_connecting) {
+  const pid_t daemon = std::stoi(parameter("HAZARD_DAEMON_PID"));
+  constexpr int most = 4;
+  pid_t children[most];
+  int count = 0;
+  make_forks_slow();
+  HAZARD_CHECK(kill(daemon, SIGSTOP) == 0);
+  std::atomic<bool> has_answer{false};
+  std::thread connecting([&] {
+    std::free(allocate(run_bytes));
+    has_answer = true;
+  });
+  usleep(50'000);  // it waits for the answer by now, or the forks come too early to show anything
+  HAZARD_CHECK(kill(daemon, SIGCONT) == 0);
+  for (; count < most && !has_answer; ++count) {
+    children[count] = fork_checked();
+    if (children[count] == 0) _Exit(has_pager() ? evict_and_verify(100 + count) : 0);
+  }
+  connecting.join();
+  require_pager();
+  const int result = evict_and_verify(200);
+  for (int i = 0; i < count; ++i) HAZARD_CHECK(exited_with(wait_for(children[i]), 0));
+  HAZARD_CHECK(result == 0);
+  std::printf("%d forks\n", count);
+}
+
+TEST_CASE("hazard_fork_while_connecting") {
+  for (const std::string& mover : movers()) {
+    const ScratchDirectory directory;
+    const Daemon daemon(directory.path());
+    const Outcome outcome =
+        run_scenario("forks_while_connecting", {{"TERRACE_MOVER", mover},
+                                                {"TERRACE_SOCKET", daemon.socket()},
+                                                {"TERRACE_POOL_DIR", ""},
+                                                {"TERRACE_COMPRESS", "off"},
+                                                {"HAZARD_DAEMON_PID", std::to_string(daemon.pid())}});
+    INFO("mover " << mover << ", wait status " << outcome.status << "\n" << outcome.output);
+    if (outcome.skipped) return report_skip(outcome.skip_reason());
+    CHECK(outcome.held());
+    CHECK_FALSE(outcome.says("terrace: "));
+  }
+}
 
 HAZARD_SCENARIO(goes_on_after_the_daemon) {
   require_pager();

@@ -268,4 +268,35 @@ HAZARD_TEST(mlock) {
   HAZARD_CHECK(count_wrong_pages(other, block_bytes, 2) == 0);
 }
 
+// Locks do not nest and pins do, and neither ends the other.
+HAZARD_TEST(munlock_takes_no_pins) {
+  require_pager();
+  constexpr std::size_t run_pages = run_bytes / page_bytes;
+  auto* block = static_cast<unsigned char*>(std::aligned_alloc(run_bytes, block_bytes));
+  HAZARD_CHECK(block != nullptr);
+  fill_pattern(block, block_bytes, 1);
+  const auto stays = [&](std::size_t bytes) {
+    terrace_advise(block, block_bytes, TERRACE_ADVISE_PAGE_OUT);
+    quiesce();
+    return resident_pages(block, bytes) == bytes / page_bytes;
+  };
+  HAZARD_CHECK(terrace_pin(block, block_bytes) == 0);
+  if (mlock(block, block_bytes) != 0) skip("mlock is refused (RLIMIT_MEMLOCK)");
+  for (std::size_t n = 0; n < block_pages; ++n)
+    HAZARD_CHECK(munlock(block + n * page_bytes, page_bytes) == 0);
+  HAZARD_CHECK(stays(block_bytes));
+  HAZARD_CHECK(terrace_unpin(block, block_bytes) == 0);
+  evict(block, block_bytes);
+  for (int i = 0; i < 2; ++i) HAZARD_CHECK(mlock(block, block_bytes) == 0);
+  HAZARD_CHECK(munlock(block, block_bytes) == 0);
+  evict(block, block_bytes);
+  // What is left of a lock holds its run.
+  HAZARD_CHECK(mlock(block, run_bytes) == 0);
+  HAZARD_CHECK(munlock(block, (run_pages - 1) * page_bytes) == 0);
+  HAZARD_CHECK(stays(run_bytes));
+  HAZARD_CHECK(munlockall() == 0);
+  evict(block, block_bytes);
+  HAZARD_CHECK(count_wrong_pages(block, block_bytes, 1) == 0);
+}
+
 }  // namespace terrace::hazards

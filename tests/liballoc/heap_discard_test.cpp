@@ -87,9 +87,21 @@ class PagedBlock {
     return stored;
   }
 
+  RunState state(std::size_t run) const {
+    LockGuard guard(heap().lock());
+    return heap().pager().run(heap().pager().run_of(at + run * run_bytes)).state;
+  }
+
   std::byte* at = nullptr;
   bool ready = false;
 };
+
+std::uint64_t resident_bytes() {
+  terrace_statistics s{};
+  s.size = sizeof s;
+  heap().statistics(&s);
+  return s.resident_bytes;
+}
 
 std::thread evicting;
 std::atomic<bool> evicted{false};
@@ -152,6 +164,34 @@ TEST_CASE("A discard of a part of a run keeps the rest of it") {
     wrong += words[i] != (discarded ? 0 : test::word_of(1, i)) ? 1 : 0;
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("What is discarded is not counted as resident until it is touched again") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  const std::uint64_t before = resident_bytes();
+  REQUIRE(heap().pin(block.at, run_bytes) == 0);  // what is pinned stays where it is
+  CHECK(heap().discard(block.at, 3 * run_bytes + run_bytes / 2, MADV_DONTNEED) == 0);
+  CHECK(heap().unpin(block.at, run_bytes) == 0);
+  CHECK(block.state(0) == RunState::resident);
+  CHECK(block.state(1) == RunState::empty);
+  CHECK(block.state(2) == RunState::empty);
+  CHECK(block.state(3) == RunState::resident);
+  CHECK(resident_bytes() == before - 2 * run_bytes);
+  CHECK(is_zero(block.at, 3 * run_bytes + run_bytes / 2));
+  CHECK(block.state(1) == RunState::resident);
+  fill(block.at, 2, block_bytes);
+  block.evict();
+  CHECK(holds(block.at, 2, block_bytes));
+}
+
+TEST_CASE("What may be discarded when memory is short is there as long as it is not") {
+  const PagedBlock block;
+  if (!block.ready) return;
+  if (heap().discard(block.at, block_bytes, MADV_FREE) != 0) return;
+  for (std::size_t n = 0; n < block_bytes / run_bytes; ++n) CHECK(block.state(n) == RunState::resident);
+  fill(block.at, 2, block_bytes);
+  CHECK(holds(block.at, 2, block_bytes));
 }
 
 TEST_CASE("A discard inside a run that may not be read touches nothing") {

@@ -226,6 +226,58 @@ TEST_CASE("A freed block takes its own pins out of a shared run and leaves its n
   f.pager.check_invariants();
 }
 
+TEST_CASE("Locked pages hold their run until the last of them is unlocked, however often they were locked") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
+  const std::uint32_t n = f.run_of(block);
+  const std::byte* const end = block + run_bytes + 3 * os::page_bytes;
+  {
+    LockGuard guard(f.lock);
+    for (int i = 0; i < 3; ++i) REQUIRE(f.pager.lock_pages(block + os::page_bytes, end) == 0);
+    f.pager.pin(n, n);
+    CHECK(f.pager.run(n).pins == 2);
+    CHECK(f.pager.run(n + 1).pins == 1);
+    CHECK(f.pager.unlock_pages(block, end - os::page_bytes));
+    CHECK_FALSE(f.pager.unlock_pages(block, end - os::page_bytes));
+    CHECK(f.pager.run(n).pins == 1);
+    CHECK(f.pager.run(n + 1).pins == 1);
+    f.pager.unpin(n, n);
+  }
+  f.page_out(block, 2 * run_bytes);
+  CHECK(f.state(block) == RunState::stored);
+  CHECK(f.state(block + run_bytes) == RunState::resident);
+  f.release(block);
+  CHECK(f.pager.run(n + 1).pins == 0);
+  LockGuard guard(f.lock);
+  f.pager.unlock_all_pages();
+  CHECK(f.pager.run(n + 1).pins == 0);
+}
+
+TEST_CASE("A freed block takes its own locks out of a shared run and leaves its neighbour's") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t small = 512 * test::kib;
+  std::byte* const stays = f.allocate_filled(small, 1);
+  std::byte* const goes = f.allocate_filled(small, 2);
+  const std::uint32_t n = f.run_of(stays);
+  REQUIRE(f.run_of(goes) == n);
+  {
+    LockGuard guard(f.lock);
+    REQUIRE(f.pager.lock_pages(stays, stays + os::page_bytes) == 0);
+    REQUIRE(f.pager.lock_pages(goes, goes + small) == 0);
+    CHECK(f.pager.run(n).pins == 1);
+  }
+  f.release(goes);
+  LockGuard guard(f.lock);
+  CHECK_FALSE(f.pager.unlock_pages(goes, goes + small));
+  CHECK(f.pager.run(n).pins == 1);
+  CHECK(f.pager.unlock_pages(stays, stays + small));
+  CHECK(f.pager.run(n).pins == 0);
+}
+
 TEST_CASE("A pinned tail that becomes an inner run takes no pin from the next one's neighbour") {
   DramPager f;
   if (!f.ready()) return;
