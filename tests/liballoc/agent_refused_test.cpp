@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdarg>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "liballoc/heap.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/support.h"
+#include "tests/liballoc/wrapped_syscall.h"
 
 namespace {
 
@@ -34,7 +34,6 @@ bool is_of_heap(const uffdio_register& request) {
 
 extern "C" {
 
-long __real_syscall(long number, ...);
 int __real_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
                           void* argument);
 
@@ -43,13 +42,9 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, v
   return refuses_threads ? EAGAIN : __real_pthread_create(thread, attributes, body, argument);
 }
 
-// Takes six arguments whatever the caller gave, as syscall(2) itself does.
-__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
-  long argument[6];
-  va_list arguments;
-  va_start(arguments, number);
-  for (long& one : argument) one = va_arg(arguments, long);
-  va_end(arguments);
+}  // extern "C"
+
+long terrace::liballoc::test::on_system_call(long number, const long (&argument)[6]) {
   const bool registers = number == SYS_ioctl && static_cast<unsigned long>(argument[1]) == UFFDIO_REGISTER;
   if (registers && watches_half) {
     auto* const request = reinterpret_cast<uffdio_register*>(argument[2]);  // NOLINT: what the caller gave
@@ -60,10 +55,8 @@ __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
       return -1;
     }
   }
-  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+  return real_system_call(number, argument);
 }
-
-}  // extern "C"
 
 namespace terrace::liballoc {
 namespace {

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <thread>
 
 #include "liballoc/heap.h"
 #include "tests/liballoc/support.h"
+#include "tests/liballoc/wrapped_syscall.h"
 
 namespace {
 
@@ -23,26 +23,14 @@ void (*before_drop)() = nullptr;
 
 }  // namespace
 
-extern "C" {
-
-long __real_syscall(long number, ...);
-
-// Takes six arguments whatever the caller gave, as syscall(2) itself does.
-__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
-  long argument[6];
-  va_list arguments;
-  va_start(arguments, number);
-  for (long& one : argument) one = va_arg(arguments, long);
-  va_end(arguments);
+long terrace::liballoc::test::on_system_call(long number, const long (&argument)[6]) {
   auto* const address = reinterpret_cast<std::byte*>(argument[0]);  // NOLINT: what the caller gave
   if (number == SYS_madvise && argument[2] == MADV_DONTNEED && address != nullptr && address == watched) {
     watched = nullptr;
     before_drop();
   }
-  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+  return real_system_call(number, argument);
 }
-
-}  // extern "C"
 
 namespace terrace::liballoc {
 namespace {

@@ -9,10 +9,10 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <cstdarg>
 
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/wrapped_syscall.h"
 
 namespace {
 
@@ -20,25 +20,13 @@ std::atomic<int> refused_advice{-1};
 
 }  // namespace
 
-extern "C" {
-
-long __real_syscall(long number, ...);
-
-// Takes six arguments whatever the caller gave, as syscall(2) itself does.
-__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
-  long argument[6];
-  va_list arguments;
-  va_start(arguments, number);
-  for (long& one : argument) one = va_arg(arguments, long);
-  va_end(arguments);
+long terrace::liballoc::test::on_system_call(long number, const long (&argument)[6]) {
   if (number == SYS_madvise && argument[1] == terrace::liballoc::run_bytes && argument[2] == refused_advice) {
     errno = ENOMEM;
     return -1;
   }
-  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+  return real_system_call(number, argument);
 }
-
-}  // extern "C"
 
 namespace terrace::liballoc {
 namespace {
