@@ -1,6 +1,7 @@
 #include "tests/hazards/cgroup.h"
 
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -27,15 +28,26 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+namespace {
+
+std::string name_of_ours() { return "/terrace-hazard-" + std::to_string(getpid()); }
+
+// Busy until the last process in it is gone for good.
+void remove_group(const std::string& path) {
+  for (int i = 0; rmdir(path.c_str()) != 0 && i < 100; ++i) usleep(10'000);
+}
+
+}  // namespace
+
 MemoryCgroup::MemoryCgroup() {
-  const std::string name = "/terrace-hazard-" + std::to_string(getpid());
+  const std::string name = name_of_ours();
   is_v1_ = access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0;
   path_ = (is_v1_ ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup") + name;
   made_ = mkdir(path_.c_str(), 0755) == 0;
 }
 
 MemoryCgroup::~MemoryCgroup() {
-  for (int i = 0; made_ && rmdir(path_.c_str()) != 0 && i < 100; ++i) usleep(10'000);
+  if (made_) remove_group(path_);
 }
 
 bool MemoryCgroup::limit(std::size_t bytes) const {
@@ -54,6 +66,23 @@ std::string MemoryCgroup::kills() const {
     if (word == "oom_kill") return count;
   }
   return "unknown";
+}
+
+SlowReads::SlowReads(const std::string& directory, std::size_t bytes_per_second) {
+  struct stat place {};
+  if (stat(directory.c_str(), &place) != 0) return;
+  const std::string device = std::to_string(major(place.st_dev)) + ":" + std::to_string(minor(place.st_dev));
+  const std::string rate = std::to_string(bytes_per_second);
+  const bool is_v1 = access("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", F_OK) == 0;
+  path_ = (is_v1 ? "/sys/fs/cgroup/blkio" : "/sys/fs/cgroup") + name_of_ours();
+  if (mkdir(path_.c_str(), 0755) != 0) return;
+  made_ = is_v1 ? write_file(path_ + "/blkio.throttle.read_bps_device", device + " " + rate)
+                : write_file(path_ + "/io.max", device + " rbps=" + rate);
+  if (!made_) remove_group(path_);
+}
+
+SlowReads::~SlowReads() {
+  if (made_) remove_group(path_);
 }
 
 // The write of version 2 fails with EAGAIN when there was less to take than was asked for.

@@ -1,4 +1,4 @@
-// A memory cgroup of a test's own, on either version, and the job that is put into it.
+// Cgroups of a test's own, for memory and for the disk, on either version, and the job that is put into one.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,23 @@ class MemoryCgroup {
  private:
   std::string path_;
   bool is_v1_ = false;
+  bool made_ = false;
+};
+
+// The same for reads of the disk on which a directory lies: no more than so many bytes a second. Writes go as
+// they do. made() is false where there is no such controller, or the directory is not on a whole disk.
+class SlowReads {
+ public:
+  SlowReads(const std::string& directory, std::size_t bytes_per_second);
+  ~SlowReads();
+  SlowReads(const SlowReads&) = delete;
+  SlowReads& operator=(const SlowReads&) = delete;
+
+  bool made() const { return made_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
   bool made_ = false;
 };
 
