@@ -233,7 +233,7 @@ using Sending = ssize_t (*)(int, iovec);
 
 // Until the socket takes no more. The bytes that it took.
 std::size_t send_until_full(int fd, unsigned char* block, Sending sending) {
-  constexpr std::size_t piece = 64 * 1024;
+  constexpr std::size_t piece = std::size_t{64} * 1024;
   std::size_t sent = 0;
   while (sent < block_bytes) {
     const ssize_t n = sending(fd, {block + sent, std::min(piece, block_bytes - sent)});
