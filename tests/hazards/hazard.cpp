@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 namespace terrace::hazards {
@@ -111,6 +113,40 @@ void evict(const void* block, std::size_t bytes) {
     usleep(10'000);
   }
   fail(__FILE__, __LINE__, "the block left DRAM");
+}
+
+namespace {
+
+std::size_t proc_bytes(const char* file, const char* field, pid_t process) {
+  const std::string whose = process == 0 ? "self" : std::to_string(process);
+  std::ifstream lines("/proc/" + whose + "/" + file);
+  const std::string wanted = std::string(field) + ":";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(wanted)) return std::stoul(line.substr(wanted.size())) * 1024;
+  }
+  fail(__FILE__, __LINE__, "the kernel says how much memory is used");
+}
+
+}  // namespace
+
+std::size_t status_bytes(const char* field, pid_t process) { return proc_bytes("status", field, process); }
+std::size_t pss_bytes(pid_t process) { return proc_bytes("smaps_rollup", "Pss", process); }
+
+void forget_peak_memory() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  HAZARD_CHECK(file.good());
+}
+
+void press_out(std::size_t budget_bytes) {
+  constexpr std::size_t each = 16 * mib;
+  std::vector<void*> blocks;
+  for (std::size_t taken = 0; taken < budget_bytes + 2 * each; taken += each) {
+    blocks.push_back(allocate(each));
+    fill_pattern(blocks.back(), each, 0xF00D + taken);
+  }
+  quiesce();
+  for (void* block : blocks) std::free(block);
 }
 
 void skip(const char* reason) {

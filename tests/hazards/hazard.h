@@ -56,6 +56,14 @@ void evict(const void* block, std::size_t bytes);
 void quiesce();
 // Pages of the range that are mapped now. Page-aligned ranges only.
 std::size_t resident_pages(const void* block, std::size_t bytes);
+// A line of /proc/PID/status (VmRSS, VmHWM) or of smaps_rollup (Pss), in bytes.
+std::size_t status_bytes(const char* field, pid_t process = 0);
+std::size_t pss_bytes(pid_t process = 0);
+// From here on VmHWM counts anew.
+void forget_peak_memory();
+// Takes and fills more memory than the budget, so that what may leave DRAM does and its frames are used for
+// other data; gives it back.
+void press_out(std::size_t budget_bytes);
 
 [[noreturn]] void skip(const char* reason);
 [[noreturn]] void fail(const char* file, int line, const char* what);

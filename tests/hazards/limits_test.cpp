@@ -3,7 +3,6 @@
 // it.
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,68 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <sstream>
 #include <vector>
 
+#include "tests/hazards/cgroup.h"
 #include "tests/hazards/hazard.h"
 
 namespace terrace::hazards {
 namespace {
-
-bool write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  return file.good();
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// A memory cgroup of this test's own: version 1 where that hierarchy is mounted, else version 2.
-class MemoryCgroup {
- public:
-  MemoryCgroup() {
-    const std::string name = "/terrace-hazard-" + std::to_string(getpid());
-    is_v1_ = access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0;
-    path_ = (is_v1_ ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup") + name;
-    made_ = mkdir(path_.c_str(), 0755) == 0;
-  }
-  ~MemoryCgroup() {
-    for (int i = 0; made_ && rmdir(path_.c_str()) != 0 && i < 100; ++i) usleep(10'000);
-  }
-  MemoryCgroup(const MemoryCgroup&) = delete;
-  MemoryCgroup& operator=(const MemoryCgroup&) = delete;
-
-  bool limit(std::size_t bytes) const {
-    return made_ &&
-           write_file(path_ + (is_v1_ ? "/memory.limit_in_bytes" : "/memory.max"), std::to_string(bytes));
-  }
-  std::string kills() const {
-    std::istringstream lines(read_file(path_ + (is_v1_ ? "/memory.oom_control" : "/memory.events")));
-    for (std::string word, count; lines >> word >> count;) {
-      if (word == "oom_kill") return count;
-    }
-    return "unknown";
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool is_v1_ = false;
-  bool made_ = false;
-};
-
-std::string cgroup_to_join;  // read between fork and exec
-
-void join_cgroup() {
-  if (!write_file(cgroup_to_join + "/cgroup.procs", std::to_string(getpid()))) _exit(126);
-}
 
 constexpr std::size_t block_bytes = 16 * mib;
 constexpr int blocks = 14;
@@ -112,8 +56,7 @@ HAZARD_SCENARIO(churn_under_cgroup) {
 
 TEST_CASE("hazard_cgroup_limit") {
   const MemoryCgroup cgroup;
-  if (!cgroup.limit(160 * mib))
-    return report_skip("no memory cgroup can be made here (needs root and the memory controller)");
+  if (!cgroup.limit(160 * mib)) return report_skip(no_memory_cgroup);
   cgroup_to_join = cgroup.path();
   for (const std::string& mover : movers()) {
     const Outcome outcome = run_scenario(
@@ -136,8 +79,7 @@ HAZARD_SCENARIO(churn_while_budget_changes) {
 // until the job has made room.
 TEST_CASE("hazard_budget_changes") {
   const MemoryCgroup cgroup;
-  if (!cgroup.limit(300 * mib))
-    return report_skip("no memory cgroup can be made here (needs root and the memory controller)");
+  if (!cgroup.limit(300 * mib)) return report_skip(no_memory_cgroup);
   cgroup_to_join = cgroup.path();
   for (const std::string& mover : movers()) {
     REQUIRE(cgroup.limit(300 * mib));

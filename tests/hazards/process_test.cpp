@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -145,6 +146,58 @@ HAZARD_TEST(signal_handler_touches_evicted_data) {
   sigset_t blocked;
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
   for (int number = 1; number < SIGRTMAX; ++number) HAZARD_CHECK(sigismember(&blocked, number) != 1);
+}
+
+namespace {
+
+// A timer of 1 kHz whose signal any thread may get that does not block it.
+timer_t started_timer(int signal) {
+  timer_t timer{};
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = signal;
+  HAZARD_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  const itimerspec each{{0, 1'000'000}, {0, 1'000'000}};
+  HAZARD_CHECK(timer_settime(timer, 0, &each, nullptr) == 0);
+  return timer;
+}
+
+// Sizes on either side of the threshold, fresh and recycled, grown and zeroed.
+void use_malloc(unsigned i) {
+  constexpr std::size_t sizes[] = {100, 100'000, 300'000, mib, 5 * mib};
+  const std::size_t bytes = sizes[i % 5];
+  auto* block = static_cast<unsigned char*>(i % 3 == 0 ? std::calloc(1, bytes) : std::malloc(bytes));
+  HAZARD_CHECK(block != nullptr);
+  block[bytes / 2] = 1;
+  block = static_cast<unsigned char*>(laundered(std::realloc(block, bytes * 2)));
+  HAZARD_CHECK(block != nullptr && block[bytes / 2] == 1);
+  std::free(block);
+}
+
+}  // namespace
+
+// For two seconds or so. A handler that waits for a thread which it has interrupted ends by the alarm.
+HAZARD_TEST(timer_handler_touches_evicted_data_inside_malloc) {
+  require_pager();
+  alarm(15);
+  handler_block = static_cast<unsigned char*>(filled(run_bytes, 1));
+  struct sigaction action {};
+  action.sa_handler = &read_in_handler;
+  action.sa_flags = SA_RESTART;
+  HAZARD_CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+  std::atomic<bool> done{false};
+  std::thread evictor = without_signals([&] {
+    while (!done) {
+      terrace_advise(handler_block, run_bytes, TERRACE_ADVISE_PAGE_OUT);
+      usleep(200);
+    }
+  });
+  const timer_t timer = started_timer(SIGUSR1);
+  for (unsigned i = 0; handler_reads < 2000; ++i) use_malloc(i);
+  timer_delete(timer);
+  done = true;
+  evictor.join();
+  HAZARD_CHECK(statistics().evictions > 0);
 }
 
 TEST_CASE("hazard_sigstop_sigcont") {
