@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""`terrace bench` of memory patterns: arguments, what makes a comparison fail, targets, and that the workloads compute the same each time."""
+"""`terrace bench` of memory patterns: arguments, what makes a comparison fail, targets, and that the workloads compute the
+same each time."""
 import contextlib
 import io
 import json
@@ -9,10 +10,12 @@ import tempfile
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 BENCH = Path(__file__).resolve().parents[2] / "tools/bench"
 sys.path.insert(0, str(BENCH))
 
+import comparison
 import competitors
 import pattern_probes
 import patterns
@@ -69,12 +72,12 @@ class OfTheReport(unittest.TestCase):
 
     def test_SwapWithoutAStepHasLost(self):
         document = document_of("gups", "contiguous", finished("terrace"), late("swap"))
-        target = targets_of(document)["step, to kernel swap"]
+        target = targets_of(document)["step, to kernel swap, which made none"]
         self.assertTrue(target["met"])
         self.assertNotIn("value", target)
 
     def test_TerraceOverItsTimeFails(self):
-        document = document_of("gups", "contiguous", late("terrace", 1.0), late("swap"))
+        document = document_of("gups", "contiguous", late("terrace", 1.0), late("swap", 2.0))
         self.assertFalse(document["all_equal"])
         self.assertFalse(targets_of(document)["step, to kernel swap"]["met"])
 
@@ -85,6 +88,18 @@ class OfTheReport(unittest.TestCase):
 
 
 class OfARun(unittest.TestCase):
+    def test_SwapThatIsKilledIsTriedAgain(self):
+        killed = Outcome("swap", 1.0, failure="ended by signal 9", killed_for_memory=True)
+        for attempts, killed_before in ((1, 0), (2, 1), (3, 1)):
+            turns = iter([killed, finished("swap"), finished("swap")])
+            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, no_swap=False)
+            with mock.patch.multiple(competitors, run_stock=lambda *_: finished("stock"), run_terrace=lambda *_: finished("terrace"),
+                                     run_swap=lambda *_: next(turns), note=lambda _: None):
+                compared = comparison.Comparison("case", [], arguments, None, attempts)
+                compared.run()
+            swap, = compared.outcomes("swap")
+            self.assertEqual((swap.killed_before, swap.killed_for_memory), (killed_before, attempts == 1))
+
     def test_StepsOfARunThatWasEndedAreRead(self):
         with tempfile.TemporaryDirectory() as scratch:
             program = Path(scratch, "slow.py")

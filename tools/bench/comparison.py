@@ -44,8 +44,9 @@ class Comparison:
     """All runs of one workload with one set of arguments; the first stock run is the reference for the peak and for
     the bits."""
 
-    def __init__(self, model, workload, arguments, settings):
+    def __init__(self, model, workload, arguments, settings, swap_attempts=1):
         self.model, self.workload, self.arguments, self.settings = model, workload, arguments, settings
+        self.swap_attempts = swap_attempts
         self.runs = []  # (fraction or None, outcome)
 
     def run(self):
@@ -62,9 +63,18 @@ class Comparison:
             turns += [lambda how=how: competitors.run_terrace(self.workload, self.settings, limit, how)
                       for how in (COMPRESSION if self.arguments.sparse else [None])]
             if not self.arguments.no_swap and not self.arguments.sparse:
-                turns.append(lambda: competitors.run_swap(self.workload, self.settings, limit, 2 * reference.peak_bytes))
+                turns.append(lambda: self._run_swap(limit, 2 * reference.peak_bytes))
             for turn in turns if number % 2 == 0 else reversed(turns):
                 self._keep(fraction, turn())
+
+    def _run_swap(self, limit, swap_bytes):
+        """Whether the kernel gives up on a job that thrashes is chance: of the same job it kills one run and not the next."""
+        for attempt in range(self.swap_attempts):
+            outcome = competitors.run_swap(self.workload, self.settings, limit, swap_bytes)
+            outcome.killed_before = attempt
+            if not outcome.killed_for_memory:
+                break
+        return outcome
 
     def _no_limit_round(self, number):
         turns = [competitors.run_stock, competitors.run_preload]

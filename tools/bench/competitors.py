@@ -45,6 +45,7 @@ class Outcome:
     moved: dict = field(default_factory=dict)          # bytes and counters, by name
     failure: str | None = None
     killed_for_memory: bool = False
+    killed_before: int = 0                             # attempts that were killed for memory before this one
     timed_out: bool = False
     finished_steps: list = field(default_factory=list)  # seconds of the steps of a run that timed out
 

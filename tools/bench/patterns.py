@@ -4,8 +4,9 @@
 Under a limit (inference, embedding, matmul, gups, merge): a stock run gives the peak of memory that the kernel
 charges; then, at each fraction of that peak, stock without a limit, Terrace under the limit and kernel swap under the
 same limit run in turn, the order reversed every round. Every run must give the digest of the first one, otherwise the
-exit code is 1. Only kernel swap may be killed for memory or run out of time: that is its result. A step's time is
-taken inside the workload; the first step of every run is left out of the medians, unless it is the only one.
+exit code is 1. Only kernel swap may be killed for memory, in three attempts, or run out of time: that is its result.
+A step's time is taken inside the workload; the first step of every run is left out of the medians, unless it is the
+only one.
 
 Bytes written and read are those of who moved them: Terrace's own counters, and the kernel's of swapped pages. Beside
 them stands what the disk itself counted meanwhile, which includes what other programs did.
@@ -113,7 +114,7 @@ def compare_limited(arguments, settings):
     subprocess.run([competitors.PYTHON, settings.program, "--help"], check=True, stdout=subprocess.DEVNULL)
     comparisons = []
     for case in arguments.cases:
-        comparisons.append(Comparison(case, workload_of(name, case, arguments), arguments, settings))
+        comparisons.append(Comparison(case, workload_of(name, case, arguments), arguments, settings, swap_attempts=3))
         comparisons[-1].run()
     return patterns_report.document(name, comparisons)
 

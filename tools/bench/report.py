@@ -48,6 +48,7 @@ def entry(reference, stock, competitor, fraction, outcomes):
         ratio_to_stock=ratio(step, typical_step(stock)), ratio_to_stock_with_first=ratio(with_first, typical_step(stock, first=0)),
         peak_bytes=max((outcome.peak_bytes or 0 for outcome in outcomes), default=None) or None,
         bit_identical=all(outcome.digest() == reference.digest() for outcome in judged) if judged else None,
+        killed_before=sum(outcome.killed_before for outcome in outcomes) or None,
         failures=[outcome.failure for outcome in outcomes if outcome.failure] or None,
     )
     facts["runs"] = [present(step_seconds=outcome.step_seconds(), wall_seconds=outcome.wall_seconds,
