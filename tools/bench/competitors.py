@@ -3,10 +3,12 @@
 Every competitor runs the same command in a fresh memory cgroup of ours; its peak is what the kernel charged,
 for Terrace the launcher and the private daemon included. The limits differ in who sets them: kernel swap gets
 its limit on that cgroup, Terrace is told it (`terrace run --limit`) and makes a cgroup below. A run that fails
-is an outcome with its reason, not an exception: being killed for memory is a result too.
+is an outcome with its reason, not an exception: being killed for memory is a result too, and so is taking too long.
+What was moved is known twice: from who moved it, and, for all in the same way, from the counters of the disk.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import disk_counters
 from cgroup import MemoryCgroup
 from swapfile import SwapFile, moved_bytes
 
@@ -29,6 +32,7 @@ class Settings:
     pool: Path             # directory for the pool and the swap file
     scratch: Path          # logs and results of the runs
     timeout_seconds: float = 3600
+    program: Path = TRAIN  # the workload
 
 
 @dataclass
@@ -37,26 +41,34 @@ class Outcome:
     wall_seconds: float
     peak_bytes: int | None = None
     limit_bytes: int | None = None
-    result: dict | None = None                        # what train.py wrote
+    result: dict | None = None                        # what the workload wrote
     moved: dict = field(default_factory=dict)          # bytes and counters, by name
     failure: str | None = None
     killed_for_memory: bool = False
+    killed_before: int = 0                             # attempts that were killed for memory before this one
+    timed_out: bool = False
+    finished_steps: list = field(default_factory=list)  # seconds of the steps of a run that timed out
 
     def died_as_baseline(self):
-        """Kernel swap killed for memory: what the baseline can do is its result, and there are no bits to compare.
-        Everything else that fails is a failure of the comparison, Terrace killed for memory first of all."""
-        return self.competitor == "swap" and self.killed_for_memory
+        """Kernel swap killed for memory or over its time: what the baseline can do is its result, and there are no
+        bits to compare. Everything else that fails is a failure of the comparison, Terrace killed for memory first
+        of all."""
+        return self.competitor == "swap" and (self.killed_for_memory or self.timed_out)
 
     def kill_for_memory(self):
         self.killed_for_memory = True
         self.failure = "killed for memory: " + (self.failure or "a process of the job")
 
     def step_seconds(self):
-        return [step["seconds"] for step in self.result["steps"]] if self.result else []
+        return [step["seconds"] for step in self.result["steps"]] if self.result else self.finished_steps
 
     def digest(self):
-        """What must be equal to the last bit: every loss and the hash of parameters and buffers."""
-        return ([step["loss"] for step in self.result["steps"]], self.result["state_sha256"]) if self.result else None
+        """What must be equal to the last bit: of a training every loss and the hash of parameters and buffers, of
+        other workloads the hash of their results."""
+        if self.result is None:
+            return None
+        losses = [step.get("loss") for step in self.result["steps"]]
+        return losses, self.result.get("state_sha256"), self.result.get("result_sha256")
 
 
 class NoCgroup:
@@ -108,7 +120,7 @@ def launch_terrace(workload, settings, budget, group):
     launcher = [settings.terrace, "run", *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
     with group:
         outcome = measure("terrace", group, workload, settings, launcher)
-    outcome.moved = counters(summary)
+    outcome.moved |= counters(summary)
     return outcome
 
 
@@ -121,7 +133,7 @@ def run_swap(workload, settings, limit_bytes, swap_bytes):
         if group.oom_kills():
             outcome.kill_for_memory()
     outcome.limit_bytes = limit_bytes
-    outcome.moved = {"written_bytes": after[0] - before[0], "read_bytes": after[1] - before[1]}
+    outcome.moved |= {"written_bytes": after[0] - before[0], "read_bytes": after[1] - before[1]}
     return outcome
 
 
@@ -134,11 +146,17 @@ def preloaded(library):
 def measure(name, group, workload, settings, launcher=(), environment=None):
     result_file, log = settings.scratch / "result.json", settings.scratch / f"{name}.log"
     result_file.unlink(missing_ok=True)
-    command = [*launcher, PYTHON, TRAIN, *workload, "--json", result_file]
-    start = time.monotonic()
-    failure = run_logged(group.command(command), log, settings.timeout_seconds, environment)
-    outcome = Outcome(name, time.monotonic() - start, group.peak_bytes(), failure=failure)
-    if not failure:
+    command = [*launcher, PYTHON, settings.program, *workload, "--json", result_file]
+    outcome = Outcome(name, wall_seconds=0)
+    start, disk = time.monotonic(), disk_counters.moved_bytes(settings.pool)
+    try:
+        outcome.failure = run_logged(group.command(command), log, settings.timeout_seconds, environment)
+    except subprocess.TimeoutExpired as late:
+        outcome.timed_out, outcome.finished_steps = True, steps_in(log)
+        outcome.failure = f"did not finish in {late.timeout:.0f} s, but {len(outcome.finished_steps)} steps"
+    outcome.wall_seconds, outcome.peak_bytes = time.monotonic() - start, group.peak_bytes()
+    outcome.moved = disk_counters.difference(disk, disk_counters.moved_bytes(settings.pool))
+    if not outcome.failure:
         outcome.result = json.loads(result_file.read_text(encoding="utf-8"))
         outcome.peak_bytes = outcome.peak_bytes or outcome.result["peak_resident_bytes"]
     return outcome
@@ -153,11 +171,16 @@ def run_logged(command, log, timeout, environment):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return f"did not finish in {timeout:.0f} s"
+            raise
     if code == 0:
         return None
     tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
     return (f"ended by signal {-code}" if code < 0 else f"exit code {code}") + "".join("\n    " + line for line in tail)
+
+
+def steps_in(log):
+    """Seconds of the steps that a run has printed so far."""
+    return [float(seconds) for seconds in re.findall(r"^step \d+ +([\d.]+) s", log.read_text(encoding="utf-8", errors="replace"), re.M)]
 
 
 def counters(summary):

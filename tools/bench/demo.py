@@ -9,8 +9,8 @@ from pathlib import Path
 
 import competitors
 from cgroup import CgroupUnavailable, MemoryCgroup
+from comparison import find_terrace
 from sizes import format_size
-from training import find_terrace
 
 WORKLOAD = ["--model", "densenet121", "--batch", "64", "--size", "128", "--steps", "5"]
 PERCENT = 60

@@ -191,6 +191,20 @@ std::string Arguments::text(const std::string& name, const std::string& fallback
   return fallback;
 }
 
+std::size_t Arguments::size(const std::string& name, std::size_t fallback) const {
+  const std::string value = text(name, "");
+  if (value.empty()) return fallback;
+  const std::string units = "KMGT";
+  char* end = nullptr;
+  const unsigned long parsed = std::strtoul(value.c_str(), &end, 10);
+  const std::size_t unit = *end == '\0' ? std::string::npos : units.find(*end);
+  if (unit != std::string::npos && end[1] == '\0' && parsed >= 1 && parsed <= 1024)
+    return parsed << (10 * (unit + 1));
+  std::fprintf(stderr, "bench: %s %s: 1 to 1024 and a unit, as in 64M, 512G or 1T\n", name.c_str(),
+               value.c_str());
+  std::exit(2);
+}
+
 long Arguments::number(const std::string& name, long fallback, long smallest, long largest) const {
   const std::string value = text(name, "");
   if (value.empty()) return fallback;

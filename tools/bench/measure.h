@@ -43,6 +43,8 @@ class Arguments {
  public:
   Arguments(int argc, char** argv, std::vector<std::string> known, const char* usage);
   std::string text(const std::string& name, const std::string& fallback) const;
+  // Written as 64M, 1T and so on, in powers of 1024.
+  std::size_t size(const std::string& name, std::size_t fallback) const;
   long number(const std::string& name, long fallback, long smallest, long largest) const;
 
  private:

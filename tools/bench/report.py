@@ -48,6 +48,7 @@ def entry(reference, stock, competitor, fraction, outcomes):
         ratio_to_stock=ratio(step, typical_step(stock)), ratio_to_stock_with_first=ratio(with_first, typical_step(stock, first=0)),
         peak_bytes=max((outcome.peak_bytes or 0 for outcome in outcomes), default=None) or None,
         bit_identical=all(outcome.digest() == reference.digest() for outcome in judged) if judged else None,
+        killed_before=sum(outcome.killed_before for outcome in outcomes) or None,
         failures=[outcome.failure for outcome in outcomes if outcome.failure] or None,
     )
     facts["runs"] = [present(step_seconds=outcome.step_seconds(), wall_seconds=outcome.wall_seconds,
@@ -124,15 +125,19 @@ HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "
 def table(result):
     lines = []
     for model in result["models"]:
-        rows = [HEADINGS, *(row(item) for item in model["entries"])]
-        widths = [max(len(cells[column]) for cells in rows) for column in range(len(HEADINGS))]
         lines += ["", " ".join([model["model"], *model["arguments"][2:]])]
-        lines += ["  ".join(pad(cell, width, column) for column, (cell, width) in enumerate(zip(cells, widths))).rstrip()
-                  for cells in rows]
+        lines += aligned([HEADINGS, *(row(item) for item in model["entries"])])
         lines += [f"  {item['competitor']}: {text}" for item in model["entries"] for text in item.get("failures", [])]
         lines += chosen_lines(model["entries"])
     lines += ["", foot(result)]
     return "\n".join(lines[1:])
+
+
+def aligned(rows):
+    """One line a row, its cells under the heading's: names to the left, figures to the right."""
+    widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
+    return ["  ".join(pad(cell, width, column) for column, (cell, width) in enumerate(zip(cells, widths))).rstrip()
+            for cells in rows]
 
 
 def chosen_lines(entries):
@@ -149,16 +154,23 @@ def pad(cell, width, column):
     return cell.ljust(width) if column == 0 else cell.rjust(width)
 
 
-def row(item):
+def label(item):
     percent = item.get("percent_of_stock_peak")
+    return item["competitor"] + (f" {percent}%" if percent and "limit_bytes" in item else "")
+
+
+def row(item):
     moved = [run.get("moved", {}) for run in item["runs"]]
-    return (item["competitor"] + (f" {percent}%" if percent and "limit_bytes" in item else ""),
-            format_size(item.get("limit_bytes")), format_size(item.get("peak_bytes")),
+    return (label(item), format_size(item.get("limit_bytes")), format_size(item.get("peak_bytes")),
             number(item.get("step_seconds_median"), 3), number(item.get("step_seconds_median_with_first"), 3),
             number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
             number(item.get("ratio_to_off"), 2), number(item.get("codec_ratio"), 2),
             format_size(middle(moved, "evicted_bytes")), format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
-            {True: "yes", False: "NO", None: "-"}[item.get("bit_identical")])
+            verdict(item))
+
+
+def verdict(item):
+    return {True: "yes", False: "NO", None: "-"}[item.get("bit_identical")]
 
 
 def number(value, digits):

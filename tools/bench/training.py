@@ -29,6 +29,7 @@ import competitors
 import machine
 import report
 from cgroup import CgroupUnavailable
+from comparison import Comparison, find_preload, find_terrace, percentage
 from disk_rate import DiskRate
 from sizes import parse_size
 from swapfile import SwapUnavailable
@@ -38,8 +39,6 @@ FULL = {"densenet121": [], "transformer": [], "relu_cnn": ["--batch", "96"]}
 QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
          "relu_cnn": ["--batch", "8"]}
 DEFAULT_MODELS = ["densenet121", "transformer"]
-# What --sparse compares under one limit: the advisor's choice, what could be forced instead, and neither.
-COMPRESSION = ["auto", "zvc", "zvc_exp", "off"]
 
 
 def parse_arguments():
@@ -72,75 +71,9 @@ def parse_arguments():
     return arguments
 
 
-def percentage(text):
-    number = int(text.rstrip("%"))
-    if not 10 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not between 10 and 100 percent")
-    return number
-
-
-def find_terrace(asked):
-    """The command asked for; else the one that this file is installed with (bin/ beside share/, also in a build
-    tree, where share/terrace/bench is a link); else the release build's."""
-    beside = Path(__file__).absolute().parents[3] / "bin/terrace"
-    candidates = [asked] if asked else [beside, HERE.parents[1] / "build/release/bin/terrace"]
-    for path in candidates:
-        if path.is_file():
-            return path.resolve()
-    sys.exit(f"training.py: no terrace command at {candidates[-1]}; build it (cmake --workflow --preset release) "
-             "or name it with --terrace")
-
-
-def find_preload(asked, terrace):
-    candidates = [asked] if asked else [terrace.parents[1] / place / "libterrace_preload.so"
-                                        for place in ("lib/terrace", "lib/x86_64-linux-gnu", "lib")]
-    return next((path.resolve() for path in candidates if path.is_file()), candidates[-1])
-
-
 def workload_of(model, arguments):
     sizes = (QUICK if arguments.quick else FULL)[model]
     return ["--model", model, *sizes, "--steps", str(arguments.steps)]
-
-
-class Comparison:
-    """All runs of one network; the first stock run is the reference for the peak and for the bits."""
-
-    def __init__(self, model, arguments, settings):
-        self.model, self.arguments, self.settings = model, arguments, settings
-        self.workload = workload_of(model, arguments)
-        self.runs = []  # (fraction or None, outcome)
-
-    def run(self):
-        reference = self._keep(None, competitors.run_stock(self.workload, self.settings))
-        if reference.failure:
-            sys.exit(f"training.py: {self.model} fails without any limit: {reference.failure}")
-        for number in range(self.arguments.rounds):
-            self._no_limit_round(number) if self.arguments.no_limit else self._limited_round(number, reference)
-
-    def _limited_round(self, number, reference):
-        for fraction in self.arguments.fractions:
-            limit = reference.peak_bytes * fraction // 100 & ~0xfff
-            turns = [lambda: competitors.run_stock(self.workload, self.settings)]
-            turns += [lambda how=how: competitors.run_terrace(self.workload, self.settings, limit, how)
-                      for how in (COMPRESSION if self.arguments.sparse else [None])]
-            if not self.arguments.no_swap and not self.arguments.sparse:
-                turns.append(lambda: competitors.run_swap(self.workload, self.settings, limit, 2 * reference.peak_bytes))
-            for turn in turns if number % 2 == 0 else reversed(turns):
-                self._keep(fraction, turn())
-
-    def _no_limit_round(self, number):
-        turns = [competitors.run_stock, competitors.run_preload]
-        for turn in turns if number % 2 == 0 else reversed(turns):
-            self._keep(100, turn(self.workload, self.settings))
-
-    def _keep(self, fraction, outcome):
-        self.runs.append((fraction, outcome))
-        competitors.note(report.progress(self.model, fraction, outcome))
-        return outcome
-
-    def outcomes(self, competitor, fraction=None):
-        return [outcome for at, outcome in self.runs
-                if outcome.competitor == competitor and (fraction is None or at == fraction)]
 
 
 def compare_all(arguments):
@@ -149,7 +82,7 @@ def compare_all(arguments):
     disk = DiskRate(arguments.pool, arguments.disk_rate) if arguments.disk_rate else contextlib.nullcontext()
     with disk, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
         settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch))
-        comparisons = [Comparison(model, arguments, settings) for model in arguments.models]
+        comparisons = [Comparison(model, workload_of(model, arguments), arguments, settings) for model in arguments.models]
         for comparison in comparisons:
             comparison.run()
     return comparisons

@@ -24,9 +24,22 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* program_prefix = "terrace-bench-";
-// Scripts of the share directory that are benchmarks; the others there are their parts.
-constexpr std::pair<const char*, const char*> scripts[] = {{"gpu", "bench/gpu/bench.py"},
-                                                           {"training", "bench/training.py"}};
+// Scripts of the share directory that are benchmarks; the others there are their parts. One script serves
+// several.
+struct Script {
+  const char* name;
+  const char* file;
+  bool wants_name = false;  // as its first word
+};
+constexpr Script scripts[] = {{"embedding", "bench/patterns.py", true},
+                              {"first-touch", "bench/patterns.py", true},
+                              {"gpu", "bench/gpu/bench.py"},
+                              {"gups", "bench/patterns.py", true},
+                              {"inference", "bench/patterns.py", true},
+                              {"matmul", "bench/patterns.py", true},
+                              {"merge", "bench/patterns.py", true},
+                              {"sparse", "bench/patterns.py", true},
+                              {"training", "bench/training.py"}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
 // one, such as the one whose PyTorch sees the GPU.
@@ -37,8 +50,8 @@ const char* python() {
 
 std::set<std::string> available(const InstallLayout& layout) {
   std::set<std::string> names;
-  for (const auto& [name, file] : scripts)
-    if (layout.share(file)) names.insert(name);
+  for (const Script& script : scripts)
+    if (layout.share(script.file)) names.insert(script.name);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(layout.bin(), ignored)) {
     const std::string name = entry.path().filename().string();
@@ -50,13 +63,20 @@ std::set<std::string> available(const InstallLayout& layout) {
 constexpr std::pair<const char*, const char*> about[] = {
     {"advisor", "the advisor's predictions and choices, beside what is measured"},
     {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},
+    {"embedding", "random rows of a large table under a limit, beside stock and kernel swap"},
+    {"first-touch", "fresh memory in several threads, beside stock; fork and malloc meanwhile"},
     {"gpu", "offloading of activations, beside other ways; emulated where no GPU is"},
     {"gpu-compression", "the codecs' kernels on a GPU"},
     {"gpu-heap", "the GPU heap on recorded requests, beside PyTorch's allocator's rules"},
+    {"gups", "random updates with a hot part under a limit, beside stock and kernel swap"},
+    {"inference", "weights read again and again under a limit, beside stock and kernel swap"},
     {"malloc", "allocations, beside glibc, jemalloc, mimalloc and tcmalloc"},
+    {"matmul", "one large product under a limit, beside stock and kernel swap"},
+    {"merge", "sorted runs merged under a limit, beside stock and kernel swap"},
     {"offload", "storing and fetching of CPU tensors, beside memcpy"},
     {"pager", "eviction, refill and faults, beside fio"},
     {"planner", "placements and simulated steps, beside published ones"},
+    {"sparse", "a large array of which little is touched, beside stock"},
     {"training", "training steps under a limit, beside stock and kernel swap"}};
 
 int list(const std::set<std::string>& names) {
@@ -71,8 +91,11 @@ int list(const std::set<std::string>& names) {
 
 std::vector<std::string> command_for(const InstallLayout& layout, const std::vector<std::string>& words) {
   std::vector<std::string> command{(layout.bin() / (program_prefix + words.front())).string()};
-  for (const auto& [name, file] : scripts)
-    if (name == words.front()) command = {python(), *layout.share(file)};
+  for (const Script& script : scripts) {
+    if (script.name != words.front()) continue;
+    command = {python(), *layout.share(script.file)};
+    if (script.wants_name) command.emplace_back(script.name);
+  }
   command.insert(command.end(), words.begin() + 1, words.end());
   return command;
 }

@@ -22,6 +22,7 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from measured import peak_resident_bytes, positive
 from models import MODELS
 
 
@@ -41,13 +42,6 @@ def parse_arguments():
     arguments.batch = arguments.batch or batch
     arguments.size = arguments.size or size
     return arguments
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return number
 
 
 def seed_everything(seed, threads):
@@ -101,15 +95,6 @@ def state_hash(model):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def peak_resident_bytes():
-    # Not getrusage: its maximum survives exec and may be that of whoever started us.
-    with open("/proc/self/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def main():

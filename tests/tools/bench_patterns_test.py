@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""`terrace bench` of memory patterns: arguments, what makes a comparison fail, targets, and that the workloads compute the
+same each time."""
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+BENCH = Path(__file__).resolve().parents[2] / "tools/bench"
+sys.path.insert(0, str(BENCH))
+
+import comparison
+import competitors
+import pattern_probes
+import patterns
+import patterns_report
+from competitors import Outcome
+
+RESULT = {"steps": [{"seconds": 9.0}, {"seconds": 1.0}, {"seconds": 1.0}], "result_sha256": "ab", "data_bytes": 1 << 30}
+
+
+def finished(competitor, seconds=1.0, digest="ab", written=0):
+    result = RESULT | {"result_sha256": digest, "steps": [{"seconds": 9.0}, {"seconds": seconds}]}
+    return Outcome(competitor, 2.0, peak_bytes=1 << 30, result=result, moved={"written_bytes": written})
+
+
+def late(competitor, *seconds):
+    return Outcome(competitor, 60.0, failure="did not finish in 60 s", timed_out=True, finished_steps=list(seconds))
+
+
+def document_of(name, case, *outcomes):
+    runs = [(None, finished("stock")), *((50, outcome) for outcome in outcomes)]
+    comparison = SimpleNamespace(
+        model=case, workload=[], runs=runs, arguments=SimpleNamespace(fractions=[50]),
+        outcomes=lambda name, fraction=None: [outcome for at, outcome in runs
+                                              if outcome.competitor == name and (fraction is None or at == fraction)])
+    return patterns_report.document(name, [comparison])
+
+
+def targets_of(document):
+    return {target["name"].split(": ")[1]: target for target in document["cases"][0]["targets"]}
+
+
+class OfTheReport(unittest.TestCase):
+    def test_StepsAreComparedWithSwapAndTheFirstIsLeftOut(self):
+        document = document_of("gups", "contiguous", finished("terrace", 2.0), finished("swap", 4.0))
+        target = targets_of(document)["step, to kernel swap"]
+        self.assertEqual((target["value"], target["met"]), (0.5, True))
+        self.assertTrue(document["all_equal"])
+
+    def test_SlowerThanSwapIsMissed(self):
+        document = document_of("gups", "contiguous", finished("terrace", 4.0), finished("swap", 2.0))
+        self.assertFalse(targets_of(document)["step, to kernel swap"]["met"])
+
+    def test_WhatIsOnlyReadIsWrittenOnceAtMost(self):
+        for written, met in ((1 << 30, True), ((1 << 30) + 1, False)):
+            document = document_of("merge", "merge", finished("terrace", written=written), finished("swap"))
+            self.assertIs(targets_of(document)["written, times the data"]["met"], met)
+        self.assertNotIn("written, times the data", targets_of(document_of("embedding", "update", finished("terrace"), finished("swap"))))
+
+    def test_SwapOverItsTimeIsItsResultWithTheStepsItMade(self):
+        document = document_of("gups", "contiguous", finished("terrace", 2.0), late("swap", 30.0, 20.0))
+        self.assertTrue(document["all_equal"])
+        self.assertEqual(targets_of(document)["step, to kernel swap"]["value"], 0.1)
+        self.assertIn("did not finish in 60 s", patterns_report.table(document))
+
+    def test_SwapWithoutAStepHasLost(self):
+        document = document_of("gups", "contiguous", finished("terrace"), late("swap"))
+        target = targets_of(document)["step, to kernel swap, which made none"]
+        self.assertTrue(target["met"])
+        self.assertNotIn("value", target)
+
+    def test_TerraceOverItsTimeFails(self):
+        document = document_of("gups", "contiguous", late("terrace", 1.0), late("swap", 2.0))
+        self.assertFalse(document["all_equal"])
+        self.assertFalse(targets_of(document)["step, to kernel swap"]["met"])
+
+    def test_AnotherDigestFailsWhoeverGivesIt(self):
+        for competitor in ("terrace", "swap"):
+            outcomes = [finished(name, digest="cd" if name == competitor else "ab") for name in ("terrace", "swap")]
+            self.assertFalse(document_of("gups", "contiguous", *outcomes)["all_equal"], competitor)
+
+
+class OfARun(unittest.TestCase):
+    def test_SwapThatIsKilledIsTriedAgain(self):
+        killed = Outcome("swap", 1.0, failure="ended by signal 9", killed_for_memory=True)
+        for attempts, killed_before in ((1, 0), (2, 1), (3, 1)):
+            turns = iter([killed, finished("swap"), finished("swap")])
+            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, no_swap=False)
+            with mock.patch.multiple(competitors, run_stock=lambda *_: finished("stock"), run_terrace=lambda *_: finished("terrace"),
+                                     run_swap=lambda *_: next(turns), note=lambda _: None):
+                compared = comparison.Comparison("case", [], arguments, None, attempts)
+                compared.run()
+            swap, = compared.outcomes("swap")
+            self.assertEqual((swap.killed_before, swap.killed_for_memory), (killed_before, attempts == 1))
+
+    def test_StepsOfARunThatWasEndedAreRead(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            program = Path(scratch, "slow.py")
+            program.write_text("import time\nprint('step 1     0.250 s', flush=True)\ntime.sleep(60)\n", encoding="utf-8")
+            settings = competitors.Settings(Path(), Path(), Path(scratch), Path(scratch), 1, program)
+            outcome = competitors.measure("swap", competitors.NoCgroup(), [], settings)
+        self.assertTrue(outcome.timed_out and outcome.died_as_baseline())
+        self.assertEqual(outcome.step_seconds(), [0.25])
+
+
+class OfTheProbes(unittest.TestCase):
+    def test_LongestOfAllRoundsIsJudged(self):
+        results = {"stock": [{"longest_fork_seconds": 0.01}], "terrace": [{"longest_fork_seconds": seconds} for seconds in (0.01, 0.2)]}
+        row, target = pattern_probes.latency(2, "fork", results)
+        self.assertEqual((row["terrace"], target["value"], target["met"]), (200, 200, False))
+
+    def test_AFailedRunSaysWhichAndWhy(self):
+        with self.assertRaisesRegex(pattern_probes.Failed, "false ended with 1"):
+            pattern_probes.run(["false"], 5)
+        with self.assertRaisesRegex(pattern_probes.Failed, "--timeout"):
+            pattern_probes.run(["sleep", 5], 0.1)
+
+
+class OfTheArguments(unittest.TestCase):
+    def refusal_of(self, *words):
+        text = io.StringIO()
+        with contextlib.redirect_stderr(text), self.assertRaises(SystemExit) as stopped:
+            patterns.parse_arguments(words)
+        self.assertEqual(stopped.exception.code, 2)
+        return text.getvalue()
+
+    def test_WhatCannotBeMeantIsRefusedByName(self):
+        self.assertIn("/nonexistent is not a directory", self.refusal_of("gups", "--pool", "/nonexistent"))
+        self.assertIn("'0' is not a whole number of at least 1", self.refusal_of("gups", "--steps", "0"))
+        self.assertIn("5 is not between 10 and 100 percent", self.refusal_of("gups", "--fractions", "5"))
+        self.assertIn("/nonexistent/file cannot be written", self.refusal_of("gups", "--json", "/nonexistent/file"))
+        self.assertIn("'much' is not a size", self.refusal_of("sparse", "--dram", "much"))
+
+    def test_TheOtherCaseRunsWhenItIsAskedFor(self):
+        self.assertEqual(patterns.parse_arguments(["embedding"]).cases, ["gather"])
+        self.assertEqual(patterns.parse_arguments(["embedding", "--update"]).cases, ["gather", "update"])
+        self.assertEqual(patterns.parse_arguments(["gups", "--scattered"]).cases, ["contiguous", "scattered"])
+
+
+class OfTheWorkloads(unittest.TestCase):
+    SMALL = {"inference": ["--matrices", "2", "--width", "64", "--batch", "16"], "embedding": ["--rows", "5000", "--lookups", "64", "--update"],
+             "matmul": ["--width", "64"], "gups": ["--bytes", "1048576", "--updates", "64", "--scattered"],
+             "merge": ["--bytes", "1048576", "--block", "1000"], "sparse": ["--bytes", "1048576", "--touches", "64"]}
+
+    def result_of(self, name, *words):
+        program = BENCH / "workloads" / f"{name}.py"
+        out = subprocess.run([competitors.PYTHON, program, *self.SMALL[name], "--steps", "2", *words], check=True, capture_output=True, text=True)
+        return json.loads(out.stdout.splitlines()[-1])
+
+    def test_EqualSeedsGiveEqualDigestsAndOthersDoNot(self):
+        for name in self.SMALL:
+            with self.subTest(name):
+                first, again, other = self.result_of(name), self.result_of(name), self.result_of(name, "--seed", "1")
+                self.assertEqual(first["result_sha256"], again["result_sha256"])
+                self.assertEqual(len(first["steps"]), 2)
+                if name != "sparse":  # which reads what it wrote, and that is always 1
+                    self.assertNotEqual(first["result_sha256"], other["result_sha256"])
+
+    def test_AMergeIsTheSortedWhole(self):
+        sys.path.insert(0, str(BENCH / "workloads"))
+        import merge
+        import numpy
+        random = numpy.random.default_rng(0)
+        runs = [merge.sorted_run(random, elements) for elements in (1, 1000, 777, 1000)]
+        for block in (1, 7, 100_000):
+            whole = numpy.concatenate(list(merge.merged(runs, block)))
+            self.assertTrue((whole == numpy.sort(numpy.concatenate(runs))).all())
+
+
+if __name__ == "__main__":
+    unittest.main()

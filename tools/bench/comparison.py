@@ -1,0 +1,91 @@
+"""All runs that one table compares: who takes turns, in which order, under which limits.
+
+The first run, stock without a limit, gives the peak of memory that the kernel charges; limits are percentages of it.
+"""
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import competitors
+import report
+
+HERE = Path(__file__).resolve().parent
+# What --sparse compares under one limit: the advisor's choice, what could be forced instead, and neither.
+COMPRESSION = ["auto", "zvc", "zvc_exp", "off"]
+
+
+def percentage(text):
+    number = int(text.rstrip("%"))
+    if not 10 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 10 and 100 percent")
+    return number
+
+
+def find_terrace(asked):
+    """The command asked for; else the one that started this script; else the one that it is installed with (bin/ beside
+    share/); else the release build's."""
+    own = HERE.parents[2] / "bin/terrace", HERE.parents[1] / "build/release/bin/terrace"
+    candidates = [asked] if asked else [Path(os.environ.get("TERRACE_COMMAND") or own[0]), *own]
+    for path in candidates:
+        if path.is_file():
+            return path.resolve()
+    sys.exit(f"terrace bench: no terrace command at {candidates[-1]}; build it (cmake --workflow --preset release) "
+             "or name it with --terrace")
+
+
+def find_preload(asked, terrace):
+    candidates = [asked] if asked else [terrace.parents[1] / place / "libterrace_preload.so"
+                                        for place in ("lib/terrace", "lib/x86_64-linux-gnu", "lib")]
+    return next((path.resolve() for path in candidates if path.is_file()), candidates[-1])
+
+
+class Comparison:
+    """All runs of one workload with one set of arguments; the first stock run is the reference for the peak and for
+    the bits."""
+
+    def __init__(self, model, workload, arguments, settings, swap_attempts=1):
+        self.model, self.workload, self.arguments, self.settings = model, workload, arguments, settings
+        self.swap_attempts = swap_attempts
+        self.runs = []  # (fraction or None, outcome)
+
+    def run(self):
+        reference = self._keep(None, competitors.run_stock(self.workload, self.settings))
+        if reference.failure:
+            sys.exit(f"terrace bench: {self.model} fails without any limit: {reference.failure}")
+        for number in range(self.arguments.rounds):
+            self._no_limit_round(number) if self.arguments.no_limit else self._limited_round(number, reference)
+
+    def _limited_round(self, number, reference):
+        for fraction in self.arguments.fractions:
+            limit = reference.peak_bytes * fraction // 100 & ~0xfff
+            turns = [lambda: competitors.run_stock(self.workload, self.settings)]
+            turns += [lambda how=how: competitors.run_terrace(self.workload, self.settings, limit, how)
+                      for how in (COMPRESSION if self.arguments.sparse else [None])]
+            if not self.arguments.no_swap and not self.arguments.sparse:
+                turns.append(lambda: self._run_swap(limit, 2 * reference.peak_bytes))
+            for turn in turns if number % 2 == 0 else reversed(turns):
+                self._keep(fraction, turn())
+
+    def _run_swap(self, limit, swap_bytes):
+        """Whether the kernel gives up on a job that thrashes is chance: of the same job it kills one run and not the next."""
+        for attempt in range(self.swap_attempts):
+            outcome = competitors.run_swap(self.workload, self.settings, limit, swap_bytes)
+            outcome.killed_before = attempt
+            if not outcome.killed_for_memory:
+                break
+        return outcome
+
+    def _no_limit_round(self, number):
+        turns = [competitors.run_stock, competitors.run_preload]
+        for turn in turns if number % 2 == 0 else reversed(turns):
+            self._keep(100, turn(self.workload, self.settings))
+
+    def _keep(self, fraction, outcome):
+        self.runs.append((fraction, outcome))
+        competitors.note(report.progress(self.model, fraction, outcome))
+        return outcome
+
+    def outcomes(self, competitor, fraction=None):
+        return [outcome for at, outcome in self.runs
+                if outcome.competitor == competitor and (fraction is None or at == fraction)]

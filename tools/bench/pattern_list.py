@@ -1,0 +1,61 @@
+"""The patterns of memory use that run under a limit: programs, sizes, and what is wanted of Terrace.
+
+Wanted of all: never slower than the kernel's own swap under the same limit. Wanted where the program only reads its
+data: each byte is written to the disk once at most, as what came back unchanged still has its copy there.
+"""
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from competitors import PYTHON
+
+WORKLOADS = Path(__file__).resolve().parent / "workloads"
+READ_BYTES_PER_SECOND = 1.7e9  # of the drive that `inference` is made for
+
+
+@dataclass(frozen=True)
+class Pattern:
+    about: str
+    cases: dict             # name: arguments of the workload; the first one always runs
+    quick: list             # further arguments with --quick
+    fractions: list         # percent of stock's peak
+    steps: int
+    only_reads: list = field(default_factory=list)  # cases that never change their data once it is made
+    option: tuple = ()      # the option that adds the other cases, and its help
+
+
+LIMITED = {
+    "inference": Pattern(
+        "24 matrices of 64 MiB that never change, read in order in every pass", {"inference": []},
+        ["--matrices", "32", "--width", "1792"], [50], 6, ["inference"]),
+    "embedding": Pattern(
+        "a table of 1.46 GiB, 40,960 random rows of 512 bytes a step by Zipf's law",
+        {"gather": [], "update": ["--update"]}, ["--rows", "800000", "--lookups", "512"], [50, 25], 6, ["gather"],
+        ("--update", "also measure steps that write the rows back")),
+    "matmul": Pattern(
+        "one numpy.matmul of 9000 x 9000 fp32", {"matmul": []}, ["--width", "4000"], [40], 1),
+    "gups": Pattern(
+        "random updates of words in 2 GiB, 90% of them in 20% of the table",
+        {"contiguous": [], "scattered": ["--scattered"]}, ["--bytes", str(400 << 20), "--updates", "512"], [50, 30], 6, [],
+        ("--scattered", "also measure a hot part that lies in pages all over the table")),
+    "merge": Pattern(
+        "a merge of 16 sorted runs in memory, 1 GiB", {"merge": []}, ["--bytes", str(400 << 20)], [50, 25], 2, ["merge"]),
+}
+
+
+def workload_of(name, case, arguments):
+    """The words after the workload's program."""
+    pattern = LIMITED[name]
+    words = [*pattern.cases[case], *(pattern.quick if arguments.quick else [])]
+    if name == "inference":
+        words += ["--batch", str(arguments.batch or calibrated_batch(words))]
+    return [*words, "--steps", str(arguments.steps)]
+
+
+def calibrated_batch(words):
+    """The batch with which a pass computes a fifth longer than the drive takes to read half of the weights."""
+    matrices, width = (int(words[words.index(name) + 1]) if name in words else default
+                       for name, default in (("--matrices", 24), ("--width", 4096)))
+    seconds = 1.2 * matrices * width * width * 4 / 2 / READ_BYTES_PER_SECOND
+    command = [PYTHON, WORKLOADS / "inference.py", *words, "--calibrate", f"{seconds:.4f}"]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
