@@ -28,7 +28,7 @@ int AddressSpace::initialise(std::byte* base, std::size_t bytes) {
   most_records_ = std::min<std::uint32_t>(granules + 4, 1U << 24);
   auto* map = os::map_anonymous(std::size_t{granules} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE);
   auto* records = os::map_anonymous(std::size_t{most_records_} * sizeof(Block), PROT_READ | PROT_WRITE);
-  if (map == nullptr || records == nullptr) return ENOMEM;
+  if (map == nullptr || records == nullptr || starts_.initialise(granules) != 0) return ENOMEM;
   base_ = base;
   granules_ = granules;
   block_at_ = static_cast<std::uint32_t*>(map);
@@ -77,33 +77,39 @@ void AddressSpace::map_ends(std::uint32_t id) {
   const Block& b = blocks_[id];
   block_at_[b.first] = id;
   block_at_[b.first + b.granules - 1] = id;
+  starts_.insert(b.first);
 }
 
 void AddressSpace::unmap_ends(std::uint32_t id) {
   const Block& b = blocks_[id];
   block_at_[b.first] = 0;
   block_at_[b.first + b.granules - 1] = 0;
+  starts_.erase(b.first);
 }
 
 void AddressSpace::link(std::uint32_t id) {
   const auto [level, sub] = bin_of(blocks_[id].granules);
-  std::uint32_t& head = heads_[level][sub];
+  Bins& bins = bins_of(id);
+  std::uint32_t& head = bins.heads[level][sub];
   blocks_[id].previous = 0;
   blocks_[id].next = head;
   if (head != 0) blocks_[head].previous = id;
   head = id;
-  first_level_map_ |= 1U << level;
-  sub_level_map_[level] |= 1U << sub;
+  bins.first_level_map |= 1U << level;
+  bins.sub_level_map[level] |= 1U << sub;
+  if (!blocks_[id].virgin) recycled_ += blocks_[id].granules;
 }
 
 void AddressSpace::unlink(std::uint32_t id) {
   const auto [level, sub] = bin_of(blocks_[id].granules);
   Block& b = blocks_[id];
+  Bins& bins = bins_of(id);
   if (b.previous != 0) blocks_[b.previous].next = b.next;
   if (b.next != 0) blocks_[b.next].previous = b.previous;
-  if (heads_[level][sub] == id) heads_[level][sub] = b.next;
-  if (heads_[level][sub] == 0) sub_level_map_[level] &= ~(1U << sub);
-  if (sub_level_map_[level] == 0) first_level_map_ &= ~(1U << level);
+  if (bins.heads[level][sub] == id) bins.heads[level][sub] = b.next;
+  if (bins.heads[level][sub] == 0) bins.sub_level_map[level] &= ~(1U << sub);
+  if (bins.sub_level_map[level] == 0) bins.first_level_map &= ~(1U << level);
+  if (!b.virgin) recycled_ -= b.granules;
 }
 
 std::uint32_t AddressSpace::add_free(std::uint32_t first, std::uint32_t granules, bool virgin) {
@@ -115,10 +121,9 @@ std::uint32_t AddressSpace::add_free(std::uint32_t first, std::uint32_t granules
   return id;
 }
 
-std::uint32_t AddressSpace::fit_in_bin(unsigned level, unsigned sub, std::uint32_t granules,
-                                       std::uint32_t align, unsigned most_tries) const {
-  for (std::uint32_t id = heads_[level][sub]; id != 0 && most_tries > 0;
-       id = blocks_[id].next, --most_tries) {
+std::uint32_t AddressSpace::fit_in_bin(std::uint32_t head, std::uint32_t granules, std::uint32_t align,
+                                       unsigned most_tries) const {
+  for (std::uint32_t id = head; id != 0 && most_tries > 0; id = blocks_[id].next, --most_tries) {
     const Block& b = blocks_[id];
     if (aligned(b.first, align) + granules <= b.first + b.granules) return id;
   }
@@ -127,19 +132,21 @@ std::uint32_t AddressSpace::fit_in_bin(unsigned level, unsigned sub, std::uint32
 
 // From the block's own bin upwards. The own bin may hold smaller ones, any bin may hold ones whose alignment
 // does not work out: a bounded number is tried in each, unless `whole_bin`.
-std::uint32_t AddressSpace::find(std::uint32_t granules, std::uint32_t align, bool whole_bin) {
+std::uint32_t AddressSpace::find(const Bins& bins, std::uint32_t granules, std::uint32_t align,
+                                 bool whole_bin) const {
   const unsigned most_tries = whole_bin ? ~0U : 8;
   auto [level, sub] = bin_of(granules);
-  std::uint32_t subs = sub_level_map_[level] & (~0U << sub);
+  std::uint32_t subs = bins.sub_level_map[level] & (~0U << sub);
   for (;;) {
     for (; subs != 0; subs &= subs - 1) {
       const auto s = static_cast<unsigned>(std::countr_zero(subs));
-      if (const std::uint32_t id = fit_in_bin(level, s, granules, align, most_tries); id != 0) return id;
+      const std::uint32_t id = fit_in_bin(bins.heads[level][s], granules, align, most_tries);
+      if (id != 0) return id;
     }
-    const std::uint32_t levels = level + 1 < first_levels ? first_level_map_ & (~0U << (level + 1)) : 0;
+    const std::uint32_t levels = level + 1 < first_levels ? bins.first_level_map & (~0U << (level + 1)) : 0;
     if (levels == 0) return 0;
     level = static_cast<unsigned>(std::countr_zero(levels));
-    subs = sub_level_map_[level];
+    subs = bins.sub_level_map[level];
   }
 }
 
@@ -152,12 +159,11 @@ std::uint32_t AddressSpace::extend(std::uint32_t granules, std::uint32_t align) 
   return id;
 }
 
-// Turns a free block that fits into a live one; what is left at either end stays free.
-std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t granules, std::uint32_t align) {
+// Turns a part of a free block into a live one; what is left at either end stays free.
+std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t start, std::uint32_t granules) {
   const Block whole = blocks_[id];
   unlink(id);
   unmap_ends(id);
-  const std::uint32_t start = aligned(whole.first, align);
   const std::uint32_t left = start - whole.first;
   const std::uint32_t right = whole.granules - left - granules;
   blocks_[id] =
@@ -165,6 +171,7 @@ std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t granules, std:
   map_ends(id);
   if (left != 0) add_free(whole.first, left, whole.virgin);
   if (right != 0) add_free(start + granules, right, whole.virgin);
+  live_ += granules;
   return id;
 }
 
@@ -174,22 +181,83 @@ std::uint32_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
   if (alignment > (std::size_t{1} << 40)) return 0;
   std::uint32_t align = static_cast<std::uint32_t>(std::max<std::size_t>(alignment / granule_bytes, 1));
   if (granules >= granules_per_run) align = std::max(align, granules_per_run);
-  std::uint32_t id = find(granules, align, false);
+  std::uint32_t id = find(bins_[0], granules, align, false);
+  if (id == 0) id = find(bins_[1], granules, align, false);
   if (id == 0) id = extend(granules, align);
-  if (id == 0) id = find(granules, align, true);
-  return id == 0 ? 0 : carve(id, granules, align);
+  if (id == 0) id = find(bins_[0], granules, align, true);
+  if (id == 0) id = find(bins_[1], granules, align, true);
+  if (id == 0 && unite()) id = find(bins_[0], granules, align, true);
+  return id == 0 ? 0 : carve(id, aligned(blocks_[id].first, align), granules);
+}
+
+// Address space is short: what is virgin joins free neighbours that were used, and counts as used. True: some
+// did.
+bool AddressSpace::unite() {
+  bool done = false;
+  std::uint32_t before = 0;
+  for (std::uint32_t at = 0; at < top_;) {
+    const std::uint32_t id = block_at_[at];
+    at += blocks_[id].granules;
+    const bool is_free = blocks_[id].state == BlockState::free;
+    if (!is_free || before == 0) {
+      before = is_free ? id : 0;
+      continue;
+    }
+    for (const std::uint32_t part : {before, id}) {
+      unlink(part);
+      unmap_ends(part);
+    }
+    blocks_[before].granules += blocks_[id].granules;
+    blocks_[before].virgin = false;
+    drop_record(id);
+    map_ends(before);
+    link(before);
+    done = true;
+  }
+  return done;
+}
+
+// The range may lie in several free extents, as what was used and what is virgin do not coalesce.
+std::uint32_t AddressSpace::claim(std::uint32_t first, std::uint32_t granules) {
+  const std::uint32_t end = first + granules;
+  if (!has_records(granules + 3) || (end > top_ && extend(end - top_, 1) == 0)) return 0;
+  const std::uint32_t start = starts_.last_up_to(first);
+  if (start == GranuleMap::absent) return 0;
+  for (std::uint32_t at = start; at < end; at += blocks_[block_at_[at]].granules)
+    if (blocks_[block_at_[at]].state != BlockState::free) return 0;
+  const std::uint32_t id = block_at_[start];
+  carve(id, first, std::min(end, start + blocks_[id].granules) - first);
+  for (std::uint32_t at = first + blocks_[id].granules; at < end; at = first + blocks_[id].granules) {
+    const std::uint32_t part = std::min(end - at, blocks_[block_at_[at]].granules);
+    grow(id, std::size_t{blocks_[id].granules + part} * granule_bytes);
+  }
+  return id;
+}
+
+std::uint32_t AddressSpace::claim_recycled(std::uint32_t most) {
+  if (bins_[0].first_level_map == 0 || !has_records(2)) return 0;
+  const auto level = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].first_level_map));
+  const auto sub = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].sub_level_map[level]));
+  const std::uint32_t id = bins_[0].heads[level][sub];
+  const Block& b = blocks_[id];
+  const std::uint32_t granules = std::min(most, b.granules);
+  return carve(id, b.first + b.granules - granules, granules);
+}
+
+bool AddressSpace::can_merge(std::uint32_t id, std::uint32_t neighbour) const {
+  return neighbour != 0 && blocks_[neighbour].state == BlockState::free &&
+         blocks_[neighbour].virgin == blocks_[id].virgin;
 }
 
 std::uint32_t AddressSpace::merge_left(std::uint32_t id) {
   const Block b = blocks_[id];
   if (b.first == 0) return id;
   const std::uint32_t left = block_at_[b.first - 1];
-  if (left == 0 || blocks_[left].state != BlockState::free) return id;
+  if (!can_merge(id, left)) return id;
   unlink(left);
   unmap_ends(left);
   unmap_ends(id);
   blocks_[left].granules += b.granules;
-  blocks_[left].virgin = false;
   drop_record(id);
   map_ends(left);
   return left;
@@ -199,7 +267,7 @@ void AddressSpace::merge_right(std::uint32_t id) {
   const std::uint32_t end = blocks_[id].first + blocks_[id].granules;
   if (end >= top_) return;
   const std::uint32_t right = block_at_[end];
-  if (right == 0 || blocks_[right].state != BlockState::free) return;
+  if (!can_merge(id, right)) return;
   unlink(right);
   unmap_ends(right);
   unmap_ends(id);
@@ -208,11 +276,12 @@ void AddressSpace::merge_right(std::uint32_t id) {
   map_ends(id);
 }
 
-void AddressSpace::free(std::uint32_t id) {
+void AddressSpace::free(std::uint32_t id, bool virgin) {
+  live_ -= blocks_[id].granules;
   blocks_[id].state = BlockState::free;
-  blocks_[id].virgin = false;
+  blocks_[id].virgin = virgin;
   merge_right(id);
-  // More than once: what was skipped for alignment keeps apart from a free left neighbour while it is virgin.
+  // More than once: two extents that were skipped for alignment lie beside each other.
   for (std::uint32_t left = merge_left(id); left != id; left = merge_left(id)) id = left;
   link(id);
 }
@@ -229,7 +298,8 @@ bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {
       b.granules + blocks_[right].granules < wanted) {
     return false;
   }
-  carve(right, wanted - b.granules, 1);
+  carve(right, end, wanted - b.granules);
+  blocks_[id].virgin = b.virgin && blocks_[right].virgin;
   unmap_ends(right);
   drop_record(right);
   unmap_ends(id);
@@ -246,6 +316,7 @@ void AddressSpace::shrink(std::uint32_t id, std::size_t bytes) {
   const std::uint32_t rest = b.granules - wanted;
   b.granules = wanted;
   map_ends(id);
+  live_ -= rest;
   const std::uint32_t tail = add_free(b.first + wanted, rest, false);
   unlink(tail);
   merge_right(tail);
@@ -264,33 +335,35 @@ std::uint32_t AddressSpace::live_block_at(const void* address) const {
 std::uint32_t AddressSpace::live_block_covering(const void* address) const {
   const std::size_t offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
   if (offset / granule_bytes >= top_) return 0;
-  const auto granule = static_cast<std::uint32_t>(offset / granule_bytes);
-  for (std::uint32_t g = granule + 1; g-- > 0;) {
-    const std::uint32_t id = block_at_[g];
-    if (id == 0) continue;
-    const Block& b = blocks_[id];
-    const bool covers = granule >= b.first && granule < b.first + b.granules;
-    return covers && b.state == BlockState::live ? id : 0;
-  }
-  return 0;
+  const std::uint32_t start = starts_.last_up_to(static_cast<std::uint32_t>(offset / granule_bytes));
+  if (start == GranuleMap::absent) return 0;
+  const std::uint32_t id = block_at_[start];
+  return blocks_[id].state == BlockState::live ? id : 0;
 }
 
 void AddressSpace::check_invariants() const {
   std::uint32_t granule = 0;
-  bool previous_free = false;
+  std::uint32_t live = 0;
+  std::uint32_t recycled = 0;
+  std::uint32_t before = 0;
   while (granule < top_) {
     const std::uint32_t id = block_at_[granule];
     if (id == 0 || id >= records_) broken("no block at a boundary", id);
     const Block& b = blocks_[id];
     if (b.first != granule || b.granules == 0) broken("record and map disagree", id);
     if (block_at_[b.first + b.granules - 1] != id) broken("the end is not mapped", id);
+    if (starts_.last_up_to(granule + b.granules - 1) != granule) broken("the map of starts disagrees", id);
     if (b.state == BlockState::unused) broken("an unused record is mapped", id);
     const bool is_free = b.state == BlockState::free;
-    if (is_free && previous_free && !b.virgin) broken("free neighbours were not merged", id);
-    previous_free = is_free && !b.virgin;
+    const bool merges = is_free && before != 0 && blocks_[before].virgin == b.virgin;
+    if (merges && !b.virgin) broken("free neighbours were not merged", id);
+    before = is_free ? id : 0;
+    if (!is_free) live += b.granules;
+    if (is_free && !b.virgin) recycled += b.granules;
     granule += b.granules;
   }
   if (granule != top_) broken("blocks end beyond the top", 0);
+  if (live != live_ || recycled != recycled_) broken("the counts of granules disagree", 0);
 }
 
 }  // namespace terrace::liballoc

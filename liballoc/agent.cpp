@@ -35,12 +35,14 @@ wire::Mover wire_mover(MoverKind kind) {
       return wire::Mover::move;
     case MoverKind::mremap:
       return wire::Mover::mremap;
-    case MoverKind::copy:
-      return wire::Mover::copy;
     case MoverKind::automatic:
       break;
   }
   return wire::Mover::none;
+}
+
+std::uint32_t granules_of(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / granule_bytes, ~0U));
 }
 
 wire::Pager wire_pager(const char* state) {
@@ -134,7 +136,7 @@ void Agent::give_up(const char* reason) {
 void Agent::set_up() {
   granted_bytes_ = heap_->options().dram_bytes;
   connect();
-  LockGuard gate(gate_);
+  GateKeeper gate(heap_->gate());
   is_set_up_ = true;
   if (granted_bytes_ == 0 || state_[0] == 'u') return;
   if (!open_mover() || !open_tier()) return;
@@ -146,16 +148,59 @@ void Agent::set_up() {
       m.error(error) << "; the budget does not follow it";
     }
   }
-  LockGuard lock(heap_->lock());
   if (const int error = heap_->pager().activate(&mover_, tier_, &client_, granted_bytes_, o.compression);
       error != 0) {
-    mover_.close();  // it may watch a part of the heap, which nobody will serve
-    return give_up(error == ENOMEM ? "no address space for the pager"
-                                   : "userfaultfd refuses the heap's range");
+    mover_.close();
+    return give_up("no address space for the pager");
   }
   if (pool_is_granted_) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
+  high_water_.open();
+  high_water_.set_budget(heap_->pager().budget_bytes());
+  heap_->wake_at(granules_of(high_water_.mark_bytes()));
   state_ = "active";
   reason_ = "";
+}
+
+// Memory has become short: from here on it is the agent that backs it.
+void Agent::begin_paging() {
+  heap_->begin_recording();
+  heap_->pager().follow_blocks();
+  if (heap_->pager().begin() == 0) return high_water_.close();
+  heap_->end_recording();
+  mover_.close();  // it may watch a part of the heap, which nobody will serve
+  give_up("userfaultfd refuses the heap's range");
+}
+
+bool Agent::ensure_paging() {
+  if (heap_ == nullptr) return false;
+  const auto is_dormant = [this] {
+    InsideGate gate(*heap_);
+    return heap_->pager().mode() == Pager::Mode::dormant;
+  };
+  while (is_dormant()) {
+    wanted_.store(1);
+    kick();
+    os::futex_wait_for(reinterpret_cast<const std::uint32_t*>(&wanted_), 1, tick_ns);
+  }
+  InsideGate gate(*heap_);
+  return heap_->pager().is_paging();
+}
+
+// While the pager is dormant.
+void Agent::look_at_memory(std::uint64_t now_ns) {
+  Pager& pager = heap_->pager();
+  const std::uint64_t spread = std::uint64_t{heap_->spread_granules()} * granule_bytes;
+  high_water_.set_budget(pager.budget_bytes());
+  std::byte* const top = pager.run_address(0) + std::uint64_t{heap_->space().top()} * granule_bytes;
+  const bool is_short = high_water_.is_reached(spread, pager.run_address(0), top);
+  if (is_short || wanted_.load() != 0) {
+    begin_paging();
+    wanted_.store(0);
+    os::futex_wake(reinterpret_cast<const std::uint32_t*>(&wanted_), 1 << 30);
+    return;
+  }
+  if (spread <= high_water_.mark_bytes()) heap_->wake_at(granules_of(high_water_.mark_bytes()));
+  if (now_ns >= next_publish_ns_) pager.estimate_resident(high_water_.estimate(spread));
 }
 
 // The daemon's word replaces the environment's: it knows what other jobs were granted.
@@ -293,16 +338,27 @@ bool Agent::open_tier() {
 void Agent::run() {
   for (;;) {
     asleep_.store(1);
-    wait(timeout_ms());
+    wait(kicked_.exchange(0) != 0 || is_busy() ? 0 : timeout_ms());
     asleep_.store(0);
     check_descriptors();
-    while (fork_waits_.load() != 0) os::futex_wait(reinterpret_cast<std::uint32_t*>(&fork_waits_), 1);
-    LockGuard gate(gate_);
+    GateKeeper gate(heap_->gate());
     round();
   }
 }
 
-int Agent::timeout_ms() const { return follower_.is_open() ? 10 : 100; }
+// A thread that waited for a page touches the next one soon, and a page that was asked for comes soon: to
+// fall asleep and be woken takes as long. Its processor is the one that the waiting thread does not use.
+bool Agent::is_busy() const {
+  constexpr std::uint64_t soon_ns = 60'000;
+  return heap_->pager().is_paging() && os::now_ns() - last_fault_ns_ < soon_ns;
+}
+
+int Agent::timeout_ms() const {
+  if (heap_->pager().mode() == Pager::Mode::dormant)
+    return static_cast<int>(
+        std::clamp<std::uint64_t>(high_water_.pause_ns() / 1'000'000, 1, follower_.is_open() ? 10 : 100));
+  return follower_.is_open() ? 10 : 100;
+}
 
 void Agent::wait(int timeout_ms) {
   pollfd fds[fixed_descriptors + ForkLedger::most_children];
@@ -341,7 +397,7 @@ void Agent::check_descriptors() {
 // may empty.
 void Agent::descriptor_lost(int fd) {
   if (syscall(SYS_getpid) != process_) return;
-  if (heap_->pager().mode() == Pager::Mode::plain) return close_kick();
+  if (!heap_->pager().is_paging()) return close_kick();
   Message(Severity::error)
       << "descriptor " << static_cast<std::uint64_t>(fd)
       << ", which memory outside DRAM is reached through, was closed by a bare system call: "
@@ -355,9 +411,9 @@ void Agent::round() {
   reap_children();
   if (uses_daemon_) follow_daemon(now);
   if (follower_.is_open() && now >= next_tick_ns_) follow_budget(now);
-  if (tier_ != nullptr && heap_->pager().mode() != Pager::Mode::plain) {
-    bool progress = true;
-    while (progress && fork_waits_.load(std::memory_order_relaxed) == 0) {
+  if (heap_->pager().mode() == Pager::Mode::dormant) look_at_memory(now);
+  if (tier_ != nullptr && heap_->pager().is_paging()) {
+    for (bool progress = true; progress && !heap_->gate().somebody_waits();) {
       serve_faults();
       heap_->pager().handle_completions();
       progress = heap_->pager().balance();
@@ -368,27 +424,35 @@ void Agent::round() {
   {
     LockGuard lock(heap_->lock());
     heap_->space().check_invariants();
-    heap_->pager().check_invariants();
   }
+  { heap_->pager().check_invariants(); }
 #endif
   if (now >= next_publish_ns_) publish(now);
 }
 
 void Agent::serve_faults() {
   Fault fault{};
-  while (mover_.next_fault(&fault)) {
+  while (!heap_->gate().somebody_waits() && heap_->pager().can_take_fault() && mover_.next_fault(&fault)) {
     // A limit that falls while a storm of faults is served is not outrun by it.
     if (follower_.is_open() && os::now_ns() >= next_tick_ns_) follow_budget(os::now_ns());
     heap_->pager().handle_fault(fault);
+    last_fault_ns_ = os::now_ns();
   }
 }
 
 void Agent::reap_children() {
   if (gone_children_ == 0) return;
-  LockGuard lock(heap_->lock());
   for (std::size_t i = 0; i < gone_children_; ++i) heap_->pager().forks().child_gone(gone_[i]);
   gone_children_ = 0;
   heap_->pager().release_unread_extents();
+}
+
+// The daemon asks for memory that nobody uses.
+void Agent::trim() {
+  if (heap_->pager().is_paging())
+    heap_->pager().trim(0);
+  else
+    heap_->trim_dormant();
 }
 
 void Agent::follow_daemon(std::uint64_t now_ns) {
@@ -401,13 +465,13 @@ void Agent::follow_daemon(std::uint64_t now_ns) {
         granted_bytes_ = client_.grant().budget_bytes;
         break;
       case Notice::trim:
-        heap_->trim();
+        trim();
         continue;
       case Notice::disconnected:
         continue;
     }
-    if (heap_->pager().mode() != Pager::Mode::paging) continue;
-    LockGuard lock(heap_->lock());
+    if (heap_->pager().mode() != Pager::Mode::paging && heap_->pager().mode() != Pager::Mode::dormant)
+      continue;
     if (pool_is_granted_) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
     if (!follower_.is_open()) heap_->pager().set_budget(granted_bytes_);
   }
@@ -415,10 +479,12 @@ void Agent::follow_daemon(std::uint64_t now_ns) {
 
 void Agent::follow_budget(std::uint64_t now_ns) {
   next_tick_ns_ = now_ns + follow_tick_ns;
-  LockGuard lock(heap_->lock());
   Pager& pager = heap_->pager();
-  if (pager.mode() == Pager::Mode::paging)
-    pager.set_budget(follower_.budget(pager.backed_bytes(), granted_bytes_));
+  const bool is_dormant = pager.mode() == Pager::Mode::dormant;
+  if (!is_dormant && pager.mode() != Pager::Mode::paging) return;
+  const std::uint64_t spread = std::uint64_t{heap_->spread_granules()} * granule_bytes;
+  const std::uint64_t held = is_dormant ? high_water_.estimate(spread) : pager.backed_bytes();
+  pager.set_budget(follower_.budget(held, granted_bytes_));
 }
 
 void Agent::publish(std::uint64_t now_ns) {
@@ -426,7 +492,7 @@ void Agent::publish(std::uint64_t now_ns) {
   if (!uses_daemon_) return;
   terrace_statistics s{};
   s.size = sizeof(s);
-  heap_->statistics(&s);
+  heap_->fill_statistics(&s);
   wire::JobStats& out = *client_.stats();
   // Both lists are in the same order (wire/segment.h): one word per counter, the codecs' behind the session's
   // state.
@@ -453,6 +519,7 @@ void Agent::publish(std::uint64_t now_ns) {
 }
 
 void Agent::kick() {
+  kicked_.store(1);
   if (asleep_.exchange(0) == 0) return;
   if (!is_intact(kick_write_fd_)) return descriptor_lost(kick_write_fd_);
   const char one = 1;
@@ -462,22 +529,10 @@ void Agent::kick() {
 
 // ---- fork -----------------------------------------------------------------------------------------------
 
-void Agent::enter_for_fork() {
-  fork_waits_.store(1);
-  if (kick_write_fd_ >= 0) kick();
-  gate_.lock();
-}
-
-void Agent::leave_after_fork() {
-  gate_.unlock();
-  fork_waits_.store(0);
-  os::futex_wake(reinterpret_cast<std::uint32_t*>(&fork_waits_), 1);
-}
-
 void Agent::reset_in_child() {
-  gate_.reset_after_fork();
-  fork_waits_.store(0);
   asleep_.store(0);
+  wanted_.store(0);
+  high_water_.close();
   client_.after_fork_in_child();
   mover_.close();
   follower_.close();

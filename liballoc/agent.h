@@ -2,10 +2,9 @@
 // budget, and talks to the daemon.
 //
 // It never allocates and never takes a lock of the C library: a thread of the program may hold any of
-// them while it waits for this one (fork holds malloc's). Everything that only the agent may touch
-// belongs, strictly, to whoever holds the gate: the agent while it works, or a forking thread, which
-// thereby finds it between two steps. The thread starts with the first large allocation of a process that
-// has a budget or a daemon.
+// them while it waits for this one (fork holds malloc's). It works with the gate (paging/gate.h) and lets
+// others in between two steps. The thread starts with the first large allocation of a process that has a
+// budget or a daemon. While memory is plenty it only looks, now and then, whether it still is (high_water.h).
 #pragma once
 
 #include <atomic>
@@ -15,7 +14,7 @@
 #include "liballoc/client.h"
 #include "liballoc/fault_injection.h"
 #include "liballoc/fork_ledger.h"
-#include "liballoc/lock.h"
+#include "liballoc/high_water.h"
 #include "liballoc/mover.h"
 #include "liballoc/options.h"
 #include "tiers/nvme_tier.h"
@@ -31,14 +30,14 @@ class Agent {
   void start_if_wanted(Heap* heap);
   // Wakes the thread if it sleeps. Any thread; async-signal-safe.
   void kick();
+  // Whether the pager is at work; a dormant one is woken first. Any thread, without the gate.
+  bool ensure_paging();
   const char* pager_state() const { return state_; }
   const char* reason() const { return reason_; }
   const Mover& mover() const { return mover_; }
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
 
   // Fork handlers; see fork_handlers.cpp for the order.
-  void enter_for_fork();
-  void leave_after_fork();
   void reset_in_child();
   // In the child: a userfaultfd and a thread of its own. False: evicted data cannot be served here.
   bool restart_in_child(Heap* heap);
@@ -66,6 +65,10 @@ class Agent {
   int timeout_ms() const;
   void round();
   void serve_faults();
+  bool is_busy() const;
+  void trim();
+  void look_at_memory(std::uint64_t now_ns);
+  void begin_paging();
   void follow_daemon(std::uint64_t now_ns);
   void follow_budget(std::uint64_t now_ns);
   void reap_children();
@@ -75,14 +78,16 @@ class Agent {
   enum : std::uint32_t { untouched, starting, ready };
 
   Heap* heap_ = nullptr;
-  Lock gate_;
-  std::atomic<std::uint32_t> fork_waits_{0};
+  HighWater high_water_;
+  std::atomic<std::uint32_t> wanted_{0};  // begin_paging() was asked for
   std::atomic<std::uint32_t> started_{untouched};
   std::atomic<std::uint32_t> asleep_{0};
+  std::atomic<std::uint32_t> kicked_{0};  // since the last round began: it does not sleep
   int kick_read_fd_ = -1;  // a pipe: unlike an eventfd it has an inode of its own (own_descriptors.h)
   int kick_write_fd_ = -1;
   int device_fd_ = -1;  // /dev/userfaultfd, from the daemon
   long process_ = 0;
+  std::uint64_t last_fault_ns_ = 0;
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t pool_bytes_ = 0;
   std::uint64_t next_tick_ns_ = 0;

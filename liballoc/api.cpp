@@ -19,7 +19,7 @@ constexpr std::uint64_t poll_pause_ns = 200'000;
 bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 bool is_quiet() {
-  const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
+  const terrace::liballoc::InsideGate gate(heap());
   return heap().pager().is_quiet();
 }
 

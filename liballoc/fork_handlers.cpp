@@ -56,9 +56,14 @@ void prepare() {
   fork_lock.lock();
   signals_before = signals;
   streams_are_locked = streams;
-  h.agent().enter_for_fork();
-  h.pager().prepare_fork(drain_limit_ns);
-  h.lock().lock();
+  // Inside the gate the lock is not waited for (heap.h).
+  for (;; h.gate().leave()) {
+    h.gate().enter();
+    h.pager().follow_blocks();
+    h.pager().prepare_fork(drain_limit_ns);
+    if (h.lock().try_lock_for_a_while()) break;
+  }
+  h.pager().follow_blocks();
   h.pager().seal_for_fork();
 }
 
@@ -68,7 +73,7 @@ void parent() {
   Heap& h = heap();
   h.pager().after_fork_in_parent(true);
   h.lock().unlock();
-  h.agent().leave_after_fork();
+  h.gate().leave();
   const std::uint64_t signals = signals_before;
   const bool streams = streams_are_locked;
   fork_lock.unlock();
@@ -83,11 +88,14 @@ void child() {
   fork_lock.reset_after_fork();
   if (streams_are_locked) _IO_list_resetlock();  // libc does so only if the parent had several threads
   h.lock().reset_after_fork();
+  h.gate().reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();
+  if (!evicted) h.end_recording();
   if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
   if (evicted && !h.agent().restart_in_child(&h)) {
     h.pager().abandon_stored();
+    h.end_recording();
     forget_all_descriptors();
     Message(Severity::error) << "a forked child cannot be served its evicted pages: " << h.agent().reason()
                              << "; touching one ends it with SIGSEGV";

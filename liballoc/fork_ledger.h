@@ -33,6 +33,9 @@ class ForkLedger {
   // May the extent be given back to the tier now? If not, it is noted and comes out of next_released() later.
   bool may_release(const tiers::Extent& extent, std::uint32_t taken_in_epoch);
 
+  // Whether a child may still read an extent that was taken then, so that its bytes must stay.
+  bool is_read_by_child(std::uint32_t taken_in_epoch) const { return is_seen(taken_in_epoch, epoch_); }
+
   // Descriptors to poll for hang-up; returns how many were written to `fds`.
   std::size_t watched(int* fds, std::size_t most) const;
   // A descriptor reported a hang-up: forgets that child.

@@ -1,8 +1,14 @@
 // The heap of large allocations: one reserved range of addresses, owned by compare.
 //
 // Heap ties together where blocks lie (address_space.h), what backs them (pager.h) and the thread that moves
-// it (agent.h), under one lock. There is one heap in a process, in static storage without constructors or
-// destructors: it must work before main and after exit.
+// it (agent.h). There is one heap in a process, in static storage without constructors or destructors: it
+// must work before main and after exit.
+//
+// Two things are owned. The lock covers where blocks lie: malloc and free take it, for well under a
+// microsecond, and while memory is short they leave a note for the agent (block_queue.h); nobody works or
+// waits under it. The gate (gate.h) covers what backs them: the agent holds it while it works, and a thread
+// of the program that asks for something rare. Inside the gate nobody waits for the lock: its holder may have
+// been interrupted by a signal, whose handler waits for memory that only the agent brings back.
 //
 //   [base, base + arena)      bootstrap arena: what libc asks for while the next allocator is being looked up
 //   [blocks, base + span)     blocks, 2 MiB runs
@@ -13,9 +19,14 @@
 
 #include "liballoc/address_space.h"
 #include "liballoc/agent.h"
+#include "liballoc/huge_pages.h"
 #include "liballoc/lock.h"
 #include "liballoc/options.h"
 #include "liballoc/pager.h"
+#include "liballoc/paging/block_queue.h"
+#include "liballoc/paging/free_runs.h"
+#include "liballoc/paging/gate.h"
+#include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {
 
@@ -57,21 +68,40 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // ENOMEM: what is pinned would leave too little of the budget.
   int pin(const void* address, std::size_t bytes);
   int unpin(const void* address, std::size_t bytes);
+  // The kernel is about to keep references to these pages that it does not show (a pipe's after vmsplice, a
+  // socket's until it has sent): they stay where they are until the block is freed, and are not used again
+  // then.
+  int lend(const void* address, std::size_t bytes);
   // After mlock() of pages of ours that are pinned now: they stay until munlock(). ENOMEM: that cannot be
   // noted.
   int note_lock(const void* address, std::size_t bytes);
   // munlock() of a range of ours. 0 or the errno of the kernel's.
   int unlock(const void* address, std::size_t bytes);
-  void unlock_all();
   int advise(const void* address, std::size_t bytes, terrace_advice advice);
   // The program drops the content of a range of ours (MADV_DONTNEED and its like, munmap): what was evicted
   // of it comes back as zeroes. 0 or the errno of the kernel's madvise, EINVAL for MADV_REMOVE and for an
   // address inside a page; what was evicted is forgotten only where the kernel dropped what was not.
   int discard(void* address, std::size_t bytes, int advice);
   std::size_t trim();
+  // The same while the pager is not at work; with the gate.
+  std::size_t trim_dormant();
   void statistics(terrace_statistics* out);
+  void fill_statistics(terrace_statistics* out);  // the agent
+  // mlockall and munlockall: errno values of the kernel's.
+  int lock_everything(int flags);
+  int unlock_everything();
+
+  // The agent, with the gate: from now on it is told of blocks, and the pager knows those there are; or not
+  // any more.
+  void begin_recording();
+  void end_recording() { recording_ = false; }
+  // Granules that may have memory behind them, seen from any thread; and the number from which on the agent
+  // is to be woken.
+  std::uint32_t spread_granules() const;
+  void wake_at(std::uint32_t granules) { wake_at_.store(granules); }
 
   Lock& lock() { return lock_; }
+  Gate& gate() { return gate_; }
   Pager& pager() { return pager_; }
   Agent& agent() { return agent_; }
   AddressSpace& space() { return space_; }
@@ -83,20 +113,42 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   static constexpr std::size_t arena_bytes = run_bytes;
   static constexpr std::size_t commit_bytes = std::size_t{1} << 30;
   static constexpr std::size_t limited_commit_bytes = std::size_t{1} << 26;
+  static constexpr std::uint32_t look_after_granules = 8U << 20 >> 14;
+  // Of a block, beside those of terrace.h: it was lent; the pager holds pins or locks of it though it is not
+  // told of blocks.
+  static constexpr unsigned lent_hint = 1U << 7;
+  static constexpr unsigned held_hint = 1U << 6;
+
+  // What allocate() did under the lock.
+  struct Placed {
+    std::uint32_t id = 0;
+    std::uint32_t granules = 0;
+    std::byte* address = nullptr;
+    bool virgin = false;
+    bool recorded = false;
+    bool wakes = false;
+  };
 
   bool reserve_range();
   bool fits_device(std::size_t more_bytes) const;
   void report_full_device(std::size_t bytes);
-  std::uint32_t place(std::size_t bytes, std::size_t alignment);
-  bool enter(std::uint32_t id, const void* call_site, bool zeroed, unsigned hints);
+  void lock_with_room();
+  Placed place(std::size_t bytes, std::size_t alignment, const void* call_site, bool zeroed, unsigned hints);
+  bool grow(std::uint32_t id, std::size_t bytes);
+  void note(BlockChange change, std::uint32_t id, std::uint32_t first, std::uint32_t granules, bool zeroed);
   bool commit(std::uint32_t top_granule);
-  bool hold_part(std::uint32_t n, const std::byte* inside);
-  void let_go_of_part(std::uint32_t n);
   int discard_range(std::byte* begin, std::byte* end, int advice);
-  void zero(std::uint32_t block, std::size_t bytes, bool virgin);
-  void wake_agent_if_needed();
+  void zero(const Placed& placed, std::size_t bytes);
+  bool settle(std::uint32_t id);
+  KnownBlock hold_block(std::uint32_t id);
+  void add_counts(terrace_statistics* out) const;
+  void move_content(void* from, void* to, std::size_t bytes);
   void decay_recycled();
-  bool is_resident(std::uint32_t run);
+  bool give_back_recycled(std::uint32_t most_granules);
+  PageSet pages_away(std::uint32_t run);
+  void wake(bool wanted) {
+    if (wanted) agent_.kick();
+  }
   [[noreturn]] void bad_pointer(const void* block, const char* operation, const void* call_site);
 
   std::uintptr_t base_ = 0;
@@ -105,14 +157,44 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::size_t committed_ = 0;
   std::size_t commit_step_ = commit_bytes;
   std::size_t arena_used_ = 0;
-  std::uint64_t window_start_ns_ = 0;
-  std::uint32_t window_peak_[2] = {};
   bool full_device_reported_ = false;
   Lock lock_;
+  Gate gate_;
+  // Under the lock.
   AddressSpace space_;
+  BlockQueue queue_;
+  bool recording_ = false;
+  std::uint32_t recorded_below_ = 0;  // blocks that begin under this granule are known to the agent
+  std::uint64_t allocations_ = 0, frees_ = 0, recycled_allocations_ = 0;
+  std::uint32_t peak_granules_ = 0;
+  std::uint32_t peak_spread_ = 0;
+  std::uint64_t window_start_ns_ = 0;
+  std::uint32_t window_peak_[2] = {};
+  std::atomic<std::uint32_t> wake_at_{~0U};
+  FreeRuns free_runs_{&lock_, &space_};
+  HugePages huge_pages_;
   Pager pager_;
   Agent agent_;
   Options options_;
+};
+
+// A thread of the program in the agent's place: the gate, with all notes read and the signals put off.
+class InsideGate {
+ public:
+  explicit InsideGate(Heap& heap) : heap_(heap), before_(heap.may_page() ? SignalBlock::begin() : 0) {
+    heap_.gate().enter();
+    heap_.pager().follow_blocks();
+  }
+  ~InsideGate() {
+    heap_.gate().leave();
+    if (heap_.may_page()) SignalBlock::end(before_);
+  }
+  InsideGate(const InsideGate&) = delete;
+  InsideGate& operator=(const InsideGate&) = delete;
+
+ private:
+  Heap& heap_;
+  std::uint64_t before_;
 };
 
 // The process's heap.

@@ -32,6 +32,18 @@ class TERRACE_TSA(capability("mutex")) Lock {
     }
     while (word_.exchange(contended, std::memory_order_acquire) != free) os::futex_wait(raw(), contended);
   }
+  // For who must not wait for the holder: gives up after some 100 us.
+  bool try_lock_for_a_while() TERRACE_TSA(try_acquire_capability(true)) {
+    for (int round = 0; round < 8; ++round) {
+      for (int i = 0; i < 200; ++i) {
+        std::uint32_t expected = free;
+        if (word_.compare_exchange_strong(expected, held, std::memory_order_acquire)) return true;
+        __builtin_ia32_pause();
+      }
+      syscall(SYS_sched_yield);
+    }
+    return false;
+  }
   void unlock() TERRACE_TSA(release_capability()) {
     if (word_.exchange(free, std::memory_order_release) == contended) os::futex_wake(raw(), 1);
   }
@@ -44,7 +56,6 @@ class TERRACE_TSA(capability("mutex")) Lock {
   std::atomic<std::uint32_t> word_{free};
 };
 
-// For the agent; a thread of the program takes the heap's lock with QuietLockGuard (signal_guard.h).
 class TERRACE_TSA(scoped_lockable) LockGuard {
  public:
   explicit LockGuard(Lock& lock) TERRACE_TSA(acquire_capability(lock)) : lock_(lock) { lock_.lock(); }

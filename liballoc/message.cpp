@@ -1,5 +1,8 @@
 #include "liballoc/message.h"
 
+#include <poll.h>
+#include <signal.h>
+
 #include <cstring>
 
 #include "liballoc/os.h"
@@ -56,6 +59,30 @@ const char* errno_name(int value) {
   }
 }
 
+// Room for a line on standard error. A warning that nobody reads is not worth a stop of those who wait for
+// memory; a loss is waited with for a while.
+bool has_room(Severity severity) {
+  constexpr timespec at_once{0, 0};
+  constexpr timespec a_while{1, 0};
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  const timespec limit = severity == Severity::error ? a_while : at_once;
+  return syscall(SYS_ppoll, &out, 1, &limit, nullptr, 0) > 0 && (out.revents & POLLOUT) != 0;
+}
+
+// To a pipe whose reader has gone: the signal would end the program for a line of ours.
+void write_without_signal(const char* text, std::size_t bytes) {
+  constexpr std::uint64_t broken_pipe = 1ULL << (SIGPIPE - 1);
+  std::uint64_t before = 0;
+  std::uint64_t pending = 0;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &broken_pipe, &before, sizeof(before));
+  syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+  const long written = syscall(SYS_write, STDERR_FILENO, text, bytes);
+  constexpr timespec at_once{0, 0};
+  if (written < 0 && errno == EPIPE && (pending & broken_pipe) == 0)
+    syscall(SYS_rt_sigtimedwait, &broken_pipe, nullptr, &at_once, sizeof(broken_pipe));
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
+}
+
 }  // namespace
 
 void set_log_level(Severity level) { log_level = level; }
@@ -68,8 +95,7 @@ Message::Message(Severity severity) : severity_(severity) {
 Message::~Message() {
   if (severity_ > log_level) return;
   text_[used_++] = '\n';
-  const long written = syscall(SYS_write, STDERR_FILENO, text_, static_cast<std::size_t>(used_));
-  static_cast<void>(written);  // there is nowhere left to report to
+  if (has_room(severity_)) write_without_signal(text_, used_);
 }
 
 void Message::put(char c) {

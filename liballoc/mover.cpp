@@ -67,9 +67,7 @@ int Mover::open_descriptor(int device_fd) {
 
 int Mover::choose(MoverKind wanted, std::uint64_t features) {
   const bool can_move = (features & UFFD_FEATURE_MOVE) != 0;
-  const bool can_protect = (features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
   if (wanted == MoverKind::move && !can_move) return ENOTSUP;
-  if (wanted == MoverKind::copy && !can_protect) return ENOTSUP;
   kind_ = wanted != MoverKind::automatic ? wanted : can_move ? MoverKind::move : MoverKind::mremap;
   return 0;
 }
@@ -111,8 +109,9 @@ void Mover::close() {
     *fd = -1;
   }
   kind_ = MoverKind::automatic;
-  needs_registration_ = left_hidden_ = false;
-  nursery_ = nullptr;
+  needs_registration_ = false;
+  nursery_ = frames_ = nullptr;
+  frames_bytes_ = 0;
 }
 
 const char* Mover::name() const {
@@ -121,8 +120,6 @@ const char* Mover::name() const {
       return "move";
     case MoverKind::mremap:
       return "mremap";
-    case MoverKind::copy:
-      return "copy";
     case MoverKind::automatic:
       break;
   }
@@ -133,11 +130,16 @@ int Mover::register_range(std::byte* address, std::size_t bytes) {
   uffdio_register range{};
   range.range = {number(address), bytes};
   range.mode = UFFDIO_REGISTER_MODE_MISSING;
-  if (kind_ == MoverKind::copy) range.mode |= UFFDIO_REGISTER_MODE_WP;
   return control(fd_, UFFDIO_REGISTER, &range);
 }
 
 int Mover::watch(std::byte* address, std::size_t bytes) { return register_range(address, bytes); }
+
+// A mapping that is moved joins a neighbour that is like it, and then loses its registration with all that it
+// joined (Linux 6.18 at least: mremap_userfaultfd_prep() clears the mapping that copy_vma() gave it, whatever
+// that is now). So what is moved back is not registered while it moves, and what was moved out is registered
+// with all frames.
+int Mover::adopt_all_frames() { return register_range(frames_, frames_bytes_); }
 
 int Mover::unwatch(std::byte* address, std::size_t bytes) {
   uffdio_range range{number(address), bytes};
@@ -145,6 +147,10 @@ int Mover::unwatch(std::byte* address, std::size_t bytes) {
 }
 
 int Mover::adopt_frames(std::byte* address, std::size_t bytes) {
+  if (frames_ == nullptr) {
+    frames_ = address;
+    frames_bytes_ = bytes;
+  }
   return kind_ == MoverKind::move ? register_range(address, bytes) : 0;
 }
 
@@ -235,19 +241,31 @@ bool Mover::is_whole(std::byte* run) const {
   return true;
 }
 
-Mover::Sharing Mover::sharing(std::byte* run) const {
-  constexpr std::size_t pages = run_bytes / os::page_bytes;
+Mover::Sharing Mover::sharing(std::byte* run, const PageSet& pages) const {
   constexpr std::uint64_t present = 1ULL << 63;
   constexpr std::uint64_t exclusive = 1ULL << 56;
-  std::uint64_t entries[pages];
+  std::uint64_t entries[pages_per_run];
   const auto offset = static_cast<long>(number(run) / os::page_bytes * sizeof(std::uint64_t));
   if (syscall(SYS_pread64, pagemap_fd_, entries, sizeof(entries), offset) != sizeof(entries)) {
     return Sharing::some_exclusive;
   }
-  for (const std::uint64_t entry : entries) {
-    if ((entry & present) == 0 || (entry & exclusive) != 0) return Sharing::some_exclusive;
+  for (std::uint32_t page = 0; page < pages_per_run; ++page) {
+    if (!pages.has(page)) continue;
+    if ((entries[page] & present) == 0 || (entries[page] & exclusive) != 0) return Sharing::some_exclusive;
   }
   return Sharing::all_shared;
+}
+
+bool Mover::present(const std::byte* run, PageSet* out) const {
+  constexpr std::uint64_t present_or_swapped = 3ULL << 62;
+  std::uint64_t entries[pages_per_run];
+  const auto offset = static_cast<long>(number(run) / os::page_bytes * sizeof(std::uint64_t));
+  if (syscall(SYS_pread64, pagemap_fd_, entries, sizeof(entries), offset) != sizeof(entries)) return false;
+  PageSet set;
+  for (std::uint32_t page = 0; page < pages_per_run; ++page)
+    if ((entries[page] & present_or_swapped) != 0) set.add(page);
+  *out = set;
+  return true;
 }
 
 // Fills holes where there may be some. Without a pagemap nobody knows, and filling is harmless.
@@ -256,61 +274,62 @@ int Mover::make_whole(std::byte* run, bool may_have_holes) {
   return may_have_holes || pagemap_fd_ < 0 ? fill_holes(run, run_bytes) : ENOENT;
 }
 
+// A write fault without a write gives this process pages of its own wherever they are still shared (or were
+// once). What MOVE refuses after that is pinned. MOVE asks only the head of a huge page whether it is ours
+// alone, so what is left of one whose head was copied would be refused for good (Linux 6.18 at least). COLD
+// splits what is left, unless it is pinned. All of `pages` must be there: a touch of one that is not would
+// wait for this thread.
+int Mover::own_pages(std::byte* run, const PageSet& pages) {
+  for (PageRange range = pages.next(0); range.count() > 0; range = pages.next(range.end))
+    if (os::advise(run + range.offset(), range.bytes(), os::advice_populate_write) != 0) return EBUSY;
+  os::advise(run, run_bytes, MADV_COLD);
+  return 0;
+}
+
 // MOVE said EBUSY: pinned for DMA, or shared with a forked child (or shared once and not written since).
 int Mover::take_shared(std::byte* run, std::byte* frame, bool may_have_holes) {
-  if (sharing(run) != Sharing::all_shared) {
-    // A write fault without a write gives this process pages of its own wherever they are still shared (or
-    // were once). What MOVE refuses after that is pinned.
-    if (const int error = make_whole(run, may_have_holes); error != 0) return error;
-    if (os::advise(run, run_bytes, os::advice_populate_write) != 0) return EBUSY;
-    // MOVE asks only the head of a huge page whether it is ours alone, so what is left of one whose head was
-    // copied would be refused for good (Linux 6.18 at least). COLD splits what is left, unless it is pinned.
-    os::advise(run, run_bytes, MADV_COLD);
-    return move_whole(run, frame, may_have_holes);
-  }
+  if (sharing(run, PageSet::all()) == Sharing::all_shared) return remap_shared(run, frame, PageSet::all());
+  if (const int error = make_whole(run, may_have_holes); error != 0) return error;
+  if (const int error = own_pages(run, PageSet::all()); error != 0) return error;
+  return move_whole(run, frame, may_have_holes);
+}
+
+int Mover::take_shared_pages(std::byte* run, std::byte* frame, const PageSet& pages) {
+  if (sharing(run, pages) == Sharing::all_shared) return remap_shared(run, frame, pages);
+  PageSet there;
+  if (!present(run, &there) || !(pages - there).is_empty()) return EBUSY;
+  if (const int error = own_pages(run, pages); error != 0) return error;
+  return move_present(run, frame);
+}
+
+// Taken so that no new pin can come; and back, if one came before.
+int Mover::remap_shared(std::byte* run, std::byte* frame, const PageSet& pages) {
   if (const int error = take_by_remap(run, frame); error != 0) return EBUSY;
-  const bool still_shared = sharing(frame) == Sharing::all_shared;
-  if (still_shared && adopt_frames(frame, run_bytes) == 0) return 0;
+  const bool still_shared = sharing(frame, pages) == Sharing::all_shared;
+  if (still_shared && adopt_all_frames() == 0) return 0;
   give_back_remapped(frame, run);
   return EBUSY;
+}
+
+int Mover::move_present(std::byte* run, std::byte* frame) {
+  std::size_t moved = 0;
+  const int error = move(run, frame, run_bytes, true, &moved);
+  if (error != 0 && moved > 0) move_back(frame, run, moved);
+  return error;
 }
 
 // Not taken after all, so nothing may stay in the frame; which nobody watches, so it can be read.
 void Mover::give_back_remapped(std::byte* frame, std::byte* run) {
   std::size_t done = 0;
+  unwatch(frame, run_bytes);
   if (put_by_remap(frame, run) != 0 && put_by_copy(frame, run, &done, run_bytes) == 0)
     os::advise(frame, run_bytes, MADV_DONTNEED);
-  if (adopt_frames(frame, run_bytes) != 0) needs_registration_ = true;
+  if (adopt_all_frames() != 0) needs_registration_ = true;
 }
 
-// The mapping moves with its pages: a frame is hidden from forked children, a run in place is not.
+// The mapping moves with its pages; both are hidden from forked children (pager_fork.cpp).
 int Mover::take_by_remap(std::byte* run, std::byte* frame) {
-  if (const int error = os::remap_keeping(run, run_bytes, frame); error != 0) return error;
-  os::advise(frame, run_bytes, MADV_DONTFORK);  // a child that sees the frame is no harm
-  return 0;
-}
-
-int Mover::take_by_copy(std::byte* run, std::byte* frame, bool may_have_holes) {
-  // The copy below must not touch a gap: the fault would wait for this thread.
-  const int error = make_whole(run, may_have_holes);
-  return error != 0 ? error : take_copied(run, frame, run_bytes);
-}
-
-int Mover::take_copied(std::byte* run, std::byte* frame, std::size_t bytes) {
-  uffdio_writeprotect protect{};
-  protect.range = {number(run), bytes};
-  protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
-  if (const int error = control(fd_, UFFDIO_WRITEPROTECT, &protect); error != 0) return error;
-  std::memcpy(frame, run, bytes);
-  const int error = os::advise(run, bytes, MADV_DONTNEED);
-  // Writers that met the protection retry, and then find the page missing.
-  if (error == 0) {
-    wake(run, bytes);
-    return 0;
-  }
-  protect.mode = 0;
-  control(fd_, UFFDIO_WRITEPROTECT, &protect);
-  return error;
+  return os::remap_keeping(run, run_bytes, frame);
 }
 
 int Mover::watch_again(std::byte* run) { return needs_registration_ ? register_range(run, run_bytes) : 0; }
@@ -324,12 +343,49 @@ int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
     }
     case MoverKind::mremap:
       return take_by_remap(run, frame);
-    case MoverKind::copy:
-      return take_by_copy(run, frame, may_have_holes);
     case MoverKind::automatic:
       break;
   }
   return ENOTSUP;
+}
+
+int Mover::take_pages(std::byte* run, std::byte* frame, const PageSet& pages, PageSet* taken) {
+  if (watch_again(run) != 0 || (needs_registration_ && adopt_frames(frame, run_bytes) != 0)) return EBUSY;
+  if (pagemap_fd_ < 0) return ENOTSUP;
+  int error = kind_ == MoverKind::move ? move_present(run, frame) : take_by_remap(run, frame);
+  if (error == EBUSY && kind_ == MoverKind::move) error = take_shared_pages(run, frame, pages);
+  if (error != 0) return error;
+  *taken = pages;
+  PageSet there;
+  if (present(frame, &there)) *taken &= there;
+  return 0;
+}
+
+int Mover::put_pages(const std::byte* from, std::byte* to, std::size_t bytes, std::size_t* done) {
+  *done = 0;
+  std::size_t piece = bytes;
+  for (int attempt = 0; *done < bytes && attempt < most_retries;) {
+    piece = std::min(piece, bytes - *done);
+    uffdio_copy copy{};
+    copy.dst = number(to) + *done;
+    copy.src = number(from) + *done;
+    copy.len = piece;
+    const int error = control(fd_, UFFDIO_COPY, &copy);
+    if (copy.copy > 0) *done += static_cast<std::size_t>(copy.copy);
+    if (error == 0) {
+      piece *= 2;
+    } else if (error == EEXIST) {
+      wake(to + *done, os::page_bytes);
+      *done += os::page_bytes;
+    } else if (may_cross_a_cut(error) && piece > os::page_bytes) {
+      piece = half_of(piece);
+    } else if (error != EAGAIN) {
+      return error;
+    } else if (copy.copy <= 0) {
+      ++attempt;
+    }
+  }
+  return *done >= bytes ? 0 : EAGAIN;
 }
 
 // A call of the program's on a part of a run (madvise, mbind) cuts its mapping in two, and no request of ours
@@ -379,14 +435,13 @@ int Mover::put_by_copy(std::byte* frame, std::byte* run, std::size_t* done, std:
 // again it would leave a mapping that reads as zeroes.
 int Mover::put_by_remap(std::byte* frame, std::byte* run) {
   if (const int error = os::remap_keeping(frame, run_bytes, run); error != 0) return error;
-  left_hidden_ = os::advise(run, run_bytes, MADV_DOFORK) != 0;
   if (register_range(run, run_bytes) != 0) needs_registration_ = true;
   wake(run, run_bytes);
   return 0;
 }
 
 int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
-  *frame_keeps_memory = left_hidden_ = false;
+  *frame_keeps_memory = false;
   // Too many mappings, most likely: the copy below needs none.
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;
@@ -419,7 +474,6 @@ int Mover::put_by_move(std::byte* frame, std::byte* run, std::size_t* moved) {
 // both, and the program may have written to either since.
 bool Mover::take_back(std::byte* run, std::byte* frame, std::size_t moved, std::size_t done) {
   if (done == 0) return true;
-  if (kind_ == MoverKind::copy) return take_copied(run, frame, done) == 0;
   if (kind_ != MoverKind::move) return false;
   if (done > moved) os::advise(frame + moved, done - moved, MADV_DONTNEED);
   std::size_t returned = 0;
@@ -453,14 +507,29 @@ bool Mover::has_page(const std::byte* address) {
 }
 
 int Mover::zero_page(std::byte* address) {
-  uffdio_zeropage zero{};
-  zero.range = {number(address) & ~(os::page_bytes - 1), os::page_bytes};
-  int error = control(fd_, UFFDIO_ZEROPAGE, &zero);
-  for (int attempt = 0; error == EAGAIN && attempt < most_retries; ++attempt) {
+  return zero_pages(address - number(address) % os::page_bytes, os::page_bytes);
+}
+
+int Mover::zero_pages(std::byte* address, std::size_t bytes) {
+  int error = 0;
+  std::size_t done = 0;
+  for (int attempt = 0; done < bytes && attempt < most_retries;) {
+    uffdio_zeropage zero{};
+    zero.range = {number(address) + done, bytes - done};
     error = control(fd_, UFFDIO_ZEROPAGE, &zero);
+    if (zero.zeropage > 0) done += static_cast<std::size_t>(zero.zeropage);
+    if (error == 0) break;
+    if (error == EEXIST) {
+      wake(address + done, os::page_bytes);
+      done += os::page_bytes;
+    } else if (error != EAGAIN) {
+      break;
+    } else {
+      ++attempt;
+    }
   }
-  if (error == EEXIST || error == EAGAIN) wake(address, os::page_bytes);
-  return error;
+  if (error != 0) wake(address, bytes);
+  return error == EEXIST ? 0 : error;
 }
 
 void Mover::wake(std::byte* address, std::size_t bytes) {
@@ -477,7 +546,7 @@ int Mover::poison(std::byte* run) {
 int Mover::heal(std::byte* run) {
   if (os::map_anonymous(run_bytes, PROT_READ | PROT_WRITE, run) == nullptr) return errno;
   os::unlock(run, run_bytes);
-  os::advise(run, run_bytes, MADV_HUGEPAGE);
+  os::advise(run, run_bytes, MADV_DONTFORK);
   return register_range(run, run_bytes);
 }
 

@@ -96,7 +96,7 @@ bool parse_size(const char* text, std::uint64_t* bytes) { return wire::read_size
 bool read_options(Options* o) {
   if (!disable_option(&o->disabled)) return false;
   if (o->disabled) return true;
-  static constexpr const char* movers[] = {"auto", "move", "mremap", "copy"};
+  static constexpr const char* movers[] = {"auto", "move", "mremap"};
   static constexpr const char* ios[] = {"auto", "io_uring", "pread"};
   static constexpr const char* codecs[] = {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"};
   static constexpr const char* levels[] = {"error", "warning", "info", "debug"};

@@ -12,7 +12,7 @@
 
 namespace terrace::liballoc {
 
-enum class MoverKind : std::uint8_t { automatic, move, mremap, copy };
+enum class MoverKind : std::uint8_t { automatic, move, mremap };
 // How runs are compressed on their way to the tier: where the advisor finds that it pays, never, or by one
 // codec always. by_budget, if nothing is asked for: automatic where its memory is under a hundredth of the
 // budget, else off.

@@ -1,9 +1,9 @@
-// Transitions of the pager's state machine: how a run arrives, how it leaves, what a fault sets off.
+// Transitions of the pager's state machine: how a run arrives and how it leaves.
 //
-// Each function takes one run from one state to the next and leaves lists and counts agreeing with it.
-// Around it: pager_blocks.cpp (blocks come and go), pager_frames.cpp (the memory that transitions use),
-// pager_accounts.cpp (what is told of it), pager_fork.cpp, transfers.cpp (to the tier and back),
-// policy.cpp (which run, and when).
+// Each function takes one run from one state to the next and leaves lists, pages and counts agreeing with it.
+// Around it: pager_faults.cpp (what a touch sets off), pager_blocks.cpp (blocks come and go),
+// pager_frames.cpp (the memory that transitions use), pager_accounts.cpp (what is told of it),
+// pager_fork.cpp, transfers.cpp (to the tier and back), policy.cpp (which run, and when).
 #include "liballoc/pager.h"
 
 #include <algorithm>
@@ -26,17 +26,21 @@ constexpr std::uint64_t put_pause_ns = 10'000'000;
 
 }  // namespace
 
-int Pager::initialise(std::byte* base, std::size_t bytes, AddressSpace* space) {
+int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
+                      FreeRuns* free_runs) {
   base_ = base;
   run_count_ = static_cast<std::uint32_t>(bytes / run_bytes);
-  space_ = space;
+  queue_ = queue;
+  free_runs_ = free_runs;
   auto* runs =
       static_cast<Run*>(os::map_anonymous(std::size_t{run_count_} * sizeof(Run), PROT_READ | PROT_WRITE));
   pending_ = static_cast<std::uint32_t*>(
       os::map_anonymous(std::size_t{run_count_} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE));
   if (runs == nullptr || pending_ == nullptr) return ENOMEM;
+  if (blocks_.initialise(most_blocks) != 0 || pages_.initialise(run_count_) != 0) return ENOMEM;
+  if (ahead_.initialise(run_count_) != 0) return ENOMEM;
   runs_ = runs;
-  for (RunList* list : {&idle_, &recycled_, &staged_, &cached_, &loaded_, &stored_}) list->attach(runs_);
+  for (RunList* list : lists()) list->attach(runs_);
   return forks_.initialise();
 }
 
@@ -52,21 +56,21 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const auto frames = static_cast<std::uint32_t>(std::min(pages * os::page_bytes / run_bytes + 64, allowed));
   if (frames < least_frames) return ENOMEM;
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
+  piece_buffers_ = static_cast<std::byte*>(
+      os::map_anonymous(most_pieces * Reach::longest_piece * os::page_bytes, PROT_READ | PROT_WRITE));
+  if (piece_buffers_ == nullptr) return ENOMEM;
   compression_ = compression;
   const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
   if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
     Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
                                   "compressed until it grows";
-  if (const int error = mover->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) return error;
-  mode_ = Mode::paging;
+  mode_ = Mode::dormant;
   set_budget(budget_bytes);
   return 0;
 }
 
 void Pager::set_budget(std::uint64_t bytes) {
   budget_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, run_count_));
-  // Taking by copy needs a frame before it frees the run: that much is kept out of the budget.
-  if (mover_ != nullptr && mover_->takes_by_copy()) budget_ -= std::min(budget_, copy_allowance);
   fit_codec(bytes / run_bytes);
   budget_ -= std::min(budget_ - std::min(budget_, 1U), codec_.taken_runs());
   asked_budget_ = budget_;
@@ -94,9 +98,9 @@ RunList* Pager::list_of(const Run& r) {
   switch (r.state) {
     case RunState::resident:
       if (r.live == 0) return &recycled_;
-      return r.pins == 0 ? &idle_ : nullptr;
+      return r.pins != 0 ? nullptr : r.streamed ? &streamed_ : &idle_;
     case RunState::staged:
-      return r.stuck ? nullptr : &staged_;
+      return r.stuck ? nullptr : r.held ? &held_ : &staged_;
     case RunState::cached:
       return r.from_read ? &loaded_ : &cached_;
     case RunState::stored:
@@ -115,18 +119,42 @@ void Pager::enlist(std::uint32_t n) {
   r.arrival = arrivals_;
   RunList* list = list_of(r);
   if (list == nullptr) return;
+  if (list == &cached_) cached_pages_ += staging_.memory_of(r.frame);
+  if (list == &held_) held_pages_ += staging_.memory_of(r.frame);
   if (list != &idle_ || !r.cold) return list->push_back(n);
   r.arrival -= budget_;  // as if it had been idle for long
   list->push_front(n);
 }
 
 void Pager::delist(std::uint32_t n) {
-  if (RunList* list = list_of(runs_[n]); list != nullptr) list->remove(n);
+  RunList* list = list_of(runs_[n]);
+  if (list == nullptr) return;
+  if (list == &cached_) cached_pages_ -= staging_.memory_of(runs_[n].frame);
+  if (list == &held_) held_pages_ -= staging_.memory_of(runs_[n].frame);
+  list->remove(n);
 }
 
 void Pager::become(std::uint32_t n, RunState state) {
+  Run& r = runs_[n];
   delist(n);
-  runs_[n].state = state;
+  data_runs_ -= has_data(r) ? 1 : 0;
+  r.state = state;
+  data_runs_ += has_data(r) ? 1 : 0;
+  enlist(n);
+}
+
+// What a run is that has no frame, and no transfer but of pieces, by where its pages are.
+void Pager::settle_state(std::uint32_t n) {
+  Run& r = runs_[n];
+  const Pages& p = pages_[n];
+  const bool is_empty = p.are_nowhere() && r.pieces == 0;
+  if (is_empty) {
+    release_slot(r);
+    r.zero_fill = true;
+  }
+  data_runs_ -= has_data(r) ? 1 : 0;
+  r.state = is_empty ? RunState::empty : p.in_place.is_empty() ? RunState::stored : RunState::resident;
+  data_runs_ += has_data(r) ? 1 : 0;
   enlist(n);
 }
 
@@ -134,30 +162,8 @@ void Pager::become(std::uint32_t n, RunState state) {
 
 void Pager::settle(std::uint32_t n) {
   Run& r = runs_[n];
-  if (r.hidden) show(n);
   if (r.waiting) counts_.stall_ns += os::now_ns() - r.wait_since_ns;
   r.waiting = false;
-}
-
-// Where a mapping would have to be cut in two, the kernel may refuse (vm.max_map_count): the run stays
-// hidden, and every fork asks again.
-bool Pager::show(std::uint32_t n) {
-  Run& r = runs_[n];
-  r.hidden = os::advise(run_address(n), run_bytes, MADV_DOFORK) != 0;
-  some_stay_hidden_ |= r.hidden;
-  return !r.hidden;
-}
-
-// What was evicted and not hidden would read as zeroes in a child that is made by a bare clone.
-bool Pager::hide(std::uint32_t n) {
-  Run& r = runs_[n];
-  r.hidden = r.hidden || os::advise(run_address(n), run_bytes, MADV_DONTFORK) == 0;
-  if (r.hidden || hide_refused_told_) return r.hidden;
-  hide_refused_told_ = true;
-  Message(Severity::warning)
-      << "the kernel refuses to set memory apart that is to leave DRAM (more mappings than "
-         "vm.max_map_count?): what it refuses stays in DRAM, over the budget if need be";
-  return false;
 }
 
 // Puts memory under an empty run. False: there is none to be had now, the run waits in line.
@@ -172,13 +178,16 @@ bool Pager::back(std::uint32_t n) {
   if (r.zero_fill) std::memset(staging_.address(frame), 0, run_bytes);
   r.zero_fill = false;
   r.frame = frame;
-  if (r.live > 0) ++data_runs_;
+  pages_[n].in_frame = PageSet::all();
   return put_back(n);
 }
 
-// Puts a frame's pages under their address: the end of every way back.
+// Puts a frame's pages under their address: the end of every way back. All at once where the run has none of
+// its pages and the frame all of them, else one by one.
 bool Pager::put_back(std::uint32_t n) {
   Run& r = runs_[n];
+  Pages& p = pages_[n];
+  if (!p.in_place.is_empty() || !p.in_frame.is_all()) return put_back_pages(n, whole_run);
   bool keeps_memory = false;
   const int error = mover_->put(staging_.address(r.frame), run_address(n), &keeps_memory);
   if (error != 0) {
@@ -188,17 +197,57 @@ bool Pager::put_back(std::uint32_t n) {
   delist(n);
   unstick(r);
   --used_frames_;
-  if (mover_->left_hidden()) r.hidden = true;
-  // A copy gave the run memory of its own: the frame's goes, so that the account stays level.
-  keeps_memory ? staging_.discard(r.frame) : staging_.give_absent(r.frame);
+  // A copy gave the run memory of its own: the frame's goes.
+  if (keeps_memory) {
+    gain(pages_per_run);
+    lose_memory(staging_.discard(r.frame));
+  } else {
+    staging_.give_absent(r.frame);
+  }
+  p.in_place = p.in_frame;
+  p.in_frame = PageSet{};
+  r.small = keeps_memory;
   r.frame = none;
-  r.from_read = r.page_out = r.may_have_holes = false;
-  release_slot(r);
-  r.state = RunState::resident;
-  ++arrivals_;
-  enlist(n);
+  r.from_read = r.page_out = r.may_have_holes = r.held = r.scattered = false;
+  r.came = ++arrivals_;
+  settle_state(n);
   settle(n);
   return true;
+}
+
+// Some pages of a frame go back, and the frame keeps its memory until it has done its service. Whoever waits
+// for one that the kernel refuses asks again.
+bool Pager::put_back_pages(std::uint32_t n, PageRange range) {
+  Run& r = runs_[n];
+  Pages& p = pages_[n];
+  const PageSet wanted = PageSet::of(range) & p.in_frame;
+  bool all = true;
+  delist(n);  // room is not to be made of its own frame
+  for (PageRange part = wanted.next(0); part.count() > 0 && all; part = wanted.next(part.end)) {
+    if (range.count() < pages_per_run) make_room(part.count());
+    std::size_t done = 0;
+    all = mover_->put_pages(staging_.address(r.frame) + part.offset(), run_address(n) + part.offset(),
+                            part.bytes(), &done) == 0;
+    const PageSet came =
+        PageSet::of({part.first, part.first + static_cast<std::uint32_t>(done / os::page_bytes)});
+    gain((came - p.in_place).count());
+    p.in_place |= came;
+    p.in_frame -= came;
+  }
+  if (!all) mover_->wake(run_address(n), run_bytes);
+  r.small = true;
+  if (!p.in_frame.is_empty() || r.in_flight) {
+    enlist(n);
+  } else {
+    unstick(r);
+    release_frame(r.frame);
+    r.frame = none;
+    r.from_read = r.page_out = r.held = false;
+    r.came = ++arrivals_;
+    settle_state(n);
+  }
+  settle(n);
+  return all;
 }
 
 // The kernel refused, for want of memory most likely. All bytes are in the frame, and there they wait. What
@@ -207,16 +256,20 @@ void Pager::keep_in_frame(std::uint32_t n, int error) {
   Run& r = runs_[n];
   delist(n);
   if (r.live == 0) {  // a touch of freed memory
-    staging_.give_free(r.frame);
-    --used_frames_;
+    release_frame(r.frame);
+    pages_[n] = Pages{};
     r.frame = none;
+    enlist(n);
     return enqueue(n);
   }
   stuck_runs_ += r.stuck ? 0 : 1;
   r.stuck = true;
+  data_runs_ -= has_data(r) ? 1 : 0;
   r.state = RunState::staged;
-  r.from_read = false;
-  release_slot(r);
+  data_runs_ += 1;
+  r.from_read = r.held = false;
+  pages_[n].stored = PageSet{};
+  if (!r.in_flight) release_slot(r);
   enqueue(n);
   retry_put_ns_ = os::now_ns() + put_pause_ns;
   if (stuck_told_) return;
@@ -233,34 +286,68 @@ void Pager::unstick(Run& r) {
 
 // ---- leaving --------------------------------------------------------------------------------------------
 
+// Not now: to the young end of the queue, and so what is cold, which stays so.
+bool Pager::spare(std::uint32_t n) {
+  Run& r = runs_[n];
+  if (RunList* list = list_of(r); list != nullptr) {
+    list->remove(n);
+    r.arrival = arrivals_;
+    list->push_back(n);
+  }
+  return false;
+}
+
+// Pages that are not there any more, though nobody told us: a bare system call of the program's.
+bool Pager::miss(std::uint32_t n, const PageSet& gone) {
+  if (gone.is_empty()) return false;
+  lose_memory(gone.count());
+  pages_[n].in_place -= gone;
+  pages_[n].in_frame -= gone;
+  return !runs_[n].may_have_holes;
+}
+
+// Takes the pages that are in place out to a frame. What is on the tier stays there.
 bool Pager::stage(std::uint32_t n) {
   Run& r = runs_[n];
-  const bool copies = mover_->takes_by_copy();
-  const std::uint32_t frame = copies ? take_copy_frame() : staging_.take_absent();
-  if (frame == none) return false;
-  int error = hide(n) ? 0 : ENOMEM;
-  if (error == 0) {
-    error = mover_->take(run_address(n), staging_.address(frame), r.may_have_holes);
-    if (error != 0) show(n);
-  }
+  Pages& p = pages_[n];
+  PageSet there;
+  if (r.in_flight || r.pieces > 0 || r.queued) return spare(n);
+  if (r.may_have_holes && mover_->present(run_address(n), &there)) miss(n, p.in_place - there);
+  const std::uint32_t frame = p.in_place.is_empty() ? none : staging_.take_absent();
+  if (frame == none) return spare(n);
+  PageSet taken = PageSet::all();
+  const int error = p.in_place.is_all()
+                        ? mover_->take(run_address(n), staging_.address(frame), false)
+                        : mover_->take_pages(run_address(n), staging_.address(frame), p.in_place, &taken);
   if (error != 0) {
-    if (copies) {
-      --used_frames_;
-      staging_.give_free(frame);
-    } else {
-      staging_.give_absent(frame);
-    }
+    staging_.give_absent(frame);
     counts_.pinned_refusals += error == EBUSY ? 1 : 0;
-    idle_.remove(n);  // not now: to the young end of the queue, and so what is cold, which stays so
-    r.arrival = arrivals_;
-    idle_.push_back(n);
+    return spare(n);
+  }
+  delist(n);
+  const PageSet gone = p.in_place - taken;
+  p.in_frame = taken;
+  p.in_place = PageSet{};
+  staging_.note_memory(frame, taken.count(), r.small || !taken.is_all());
+  ++used_frames_;
+  r.frame = frame;
+  r.streamed = false;
+  r.held = r.scattered && !r.page_out;
+  r.state = RunState::staged;
+  enlist(n);
+  if (miss(n, gone)) {
+    lose(n, "a page of it has vanished", EFAULT);
     return false;
   }
-  copies ? --backed_ : ++used_frames_;
-  r.frame = frame;
-  become(n, RunState::staged);
+  // A thread may have freed the block just before and written to the next one there already: those bytes are
+  // not what they seem. Back they go, until what happened is known.
+  if (queue_->mentions(n * granules_per_run, granules_per_run)) {
+    put_back(n);
+    follow_blocks();
+    return false;
+  }
   ++counts_.evictions;
-  counts_.evicted_bytes += run_bytes;
+  counts_.evicted_bytes += std::uint64_t{taken.count()} * os::page_bytes;
   tell(wire::EventKind::evict, n, run_bytes);
   return true;
 }
@@ -272,25 +359,28 @@ bool Pager::unstage(std::uint32_t n) {
   return true;
 }
 
-// Touched while its write is under way, which goes on for nobody. The device reads the frame, so the run gets
-// a copy of it, unless what is written is a compressed copy already.
+// Touched while its write is under way, which goes on. The device reads the frame, so the run gets a copy of
+// it, unless what is written is a compressed copy already.
 void Pager::rescue(std::uint32_t n) {
   Run& r = runs_[n];
-  Operation* write = nullptr;
-  for (Operation& op : operations_)
-    if (op.busy && op.run == n) write = &op;
-  if (write->buffer != RunCodec::no_buffer) {
-    write->frame = none;
-  } else {
-    const std::uint32_t frame = take_frame(true);
-    if (frame == none) return;  // the end of the write puts it back
-    std::memcpy(staging_.address(frame), staging_.address(r.frame), run_bytes);
-    r.frame = frame;
+  Operation* write = operation_of(n);
+  if (write == nullptr || write->buffer != RunCodec::no_buffer || !pages_[n].in_frame.is_all() ||
+      !pages_[n].in_place.is_empty()) {
+    unstage(n);
+    return;
   }
-  write->run = none;
-  write->releases_slot = true;
-  r.has_slot = false;
+  const std::uint32_t frame = take_frame(true);
+  if (frame == none) return;  // the end of the write puts it back
+  std::memcpy(staging_.address(frame), staging_.address(r.frame), run_bytes);
+  write->owns_frame = true;
+  r.frame = frame;
   unstage(n);
+}
+
+Pager::Operation* Pager::operation_of(std::uint32_t n) {
+  for (Operation& op : operations_)
+    if (op.busy && op.run == n && op.kind != Operation::Kind::piece) return &op;
+  return nullptr;
 }
 
 void Pager::release_extent(const tiers::Extent& extent, std::uint32_t epoch) {
@@ -313,122 +403,26 @@ void Pager::lose(std::uint32_t n, const char* why, int error) {
   Run& r = runs_[n];
   delist(n);
   unstick(r);
+  let_go_of_transfers(n, false);
   if (r.frame != none) {
-    staging_.discard(r.frame);  // it may have been left in part
+    lose_memory(staging_.discard(r.frame));  // it may have been left in part
     --used_frames_;
-    --backed_;
   }
+  lose_memory(pages_[n].in_place.count());
+  pages_[n] = Pages{};
   r.frame = none;
   // The extent is not trusted again: it stays reserved as long as the process lives, so that no other data is
   // put where some was lost. It still takes up disk, and therefore counts as used.
   r.has_slot = false;
+  data_runs_ -= has_data(r) ? 1 : 0;
   r.state = RunState::lost;
+  data_runs_ += has_data(r) ? 1 : 0;
   ++counts_.lost_runs;
   tell(wire::EventKind::lost, n, run_bytes);
   report_block(n, why, error);
   // Last: who waits for it meets SIGBUS from here on, which may end the process.
   mover_->poison(run_address(n));
   settle(n);
-}
-
-// ---- faults ---------------------------------------------------------------------------------------------
-
-void Pager::enqueue(std::uint32_t n) {
-  Run& r = runs_[n];
-  if (r.queued) return;  // at most once each, so there is always room
-  r.queued = true;
-  pending_[(pending_head_ + pending_count_++) % run_count_] = n;
-}
-
-void Pager::handle_fault(const Fault& fault) {
-  LockGuard guard(*lock_);
-  const std::uint64_t start = os::now_ns();
-  const std::uint32_t n = run_of(fault.address);
-  if (n >= run_count_) return;  // a frame: nobody but the agent touches those
-  Run& r = runs_[n];
-  ++counts_.faults;
-  if (r.state == RunState::resident) {
-    if (fault.write_protected) return mover_->wake(run_address(n), run_bytes);
-    return fault_on_resident(n, fault.address);
-  }
-  if (!r.waiting) r.wait_since_ns = start;
-  r.waiting = true;
-  fault_on_missing(n);
-}
-
-// A hole in a run that is there, or a page that came back since the fault was raised; anything else was lost.
-void Pager::fault_on_resident(std::uint32_t n, std::byte* address) {
-  if (runs_[n].may_have_holes || !mover_->fills_holes() || Mover::has_page(address)) {
-    mover_->zero_page(address);
-    return;
-  }
-  --backed_;
-  lose(n, "a page of it has vanished", EFAULT);
-}
-
-void Pager::fault_on_missing(std::uint32_t n) {
-  Run& r = runs_[n];
-  tell(wire::EventKind::fault, n, run_bytes);
-  switch (r.state) {
-    case RunState::resident:
-      break;
-    case RunState::empty:
-      if (back(n)) back_ahead(n);
-      break;
-    case RunState::staged:
-      if (!r.stuck) unstage(n);
-      break;
-    case RunState::writing:
-      rescue(n);
-      break;
-    case RunState::cached:
-      ++counts_.prefetch_hits;
-      restore_cached(n);
-      put_back_neighbours(n);
-      break;
-    case RunState::stored:
-      enqueue(n);
-      cursor_block_ = r.block;
-      cursor_run_ = n + 1;
-      break;
-    case RunState::reading:
-      break;
-    case RunState::lost:
-      mover_->wake(run_address(n), run_bytes);
-      break;
-  }
-}
-
-void Pager::restore_cached(std::uint32_t n) {
-  Run& r = runs_[n];
-  if (!put_back(n)) return;
-  r.heat = static_cast<std::uint8_t>(std::min<unsigned>(r.heat + 1U, most_heat));
-  ++counts_.restores;
-  counts_.restored_bytes += run_bytes;
-  tell(wire::EventKind::restore, n, run_bytes);
-}
-
-// A new block is written from its beginning to its end: after the first runs the rest is backed ahead.
-void Pager::back_ahead(std::uint32_t n) {
-  constexpr std::uint32_t most_ahead = 8;
-  const std::uint32_t block = runs_[n].block;
-  if (block == 0 || n == 0 || runs_[n - 1].block != block || runs_[n - 1].state != RunState::resident) return;
-  for (std::uint32_t next = n + 1; next <= n + most_ahead && next < run_count_; ++next) {
-    if (runs_[next].block != block || runs_[next].state != RunState::empty) return;
-    if (staging_.free_frames() == 0 && recycled_.is_empty() && backed_ >= budget_) return;
-    if (!back(next)) return;
-  }
-}
-
-// One touch of a tensor brings back all of it that is in DRAM already.
-void Pager::put_back_neighbours(std::uint32_t n) {
-  constexpr std::uint32_t most_at_once = 16;
-  const std::uint32_t block = runs_[n].block;
-  for (std::uint32_t next = n + 1; block != 0 && next <= n + most_at_once && next < run_count_; ++next) {
-    if (runs_[next].block != block || runs_[next].state != RunState::cached) return;
-    ++counts_.prefetch_hits;
-    restore_cached(next);
-  }
 }
 
 }  // namespace terrace::liballoc

@@ -1,10 +1,10 @@
 // Blocks come and go. A block lies on whole runs and on parts of runs; a run is live while any block lies
 // on it, and its record names a block only where the run is wholly that block's.
 //
-// The program's threads run this when they allocate and free, under the heap's lock: it moves no data and
-// waits for none. A run that is freed while the device works on its frame is let go at once, and the
-// transfer goes on for nobody (Pager::Operation). Pins are here because they, too, only put runs on lists
-// and take them off.
+// The program's threads only note what they did (paging/block_queue.h); who holds the gate reads that here,
+// before anything else is decided. A run that is freed while the device works on its frame is let go at once,
+// and the transfer goes on for nobody (Pager::Operation). Pins are here because they, too, only put runs on
+// lists and take them off.
 #include <algorithm>
 #include <limits>
 
@@ -13,6 +13,34 @@
 
 namespace terrace::liballoc {
 
+void Pager::follow_blocks() {
+  for (BlockEvent event; queue_->pop(&event);) {
+    switch (event.change) {
+      case BlockChange::allocated:
+        on_allocate(event);
+        break;
+      case BlockChange::grown:
+        on_extend(event);
+        break;
+      case BlockChange::freed:
+        on_free(event.block);
+        break;
+    }
+  }
+}
+
+// With the pins that it has already.
+void Pager::know_block(std::uint32_t id, const KnownBlock& block) {
+  const KnownBlock before = blocks_[id];
+  blocks_[id] = block;
+  std::copy_n(before.pins, 2, blocks_[id].pins);
+}
+
+void Pager::learn_block(std::uint32_t id, const KnownBlock& block) {
+  know_block(id, block);
+  attach_run_range(id, block.first, block.granules, false);
+}
+
 void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   Run& r = runs_[n];
   delist(n);
@@ -20,12 +48,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
   const bool first = r.live++ == 0;
   if (first && r.state == RunState::resident) ++arrivals_;
   if (first) r.frame = none;  // records begin as the kernel's zeroes
-  if (first && r.state == RunState::empty && mode_ == Mode::plain) {
-    r.state = RunState::resident;
-    r.may_have_holes = true;
-    grow_backed();
-  }
-  if (first && r.state != RunState::empty) ++data_runs_;
+  if (first && has_data(r)) ++data_runs_;
   take_hints(n);
   enlist(n);
 }
@@ -33,7 +56,7 @@ void Pager::attach_block(std::uint32_t n, std::uint32_t block, bool whole) {
 // Off its list: what is cold is put elsewhere.
 void Pager::take_hints(std::uint32_t n) {
   Run& r = runs_[n];
-  const unsigned hints = r.block != 0 ? space_->block(r.block).hints : 0U;
+  const unsigned hints = r.block != 0 ? blocks_[r.block].hints : 0U;
   r.cold = (hints & TERRACE_HINT_COLD) != 0;
   r.long_lived = (hints & TERRACE_HINT_LONG_LIVED) != 0;
   if (r.long_lived) r.heat = most_heat;
@@ -48,41 +71,22 @@ void Pager::detach_block(std::uint32_t n) {
   }
   delist(n);
   unstick(r);
-  if (r.state != RunState::empty) --data_runs_;
+  if (has_data(r)) --data_runs_;
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);
   r.heat = 0;
-  r.page_out = r.waiting = r.cold = r.long_lived = false;
-  switch (r.state) {
-    case RunState::empty:
-    case RunState::resident:
-      break;
-    case RunState::lost:
-      r.state = mover_->heal(run_address(n)) == 0 ? RunState::empty : RunState::lost;
-      r.hidden = false;
-      break;
-    case RunState::writing:
-    case RunState::reading:
-      // The transfer goes on into a frame that is nobody's; its end gives back frame and extent.
-      for (Operation& op : operations_) {
-        if (!op.busy || op.run != n) continue;
-        op.run = none;
-        op.releases_slot = true;
-      }
-      r.has_slot = false;
-      r.state = RunState::empty;
-      break;
-    case RunState::staged:
-    case RunState::cached:
-      staging_.give_free(r.frame);
-      --used_frames_;
-      [[fallthrough]];
-    case RunState::stored:
-      release_slot(r);
-      r.state = RunState::empty;
-      break;
+  r.trace = TouchTrace{};
+  r.page_out = r.waiting = r.cold = r.long_lived = r.scattered = r.streamed = r.held = r.from_read = false;
+  if (r.state == RunState::lost) {
+    r.state = mover_->heal(run_address(n)) == 0 ? RunState::empty : RunState::lost;
+    return;
   }
-  if (r.state == RunState::empty) r.frame = none;
+  let_go_of_transfers(n, true);  // what the device works on goes on for nobody
+  if (r.frame != none) release_frame(r.frame);
+  r.frame = none;
+  release_slot(r);
+  pages_[n].in_frame = pages_[n].stored = PageSet{};
+  r.state = pages_[n].in_place.is_empty() ? RunState::empty : RunState::resident;
   enlist(n);
 }
 
@@ -93,83 +97,88 @@ void Pager::own_whole(std::uint32_t n, std::uint32_t block) {
   enlist(n);
 }
 
-// From the last run to the first, so that a block's runs leave from its end and, brought back in the reverse
-// order, return from its beginning.
-void Pager::on_allocate(std::uint32_t block) {
-  const Block& b = space_->block(block);
-  on_extend(block, b.first, b.granules);
-  ++counts_.allocations;
+void Pager::on_allocate(const BlockEvent& event) {
+  blocks_[event.block] = {
+      .call_site = event.call_site, .first = event.first, .granules = event.granules, .hints = event.hints};
+  attach_run_range(event.block, event.first, event.granules, event.zeroed);
   if (client_ != nullptr) {
-    client_->push({.time_ns = os::now_ns(),
-                   .address = reinterpret_cast<std::uintptr_t>(space_->address(block)),
-                   .call_site = b.call_site,
-                   .bytes = std::uint64_t{b.granules} * granule_bytes,
-                   .kind = wire::EventKind::alloc});
+    client_->push(
+        {.time_ns = os::now_ns(),
+         .address = reinterpret_cast<std::uintptr_t>(base_ + std::size_t{event.first} * granule_bytes),
+         .call_site = event.call_site,
+         .bytes = std::uint64_t{event.granules} * granule_bytes,
+         .kind = wire::EventKind::alloc});
   }
 }
 
-void Pager::on_extend(std::uint32_t block, std::uint32_t first, std::uint32_t granules) {
-  const Block& b = space_->block(block);
+void Pager::on_extend(const BlockEvent& event) {
+  KnownBlock& b = blocks_[event.block];
+  b.granules += event.granules;
+  // What was its last run is an inner one now.
+  if ((event.first - 1) / granules_per_run != b.last_run()) b.pins[1] = 0;
+  attach_run_range(event.block, event.first, event.granules, event.zeroed);
+}
+
+// From the last run to the first, so that a block's runs leave from its end and, brought back in the reverse
+// order, return from its beginning. `zeroed`: whole runs that are empty read as zeroes when they are first
+// touched.
+void Pager::attach_run_range(std::uint32_t id, std::uint32_t first, std::uint32_t granules, bool zeroed) {
+  const KnownBlock& b = blocks_[id];
   const std::uint32_t begin = first / granules_per_run;
   const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
-  const std::uint32_t recycled_before = recycled_.size();
-  // What was its last run is an inner one now.
-  if (first != b.first && (first - 1) / granules_per_run != end - 1) space_->block(block).pins[1] = 0;
+  top_run_ = std::max(top_run_, end);
   for (std::uint32_t n = end; n-- > begin;) {
-    const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.first + b.granules;
+    const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.end();
     // A block that grows inside a run it already has does not count twice.
     if (first != b.first && n == begin && first % granules_per_run != 0 && runs_[n].live > 0) {
-      if (whole) own_whole(n, block);
+      if (whole) own_whole(n, id);
       continue;
     }
-    attach_block(n, block, whole);
+    if (whole && runs_[n].live == 0) runs_[n].zero_fill = zeroed && runs_[n].state == RunState::empty;
+    attach_block(n, id, whole);
   }
-  if (recycled_before - recycled_.size() == end - begin) ++counts_.recycled_allocations;
-  counts_.heap_live_bytes += std::uint64_t{granules} * granule_bytes;
-  counts_.heap_peak_bytes = std::max(counts_.heap_peak_bytes, counts_.heap_live_bytes);
   phase_.update(data_runs_, reserve_runs());
 }
 
-void Pager::on_free(std::uint32_t block) {
-  const Block& b = space_->block(block);
-  const std::uint64_t bytes = std::uint64_t{b.granules} * granule_bytes;
-  const std::uint32_t end = (b.first + b.granules - 1) / granules_per_run + 1;
-  for (std::uint32_t n = b.first / granules_per_run; n < end; ++n) {
-    if (runs_[n].live > 1) let_go_of_own_pins(block, n);
+void Pager::on_free(std::uint32_t id) {
+  const KnownBlock b = blocks_[id];
+  for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) {
+    if (runs_[n].live > 1) let_go_of_own_pins(id, n);
     detach_block(n);
   }
-  ++counts_.frees;
-  counts_.heap_live_bytes -= bytes;
+  blocks_[id] = KnownBlock{};
+  for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) drop_small(n);
   phase_.update(data_runs_, reserve_runs());
   if (client_ != nullptr) {
     client_->push({.time_ns = os::now_ns(),
-                   .address = reinterpret_cast<std::uintptr_t>(space_->address(block)),
+                   .address = reinterpret_cast<std::uintptr_t>(base_ + std::size_t{b.first} * granule_bytes),
                    .call_site = b.call_site,
-                   .bytes = bytes,
+                   .bytes = std::uint64_t{b.granules} * granule_bytes,
                    .kind = wire::EventKind::free});
   }
 }
 
-// The tail of a block was cut off at `first`; the run in which the cut lies stays the block's.
-void Pager::on_cut(std::uint32_t first, std::uint32_t granules) {
-  const std::uint32_t begin = (first + granules_per_run - 1) / granules_per_run;
-  const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
-  for (std::uint32_t n = begin; n < end; ++n) detach_block(n);
-  if (first % granules_per_run != 0) runs_[first / granules_per_run].block = 0;
-  counts_.heap_live_bytes -= std::uint64_t{granules} * granule_bytes;
+// Freed memory in small pages is not used again where it is: what comes there next gets a huge page.
+void Pager::drop_small(std::uint32_t n) {
+  const Run& r = runs_[n];
+  if (mode_ == Mode::paging && r.small && r.live == 0 && r.state == RunState::resident) drop_recycled(n);
 }
 
-// In plain mode the kernel backs fresh addresses with zeroes by itself.
-void Pager::mark_zero_fill(std::uint32_t block) {
-  if (mode_ == Mode::plain) return;
-  const Block& b = space_->block(block);
-  const std::uint32_t begin = (b.first + granules_per_run - 1) / granules_per_run;
-  const std::uint32_t end = (b.first + b.granules) / granules_per_run;
-  for (std::uint32_t n = begin; n < end; ++n) runs_[n].zero_fill = runs_[n].state == RunState::empty;
-}
-
-bool Pager::reads_as_zero(std::uint32_t n, bool virgin) const {
-  return mode_ == Mode::plain ? virgin : runs_[n].zero_fill;
+// While no notes are taken: the runs at either end may be shared, and only the block's part of them is let go
+// of.
+void Pager::let_go_of_block(std::uint32_t id) {
+  if (is_paging()) return;  // with the note of its end
+  const KnownBlock& b = blocks_[id];
+  if (b.granules == 0) return;
+  for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) {
+    const bool is_inner = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.end();
+    if (!is_inner) {
+      let_go_of_own_pins(id, n);
+    } else if (runs_[n].pins > 0) {
+      let_go_of_pins(n);
+    }
+  }
+  blocks_[id] = KnownBlock{};
 }
 
 // Freed as it is: mlock() and mprotect() left marks on the mapping that the next block must not find.
@@ -184,15 +193,15 @@ void Pager::let_go_of_pins(std::uint32_t n) {
 // Where the block's pins of run n are counted. Only its first run and its last may be shared: nullptr for the
 // others.
 std::uint16_t* Pager::own_pins(std::uint32_t block, std::uint32_t n) {
-  if (block == 0) return nullptr;
-  Block& b = space_->block(block);
+  if (block == 0 || blocks_[block].granules == 0) return nullptr;
+  KnownBlock& b = blocks_[block];
   if (n == b.first / granules_per_run) return &b.pins[0];
   return n == (b.first + b.granules - 1) / granules_per_run ? &b.pins[1] : nullptr;
 }
 
 // The same for a block that leaves a run to its neighbours, whose pins and pages stay as they are.
 void Pager::let_go_of_own_pins(std::uint32_t block, std::uint32_t n) {
-  const Block& b = space_->block(block);
+  const KnownBlock& b = blocks_[block];
   const std::uint32_t first = std::max(b.first, n * granules_per_run);
   const std::uint32_t past = std::min(b.first + b.granules, (n + 1) * granules_per_run);
   std::byte* const begin = base_ + std::size_t{first} * granule_bytes;
@@ -217,7 +226,8 @@ bool Pager::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
   constexpr std::uint32_t left_to_page_with = 4;
   std::uint32_t more = 0;
   for (std::uint32_t n = first_run; n <= last_run; ++n) more += runs_[n].pins == 0 ? 1 : 0;
-  return mode_ != Mode::paging || more == 0 || pinned_runs_ + more + left_to_page_with < budget_;
+  const bool has_budget = mode_ == Mode::paging || mode_ == Mode::dormant;
+  return !has_budget || more == 0 || pinned_runs_ + more + left_to_page_with < budget_;
 }
 
 void Pager::pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
@@ -240,40 +250,6 @@ void Pager::unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t
     delist(n);
     if (runs_[n].pins > 0 && --runs_[n].pins == 0) --pinned_runs_;
     enlist(n);
-  }
-}
-
-void Pager::expect_holes(std::uint32_t first_run, std::uint32_t last_run) {
-  for (std::uint32_t n = first_run; n <= last_run; ++n)
-    if (runs_[n].state == RunState::resident) runs_[n].may_have_holes = true;
-}
-
-void Pager::forget(std::uint32_t first_run, std::uint32_t last_run) {
-  for (std::uint32_t n = first_run; n <= last_run; ++n) {
-    const std::uint16_t live = runs_[n].live;
-    const std::uint32_t block = runs_[n].block;
-    const bool waiting = runs_[n].waiting;
-    if (live != 1 || runs_[n].state == RunState::resident || runs_[n].state == RunState::empty) continue;
-    detach_block(n);
-    attach_block(n, block, block != 0);
-    runs_[n].zero_fill = true;
-    if (waiting) mover_->wake(run_address(n), run_bytes);  // it faults again, and meets an empty run
-  }
-}
-
-// What is pinned stays: it may be locked or protected. As in drop_recycled(), nothing is empty that nobody
-// watches; what came back while it was not watched is dropped as well.
-void Pager::forget_resident(std::uint32_t first_run, std::uint32_t last_run) {
-  if (mode_ == Mode::plain) return;
-  for (std::uint32_t n = first_run; n <= last_run; ++n) {
-    Run& r = runs_[n];
-    if (r.state != RunState::resident || r.live != 1 || r.pins > 0) continue;
-    if (mover_->watch_again(run_address(n)) != 0) continue;
-    if (os::advise(run_address(n), run_bytes, MADV_DONTNEED) != 0) continue;
-    become(n, RunState::empty);
-    r.zero_fill = true;
-    --backed_;
-    --data_runs_;
   }
 }
 

@@ -1,15 +1,18 @@
-// Fork. The child gets the heap's pages copy-on-write from the kernel, the run table by the same means, and
-// the pool file by inheritance; what it does not get is this library's threads, transfers and registrations.
+// Fork. The child gets the heap's pages copy-on-write from the kernel, the run and page tables by the same
+// means, and the pool file by inheritance; what it does not get is this library's threads, transfers and
+// registrations.
 //
-//   resident         copied by the kernel
-//   stored, cached,  read by the child from the same extent, which the ForkLedger keeps alive
-//   reading
+//   in place         copied by the kernel
+//   stored           read by the child from the same extent, which the ForkLedger keeps alive
 //   staged           put back before the fork
 //   writing          waited for; what the device does not finish in time is shown to the child in its frame
 //
-// Evicted runs are MADV_DONTFORK from the moment they leave, so a process made by a bare clone(2), which no
-// handler sees, finds a hole and dies of it instead of reading zeroes. The child handler fills the holes.
+// While paging, the heap is MADV_DONTFORK, but for the moment of a fork: a process made by a bare clone(2),
+// which no handler sees, finds a hole and dies of it instead of reading zeroes. One mark on the whole range
+// costs one mapping, however many runs are away (vm.max_map_count).
 #include <poll.h>
+
+#include <cstring>
 
 #include "liballoc/message.h"
 #include "liballoc/os.h"
@@ -18,10 +21,7 @@
 namespace terrace::liballoc {
 
 void Pager::prepare_fork(std::uint64_t limit_ns) {
-  {
-    LockGuard guard(*lock_);
-    while (!staged_.is_empty()) unstage(staged_.front());
-  }
+  put_back_what_leaves();
   const std::uint64_t deadline = os::now_ns() + limit_ns;
   while (mode_ == Mode::paging && writes_ > 0 && os::now_ns() < deadline) {
     pollfd waiting{.fd = tier_->wait_fd(), .events = POLLIN, .revents = 0};
@@ -31,6 +31,11 @@ void Pager::prepare_fork(std::uint64_t limit_ns) {
   }
 }
 
+void Pager::put_back_what_leaves() {
+  while (!staged_.is_empty() && unstage(staged_.front())) continue;
+  while (!held_.is_empty() && unstage(held_.front())) continue;
+}
+
 // Whether a child reads from the pool file. A child that is left without a pager has the tier still, and what
 // its parent used of it.
 bool Pager::shares_pool() const {
@@ -38,89 +43,96 @@ bool Pager::shares_pool() const {
 }
 
 void Pager::seal_for_fork() {
-  // Another thread may have given advice since.
-  while (!staged_.is_empty()) unstage(staged_.front());
-  for (const Operation& op : operations_) {
-    if (op.busy && op.write && op.run != none) staging_.expose(op.frame);
-  }
-  show_stuck(true);
-  if (some_stay_hidden_) show_what_stayed_hidden();
+  put_back_what_leaves();  // a transfer that ended since may have brought some back
+  show_frames(true);
+  if (is_paging()) hide_heap(false);
   if (shares_pool() && forks_.begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
   }
 }
 
-// Again, since mappings come and go. What the kernel still refuses, the child will miss.
-void Pager::show_what_stayed_hidden() {
-  some_stay_hidden_ = false;
-  std::uint64_t missing = 0;
-  for (std::uint32_t n = 0; n * granules_per_run < space_->top(); ++n) {
-    const Run& r = runs_[n];
-    if (r.state == RunState::resident && r.hidden && !show(n) && r.live > 0) missing += run_bytes;
+// Frames are kept from forked children, but these hold what lies nowhere else.
+void Pager::show_frames(bool to_children) {
+  const auto show = [&](std::uint32_t frame) {
+    if (frame != none) to_children ? staging_.expose(frame) : staging_.hide(frame);
+  };
+  for (const Operation& op : operations_) {
+    const bool writes = op.kind == Operation::Kind::write || op.kind == Operation::Kind::fill;
+    if (op.busy && writes && op.run != none) show(runs_[op.run].frame);
   }
-  if (missing == 0) return;
-  Message m(Severity::error);
-  m << "a forked child does not get ";
-  m.bytes(missing) << " that are in DRAM, as the kernel refuses (more mappings than vm.max_map_count?); "
-                      "touching them ends it with SIGSEGV";
+  show_stuck(to_children);
 }
 
 void Pager::after_fork_in_parent(bool child_exists) {
-  for (const Operation& op : operations_) {
-    if (op.busy && op.write && op.run != none) staging_.hide(op.frame);
-  }
-  show_stuck(false);
+  show_frames(false);
+  if (is_paging()) hide_heap(true);
   if (shares_pool()) forks_.end_in_parent(child_exists);
 }
 
 bool Pager::after_fork_in_child() {
   forks_.end_in_child();
-  if (mode_ == Mode::plain) return false;
-  const std::uint32_t runs = (space_->top() + granules_per_run - 1) / granules_per_run;
-  for (RunList* list : {&idle_, &recycled_, &staged_, &cached_, &loaded_, &stored_}) {
+  if (!is_paging()) {
+    mode_ = Mode::plain;
+    return false;
+  }
+  for (RunList* list : lists()) {
     *list = RunList{};
     list->attach(runs_);
   }
-  backed_ = data_runs_ = used_frames_ = 0;
-  for (std::uint32_t n = 0; n < runs; ++n) adopt_inherited(n);
+  backed_pages_ = cached_pages_ = held_pages_ = 0;
+  data_runs_ = used_frames_ = 0;
+  for (std::uint32_t n = 0; n < top_run_; ++n) adopt_inherited(n);
   for (Operation& op : operations_) op = Operation{};
-  writes_ = reads_ = pending_count_ = stuck_runs_ = 0;
+  writes_ = reads_ = pieces_ = pending_count_ = stuck_runs_ = 0;
+  some_are_stalled_ = false;
   cursor_block_ = 0;
+  ahead_.clear();
   staging_.reset_after_fork();
   client_ = nullptr;
   evicts_ = true;  // a child inherits no locks
-  mode_ = stored_.is_empty() ? Mode::plain : Mode::restore;
+  mode_ = has_something_away() ? Mode::restore : Mode::plain;
   return mode_ == Mode::restore;
+}
+
+bool Pager::has_something_away() const {
+  for (std::uint32_t n = 0; n < top_run_; ++n)
+    if (runs_[n].state != RunState::lost && !pages_[n].away().is_empty()) return true;
+  return false;
 }
 
 void Pager::adopt_inherited(std::uint32_t n) {
   Run& r = runs_[n];
-  std::byte* address = run_address(n);
-  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = false;
+  Pages& p = pages_[n];
+  std::byte* const address = run_address(n);
   r.previous = r.next = none;
-  bool stays_hidden = false;
-  // The kernel did not let it come along (show_what_stayed_hidden).
-  if (r.state == RunState::resident && r.hidden) r.state = r.live > 0 ? RunState::lost : RunState::empty;
-  if (r.state == RunState::writing || r.state == RunState::staged) {
-    // Its frame came along; the hole in the heap takes the frame's pages.
-    os::remap_keeping(staging_.address(r.frame), run_bytes, address);
-    stays_hidden = !show(n);
+  if ((r.state == RunState::writing || r.state == RunState::staged) && r.frame != none) {
+    // Its frame came along; nobody watches the heap here yet. The whole of it takes the run's place.
+    const bool is_whole = p.in_place.is_empty() && p.in_frame.is_all();
+    if (is_whole) os::remap_keeping(staging_.address(r.frame), run_bytes, address);
+    for (PageRange range = p.in_frame.next(0); range.count() > 0 && !is_whole;
+         range = p.in_frame.next(range.end))
+      std::memcpy(address + range.offset(), staging_.address(r.frame) + range.offset(), range.bytes());
+    p.in_place |= p.in_frame;
     os::unmap(staging_.address(r.frame), run_bytes);
-    r.state = RunState::resident;
-    r.has_slot = false;
-  } else if (r.hidden && os::map_anonymous(run_bytes, PROT_READ | PROT_WRITE, address) != nullptr) {
-    os::advise(address, run_bytes, MADV_HUGEPAGE);
   }
-  r.hidden = stays_hidden;
+  p.in_frame = PageSet{};
   r.frame = none;
-  if (r.state == RunState::cached || r.state == RunState::reading) r.state = RunState::stored;
-  // As in the parent: whom this process makes by a bare clone finds a hole.
-  if (r.state == RunState::stored) r.hidden = os::advise(address, run_bytes, MADV_DONTFORK) == 0;
-  if (r.state == RunState::lost) mover_poison_in_child(address);
-  // Without a pager (nothing stored) the kernel backs empty runs; with one the agent does.
-  if (r.state == RunState::resident) ++backed_;
-  if (r.live > 0 && r.state != RunState::empty) ++data_runs_;
+  r.pieces = 0;
+  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = r.held = r.in_flight = r.streamed = false;
+  if (p.away().is_empty()) {
+    p.stored = PageSet{};
+    r.has_slot = false;
+  }
+  backed_pages_ += p.in_place.count();
+  if (r.state == RunState::lost) {
+    data_runs_ += has_data(r) ? 1 : 0;
+    return mover_poison_in_child(address);
+  }
+  const bool is_empty = p.are_nowhere();
+  if (is_empty) r.zero_fill = true;
+  r.state = is_empty ? RunState::empty : p.in_place.is_empty() ? RunState::stored : RunState::resident;
+  data_runs_ += has_data(r) ? 1 : 0;
   enlist(n);
 }
 
@@ -131,15 +143,17 @@ int Pager::start_restoring(Mover* mover) {
   mover_ = mover;
   if (const int error = staging_.initialise(child_frames, mover); error != 0) return error;
   if (const int error = tier_->reopen_after_fork(); error != 0) return error;
+  hide_heap(true);
   return mover->watch(base_, std::size_t{run_count_} * run_bytes);
 }
 
 void Pager::abandon_stored() {
-  while (!stored_.is_empty()) {
-    const std::uint32_t n = stored_.front();
+  for (std::uint32_t n = 0; n < top_run_; ++n) {
+    if (runs_[n].state == RunState::lost || pages_[n].away().is_empty()) continue;
     become(n, RunState::lost);
     mover_poison_in_child(run_address(n));
   }
+  hide_heap(false);
   mode_ = Mode::plain;
 }
 

@@ -23,7 +23,7 @@ int Pager::lock_pages(const std::byte* begin, const std::byte* end) {
   if (!make_lock_table()) return ENOMEM;
   for (const std::byte* at = begin; at < end; at += os::page_bytes) {
     const std::uint32_t n = run_of(at);
-    locked_pages_[n][page_in_run(at)] = true;
+    locked_pages_[n].add(page_in_run(at));
     if (runs_[n].locked) continue;
     runs_[n].locked = true;
     pin(n, n);
@@ -46,10 +46,10 @@ bool Pager::unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::
   PageSet& pages = locked_pages_[n];
   bool some = false;
   for (const std::byte* at = begin; at < end; at += os::page_bytes) {
-    some |= pages[page_in_run(at)];
-    pages[page_in_run(at)] = false;
+    some |= pages.has(page_in_run(at));
+    pages.remove(page_in_run(at));
   }
-  if (pages.any()) return some;
+  if (!pages.is_empty()) return some;
   runs_[n].locked = false;
   unpin(n, n);
   return some;
@@ -57,13 +57,13 @@ bool Pager::unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::
 
 void Pager::forget_locks(std::uint32_t n) {
   if (!runs_[n].locked) return;
-  locked_pages_[n].reset();
+  locked_pages_[n] = PageSet{};
   runs_[n].locked = false;
 }
 
-void Pager::unlock_all_pages() {
+void Pager::unlock_all_pages(std::uint32_t top_granule) {
   if (locked_pages_ == nullptr) return;
-  unlock_pages(base_, run_address((space_->top() + granules_per_run - 1) / granules_per_run));
+  unlock_pages(base_, run_address((top_granule + granules_per_run - 1) / granules_per_run));
 }
 
 }  // namespace terrace::liballoc

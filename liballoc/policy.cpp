@@ -53,11 +53,13 @@ std::uint32_t Phase::expected_peak() const {
 std::uint32_t Pager::reserve_runs() const { return std::clamp<std::uint32_t>(budget_ / 16, 4, 64); }
 
 std::uint32_t Pager::spare_runs() const {
-  const std::uint32_t allowed = budget_ > backed_ ? budget_ - backed_ : 0;
-  const std::uint32_t excess = backed_ > budget_ ? backed_ - budget_ : 0;
+  const std::uint32_t backed = backed_runs();
+  const std::uint32_t allowed = budget_ > backed ? budget_ - backed : 0;
+  const std::uint32_t excess = backed > budget_ ? backed - budget_ : 0;
   const std::uint32_t further = loaded_.size() - std::min(loaded_.size(), reads_in_flight);
   const std::uint32_t droppable = has_old_idle() ? 0 : further;
-  const std::uint32_t have = staging_.free_frames() + recycled_.size() + cached_.size() + droppable + allowed;
+  const auto cached = static_cast<std::uint32_t>(cached_pages_ / pages_per_run);
+  const std::uint32_t have = staging_.free_frames() + recycled_.size() + cached + droppable + allowed;
   return have > excess ? have - excess : 0;
 }
 
@@ -66,45 +68,78 @@ bool Pager::has_old_idle() const {
   return !idle_.is_empty() && arrivals_ - runs_[idle_.front()].arrival >= budget_;
 }
 
+// Which runs are to leave next: those that came to be streamed once there are more than a stream needs, else
+// those that came longest ago. nullptr: none.
+RunList* Pager::next_victims() {
+  const std::uint32_t window = std::clamp<std::uint32_t>(budget_ / 8, 8, 64);
+  if (streamed_.size() > window || (idle_.is_empty() && !streamed_.is_empty())) return &streamed_;
+  return idle_.is_empty() ? nullptr : &idle_;
+}
+
 bool Pager::wants_eviction() const {
-  if (mode_ != Mode::paging || !evicts_ || idle_.is_empty()) return false;
+  if (mode_ != Mode::paging || !evicts_) return false;
+  if (idle_.is_empty() && streamed_.is_empty() && held_.is_empty()) return false;
   const std::uint32_t leaving = staged_.size() + writes_;
   if (leaving >= writes_in_flight + most_queued) return false;
   if ((pool_full_ || tier_failing_) && os::now_ns() < retry_after_ns_) return false;
   if (spare_runs() + leaving < reserve_runs()) return true;
   const std::uint32_t peak = phase_.expected_peak() + reserve_runs();
-  if (!outgrown_ || !phase_.growing() || peak <= budget_) return false;
+  if (!outgrown_ || !phase_.growing() || peak <= budget_ || idle_.is_empty()) return false;
   if (arrivals_ - runs_[idle_.front()].arrival < budget_ / 2) return false;
-  return leaving + cached_.size() + stored_.size() < peak - budget_;
+  return leaving + cached_.size() + away_runs() < peak - budget_;
+}
+
+// How much of the data has no memory, in runs: of some only a part is there.
+std::uint32_t Pager::away_runs() const {
+  const std::uint32_t unused = staging_.free_frames() + recycled_.size();
+  const std::uint32_t used = backed_runs() - std::min(backed_runs(), unused);
+  return data_runs_ - std::min(data_runs_, used);
 }
 
 bool Pager::wants_read_ahead() const {
-  if (mode_ == Mode::plain || stored_.is_empty() || reads_ >= reads_in_flight) return false;
-  const std::uint32_t allowed = budget_ > backed_ ? budget_ - backed_ : 0;
+  if (!is_paging() || stored_.is_empty() || reads_ >= reads_ahead) return false;
+  const std::uint32_t backed = backed_runs();
+  const std::uint32_t allowed = budget_ > backed ? budget_ - backed : 0;
   const std::uint32_t in_hand = staging_.free_frames() + recycled_.size() + allowed;
-  if (mode_ == Mode::restore) return cursor_block_ != 0 && loaded_.size() < reads_in_flight;
-  if (in_hand <= reserve_runs() / 2) return false;
-  if (cursor_block_ != 0 && loaded_.size() < reads_in_flight) return true;
+  const bool has_hint = cursor_block_ != 0 || !ahead_.is_empty();
+  if (mode_ == Mode::restore) return has_hint && loaded_.size() < reads_in_flight;
+  if (in_hand <= reserve_runs() / 2 && cached_.is_empty()) return false;
+  if (has_hint && loaded_.size() < reads_in_flight) return true;
   return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
 }
 
 bool Pager::wants_agent() const {
-  if (mode_ == Mode::plain) return false;
-  if (backed_ > budget_ && mode_ == Mode::paging && !pool_full_) return true;
+  if (!is_paging()) return false;
+  if (backed_pages_ > budget_pages() && mode_ == Mode::paging && !pool_full_) return true;
   return pending_count_ > 0 || wants_eviction() || (wants_read_ahead() && !phase_.growing());
 }
 
-// Takes out the oldest idle run; one that came back before gets another round first, one of a long-lived
-// block as many as there are. True as well when runs were only let through: there are more behind them.
+// What is held has had its time: what of it was not touched again is written. Not before there is enough of
+// it, so that there is time to touch it.
+bool Pager::release_held(bool at_once) {
+  const std::uint64_t enough = budget_pages() / 16;
+  if (held_.is_empty() || (!at_once && held_pages_ < enough && next_victims() != nullptr)) return false;
+  const std::uint32_t n = held_.front();
+  delist(n);
+  runs_[n].held = false;
+  enlist(n);
+  return true;
+}
+
+// Takes out a run; one that came back before gets another round first, one of a long-lived block as many as
+// there are. True as well when runs were only let through: there are more behind them.
 bool Pager::evict_one() {
-  LockGuard guard(*lock_);
+  if (!wants_eviction()) return false;
+  tier_failing_ = false;
+  pool_full_ = false;
+  if (release_held(false)) return true;
   bool spared = false;
   for (unsigned scanned = 0; scanned < most_scanned && wants_eviction(); ++scanned) {
-    tier_failing_ = false;
-    pool_full_ = false;
-    const std::uint32_t n = idle_.front();
+    const RunList* const victims = next_victims();
+    if (victims == nullptr) break;
+    const std::uint32_t n = victims->front();
     Run& r = runs_[n];
-    if (r.heat > 0) {
+    if (r.heat > 0 && victims == &idle_) {
       spared = true;
       --r.heat;
       delist(n);
@@ -115,15 +150,19 @@ bool Pager::evict_one() {
     if (r.long_lived) r.heat = most_heat;
     return true;
   }
-  return spared;
+  return spared || release_held(true);
 }
 
-// What is expected next: the rest of the block that was touched or begun last, then the block evicted last.
+// What is expected next: what followed last time, the rest of the block that was touched or begun last, then
+// the block evicted last.
 std::uint32_t Pager::next_expected() {
+  for (std::uint32_t n = ahead_.pop(); n != none; n = ahead_.pop())
+    if (n < top_run_ && runs_[n].state == RunState::stored && !runs_[n].scattered && !runs_[n].queued)
+      return n;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (cursor_block_ != 0) {
       for (std::uint32_t n = cursor_run_; n < run_count_ && runs_[n].block == cursor_block_; ++n) {
-        if (runs_[n].state != RunState::stored) continue;
+        if (runs_[n].state != RunState::stored || runs_[n].scattered) continue;
         cursor_run_ = n + 1;
         return n;
       }
@@ -131,20 +170,20 @@ std::uint32_t Pager::next_expected() {
     cursor_block_ = 0;
     if (stored_.is_empty() || (phase_.growing() && mode_ == Mode::paging)) return none;
     const std::uint32_t last = stored_.back();
+    if (runs_[last].scattered) return none;
     if (runs_[last].block == 0) return last;
     cursor_block_ = runs_[last].block;
-    cursor_run_ = space_->block(cursor_block_).first / granules_per_run;
+    cursor_run_ = last;
+    // Back to where the block begins to be away: it is wanted from its beginning.
+    const std::uint32_t first = blocks_[cursor_block_].first_run();
+    while (cursor_run_ > first && runs_[cursor_run_ - 1].block == cursor_block_) --cursor_run_;
   }
   return none;
 }
 
 bool Pager::read_ahead_one() {
-  std::uint32_t n = none;
-  {
-    LockGuard guard(*lock_);
-    if (!wants_read_ahead()) return false;
-    n = next_expected();
-  }
+  if (!wants_read_ahead()) return false;
+  const std::uint32_t n = next_expected();
   return n != none && start_read(n, false);
 }
 
@@ -152,36 +191,30 @@ bool Pager::read_ahead_one() {
 // refuses goes to the end. True: reads were begun, and may be over.
 bool Pager::serve_pending() {
   bool reads = false;
-  for (std::uint32_t refused = 0;;) {
-    std::uint32_t n = none;
-    {
-      LockGuard guard(*lock_);
-      if (pending_count_ <= refused) return reads;
-      n = pending_[pending_head_ % run_count_];
-      Run& r = runs_[n];
-      if (r.stuck) {
-        refused += serve_stuck(n) ? 0 : 1;
-        continue;
-      }
-      if (r.state == RunState::empty && r.waiting) {
-        if (!can_back()) return reads;
-        r.queued = false;
-        pop_pending();
-        back(n) ? back_ahead(n) : static_cast<void>(++refused);
-        continue;
-      }
-      if (r.state != RunState::stored) {
-        r.queued = false;
-        pop_pending();
-        continue;
-      }
+  for (std::uint32_t refused = 0; pending_count_ > refused;) {
+    const std::uint32_t n = pending_[pending_head_ % run_count_];
+    Run& r = runs_[n];
+    if (r.stuck) {
+      refused += serve_stuck(n) ? 0 : 1;
+      continue;
     }
-    if (!start_read(n, true)) return reads;
-    reads = true;
-    LockGuard guard(*lock_);
+    if (r.state == RunState::empty && r.waiting) {
+      if (!can_back()) return reads;
+      r.queued = false;
+      pop_pending();
+      back(n) ? back_ahead(n) : static_cast<void>(++refused);
+      continue;
+    }
+    const bool is_away = r.state == RunState::stored || r.state == RunState::resident;
+    const bool is_read = is_away && !pages_[n].away().is_empty();
+    if (is_read && !start_read(n, true)) return reads;
+    reads |= is_read;
     runs_[n].queued = false;
     pop_pending();
+    // It is not what it was when it came into the queue: who waits for some page of it asks again.
+    if (!is_read && r.live > 0) mover_->wake(run_address(n), run_bytes);
   }
+  return reads;
 }
 
 void Pager::pop_pending() {
@@ -199,19 +232,20 @@ bool Pager::serve_stuck(std::uint32_t n) {
 }
 
 bool Pager::can_back() const {
-  return staging_.free_frames() > 0 || !recycled_.is_empty() || backed_ < budget_ || mode_ == Mode::restore ||
-         !cached_.is_empty() || !loaded_.is_empty();
+  return staging_.free_frames() > 0 || !recycled_.is_empty() ||
+         backed_pages_ + pages_per_run <= budget_pages() || mode_ == Mode::restore || !cached_.is_empty() ||
+         !loaded_.is_empty();
 }
 
 // A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or
 // everything is pinned. Data is never dropped and the program never stopped for good: the budget gives way,
 // and says so.
 bool Pager::relieve() {
-  LockGuard guard(*lock_);
   // Memory that the budget allows and the kernel has not will not come from a larger budget.
-  if (backed_ < budget_ || pending_count_ <= stuck_runs_ || writes_ > 0 || reads_ > 0 || !staged_.is_empty())
+  if (backed_pages_ + pages_per_run <= budget_pages() || pending_count_ <= stuck_runs_ || writes_ > 0 ||
+      reads_ > 0 || pieces_ > 0 || !staged_.is_empty() || !held_.is_empty())
     return false;
-  budget_ = std::max(budget_, backed_) + 1;
+  budget_ = std::max(budget_, backed_runs()) + 1;
   if (over_budget_told_) return true;
   over_budget_told_ = true;
   Message m(Severity::warning);
@@ -236,7 +270,8 @@ void Pager::return_to_budget() {
 void Pager::stop_evicting() {
   evicts_ = false;
   over_budget_told_ = true;  // who stopped it says so
-  while (!staged_.is_empty()) unstage(staged_.front());
+  while (!staged_.is_empty() && unstage(staged_.front())) continue;
+  while (!held_.is_empty() && unstage(held_.front())) continue;
   while (!cached_.is_empty()) restore_cached(cached_.front());
   while (!loaded_.is_empty()) restore_cached(loaded_.front());
 }
@@ -254,14 +289,13 @@ void Pager::unlock_memory() {
 }
 
 bool Pager::shed_excess() {
-  LockGuard guard(*lock_);
-  if (mode_ != Mode::paging || backed_ <= budget_) return false;
-  if (staging_.drop_free()) {
-    --backed_;
+  if (mode_ != Mode::paging || backed_pages_ <= budget_pages()) return false;
+  if (const std::uint32_t dropped = staging_.drop_free(); dropped > 0) {
+    lose_memory(dropped);
   } else if (!recycled_.is_empty() && drop_recycled(recycled_.front())) {
     return true;
-  } else if (!cached_.is_empty() || !loaded_.is_empty()) {
-    reclaim(!cached_.is_empty() ? cached_.front() : loaded_.back());
+  } else if (can_reclaim()) {
+    reclaim_one();
   } else {
     return false;
   }
@@ -270,6 +304,7 @@ bool Pager::shed_excess() {
 
 // One round. The agent looks for faults between rounds, so a round starts a few transfers at most.
 bool Pager::balance() {
+  follow_blocks();
   bool progress = serve_pending();
   for (int i = 0; i < 64 && shed_excess(); ++i) progress = true;
   progress |= evict_one();
@@ -279,20 +314,32 @@ bool Pager::balance() {
 }
 
 void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice) {
+  if (advice != TERRACE_ADVISE_WILL_NEED) {
+    ahead_.clear();  // what was expected before this was said
+    cursor_block_ = 0;
+  }
   for (std::uint32_t n = last_run + 1; n-- > first_run;) {
-    Run& r = runs_[n];
     if (advice == TERRACE_ADVISE_WILL_NEED) {
       const std::uint32_t ascending = first_run + (last_run - n);
-      if (runs_[ascending].state == RunState::stored) enqueue(ascending);
+      const Run& r = runs_[ascending];
+      const bool is_away = r.state == RunState::stored || r.state == RunState::resident;
+      if (is_away && !pages_[ascending].away().is_empty()) enqueue(ascending);
       continue;
     }
-    if (mode_ != Mode::paging || !evicts_) continue;
-    const bool page_out = advice == TERRACE_ADVISE_PAGE_OUT;
-    if (r.state == RunState::resident && r.live > 0 && r.pins == 0) stage(n);
-    const bool leaving = r.state == RunState::staged || r.state == RunState::writing;
-    if (leaving) r.page_out = page_out;
-    if (page_out && r.state == RunState::cached) reclaim(n);
+    if (mode_ == Mode::paging && evicts_) send_out(n, advice == TERRACE_ADVISE_PAGE_OUT);
   }
+}
+
+// As a whole, whatever its touches were.
+void Pager::send_out(std::uint32_t n, bool page_out) {
+  Run& r = runs_[n];
+  delist(n);
+  r.scattered = r.held = false;
+  enlist(n);
+  if (r.state == RunState::resident && r.live > 0 && r.pins == 0) stage(n);
+  const bool leaving = r.state == RunState::staged || r.state == RunState::writing;
+  if (leaving) r.page_out = page_out;
+  if (page_out && r.state == RunState::cached) reclaim(n);
 }
 
 }  // namespace terrace::liballoc

@@ -21,15 +21,11 @@
 #include <cstring>
 
 #include "liballoc/heap.h"
-#include "liballoc/message.h"
 #include "liballoc/os.h"
-#include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 
 namespace os = terrace::os;
 using terrace::liballoc::heap;
-using terrace::liballoc::Message;
-using terrace::liballoc::Severity;
 
 namespace {
 
@@ -50,40 +46,6 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
   std::memcpy(to, from, std::min(old_bytes, new_bytes));
   heap().discard(from, old_bytes, MADV_DONTNEED);
   return to;
-}
-
-// Pages that the kernel locks can be neither moved nor dropped, and a pager's addresses and frames are far
-// more than its memory: a kernel that fills what it locks would never come to an end. So the pager holds what
-// is in its range, which the kernel does not lock, and with MCL_ONFAULT the rest of the program is locked
-// page by page as it is touched.
-int lock_everything(int flags) {
-  terrace::liballoc::Pager& pager = heap().pager();
-  const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
-  const bool was_evicting = pager.evicts();
-  pager.stop_evicting();
-  const int error = os::error_of(syscall(SYS_mlockall, flags | MCL_ONFAULT));
-  if (error == 0) {
-    pager.unlock_memory();
-  } else if (was_evicting) {
-    pager.resume_evicting();
-  }
-  if (error == 0 && was_evicting && heap().agent().pager_state()[0] != 'u') {
-    Message(Severity::warning) << "mlockall: what is in DRAM stays there, so paging stops until munlockall, "
-                                  "over the budget if need be";
-  }
-  return error;
-}
-
-int unlock_everything() {
-  const int error = os::error_of(syscall(SYS_munlockall));
-  if (error != 0 || !heap().ready()) return error;
-  heap().unlock_all();
-  {
-    const terrace::liballoc::QuietLockGuard guard(heap().lock(), heap().may_page());
-    if (!heap().pager().evicts()) heap().pager().resume_evicting();
-  }
-  heap().agent().kick();
-  return 0;
 }
 
 // Locked or protected pages are held first; a hold that the budget has no room for is refused.
@@ -143,10 +105,10 @@ TERRACE_API int munlock(const void* address, std::size_t bytes) {
 }
 
 TERRACE_API int mlockall(int flags) {
-  return result_of(may_page() ? lock_everything(flags) : os::error_of(syscall(SYS_mlockall, flags)));
+  return result_of(may_page() ? heap().lock_everything(flags) : os::error_of(syscall(SYS_mlockall, flags)));
 }
 
-TERRACE_API int munlockall() { return result_of(unlock_everything()); }
+TERRACE_API int munlockall() { return result_of(heap().unlock_everything()); }
 
 TERRACE_API void* mremap(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
   void* wanted = nullptr;

@@ -19,8 +19,8 @@
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::heap;
+using terrace::liballoc::LockGuard;
 using terrace::liballoc::MoverKind;
-using terrace::liballoc::QuietLockGuard;
 
 struct ibv_pd;
 struct ibv_mr;
@@ -53,7 +53,7 @@ constinit std::size_t registration_count = 0;
 
 void hold(const void* owner, const void* address, std::size_t bytes) {
   if (!must_hold(address) || heap().pin(address, bytes) != 0) return;
-  const QuietLockGuard guard(heap().lock(), heap().may_page());
+  const LockGuard guard(heap().lock());
   if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
 
@@ -62,7 +62,7 @@ void hold_all(const io_uring* ring, const iovec* buffers, unsigned count) {
 }
 
 bool take_registration(const void* owner, Registration* out) {
-  const QuietLockGuard guard(heap().lock(), heap().may_page());
+  const LockGuard guard(heap().lock());
   for (std::size_t i = registration_count; i-- > 0;) {
     if (registrations[i].owner != owner) continue;
     *out = registrations[i];

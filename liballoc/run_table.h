@@ -2,14 +2,17 @@
 //
 //                 take                 write done              reclaim
 //      resident ────────► staged ► writing ────────► cached ───────────► stored
-//         ▲  ▲               │        │  (slot+frame)  │  ▲               │
-//         │  └──── touch ────┴────────┴────────────────┘  └── reading ◄───┘
-//         │ first touch                                       (verified)     touch, read ahead
+//         ▲  ▲               │        │   (in frame and  │  ▲              │
+//         │  └──── touch ────┴────────┴─────  stored) ───┘  └─ reading ◄───┘
+//         │ first touch                                     (verified)     touch, read ahead
 //       empty                                        any failure to get the bytes back: lost
 //
-// `cached` means: the bytes are on the tier and in a frame, so a touch costs one move and a shortage costs
-// nothing. Lists are doubly linked through the records, each run is on at most one; which one follows from
-// its state (list_of in pager.cpp). Only the pager changes states, under the heap's lock.
+// The state is that of the run's frame and of the work on it; where each of its pages lies is in the page
+// table (paging/page_table.h). A run may be resident in part: touches that are scattered bring single pages
+// back, from a frame as from the tier. `cached` means: what is in the frame is on the tier as well, so a
+// touch costs one move and a shortage costs nothing. A resident run keeps its extent, so that what comes back
+// unchanged leaves without a write. Lists are doubly linked through the records, each run is on at most one;
+// which one follows from its state (list_of in pager.cpp). Only who holds the gate changes states.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +25,14 @@ inline constexpr std::uint32_t none = ~0U;
 
 inline constexpr std::uint8_t most_heat = 3;
 
+// What is remembered of a run's touches (paging/reach.h).
+struct TouchTrace {
+  std::uint16_t end = 0;      // of the last piece that came
+  std::uint16_t pages = 0;    // of that
+  std::uint16_t touches = 0;  // within the present window
+  std::uint16_t window = 0;
+};
+
 enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
 
 struct Run {
@@ -30,28 +41,36 @@ struct Run {
   std::uint32_t block = 0;        // the block that owns it whole; 0: none or several
   std::uint32_t frame = none;     // staging frame that holds its bytes
   std::uint64_t slot_offset = 0;  // extent on the tier
-  std::uint64_t sum = 0;          // of the stored bytes (run_codec.h)
+  std::uint64_t sum = 0;          // of the stored bytes, if they are compressed (run_codec.h)
   std::uint64_t wait_since_ns = 0;
   std::uint32_t generation = 0;  // of the stored bytes; seeds the sum
   std::uint32_t slot_epoch = 0;  // fork epoch at which the slot was taken
   std::uint32_t slot_bytes = 0;  // length of the extent: run_bytes, less when compressed
-  std::uint32_t arrival = 0;     // the pager's count of arrivals when it became resident last
+  std::uint32_t arrival = 0;     // the pager's count of arrivals when it came into its list
+  std::uint32_t came = 0;        // that count when it came last, wherever it went since
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
+  TouchTrace trace;  // of touches that brought a part of it
   RunState state = RunState::empty;
-  std::uint8_t heat = 0;  // rounds that it is spared: times it was brought back while still being live
+  std::uint8_t heat = 0;    // rounds that it is spared: times it was brought back while still being live
+  std::uint8_t pieces = 0;  // of it, on their way from the tier
   bool has_slot : 1 = false;
-  bool waiting : 1 = false;         // a thread waits for it
-  bool hidden : 1 = false;          // MADV_DONTFORK is set: a raw clone gets a hole, never zeroes
-  bool page_out : 1 = false;        // give its frame back as soon as it is written
-  bool from_read : 1 = false;       // cached by read-ahead rather than by eviction
-  bool zero_fill : 1 = false;       // next first touch must see zeroes
-  bool may_have_holes : 1 = false;  // a page that is missing was never touched
-  bool long_lived : 1 = false;      // its block's hints: to be spared, to go first
+  bool waiting : 1 = false;    // a thread waits for it
+  bool page_out : 1 = false;   // give its frame back as soon as it is written
+  bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
+  bool zero_fill : 1 = false;  // empty, and its next first touch must see zeroes
+  bool may_have_holes : 1 =
+      false;                    // pages that are thought to be in place may be missing: the program's doing
+  bool long_lived : 1 = false;  // its block's hints: to be spared, to go first
   bool cold : 1 = false;
-  bool queued : 1 = false;  // in the queue of runs that wait for a frame
-  bool locked : 1 = false;  // by the program, some of its pages: one of its pins is for them
-  bool stuck : 1 = false;   // staged, but to be put back: the kernel refused it, and is asked again
+  bool queued : 1 = false;     // in the queue of runs that wait for a frame
+  bool locked : 1 = false;     // by the program, some of its pages: one of its pins is for them
+  bool stuck : 1 = false;      // staged, but to be put back: the kernel refused it, and is asked again
+  bool in_flight : 1 = false;  // a write of it has not ended
+  bool scattered : 1 = false;  // its touches bring pages, not all of it
+  bool streamed : 1 = false;   // resident, and to leave early (paging/insertion.h)
+  bool small : 1 = false;      // its memory is in small pages
+  bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
 };
 
 // A list of runs; front is the oldest.

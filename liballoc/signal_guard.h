@@ -1,9 +1,9 @@
-// No signal handler of the program runs while its thread holds the heap's lock or the gate.
+// Signals wait while a thread of the program is inside the gate (paging/gate.h), or forks.
 //
-// A handler may touch any memory. If that is evicted it waits for the agent, and the agent needs the lock
-// that the interrupted thread holds. So signals wait for the microseconds of a critical section (a fork's is
-// longer), but those that a thread raises itself, which must not be put off. libc's own (cancellation, setuid
-// for all threads) are blocked too, hence the system call and not pthread_sigmask.
+// A handler may touch any memory. If that is evicted it waits for the agent, and the agent waits for the gate
+// that the interrupted thread holds. So signals wait, but those that a thread raises itself, which must not
+// be put off. libc's own (cancellation, setuid for all threads) are blocked too, hence the system call and
+// not pthread_sigmask. malloc and free block nothing: the agent needs none of what they hold.
 //
 // Without a pager nothing is evicted and nobody waits: Heap::may_page() tells, and does not change once the
 // heap is up.
@@ -13,7 +13,6 @@
 
 #include <cstdint>
 
-#include "liballoc/lock.h"
 #include "liballoc/os.h"
 
 namespace terrace::liballoc {
@@ -33,27 +32,6 @@ struct SignalBlock {
   static void end(std::uint64_t before) {
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
   }
-};
-
-// The heap's lock, for the program's threads. The agent's has all signals blocked and takes the plain
-// LockGuard.
-class TERRACE_TSA(scoped_lockable) QuietLockGuard {
- public:
-  QuietLockGuard(Lock& lock, bool may_page) TERRACE_TSA(acquire_capability(lock))
-      : lock_(lock), blocks_(may_page), before_(may_page ? SignalBlock::begin() : 0) {
-    lock_.lock();
-  }
-  ~QuietLockGuard() TERRACE_TSA(release_capability()) {
-    lock_.unlock();
-    if (blocks_) SignalBlock::end(before_);
-  }
-  QuietLockGuard(const QuietLockGuard&) = delete;
-  QuietLockGuard& operator=(const QuietLockGuard&) = delete;
-
- private:
-  Lock& lock_;
-  bool blocks_;
-  std::uint64_t before_;
 };
 
 }  // namespace terrace::liballoc

@@ -2,7 +2,8 @@
 //
 // A frame is one run of address space that holds somebody's pages, or free memory, or nothing. Moving pages
 // into a frame costs a page-table update, so frames are how memory is recycled between addresses: what one
-// tensor gives up is moved under the next one, and nothing is faulted in twice. Under the heap's lock.
+// tensor gives up is moved under the next one, and nothing is faulted in twice. Belongs to who holds the
+// gate.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +28,17 @@ class Staging {
   void give_absent(std::uint32_t frame);
   // A frame with memory whose content is nobody's.
   std::uint32_t take_free();
-  void give_free(std::uint32_t frame);
   std::uint32_t free_frames() const { return free_count_; }
-
-  // Returns one free frame's memory to the kernel. False when there is none.
-  bool drop_free();
-  void discard(std::uint32_t frame);
+  // How many pages of memory a frame has. `small`: they may not be one huge page.
+  void note_memory(std::uint32_t frame, std::uint32_t pages, bool small);
+  std::uint32_t memory_of(std::uint32_t frame) const { return memory_[frame] & ~small_bit; }
+  // Gives back a frame whose content is nobody's any more. It becomes a free one if it is one huge page, else
+  // its memory goes to the kernel: pages that did.
+  std::uint32_t release(std::uint32_t frame);
+  // Returns one free frame's memory to the kernel: pages.
+  std::uint32_t drop_free();
+  // Returns a frame's memory to the kernel: pages.
+  std::uint32_t discard(std::uint32_t frame);
 
   // Takes the frames out of what the kernel locked.
   void unlock();
@@ -42,10 +48,13 @@ class Staging {
   void hide(std::uint32_t frame);
 
  private:
+  static constexpr std::uint16_t small_bit = 1U << 15;
+
   std::byte* base_ = nullptr;
   std::uint32_t frames_ = 0;
   std::uint32_t* absent_ = nullptr;  // stacks of frame numbers
   std::uint32_t* free_ = nullptr;
+  std::uint16_t* memory_ = nullptr;  // pages, by frame
   std::uint32_t absent_count_ = 0;
   std::uint32_t free_count_ = 0;
 };

@@ -113,7 +113,7 @@ struct terrace_status {
   size_t size;
   const char* pager;  /* "active", "inactive", "unavailable" */
   const char* reason; /* why it is not active; "" when it is */
-  const char* mover;  /* "move", "mremap", "copy", "none" */
+  const char* mover;  /* "move", "mremap", "none" */
   const char* io;     /* "io_uring", "pread", "none" */
 };
 TERRACE_API int terrace_get_status(struct terrace_status* out);

@@ -201,7 +201,7 @@ TEST_CASE("Freed neighbours become one block") {
   CHECK(s.space.address(joined) == first);
 }
 
-TEST_CASE("A gap left for alignment joins both its neighbours") {
+TEST_CASE("A gap left for alignment joins both its neighbours when address space is short") {
   Space s(64 * mib, true);
   const std::uint32_t first = s.space.allocate(2 * mib, 64);
   const std::uint32_t second = s.space.allocate(2 * mib, 8 * mib);
@@ -212,9 +212,49 @@ TEST_CASE("A gap left for alignment joins both its neighbours") {
   s.space.check_invariants();
   s.space.free(third);
   s.space.check_invariants();
-  const std::uint32_t whole = s.space.allocate(std::size_t{s.space.top()} * granule_bytes, 64);
+  const std::size_t touched = std::size_t{s.space.top()} * granule_bytes;
+  REQUIRE(s.space.allocate(64 * mib - touched, 64) != 0);
+  const std::uint32_t whole = s.space.allocate(touched, 64);
   REQUIRE(whole != 0);
   CHECK(s.space.address(whole) == s.base);
+  s.space.check_invariants();
+}
+
+TEST_CASE("What is claimed is nobody else's until it is free again") {
+  Space s(64 * mib);
+  const std::uint32_t used = s.space.allocate(5 * mib, 64);
+  REQUIRE(s.space.allocate(2 * mib, 64) != 0);
+  CHECK(s.space.claim(0, granules_per_run) == 0);
+  s.space.free(used);
+  CHECK(s.space.recycled_granules() == 5 * mib / granule_bytes);
+  // The third run was used in part, the rest of it is virgin.
+  const std::uint32_t claimed = s.space.claim(2 * granules_per_run, granules_per_run);
+  REQUIRE(claimed != 0);
+  s.space.check_invariants();
+  CHECK(s.space.claim(2 * granules_per_run, 1) == 0);
+  const std::uint32_t next = s.space.allocate(4 * mib, 64);
+  CHECK(s.space.address(next) == s.base);
+  s.space.free(claimed, true);
+  s.space.check_invariants();
+  CHECK(s.space.recycled_granules() == 0);
+  const std::uint32_t fresh = s.space.allocate(2 * mib, 64);
+  CHECK(s.space.address(fresh) == s.base + 4 * mib);
+  CHECK(s.space.block(fresh).virgin);
+}
+
+TEST_CASE("Memory that was used before goes first") {
+  Space s(64 * mib);
+  const std::uint32_t a = s.space.allocate(8 * mib, 64);
+  const std::uint32_t b = s.space.allocate(8 * mib, 64);
+  REQUIRE(s.space.allocate(2 * mib, 64) != 0);
+  s.space.free(a, true);
+  s.space.free(b);
+  CHECK(s.space.address(s.space.allocate(4 * mib, 64)) == s.base + 8 * mib);
+  const std::uint32_t all = s.space.claim_recycled(~0U);
+  REQUIRE(all != 0);
+  CHECK(s.space.capacity(all) == 4 * mib);
+  CHECK(s.space.claim_recycled(~0U) == 0);
+  s.space.check_invariants();
 }
 
 TEST_CASE("Blocks of a run or more start on a run, smaller ones fill the gaps") {

@@ -5,7 +5,8 @@
 #   cmake -DNM=nm -DFILES=2 -DOBJECTS=a.o;b.o -P agent_symbols.cmake
 cmake_minimum_required(VERSION 3.25)
 set(ours "terrace::|vtable for |typeinfo |_GLOBAL_OFFSET_TABLE_|__cpu_model|__stack_chk_fail|__dso_handle")
-set(memory "mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr|rchr|str|nlen)|__mem(cpy|move|set)_chk|__strncpy_chk|strncpy")
+# Plain computing, of libc and of the compiler (libgcc).
+set(memory "__popcountdi2|mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr|rchr|str|nlen)|__mem(cpy|move|set)_chk|__strncpy_chk|strncpy")
 # Thin wrappers: one system call each, or none (the clock), and no lock.
 set(calls "syscall|__errno_location|clock_gettime|close|read|write|pread|pwrite|preadv|pwritev|open|openat|fcntl|ioctl")
 string(APPEND calls "|fstat|fstatvfs|statvfs|mmap|munmap|madvise|mprotect|poll|ppoll|socket|connect|send|sendmsg|recv|recvmsg")

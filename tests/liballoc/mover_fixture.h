@@ -17,7 +17,7 @@
 namespace terrace::liballoc::test {
 
 // Every way of taking pages, one after the other.
-inline MoverKind any_kind() { return GENERATE(MoverKind::move, MoverKind::mremap, MoverKind::copy); }
+inline MoverKind any_kind() { return GENERATE(MoverKind::move, MoverKind::mremap); }
 
 inline const char* word_of(MoverKind kind) {
   switch (kind) {
@@ -25,8 +25,6 @@ inline const char* word_of(MoverKind kind) {
       return "move";
     case MoverKind::mremap:
       return "mremap";
-    case MoverKind::copy:
-      return "copy";
     case MoverKind::automatic:
       break;
   }
@@ -71,19 +69,17 @@ class MoverFixture {
     bool keeps = false;
     const int error = mover.put(frame(i), run(i), &keeps);
     if (keeps) os::advise(frame(i), run_bytes, MADV_DONTNEED);
+    os::advise(run(i), run_bytes,
+               MADV_DOFORK);  // what remapping brought along; the pager shows its heap, too
     return error;
   }
-  // take() wants a frame with memory when it copies.
-  int take(std::size_t i, bool may_have_holes = true) {
-    if (mover.takes_by_copy()) {
-      if (const int error = mover.populate(frame(i)); error != 0) return error;
-    }
-    return mover.take(run(i), frame(i), may_have_holes);
-  }
+  int take(std::size_t i, bool may_have_holes = true) { return mover.take(run(i), frame(i), may_have_holes); }
   int put(std::size_t i) {
     bool keeps = false;
     const int error = mover.put(frame(i), run(i), &keeps);
     if (keeps) os::advise(frame(i), run_bytes, MADV_DONTNEED);
+    os::advise(run(i), run_bytes,
+               MADV_DOFORK);  // what remapping brought along; the pager shows its heap, too
     return error;
   }
 

@@ -1,6 +1,7 @@
 // Pages that a forked child shares: taken or refused, and right on both sides.
 #include <linux/userfaultfd.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>

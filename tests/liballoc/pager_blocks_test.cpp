@@ -40,7 +40,7 @@ TEST_CASE("Pinned runs are never evicted") {
   INFO(f.mover.name());
   std::byte* pinned = f.allocate_filled(block_bytes, 99);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     f.pager.pin(f.run_of(pinned), f.run_of(pinned) + 2);
     f.pager.pin(f.run_of(pinned), f.run_of(pinned));
   }
@@ -53,14 +53,14 @@ TEST_CASE("Pinned runs are never evicted") {
     CHECK(test::resident_pages(pinned + i * run_bytes) == run_bytes / os::page_bytes);
   }
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     f.pager.unpin(f.run_of(pinned), f.run_of(pinned) + 2);
   }
   f.page_out(pinned, block_bytes);
   CHECK(f.state(pinned) == RunState::resident);  // pinned twice
   CHECK(f.state(pinned + run_bytes) == RunState::stored);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     f.pager.unpin(f.run_of(pinned), f.run_of(pinned));
   }
   f.page_out(pinned, block_bytes);
@@ -72,7 +72,7 @@ TEST_CASE("Pinned runs are never evicted") {
 namespace {
 
 // How many runs of the block have left their address.
-std::size_t gone(const DramPager& f, const std::byte* block, std::size_t runs) {
+std::size_t gone(DramPager& f, const std::byte* block, std::size_t runs) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < runs; ++i)
     count += f.state(block + i * run_bytes) != RunState::resident ? 1 : 0;
@@ -138,14 +138,7 @@ TEST_CASE("A run that becomes wholly a block's as that grows takes the block's h
   f.write(grows, 1, run_bytes + run_bytes / 2);
   const std::uint32_t n = f.run_of(grows);
   REQUIRE((f.pager.run(n).cold && !f.pager.run(n + 1).cold));
-  {
-    LockGuard guard(f.lock);
-    const std::uint32_t id = f.space.live_block_at(grows);
-    const Block before = f.space.block(id);
-    REQUIRE(f.space.grow(id, 2 * run_bytes));
-    const Block after = f.space.block(id);
-    f.pager.on_extend(id, before.first + before.granules, after.granules - before.granules);
-  }
+  f.grow(grows, 2 * run_bytes);
   CHECK(f.pager.run(n + 1).cold);
   CHECK(f.pager.run(n + 1).long_lived);
   CHECK(f.pager.run(n + 1).heat == most_heat);
@@ -175,7 +168,7 @@ TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") 
   std::byte* block = f.allocate(budget * run_bytes);
   const std::uint32_t first = f.run_of(block);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     CHECK_FALSE(f.pager.can_pin(first, first + budget - 1));
     CHECK(f.pager.can_pin(first, first + half - 1));
     CHECK(f.pager.can_pin(first + half, first + budget - 1));
@@ -189,7 +182,7 @@ TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") 
   }
   f.release(block);  // and with it its pins
   std::byte* next = f.allocate(budget * run_bytes);
-  LockGuard guard(f.lock);
+  f.pager.follow_blocks();
   CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
 }
 
@@ -203,7 +196,7 @@ TEST_CASE("A freed block takes its own pins out of a shared run and leaves its n
   const std::uint32_t n = f.run_of(stays);
   REQUIRE(f.run_of(goes) == n);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     const std::uint32_t stays_id = f.space.live_block_at(stays);
     const std::uint32_t goes_id = f.space.live_block_at(goes);
     f.pager.pin(n, n, stays_id);
@@ -218,7 +211,7 @@ TEST_CASE("A freed block takes its own pins out of a shared run and leaves its n
   std::byte* next = f.allocate_filled(small, 3);  // dies of SIGSEGV where the protection is left behind
   CHECK(next == goes);
   CHECK(f.reads(stays, 1, small));
-  LockGuard guard(f.lock);
+  f.pager.follow_blocks();
   f.pager.unpin(n, n, f.space.live_block_at(next));  // nothing is its own
   CHECK(f.pager.run(n).pins == 1);
   f.pager.unpin(n, n, f.space.live_block_at(stays));
@@ -234,7 +227,7 @@ TEST_CASE("Locked pages hold their run until the last of them is unlocked, howev
   const std::uint32_t n = f.run_of(block);
   const std::byte* const end = block + run_bytes + 3 * os::page_bytes;
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     for (int i = 0; i < 3; ++i) REQUIRE(f.pager.lock_pages(block + os::page_bytes, end) == 0);
     f.pager.pin(n, n);
     CHECK(f.pager.run(n).pins == 2);
@@ -250,8 +243,8 @@ TEST_CASE("Locked pages hold their run until the last of them is unlocked, howev
   CHECK(f.state(block + run_bytes) == RunState::resident);
   f.release(block);
   CHECK(f.pager.run(n + 1).pins == 0);
-  LockGuard guard(f.lock);
-  f.pager.unlock_all_pages();
+  f.pager.follow_blocks();
+  f.pager.unlock_all_pages(f.space.top());
   CHECK(f.pager.run(n + 1).pins == 0);
 }
 
@@ -265,13 +258,13 @@ TEST_CASE("A freed block takes its own locks out of a shared run and leaves its 
   const std::uint32_t n = f.run_of(stays);
   REQUIRE(f.run_of(goes) == n);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     REQUIRE(f.pager.lock_pages(stays, stays + os::page_bytes) == 0);
     REQUIRE(f.pager.lock_pages(goes, goes + small) == 0);
     CHECK(f.pager.run(n).pins == 1);
   }
   f.release(goes);
-  LockGuard guard(f.lock);
+  f.pager.follow_blocks();
   CHECK_FALSE(f.pager.unlock_pages(goes, goes + small));
   CHECK(f.pager.run(n).pins == 1);
   CHECK(f.pager.unlock_pages(stays, stays + small));
@@ -285,18 +278,15 @@ TEST_CASE("A pinned tail that becomes an inner run takes no pin from the next on
   std::byte* grows = f.allocate_filled(run_bytes + run_bytes / 2, 1);
   const std::uint32_t n = f.run_of(grows);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     const std::uint32_t id = f.space.live_block_at(grows);
     f.pager.pin(n, n + 1, id);
-    const Block before = f.space.block(id);
-    REQUIRE(f.space.grow(id, 2 * run_bytes + run_bytes / 2));
-    const Block after = f.space.block(id);
-    f.pager.on_extend(id, before.first + before.granules, after.granules - before.granules);
   }
+  f.grow(grows, 2 * run_bytes + run_bytes / 2);
   std::byte* neighbour = f.allocate_filled(run_bytes / 4, 2);
   REQUIRE(f.run_of(neighbour) == n + 2);
   {
-    LockGuard guard(f.lock);
+    f.pager.follow_blocks();
     f.pager.pin(n + 2, n + 2, f.space.live_block_at(neighbour));
   }
   f.release(grows);
@@ -313,8 +303,8 @@ TEST_CASE("Runs that the program discarded come back as zeroes") {
   f.advise(block + 2 * run_bytes, run_bytes, TERRACE_ADVISE_COLD);
   f.settle();
   {
-    LockGuard guard(f.lock);
-    f.pager.forget(f.run_of(block) + 1, f.run_of(block) + 2);
+    f.pager.follow_blocks();
+    f.pager.forget(block + run_bytes, block + 3 * run_bytes);
   }
   f.check();
   CHECK(f.reads(block, 1));
@@ -336,33 +326,28 @@ TEST_CASE("A thread that waits for a run that is discarded meanwhile sees zeroes
          [&] {
            f.serve_faults();
            if (discarded) return f.pump();
-           LockGuard guard(f.lock);
+           f.pager.follow_blocks();
            if (!f.pager.run(f.run_of(block)).waiting) return;
-           f.pager.forget(f.run_of(block), f.run_of(block));
+           f.pager.forget(block, block + run_bytes);
            discarded = true;
          });
   CHECK(zero);
   f.check();
 }
 
-TEST_CASE("A zeroed block over recycled memory reads as zero at its first touch") {
+TEST_CASE("Memory that went back to the kernel reads as zero at its next touch, whatever backs it") {
   DramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* dirty = f.allocate_filled(block_bytes, 1);
-  f.page_out(dirty, block_bytes);  // its frames are dirty, its runs are empty once it is freed
+  std::byte* other = f.allocate_filled(block_bytes, 2);
   f.release(dirty);
+  f.pager.follow_blocks();
+  CHECK(f.pager.trim(0) == 3);
   std::byte* clean = f.allocate(block_bytes, true);
   REQUIRE(clean == dirty);
-  {
-    LockGuard guard(f.lock);
-    for (std::uint32_t n = 0; n < 3; ++n) CHECK(f.pager.reads_as_zero(f.run_of(clean) + n, false));
-  }
+  f.release(other);  // its memory is dirty, and the next to be used
   CHECK(f.reads_zero(clean, block_bytes));
-  f.release(clean);
-  std::byte* recycled = f.allocate(block_bytes, true);  // resident: the heap has to clear it
-  LockGuard guard(f.lock);
-  CHECK_FALSE(f.pager.reads_as_zero(f.run_of(recycled), false));
 }
 
 TEST_CASE("Trim gives recycled memory back") {
@@ -371,7 +356,7 @@ TEST_CASE("Trim gives recycled memory back") {
   INFO(f.mover.name());
   std::byte* block = f.allocate_filled(8 * run_bytes, 1);
   f.release(block);
-  LockGuard guard(f.lock);
+  f.pager.follow_blocks();
   const std::uint64_t before = f.pager.backed_bytes();
   CHECK(f.pager.recycled_runs() == 8);
   CHECK(f.pager.trim(5) == 3);
@@ -388,31 +373,31 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   test::Dram dram;
   test::Region heap(256 * mib);
   AddressSpace space;
+  BlockQueue queue;
   Lock lock;
+  FreeRuns free_runs(&lock, &space);
   Pager pager;
   Mover mover;
   if (!test::open_or_skip(mover, any_kind())) return;
   INFO(mover.name());
-  REQUIRE(space.initialise(heap.base(), 256 * mib) == 0);
-  REQUIRE(pager.initialise(heap.base(), 256 * mib, &space) == 0);
-  pager.use_lock(&lock);
-  const std::uint32_t id = space.allocate(block_bytes, 64);
-  pager.on_allocate(id);
-  test::fill(space.address(id), 1, block_bytes);
-  CHECK(pager.backed_bytes() == block_bytes);
+  REQUIRE((space.initialise(heap.base(), 256 * mib) == 0 && queue.initialise() == 0));
+  REQUIRE(pager.initialise(heap.base(), 256 * mib, space.most_records(), &queue, &free_runs) == 0);
   REQUIRE(pager.activate(&mover, &dram.dram, nullptr, budget_runs * run_bytes) == 0);
-  {
-    LockGuard guard(lock);
-    pager.advise(0, 2, TERRACE_ADVISE_PAGE_OUT);
-  }
+  const std::uint32_t id = space.allocate(block_bytes, 64);
+  test::fill(space.address(id), 1, block_bytes);
+  CHECK(pager.backed_bytes() == 0);
+  pager.learn_block(id, {.first = space.block(id).first, .granules = space.block(id).granules});
+  REQUIRE(pager.begin() == 0);
+  CHECK(pager.backed_bytes() == block_bytes);
+  pager.advise(0, 2, TERRACE_ADVISE_PAGE_OUT);
   while (!pager.is_quiet()) {
     pager.balance();
     pager.handle_completions();
   }
   CHECK(pager.run(0).state == RunState::stored);
-  LockGuard guard(lock);
   pager.check_invariants();
-  pager.on_free(id);
+  queue.push({.block = id, .change = BlockChange::freed});
+  pager.follow_blocks();
   space.free(id);
   CHECK(pager.pool_used_bytes() == 0);
   pager.trim(0);

@@ -40,36 +40,41 @@ class PagerFixture {
                Compression compression = compression_of_this_run())
       : tier_(tier), budget_bytes_(runs * run_bytes), heap_(heap_bytes) {
     if (!open_or_skip(mover, kind)) return;
-    if (space.initialise(heap_.base(), heap_bytes) != 0 ||
-        pager.initialise(heap_.base(), heap_bytes, &space) != 0)
+    if (space.initialise(heap_.base(), heap_bytes) != 0 || queue_.initialise() != 0 ||
+        pager.initialise(heap_.base(), heap_bytes, space.most_records(), &queue_, &free_runs_) != 0)
       std::abort();
-    pager.use_lock(&lock);
-    LockGuard guard(lock);
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0) std::abort();
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0 || pager.begin() != 0)
+      std::abort();
     ready_ = true;
   }
 
   ~PagerFixture() {
     if (!ready_) return;
     while (!blocks_.empty()) release(blocks_.begin()->first);
+    pager.follow_blocks();
     finish_transfers();
-    LockGuard guard(lock);
     pager.check_invariants();
     space.check_invariants();
     pager.trim(0);
-    if (pager.backed_bytes() != 0) std::abort();
+    if (pager.backed_bytes() != 0) {
+      std::fprintf(stderr, "%llu bytes were not given back\n",
+                   static_cast<unsigned long long>(pager.backed_bytes()));
+      std::abort();
+    }
     mover.close();
   }
 
   bool ready() const { return ready_; }
 
+  // As Heap does it. `zeroed`: all of it was never handed out before, or gave its memory back.
   std::byte* allocate(std::size_t bytes, bool zeroed = false, unsigned hints = 0) {
     LockGuard guard(lock);
     const std::uint32_t id = space.allocate(bytes, 64);
     if (id == 0) std::abort();
-    space.block(id).hints = static_cast<std::uint8_t>(hints);
-    if (zeroed) pager.mark_zero_fill(id);
-    pager.on_allocate(id);
+    Block& b = space.block(id);
+    b.hints = static_cast<std::uint8_t>(hints);
+    note(BlockChange::allocated, id, zeroed && b.virgin);
+    pager.follow_blocks();
     blocks_[space.address(id)] = id;
     return space.address(id);
   }
@@ -80,10 +85,27 @@ class PagerFixture {
     return block;
   }
   void release(std::byte* block) {
-    LockGuard guard(lock);
-    pager.on_free(blocks_.at(block));
-    space.free(blocks_.at(block));
+    {
+      LockGuard guard(lock);
+      note(BlockChange::freed, blocks_.at(block), false);
+      space.free(blocks_.at(block));
+    }
+    pager.follow_blocks();
     blocks_.erase(block);
+  }
+
+  // In place.
+  void grow(std::byte* block, std::size_t bytes) {
+    const std::uint32_t id = blocks_.at(block);
+    const Block before = space.block(id);
+    if (!space.grow(id, bytes)) std::abort();
+    const std::uint32_t granules = space.block(id).granules - before.granules;
+    queue_.push({.block = id,
+                 .first = before.first + before.granules,
+                 .granules = granules,
+                 .change = BlockChange::grown,
+                 .hints = before.hints});
+    pager.follow_blocks();
   }
 
   // One step of the agent; the budget is looked at between any two.
@@ -161,7 +183,10 @@ class PagerFixture {
   }
 
   std::uint32_t run_of(const std::byte* address) const { return pager.run_of(address); }
-  RunState state(const std::byte* address) const { return pager.run(run_of(address)).state; }
+  RunState state(const std::byte* address) {
+    pager.follow_blocks();
+    return pager.run(run_of(address)).state;
+  }
   // What is stored of the block's runs.
   std::uint64_t extent_bytes(const std::byte* block, std::size_t bytes) const {
     std::uint64_t sum = 0;
@@ -176,7 +201,7 @@ class PagerFixture {
     return sum;
   }
   void advise(const std::byte* block, std::size_t bytes, terrace_advice advice) {
-    LockGuard guard(lock);
+    pager.follow_blocks();
     pager.advise(run_of(block), run_of(block + bytes - 1), advice);
   }
   // Takes whole runs out to the tier.
@@ -187,12 +212,12 @@ class PagerFixture {
   terrace_statistics statistics() {
     terrace_statistics s{};
     s.size = sizeof(s);
-    LockGuard guard(lock);
+    pager.follow_blocks();
     pager.fill(&s);
     return s;
   }
   void check() {
-    LockGuard guard(lock);
+    pager.follow_blocks();
     pager.check_invariants();
   }
 
@@ -211,6 +236,19 @@ class PagerFixture {
     std::abort();
   }
 
+  void note(BlockChange change, std::uint32_t id, bool zeroed) {
+    const Block& b = space.block(id);
+    queue_.push({.call_site = b.call_site,
+                 .block = id,
+                 .first = b.first,
+                 .granules = b.granules,
+                 .change = change,
+                 .hints = b.hints,
+                 .zeroed = zeroed});
+  }
+
+  BlockQueue queue_;
+  FreeRuns free_runs_{&lock, &space};
   tiers::Tier& tier_;
   std::uint64_t budget_bytes_;
   std::uint64_t most_backed_ = 0;

@@ -49,7 +49,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Kill daemon and jobs at random points under verification.")
     parser.add_argument("--daemon-kills", type=int, default=20)
     parser.add_argument("--job-kills", type=int, default=10)
-    parser.add_argument("--movers", nargs="+", default=["move", "mremap"], choices=["move", "mremap", "copy"])
+    parser.add_argument("--movers", nargs="+", default=["move", "mremap"], choices=["move", "mremap"])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--pool", type=pathlib.Path, default=pathlib.Path("/var/tmp"))
     parser.add_argument("--bytes", default="384M")

@@ -240,7 +240,7 @@ const std::vector<RunEntry>& run_entries() {
        "HOW",
        "TERRACE_MOVER",
        "How pages are taken out of memory",
-       {"auto", "move", "mremap", "copy"}},
+       {"auto", "move", "mremap"}},
       {"--io",
        &R::io,
        "HOW",

@@ -32,7 +32,7 @@ for option in dram limit pool pool-size threshold compress socket name json-summ
   expect_text err "--$option: .*\(the value is empty\|'' is none of\)" "--$option ''"
 done
 expect_code 2 "an unknown mover" "$terrace" run --mover teleport -- touch ran
-expect_text err "'teleport' is none of auto|move|mremap|copy" "an unknown mover"
+expect_text err "'teleport' is none of auto|move|mremap" "an unknown mover"
 [ -e ran ] && fail "a job ran all the same"
 refused "cannot be met" --offload activations --offload-budget 900T
 PYTORCH_ALLOC_CONF=expandable_segments:True refused "expandable_segments" --gpu cuda

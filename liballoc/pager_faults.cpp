@@ -1,0 +1,221 @@
+// What a touch of a page sets off that is not there: the page comes from where it is, with as many around it
+// as the touch lets expect (paging/reach.h).
+#include <algorithm>
+
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+#include "liballoc/pager.h"
+
+namespace terrace::liballoc {
+
+void Pager::enqueue(std::uint32_t n) {
+  Run& r = runs_[n];
+  if (r.queued) return;  // at most once each, so there is always room
+  r.queued = true;
+  pending_[(pending_head_ + pending_count_++) % run_count_] = n;
+}
+
+// A fault that would find no transfer free is left with the kernel, which keeps the order.
+bool Pager::can_take_fault() const { return pieces_ < most_pieces; }
+
+void Pager::handle_fault(const Fault& fault) {
+  follow_blocks();
+  const std::uint32_t n = run_of(fault.address);
+  if (n >= run_count_) return;  // a frame: nobody but the agent touches those
+  const auto page =
+      static_cast<std::uint32_t>(static_cast<std::size_t>(fault.address - run_address(n)) / os::page_bytes);
+  ++counts_.faults;
+  top_run_ = std::max(top_run_, n + 1);
+  Run& r = runs_[n];
+  const Pages& p = pages_[n];
+  if (r.state == RunState::lost) return mover_->wake(run_address(n), run_bytes);
+  if (p.in_place.has(page)) return fault_in_place(n, page);
+  const bool waits = p.in_frame.has(page) || p.stored.has(page) || r.state == RunState::empty;
+  if (!waits) return show_zeroes(n, reach_of(n, page));
+  if (!r.waiting) r.wait_since_ns = os::now_ns();
+  r.waiting = true;
+  tell(wire::EventKind::fault, n, run_bytes);
+  if (p.in_frame.has(page)) {
+    bring_from_frame(n, page);
+  } else if (p.stored.has(page)) {
+    bring_from_tier(n, page);
+  } else {
+    bring_fresh(n, page);
+  }
+}
+
+// It came back since the fault was raised. Else somebody took it from behind our back: a hole that the
+// program made, or a loss.
+void Pager::fault_in_place(std::uint32_t n, std::uint32_t page) {
+  std::byte* const address = run_address(n) + std::size_t{page} * os::page_bytes;
+  if (Mover::has_page(address)) return mover_->wake(address, os::page_bytes);
+  if (mover_->kind() == MoverKind::mremap) runs_[n].may_have_holes = true;  // it may carry holes along
+  if (miss(n, PageSet::of({page, page + 1}))) return lose(n, "a page of it has vanished", EFAULT);
+  show_zeroes(n, {page, page + 1});
+}
+
+// Pages that were never written.
+void Pager::show_zeroes(std::uint32_t n, PageRange range) {
+  Pages& p = pages_[n];
+  const PageSet wanted = PageSet::of(range) - p.in_place - p.in_frame - p.stored;
+  make_room(wanted.count());
+  for (PageRange part = wanted.next(0); part.count() > 0; part = wanted.next(part.end))
+    mover_->zero_pages(run_address(n) + part.offset(), part.bytes());
+  gain(wanted.count());
+  p.in_place |= wanted;
+  Run& r = runs_[n];
+  if (r.state == RunState::empty || r.state == RunState::stored) {
+    r.small = true;
+    become(n, RunState::resident);
+    ++arrivals_;
+  }
+  if (r.state == RunState::resident) settle(n);
+}
+
+// The run before it has just come as a whole.
+bool Pager::follows(std::uint32_t n) const {
+  constexpr std::uint32_t just_now = 8;
+  if (n == 0 || runs_[n].block == 0 || runs_[n - 1].block != runs_[n].block) return false;
+  return runs_[n - 1].state == RunState::resident && !runs_[n - 1].scattered &&
+         arrivals_ - runs_[n - 1].arrival < just_now && pages_[n - 1].in_place.is_all();
+}
+
+PageRange Pager::reach_of(std::uint32_t n, std::uint32_t page) {
+  return reach_.of(runs_[n].trace, page, follows(n));
+}
+
+// Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
+// touched here and there is not: that shows where neither neighbour of the run has been touched.
+void Pager::bring_fresh(std::uint32_t n, std::uint32_t page) {
+  constexpr std::uint32_t very_large = 64 * granules_per_run;
+  const std::uint32_t block = runs_[n].block;
+  const bool may_be_sparse = block != 0 && blocks_[block].granules >= very_large && page != 0 && n > 0 &&
+                             n + 1 < run_count_ && runs_[n - 1].state == RunState::empty &&
+                             runs_[n + 1].state == RunState::empty;
+  const PageRange range = may_be_sparse ? reach_of(n, page) : whole_run;
+  if (range.count() < pages_per_run) return show_zeroes(n, range);
+  if (back(n)) back_ahead(n);
+}
+
+void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
+  Run& r = runs_[n];
+  if (r.stuck) return;
+  const bool was_read = r.state == RunState::cached && r.from_read;
+  const Operation* const write = r.in_flight ? operation_of(n) : nullptr;
+  const bool is_compressed =
+      (r.has_slot && r.slot_bytes != run_bytes) || (write != nullptr && write->buffer != RunCodec::no_buffer);
+  const PageRange range = is_compressed ? whole_run : reach_of(n, page);
+  if (range.count() < pages_per_run) {
+    r.scattered = true;
+    counts_.prefetch_hits += r.state == RunState::cached ? 1 : 0;
+    put_back_pages(n, range);
+    return;
+  }
+  switch (r.state) {
+    case RunState::staged:
+      unstage(n);
+      break;
+    case RunState::writing:
+      rescue(n);
+      break;
+    case RunState::cached:
+      ++counts_.prefetch_hits;
+      restore_cached(n);
+      if (was_read) ahead_.used(n);
+      put_back_neighbours(n);
+      break;
+    default:
+      break;
+  }
+}
+
+void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page) {
+  Run& r = runs_[n];
+  if (r.state == RunState::reading || r.queued || is_on_its_way(n, page)) return;
+  const bool is_compressed = r.slot_bytes != run_bytes;
+  // Compressed bytes come back as a whole only, into a frame of their own. The end of a write asks again.
+  if (is_compressed && r.in_flight) return;
+  if (is_compressed && r.frame != none) {
+    if (!put_back(n) || pages_[n].in_place.has(page)) return;
+    r.waiting = true;
+  }
+  const Strides::Ahead ahead = strides_.touched(std::uint64_t{n} * pages_per_run + page);
+  const bool is_strided = ahead.count > 0;
+  const PageRange range = is_compressed ? whole_run
+                          : is_strided  ? PageRange{page, page + 1}
+                                        : reach_of(n, page);
+  if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
+    enqueue(n);
+    ahead_.used(n);
+    cursor_block_ = r.block;
+    cursor_run_ = n + 1;
+    return;
+  }
+  r.scattered = true;
+  // The rest of a run of which pieces are still to come, or others in a frame: a longer piece.
+  const PageRange piece{range.count() == pages_per_run ? page : range.first,
+                        std::min({range.end, pages_per_run, page + Reach::longest_piece})};
+  start_piece(n, piece, true);
+  bring_strides(n, ahead);
+}
+
+void Pager::bring_strides(std::uint32_t n, const Strides::Ahead& ahead) {
+  for (std::uint32_t i = 0; i < ahead.count; ++i) {
+    const std::uint64_t at = ahead.first + static_cast<std::uint64_t>(ahead.stride) * i;
+    const std::uint64_t run = at / pages_per_run;
+    if (run >= run_count_ || runs_[run].block != runs_[n].block || runs_[n].block == 0) return;
+    const auto next = static_cast<std::uint32_t>(run);
+    const auto next_page = static_cast<std::uint32_t>(at % pages_per_run);
+    const Run& r = runs_[next];
+    const bool can = (r.state == RunState::stored || r.state == RunState::resident) && !r.queued &&
+                     r.slot_bytes == run_bytes && pages_[next].away().has(next_page);
+    if (!can || is_on_its_way(next, next_page)) continue;
+    if (pieces_ + pieces_for_touches >= most_pieces) return;
+    runs_[next].scattered = true;
+    start_piece(next, {next_page, next_page + 1}, false);
+  }
+}
+
+void Pager::restore_cached(std::uint32_t n) {
+  Run& r = runs_[n];
+  const bool streams = r.from_read && insertion_.streams(arrivals_ - r.came, budget_);
+  const std::uint32_t pages = pages_[n].in_frame.count();
+  if (!put_back(n)) return;
+  r.heat = static_cast<std::uint8_t>(std::min<unsigned>(r.heat + 1U, most_heat));
+  if (streams && r.state == RunState::resident) {
+    delist(n);
+    r.streamed = true;
+    r.heat = 0;
+    enlist(n);
+  }
+  ++counts_.restores;
+  counts_.restored_bytes += std::uint64_t{pages} * os::page_bytes;
+  tell(wire::EventKind::restore, n, run_bytes);
+}
+
+// A new block is written from its beginning to its end: after the first runs the rest is backed ahead.
+void Pager::back_ahead(std::uint32_t n) {
+  constexpr std::uint32_t most_ahead = 8;
+  const std::uint32_t block = runs_[n].block;
+  if (block == 0 || n == 0 || runs_[n - 1].block != block || runs_[n - 1].state != RunState::resident) return;
+  for (std::uint32_t next = n + 1; next <= n + most_ahead && next < run_count_; ++next) {
+    if (runs_[next].block != block || runs_[next].state != RunState::empty) return;
+    if (staging_.free_frames() == 0 && recycled_.is_empty() && backed_runs() >= budget_) return;
+    if (!back(next)) return;
+  }
+}
+
+// One touch of a tensor brings back all of it that is in DRAM already.
+void Pager::put_back_neighbours(std::uint32_t n) {
+  constexpr std::uint32_t most_at_once = 16;
+  const std::uint32_t block = runs_[n].block;
+  for (std::uint32_t next = n + 1; block != 0 && next <= n + most_at_once && next < run_count_; ++next) {
+    if (runs_[next].block != block || runs_[next].state != RunState::cached || runs_[next].scattered) return;
+    ++counts_.prefetch_hits;
+    const bool was_read = runs_[next].from_read;
+    restore_cached(next);
+    if (was_read) ahead_.used(next);
+  }
+}
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,41 @@
+// The blocks as the agent knows them: what it was told of each (block_queue.h), by the block's number. The
+// heap's own records may be further on by then. Belongs to who holds the gate.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/address_space.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+
+struct KnownBlock {
+  std::uint64_t call_site = 0;
+  std::uint32_t first = 0;  // granule
+  std::uint32_t granules = 0;
+  std::uint16_t pins[2] = {};  // the block's own, of its first run and of its last if that is another
+  std::uint8_t hints = 0;
+  bool is_lent = false;  // the kernel may keep references to its pages (Pager::lend)
+
+  std::uint32_t end() const { return first + granules; }
+  std::uint32_t first_run() const { return first / granules_per_run; }
+  std::uint32_t last_run() const { return (end() - 1) / granules_per_run; }
+};
+
+class BlockTable {
+ public:
+  int initialise(std::uint32_t most) {
+    blocks_ = static_cast<KnownBlock*>(
+        os::map_anonymous(std::size_t{most} * sizeof(KnownBlock), PROT_READ | PROT_WRITE));
+    return blocks_ == nullptr ? ENOMEM : 0;
+  }
+  KnownBlock& operator[](std::uint32_t id) { return blocks_[id]; }
+  const KnownBlock& operator[](std::uint32_t id) const { return blocks_[id]; }
+
+ private:
+  KnownBlock* blocks_ = nullptr;  // number 0 is none
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,56 @@
+// What is likely to be touched next, learned from what followed last time: each run remembers which run was
+// brought back after it. On a cycle that is the next one; where nothing was learned it is the next run in
+// memory. Each use asks for the few runs behind it, so that every stream of a program that has several is
+// kept ahead of. Pure but for its table, of which only what is used is touched.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "liballoc/os.h"
+#include "liballoc/run_table.h"
+
+namespace terrace::liballoc {
+
+class ReadAhead {
+ public:
+  int initialise(std::uint32_t runs) {
+    next_ = static_cast<std::uint32_t*>(
+        os::map_anonymous(std::size_t{runs} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE));
+    runs_ = runs;
+    return next_ == nullptr ? ENOMEM : 0;
+  }
+
+  // Run n was touched, and had been away.
+  void used(std::uint32_t n) {
+    if (last_ != none && last_ != n) next_[last_] = n + 1;
+    last_ = n;
+    for (std::uint32_t i = 0, at = n; i < depth; ++i) {
+      at = next_[at] != 0 ? next_[at] - 1 : at + 1;
+      if (at >= runs_ || at == n) return;
+      wanted_[head_++ % capacity] = at;
+      if (head_ - tail_ > capacity) tail_ = head_ - capacity;
+    }
+  }
+  // The next run to look at; `none` when there is none.
+  std::uint32_t pop() { return tail_ == head_ ? none : wanted_[tail_++ % capacity]; }
+  bool is_empty() const { return tail_ == head_; }
+  void clear() {
+    tail_ = head_;
+    last_ = none;
+  }
+
+ private:
+  static constexpr std::uint32_t depth = 8;
+  static constexpr std::uint32_t capacity = 64;
+
+  std::uint32_t* next_ = nullptr;  // by run: the number of what followed, plus one; 0: nothing yet
+  std::uint32_t runs_ = 0;
+  std::uint32_t last_ = none;
+  std::uint32_t wanted_[capacity] = {};
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,197 @@
+// Pages of a run that part: touches that are scattered move pages, what was not changed is not written again,
+// and what the program discards is gone wherever it lay.
+#include <catch2/catch.hpp>
+
+#include "tests/liballoc/pager_fixture.h"
+#include "tiers/failing_adaptor.h"
+
+namespace terrace::liballoc {
+namespace {
+
+using test::any_kind;
+using test::DramPager;
+using test::word_of;
+
+constexpr std::size_t words_per_page = os::page_bytes / sizeof(std::uint64_t);
+
+std::uint64_t* words(std::byte* block) { return reinterpret_cast<std::uint64_t*>(block); }
+
+// The first word of a page.
+bool has_word(test::PagerFixture& f, std::byte* block, std::size_t page, std::uint64_t seed) {
+  std::atomic<bool> right{false};
+  f.with([&] { right = words(block)[page * words_per_page] == word_of(seed, page * words_per_page); });
+  return right;
+}
+
+}  // namespace
+
+TEST_CASE("What came back and was not changed leaves without a write") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(3 * run_bytes, 1);
+  f.page_out(block, 3 * run_bytes);
+  const std::uint64_t written = f.statistics().written_bytes;
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(f.reads(block, 1, 3 * run_bytes));
+    f.page_out(block, 3 * run_bytes);
+  }
+  CHECK(f.state(block) == RunState::stored);
+  CHECK(f.statistics().written_bytes == written);
+  CHECK(f.reads(block, 1, 3 * run_bytes));
+  f.check();
+}
+
+TEST_CASE("Of what came back only the changed pages are written") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  const std::uint64_t written = f.statistics().written_bytes;
+  REQUIRE(f.reads(block, 1));
+  f.with([&] { words(block)[100 * words_per_page] = 7; });
+  f.page_out(block);
+  CHECK(f.statistics().written_bytes == written + os::page_bytes);
+  f.with([&] {
+    CHECK(words(block)[100 * words_per_page] == 7);
+    words(block)[100 * words_per_page] = word_of(1, 100 * words_per_page);
+  });
+  CHECK(f.reads(block, 1));
+  f.check();
+}
+
+TEST_CASE("A scattered touch brings one page, and what streams brings the run") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
+  f.page_out(block, 2 * run_bytes);
+  const std::uint64_t before = f.statistics().read_bytes;
+  for (const std::size_t page : {300U, 17U, 444U}) CHECK(has_word(f, block, page, 1));
+  CHECK(f.statistics().read_bytes == before + 3 * os::page_bytes);
+  CHECK(test::resident_pages(block) == 3);
+  CHECK(f.state(block) == RunState::resident);
+  f.check();
+  CHECK(f.reads(block + run_bytes, 0) == false);  // other words than these: only the touch counts
+  CHECK(test::resident_pages(block + run_bytes) == run_bytes / os::page_bytes);
+  CHECK(f.reads(block, 1, 2 * run_bytes));
+  f.check();
+}
+
+TEST_CASE("A run of which a part is there leaves, comes back and is changed like any other") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  test::Random random(3);
+  std::vector<std::uint64_t> expected(pages_per_run);
+  for (std::size_t page = 0; page < pages_per_run; ++page) expected[page] = word_of(1, page * words_per_page);
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t page = random.below(pages_per_run);
+    f.with([&] {
+      CHECK(words(block)[page * words_per_page] == expected[page]);
+      if (i % 2 == 0) words(block)[page * words_per_page] = expected[page] = random.next();
+    });
+    if (i % 7 == 0) f.page_out(block);
+    if (i % 50 == 0) f.check();
+  }
+  f.page_out(block);
+  f.with([&] {
+    for (std::size_t page = 0; page < pages_per_run; ++page)
+      CHECK(words(block)[page * words_per_page] == expected[page]);
+  });
+  f.check();
+}
+
+TEST_CASE("What is discarded is zero wherever it lay, and its neighbours are not") {
+  DramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(run_bytes, 1);
+  const int where = GENERATE(0, 1, 2, 3);
+  if (where == 1) f.advise(block, run_bytes, TERRACE_ADVISE_COLD);  // staged
+  if (where >= 2) f.page_out(block);
+  if (where == 3) CHECK(has_word(f, block, 60, 1));  // a part of it is there
+  std::byte* const begin = block + 50 * os::page_bytes;
+  std::byte* const end = block + 80 * os::page_bytes;
+  REQUIRE(os::advise(begin, static_cast<std::size_t>(end - begin), MADV_DONTNEED) == 0);
+  f.pager.forget(begin, end);
+  f.check();
+  f.settle();
+  for (int round = 0; round < 2; ++round) {
+    f.with([&] {
+      CHECK(test::is_zero(begin, static_cast<std::size_t>(end - begin)));
+      CHECK(words(block)[49 * words_per_page] == word_of(1, 49 * words_per_page));
+      CHECK(words(block)[80 * words_per_page] == word_of(1, 80 * words_per_page));
+    });
+    f.page_out(block);
+  }
+  f.check();
+}
+
+TEST_CASE("A flipped bit in a page is found when the page alone is read, and a lost page is SIGBUS") {
+  CHECK(test::in_child([&] {
+          ::signal(SIGBUS, SIG_DFL);
+          test::Dram dram;
+          tiers::FailingAdaptor tier(dram.dram);
+          test::PagerFixture f(MoverKind::automatic, tier, test::budget_runs, 1024 * test::mib,
+                               Compression::off);
+          if (!f.ready()) return 200 + SIGBUS;
+          std::byte* const block = f.allocate_filled(run_bytes, 1);
+          f.page_out(block);
+          tier.flip_bit_in_nth_read(1, 77);
+          if (!has_word(f, block, 200, 1)) return 2;  // the second answer is right
+          if (f.statistics().checksum_failures != 1) return 5;
+          tier.fail_from(tiers::FailingAdaptor::Operation::read, 1, EIO);
+          return has_word(f, block, 300, 1) ? 3 : 4;
+        }) == 200 + SIGBUS);
+}
+
+TEST_CASE("A child reads what its parent had in part, and neither sees what the other writes after") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  CHECK(has_word(f, block, 30, 1));
+  f.with([&] { words(block)[30 * words_per_page] = 5; });
+  f.pager.prepare_fork(1'000'000);
+  f.pager.seal_for_fork();
+  CHECK(test::in_child([&] {
+          if (!f.pager.after_fork_in_child()) return 2;
+          return words(block)[30 * words_per_page] == 5 ? 0 : 3;
+        }) == 0);
+  f.pager.after_fork_in_parent(true);
+  // The child may read the extent still, so the run moves to another one, with all its pages.
+  f.page_out(block);
+  f.with([&] {
+    CHECK(words(block)[30 * words_per_page] == 5);
+    words(block)[30 * words_per_page] = word_of(1, 30 * words_per_page);
+  });
+  CHECK(f.reads(block, 1));
+  f.check();
+}
+
+TEST_CASE("Strides are kept ahead of") {
+  test::Dram dram;
+  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
+                       Compression::off);
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
+  f.page_out(block, 2 * run_bytes);
+  const std::uint64_t before = f.statistics().faults;
+  for (std::size_t page = 5; page < 2 * pages_per_run; page += 9) {
+    CHECK(has_word(f, block, page, 1));
+    f.settle();
+  }
+  const std::uint64_t touched = 2 * pages_per_run / 9;
+  CHECK(f.statistics().faults - before < touched / 2);
+  f.check();
+}
+
+}  // namespace terrace::liballoc
