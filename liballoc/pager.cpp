@@ -56,8 +56,8 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   const auto frames = static_cast<std::uint32_t>(std::min(pages * os::page_bytes / run_bytes + 64, allowed));
   if (frames < least_frames) return ENOMEM;
   if (const int error = staging_.initialise(frames, mover); error != 0) return error;
-  piece_buffers_ = static_cast<std::byte*>(
-      os::map_anonymous(most_pieces * Reach::longest_piece * os::page_bytes, PROT_READ | PROT_WRITE));
+  piece_buffers_ = static_cast<std::byte*>(os::map_anonymous(
+      std::size_t{most_pieces} * Reach::longest_piece * os::page_bytes, PROT_READ | PROT_WRITE));
   if (piece_buffers_ == nullptr) return ENOMEM;
   compression_ = compression;
   const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;

@@ -77,7 +77,7 @@ class Strides {
  private:
   static constexpr std::uint32_t most_ahead = 16;
   static constexpr std::int64_t longest_stride = pages_per_run / 4;  // beyond it are the beginnings of runs
-  static constexpr std::uint64_t near = 8 * pages_per_run;
+  static constexpr std::uint64_t near = std::uint64_t{8} * pages_per_run;
   struct Stream {
     std::uint64_t last = 0, next = 0, used = 0;
     std::int64_t distance = 0, stride = 0;

@@ -189,7 +189,7 @@ TEST_CASE("Strides are kept ahead of") {
     CHECK(has_word(f, block, page, 1));
     f.settle();
   }
-  const std::uint64_t touched = 2 * pages_per_run / 9;
+  const std::uint64_t touched = std::uint64_t{2} * pages_per_run / 9;
   CHECK(f.statistics().faults - before < touched / 2);
   f.check();
 }
