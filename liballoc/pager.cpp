@@ -94,7 +94,7 @@ void Pager::set_pool_limit(std::uint64_t bytes) {
 
 // ---- lists and states -----------------------------------------------------------------------------------
 
-RunList* Pager::list_of(const Run& r) {
+const RunList* Pager::list_of(const Run& r) const {
   switch (r.state) {
     case RunState::resident:
       if (r.live == 0) return &recycled_;
@@ -114,24 +114,31 @@ RunList* Pager::list_of(const Run& r) {
   return nullptr;
 }
 
+RunList* Pager::list_of(const Run& r) {
+  return const_cast<RunList*>(static_cast<const Pager*>(this)->list_of(r));
+}
+
 void Pager::enlist(std::uint32_t n) {
   Run& r = runs_[n];
   r.arrival = arrivals_;
   RunList* list = list_of(r);
   if (list == nullptr) return;
-  if (list == &cached_) cached_pages_ += staging_.memory_of(r.frame);
-  if (list == &held_) held_pages_ += staging_.memory_of(r.frame);
+  r.listed_pages =
+      r.frame == none ? std::uint16_t{0} : static_cast<std::uint16_t>(staging_.memory_of(r.frame));
+  if (list == &cached_) cached_pages_ += r.listed_pages;
+  if (list == &held_) held_pages_ += r.listed_pages;
   if (list != &idle_ || !r.cold) return list->push_back(n);
   r.arrival -= budget_;  // as if it had been idle for long
   list->push_front(n);
 }
 
+// From the list that it is on, whatever its state has become since.
 void Pager::delist(std::uint32_t n) {
-  RunList* list = list_of(runs_[n]);
-  if (list == nullptr) return;
-  if (list == &cached_) cached_pages_ -= staging_.memory_of(runs_[n].frame);
-  if (list == &held_) held_pages_ -= staging_.memory_of(runs_[n].frame);
-  list->remove(n);
+  const Run& r = runs_[n];
+  if (r.list == nullptr) return;
+  if (r.list == &cached_) cached_pages_ -= r.listed_pages;
+  if (r.list == &held_) held_pages_ -= r.listed_pages;
+  r.list->remove(n);
 }
 
 void Pager::become(std::uint32_t n, RunState state) {
@@ -289,7 +296,7 @@ void Pager::unstick(Run& r) {
 // Not now: to the young end of the queue, and so what is cold, which stays so.
 bool Pager::spare(std::uint32_t n) {
   Run& r = runs_[n];
-  if (RunList* list = list_of(r); list != nullptr) {
+  if (RunList* list = r.list; list != nullptr) {
     list->remove(n);
     r.arrival = arrivals_;
     list->push_back(n);

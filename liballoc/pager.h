@@ -220,6 +220,7 @@ class Pager {
   // pager.cpp: transitions
   void enlist(std::uint32_t n);
   void delist(std::uint32_t n);
+  const RunList* list_of(const Run& r) const;
   RunList* list_of(const Run& r);
   void become(std::uint32_t n, RunState state);
   void settle_state(std::uint32_t n);

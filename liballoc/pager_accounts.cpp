@@ -47,13 +47,14 @@ void Pager::check_invariants() const {
       if (r.frame == none) std::abort();
       pages += staging_.memory_of(r.frame);
     }
-    const bool agrees = (p.in_place & p.in_frame).is_empty() && (has_frame || p.in_frame.is_empty()) &&
-                        (!is_resident || !p.in_place.is_empty()) &&
+    const bool agrees = r.list == list_of(r) && (p.in_place & p.in_frame).is_empty() &&
+                        (has_frame || p.in_frame.is_empty()) && (!is_resident || !p.in_place.is_empty()) &&
                         (p.stored.is_empty() || r.has_slot || r.in_flight) &&
                         (r.state != RunState::stored || (p.in_place.is_empty() && !p.stored.is_empty()));
     if (agrees) continue;
     Message(Severity::error) << "pager invariant broken: run " << std::uint64_t{n} << " in state "
-                             << static_cast<std::uint64_t>(r.state) << " has "
+                             << static_cast<std::uint64_t>(r.state)
+                             << (r.list == list_of(r) ? " has " : ", on another state's list, has ")
                              << std::uint64_t{p.in_place.count()} << " pages in place, "
                              << std::uint64_t{p.in_frame.count()} << " in a frame, "
                              << std::uint64_t{p.stored.count()} << " stored";

@@ -93,6 +93,7 @@ void Pager::forget_pages(std::uint32_t n, PageRange range) {
     delist(n);
     settle_state(n);
   } else if (p.in_frame.is_empty() && !r.in_flight && r.state != RunState::reading) {
+    delist(n);
     unstick(r);
     r.held = false;
     reclaim(n);

@@ -106,6 +106,7 @@ void Pager::adopt_inherited(std::uint32_t n) {
   Pages& p = pages_[n];
   std::byte* const address = run_address(n);
   r.previous = r.next = none;
+  r.list = nullptr;
   if ((r.state == RunState::writing || r.state == RunState::staged) && r.frame != none) {
     // Its frame came along; nobody watches the heap here yet. The whole of it takes the run's place.
     const bool is_whole = p.in_place.is_empty() && p.in_frame.is_all();

@@ -35,6 +35,8 @@ struct TouchTrace {
 
 enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
 
+class RunList;
+
 struct Run {
   std::uint32_t previous = none;
   std::uint32_t next = none;
@@ -50,7 +52,9 @@ struct Run {
   std::uint32_t came = 0;        // that count when it came last, wherever it went since
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
-  TouchTrace trace;  // of touches that brought a part of it
+  std::uint16_t listed_pages = 0;  // memory of its frame, as its list counts it
+  TouchTrace trace;                // of touches that brought a part of it
+  RunList* list = nullptr;         // the one it is on
   RunState state = RunState::empty;
   std::uint8_t heat = 0;    // rounds that it is spared: times it was brought back while still being live
   std::uint8_t pieces = 0;  // of it, on their way from the tier
@@ -87,24 +91,30 @@ class RunList {
     runs_[n].next = none;
     (back_ == none ? front_ : runs_[back_].next) = n;
     back_ = n;
-    ++size_;
+    added(n);
   }
   void push_front(std::uint32_t n) {
     runs_[n].next = front_;
     runs_[n].previous = none;
     (front_ == none ? back_ : runs_[front_].previous) = n;
     front_ = n;
-    ++size_;
+    added(n);
   }
   void remove(std::uint32_t n) {
     Run& r = runs_[n];
     (r.previous == none ? front_ : runs_[r.previous].next) = r.next;
     (r.next == none ? back_ : runs_[r.next].previous) = r.previous;
     r.previous = r.next = none;
+    r.list = nullptr;
     --size_;
   }
 
  private:
+  void added(std::uint32_t n) {
+    runs_[n].list = this;
+    ++size_;
+  }
+
   Run* runs_ = nullptr;
   std::uint32_t front_ = none;
   std::uint32_t back_ = none;
