@@ -163,9 +163,14 @@ void Agent::set_up() {
 
 // Memory has become short: from here on it is the agent that backs it.
 void Agent::begin_paging() {
+  Pager& pager = heap_->pager();
   heap_->begin_recording();
-  heap_->pager().follow_blocks();
-  if (heap_->pager().begin() == 0) return high_water_.close();
+  pager.follow_blocks();
+  if (pager.watch() == 0) {
+    heap_->tell_top();
+    pager.take_over();
+    return high_water_.close();
+  }
   heap_->end_recording();
   mover_.close();  // it may watch a part of the heap, which nobody will serve
   give_up("userfaultfd refuses the heap's range");

@@ -420,8 +420,12 @@ void Heap::begin_recording() {
     }
     done = at >= space_.top();
     recorded_below_ = done ? ~0U : at;
-    pager_.know_top(space_.top());
   }
+}
+
+void Heap::tell_top() {
+  LockGuard guard(lock_);
+  pager_.know_top(space_.top());
 }
 
 // ---- what is rare -----------------------------------------------------------------------------------------

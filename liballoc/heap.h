@@ -94,6 +94,8 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // The agent, with the gate: from now on it is told of blocks, and the pager knows those there are; or not
   // any more.
   void begin_recording();
+  // How far up blocks have ever been.
+  void tell_top();
   void end_recording() { recording_ = false; }
   // Granules that may have memory behind them, seen from any thread; and the number from which on the agent
   // is to be woken.

@@ -81,9 +81,11 @@ class Pager {
   // Makes everything ready with an open mover; then the pager is dormant. The tier and the client outlive it.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
                Compression compression = Compression::off);
-  // Takes over: from here on touches of what is not there are ours to serve. All live blocks were learned. 0
-  // or the errno of userfaultfd, and then the pager is plain.
-  int begin();
+  // From here on touches of what is not there are ours to serve, as soon as we have taken over. All live
+  // blocks were learned. 0 or the errno of userfaultfd, and then the pager is plain.
+  int watch();
+  // Adopts what is there, up to the top: known only now, or a page that was touched just before is lost.
+  void take_over();
   // May begin or stop to compress, too: fit_codec().
   void set_budget(std::uint64_t bytes);
   // This process's share of the pool, when several of one job use it.

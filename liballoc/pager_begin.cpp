@@ -1,7 +1,8 @@
 // The pager takes over: memory has become short, and what the kernel backed by itself becomes known.
 //
-// First the heap's range is watched: from then on no page appears but through us. Then the kernel is asked
-// which pages are there (paging/page_scan.h). A page that is not there was never touched, so its first touch
+// First the heap's range is watched: from then on no page appears but through us. Only then is it known how
+// far up there may be pages, as threads allocate and write all the time, and the kernel is asked which are
+// there (paging/page_scan.h). A page that is not there was never touched, so its first touch
 // must read zeroes, as it would have. What the program discards is never touched again in the same sense.
 #include <algorithm>
 
@@ -12,15 +13,16 @@
 
 namespace terrace::liballoc {
 
-int Pager::begin() {
-  if (const int error = mover_->watch(base_, std::size_t{run_count_} * run_bytes); error != 0) {
-    mode_ = Mode::plain;
-    return error;
-  }
+int Pager::watch() {
+  const int error = mover_->watch(base_, std::size_t{run_count_} * run_bytes);
+  if (error != 0) mode_ = Mode::plain;
+  return error;
+}
+
+void Pager::take_over() {
   hide_heap(true);
   mode_ = Mode::paging;
   adopt_resident();
-  return 0;
 }
 
 // Whom this process makes by a bare clone(2) finds a hole, not zeroes in place of what is away; a fork shows

@@ -81,6 +81,35 @@ double longest_allocation_while(const Touchers& touchers) {
 
 }  // namespace
 
+// The heap grows, and is written to, at the moment at which its memory becomes short and is watched from then
+// on. What was written just before must be there just after.
+HAZARD_SCENARIO(memory_is_filled_while_paging_begins) {
+  constexpr std::size_t blocks = 80;
+  constexpr std::size_t bytes = mib / 4;
+  struct Filler {
+    std::thread thread;
+    std::vector<void*> blocks;
+  };
+  std::vector<Filler> fillers(12);
+  for (std::size_t f = 0; f < fillers.size(); ++f) {
+    fillers[f].thread = std::thread([&mine = fillers[f].blocks, f] {
+      for (std::size_t i = 0; i < blocks; ++i) {
+        mine.push_back(allocate(bytes));
+        fill_pattern(mine.back(), bytes, f * blocks + i);
+      }
+    });
+  }
+  for (Filler& filler : fillers) filler.thread.join();
+  for (std::size_t f = 0; f < fillers.size(); ++f)
+    for (std::size_t i = 0; i < blocks; ++i)
+      HAZARD_CHECK(count_wrong_pages(fillers[f].blocks[i], bytes, f * blocks + i) == 0);
+}
+
+TEST_CASE("hazard_memory_filled_while_paging_begins_is_right") {
+  for (int round = 0; round < 8; ++round)
+    run_for_movers("memory_is_filled_while_paging_begins", {{"TERRACE_DRAM", "160M"}});
+}
+
 // Wanted are 100 ms. Eight busy threads and the agent share what processors there are, so a fork may wait for
 // its turn some ten times; it copies the page tables of up to 1.5 GiB, besides.
 HAZARD_SCENARIO(fork_while_eight_threads_touch) {

@@ -387,8 +387,20 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   test::fill(space.address(id), 1, block_bytes);
   CHECK(pager.backed_bytes() == 0);
   pager.learn_block(id, {.first = space.block(id).first, .granules = space.block(id).granules});
-  REQUIRE(pager.begin() == 0);
-  CHECK(pager.backed_bytes() == block_bytes);
+  // A thread was quicker: it has a block above all that was learned, and has begun to write to it.
+  const std::uint32_t late = space.allocate(2 * run_bytes, run_bytes);
+  const Block of_late = space.block(late);
+  queue.push({.block = late, .first = of_late.first, .granules = of_late.granules});
+  test::fill(space.address(late), 2, run_bytes / 2);
+  REQUIRE(pager.watch() == 0);
+  pager.know_top(space.top());
+  pager.take_over();
+  pager.follow_blocks();
+  CHECK(pager.backed_bytes() >= block_bytes + run_bytes / 2);  // a huge page is more
+  CHECK(pager.run(pager.run_of(space.address(late))).state == RunState::resident);
+  queue.push({.block = late, .change = BlockChange::freed});
+  pager.follow_blocks();
+  space.free(late);
   pager.advise(0, 2, TERRACE_ADVISE_PAGE_OUT);
   while (!pager.is_quiet()) {
     pager.balance();

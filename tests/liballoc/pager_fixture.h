@@ -43,8 +43,9 @@ class PagerFixture {
     if (space.initialise(heap_.base(), heap_bytes) != 0 || queue_.initialise() != 0 ||
         pager.initialise(heap_.base(), heap_bytes, space.most_records(), &queue_, &free_runs_) != 0)
       std::abort();
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0 || pager.begin() != 0)
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0 || pager.watch() != 0)
       std::abort();
+    pager.take_over();
     ready_ = true;
   }
 
