@@ -154,6 +154,11 @@ int Mover::adopt_frames(std::byte* address, std::size_t bytes) {
   return kind_ == MoverKind::move ? register_range(address, bytes) : 0;
 }
 
+// Small pages that were there leave an empty page table behind, and a huge page that is moved to where one is
+// is split, for good. The kernel drops it with what is not there (CONFIG_PT_RECLAIM, Linux 6.14); before that
+// the run stays in small pages.
+void Mover::drop_table(std::byte* run) { os::advise(run, run_bytes, MADV_DONTNEED); }
+
 int Mover::move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved) {
   *moved = 0;
   for (int attempt = 0; attempt < most_retries;) {
@@ -338,6 +343,7 @@ int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
   if (watch_again(run) != 0 || (needs_registration_ && adopt_frames(frame, run_bytes) != 0)) return EBUSY;
   switch (kind_) {
     case MoverKind::move: {
+      drop_table(frame);
       const int error = move_whole(run, frame, may_have_holes);
       return error == EBUSY && pagemap_fd_ >= 0 ? take_shared(run, frame, may_have_holes) : error;
     }
@@ -445,6 +451,7 @@ int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   // Too many mappings, most likely: the copy below needs none.
   if (kind_ == MoverKind::mremap && put_by_remap(frame, run) == 0) return 0;
   std::size_t moved = 0;
+  if (kind_ == MoverKind::move) drop_table(run);
   int error = kind_ == MoverKind::move ? put_by_move(frame, run, &moved) : EBUSY;
   if (error == 0) return 0;
   // Still EBUSY: the frame's pages are shared with a child. EINVAL: what protects the run is not what
@@ -495,7 +502,10 @@ int Mover::populate(std::byte* frame) {
   int error = os::advise(nursery_, run_bytes, os::advice_populate_write);
   if (error == EINVAL) error = touch_nursery();
   if (error != 0) return error;
-  if (kind_ == MoverKind::move) return move_whole(nursery_, frame, false);
+  if (kind_ == MoverKind::move) {
+    drop_table(frame);
+    return move_whole(nursery_, frame, false);
+  }
   return os::remap_keeping(nursery_, run_bytes, frame);
 }
 

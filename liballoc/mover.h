@@ -96,6 +96,7 @@ class Mover {
   int register_range(std::byte* address, std::size_t bytes);
   int move(std::byte* from, std::byte* to, std::size_t bytes, bool allow_holes, std::size_t* moved);
   bool moved_unreported(std::byte* from, std::byte* to);
+  static void drop_table(std::byte* run);
   int move_whole(std::byte* from, std::byte* to, bool may_have_holes);
   int move_with_holes(std::byte* run, std::byte* frame, std::size_t* moved);
   void move_back(std::byte* frame, std::byte* run, std::size_t bytes);

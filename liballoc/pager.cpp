@@ -204,6 +204,7 @@ bool Pager::put_back(std::uint32_t n) {
   delist(n);
   unstick(r);
   --used_frames_;
+  r.small = keeps_memory || staging_.is_small(r.frame);
   // A copy gave the run memory of its own: the frame's goes.
   if (keeps_memory) {
     gain(pages_per_run);
@@ -213,7 +214,6 @@ bool Pager::put_back(std::uint32_t n) {
   }
   p.in_place = p.in_frame;
   p.in_frame = PageSet{};
-  r.small = keeps_memory;
   r.frame = none;
   r.from_read = r.page_out = r.may_have_holes = r.held = r.scattered = false;
   r.came = ++arrivals_;

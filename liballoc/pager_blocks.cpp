@@ -74,7 +74,7 @@ void Pager::detach_block(std::uint32_t n) {
   if (has_data(r)) --data_runs_;
   r.live = 0;
   if (r.pins > 0) let_go_of_pins(n);
-  r.heat = 0;
+  r.heat = r.returns = 0;
   r.trace = TouchTrace{};
   r.page_out = r.waiting = r.cold = r.long_lived = r.scattered = r.streamed = r.held = r.from_read = false;
   if (r.state == RunState::lost) {

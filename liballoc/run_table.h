@@ -56,8 +56,9 @@ struct Run {
   TouchTrace trace;                // of touches that brought a part of it
   RunList* list = nullptr;         // the one it is on
   RunState state = RunState::empty;
-  std::uint8_t heat = 0;    // rounds that it is spared: times it was brought back while still being live
-  std::uint8_t pieces = 0;  // of it, on their way from the tier
+  std::uint8_t heat = 0;     // rounds that it is spared: times it was brought back while still being live
+  std::uint8_t pieces = 0;   // of it, on their way from the tier
+  std::uint8_t returns = 0;  // times that it came back from the tier as a whole, up to a few
   bool has_slot : 1 = false;
   bool waiting : 1 = false;    // a thread waits for it
   bool page_out : 1 = false;   // give its frame back as soon as it is written

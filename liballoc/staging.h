@@ -32,6 +32,7 @@ class Staging {
   // How many pages of memory a frame has. `small`: they may not be one huge page.
   void note_memory(std::uint32_t frame, std::uint32_t pages, bool small);
   std::uint32_t memory_of(std::uint32_t frame) const { return memory_[frame] & ~small_bit; }
+  bool is_small(std::uint32_t frame) const { return (memory_[frame] & small_bit) != 0; }
   // Gives back a frame whose content is nobody's any more. It becomes a free one if it is one huge page, else
   // its memory goes to the kernel: pages that did.
   std::uint32_t release(std::uint32_t frame);
