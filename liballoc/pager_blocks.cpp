@@ -127,7 +127,10 @@ void Pager::attach_run_range(std::uint32_t id, std::uint32_t first, std::uint32_
   const std::uint32_t begin = first / granules_per_run;
   const std::uint32_t end = (first + granules - 1) / granules_per_run + 1;
   top_run_ = std::max(top_run_, end);
+  const std::uint32_t head = first % granules_per_run * (granule_bytes / os::page_bytes);
+  runs_[begin].head = static_cast<std::uint16_t>(first == b.first ? head : 0);
   for (std::uint32_t n = end; n-- > begin;) {
+    if (n != begin) runs_[n].head = 0;
     const bool whole = n * granules_per_run >= b.first && (n + 1) * granules_per_run <= b.end();
     // A block that grows inside a run it already has does not count twice.
     if (first != b.first && n == begin && first % granules_per_run != 0 && runs_[n].live > 0) {

@@ -81,7 +81,7 @@ bool Pager::follows(std::uint32_t n) const {
 }
 
 PageRange Pager::reach_of(std::uint32_t n, std::uint32_t page) {
-  return reach_.of(runs_[n].trace, page, follows(n));
+  return reach_.of(runs_[n].trace, page, page == runs_[n].head || follows(n));
 }
 
 // Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
@@ -99,12 +99,15 @@ void Pager::bring_fresh(std::uint32_t n, std::uint32_t page) {
 
 void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
   Run& r = runs_[n];
+  const Pages& p = pages_[n];
   if (r.stuck) return;
   const bool was_read = r.state == RunState::cached && r.from_read;
   const Operation* const write = r.in_flight ? operation_of(n) : nullptr;
   const bool is_compressed =
       (r.has_slot && r.slot_bytes != run_bytes) || (write != nullptr && write->buffer != RunCodec::no_buffer);
-  const PageRange range = is_compressed ? whole_run : reach_of(n, page);
+  // All of it moves at once, where nothing has shown yet that only pages of it are used.
+  const bool is_whole = is_compressed || (!r.scattered && p.in_place.is_empty() && p.in_frame.is_all());
+  const PageRange range = is_whole ? whole_run : reach_of(n, page);
   if (range.count() < pages_per_run) {
     r.scattered = true;
     counts_.prefetch_hits += r.state == RunState::cached ? 1 : 0;

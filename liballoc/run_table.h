@@ -53,6 +53,7 @@ struct Run {
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
   std::uint16_t listed_pages = 0;  // memory of its frame, as its list counts it
+  std::uint16_t head = 0;          // page at which the block begins that came last
   TouchTrace trace;                // of touches that brought a part of it
   RunList* list = nullptr;         // the one it is on
   RunState state = RunState::empty;

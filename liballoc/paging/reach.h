@@ -1,6 +1,6 @@
 // How much one touch brings back: a page, a stretch, or the rest of the run; and what it makes likely.
 //
-//   at the run's beginning, or right behind what just came       a stream: the rest of the run
+//   at the run's or its block's beginning, or right behind what just came   a stream: the rest of the run
 //   behind the last piece of the same run                        four times as much as that piece
 //   many in the same run within a short time                     used all over: the rest of the run
 //   elsewhere                                                    the page alone
@@ -21,15 +21,16 @@ namespace terrace::liballoc {
 
 class Reach {
  public:
-  // Run n was touched at `page`; `follows`: the run before it has just come as a whole. What shall come.
-  PageRange of(TouchTrace& trace, std::uint32_t page, bool follows) {
+  // A run was touched at `page`; `streams`: a block begins there, or the run before it has just come as a
+  // whole. What shall come.
+  PageRange of(TouchTrace& trace, std::uint32_t page, bool streams) {
     constexpr unsigned touches_in_window = 64;
     constexpr unsigned touches_of_dense_use = 24;
     const auto window = static_cast<std::uint16_t>(++touches_ / touches_in_window);
     if (trace.window != window) trace.touches = 0;
     trace.window = window;
     ++trace.touches;
-    if (page == 0 || follows || trace.touches >= touches_of_dense_use) return whole_run;
+    if (page == 0 || streams || trace.touches >= touches_of_dense_use) return whole_run;
     const bool goes_on = trace.pages != 0 && page == trace.end;
     const std::uint32_t pages = goes_on ? trace.pages * 4U : 1U;
     if (pages > longest_piece) return whole_run;
