@@ -346,6 +346,8 @@ class Pager {
   std::uint32_t reserve_runs() const;
   std::uint32_t spare_runs() const;
   std::uint32_t away_runs() const;
+  std::uint32_t stream_window() const;
+  bool is_streaming() const;
   bool has_old_idle() const;
   bool wants_eviction() const;
   bool wants_read_ahead() const;

@@ -68,11 +68,14 @@ bool Pager::has_old_idle() const {
   return !idle_.is_empty() && arrivals_ - runs_[idle_.front()].arrival >= budget_;
 }
 
+// How many runs a stream needs.
+std::uint32_t Pager::stream_window() const { return std::clamp<std::uint32_t>(budget_ / 8, 8, 64); }
+bool Pager::is_streaming() const { return streamed_.size() >= stream_window() / 2; }
+
 // Which runs are to leave next: those that came to be streamed once there are more than a stream needs, else
 // those that came longest ago. nullptr: none.
 RunList* Pager::next_victims() {
-  const std::uint32_t window = std::clamp<std::uint32_t>(budget_ / 8, 8, 64);
-  if (streamed_.size() > window || (idle_.is_empty() && !streamed_.is_empty())) return &streamed_;
+  if (streamed_.size() > stream_window() || (idle_.is_empty() && !streamed_.is_empty())) return &streamed_;
   return idle_.is_empty() ? nullptr : &idle_;
 }
 
@@ -103,7 +106,7 @@ bool Pager::wants_read_ahead() const {
   const std::uint32_t in_hand = staging_.free_frames() + recycled_.size() + allowed;
   const bool has_hint = cursor_block_ != 0 || !ahead_.is_empty();
   if (mode_ == Mode::restore) return has_hint && loaded_.size() < reads_in_flight;
-  if (in_hand <= reserve_runs() / 2 && cached_.is_empty()) return false;
+  if (in_hand <= reserve_runs() / 2 && !(is_streaming() && !cached_.is_empty())) return false;
   if (has_hint && loaded_.size() < reads_in_flight) return true;
   return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
 }

@@ -269,7 +269,7 @@ bool Pager::start_read(std::uint32_t n, bool demanded) {
       (r.state == RunState::stored || r.state == RunState::resident) && r.pieces == 0 && !r.in_flight;
   if (!can || reads_ >= (demanded ? reads_in_flight : reads_ahead)) return false;
   // What is read ahead takes memory that has been written, where the job streams: there is always more of it.
-  const std::uint32_t frame = take_frame(demanded || (!streamed_.is_empty() && !cached_.is_empty()));
+  const std::uint32_t frame = take_frame(demanded || (is_streaming() && !cached_.is_empty()));
   if (frame == none) return false;
   Operation* op = new_operation(Operation::Kind::read, n);
   if (op == nullptr) {
