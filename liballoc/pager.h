@@ -254,6 +254,7 @@ class Pager {
   void show_zeroes(std::uint32_t n, PageRange range);
   bool follows(std::uint32_t n) const;
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
+  bool is_scattered_block(std::uint32_t block) const;
   void bring_fresh(std::uint32_t n, std::uint32_t page);
   void bring_from_frame(std::uint32_t n, std::uint32_t page);
   void bring_from_tier(std::uint32_t n, std::uint32_t page);

@@ -81,7 +81,15 @@ bool Pager::follows(std::uint32_t n) const {
 }
 
 PageRange Pager::reach_of(std::uint32_t n, std::uint32_t page) {
-  return reach_.of(runs_[n].trace, page, page == runs_[n].head || follows(n));
+  Run& r = runs_[n];
+  const bool streams = page == 0 || page == r.head || follows(n);
+  const PageRange range = reach_.of(r.trace, page, streams);
+  if (r.block != 0 && (streams || range.count() == 1)) blocks_[r.block].touched(streams);
+  return range;
+}
+
+bool Pager::is_scattered_block(std::uint32_t block) const {
+  return block != 0 && blocks_[block].is_scattered();
 }
 
 // Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
@@ -106,8 +114,10 @@ void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
   const bool is_compressed =
       (r.has_slot && r.slot_bytes != run_bytes) || (write != nullptr && write->buffer != RunCodec::no_buffer);
   // All of it moves at once, where nothing has shown yet that only pages of it are used.
-  const bool is_whole = is_compressed || (!r.scattered && p.in_place.is_empty() && p.in_frame.is_all());
-  const PageRange range = is_whole ? whole_run : reach_of(n, page);
+  const PageRange reach = reach_of(n, page);
+  const bool is_whole = is_compressed || (!r.scattered && !is_scattered_block(r.block) &&
+                                          p.in_place.is_empty() && p.in_frame.is_all());
+  const PageRange range = is_whole ? whole_run : reach;
   if (range.count() < pages_per_run) {
     r.scattered = true;
     counts_.prefetch_hits += r.state == RunState::cached ? 1 : 0;

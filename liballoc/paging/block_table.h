@@ -2,6 +2,7 @@
 // heap's own records may be further on by then. Belongs to who holds the gate.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,18 @@ struct KnownBlock {
   std::uint16_t pins[2] = {};  // the block's own, of its first run and of its last if that is another
   std::uint8_t hints = 0;
   bool is_lent = false;  // the kernel may keep references to its pages (Pager::lend)
+
+  std::uint8_t scatter = 0;  // how sure it is that single pages of it are used
+
+  // A single page of it was touched, or a stream went on or began.
+  void touched(bool streams) {
+    constexpr unsigned weight_of_a_stream = 4;
+    if (!streams) scatter = static_cast<std::uint8_t>(scatter < 2 * sure ? scatter + 1U : scatter);
+    if (streams)
+      scatter = static_cast<std::uint8_t>(scatter - std::min<unsigned>(scatter, weight_of_a_stream));
+  }
+  bool is_scattered() const { return scatter >= sure; }
+  static constexpr unsigned sure = 8;
 
   std::uint32_t end() const { return first + granules; }
   std::uint32_t first_run() const { return first / granules_per_run; }

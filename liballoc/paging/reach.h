@@ -21,8 +21,8 @@ namespace terrace::liballoc {
 
 class Reach {
  public:
-  // A run was touched at `page`; `streams`: a block begins there, or the run before it has just come as a
-  // whole. What shall come.
+  // A run was touched at `page`; `streams`: it or a block begins there, or the run before it has just come as
+  // a whole. What shall come.
   PageRange of(TouchTrace& trace, std::uint32_t page, bool streams) {
     constexpr unsigned touches_in_window = 64;
     constexpr unsigned touches_of_dense_use = 24;
@@ -30,7 +30,7 @@ class Reach {
     if (trace.window != window) trace.touches = 0;
     trace.window = window;
     ++trace.touches;
-    if (page == 0 || streams || trace.touches >= touches_of_dense_use) return whole_run;
+    if (streams || trace.touches >= touches_of_dense_use) return whole_run;
     const bool goes_on = trace.pages != 0 && page == trace.end;
     const std::uint32_t pages = goes_on ? trace.pages * 4U : 1U;
     if (pages > longest_piece) return whole_run;
