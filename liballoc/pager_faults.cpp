@@ -191,8 +191,10 @@ void Pager::bring_strides(std::uint32_t n, const Strides::Ahead& ahead) {
 
 void Pager::restore_cached(std::uint32_t n) {
   Run& r = runs_[n];
-  if (r.from_read && r.returns < Insertion::returns_of_a_cycle) ++r.returns;
-  const bool streams = r.from_read && insertion_.streams(arrivals_ - r.came, budget_, r.returns);
+  if (r.from_read && r.returns < Insertion::most_returns) ++r.returns;
+  const bool streams =
+      r.from_read &&
+      insertion_.streams(arrivals_ - r.came, budget_ - std::min(budget_, stream_window()), r.returns);
   const std::uint32_t pages = pages_[n].in_frame.count();
   if (!put_back(n)) return;
   r.heat = static_cast<std::uint8_t>(std::min<unsigned>(r.heat + 1U, most_heat));

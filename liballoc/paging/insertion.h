@@ -3,10 +3,11 @@
 //
 // What is asked for again only after more has come than memory holds would not be there by then, wherever it
 // is put, and would only drive out what is. On a cycle that is longer than memory that is so for every run: a
-// fixed part stays, the rest is streamed. What comes again sooner is kept, so what stays can change; and
-// every so often one is kept anyway, so that what nobody uses any more goes. What returned but once is not on
-// a cycle yet: an activation that the backward pass uses is read back, used several times and freed. Source:
-// the inter-reference recency of Jiang and Zhang, "LIRS", SIGMETRICS 2002, section 2. Pure.
+// fixed part stays, the rest is streamed. The fixed part is spread over the cycle, so that the device reads at
+// all times, not only while the program is where nothing stays. What comes again sooner is kept, so what stays
+// can change; and every so often one is kept anyway, so that what nobody uses any more goes. What returned but
+// once is not on a cycle yet: an activation that the backward pass uses is read back, used several times and
+// freed. Source: the inter-reference recency of Jiang and Zhang, "LIRS", SIGMETRICS 2002, section 2. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,23 @@ namespace terrace::liballoc {
 class Insertion {
  public:
   static constexpr std::uint8_t returns_of_a_cycle = 2;
+  static constexpr std::uint8_t most_returns = returns_of_a_cycle + 1;
 
-  // `distance`: how many runs have come since this one came last; `budget`: how many there is room for;
-  // `returns`: how often it came back.
-  bool streams(std::uint32_t distance, std::uint32_t budget, std::uint8_t returns) {
+  // `distance`: how many runs have come since this one came last; `room`: how many may stay; `returns`: how
+  // often it came back, up to most_returns.
+  bool streams(std::uint32_t distance, std::uint32_t room, std::uint8_t returns) {
     constexpr std::uint32_t kept_anyway = 64;
-    return returns >= returns_of_a_cycle && distance > budget && ++count_ % kept_anyway != 0;
+    if (returns < returns_of_a_cycle || distance <= room) return false;
+    if (returns > returns_of_a_cycle) return ++count_ % kept_anyway != 0;
+    credit_ += room;  // of every `distance` runs so many stay, evenly
+    if (credit_ < distance) return true;
+    credit_ -= distance;
+    return false;
   }
 
  private:
   std::uint32_t count_ = 0;
+  std::uint64_t credit_ = 0;
 };
 
 }  // namespace terrace::liballoc

@@ -27,7 +27,7 @@ class ReadAhead {
     if (last_ != none && last_ != n) next_[last_] = n + 1;
     last_ = n;
     for (std::uint32_t i = 0, at = n; i < depth; ++i) {
-      at = next_[at] != 0 ? next_[at] - 1 : at + 1;
+      at = after(at);
       if (at >= runs_ || at == n) return;
       wanted_[head_++ % capacity] = at;
       if (head_ - tail_ > capacity) tail_ = head_ - capacity;
@@ -42,7 +42,14 @@ class ReadAhead {
   }
 
  private:
-  static constexpr std::uint32_t depth = 8;
+  // What lies between a run and the one that followed was there then, and may have left since.
+  std::uint32_t after(std::uint32_t run) const {
+    constexpr std::uint32_t near = 64;
+    const std::uint32_t next = next_[run] == 0 ? run + 1 : next_[run] - 1;
+    return next > run && next - run <= near ? run + 1 : next;
+  }
+
+  static constexpr std::uint32_t depth = 32;
   static constexpr std::uint32_t capacity = 64;
 
   std::uint32_t* next_ = nullptr;  // by run: the number of what followed, plus one; 0: nothing yet
