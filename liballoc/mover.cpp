@@ -75,11 +75,17 @@ int Mover::choose(MoverKind wanted, std::uint64_t features) {
 int Mover::open(MoverKind wanted, int device_fd) {
   if (const int error = open_descriptor(device_fd); error != 0) return error;
   fd_ = keep_descriptor(fd_);
-  // A descriptor takes one UFFDIO_API call, so the features are asked for with all that this kernel offers
-  // and none that needs more rights: MOVE needs no enabling, write protection does not either.
+  // A descriptor takes one UFFDIO_API call that succeeds; its answer says what this kernel offers. MOVE needs
+  // no enabling, write protection does not either.
   uffdio_api api{};
   api.api = UFFD_API;
+  api.features = UFFD_FEATURE_EXACT_ADDRESS;
   int error = control(fd_, UFFDIO_API, &api);
+  if (error == EINVAL) {  // before Linux 5.18: a fault tells its page only
+    api = {};
+    api.api = UFFD_API;
+    error = control(fd_, UFFDIO_API, &api);
+  }
   if (error == 0) error = choose(wanted, api.features);
   if (error == 0) {
     // Two runs of address space give one aligned run.

@@ -28,7 +28,7 @@
 namespace terrace::liballoc {
 
 struct Fault {
-  std::byte* address;
+  std::byte* address;  // exact since Linux 5.18, before that of its page
   bool write_protected;
 };
 

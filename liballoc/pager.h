@@ -256,9 +256,10 @@ class Pager {
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
   bool is_scattered_block(std::uint32_t block) const;
   void bring_fresh(std::uint32_t n, std::uint32_t page);
-  void bring_from_frame(std::uint32_t n, std::uint32_t page);
-  void bring_from_tier(std::uint32_t n, std::uint32_t page);
+  void bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided);
+  void bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided);
   void bring_strides(std::uint32_t n, const Strides::Ahead& ahead);
+  bool bring_stride(std::uint32_t n, std::uint32_t page);
   void back_ahead(std::uint32_t n);
   void put_back_neighbours(std::uint32_t n);
   void restore_cached(std::uint32_t n);

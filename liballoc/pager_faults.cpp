@@ -35,13 +35,11 @@ void Pager::handle_fault(const Fault& fault) {
   if (!r.waiting) r.wait_since_ns = os::now_ns();
   r.waiting = true;
   tell(wire::EventKind::fault, n, run_bytes);
-  if (p.in_frame.has(page)) {
-    bring_from_frame(n, page);
-  } else if (p.stored.has(page)) {
-    bring_from_tier(n, page);
-  } else {
-    bring_fresh(n, page);
-  }
+  if (!p.in_frame.has(page) && !p.stored.has(page)) return bring_fresh(n, page);
+  const Strides::Ahead ahead = strides_.touched(static_cast<std::uint64_t>(fault.address - base_));
+  const bool is_strided = ahead.count > 0;
+  p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
+  if (is_strided) bring_strides(n, ahead);
 }
 
 // It came back since the fault was raised. Else somebody took it from behind our back: a hole that the
@@ -82,8 +80,9 @@ bool Pager::follows(std::uint32_t n) const {
 
 PageRange Pager::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = runs_[n];
-  const bool streams = page == 0 || page == r.head || follows(n);
-  const PageRange range = reach_.of(r.trace, page, streams);
+  const bool begins = (page == 0 || page == r.head) && !is_scattered_block(r.block);
+  const bool streams = begins || follows(n);
+  const PageRange range = reach_.of(r.trace, page, streams, pages_[n].in_place.count());
   if (r.block != 0 && (streams || range.count() == 1)) blocks_[r.block].touched(streams);
   return range;
 }
@@ -105,7 +104,7 @@ void Pager::bring_fresh(std::uint32_t n, std::uint32_t page) {
   if (back(n)) back_ahead(n);
 }
 
-void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
+void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided) {
   Run& r = runs_[n];
   const Pages& p = pages_[n];
   if (r.stuck) return;
@@ -117,7 +116,7 @@ void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
   const PageRange reach = reach_of(n, page);
   const bool is_whole = is_compressed || (!r.scattered && !is_scattered_block(r.block) &&
                                           p.in_place.is_empty() && p.in_frame.is_all());
-  const PageRange range = is_whole ? whole_run : reach;
+  const PageRange range = is_whole ? whole_run : is_strided ? PageRange{page, page + 1} : reach;
   if (range.count() < pages_per_run) {
     r.scattered = true;
     counts_.prefetch_hits += r.state == RunState::cached ? 1 : 0;
@@ -142,7 +141,7 @@ void Pager::bring_from_frame(std::uint32_t n, std::uint32_t page) {
   }
 }
 
-void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page) {
+void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided) {
   Run& r = runs_[n];
   if (r.state == RunState::reading || r.queued || is_on_its_way(n, page)) return;
   const bool is_compressed = r.slot_bytes != run_bytes;
@@ -152,8 +151,6 @@ void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page) {
     if (!put_back(n) || pages_[n].in_place.has(page)) return;
     r.waiting = true;
   }
-  const Strides::Ahead ahead = strides_.touched(std::uint64_t{n} * pages_per_run + page);
-  const bool is_strided = ahead.count > 0;
   const PageRange range = is_compressed ? whole_run
                           : is_strided  ? PageRange{page, page + 1}
                                         : reach_of(n, page);
@@ -169,24 +166,37 @@ void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page) {
   const PageRange piece{range.count() == pages_per_run ? page : range.first,
                         std::min({range.end, pages_per_run, page + Reach::longest_piece})};
   start_piece(n, piece, true);
-  bring_strides(n, ahead);
 }
 
 void Pager::bring_strides(std::uint32_t n, const Strides::Ahead& ahead) {
-  for (std::uint32_t i = 0; i < ahead.count; ++i) {
-    const std::uint64_t at = ahead.first + static_cast<std::uint64_t>(ahead.stride) * i;
-    const std::uint64_t run = at / pages_per_run;
+  for (std::uint32_t i = 0; i < ahead.count * ahead.width; ++i) {
+    const std::uint64_t at = ahead.first + static_cast<std::uint64_t>(ahead.stride) * (i / ahead.width) +
+                             std::uint64_t{i % ahead.width} * os::page_bytes;
+    const std::uint64_t run = at / run_bytes;
     if (run >= run_count_ || runs_[run].block != runs_[n].block || runs_[n].block == 0) return;
-    const auto next = static_cast<std::uint32_t>(run);
-    const auto next_page = static_cast<std::uint32_t>(at % pages_per_run);
-    const Run& r = runs_[next];
-    const bool can = (r.state == RunState::stored || r.state == RunState::resident) && !r.queued &&
-                     r.slot_bytes == run_bytes && pages_[next].away().has(next_page);
-    if (!can || is_on_its_way(next, next_page)) continue;
-    if (pieces_ + pieces_for_touches >= most_pieces) return;
-    runs_[next].scattered = true;
-    start_piece(next, {next_page, next_page + 1}, false);
+    const auto page = static_cast<std::uint32_t>(at % run_bytes / os::page_bytes);
+    if (!bring_stride(static_cast<std::uint32_t>(run), page)) return;
   }
+}
+
+// A page that is likely to be touched. False: no more can come now.
+bool Pager::bring_stride(std::uint32_t n, std::uint32_t page) {
+  Run& r = runs_[n];
+  const Pages& p = pages_[n];
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
+  if (r.queued || r.stuck || is_compressed || p.in_place.has(page)) return true;
+  if (p.in_frame.has(page)) {
+    if (r.state == RunState::reading || r.in_flight) return true;
+    r.scattered = true;
+    put_back_pages(n, {page, page + 1});
+    return true;
+  }
+  const bool can = (r.state == RunState::stored || r.state == RunState::resident) && p.stored.has(page);
+  if (!can || is_on_its_way(n, page)) return true;
+  if (pieces_ + pieces_for_touches >= most_pieces) return false;
+  r.scattered = true;
+  start_piece(n, {page, page + 1}, false);
+  return true;
 }
 
 void Pager::restore_cached(std::uint32_t n) {
