@@ -1,0 +1,115 @@
+// What the touches of a program tell: strides, streams, cycles, successors. Pure parts, tested as such.
+#include <catch2/catch.hpp>
+#include <cstdint>
+
+#include "liballoc/paging/block_table.h"
+#include "liballoc/paging/insertion.h"
+#include "liballoc/paging/reach.h"
+#include "liballoc/paging/read_ahead.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t row_bytes = 36'000;  // of a matrix that is no multiple of a page
+
+TEST_CASE("A stride is known after three rows, and doubles its reach") {
+  Strides strides;
+  CHECK(strides.touched(5 * row_bytes + 16).count == 0);
+  CHECK(strides.touched(6 * row_bytes + 16).count == 0);
+  const Strides::Ahead ahead = strides.touched(7 * row_bytes + 16);
+  CHECK(ahead.count == 4);
+  CHECK(ahead.stride == static_cast<std::int64_t>(row_bytes));
+  CHECK(ahead.first == 8 * row_bytes + 16);
+  CHECK(strides.touched(12 * row_bytes + 16).count == 8);
+}
+
+TEST_CASE("Rows whose pages are there leave gaps in a stride") {
+  Strides strides;
+  strides.touched(0);
+  strides.touched(2 * row_bytes);
+  const Strides::Ahead ahead = strides.touched(5 * row_bytes);
+  CHECK(ahead.count == 4);
+  CHECK(ahead.stride == static_cast<std::int64_t>(row_bytes));
+  CHECK(strides.touched(17 * row_bytes).count == 8);
+}
+
+TEST_CASE("A row that goes on in the next page widens its stream") {
+  Strides strides;
+  for (std::uint64_t row = 0; row < 3; ++row) {
+    CHECK(strides.touched(row * row_bytes).count == (row < 2 ? 0 : 4));
+    CHECK(strides.touched((row * row_bytes / 4096 + 1) * 4096).count == 0);  // the page behind
+  }
+  const Strides::Ahead ahead = strides.touched(7 * row_bytes);
+  CHECK(ahead.count == 8);
+  CHECK(ahead.width == 2);
+}
+
+TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
+  Strides strides;
+  for (std::uint64_t page = 0; page < 64; ++page) CHECK(strides.touched(page * 4096).count == 0);
+  std::uint64_t at = 1;
+  for (int i = 0; i < 200; ++i) {
+    at = at * 6364136223846793005ULL + 1442695040888963407ULL;
+    CHECK(strides.touched(at >> 34 & ~63ULL).count == 0);
+  }
+}
+
+TEST_CASE("A stream comes as a whole, a lone touch as a page, and what goes on grows") {
+  Reach reach;
+  TouchTrace trace;
+  CHECK(reach.of(trace, 0, true, 0).count() == pages_per_run);
+  CHECK(reach.of(trace, 100, false, 0).count() == 1);
+  CHECK(reach.of(trace, 101, false, 1).count() == 4);
+  CHECK(reach.of(trace, 105, false, 5).count() == 16);
+  CHECK(reach.of(trace, 121, false, 21).count() == pages_per_run);
+}
+
+TEST_CASE("A run of which every ninth page is used does not come as a whole") {
+  Reach reach;
+  TouchTrace trace;
+  for (std::uint32_t page = 1; page < pages_per_run; page += 9)
+    CHECK(reach.of(trace, page, false, page / 9).count() == 1);
+}
+
+TEST_CASE("On a cycle what stays is spread over it") {
+  constexpr std::uint32_t cycle = 90;
+  constexpr std::uint32_t room = 30;
+  Insertion insertion;
+  CHECK_FALSE(insertion.streams(cycle, room, 1));
+  unsigned kept = 0, streamed_in_a_row = 0;
+  for (unsigned i = 0; i < cycle; ++i) {
+    const bool streams = insertion.streams(cycle, room, Insertion::returns_of_a_cycle);
+    kept += streams ? 0 : 1;
+    streamed_in_a_row = streams ? streamed_in_a_row + 1 : 0;
+    CHECK(streamed_in_a_row <= 2);
+  }
+  CHECK(kept == room);
+  CHECK_FALSE(insertion.streams(room, room, Insertion::most_returns));
+}
+
+TEST_CASE("What lies between a run and its successor is expected, too") {
+  ReadAhead ahead;
+  REQUIRE(ahead.initialise(1000) == 0);
+  ahead.used(10);
+  ahead.used(14);
+  ahead.used(500);
+  ahead.clear();
+  ahead.used(10);
+  CHECK(ahead.pop() == 11);
+  for (std::uint32_t n = 12; n <= 14; ++n) CHECK(ahead.pop() == n);
+  CHECK(ahead.pop() == 500);  // far from what it followed: nothing lies between
+}
+
+TEST_CASE("A block is known as scattered by many lone touches, and not after streams") {
+  KnownBlock block;
+  for (unsigned i = 0; i < KnownBlock::sure; ++i) {
+    CHECK_FALSE(block.is_scattered());
+    block.touched(false);
+  }
+  CHECK(block.is_scattered());
+  block.touched(true);
+  CHECK_FALSE(block.is_scattered());
+}
+
+}  // namespace
+}  // namespace terrace::liballoc
