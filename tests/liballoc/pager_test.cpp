@@ -291,6 +291,29 @@ TEST_CASE("What was read ahead makes room for what an operation works on") {
   f.check();
 }
 
+// Its first run is another block's as well.
+TEST_CASE("A block that grew from a part of a run is read ahead like any other") {
+  constexpr std::size_t bytes = 8 * run_bytes;
+  DramPager f(any_kind(), 16);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  f.allocate_filled(run_bytes / 2, 1);
+  std::byte* const grown = f.allocate(run_bytes / 4);
+  f.grow(grown, bytes);
+  f.write(grown, 2, bytes);
+  const std::vector<std::byte*> blocks = allocate_blocks(f, 6);
+  fill_blocks(f, blocks);
+  f.settle();
+  for (std::size_t at = run_bytes; at + run_bytes < bytes; at += run_bytes)
+    REQUIRE(f.state(grown + at) == RunState::stored);
+  for (std::byte* block : blocks) f.release(block);
+  f.settle();
+  for (std::size_t at = run_bytes; at + run_bytes < bytes; at += run_bytes)
+    CHECK(f.state(grown + at) == RunState::cached);
+  CHECK(f.reads(grown, 2, bytes));
+  f.check();
+}
+
 TEST_CASE("What was evicted last is read ahead first, each block from its beginning") {
   test::Dram dram;
   tiers::TraceAdaptor trace(dram.dram);
