@@ -151,11 +151,11 @@ void Pager::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided
     if (!put_back(n) || pages_[n].in_place.has(page)) return;
     r.waiting = true;
   }
-  const PageRange range = is_compressed ? whole_run
-                          : is_strided  ? PageRange{page, page + 1}
-                                        : reach_of(n, page);
+  const PageRange reach = is_strided ? PageRange{page, page + 1} : reach_of(n, page);
+  const PageRange range = is_compressed ? whole_run : reach;
   if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
     enqueue(n);
+    if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
     ahead_.used(n);
     cursor_block_ = r.block;
     cursor_run_ = n + 1;

@@ -98,7 +98,9 @@ bool Pager::prepare_write(Operation* op, const PageSet& dirty) {
   Pages& p = pages_[n];
   const bool is_whole = p.in_frame.is_all();
   const bool are_few = r.has_slot && r.slot_bytes == run_bytes && dirty.count() <= pages_per_run / 2;
-  if (is_whole && codec_.is_on() && !r.scattered && !are_few) encode(op, n);
+  const bool is_scattered =
+      r.scattered || is_scattered_block(r.block);  // compressed, it would come as a whole only
+  if (is_whole && codec_.is_on() && !is_scattered && !are_few) encode(op, n);
   const bool stays = op->buffer == RunCodec::no_buffer && r.has_slot && r.slot_bytes == run_bytes &&
                      !forks_.is_read_by_child(r.slot_epoch);
   if (stays) {
