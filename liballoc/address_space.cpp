@@ -183,11 +183,55 @@ std::uint32_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
   if (granules >= granules_per_run) align = std::max(align, granules_per_run);
   std::uint32_t id = find(bins_[0], granules, align, false);
   if (id == 0) id = find(bins_[1], granules, align, false);
+  if (id == 0 && unite_largest(granules)) id = find(bins_[0], granules, align, true);
   if (id == 0) id = extend(granules, align);
   if (id == 0) id = find(bins_[0], granules, align, true);
   if (id == 0) id = find(bins_[1], granules, align, true);
   if (id == 0 && unite()) id = find(bins_[0], granules, align, true);
   return id == 0 ? 0 : carve(id, aligned(blocks_[id].first, align), granules);
+}
+
+std::uint32_t AddressSpace::largest_used() const {
+  if (bins_[0].first_level_map == 0) return 0;
+  const auto level = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].first_level_map));
+  const auto sub = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].sub_level_map[level]));
+  return bins_[0].heads[level][sub];
+}
+
+// The second extent lies behind the first and joins it; the whole counts as used.
+void AddressSpace::join(std::uint32_t first, std::uint32_t second) {
+  for (const std::uint32_t part : {first, second}) {
+    unlink(part);
+    unmap_ends(part);
+  }
+  blocks_[first].granules += blocks_[second].granules;
+  blocks_[first].virgin = false;
+  drop_record(second);
+  map_ends(first);
+  link(first);
+}
+
+// An extent of which a part gave its memory back would never be used as a whole again, and the next block of
+// its size would take fresh memory, and so on. True: it was joined with what is beside it, and is large
+// enough.
+bool AddressSpace::unite_largest(std::uint32_t granules) {
+  std::uint32_t id = largest_used();
+  if (id == 0) return false;
+  const Block& b = blocks_[id];
+  const std::uint32_t left = b.first == 0 ? 0 : block_at_[b.first - 1];
+  const std::uint32_t right = b.first + b.granules >= top_ ? 0 : block_at_[b.first + b.granules];
+  const auto free_granules = [this](std::uint32_t n) {
+    return n != 0 && blocks_[n].state == BlockState::free ? blocks_[n].granules : 0;
+  };
+  if (b.granules + free_granules(left) + free_granules(right) < granules) return false;
+  if (free_granules(right) != 0) join(id, right);
+  if (free_granules(left) != 0 && blocks_[id].granules < granules) {
+    join(left, id);
+    id = left;
+  }
+  unlink(id);
+  link(merge_with_neighbours(id));
+  return true;
 }
 
 // Address space is short: what is virgin joins free neighbours that were used, and counts as used. True: some
@@ -203,15 +247,7 @@ bool AddressSpace::unite() {
       before = is_free ? id : 0;
       continue;
     }
-    for (const std::uint32_t part : {before, id}) {
-      unlink(part);
-      unmap_ends(part);
-    }
-    blocks_[before].granules += blocks_[id].granules;
-    blocks_[before].virgin = false;
-    drop_record(id);
-    map_ends(before);
-    link(before);
+    join(before, id);
     done = true;
   }
   return done;
@@ -235,10 +271,8 @@ std::uint32_t AddressSpace::claim(std::uint32_t first, std::uint32_t granules) {
 }
 
 std::uint32_t AddressSpace::claim_recycled(std::uint32_t most) {
-  if (bins_[0].first_level_map == 0 || !has_records(2)) return 0;
-  const auto level = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].first_level_map));
-  const auto sub = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].sub_level_map[level]));
-  const std::uint32_t id = bins_[0].heads[level][sub];
+  const std::uint32_t id = largest_used();
+  if (id == 0 || !has_records(2)) return 0;
   const Block& b = blocks_[id];
   const std::uint32_t granules = std::min(most, b.granules);
   return carve(id, b.first + b.granules - granules, granules);
@@ -280,10 +314,14 @@ void AddressSpace::free(std::uint32_t id, bool virgin) {
   live_ -= blocks_[id].granules;
   blocks_[id].state = BlockState::free;
   blocks_[id].virgin = virgin;
+  link(merge_with_neighbours(id));
+}
+
+std::uint32_t AddressSpace::merge_with_neighbours(std::uint32_t id) {
   merge_right(id);
   // More than once: two extents that were skipped for alignment lie beside each other.
   for (std::uint32_t left = merge_left(id); left != id; left = merge_left(id)) id = left;
-  link(id);
+  return id;
 }
 
 bool AddressSpace::grow(std::uint32_t id, std::size_t bytes) {

@@ -119,7 +119,11 @@ class AddressSpace {
   std::uint32_t fit_in_bin(std::uint32_t head, std::uint32_t granules, std::uint32_t align,
                            unsigned most_tries) const;
   Bins& bins_of(std::uint32_t id) { return bins_[blocks_[id].virgin ? 1 : 0]; }
+  std::uint32_t merge_with_neighbours(std::uint32_t id);
   bool unite();
+  bool unite_largest(std::uint32_t granules);
+  void join(std::uint32_t first, std::uint32_t second);
+  std::uint32_t largest_used() const;
   bool can_merge(std::uint32_t id, std::uint32_t neighbour) const;
   std::uint32_t extend(std::uint32_t granules, std::uint32_t align);
   std::uint32_t carve(std::uint32_t id, std::uint32_t start, std::uint32_t granules);

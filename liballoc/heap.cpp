@@ -279,8 +279,8 @@ void Heap::release(void* block, const void* call_site) {
   if (decays) decay_recycled();
 }
 
-// Without an agent at work nobody trims in the background: recycled memory beyond the highest need of the
-// last two windows of ten seconds goes back to the kernel on the way through free(), some with each.
+// Without an agent at work nobody trims in the background: recycled memory well beyond the highest need of
+// the last two windows of ten seconds goes back to the kernel on the way through free(), some with each.
 void Heap::decay_recycled() {
   const std::uint64_t now = os::now_ns();
   std::uint32_t keep = 0;
@@ -288,7 +288,7 @@ void Heap::decay_recycled() {
     LockGuard guard(lock_);
     const std::uint32_t live = space_.live_granules();
     const std::uint32_t needed = std::max(window_peak_[0], window_peak_[1]);
-    keep = std::max(always_recycled, needed > live ? needed - live : 0);
+    keep = always_recycled + (needed > live ? needed - live : 0);
     if (now - window_start_ns_ >= decay_window_ns) {
       window_start_ns_ = now;
       window_peak_[1] = window_peak_[0];

@@ -340,6 +340,24 @@ TEST_CASE("Addresses outside of every block belong to none") {
   CHECK(s.space.live_block_at(base - granule_bytes) == 0);
 }
 
+TEST_CASE("A block whose memory went back in part is used again for one of its size") {
+  Space s(256 * mib);
+  const std::uint32_t block = s.space.allocate(64 * mib, 64);
+  const std::uint32_t first = s.space.block(block).first;
+  s.space.free(block);
+  const std::uint32_t part = s.space.claim_recycled(1024);
+  REQUIRE(part != 0);
+  s.space.free(part, true);
+  const std::uint32_t top = s.space.top();
+  const std::uint32_t again = s.space.allocate(64 * mib, 64);
+  REQUIRE(again != 0);
+  CHECK(s.space.block(again).first == first);
+  CHECK_FALSE(s.space.block(again).virgin);
+  CHECK(s.space.top() == top);
+  s.space.free(again);
+  s.space.check_invariants();
+}
+
 TEST_CASE("Fresh addresses are virgin, used ones are not") {
   Space s(64 * mib);
   const std::uint32_t first = s.space.allocate(4 * mib, 64);
