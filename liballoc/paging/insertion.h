@@ -3,11 +3,12 @@
 //
 // What is asked for again only after more has come than memory holds would not be there by then, wherever it
 // is put, and would only drive out what is. On a cycle that is longer than memory that is so for every run: a
-// fixed part stays, the rest is streamed. The fixed part is spread over the cycle, so that the device reads at
-// all times, not only while the program is where nothing stays. What comes again sooner is kept, so what stays
-// can change; and every so often one is kept anyway, so that what nobody uses any more goes. What returned but
-// once is not on a cycle yet: an activation that the backward pass uses is read back, used several times and
-// freed. Source: the inter-reference recency of Jiang and Zhang, "LIRS", SIGMETRICS 2002, section 2. Pure.
+// fixed part stays, the rest is streamed. The fixed part is spread over the cycle, so that the device reads
+// at all times, not only while the program is where nothing stays. What comes again sooner is kept, so what
+// stays can change; and every so often one is kept anyway, so that what nobody uses any more goes. What
+// returned but once is not on a cycle yet: an activation that the backward pass uses is read back, used
+// several times and freed. Source: the inter-reference recency of Jiang and Zhang, "LIRS", SIGMETRICS 2002,
+// section 2. Pure.
 #pragma once
 
 #include <cstdint>
