@@ -6,7 +6,7 @@
 // fault.
 //
 // As long as memory is plenty the pager sleeps (Mode::dormant): the kernel backs the heap by itself, nothing
-// is watched, no run has a state. begin() takes over what is there then.
+// is watched, no run has a state. watch() and take_over() begin with what is there then.
 //
 // What is counted is memory: pages in place and in frames, at most `budget`. Reactive policy:
 //  * keep what is used, write out what came longest ago: runs of live blocks queue in `idle_` by arrival;
