@@ -155,7 +155,7 @@ void Agent::set_up() {
   }
   if (pool_is_granted_) heap_->pager().set_pool_limit(client_.grant().pool_limit_bytes);
   high_water_.open();
-  high_water_.set_budget(heap_->pager().budget_bytes());
+  high_water_.set_budget(heap_->pager().budget().bytes());
   heap_->wake_at(granules_of(high_water_.mark_bytes()));
   state_ = "active";
   reason_ = "";
@@ -195,9 +195,9 @@ bool Agent::ensure_paging() {
 void Agent::look_at_memory(std::uint64_t now_ns) {
   Pager& pager = heap_->pager();
   const std::uint64_t spread = std::uint64_t{heap_->spread_granules()} * granule_bytes;
-  high_water_.set_budget(pager.budget_bytes());
-  std::byte* const top = pager.run_address(0) + std::uint64_t{heap_->space().top()} * granule_bytes;
-  const bool is_short = high_water_.is_reached(spread, pager.run_address(0), top);
+  high_water_.set_budget(pager.budget().bytes());
+  std::byte* const top = pager.heap().address(0) + std::uint64_t{heap_->space().top()} * granule_bytes;
+  const bool is_short = high_water_.is_reached(spread, pager.heap().address(0), top);
   if (is_short || wanted_.load() != 0) {
     begin_paging();
     wanted_.store(0);
@@ -463,7 +463,7 @@ void Agent::trim() {
 void Agent::follow_daemon(std::uint64_t now_ns) {
   for (;;) {
     switch (client_.step(now_ns)) {
-      case Notice::none:
+      case Notice::nothing:
         return;
       case Notice::budget_changed:
       case Notice::reconnected:
@@ -488,7 +488,7 @@ void Agent::follow_budget(std::uint64_t now_ns) {
   const bool is_dormant = pager.mode() == Pager::Mode::dormant;
   if (!is_dormant && pager.mode() != Pager::Mode::paging) return;
   const std::uint64_t spread = std::uint64_t{heap_->spread_granules()} * granule_bytes;
-  const std::uint64_t held = is_dormant ? high_water_.estimate(spread) : pager.backed_bytes();
+  const std::uint64_t held = is_dormant ? high_water_.estimate(spread) : pager.budget().backed_bytes();
   pager.set_budget(follower_.budget(held, granted_bytes_));
 }
 
@@ -510,7 +510,7 @@ void Agent::publish(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < counters; ++i) out.set(static_cast<wire::Stat>(i), words[i]);
   for (std::size_t i = 0; i < codec_counters; ++i)
     out.set(static_cast<wire::Stat>(first + i), words[counters + i]);
-  out.set(wire::Stat::pool_used_bytes, heap_->pager().pool_used_bytes());
+  out.set(wire::Stat::pool_used_bytes, heap_->pager().extents().used_bytes());
   out.set(wire::Stat::heartbeat_ns, now_ns);
   out.set_state(wire::Stat::phase, wire::Phase::running);
   out.set_state(wire::Stat::pager, wire_pager(state_));

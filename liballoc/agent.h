@@ -13,10 +13,10 @@
 #include "liballoc/budget_follower.h"
 #include "liballoc/client.h"
 #include "liballoc/fault_injection.h"
-#include "liballoc/fork_ledger.h"
 #include "liballoc/high_water.h"
 #include "liballoc/mover.h"
 #include "liballoc/options.h"
+#include "liballoc/paging/transfers/fork_ledger.h"
 #include "tiers/nvme_tier.h"
 
 namespace terrace::liballoc {

@@ -142,7 +142,7 @@ int Client::send_hello() noexcept {
 
 int Client::await_welcome(std::uint64_t deadline_ns) noexcept {
   for (;;) {
-    Notice notice = Notice::none;
+    Notice notice = Notice::nothing;
     const int error = read_message(&notice);
     if (error == 0) return 0;
     if (error != EAGAIN) {
@@ -165,7 +165,7 @@ Notice Client::step(std::uint64_t now_ns) noexcept {
   }
   switch (state_) {
     case State::idle:
-      return Notice::none;
+      return Notice::nothing;
     case State::disconnected:
       return step_disconnected(now_ns);
     case State::greeting:
@@ -173,11 +173,11 @@ Notice Client::step(std::uint64_t now_ns) noexcept {
     case State::connected:
       return step_connected(now_ns);
   }
-  return Notice::none;
+  return Notice::nothing;
 }
 
 Notice Client::step_disconnected(std::uint64_t now_ns) noexcept {
-  if (now_ns < next_attempt_ns_) return Notice::none;
+  if (now_ns < next_attempt_ns_) return Notice::nothing;
   next_attempt_ns_ = now_ns + retry_ns;
   const int error = connect_socket();
   if (error == 0) {
@@ -186,23 +186,23 @@ Notice Client::step_disconnected(std::uint64_t now_ns) noexcept {
   } else if (error == ENOENT || error == ECONNREFUSED) {
     respawn_daemon(now_ns);
   }
-  return Notice::none;
+  return Notice::nothing;
 }
 
 Notice Client::step_greeting(std::uint64_t now_ns) noexcept {
-  Notice notice = Notice::none;
+  Notice notice = Notice::nothing;
   const int error = socket_ < 0 ? EBADF : read_message(&notice);
   if (error == 0) return Notice::reconnected;
   if (error != EAGAIN || now_ns >= deadline_ns_) close_socket();
   if (refused_) next_attempt_ns_ = now_ns + retry_refused_ns;
-  return Notice::none;
+  return Notice::nothing;
 }
 
 Notice Client::step_connected(std::uint64_t now_ns) noexcept {
-  Notice notice = Notice::none;
+  Notice notice = Notice::nothing;
   const int error = socket_ < 0 ? EBADF : read_message(&notice);
   if (error == 0) return notice;
-  if (error == EAGAIN) return Notice::none;
+  if (error == EAGAIN) return Notice::nothing;
   close_socket();
   next_attempt_ns_ = now_ns;
   return Notice::disconnected;

@@ -48,7 +48,7 @@ struct Grant {
   std::uint64_t session_id = 0;
 };
 
-enum class Notice { none, budget_changed, trim, disconnected, reconnected };
+enum class Notice { nothing, budget_changed, trim, disconnected, reconnected };
 
 class Client {
  public:
@@ -77,7 +77,7 @@ class Client {
   // Poll it for reading; -1 while there is no socket. It changes: ask before every poll.
   int wait_fd() const noexcept { return socket_; }
 
-  // Call when wait_fd() is readable and every 100 ms, until it returns none. `now_ns` is CLOCK_MONOTONIC.
+  // Call when wait_fd() is readable and every 100 ms, until it returns nothing. `now_ns` is CLOCK_MONOTONIC.
   Notice step(std::uint64_t now_ns) noexcept;
 
   // Never nullptr. Set absolute values: the memory behind it changes when another daemon takes over.

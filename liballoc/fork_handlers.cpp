@@ -60,18 +60,18 @@ void prepare() {
   for (;; h.gate().leave()) {
     h.gate().enter();
     h.pager().follow_blocks();
-    h.pager().prepare_fork(drain_limit_ns);
+    h.pager().forking().prepare(drain_limit_ns);
     if (h.lock().try_lock_for_a_while()) break;
   }
   h.pager().follow_blocks();
-  h.pager().seal_for_fork();
+  h.pager().forking().seal();
 }
 
 // libc does not tell whether fork succeeded; a failed one looks like a child that ended at once, since the
 // only holder of the pipe's writing end is closed here.
 void parent() {
   Heap& h = heap();
-  h.pager().after_fork_in_parent(true);
+  h.pager().forking().after_in_parent(true);
   h.lock().unlock();
   h.gate().leave();
   const std::uint64_t signals = signals_before;
@@ -90,11 +90,11 @@ void child() {
   h.lock().reset_after_fork();
   h.gate().reset_after_fork();
   h.agent().reset_in_child();
-  const bool evicted = h.pager().after_fork_in_child();
+  const bool evicted = h.pager().forking().after_in_child();
   if (!evicted) h.end_recording();
   if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
   if (evicted && !h.agent().restart_in_child(&h)) {
-    h.pager().abandon_stored();
+    h.pager().forking().abandon_stored();
     h.end_recording();
     forget_all_descriptors();
     Message(Severity::error) << "a forked child cannot be served its evicted pages: " << h.agent().reason()

@@ -224,8 +224,9 @@ void Heap::zero(const Placed& placed, std::size_t bytes) {
   } else if (!placed.virgin) {
     std::memset(begin, 0, bytes);
   } else if (placed.recorded) {
-    std::byte* const first = std::min(end, pager_.run_address(pager_.run_of(begin + run_bytes - 1)));
-    std::byte* const last = std::max(first, pager_.run_address(pager_.run_of(end)));
+    std::byte* const first =
+        std::min(end, pager_.heap().address(pager_.heap().run_of(begin + run_bytes - 1)));
+    std::byte* const last = std::max(first, pager_.heap().address(pager_.heap().run_of(end)));
     std::memset(begin, 0, static_cast<std::size_t>(first - begin));
     std::memset(last, 0, static_cast<std::size_t>(end - std::min(end, last)));
   }
@@ -247,7 +248,7 @@ bool Heap::settle(std::uint32_t id) {
   if ((hints & lent_hint) != 0) discard(address, bytes, MADV_DONTNEED);
   if ((hints & held_hint) != 0) {
     InsideGate gate(*this);
-    pager_.let_go_of_block(id);
+    pager_.blocks().let_go(id);
   }
   return (hints & (lent_hint | held_hint)) == 0 && !recording_ && huge_pages_.settle(address, bytes);
 }
@@ -393,8 +394,8 @@ std::uint32_t Heap::runs_of_range(const void* address, std::size_t bytes, std::u
   const auto* at = static_cast<const std::byte*>(address);
   const std::byte* end = space_.address(id) + space_.capacity(id);
   if (bytes > static_cast<std::size_t>(end - at)) return 0;
-  *first = pager_.run_of(at);
-  *last = pager_.run_of(at + bytes - 1);
+  *first = pager_.heap().run_of(at);
+  *last = pager_.heap().run_of(at + bytes - 1);
   return id;
 }
 
@@ -415,7 +416,7 @@ void Heap::begin_recording() {
       const std::uint32_t id = space_.id_at(at);
       const Block& b = space_.block(id);
       if (b.state == BlockState::live)
-        pager_.learn_block(
+        pager_.blocks().learn(
             id, {.call_site = b.call_site, .first = b.first, .granules = b.granules, .hints = b.hints});
     }
     done = at >= space_.top();
@@ -438,16 +439,16 @@ int Heap::pin(const void* address, std::size_t bytes) {
   const KnownBlock block = hold_block(id);
   {
     InsideGate gate(*this);
-    if (!pager_.can_pin(first, last)) return ENOMEM;
-    if (!pager_.is_paging()) pager_.know_block(id, block);
-    pager_.pin(first, last, id);
+    if (!pager_.pins().can_pin(first, last)) return ENOMEM;
+    if (!pager_.is_paging()) pager_.blocks().know(id, block);
+    pager_.pins().pin(first, last, id);
   }
   // What is there is not touched: the program may have taken its access away. Nor is what was never written.
   for (std::uint32_t n = first; n <= last; ++n) {
     const PageSet away = pages_away(n);
     for (PageRange range = away.next(0); range.count() > 0; range = away.next(range.end))
       for (std::uint32_t page = range.first; page < range.end; ++page)
-        static_cast<void>(*static_cast<const volatile std::byte*>(pager_.run_address(n) +
+        static_cast<void>(*static_cast<const volatile std::byte*>(pager_.heap().address(n) +
                                                                   std::size_t{page} * os::page_bytes));
   }
   return 0;
@@ -456,7 +457,7 @@ int Heap::pin(const void* address, std::size_t bytes) {
 // Of a run, what is not under its address.
 PageSet Heap::pages_away(std::uint32_t run) {
   InsideGate gate(*this);
-  return pager_.is_paging() ? pager_.pages_away(run) : PageSet{};
+  return pager_.is_paging() ? pager_.runs().pages(run).elsewhere() : PageSet{};
 }
 
 int Heap::lend(const void* address, std::size_t bytes) {
@@ -482,14 +483,14 @@ int Heap::unpin(const void* address, std::size_t bytes) {
   const std::uint32_t id = runs_of_range(address, bytes, &first, &last);
   if (id == 0) return EINVAL;
   InsideGate gate(*this);
-  pager_.unpin(first, last, id);
+  pager_.pins().unpin(first, last, id);
   return 0;
 }
 
 int Heap::note_lock(const void* address, std::size_t bytes) {
   const auto [begin, end] = pages_of(address, bytes);
   InsideGate gate(*this);
-  return pager_.lock_pages(begin, end);
+  return pager_.pins().lock(begin, end);
 }
 
 // Inside one gate, or what another thread locks meanwhile would be taken to be unlocked.
@@ -499,7 +500,7 @@ int Heap::unlock(const void* address, std::size_t bytes) {
   if (error != 0) return error;
   const auto [begin, end] = pages_of(address, bytes);
   const std::byte* const limit = blocks_ + committed_;
-  pager_.unlock_pages(begin, std::min(end, limit));
+  pager_.pins().unlock(begin, std::min(end, limit));
   return 0;
 }
 
@@ -532,7 +533,7 @@ int Heap::unlock_everything() {
   if (error != 0 || !ready()) return error;
   {
     InsideGate gate(*this);
-    pager_.unlock_all_pages(space_.top());
+    pager_.pins().unlock_all(space_.top());
     if (!pager_.evicts()) pager_.resume_evicting();
   }
   agent_.kick();
@@ -549,10 +550,10 @@ int Heap::advise(const void* address, std::size_t bytes, terrace_advice advice) 
   {
     InsideGate gate(*this);
     const std::byte* const block_end = pager_.block_end(id);
-    if (pager_.run_address(first) < address) ++first;
+    if (pager_.heap().address(first) < address) ++first;
     const auto* end = static_cast<const std::byte*>(address) + bytes;
     const bool to_block_end = end >= block_end - (granule_bytes - 1);
-    if (pager_.run_address(last) + run_bytes > end && !(to_block_end && pager_.run(last).live == 1)) {
+    if (pager_.heap().address(last) + run_bytes > end && !(to_block_end && pager_.run(last).live == 1)) {
       if (last == 0) return 0;
       --last;
     }
@@ -586,7 +587,8 @@ int Heap::discard(void* address, std::size_t bytes, int advice) {
   std::byte* const end = begin + (bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes;
   int error = 0;
   for (std::byte* from = begin; from < end && error == 0;) {
-    std::byte* const to = std::min(end, pager_.run_address(pager_.run_of(from) + discarded_at_once));
+    std::byte* const to =
+        std::min(end, pager_.heap().address(pager_.heap().run_of(from) + discarded_at_once));
     error = discard_range(from, to, advice);
     from = to;
   }

@@ -22,10 +22,10 @@
 #include "liballoc/huge_pages.h"
 #include "liballoc/lock.h"
 #include "liballoc/options.h"
-#include "liballoc/pager.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/free_runs.h"
 #include "liballoc/paging/gate.h"
+#include "liballoc/paging/pager.h"
 #include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {

@@ -23,7 +23,7 @@
 #include <cstdint>
 
 #include "liballoc/options.h"
-#include "liballoc/paging/page_set.h"
+#include "liballoc/paging/runs/page_set.h"
 
 namespace terrace::liballoc {
 

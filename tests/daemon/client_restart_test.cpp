@@ -97,10 +97,10 @@ TEST_CASE_METHOD(Restarted, "a stopped daemon is neither lost nor replaced") {
   DaemonProcess process(socket, arguments());
   REQUIRE(client->start(config(/*respawn=*/true)) == 0);
   ::kill(process.pid(), SIGSTOP);
-  for (int i = 0; i < 20; ++i) CHECK(client->step(now_ns()) == Notice::none);
+  for (int i = 0; i < 20; ++i) CHECK(client->step(now_ns()) == Notice::nothing);
   ::kill(process.pid(), SIGCONT);
   CHECK(daemon_pid(socket) == process.pid());
-  CHECK(client->step(now_ns()) == Notice::none);
+  CHECK(client->step(now_ns()) == Notice::nothing);
 }
 
 TEST_CASE_METHOD(Restarted,
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(Restarted, "a daemon that cannot be started leaves the job as i
   REQUIRE(client->start(broken) == 0);
   first->kill();
   REQUIRE(await_notice(*client, Notice::disconnected));
-  for (std::uint64_t t = 0; t < 5; ++t) CHECK(client->step(now_ns() + t * 2'000'000'000) == Notice::none);
+  for (std::uint64_t t = 0; t < 5; ++t) CHECK(client->step(now_ns() + t * 2'000'000'000) == Notice::nothing);
   CHECK(client->grant().budget_bytes == 256 * mib);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }

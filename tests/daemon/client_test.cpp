@@ -27,8 +27,8 @@ using os::now_ns;
 namespace {
 
 Notice await_notice(Client& client) {
-  Notice notice = Notice::none;
-  eventually([&] { return (notice = client.step(now_ns())) != Notice::none; });
+  Notice notice = Notice::nothing;
+  eventually([&] { return (notice = client.step(now_ns())) != Notice::nothing; });
   return notice;
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a client is usable before it is started, and needs no constructor") {
   client.stats()->set(wire::Stat::faults, 3);
   CHECK(client.stats()->get(wire::Stat::faults) == 3);
   CHECK(client.wait_fd() == -1);
-  CHECK(client.step(now_ns()) == Notice::none);
+  CHECK(client.step(now_ns()) == Notice::nothing);
   CHECK_FALSE(client.connected());
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a refusal is told with its reason, and not asked again") {
   CHECK(client.start(config_for(server.socket(), 2 * gib)) == ENOSPC);
   CHECK_THAT(std::string(client.refused_text()), Catch::Matchers::Contains("1.0 GiB"));
   CHECK(client.wait_fd() == -1);
-  CHECK(client.step(now_ns() + 60'000'000'000) == Notice::none);
+  CHECK(client.step(now_ns() + 60'000'000'000) == Notice::nothing);
   CHECK(client.wait_fd() == -1);
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("budget changes and trims are noticed") {
   ask(server.socket(), {{"verb", "set_budget"}, {"job", "train"}, {"bytes", 128 * mib}});
   CHECK(await_notice(client) == Notice::budget_changed);
   CHECK(client.grant().budget_bytes == 128 * mib);
-  CHECK(client.step(now_ns()) == Notice::none);
+  CHECK(client.step(now_ns()) == Notice::nothing);
   client.shutdown();
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("a forked child forgets the session and disturbs nothing") {
     client.after_fork_in_child();
     client.stats()->set(wire::Stat::faults, 999);
     client.push({.address = 666, .kind = wire::EventKind::alloc});
-    const bool forgot = client.wait_fd() == -1 && client.step(now_ns()) == Notice::none &&
+    const bool forgot = client.wait_fd() == -1 && client.step(now_ns()) == Notice::nothing &&
                         ::fcntl(client.grant().pool_fd, F_GETFD) >= 0;
     client.shutdown();
     ::_exit(forgot ? 0 : 1);
@@ -213,7 +213,7 @@ TEST_CASE("a forked child forgets the session and disturbs nothing") {
   ::waitpid(child, &status, 0);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
-  CHECK(client.step(now_ns()) == Notice::none);
+  CHECK(client.step(now_ns()) == Notice::nothing);
   CHECK(client.connected());
   CHECK(client.stats()->get(wire::Stat::faults) == 1);
   const auto answer = ask(server.socket(), {{"verb", "events"}});

@@ -1,6 +1,6 @@
 // Extents and the children that may still read them, with real forks: what a child could see is held until
 // that child has exited or called exec.
-#include "liballoc/fork_ledger.h"
+#include "liballoc/paging/transfers/fork_ledger.h"
 
 #include <fcntl.h>
 #include <poll.h>

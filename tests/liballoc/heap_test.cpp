@@ -33,7 +33,7 @@ class CleanHeap {
     heap().trim();
     heap().space().check_invariants();
     heap().pager().check_invariants();
-    if (heap().pager().data_runs() != 0 || heap().pager().backed_bytes() != 0) std::abort();
+    if (heap().pager().runs().data_runs() != 0 || heap().pager().budget().backed_bytes() != 0) std::abort();
   }
   CleanHeap(const CleanHeap&) = delete;
   CleanHeap& operator=(const CleanHeap&) = delete;
@@ -170,7 +170,7 @@ TEST_CASE("Growth inside a run and over its end keeps the bytes and the accounts
     own->pager().check_invariants();
   }
   own.release(block);
-  CHECK(own->pager().data_runs() == 0);
+  CHECK(own->pager().runs().data_runs() == 0);
 }
 
 TEST_CASE("A little smaller stays in place, much smaller moves") {

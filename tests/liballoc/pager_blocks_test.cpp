@@ -31,7 +31,7 @@ TEST_CASE("Blocks that share a run leave and return together, and go one by one"
   f.page_out(blocks[4] - 4 * small, run_bytes);
   for (std::size_t i = 4; i < 8; ++i) f.release(blocks[i]);
   f.check();
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
 }
 
 TEST_CASE("Pinned runs are never evicted") {
@@ -41,8 +41,8 @@ TEST_CASE("Pinned runs are never evicted") {
   std::byte* pinned = f.allocate_filled(block_bytes, 99);
   {
     f.pager.follow_blocks();
-    f.pager.pin(f.run_of(pinned), f.run_of(pinned) + 2);
-    f.pager.pin(f.run_of(pinned), f.run_of(pinned));
+    f.pager.pins().pin(f.run_of(pinned), f.run_of(pinned) + 2);
+    f.pager.pins().pin(f.run_of(pinned), f.run_of(pinned));
   }
   const std::vector<std::byte*> blocks = allocate_blocks(f, 20);
   fill_blocks(f, blocks);
@@ -54,14 +54,14 @@ TEST_CASE("Pinned runs are never evicted") {
   }
   {
     f.pager.follow_blocks();
-    f.pager.unpin(f.run_of(pinned), f.run_of(pinned) + 2);
+    f.pager.pins().unpin(f.run_of(pinned), f.run_of(pinned) + 2);
   }
   f.page_out(pinned, block_bytes);
   CHECK(f.state(pinned) == RunState::resident);  // pinned twice
   CHECK(f.state(pinned + run_bytes) == RunState::stored);
   {
     f.pager.follow_blocks();
-    f.pager.unpin(f.run_of(pinned), f.run_of(pinned));
+    f.pager.pins().unpin(f.run_of(pinned), f.run_of(pinned));
   }
   f.page_out(pinned, block_bytes);
   CHECK(f.state(pinned) == RunState::stored);
@@ -149,11 +149,11 @@ TEST_CASE("More spared runs than are looked at in one go do not make the budget 
   DramPager f(any_kind(), 160);
   if (!f.ready()) return;
   INFO(f.mover.name());
-  const std::uint64_t budget = f.pager.budget_bytes();
+  const std::uint64_t budget = f.pager.budget().bytes();
   std::byte* weights = f.allocate(140 * run_bytes, false, TERRACE_HINT_LONG_LIVED);
   f.write(weights, 1, 140 * run_bytes);
   std::byte* more = f.allocate_filled(40 * run_bytes, 2);
-  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.pager.budget().bytes() == budget);
   CHECK(f.most_backed() <= f.asked_budget());
   CHECK(f.reads(weights, 1, 140 * run_bytes));
   CHECK(f.reads(more, 2, 40 * run_bytes));
@@ -163,27 +163,27 @@ TEST_CASE("Pins add up, and leave the pager enough of the budget to work with") 
   DramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
-  const auto budget = static_cast<std::uint32_t>(f.pager.budget_bytes() / run_bytes);
+  const auto budget = static_cast<std::uint32_t>(f.pager.budget().bytes() / run_bytes);
   const std::uint32_t half = budget / 2;
   std::byte* block = f.allocate(budget * run_bytes);
   const std::uint32_t first = f.run_of(block);
   {
     f.pager.follow_blocks();
-    CHECK_FALSE(f.pager.can_pin(first, first + budget - 1));
-    CHECK(f.pager.can_pin(first, first + half - 1));
-    CHECK(f.pager.can_pin(first + half, first + budget - 1));
-    f.pager.pin(first, first + half - 1);
-    CHECK_FALSE(f.pager.can_pin(first + half, first + budget - 1));
-    CHECK(f.pager.can_pin(first, first + half - 1));  // no more than there is already
-    f.pager.pin(first, first);
-    f.pager.unpin(first, first + half - 1);
-    CHECK(f.pager.can_pin(first + half, first + budget - 1));
-    f.pager.pin(first, first + half - 1);
+    CHECK_FALSE(f.pager.pins().can_pin(first, first + budget - 1));
+    CHECK(f.pager.pins().can_pin(first, first + half - 1));
+    CHECK(f.pager.pins().can_pin(first + half, first + budget - 1));
+    f.pager.pins().pin(first, first + half - 1);
+    CHECK_FALSE(f.pager.pins().can_pin(first + half, first + budget - 1));
+    CHECK(f.pager.pins().can_pin(first, first + half - 1));  // no more than there is already
+    f.pager.pins().pin(first, first);
+    f.pager.pins().unpin(first, first + half - 1);
+    CHECK(f.pager.pins().can_pin(first + half, first + budget - 1));
+    f.pager.pins().pin(first, first + half - 1);
   }
   f.release(block);  // and with it its pins
   std::byte* next = f.allocate(budget * run_bytes);
   f.pager.follow_blocks();
-  CHECK(f.pager.can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
+  CHECK(f.pager.pins().can_pin(f.run_of(next), f.run_of(next) + budget - half - 1));
 }
 
 TEST_CASE("A freed block takes its own pins out of a shared run and leaves its neighbour's") {
@@ -199,11 +199,11 @@ TEST_CASE("A freed block takes its own pins out of a shared run and leaves its n
     f.pager.follow_blocks();
     const std::uint32_t stays_id = f.space.live_block_at(stays);
     const std::uint32_t goes_id = f.space.live_block_at(goes);
-    f.pager.pin(n, n, stays_id);
-    f.pager.pin(n, n, goes_id);
-    f.pager.pin(n, n, goes_id);
+    f.pager.pins().pin(n, n, stays_id);
+    f.pager.pins().pin(n, n, goes_id);
+    f.pager.pins().pin(n, n, goes_id);
     CHECK(f.pager.run(n).pins == 3);
-    f.pager.unpin(n, n, goes_id);
+    f.pager.pins().unpin(n, n, goes_id);
     REQUIRE(os::protect(goes, small, PROT_READ) == 0);
   }
   f.release(goes);
@@ -212,9 +212,9 @@ TEST_CASE("A freed block takes its own pins out of a shared run and leaves its n
   CHECK(next == goes);
   CHECK(f.reads(stays, 1, small));
   f.pager.follow_blocks();
-  f.pager.unpin(n, n, f.space.live_block_at(next));  // nothing is its own
+  f.pager.pins().unpin(n, n, f.space.live_block_at(next));  // nothing is its own
   CHECK(f.pager.run(n).pins == 1);
-  f.pager.unpin(n, n, f.space.live_block_at(stays));
+  f.pager.pins().unpin(n, n, f.space.live_block_at(stays));
   CHECK(f.pager.run(n).pins == 0);
   f.pager.check_invariants();
 }
@@ -228,15 +228,15 @@ TEST_CASE("Locked pages hold their run until the last of them is unlocked, howev
   const std::byte* const end = block + run_bytes + 3 * os::page_bytes;
   {
     f.pager.follow_blocks();
-    for (int i = 0; i < 3; ++i) REQUIRE(f.pager.lock_pages(block + os::page_bytes, end) == 0);
-    f.pager.pin(n, n);
+    for (int i = 0; i < 3; ++i) REQUIRE(f.pager.pins().lock(block + os::page_bytes, end) == 0);
+    f.pager.pins().pin(n, n);
     CHECK(f.pager.run(n).pins == 2);
     CHECK(f.pager.run(n + 1).pins == 1);
-    CHECK(f.pager.unlock_pages(block, end - os::page_bytes));
-    CHECK_FALSE(f.pager.unlock_pages(block, end - os::page_bytes));
+    CHECK(f.pager.pins().unlock(block, end - os::page_bytes));
+    CHECK_FALSE(f.pager.pins().unlock(block, end - os::page_bytes));
     CHECK(f.pager.run(n).pins == 1);
     CHECK(f.pager.run(n + 1).pins == 1);
-    f.pager.unpin(n, n);
+    f.pager.pins().unpin(n, n);
   }
   f.page_out(block, 2 * run_bytes);
   CHECK(f.state(block) == RunState::stored);
@@ -244,7 +244,7 @@ TEST_CASE("Locked pages hold their run until the last of them is unlocked, howev
   f.release(block);
   CHECK(f.pager.run(n + 1).pins == 0);
   f.pager.follow_blocks();
-  f.pager.unlock_all_pages(f.space.top());
+  f.pager.pins().unlock_all(f.space.top());
   CHECK(f.pager.run(n + 1).pins == 0);
 }
 
@@ -259,15 +259,15 @@ TEST_CASE("A freed block takes its own locks out of a shared run and leaves its 
   REQUIRE(f.run_of(goes) == n);
   {
     f.pager.follow_blocks();
-    REQUIRE(f.pager.lock_pages(stays, stays + os::page_bytes) == 0);
-    REQUIRE(f.pager.lock_pages(goes, goes + small) == 0);
+    REQUIRE(f.pager.pins().lock(stays, stays + os::page_bytes) == 0);
+    REQUIRE(f.pager.pins().lock(goes, goes + small) == 0);
     CHECK(f.pager.run(n).pins == 1);
   }
   f.release(goes);
   f.pager.follow_blocks();
-  CHECK_FALSE(f.pager.unlock_pages(goes, goes + small));
+  CHECK_FALSE(f.pager.pins().unlock(goes, goes + small));
   CHECK(f.pager.run(n).pins == 1);
-  CHECK(f.pager.unlock_pages(stays, stays + small));
+  CHECK(f.pager.pins().unlock(stays, stays + small));
   CHECK(f.pager.run(n).pins == 0);
 }
 
@@ -280,14 +280,14 @@ TEST_CASE("A pinned tail that becomes an inner run takes no pin from the next on
   {
     f.pager.follow_blocks();
     const std::uint32_t id = f.space.live_block_at(grows);
-    f.pager.pin(n, n + 1, id);
+    f.pager.pins().pin(n, n + 1, id);
   }
   f.grow(grows, 2 * run_bytes + run_bytes / 2);
   std::byte* neighbour = f.allocate_filled(run_bytes / 4, 2);
   REQUIRE(f.run_of(neighbour) == n + 2);
   {
     f.pager.follow_blocks();
-    f.pager.pin(n + 2, n + 2, f.space.live_block_at(neighbour));
+    f.pager.pins().pin(n + 2, n + 2, f.space.live_block_at(neighbour));
   }
   f.release(grows);
   CHECK(f.pager.run(n + 2).pins == 1);
@@ -357,14 +357,14 @@ TEST_CASE("Trim gives recycled memory back") {
   std::byte* block = f.allocate_filled(8 * run_bytes, 1);
   f.release(block);
   f.pager.follow_blocks();
-  const std::uint64_t before = f.pager.backed_bytes();
-  CHECK(f.pager.recycled_runs() == 8);
+  const std::uint64_t before = f.pager.budget().backed_bytes();
+  CHECK(f.pager.runs().lists().recycled.size() == 8);
   CHECK(f.pager.trim(5) == 3);
-  CHECK(f.pager.recycled_runs() == 5);
-  CHECK(f.pager.backed_bytes() == before - 3 * run_bytes);
+  CHECK(f.pager.runs().lists().recycled.size() == 5);
+  CHECK(f.pager.budget().backed_bytes() == before - 3 * run_bytes);
   CHECK(f.pager.trim(0) >= 5);
-  CHECK(f.pager.recycled_runs() == 0);
-  CHECK(f.pager.backed_bytes() == 0);
+  CHECK(f.pager.runs().lists().recycled.size() == 0);
+  CHECK(f.pager.budget().backed_bytes() == 0);
   CHECK(test::resident_pages(block) == 0);
   f.pager.check_invariants();
 }
@@ -385,8 +385,8 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   REQUIRE(pager.activate(&mover, &dram.dram, nullptr, budget_runs * run_bytes) == 0);
   const std::uint32_t id = space.allocate(block_bytes, 64);
   test::fill(space.address(id), 1, block_bytes);
-  CHECK(pager.backed_bytes() == 0);
-  pager.learn_block(id, {.first = space.block(id).first, .granules = space.block(id).granules});
+  CHECK(pager.budget().backed_bytes() == 0);
+  pager.blocks().learn(id, {.first = space.block(id).first, .granules = space.block(id).granules});
   // A thread was quicker: it has a block above all that was learned, and has begun to write to it.
   const std::uint32_t late = space.allocate(2 * run_bytes, run_bytes);
   const Block of_late = space.block(late);
@@ -396,8 +396,8 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   pager.know_top(space.top());
   pager.take_over();
   pager.follow_blocks();
-  CHECK(pager.backed_bytes() >= block_bytes + run_bytes / 2);  // a huge page is more
-  CHECK(pager.run(pager.run_of(space.address(late))).state == RunState::resident);
+  CHECK(pager.budget().backed_bytes() >= block_bytes + run_bytes / 2);  // a huge page is more
+  CHECK(pager.run(pager.heap().run_of(space.address(late))).state == RunState::resident);
   queue.push({.block = late, .change = BlockChange::freed});
   pager.follow_blocks();
   space.free(late);
@@ -411,9 +411,9 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   queue.push({.block = id, .change = BlockChange::freed});
   pager.follow_blocks();
   space.free(id);
-  CHECK(pager.pool_used_bytes() == 0);
+  CHECK(pager.extents().used_bytes() == 0);
   pager.trim(0);
-  CHECK(pager.backed_bytes() == 0);
+  CHECK(pager.budget().backed_bytes() == 0);
   mover.close();
 }
 

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "liballoc/pager.h"
+#include "liballoc/paging/pager.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/pager_fixture.h"
 #include "tiers/dram_tier.h"
@@ -89,7 +89,7 @@ TEST_CASE("PoolFullLeavesDataInDram") {
   const Overfilled overfilled = overfill(f);
   CHECK(overfilled.right);
   CHECK(overfilled.said.find("the pool is full") != std::string::npos);
-  CHECK(f.pager.pool_used_bytes() <= 8 * run_bytes);
+  CHECK(f.pager.extents().used_bytes() <= 8 * run_bytes);
   CHECK(f.statistics().lost_runs == 0);
   f.check();
 }
@@ -122,7 +122,7 @@ TEST_CASE("PoolThatNeverHadRoomLeavesDataInDram") {
   const Overfilled overfilled = overfill(f);
   CHECK(overfilled.right);
   CHECK(overfilled.said.find("ENOSPC") != std::string::npos);
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
   CHECK(f.statistics().written_bytes == 0);
   f.check();
 }
@@ -150,18 +150,18 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenThePoolTakesDataAgain") {
   INFO(f.mover.name());
   const auto failing = GENERATE(Operation::reserve, Operation::write);
   f.tier.fail_from(failing, 1, ENOSPC);
-  const std::uint64_t budget = f.pager.budget_bytes();
+  const std::uint64_t budget = f.pager.budget().bytes();
   test::CapturedStderr captured;
   std::vector<std::byte*> blocks;
   for (std::size_t i = 0; i < budget_runs * 3 / 2; ++i) blocks.push_back(f.allocate_filled(run_bytes, i));
-  const std::uint64_t while_full = f.pager.budget_bytes();
+  const std::uint64_t while_full = f.pager.budget().bytes();
   f.tier.heal();
   f.page_out(blocks[0]);
   f.settle();
   const std::string said = captured.text();
   CHECK(while_full > budget);
-  CHECK(f.pager.budget_bytes() == budget);
-  CHECK(f.pager.backed_bytes() <= budget);
+  CHECK(f.pager.budget().bytes() == budget);
+  CHECK(f.pager.budget().backed_bytes() <= budget);
   CHECK(said.find("going over the budget") != std::string::npos);
   CHECK(said.find("back to the budget of") != std::string::npos);
   CHECK(said.find("back to the budget of") == said.rfind("back to the budget of"));
@@ -175,19 +175,19 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenTheLastReaderOfTheFullPoolHasGone") {
   DamagedPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
-  const std::uint64_t budget = f.pager.budget_bytes();
+  const std::uint64_t budget = f.pager.budget().bytes();
   std::byte* read_by_a_child = f.allocate_filled(run_bytes, 1);
   f.page_out(read_by_a_child);
   {
     f.pager.follow_blocks();
-    f.pager.seal_for_fork();
-    f.pager.after_fork_in_parent(true);
+    f.pager.forking().seal();
+    f.pager.forking().after_in_parent(true);
   }
   f.release(read_by_a_child);
   f.tier.fail_from(Operation::reserve, 1, ENOSPC);
   const Overfilled overfilled = overfill(f);
   CHECK(overfilled.right);
-  CHECK(f.pager.budget_bytes() > budget);
+  CHECK(f.pager.budget().bytes() > budget);
   test::CapturedStderr captured;
   {
     f.pager.follow_blocks();
@@ -197,8 +197,8 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenTheLastReaderOfTheFullPoolHasGone") {
     f.pager.release_unread_extents();
   }
   captured.text();
-  CHECK(f.pager.pool_used_bytes() == 0);
-  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.pager.extents().used_bytes() == 0);
+  CHECK(f.pager.budget().bytes() == budget);
 }
 
 // Memory that a touch waits for is not to be had: that is waited for, not asked for in a circle (the child's
@@ -208,13 +208,13 @@ TEST_CASE("KernelWithoutMemoryIsWaitedFor") {
   CHECK(test::in_child([&] {
           DamagedPager f(512 * mib, kind);
           if (!f.ready()) return 0;
-          const std::uint64_t budget = f.pager.budget_bytes();
+          const std::uint64_t budget = f.pager.budget().bytes();
           std::byte* block = f.allocate(2 * run_bytes);
           if (!test::deny_advice(os::advice_populate_write, ENOMEM)) return 2;
           for (std::byte* run : {block, block + run_bytes})
             f.pager.handle_fault({.address = run, .write_protected = false});  // as if threads touched them
           for (int i = 0; i < 10; ++i) f.pump();
-          if (f.pager.budget_bytes() != budget) return 3;
+          if (f.pager.budget().bytes() != budget) return 3;
           return f.state(block) == RunState::empty && f.pager.run(f.run_of(block)).waiting ? 0 : 4;
         }) == 0);
 }
@@ -229,7 +229,7 @@ TEST_CASE("WriteErrorLeavesDataInDram") {
   CHECK(overfilled.right);
   CHECK(overfilled.said.find("writing to the pool failed: errno 5 (EIO)") != std::string::npos);
   CHECK(f.statistics().io_errors > 0);
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
   CHECK(f.dram.space().used_bytes == 0);
   f.check();
 }
@@ -329,7 +329,7 @@ TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
   std::byte* const page = block + 37 * os::page_bytes;
   REQUIRE(os::unmap(page, os::page_bytes) == 0);
   test::CapturedStderr captured;
-  const std::uint64_t budget = f.pager.budget_bytes();
+  const std::uint64_t budget = f.pager.budget().bytes();
   std::atomic<bool> mended{false};
   int refusals = 0;
   f.with(
@@ -350,7 +350,7 @@ TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
   const std::string said = captured.text();
   CHECK(said.find("the kernel does not put 2 MiB back at") == said.rfind("the kernel does not put"));
   CHECK(said.find("is tried again") != std::string::npos);
-  CHECK(f.pager.budget_bytes() == budget);
+  CHECK(f.pager.budget().bytes() == budget);
   CHECK(f.statistics().lost_runs == 0);
   CHECK(f.state(block) == RunState::resident);
   CHECK(test::holds(block, 2, os::page_bytes));
@@ -434,7 +434,7 @@ TEST_CASE("ReadAheadOfALostRunIsToldAndItsNeighboursLive") {
   f.check();
   // Freed and used again, the address is ordinary memory. The extent stays out of use, and counts.
   f.release(block);
-  CHECK(f.pager.pool_used_bytes() == lost_bytes);
+  CHECK(f.pager.extents().used_bytes() == lost_bytes);
   std::byte* next = f.allocate(3 * run_bytes);
   REQUIRE(next == block);
   f.write(next, 2, 3 * run_bytes);

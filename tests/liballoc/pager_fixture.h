@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "liballoc/options.h"
-#include "liballoc/pager.h"
+#include "liballoc/paging/pager.h"
 #include "tests/liballoc/mover_fixture.h"
 #include "tiers/dram_tier.h"
 #include "tiers/extent_allocator.h"
@@ -57,9 +57,9 @@ class PagerFixture {
     pager.check_invariants();
     space.check_invariants();
     pager.trim(0);
-    if (pager.backed_bytes() != 0) {
+    if (pager.budget().backed_bytes() != 0) {
       std::fprintf(stderr, "%llu bytes were not given back\n",
-                   static_cast<unsigned long long>(pager.backed_bytes()));
+                   static_cast<unsigned long long>(pager.budget().backed_bytes()));
       std::abort();
     }
     mover.close();
@@ -183,7 +183,7 @@ class PagerFixture {
     }
   }
 
-  std::uint32_t run_of(const std::byte* address) const { return pager.run_of(address); }
+  std::uint32_t run_of(const std::byte* address) const { return pager.heap().run_of(address); }
   RunState state(const std::byte* address) {
     pager.follow_blocks();
     return pager.run(run_of(address)).state;
@@ -231,7 +231,7 @@ class PagerFixture {
   Mover mover;
 
  private:
-  void look() { most_backed_ = std::max(most_backed_, pager.backed_bytes()); }
+  void look() { most_backed_ = std::max(most_backed_, pager.budget().backed_bytes()); }
   [[noreturn]] static void give_up() {
     std::fprintf(stderr, "the pager made no progress for a minute\n");
     std::abort();

@@ -27,11 +27,11 @@ TEST_CASE("A fork just before which the last stored block is freed leaks no desc
     std::byte* block = f.allocate_filled(run_bytes, 1);
     f.page_out(block);
     REQUIRE(f.state(block) == RunState::stored);
-    f.pager.prepare_fork(1'000'000);
+    f.pager.forking().prepare(1'000'000);
     f.release(block);  // by another thread, before the fork takes the heap's lock
     f.pager.follow_blocks();
-    f.pager.seal_for_fork();
-    f.pager.after_fork_in_parent(false);
+    f.pager.forking().seal();
+    f.pager.forking().after_in_parent(false);
   }
   CHECK(open_descriptors() == before);
 }
@@ -47,16 +47,16 @@ TEST_CASE("A child that is left without a pager leaks no descriptor when it fork
   REQUIRE(f.state(block) == RunState::writing);
   {
     f.pager.follow_blocks();
-    f.pager.seal_for_fork();
+    f.pager.forking().seal();
     CHECK(test::in_child([&] {
-            if (f.pager.after_fork_in_child()) return 2;
-            if (f.pager.pool_used_bytes() == 0) return 3;
+            if (f.pager.forking().after_in_child()) return 2;
+            if (f.pager.extents().used_bytes() == 0) return 3;
             const int before = open_descriptors();
-            f.pager.seal_for_fork();
-            f.pager.after_fork_in_parent(true);
+            f.pager.forking().seal();
+            f.pager.forking().after_in_parent(true);
             return open_descriptors() == before ? 0 : 1;
           }) == 0);
-    f.pager.after_fork_in_parent(true);
+    f.pager.forking().after_in_parent(true);
   }
   f.finish_transfers();
   f.check();
@@ -68,16 +68,16 @@ TEST_CASE("Nothing is on its way out when a fork happens, whatever was advised m
   INFO(f.mover.name());
   std::byte* block = f.allocate_filled(2 * run_bytes, 1);
   f.advise(block, run_bytes, TERRACE_ADVISE_COLD);
-  f.pager.prepare_fork(1'000'000);
+  f.pager.forking().prepare(1'000'000);
   CHECK(f.state(block) == RunState::resident);
   f.advise(block, 2 * run_bytes, TERRACE_ADVISE_COLD);  // another thread, before the fork takes the lock
   {
     f.pager.follow_blocks();
-    f.pager.seal_for_fork();
+    f.pager.forking().seal();
     CHECK(f.state(block) == RunState::resident);
     CHECK(f.state(block + run_bytes) == RunState::resident);
     CHECK(test::in_child([&] { return test::holds(block, 1, 2 * run_bytes) ? 0 : 1; }) == 0);
-    f.pager.after_fork_in_parent(true);
+    f.pager.forking().after_in_parent(true);
   }
   f.check();
 }
@@ -96,14 +96,14 @@ TEST_CASE("What the kernel refuses to put back goes to a child all the same") {
   f.settle();
   f.pager.handle_fault({.address = block, .write_protected = false});
   REQUIRE(f.state(block) == RunState::staged);
-  f.pager.prepare_fork(1'000'000);
+  f.pager.forking().prepare(1'000'000);
   f.pager.follow_blocks();
-  f.pager.seal_for_fork();
+  f.pager.forking().seal();
   CHECK(test::in_child([&] {
-          f.pager.after_fork_in_child();
+          f.pager.forking().after_in_child();
           return test::holds(block, 1) ? 0 : 1;
         }) == 0);
-  f.pager.after_fork_in_parent(true);
+  f.pager.forking().after_in_parent(true);
   REQUIRE(os::map_anonymous(os::page_bytes, PROT_READ | PROT_WRITE, page) != nullptr);
   REQUIRE(f.mover.watch(page, os::page_bytes) == 0);
 }

@@ -160,13 +160,13 @@ TEST_CASE("A child reads what its parent had in part, and neither sees what the 
   f.page_out(block);
   CHECK(has_word(f, block, 30, 1));
   f.with([&] { words(block)[30 * words_per_page] = 5; });
-  f.pager.prepare_fork(1'000'000);
-  f.pager.seal_for_fork();
+  f.pager.forking().prepare(1'000'000);
+  f.pager.forking().seal();
   CHECK(test::in_child([&] {
-          if (!f.pager.after_fork_in_child()) return 2;
+          if (!f.pager.forking().after_in_child()) return 2;
           return words(block)[30 * words_per_page] == 5 ? 0 : 3;
         }) == 0);
-  f.pager.after_fork_in_parent(true);
+  f.pager.forking().after_in_parent(true);
   // The child may read the extent still, so the run moves to another one, with all its pages.
   f.page_out(block);
   f.with([&] {

@@ -26,7 +26,7 @@ TEST_CASE("A touch of a staged run takes it back") {
   CHECK(right);
   CHECK(f.state(block) == RunState::resident);
   CHECK(f.statistics().cancelled_evictions == 1);
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
   f.check();
 }
 
@@ -43,12 +43,12 @@ TEST_CASE("A touch of a run that is being written takes it back") {
   CHECK(f.statistics().cancelled_evictions == 1);
   f.complete();
   f.check();
-  CHECK(f.pager.pool_used_bytes() == f.space_taken(block, run_bytes));
+  CHECK(f.pager.extents().used_bytes() == f.space_taken(block, run_bytes));
   CHECK(f.reads(block, 2));
   f.page_out(block);  // what was written meanwhile is the older
   CHECK(f.reads(block, 2));
   f.release(block);
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
 }
 
 TEST_CASE("A touch of a run that is being written waits for the write when there is no frame") {
@@ -73,7 +73,7 @@ TEST_CASE("A touch of a run that is being written waits for the write when there
   CHECK(right);
   CHECK(f.state(block) == RunState::resident);
   f.finish_transfers();  // of a compressed copy, for which the touch did not wait
-  CHECK(f.pager.pool_used_bytes() == f.space_taken(block, run_bytes));
+  CHECK(f.pager.extents().used_bytes() == f.space_taken(block, run_bytes));
   f.check();
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("A cached run comes back without a read") {
   f.advise(block, block_bytes, TERRACE_ADVISE_COLD);
   f.settle();
   for (std::size_t i = 0; i < 3; ++i) CHECK(f.state(block + i * run_bytes) == RunState::cached);
-  CHECK(f.pager.pool_used_bytes() == f.space_taken(block, block_bytes));
+  CHECK(f.pager.extents().used_bytes() == f.space_taken(block, block_bytes));
   CHECK(f.reads(block, 1, block_bytes));
   CHECK(f.statistics().prefetch_hits == 3);
   CHECK(f.statistics().read_bytes == 0);
@@ -120,7 +120,7 @@ TEST_CASE("PAGE_OUT gives the memory back, WILL_NEED fetches it ahead of the tou
   {
     f.pager.follow_blocks();
     f.pager.trim(0);
-    CHECK(f.pager.backed_bytes() == 0);
+    CHECK(f.pager.budget().backed_bytes() == 0);
   }
   f.advise(block, block_bytes, TERRACE_ADVISE_WILL_NEED);
   f.settle();
@@ -168,7 +168,7 @@ TEST_CASE("Freeing a run in any state leaves the accounts right") {
   f.finish_transfers();
   f.check();
   f.settle();
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
   CHECK(f.dram.space().used_bytes == 0);
   // The address serves the next block.
   std::byte* next = f.allocate_filled(run_bytes, 2);
@@ -194,7 +194,7 @@ TEST_CASE("Freed and allocated again while its transfer is under way") {
   f.finish_transfers();
   f.check();
   CHECK(f.reads(next, 2));
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
 }
 
 }  // namespace terrace::liballoc

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "liballoc/pager.h"
+#include "liballoc/paging/pager.h"
 #include "tests/liballoc/pager_fixture.h"
 #include "tiers/nvme_tier.h"
 #include "tiers/pool_file.h"
@@ -48,7 +48,7 @@ void round_trip(PagerFixture& f) {
   for (std::byte* block : blocks) f.release(block);
   f.finish_transfers();
   f.check();
-  CHECK(f.pager.pool_used_bytes() == 0);
+  CHECK(f.pager.extents().used_bytes() == 0);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ TEST_CASE("Compression is on by default where it takes under a hundredth of the 
   test::Dram dram;
   const auto taken_of = [&](std::size_t runs, Compression compression) {
     PagerFixture f(MoverKind::mremap, dram.dram, runs, 1024 * mib, compression);
-    return f.ready() ? f.asked_budget() - f.pager.budget_bytes() : 0;
+    return f.ready() ? f.asked_budget() - f.pager.budget().bytes() : 0;
   };
   CHECK(taken_of(299, Compression::by_budget) == taken_of(299, Compression::off));
   CHECK(taken_of(300, Compression::by_budget) == taken_of(300, Compression::automatic));
@@ -119,7 +119,7 @@ TEST_CASE("Compression begins when the budget grows to it, and ends when that is
   const auto grant = [&](std::size_t runs) {
     f.pager.follow_blocks();
     f.pager.set_budget(runs * run_bytes);
-    return runs - f.pager.budget_bytes() / run_bytes;
+    return runs - f.pager.budget().bytes() / run_bytes;
   };
   const std::size_t off = grant(299);
   CHECK(grant(300) == off + RunCodec::memory_runs);
@@ -151,7 +151,7 @@ TEST_CASE("A codec that was asked for works from the grant on that leaves room f
   {
     f.pager.follow_blocks();
     f.pager.set_budget(2 * run_bytes);
-    CHECK(f.pager.budget_bytes() > 0);
+    CHECK(f.pager.budget().bytes() > 0);
   }
   CHECK(f.reads(block, 2, run_bytes / 4));
   CHECK(stored(31, 3) == 2 * run_bytes);
@@ -230,9 +230,9 @@ TEST_CASE("A budget that shrinks is met, and what it holds stays right") {
     f.pager.set_budget(24 * run_bytes);
   }
   f.settle();
-  CHECK(f.pager.backed_bytes() <= 24 * run_bytes);
+  CHECK(f.pager.budget().backed_bytes() <= 24 * run_bytes);
   CHECK(wrong_blocks(f, blocks) == 0);
-  CHECK(f.pager.backed_bytes() <= 24 * run_bytes);
+  CHECK(f.pager.budget().backed_bytes() <= 24 * run_bytes);
   f.check();
 }
 

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "liballoc/paging/block_table.h"
-#include "liballoc/paging/insertion.h"
-#include "liballoc/paging/reach.h"
-#include "liballoc/paging/read_ahead.h"
+#include "liballoc/paging/policy/insertion.h"
+#include "liballoc/paging/policy/reach.h"
+#include "liballoc/paging/policy/read_ahead.h"
+#include "liballoc/paging/runs/block_table.h"
 
 namespace terrace::liballoc {
 namespace {

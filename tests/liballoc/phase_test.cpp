@@ -1,7 +1,7 @@
 // The zigzag filter that tells a forward pass from a backward pass, on sequences of live counts.
 #include <catch2/catch.hpp>
 
-#include "liballoc/pager.h"
+#include "liballoc/paging/policy/phase.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -1,5 +1,5 @@
 // A run's way to the tier and back without a tier: what encode() gives is put where a read would put it.
-#include "liballoc/run_codec.h"
+#include "liballoc/paging/transfers/run_codec.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "liballoc/fork_ledger.h"
+#include "liballoc/paging/transfers/fork_ledger.h"
 
 #include "liballoc/os.h"
 #include "liballoc/own_descriptors.h"

@@ -46,6 +46,8 @@ class BlockTable {
   }
   KnownBlock& operator[](std::uint32_t id) { return blocks_[id]; }
   const KnownBlock& operator[](std::uint32_t id) const { return blocks_[id]; }
+  // Whether single pages of it are used; not of no block.
+  bool is_scattered(std::uint32_t id) const { return id != 0 && blocks_[id].is_scattered(); }
 
  private:
   KnownBlock* blocks_ = nullptr;  // number 0 is none

@@ -17,7 +17,7 @@
 
 #include "liballoc/checksum.h"
 #include "liballoc/os.h"
-#include "liballoc/paging/page_set.h"
+#include "liballoc/paging/runs/page_set.h"
 
 namespace terrace::liballoc {
 
@@ -29,6 +29,8 @@ struct Pages {
   bool are_nowhere() const { return (in_place | in_frame | stored).is_empty(); }
   // What must be read to be had.
   PageSet away() const { return stored - in_place - in_frame; }
+  // In the frame or on the tier.
+  PageSet elsewhere() const { return (in_frame | stored) - in_place; }
 };
 
 class PageTable {

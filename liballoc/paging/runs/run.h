@@ -8,11 +8,11 @@
 //       empty                                        any failure to get the bytes back: lost
 //
 // The state is that of the run's frame and of the work on it; where each of its pages lies is in the page
-// table (paging/page_table.h). A run may be resident in part: touches that are scattered bring single pages
+// table (page_table.h). A run may be resident in part: touches that are scattered bring single pages
 // back, from a frame as from the tier. `cached` means: what is in the frame is on the tier as well, so a
 // touch costs one move and a shortage costs nothing. A resident run keeps its extent, so that what comes back
 // unchanged leaves without a write. Lists are doubly linked through the records, each run is on at most one;
-// which one follows from its state (list_of in pager.cpp). Only who holds the gate changes states.
+// which one follows from its state (RunTable::list_of). Only who holds the gate changes states.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t none = ~0U;
 
 inline constexpr std::uint8_t most_heat = 3;
 
-// What is remembered of a run's touches (paging/reach.h).
+// What is remembered of a run's touches (policy/reach.h).
 struct TouchTrace {
   std::uint16_t end = 0;      // of the last piece that came
   std::uint16_t pages = 0;    // of that
@@ -74,7 +74,7 @@ struct Run {
   bool stuck : 1 = false;      // staged, but to be put back: the kernel refused it, and is asked again
   bool in_flight : 1 = false;  // a write of it has not ended
   bool scattered : 1 = false;  // its touches bring pages, not all of it
-  bool streamed : 1 = false;   // resident, and to leave early (paging/insertion.h)
+  bool streamed : 1 = false;   // resident, and to leave early (policy/insertion.h)
   bool small : 1 = false;      // its memory is in small pages
   bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
 };

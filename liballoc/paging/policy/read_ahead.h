@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "liballoc/os.h"
-#include "liballoc/run_table.h"
+#include "liballoc/paging/runs/run.h"
 
 namespace terrace::liballoc {
 

@@ -1,13 +1,8 @@
-// How much one touch brings back: a page, a stretch, or the rest of the run; and what it makes likely.
-//
-//   at the run's or its block's beginning, or right behind what just came   a stream: the rest of the run
-//   behind the last piece of the same run                        four times as much as that piece
-//   many in the same run within a short time, and a quarter of it there   used all over: the rest of the run
-//   elsewhere                                                    the page alone
-//   as far from the last touch as that was from the one before   a stride: pages that far apart ahead as well
-//
-// So what is streamed moves in runs, and a table read by rows moves in pages. The pattern is the kernel's for
-// files (mm/readahead.c), for touches that only a fault shows. Pure: told of touches, it answers with pages.
+// Strides, in bytes of the whole heap: a few at a time, as threads have one each. A sweep over the rows of a
+// matrix touches the same place in each. Rows whose page is there raise no fault, so what is seen are
+// multiples of the stride; the greatest common divisor of two in a row tells it, since faults tell exact
+// addresses. What a row goes on to touch in the next pages shows as faults at their beginnings: the width of
+// the stream. Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,47 +10,11 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "liballoc/address_space.h"
 #include "liballoc/os.h"
-#include "liballoc/paging/page_set.h"
-#include "liballoc/run_table.h"
 
 namespace terrace::liballoc {
 
-class Reach {
- public:
-  // A run was touched at `page`; `streams`: it or a block begins there, or the run before it has just come as
-  // a whole. What shall come.
-  // `there`: its pages that are.
-  PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there) {
-    constexpr unsigned touches_in_window = 64;
-    constexpr unsigned touches_of_dense_use = 24;
-    constexpr std::uint32_t pages_of_dense_use = pages_per_run / 4;
-    const auto window = static_cast<std::uint16_t>(++touches_ / touches_in_window);
-    if (trace.window != window) trace.touches = 0;
-    trace.window = window;
-    ++trace.touches;
-    const bool is_dense = trace.touches >= touches_of_dense_use && there >= pages_of_dense_use;
-    if (streams || is_dense) return whole_run;
-    const bool goes_on = trace.pages != 0 && page == trace.end;
-    const std::uint32_t pages = goes_on ? trace.pages * 4U : 1U;
-    if (pages > longest_piece) return whole_run;
-    const PageRange range{page, std::min(page + pages, pages_per_run)};
-    trace.end = static_cast<std::uint16_t>(range.end);
-    trace.pages = static_cast<std::uint16_t>(pages);
-    return range;
-  }
-
-  static constexpr std::uint32_t longest_piece = 16;  // pages
-
- private:
-  std::uint32_t touches_ = 0;
-};
-
-// Strides, in bytes of the whole heap: a few at a time, as threads have one each. A sweep over the rows of a
-// matrix touches the same place in each. Rows whose page is there raise no fault, so what is seen are
-// multiples of the stride; the greatest common divisor of two in a row tells it, since faults tell exact
-// addresses. What a row goes on to touch in the next pages shows as faults at their beginnings: the width of
-// the stream.
 class Strides {
  public:
   struct Ahead {
@@ -74,11 +33,14 @@ class Strides {
       return go_on(s, address);
     }
     Stream* const s = nearest(address);
-    if (address % os::page_bytes == 0 && address / os::page_bytes == s->last / os::page_bytes + 1) {
+    const bool is_next_page =
+        address % os::page_bytes == 0 && address / os::page_bytes == s->last / os::page_bytes + 1;
+    if (s->used != 0 && is_next_page) {
       s->width = 2;
       return {};
     }
-    const auto distance = static_cast<std::int64_t>(address - s->last);
+    const bool is_first = s->used == 0;
+    const auto distance = is_first ? 0 : static_cast<std::int64_t>(address - s->last);
     const std::int64_t stride = common_stride(distance, s->distance);
     s->distance = distance;
     s->last = address;

@@ -1,4 +1,4 @@
-#include "liballoc/run_codec.h"
+#include "liballoc/paging/transfers/run_codec.h"
 
 #include <sys/mman.h>
 

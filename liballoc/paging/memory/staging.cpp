@@ -1,8 +1,8 @@
-#include "liballoc/staging.h"
+#include "liballoc/paging/memory/staging.h"
 
 #include "liballoc/os.h"
-#include "liballoc/paging/page_set.h"
-#include "liballoc/run_table.h"
+#include "liballoc/paging/runs/page_set.h"
+#include "liballoc/paging/runs/run.h"
 
 namespace terrace::liballoc {
 

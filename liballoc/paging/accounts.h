@@ -1,0 +1,37 @@
+// Accounts: what the pager tells of itself, to the statistics, to the daemon's event ring, and to the person
+// whose data was lost. Nothing here changes a run. Belongs to who holds the gate.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/client.h"
+#include "liballoc/paging/runs/block_table.h"
+#include "liballoc/paging/runs/run_table.h"
+#include "liballoc/terrace.h"
+
+namespace terrace::liballoc {
+
+class Accounts {
+ public:
+  constexpr Accounts(const RunTable& runs, const BlockTable& blocks) : runs_(runs), blocks_(blocks) {}
+  // nullptr: nobody to tell, as in a forked child. It outlives the pager.
+  void tell_to(Client* client) { client_ = client; }
+
+  // What has happened to run n.
+  void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) const;
+  // A block came or went.
+  void tell_block(wire::EventKind kind, const KnownBlock& block) const;
+  void tell_pool_full(std::uint64_t used_bytes) const;
+  // To standard error: run n is lost.
+  void report_loss(std::uint32_t n, const char* why, int error) const;
+
+  // Counters of what was done; each part counts what it does.
+  terrace_statistics counts{};
+
+ private:
+  const RunTable& runs_;
+  const BlockTable& blocks_;
+  Client* client_ = nullptr;
+};
+
+}  // namespace terrace::liballoc

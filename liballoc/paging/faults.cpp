@@ -1,0 +1,228 @@
+#include "liballoc/paging/faults.h"
+
+#include <algorithm>
+
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr unsigned pieces_for_touches = 8;  // not taken by what only may be touched
+
+}  // namespace
+
+void Faults::handle(const Fault& fault) {
+  const HeapRange& heap = parts_.runs.heap();
+  const std::uint32_t n = heap.run_of(fault.address);
+  if (n >= heap.runs) return;  // a frame: nobody but the agent touches those
+  const std::uint32_t page = heap.page_of(fault.address);
+  ++parts_.accounts.counts.faults;
+  parts_.runs.know_top(n + 1);
+  Run& r = parts_.runs[n];
+  const Pages& p = parts_.runs.pages(n);
+  if (r.state == RunState::lost) return mover_->wake(heap.address(n), run_bytes);
+  if (p.in_place.has(page)) return fault_in_place(n, page);
+  const bool is_away = p.in_frame.has(page) || p.stored.has(page);
+  if (!is_away && r.state != RunState::empty) return parts_.placement.show_zeroes(n, reach_of(n, page));
+  if (!r.waiting) r.wait_since_ns = os::now_ns();
+  r.waiting = true;
+  parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
+  if (!is_away) return bring_fresh(n, page);
+  const Strides::Ahead ahead = strides_.touched(heap.offset_of(fault.address));
+  const bool is_strided = ahead.count > 0;
+  p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
+  if (is_strided) bring_strides(n, ahead);
+}
+
+// It came back since the fault was raised. Else somebody took it from behind our back: a hole that the
+// program made, or a loss.
+void Faults::fault_in_place(std::uint32_t n, std::uint32_t page) {
+  std::byte* const address = parts_.runs.address(n) + std::size_t{page} * os::page_bytes;
+  if (Mover::has_page(address)) return mover_->wake(address, os::page_bytes);
+  if (mover_->kind() == MoverKind::mremap) parts_.runs[n].may_have_holes = true;  // it may carry holes along
+  if (parts_.placement.miss(n, PageSet::of({page, page + 1})))
+    return parts_.placement.lose(n, "a page of it has vanished", EFAULT);
+  parts_.placement.show_zeroes(n, {page, page + 1});
+}
+
+// The run before it has just come as a whole.
+bool Faults::follows(std::uint32_t n) const {
+  constexpr std::uint32_t just_now = 8;
+  if (n == 0 || parts_.runs[n].block == 0) return false;
+  const Run& before = parts_.runs[n - 1];
+  return before.block == parts_.runs[n].block && before.state == RunState::resident && !before.scattered &&
+         parts_.runs.age(n - 1) < just_now && parts_.runs.pages(n - 1).in_place.is_all();
+}
+
+PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
+  Run& r = parts_.runs[n];
+  const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
+  const bool streams = begins || follows(n);
+  const PageRange range = reach_.of(r.trace, page, streams, parts_.runs.pages(n).in_place.count());
+  if (r.block != 0 && (streams || range.count() == 1)) parts_.blocks[r.block].touched(streams);
+  return range;
+}
+
+// Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
+// touched here and there is not: that shows where neither neighbour of the run has been touched.
+void Faults::bring_fresh(std::uint32_t n, std::uint32_t page) {
+  constexpr std::uint32_t very_large = 64 * granules_per_run;
+  const RunTable& runs = parts_.runs;
+  const std::uint32_t block = runs[n].block;
+  const bool may_be_sparse = block != 0 && parts_.blocks[block].granules >= very_large && page != 0 &&
+                             n > 0 && n + 1 < runs.size() && runs[n - 1].state == RunState::empty &&
+                             runs[n + 1].state == RunState::empty;
+  const PageRange range = may_be_sparse ? reach_of(n, page) : whole_run;
+  if (range.count() < pages_per_run) return parts_.placement.show_zeroes(n, range);
+  if (parts_.placement.back(n)) back_ahead(n);
+}
+
+void Faults::bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided) {
+  Run& r = parts_.runs[n];
+  const Pages& p = parts_.runs.pages(n);
+  if (r.stuck) return;
+  const TierOperation* const write = r.in_flight ? parts_.operations.of_run(n) : nullptr;
+  const bool is_compressed =
+      (r.has_slot && r.slot_bytes != run_bytes) || (write != nullptr && write->buffer != RunCodec::no_buffer);
+  // All of it moves at once, where nothing has shown yet that only pages of it are used.
+  const PageRange reach = reach_of(n, page);
+  const bool is_whole = is_compressed || (!r.scattered && !parts_.blocks.is_scattered(r.block) &&
+                                          p.in_place.is_empty() && p.in_frame.is_all());
+  const PageRange range = is_whole ? whole_run : is_strided ? PageRange{page, page + 1} : reach;
+  if (range.count() < pages_per_run) {
+    r.scattered = true;
+    parts_.accounts.counts.prefetch_hits += r.state == RunState::cached ? 1 : 0;
+    parts_.placement.put_back_pages(n, range);
+    return;
+  }
+  bring_all_from_frame(n);
+}
+
+void Faults::bring_all_from_frame(std::uint32_t n) {
+  const bool was_read = parts_.runs[n].from_read;
+  switch (parts_.runs[n].state) {
+    case RunState::staged:
+      parts_.placement.unstage(n);
+      break;
+    case RunState::writing:
+      parts_.placement.rescue(n);
+      break;
+    case RunState::cached:
+      ++parts_.accounts.counts.prefetch_hits;
+      parts_.placement.restore(n);
+      if (was_read) parts_.policy.on_use(n, false);
+      parts_.placement.restore_neighbours(n);
+      break;
+    default:
+      break;
+  }
+}
+
+void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided) {
+  Run& r = parts_.runs[n];
+  if (r.state == RunState::reading || r.queued || parts_.operations.brings(r, n, page)) return;
+  const bool is_compressed = r.slot_bytes != run_bytes;
+  // Compressed bytes come back as a whole only, into a frame of their own. The end of a write asks again.
+  if (is_compressed && r.in_flight) return;
+  if (is_compressed && r.frame != none) {
+    if (!parts_.placement.put_back(n) || parts_.runs.pages(n).in_place.has(page)) return;
+    r.waiting = true;
+  }
+  const PageRange reach = is_strided ? PageRange{page, page + 1} : reach_of(n, page);
+  const PageRange range = is_compressed ? whole_run : reach;
+  if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
+    parts_.line.join(n);
+    if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
+    return parts_.policy.on_use(n, true);
+  }
+  r.scattered = true;
+  // The rest of a run of which pieces are still to come, or others in a frame: a longer piece.
+  const PageRange piece{range.count() == pages_per_run ? page : range.first,
+                        std::min({range.end, pages_per_run, page + Reach::longest_piece})};
+  parts_.transfers.start_piece(n, piece, true);
+}
+
+void Faults::bring_strides(std::uint32_t n, const Strides::Ahead& ahead) {
+  const std::uint32_t block = parts_.runs[n].block;
+  if (block == 0) return;
+  for (std::uint32_t i = 0; i < ahead.count * ahead.width; ++i) {
+    const std::uint64_t at = ahead.first + static_cast<std::uint64_t>(ahead.stride) * (i / ahead.width) +
+                             std::uint64_t{i % ahead.width} * os::page_bytes;
+    const std::uint64_t run = at / run_bytes;
+    if (run >= parts_.runs.size() || parts_.runs[static_cast<std::uint32_t>(run)].block != block) return;
+    const auto page = static_cast<std::uint32_t>(at % run_bytes / os::page_bytes);
+    if (!bring_stride(static_cast<std::uint32_t>(run), page)) return;
+  }
+}
+
+// A page that is likely to be touched. False: no more can come now.
+bool Faults::bring_stride(std::uint32_t n, std::uint32_t page) {
+  Run& r = parts_.runs[n];
+  const Pages& p = parts_.runs.pages(n);
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
+  if (r.queued || r.stuck || is_compressed || p.in_place.has(page)) return true;
+  if (p.in_frame.has(page)) {
+    if (r.state == RunState::reading || r.in_flight) return true;
+    r.scattered = true;
+    parts_.placement.put_back_pages(n, {page, page + 1});
+    return true;
+  }
+  const bool can = (r.state == RunState::stored || r.state == RunState::resident) && p.stored.has(page);
+  if (!can || parts_.operations.brings(r, n, page)) return true;
+  if (parts_.operations.pieces() + pieces_for_touches >= OperationTable::most_pieces) return false;
+  r.scattered = true;
+  parts_.transfers.start_piece(n, {page, page + 1}, false);
+  return true;
+}
+
+// A new block is written from its beginning to its end: after the first runs the rest is backed ahead.
+void Faults::back_ahead(std::uint32_t n) {
+  constexpr std::uint32_t most_ahead = 8;
+  const RunTable& runs = parts_.runs;
+  const std::uint32_t block = runs[n].block;
+  if (block == 0 || n == 0 || runs[n - 1].block != block || runs[n - 1].state != RunState::resident) return;
+  for (std::uint32_t next = n + 1; next <= n + most_ahead && next < runs.size(); ++next) {
+    if (runs[next].block != block || runs[next].state != RunState::empty) return;
+    const bool is_cheap = parts_.staging.free_frames() > 0 || !runs.lists().recycled.is_empty() ||
+                          parts_.budget.allowed_runs() > 0;
+    if (!is_cheap) return;
+    if (!parts_.placement.back(next)) return;
+  }
+}
+
+// ---- the line ---------------------------------------------------------------------------------------------
+
+bool Faults::serve_line() {
+  bool reads = false;
+  for (std::uint32_t refused = 0; parts_.line.size() > refused;) {
+    const std::uint32_t n = parts_.line.front();
+    const Run& r = parts_.runs[n];
+    if (r.stuck) {
+      refused += serve_stuck(n) ? 0 : 1;
+      continue;
+    }
+    if (r.state == RunState::empty && r.waiting) {
+      if (!parts_.frames.can_take()) return reads;
+      parts_.line.pop();
+      parts_.placement.back(n) ? back_ahead(n) : static_cast<void>(++refused);
+      continue;
+    }
+    const bool may_be_away = r.state == RunState::stored || r.state == RunState::resident;
+    const bool is_read = may_be_away && !parts_.runs.pages(n).away().is_empty();
+    if (is_read && !parts_.transfers.start_read(n, true)) return reads;
+    reads |= is_read;
+    parts_.line.pop();
+    // It is not what it was when it came into the line: who waits for some page of it asks again.
+    if (!is_read && r.live > 0) mover_->wake(parts_.runs.address(n), run_bytes);
+  }
+  return reads;
+}
+
+bool Faults::serve_stuck(std::uint32_t n) {
+  parts_.line.pop();
+  if (parts_.placement.may_retry_stuck()) return parts_.placement.unstage(n);
+  parts_.line.join(n);
+  return false;
+}
+
+}  // namespace terrace::liballoc

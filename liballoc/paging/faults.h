@@ -1,0 +1,59 @@
+// What a touch of a page sets off that is not there: the page comes from where it is, with as many around it
+// as the touch lets expect (policy/reach.h). Belongs to who holds the gate.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/policy/reach.h"
+#include "liballoc/paging/policy/strides.h"
+#include "liballoc/paging/transfers/transfers.h"
+
+namespace terrace::liballoc {
+
+class Faults {
+ public:
+  struct Parts {
+    RunTable& runs;
+    BlockTable& blocks;
+    Staging& staging;
+    MemoryBudget& budget;
+    Frames& frames;
+    OperationTable& operations;
+    Placement& placement;
+    Transfers& transfers;
+    WaitingLine& line;
+    Accounts& accounts;
+    Policy& policy;
+  };
+  constexpr explicit Faults(const Parts& parts) : parts_(parts) {}
+  void use(Mover* mover) { mover_ = mover; }
+
+  // Whether there is a transfer free for one more fault. One that would find none is left with the kernel,
+  // which keeps the order.
+  bool can_take() const { return parts_.operations.pieces() < OperationTable::most_pieces; }
+  void handle(const Fault& fault);
+  // First come, first served. A run waits at the head of the line until there is memory for it; one that the
+  // kernel refuses goes to the end. True: reads were begun, and may be over.
+  bool serve_line();
+
+ private:
+  void fault_in_place(std::uint32_t n, std::uint32_t page);
+  bool follows(std::uint32_t n) const;
+  PageRange reach_of(std::uint32_t n, std::uint32_t page);
+  void bring_fresh(std::uint32_t n, std::uint32_t page);
+  void back_ahead(std::uint32_t n);
+  void bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided);
+  void bring_all_from_frame(std::uint32_t n);
+  void bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided);
+  void bring_strides(std::uint32_t n, const Strides::Ahead& ahead);
+  bool bring_stride(std::uint32_t n, std::uint32_t page);
+  bool serve_stuck(std::uint32_t n);
+
+  Parts parts_;
+  Mover* mover_ = nullptr;
+  Reach reach_;
+  Strides strides_;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,262 @@
+#include "liballoc/paging/pager.h"
+
+#include <algorithm>
+
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// Under 64 MiB the codec's buffers are better used to page with.
+constexpr std::uint64_t least_runs_to_compress = 32;
+constexpr std::uint64_t least_runs_by_default = std::uint64_t{100} * RunCodec::memory_runs;
+
+constexpr std::uint64_t frames_share = 4;
+constexpr std::uint32_t least_frames = 64;
+
+// Frames are address space: as many as the machine could ever back, and what the budget allows at most. Of
+// what a limit allows, the heap has taken half.
+std::uint32_t frames_of_machine() {
+  const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+  const std::uint64_t allowed = os::mapping_limit() / frames_share / run_bytes;
+  return static_cast<std::uint32_t>(std::min(pages * os::page_bytes / run_bytes + 64, allowed));
+}
+
+}  // namespace
+
+// ---- set-up -----------------------------------------------------------------------------------------------
+
+int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
+                      FreeRuns* free_runs) {
+  blocks_follower_.use(queue);
+  placement_.use(queue);
+  frames_.use(free_runs);
+  const int error = runs_.initialise({base, static_cast<std::uint32_t>(bytes / run_bytes)});
+  if (error != 0 || line_.initialise() != 0 || blocks_.initialise(most_blocks) != 0) return ENOMEM;
+  if (policy_.initialise() != 0) return ENOMEM;
+  return extents_.initialise();
+}
+
+void Pager::use(Mover* mover) {
+  mover_ = mover;
+  placement_.use(mover);
+  transfers_.use(mover);
+  faults_.use(mover);
+  blocks_follower_.use(mover);
+}
+
+int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
+                    Compression compression) {
+  use(mover);
+  extents_.use(tier);
+  accounts_.tell_to(client);
+  const std::uint32_t frames = frames_of_machine();
+  if (frames < least_frames) return ENOMEM;
+  if (const int error = frames_.initialise(frames, mover); error != 0) return error;
+  if (operations_.initialise() != 0) return ENOMEM;
+  compression_ = compression;
+  const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
+  if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
+    Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
+                                  "compressed until it grows";
+  standing_.mode = Mode::dormant;
+  set_budget(budget_bytes);
+  return 0;
+}
+
+void Pager::set_budget(std::uint64_t bytes) {
+  const auto runs = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, runs_.size()));
+  fit_codec(bytes / run_bytes);
+  budget_.ask(runs - std::min(runs - std::min(runs, 1U), codec_.taken_runs()));
+  runs_.set_age_of_cold(budget_.runs());
+}
+
+// The codec's memory is a part of the budget, so each budget says whether it works: a process that joins a
+// job begins with little and is granted more, and what is granted is taken back for others.
+void Pager::fit_codec(std::uint64_t runs) {
+  const bool by_default = compression_ == Compression::by_budget;
+  const bool has_room = runs >= (by_default ? least_runs_by_default : least_runs_to_compress);
+  const Compression wanted = by_default ? Compression::automatic : compression_;
+  if (codec_.use(has_room ? wanted : Compression::off) == 0) return;
+  Message(Severity::warning) << "no memory for compressing; nothing is compressed";
+  compression_ = Compression::off;
+}
+
+int Pager::watch() {
+  const int error = mover_->watch(heap().base, heap().bytes());
+  if (error != 0) standing_.mode = Mode::plain;
+  return error;
+}
+
+void Pager::take_over() {
+  forking_.hide_heap(true);
+  standing_.mode = Mode::paging;
+  taking_over_.adopt_resident();
+}
+
+int Pager::start_restoring(Mover* mover) {
+  use(mover);
+  return forking_.start_restoring(mover);
+}
+
+// What was leaving is put back under its address; what the device is still reading follows when it is done.
+void Pager::stop_evicting() {
+  standing_.evicts = false;
+  over_budget_told_ = true;  // who stopped it says so
+  placement_.unstage_all();
+  placement_.restore_all();
+}
+
+void Pager::resume_evicting() {
+  standing_.evicts = true;
+  over_budget_told_ = false;
+  budget_.return_to_asked();
+}
+
+void Pager::unlock_memory() {
+  os::unlock(heap().base, heap().bytes());
+  staging_.unlock();
+  if (mover_ != nullptr) mover_->unlock();
+}
+
+// ---- the agent's steps ------------------------------------------------------------------------------------
+
+void Pager::handle_fault(const Fault& fault) {
+  follow_blocks();
+  faults_.handle(fault);
+}
+
+// The agent looks for faults between rounds, so a round starts a few transfers at most.
+bool Pager::balance() {
+  constexpr int most_shed = 64;
+  follow_blocks();
+  bool progress = faults_.serve_line();
+  for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
+  progress |= evict_one();
+  progress |= transfers_.start_write();
+  progress |= read_ahead_one();
+  return progress || relieve();
+}
+
+bool Pager::wants_agent() const {
+  if (!is_paging()) return false;
+  if (budget_.is_over() && mode() == Mode::paging && !extents_.is_full()) return true;
+  return !line_.is_empty() || policy_.wants_agent();
+}
+
+bool Pager::release_held(bool at_once) {
+  const std::uint32_t n = policy_.next_release(at_once);
+  if (n == none) return false;
+  runs_.stop_holding(n);
+  return true;
+}
+
+// Takes out a run. True as well when runs were only let through: there are more behind them.
+bool Pager::evict_one() {
+  constexpr unsigned most_refused = 64;
+  if (!policy_.wants_eviction()) return false;
+  extents_.ask_again();
+  if (release_held(false)) return true;
+  bool was_spared = false;
+  for (unsigned i = 0; i < most_refused && policy_.wants_eviction(); ++i) {
+    const Policy::Victim victim = policy_.next_victim();
+    was_spared |= victim.was_spared;
+    if (victim.run == none) break;
+    if (placement_.stage(victim.run)) {
+      policy_.on_leave(victim.run);
+      return true;
+    }
+    follow_blocks();  // what refused it may be a note that was not read yet
+  }
+  return was_spared || release_held(true);
+}
+
+bool Pager::read_ahead_one() {
+  if (!policy_.wants_read_ahead()) return false;
+  const std::uint32_t n = policy_.next_read();
+  return n != none && transfers_.start_read(n, false);
+}
+
+// A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or
+// everything is pinned. Data is never dropped and the program never stopped for good: the budget gives way,
+// and says so.
+bool Pager::relieve() {
+  // Memory that the budget allows and the kernel has not will not come from a larger budget.
+  const bool is_leaving = !runs_.lists().staged.is_empty() || !runs_.lists().held.is_empty();
+  const bool somebody_waits = line_.size() > placement_.stuck_runs();
+  if (budget_.has_room_for(pages_per_run) || !somebody_waits || !transfers_.are_none() || is_leaving)
+    return false;
+  budget_.give_way();
+  if (over_budget_told_) return true;
+  over_budget_told_ = true;
+  Message m(Severity::warning);
+  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget, "
+       "now ";
+  m.bytes(budget_.bytes());
+  return true;
+}
+
+// ---- what the program asks for ----------------------------------------------------------------------------
+
+void Pager::forget(const std::byte* begin, const std::byte* end) {
+  for (std::uint32_t n = heap().run_of(begin); n <= heap().run_of(end - 1); ++n) {
+    const std::byte* const from = std::max<const std::byte*>(begin, heap().address(n));
+    const std::byte* const to = std::min<const std::byte*>(end, heap().address(n) + run_bytes);
+    placement_.forget(n, {heap().page_of(from), heap().page_of(to - os::page_bytes) + 1});
+  }
+}
+
+void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice) {
+  if (advice == TERRACE_ADVISE_WILL_NEED) {
+    for (std::uint32_t n = first_run; n <= last_run; ++n) {
+      const Run& r = runs_[n];
+      const bool may_be_away = r.state == RunState::stored || r.state == RunState::resident;
+      if (may_be_away && !runs_.pages(n).away().is_empty()) line_.join(n);
+    }
+    return;
+  }
+  policy_.on_advice();
+  if (mode() != Mode::paging || !standing_.evicts) return;
+  for (std::uint32_t n = last_run + 1; n-- > first_run;) send_out(n, advice == TERRACE_ADVISE_PAGE_OUT);
+}
+
+// As a whole, whatever its touches were.
+void Pager::send_out(std::uint32_t n, bool page_out) {
+  Run& r = runs_[n];
+  {
+    const RunTable::Change change(runs_, n);
+    r.scattered = r.held = false;
+  }
+  if (r.state == RunState::resident && r.live > 0 && r.pins == 0) placement_.stage(n);
+  const bool leaving = r.state == RunState::staged || r.state == RunState::writing;
+  if (leaving) r.page_out = page_out;
+  if (page_out && r.state == RunState::cached) frames_.reclaim(n);
+}
+
+// ---- accounts ---------------------------------------------------------------------------------------------
+
+bool Pager::is_quiet() const {
+  return runs_.lists().staged.is_empty() && transfers_.are_none() && line_.is_empty() &&
+         !policy_.wants_eviction();
+}
+
+void Pager::estimate_resident(std::uint64_t bytes) {
+  estimate_bytes_ = bytes;
+  budget_.note_peak(bytes);
+}
+
+void Pager::fill(terrace_statistics* out) const {
+  const std::size_t size = out->size;
+  *out = accounts_.counts;
+  out->size = size;
+  out->resident_bytes = is_paging() ? budget_.backed_bytes() : estimate_bytes_;
+  out->resident_peak_bytes = budget_.peak_bytes();
+  out->recycled_bytes = (std::uint64_t{runs_.lists().recycled.size()} + staging_.free_frames()) * run_bytes;
+  out->staging_bytes = std::uint64_t{frames_.used()} * run_bytes;
+  out->stored_bytes = std::uint64_t{runs_.lists().stored.size()} * run_bytes;
+  out->budget_bytes = budget_.bytes();
+  std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);
+}
+
+}  // namespace terrace::liballoc

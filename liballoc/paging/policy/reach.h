@@ -1,0 +1,52 @@
+// How much one touch brings back: a page, a stretch, or the rest of the run; and what it makes likely.
+//
+//   at the run's or its block's beginning, or right behind what just came   a stream: the rest of the run
+//   behind the last piece of the same run                        four times as much as that piece
+//   many in the same run within a short time, and a quarter of it there   used all over: the rest of the run
+//   elsewhere                                                    the page alone
+//   as far from the last touch as that was from the one before   a stride: strides.h
+//
+// So what is streamed moves in runs, and a table read by rows moves in pages. The pattern is the kernel's for
+// files (mm/readahead.c), for touches that only a fault shows. Pure: told of touches, it answers with pages.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "liballoc/os.h"
+#include "liballoc/paging/runs/page_set.h"
+#include "liballoc/paging/runs/run.h"
+
+namespace terrace::liballoc {
+
+class Reach {
+ public:
+  // A run was touched at `page`; `streams`: it or a block begins there, or the run before it has just come as
+  // a whole. What shall come.
+  // `there`: its pages that are.
+  PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there) {
+    constexpr unsigned touches_in_window = 64;
+    constexpr unsigned touches_of_dense_use = 24;
+    constexpr std::uint32_t pages_of_dense_use = pages_per_run / 4;
+    const auto window = static_cast<std::uint16_t>(++touches_ / touches_in_window);
+    if (trace.window != window) trace.touches = 0;
+    trace.window = window;
+    ++trace.touches;
+    const bool is_dense = trace.touches >= touches_of_dense_use && there >= pages_of_dense_use;
+    if (streams || is_dense) return whole_run;
+    const bool goes_on = trace.pages != 0 && page == trace.end;
+    const std::uint32_t pages = goes_on ? trace.pages * 4U : 1U;
+    if (pages > longest_piece) return whole_run;
+    const PageRange range{page, std::min(page + pages, pages_per_run)};
+    trace.end = static_cast<std::uint16_t>(range.end);
+    trace.pages = static_cast<std::uint16_t>(pages);
+    return range;
+  }
+
+  static constexpr std::uint32_t longest_piece = 16;  // pages
+
+ private:
+  std::uint32_t touches_ = 0;
+};
+
+}  // namespace terrace::liballoc

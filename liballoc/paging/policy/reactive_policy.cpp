@@ -1,0 +1,212 @@
+#include "liballoc/paging/policy/reactive_policy.h"
+
+#include <algorithm>
+
+#include "liballoc/paging/transfers/transfers.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint32_t most_queued = 2;  // staged beyond the writes in flight
+constexpr unsigned most_scanned = 64;
+
+}  // namespace
+
+// ---- what happens -----------------------------------------------------------------------------------------
+
+void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs(), reserve_runs()); }
+
+void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
+  ahead_.used(n);
+  if (!from_tier) return;
+  cursor_block_ = parts_.runs[n].block;
+  cursor_run_ = n + 1;
+}
+
+bool ReactivePolicy::on_return(std::uint32_t n) {
+  Run& r = parts_.runs[n];
+  if (r.returns < Insertion::most_returns) ++r.returns;
+  const std::uint32_t budget = parts_.budget.runs();
+  const std::uint32_t room = budget - std::min(budget, stream_window());
+  return insertion_.streams(parts_.runs.arrivals() - r.came, room, r.returns);
+}
+
+// A run of a long-lived block gets as many rounds anew as it had.
+void ReactivePolicy::on_leave(std::uint32_t n) {
+  Run& r = parts_.runs[n];
+  if (r.long_lived) r.heat = most_heat;
+}
+
+void ReactivePolicy::on_advice() {
+  ahead_.clear();
+  cursor_block_ = 0;
+}
+
+void ReactivePolicy::on_fork() {
+  ahead_.clear();
+  cursor_block_ = 0;
+}
+
+// ---- counts -----------------------------------------------------------------------------------------------
+
+std::uint32_t ReactivePolicy::reserve_runs() const {
+  return std::clamp<std::uint32_t>(parts_.budget.runs() / 16, 4, 64);
+}
+
+// Memory that holds nothing.
+std::uint32_t ReactivePolicy::unused_runs() const {
+  return parts_.staging.free_frames() + parts_.runs.lists().recycled.size();
+}
+
+std::uint32_t ReactivePolicy::spare_runs() const {
+  const std::uint32_t loaded = parts_.runs.lists().loaded.size();
+  const std::uint32_t droppable = has_old_idle() ? 0 : loaded - std::min(loaded, Transfers::reads_in_flight);
+  const auto cached = static_cast<std::uint32_t>(parts_.runs.cached_pages() / pages_per_run);
+  const std::uint32_t have = unused_runs() + cached + droppable + parts_.budget.allowed_runs();
+  return have - std::min(have, parts_.budget.excess_runs());
+}
+
+// How much of the data has no memory, in runs: of some only a part is there.
+std::uint32_t ReactivePolicy::away_runs() const {
+  const std::uint32_t backed = parts_.budget.backed_runs();
+  const std::uint32_t used = backed - std::min(backed, unused_runs());
+  const std::uint32_t data = parts_.runs.data_runs();
+  return data - std::min(data, used);
+}
+
+// Whether something is in DRAM that the current operations do not use.
+bool ReactivePolicy::has_old_idle() const {
+  const RunList& idle = parts_.runs.lists().idle;
+  return !idle.is_empty() && parts_.runs.age(idle.front()) >= parts_.budget.runs();
+}
+
+// How many runs a stream needs.
+std::uint32_t ReactivePolicy::stream_window() const {
+  return std::clamp<std::uint32_t>(parts_.budget.runs() / 8, 8, 64);
+}
+bool ReactivePolicy::is_streaming() const {
+  return parts_.runs.lists().streamed.size() >= stream_window() / 2;
+}
+
+// ---- what leaves ------------------------------------------------------------------------------------------
+
+bool ReactivePolicy::wants_eviction() const {
+  if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
+  const RunLists& lists = parts_.runs.lists();
+  if (lists.idle.is_empty() && lists.streamed.is_empty() && lists.held.is_empty()) return false;
+  const std::uint32_t leaving = lists.staged.size() + parts_.operations.writes();
+  if (leaving >= Transfers::writes_in_flight + most_queued) return false;
+  if (!parts_.extents.may_be_asked()) return false;
+  if (spare_runs() + leaving < reserve_runs()) return true;
+  const std::uint32_t budget = parts_.budget.runs();
+  const std::uint32_t peak = phase_.expected_peak() + reserve_runs();
+  if (!parts_.budget.is_outgrown() || !phase_.growing() || peak <= budget || lists.idle.is_empty())
+    return false;
+  if (parts_.runs.age(lists.idle.front()) < budget / 2) return false;
+  return leaving + lists.cached.size() + away_runs() < peak - budget;
+}
+
+// Those that came to be streamed once there are more than a stream needs, else those that came longest ago.
+// nullptr: none.
+const RunList* ReactivePolicy::next_victims() const {
+  const RunLists& lists = parts_.runs.lists();
+  const bool has_only_streamed = lists.idle.is_empty() && !lists.streamed.is_empty();
+  if (lists.streamed.size() > stream_window() || has_only_streamed) return &lists.streamed;
+  return lists.idle.is_empty() ? nullptr : &lists.idle;
+}
+
+// One that came back before gets another round first, one of a long-lived block as many as there are.
+Policy::Victim ReactivePolicy::next_victim() {
+  Victim victim;
+  for (unsigned scanned = 0; scanned < most_scanned; ++scanned) {
+    const RunList* const victims = next_victims();
+    if (victims == nullptr) break;
+    const std::uint32_t n = victims->front();
+    if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
+      victim.run = n;
+      break;
+    }
+    const RunTable::Change change(parts_.runs, n);
+    --parts_.runs[n].heat;
+    victim.was_spared = true;
+  }
+  return victim;
+}
+
+// What of it was not touched again is written; not before there is enough of it, so that there is time to
+// touch it.
+std::uint32_t ReactivePolicy::next_release(bool at_once) {
+  const RunList& held = parts_.runs.lists().held;
+  const std::uint64_t enough = parts_.budget.pages() / 16;
+  const bool may_wait = parts_.runs.held_pages() < enough && next_victims() != nullptr;
+  return held.is_empty() || (!at_once && may_wait) ? none : held.front();
+}
+
+// ---- what comes back --------------------------------------------------------------------------------------
+
+bool ReactivePolicy::wants_read_ahead() const {
+  const RunLists& lists = parts_.runs.lists();
+  if (!parts_.standing.is_paging() || lists.stored.is_empty()) return false;
+  if (parts_.operations.reads() >= Transfers::reads_ahead) return false;
+  const std::uint32_t in_hand = unused_runs() + parts_.budget.allowed_runs();
+  const bool has_hint = cursor_block_ != 0 || !ahead_.is_empty();
+  const bool has_few = lists.loaded.size() < Transfers::reads_in_flight;
+  if (parts_.standing.mode == PagerMode::restore) return has_hint && has_few;
+  if (in_hand <= reserve_runs() / 2 && !reads_over_cached()) return false;
+  if (has_hint && has_few) return true;
+  return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
+}
+
+// Where the job streams there is always more of it.
+bool ReactivePolicy::reads_over_cached() const {
+  return is_streaming() && !parts_.runs.lists().cached.is_empty();
+}
+
+// What followed last time.
+std::uint32_t ReactivePolicy::next_follower() {
+  for (std::uint32_t n = ahead_.pop(); n != none; n = ahead_.pop()) {
+    if (n >= parts_.runs.top()) continue;
+    const Run& r = parts_.runs[n];
+    if (r.state == RunState::stored && !r.scattered && !r.queued) return n;
+  }
+  return none;
+}
+
+// The rest of the block that was touched or begun last.
+std::uint32_t ReactivePolicy::next_of_block() {
+  if (cursor_block_ == 0) return none;
+  for (std::uint32_t n = cursor_run_; n < parts_.runs.size() && parts_.runs[n].block == cursor_block_; ++n) {
+    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].scattered) continue;
+    cursor_run_ = n + 1;
+    return n;
+  }
+  cursor_block_ = 0;
+  return none;
+}
+
+// The block evicted last: back to where it begins to be away, as it is wanted from its beginning.
+bool ReactivePolicy::find_last_evicted_block() {
+  const std::uint32_t last = parts_.runs.lists().stored.back();
+  cursor_block_ = parts_.runs[last].block;
+  cursor_run_ = last;
+  if (cursor_block_ == 0) return false;
+  const std::uint32_t first = parts_.blocks[cursor_block_].first_run();
+  while (cursor_run_ > first && parts_.runs[cursor_run_ - 1].block == cursor_block_) --cursor_run_;
+  return true;
+}
+
+std::uint32_t ReactivePolicy::next_read() {
+  std::uint32_t n = next_follower();
+  if (n == none) n = next_of_block();
+  if (n != none) return n;
+  const RunList& stored = parts_.runs.lists().stored;
+  if (stored.is_empty() || (phase_.growing() && parts_.standing.mode == PagerMode::paging)) return none;
+  if (parts_.runs[stored.back()].scattered) return none;
+  return find_last_evicted_block() ? next_of_block() : stored.back();
+}
+
+bool ReactivePolicy::wants_agent() const {
+  return wants_eviction() || (wants_read_ahead() && !phase_.growing());
+}
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,121 @@
+#include "liballoc/paging/transfers/extents.h"
+
+#include "liballoc/message.h"
+#include "liballoc/os.h"
+#include "tiers/extent_allocator.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint64_t retry_pause_ns = 1'000'000'000;
+
+}  // namespace
+
+void Extents::set_limit(std::uint64_t bytes) {
+  limit_bytes_ = bytes;
+  tier_->set_limit(bytes);
+}
+
+int Extents::reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share) {
+  int error = ENOSPC;
+  for (int attempt = 0; attempt < 2 && error == ENOSPC; ++attempt) {
+    *by_share = used_bytes() + tiers::whole_units(bytes) > limit_bytes_;
+    error = *by_share ? ENOSPC : tier_->reserve(bytes, extent);
+    if (error == ENOSPC && !give_up_copies()) break;
+  }
+  if (error == 0) is_full_ = false;
+  return error;
+}
+
+// The pool has no room, and some of it holds what is in DRAM as well. True: some was given up.
+bool Extents::give_up_copies() {
+  constexpr std::uint32_t most = 64;
+  constexpr std::uint32_t most_looks = 4096;
+  std::uint32_t given = 0;
+  for (std::uint32_t n = runs_.lists().idle.back(), looks = 0;
+       n != none && looks < most_looks && given < most; n = runs_[n].previous, ++looks) {
+    Run& r = runs_[n];
+    if (!r.has_slot || r.in_flight || r.pieces > 0 || !runs_.pages(n).away().is_empty()) continue;
+    runs_.pages(n).stored = PageSet{};
+    release(r);
+    ++given;
+  }
+  return given > 0;
+}
+
+void Extents::release(const tiers::Extent& extent, std::uint32_t epoch) {
+  if (standing_.mode == PagerMode::paging && forks_.may_release(extent, epoch)) give_back(extent);
+}
+
+void Extents::release(Run& r) {
+  if (r.has_slot) release({r.slot_offset, r.slot_bytes}, r.slot_epoch);
+  r.has_slot = false;
+}
+
+void Extents::release_unread() {
+  tiers::Extent extent;
+  while (forks_.next_released(&extent)) give_back(extent);
+}
+
+void Extents::give_back(const tiers::Extent& extent) {
+  tier_->release(extent);
+  const bool was_full = is_full_;
+  is_full_ = false;
+  if (was_full) return_to_budget();
+}
+
+void Extents::settle(std::uint32_t n) {
+  Run& r = runs_[n];
+  const Pages& p = runs_.pages(n);
+  const bool is_empty = p.are_nowhere() && r.pieces == 0;
+  if (is_empty) {
+    release(r);
+    r.zero_fill = true;
+  }
+  r.state = is_empty ? RunState::empty : p.in_place.is_empty() ? RunState::stored : RunState::resident;
+}
+
+// ---- the tier's health ------------------------------------------------------------------------------------
+
+bool Extents::may_be_asked() const { return (!is_full_ && !is_failing_) || os::now_ns() >= retry_after_ns_; }
+
+void Extents::note_full(int error, bool by_share) {
+  is_full_ = true;
+  retry_after_ns_ = os::now_ns() + retry_pause_ns;
+  accounts_.tell_pool_full(used_bytes());
+  if (is_full_told_) return;
+  is_full_told_ = true;
+  Message m(Severity::warning);
+  m << (by_share ? "the pool that this job's processes share is full, this one's part at "
+                 : "the pool is full at ");
+  m.bytes(used_bytes()) << " (";
+  m.error(error) << "): data stays in DRAM, over the budget if need be; enlarge the pool "
+                    "(--pool-size, TERRACE_POOL_SIZE) or free disk";
+}
+
+void Extents::note_write_error(int error) {
+  retry_after_ns_ = os::now_ns() + retry_pause_ns;
+  if (!is_failing_) {
+    Message m(Severity::warning);
+    m << "writing to the pool failed: ";
+    m.error(error) << "; data stays in DRAM, over the budget if need be, next try in 1 s";
+  }
+  is_failing_ = true;
+}
+
+void Extents::note_write_done() {
+  is_failing_ = false;
+  return_to_budget();
+}
+
+void Extents::return_to_budget() {
+  if (!standing_.evicts || !budget_.gave_way() || is_failing_ || is_full_) return;
+  budget_.return_to_asked();
+  if (is_back_told_) return;
+  is_back_told_ = true;
+  Message m(Severity::warning);
+  m << "the pool takes data again: back to the budget of ";
+  m.bytes(budget_.bytes());
+}
+
+}  // namespace terrace::liballoc

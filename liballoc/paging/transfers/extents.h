@@ -1,0 +1,76 @@
+// Extents: where on the tier the runs' pages lie, whether there is room for more, and for how long an extent
+// is kept that a forked child may still read.
+//
+// Belongs to who holds the gate. The tier outlives it.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/paging/accounts.h"
+#include "liballoc/paging/memory/memory_budget.h"
+#include "liballoc/paging/runs/run_table.h"
+#include "liballoc/paging/standing.h"
+#include "liballoc/paging/transfers/fork_ledger.h"
+#include "tiers/tier.h"
+
+namespace terrace::liballoc {
+
+class Extents {
+ public:
+  constexpr Extents(RunTable& runs, MemoryBudget& budget, const Standing& standing, const Accounts& accounts)
+      : runs_(runs), budget_(budget), standing_(standing), accounts_(accounts) {}
+  int initialise() { return forks_.initialise(); }
+  void use(tiers::Tier* tier) { tier_ = tier; }
+  tiers::Tier& tier() { return *tier_; }
+  ForkLedger& forks() { return forks_; }
+  const ForkLedger& forks() const { return forks_; }
+
+  // This process's share of the pool, when several of one job use it.
+  void set_limit(std::uint64_t bytes);
+  // What extents really take of the tier, with their rounding and those that are not trusted any more.
+  std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->space().used_bytes : 0; }
+
+  // Finds room for `bytes`, if need be that of copies of what is in DRAM as well. 0 or the tier's error;
+  // ENOSPC: there is none, which *by_share says is this process's share of the pool.
+  int reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share);
+  // The run's extent, if it has one. Kept from reuse while a forked child may read it.
+  void release(Run& r);
+  void release(const tiers::Extent& extent, std::uint32_t epoch);
+  // A child has gone: gives back what only it could still read.
+  void release_unread();
+  // Says what run n is that has no frame and no transfer but of pieces, by where its pages are: inside a
+  // Change of it. One that has no page anywhere needs no extent.
+  void settle(std::uint32_t n);
+
+  // ---- the tier's health ------------------------------------------------------------------------------
+  bool is_failing() const { return is_failing_; }
+  bool is_full() const { return is_full_; }
+  // Neither full nor failing, or so long ago that it may be asked again.
+  bool may_be_asked() const;
+  void ask_again() { is_failing_ = is_full_ = false; }
+  // There was no room: said once.
+  void note_full(int error, bool by_share);
+  void note_write_error(int error);
+  void note_write_done();
+  // The tier takes data again, or has room again: what went over the budget can leave.
+  void return_to_budget();
+
+ private:
+  void give_back(const tiers::Extent& extent);
+  bool give_up_copies();
+
+  RunTable& runs_;
+  MemoryBudget& budget_;
+  const Standing& standing_;
+  const Accounts& accounts_;
+  tiers::Tier* tier_ = nullptr;
+  ForkLedger forks_;
+  std::uint64_t limit_bytes_ = ~0ULL;
+  std::uint64_t retry_after_ns_ = 0;
+  bool is_full_ = false;
+  bool is_failing_ = false;
+  bool is_full_told_ = false;
+  bool is_back_told_ = false;
+};
+
+}  // namespace terrace::liballoc

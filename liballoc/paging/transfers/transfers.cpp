@@ -1,0 +1,451 @@
+#include "liballoc/paging/transfers/transfers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// Clean pages between dirty ones that are written rather than begun anew for.
+constexpr std::uint32_t most_gap = 2;
+
+PageSet without_gaps(const PageSet& dirty, const PageSet& there) {
+  PageSet all = dirty;
+  PageRange before = dirty.next(0);
+  for (PageRange range = dirty.next(before.end); range.count() > 0; range = dirty.next(range.end)) {
+    const PageRange gap{before.end, range.first};
+    if (gap.count() <= most_gap && (PageSet::of(gap) - there).is_empty()) all.add(gap);
+    before = range;
+  }
+  return all;
+}
+
+PageRange hull(const PageSet& pages) {
+  PageRange all = pages.next(0);
+  for (PageRange range = all; range.count() > 0; range = pages.next(range.end)) all.end = range.end;
+  return all;
+}
+
+}  // namespace
+
+// ---- out --------------------------------------------------------------------------------------------------
+
+bool Transfers::start_write() {
+  const RunList& staged = parts_.runs.lists().staged;
+  if (staged.is_empty() || parts_.operations.writes() >= writes_in_flight) return false;
+  if (parts_.codec.is_on() && !parts_.codec.has_free_buffer()) return false;
+  const std::uint32_t n = staged.front();
+  Run& r = parts_.runs[n];
+  if (r.in_flight) {  // an earlier write of it has not ended
+    parts_.runs.spare(n);
+    return false;
+  }
+  TierOperation* op = parts_.operations.begin(TierOperation::Kind::write, n);
+  if (op == nullptr) return false;
+  op->frame = r.frame;
+  op->data = parts_.frames.address(r.frame);
+  const PageSet dirty = parts_.runs.sums().take_dirty(n, op->data, parts_.runs.pages(n).in_frame);
+  if (dirty.is_empty()) {
+    parts_.operations.end(*op);
+    parts_.placement.end_leaving(n, parts_.standing.evicts);
+    return true;
+  }
+  parts_.runs.become(n, RunState::writing);
+  r.in_flight = true;
+  return write_into(op, dirty);
+}
+
+// Into the extent that the run has, or into a new one. False: not now.
+bool Transfers::write_into(TierOperation* op, const PageSet& dirty) {
+  const std::uint32_t n = op->run;
+  Run& r = parts_.runs[n];
+  Pages& p = parts_.runs.pages(n);
+  const bool has_pages_extent = r.has_slot && r.slot_bytes == run_bytes;
+  const bool are_few = has_pages_extent && dirty.count() <= pages_per_run / 2;
+  // Compressed, it would come back as a whole only.
+  const bool is_scattered = r.scattered || parts_.blocks.is_scattered(r.block);
+  if (p.in_frame.is_all() && parts_.codec.is_on() && !is_scattered && !are_few) encode(op, n);
+  const bool stays = op->buffer == RunCodec::no_buffer && has_pages_extent &&
+                     !parts_.extents.forks().is_read_by_child(r.slot_epoch);
+  if (stays) {
+    op->pages = without_gaps(dirty, p.in_frame);
+    op->slot_offset = r.slot_offset;
+    op->slot_epoch = r.slot_epoch;
+    op->slot_bytes = run_bytes;
+    advance(op);
+    return true;
+  }
+  if (!p.away().is_empty()) return start_fill(op);
+  if (op->buffer == RunCodec::no_buffer) op->slot_bytes = run_bytes;
+  op->pages = p.in_frame;
+  if (!reserve_for(op)) return false;
+  // What is written now is all that the run has, but for what came back meanwhile.
+  p.stored = PageSet{};
+  parts_.extents.release(r);
+  op->owns_slot = true;
+  advance(op);
+  return true;
+}
+
+void Transfers::encode(TierOperation* op, std::uint32_t n) {
+  const RunCodec::Stored stored = parts_.codec.encode(op->data, n, ++generation_);
+  parts_.codec.publish_counts();
+  op->generation = generation_;
+  if (stored.buffer == RunCodec::no_buffer) return;
+  op->data = const_cast<std::byte*>(stored.data);
+  op->sum = stored.sum;
+  op->buffer = stored.buffer;
+  op->slot_bytes = stored.bytes;
+}
+
+// The write cannot begin now: the run stays staged.
+bool Transfers::refuse(TierOperation* op) {
+  parts_.codec.give_back(op->buffer);
+  parts_.operations.end(*op);
+  parts_.runs[op->run].in_flight = false;
+  parts_.runs.become(op->run, RunState::staged);
+  return false;
+}
+
+// Finds a place for what is to be written. False: there is none, and what was to leave stays in DRAM.
+bool Transfers::reserve_for(TierOperation* op) {
+  tiers::Extent extent;
+  bool by_share = false;
+  const int error = parts_.extents.reserve(op->slot_bytes, &extent, &by_share);
+  if (error == 0) {
+    op->slot_offset = extent.offset;
+    op->slot_epoch = parts_.extents.forks().epoch();
+    return true;
+  }
+  refuse(op);
+  const RunList& staged = parts_.runs.lists().staged;
+  while (!staged.is_empty() && parts_.placement.unstage(staged.front())) continue;
+  parts_.extents.note_full(error, by_share);
+  return false;
+}
+
+// The run must move to another extent, and only the old one has some of its pages.
+bool Transfers::start_fill(TierOperation* op) {
+  const std::uint32_t frame = parts_.frames.take(true);
+  if (frame == none) return refuse(op);
+  const Run& r = parts_.runs[op->run];
+  parts_.codec.give_back(op->buffer);
+  op->buffer = RunCodec::no_buffer;
+  op->kind = TierOperation::Kind::fill;
+  op->frame = frame;
+  op->owns_frame = true;
+  op->data = parts_.frames.address(frame);
+  op->slot_offset = r.slot_offset;
+  op->slot_bytes = r.slot_bytes;
+  op->sum = r.sum;
+  op->generation = r.generation;
+  op->pages = parts_.runs.pages(op->run).away();
+  advance(op);
+  return true;
+}
+
+// ---- in ---------------------------------------------------------------------------------------------------
+
+bool Transfers::start_read(std::uint32_t n, bool demanded) {
+  Run& r = parts_.runs[n];
+  const bool can =
+      (r.state == RunState::stored || r.state == RunState::resident) && r.pieces == 0 && !r.in_flight;
+  if (!can || parts_.operations.reads() >= (demanded ? reads_in_flight : reads_ahead)) return false;
+  const std::uint32_t frame = parts_.frames.take(demanded || parts_.policy.reads_over_cached());
+  if (frame == none) return false;
+  TierOperation* op = parts_.operations.begin(TierOperation::Kind::read, n);
+  if (op == nullptr) {
+    parts_.frames.release(frame);
+    return false;
+  }
+  op->frame = frame;
+  op->slot_offset = r.slot_offset;
+  op->slot_epoch = r.slot_epoch;
+  op->slot_bytes = r.slot_bytes;
+  op->data = parts_.frames.address(frame);
+  op->sum = r.sum;
+  op->generation = r.generation;
+  op->pages.add(hull(parts_.runs.pages(n).away()));
+  parts_.runs.become(n, RunState::reading);
+  r.frame = frame;
+  advance(op);
+  return true;
+}
+
+void Transfers::start_piece(std::uint32_t n, PageRange wanted, bool demanded) {
+  Run& r = parts_.runs[n];
+  const PageSet away = PageSet::of(wanted) & parts_.runs.pages(n).away();
+  const PageRange range = parts_.operations.not_brought(n, away).next(0);
+  if (range.count() == 0) return;
+  TierOperation* op = parts_.operations.begin(TierOperation::Kind::piece, n);
+  if (op == nullptr) return mover_->wake(parts_.runs.address(n), run_bytes);  // who waits asks again
+  op->slot_offset = r.slot_offset;
+  op->slot_bytes = run_bytes;
+  op->pages.add(range);
+  op->data = parts_.operations.buffer_of(*op) - range.offset();
+  op->wait_since_ns = demanded ? os::now_ns() : 0;
+  ++r.pieces;
+  advance(op);
+}
+
+// ---- both -------------------------------------------------------------------------------------------------
+
+// Submits what is left of the operation, as far as the tier takes it.
+void Transfers::advance(TierOperation* op) {
+  if (op->submitted_ns == 0) op->submitted_ns = os::now_ns();
+  const bool is_compressed = op->is_compressed();
+  tiers::Tier& tier = parts_.extents.tier();
+  while (op->error == 0 && op->cursor < pages_per_run) {
+    const PageRange range = is_compressed ? whole_run : op->pages.next(op->cursor);
+    if (range.count() == 0) {
+      op->cursor = pages_per_run;
+      break;
+    }
+    std::byte* const frame_place =
+        is_compressed && !op->is_write() ? RunCodec::place(op->data, op->slot_bytes) : op->data;
+    const tiers::Transfer transfer{
+        .direction = op->is_write() ? tiers::Direction::write : tiers::Direction::read,
+        .extent = {op->slot_offset + (is_compressed ? 0 : range.offset()),
+                   is_compressed ? op->slot_bytes : range.bytes()},
+        .buffer = frame_place + (is_compressed ? 0 : range.offset()),
+        .token = parts_.operations.token_of(*op),
+    };
+    const int error = tier.submit(transfer);
+    if (error == EAGAIN && tier.in_flight() > 0) {
+      some_are_stalled_ = true;
+      return;
+    }
+    op->cursor = range.end;
+    op->bytes += static_cast<std::uint32_t>(transfer.extent.bytes);
+    if (error != 0) op->error = error;
+    if (error == 0) ++op->parts;
+  }
+  if (op->parts == 0) finish(op);
+}
+
+void Transfers::handle_completions() {
+  tiers::Completion done[OperationTable::most];
+  // Again: what finish() submits may be over at once, and then nobody calls us for it.
+  while (const std::size_t count = parts_.extents.tier().poll(done)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      TierOperation* op = &parts_.operations.of_token(done[i].token);
+      if (done[i].error != 0 && op->error == 0) op->error = done[i].error;
+      if (--op->parts == 0 && (op->error != 0 || op->cursor >= pages_per_run)) finish(op);
+    }
+    if (!some_are_stalled_) continue;
+    some_are_stalled_ = false;
+    for (TierOperation& op : parts_.operations.all())
+      if (op.busy && op.submitted_ns != 0 && op.cursor < pages_per_run && op.error == 0) advance(&op);
+  }
+}
+
+bool Transfers::are_none() const {
+  const OperationTable& operations = parts_.operations;
+  return operations.writes() == 0 && operations.reads() == 0 && operations.pieces() == 0;
+}
+
+void Transfers::start_anew() {
+  parts_.operations.forget_all();
+  some_are_stalled_ = false;
+}
+
+// Devices and paths do fail once; the second answer of a read counts.
+bool Transfers::read_again(TierOperation* op) {
+  if (op->retried || op->run == none) return false;
+  op->retried = true;
+  op->error = 0;
+  op->cursor = op->parts = op->bytes = 0;
+  advance(op);
+  return true;
+}
+
+bool Transfers::is_intact(const TierOperation& op) {
+  if (op.run == none || op.error != 0) return false;
+  if (op.is_compressed()) {
+    const bool intact = parts_.codec.decode(op.data, op.slot_bytes, op.sum, op.generation);
+    parts_.codec.publish_counts();
+    return intact;
+  }
+  const PageSet wanted = op.pages & parts_.runs.pages(op.run).stored;
+  for (PageRange range = wanted.next(0); range.count() > 0; range = wanted.next(range.end))
+    if (!parts_.runs.sums().is_intact(op.run, op.data + range.offset(), range)) return false;
+  return true;
+}
+
+void Transfers::finish(TierOperation* op) {
+  if (op->error == 0) observe(*op);
+  if (op->is_write()) return finish_write(op);
+  const bool intact = is_intact(*op);
+  if (op->run != none && !intact) {
+    parts_.accounts.counts.checksum_failures += op->error == 0 && !op->retried ? 1 : 0;
+    parts_.accounts.counts.io_errors += op->error != 0 && !op->retried ? 1 : 0;
+    if (read_again(op)) return;
+  }
+  switch (op->kind) {
+    case TierOperation::Kind::fill:
+      return finish_fill(op, intact);
+    case TierOperation::Kind::piece:
+      return finish_piece(op, intact);
+    default:
+      return finish_read(op, intact);
+  }
+}
+
+// Nobody wants the result any more, or it has been taken.
+void Transfers::tidy(TierOperation* op) {
+  if (op->owns_frame) parts_.frames.release(op->frame);
+  parts_.codec.give_back(op->buffer);
+  parts_.operations.end(*op);
+  if (op->releases_slot || parts_.operations.ends_extent(*op))
+    parts_.extents.release({op->slot_offset, op->slot_bytes}, op->slot_epoch);
+}
+
+// ---- ends -------------------------------------------------------------------------------------------------
+
+void Transfers::finish_write(TierOperation* op) {
+  if (op->run == none) return tidy(op);
+  if (op->error != 0) return write_failed(op);
+  const std::uint32_t n = op->run;
+  Run& r = parts_.runs[n];
+  r.in_flight = false;
+  if (op->owns_slot) {
+    r.slot_offset = op->slot_offset;
+    r.slot_bytes = op->slot_bytes;
+    r.slot_epoch = op->slot_epoch;
+    r.sum = op->sum;
+    r.generation = op->generation;
+    r.has_slot = true;
+  }
+  parts_.runs.pages(n).stored |= op->pages;
+  const std::uint32_t bytes = op->bytes;
+  parts_.accounts.counts.written_bytes += bytes;
+  tidy(op);
+  parts_.extents.note_write_done();
+  parts_.accounts.tell(wire::EventKind::write_done, n, bytes);
+  if (r.state == RunState::writing) return parts_.placement.end_leaving(n, parts_.standing.evicts);
+  mover_->wake(parts_.runs.address(n), run_bytes);  // who waited for its end asks again
+}
+
+void Transfers::write_failed(TierOperation* op) {
+  const std::uint32_t n = op->run;
+  Run& r = parts_.runs[n];
+  ++parts_.accounts.counts.io_errors;
+  r.in_flight = false;
+  op->releases_slot = op->owns_slot;
+  const int error = op->error;
+  tidy(op);
+  if (r.state == RunState::writing) {
+    parts_.runs.become(n, RunState::staged);
+    parts_.placement.unstage(n);
+  }
+  parts_.accounts.tell(wire::EventKind::io_error, n, run_bytes);
+  parts_.extents.note_write_error(error);
+}
+
+// What the old extent alone had joins what is in the frame. False: not all of it.
+bool Transfers::fill_frame(const TierOperation& op) {
+  const Run& r = parts_.runs[op.run];
+  Pages& p = parts_.runs.pages(op.run);
+  bool done = true;
+  const PageSet came = op.pages & p.away();
+  for (PageRange range = came.next(0); range.count() > 0 && done; range = came.next(range.end)) {
+    std::byte* const to = parts_.frames.address(r.frame) + range.offset();
+    std::size_t bytes = range.bytes();
+    if (mover_->kind() == MoverKind::move)
+      done = mover_->put_pages(op.data + range.offset(), to, range.bytes(), &bytes) == 0;
+    else
+      std::memcpy(to, op.data + range.offset(), bytes);
+    if (done) p.in_frame.add(range);
+  }
+  const std::uint32_t before = parts_.staging.memory_of(r.frame);
+  const std::uint32_t now = std::max(p.in_frame.count(), before);
+  parts_.budget.gain(now - before);
+  parts_.staging.note_memory(r.frame, now, true);
+  return done;
+}
+
+void Transfers::finish_fill(TierOperation* op, bool intact) {
+  if (op->run == none) return tidy(op);
+  const std::uint32_t n = op->run;
+  const Run& r = parts_.runs[n];
+  parts_.runs[n].in_flight = false;
+  if (!intact) {
+    tidy(op);
+    return parts_.placement.lose(n, "its checksum is wrong", EIO);
+  }
+  const bool done = fill_frame(*op);
+  tidy(op);
+  parts_.runs.become(n, RunState::staged);
+  if (!r.waiting && done) return;
+  parts_.placement.unstage(n);
+  mover_->wake(parts_.runs.address(n), run_bytes);
+}
+
+void Transfers::finish_read(TierOperation* op, bool intact) {
+  if (op->run == none) return tidy(op);
+  const std::uint32_t n = op->run;
+  Run& r = parts_.runs[n];
+  const int error = op->error;
+  parts_.operations.end(*op);
+  if (!intact)
+    return parts_.placement.lose(n, error == 0 ? "its checksum is wrong" : "it cannot be read back",
+                                 error == 0 ? EIO : error);
+  Pages& p = parts_.runs.pages(n);
+  p.in_frame = p.stored - p.in_place;
+  if (!op->is_compressed()) p.in_frame &= op->pages;
+  parts_.accounts.counts.read_bytes += op->bytes;
+  r.from_read = true;
+  parts_.runs.become(n, RunState::cached);
+  parts_.accounts.tell(wire::EventKind::read_done, n, op->bytes);
+  if (p.in_frame.is_empty()) return parts_.frames.reclaim(n);
+  if (!r.waiting) return;
+  parts_.placement.restore(n);
+  parts_.placement.restore_neighbours(n);
+}
+
+void Transfers::finish_piece(TierOperation* op, bool intact) {
+  if (op->run == none) return tidy(op);
+  parts_.operations.end(*op);
+  const std::uint32_t n = op->run;
+  --parts_.runs[n].pieces;
+  if (!intact)
+    return parts_.placement.lose(n, op->error != 0 ? "it cannot be read back" : "its checksum is wrong",
+                                 op->error != 0 ? op->error : EIO);
+  const PageRange range = (op->pages & parts_.runs.pages(n).stored).next(0);
+  parts_.accounts.counts.read_bytes += range.bytes();
+  parts_.placement.put_piece(n, range, op->data + range.offset());
+  if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;
+}
+
+// ---- how long the device took -----------------------------------------------------------------------------
+
+// What the device took for this transfer: from when it had it, and was done with the one before. And how much
+// of that a thread waited for the device, which it does not do while its data is checked or decoded.
+void Transfers::observe(const TierOperation& op) {
+  if (!parts_.codec.is_on() || op.is_piece()) return;
+  const std::uint64_t now = os::now_ns();
+  std::uint64_t& last = op.is_write() ? last_write_ns_ : last_read_ns_;
+  const std::uint64_t ns = now - std::max(last, op.submitted_ns);
+  const std::uint64_t awaited_ns = std::min(ns, now - std::min(now, awaited_since(op.is_write())));
+  last = now;
+  op.is_write() ? parts_.codec.wrote(op.bytes, ns, awaited_ns) : parts_.codec.read(op.bytes, ns, awaited_ns);
+}
+
+// Since when a thread waits for what the device writes, or for what it reads: UINT64_MAX if none does.
+std::uint64_t Transfers::awaited_since(bool write) const {
+  std::uint64_t since = UINT64_MAX;
+  const auto count = [&](std::uint32_t n) {
+    const Run& r = parts_.runs[n];
+    if (r.waiting) since = std::min(since, r.wait_since_ns);
+  };
+  for (const TierOperation& op : std::span<const TierOperation>(parts_.operations.all()))
+    if (op.busy && op.is_write() == write && op.run != none) count(op.run);
+  // The first in line waits until it may be read, or else for memory, which is free when it is written.
+  const bool may_be_read = parts_.operations.reads() < reads_in_flight;
+  if (!parts_.line.is_empty() && may_be_read == write) count(parts_.line.front());
+  return since;
+}
+
+}  // namespace terrace::liballoc

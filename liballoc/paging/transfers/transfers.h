@@ -1,0 +1,94 @@
+// Transfers between memory and the tier: whole runs through their staging frame, compressed or not, and
+// single pages through small buffers of their own.
+//
+//   write   the dirty pages of a frame, into the run's extent where it has one that no forked child reads,
+//           else into a new one, which gets all pages
+//   fill    before that: what the old extent alone has, into the frame
+//   read    what a run has on the tier only, into a frame
+//   piece   a few pages, into a buffer, and from there under their address
+//
+// An operation is cut into as many transfers as it has stretches of pages; its end is the end of the last.
+// Belongs to who holds the gate.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/mover.h"
+#include "liballoc/paging/accounts.h"
+#include "liballoc/paging/memory/frames.h"
+#include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/policy/policy.h"
+#include "liballoc/paging/runs/block_table.h"
+#include "liballoc/paging/runs/run_table.h"
+#include "liballoc/paging/transfers/extents.h"
+#include "liballoc/paging/transfers/operations.h"
+#include "liballoc/paging/transfers/run_codec.h"
+
+namespace terrace::liballoc {
+
+class Transfers {
+ public:
+  // So many at a time. What is read ahead is enough for the device, and what is touched waits for few.
+  static constexpr std::uint32_t writes_in_flight = 6;
+  static constexpr std::uint32_t reads_in_flight = 8;
+  static constexpr std::uint32_t reads_ahead = 3;
+
+  struct Parts {
+    RunTable& runs;
+    const BlockTable& blocks;
+    Staging& staging;
+    MemoryBudget& budget;
+    Frames& frames;
+    Extents& extents;
+    OperationTable& operations;
+    Placement& placement;
+    WaitingLine& line;
+    RunCodec& codec;
+    Accounts& accounts;
+    Policy& policy;
+    const Standing& standing;
+  };
+  constexpr explicit Transfers(const Parts& parts) : parts_(parts) {}
+  void use(Mover* mover) { mover_ = mover; }
+
+  // Begins to write the run that is staged first. False: none, or not now.
+  bool start_write();
+  // Begins to read all that run n has on the tier only. `demanded`: a thread waits for it. False when no
+  // frame or operation is free.
+  bool start_read(std::uint32_t n, bool demanded);
+  // Begins to read the first stretch of `wanted` that is on the tier only and on no way yet.
+  void start_piece(std::uint32_t n, PageRange wanted, bool demanded);
+  // Polls the tier and ends what has come to its end.
+  void handle_completions();
+  bool are_none() const;
+  void start_anew();
+
+ private:
+  bool write_into(TierOperation* op, const PageSet& dirty);
+  bool refuse(TierOperation* op);
+  void encode(TierOperation* op, std::uint32_t n);
+  bool reserve_for(TierOperation* op);
+  bool start_fill(TierOperation* op);
+  void advance(TierOperation* op);
+  bool read_again(TierOperation* op);
+  bool is_intact(const TierOperation& op);
+  void finish(TierOperation* op);
+  void finish_write(TierOperation* op);
+  void write_failed(TierOperation* op);
+  void finish_fill(TierOperation* op, bool intact);
+  bool fill_frame(const TierOperation& op);
+  void finish_read(TierOperation* op, bool intact);
+  void finish_piece(TierOperation* op, bool intact);
+  void tidy(TierOperation* op);
+  void observe(const TierOperation& op);
+  std::uint64_t awaited_since(bool write) const;
+
+  Parts parts_;
+  Mover* mover_ = nullptr;
+  std::uint32_t generation_ = 0;
+  bool some_are_stalled_ = false;    // operations of which the tier has not taken all
+  std::uint64_t last_write_ns_ = 0;  // when the device was done with one
+  std::uint64_t last_read_ns_ = 0;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,191 @@
+// The run table against a model: every state with every mark that decides on a list, from each to each, and
+// long sequences of changes of several runs, after each of which lists, order and counts are compared.
+#include "liballoc/paging/runs/run_table.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <list>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "liballoc/mover.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr std::uint32_t runs = 8;
+constexpr std::uint32_t age_of_cold = 100;
+constexpr std::array states{RunState::empty,  RunState::resident, RunState::staged,  RunState::writing,
+                            RunState::cached, RunState::stored,   RunState::reading, RunState::lost};
+
+// What of a record decides where it belongs.
+struct Marks {
+  RunState state = RunState::empty;
+  bool live = false, pinned = false, streamed = false, cold = false, stuck = false, held = false,
+       from_read = false;
+
+  void give(Run& r) const {
+    r.state = state;
+    r.live = live ? 1 : 0;
+    r.pins = pinned ? 1 : 0;
+    r.streamed = streamed;
+    r.cold = cold;
+    r.stuck = stuck;
+    r.held = held;
+    r.from_read = from_read;
+  }
+  bool has_frame() const {
+    return state == RunState::staged || state == RunState::cached || state == RunState::writing ||
+           state == RunState::reading;
+  }
+  bool has_data() const { return live && state != RunState::empty; }
+};
+
+std::vector<Marks> all_marks() {
+  std::vector<Marks> all;
+  for (const RunState state : states)
+    for (unsigned bits = 0; bits < 128; ++bits) {
+      const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
+      all.push_back({state, has(0), has(1), has(2), has(3), has(4), has(5), has(6)});
+    }
+  return all;
+}
+
+// The table's rules once more, as sentences. "": on no list.
+std::string list_name(const Marks& m) {
+  if (m.state == RunState::resident && !m.live) return "recycled";
+  if (m.state == RunState::resident && m.pinned) return "";
+  if (m.state == RunState::resident) return m.streamed ? "streamed" : "idle";
+  if (m.state == RunState::staged && m.stuck) return "";
+  if (m.state == RunState::staged) return m.held ? "held" : "staged";
+  if (m.state == RunState::cached) return m.from_read ? "loaded" : "cached";
+  return m.state == RunState::stored ? "stored" : "";
+}
+
+class RunModel {
+ public:
+  void change(std::uint32_t n, const Marks& to) {
+    leave(n);
+    marks_[n] = to;
+    const std::string name = list_name(to);
+    if (name.empty()) return;
+    name == "idle" && to.cold ? lists_[name].push_front(n) : lists_[name].push_back(n);
+  }
+  void spare(std::uint32_t n) {
+    const std::string name = list_name(marks_[n]);
+    if (name.empty()) return;
+    leave(n);
+    lists_[name].push_back(n);
+  }
+  const std::list<std::uint32_t>& list(const std::string& name) { return lists_[name]; }
+  std::uint32_t data_runs() const {
+    return static_cast<std::uint32_t>(
+        std::count_if(marks_.begin(), marks_.end(), [](const Marks& m) { return m.has_data(); }));
+  }
+
+ private:
+  void leave(std::uint32_t n) {
+    for (auto& [name, list] : lists_) list.remove(n);
+  }
+  std::array<Marks, runs> marks_;
+  std::map<std::string, std::list<std::uint32_t>> lists_;
+};
+
+class TableFixture {
+ public:
+  TableFixture() {
+    // Only its accounts are used: no mover is open, and no page moves.
+    static_cast<void>(staging_.initialise(runs, &mover_));
+    for (std::uint32_t frame = 0; frame < runs; ++frame) staging_.note_memory(frame, frame + 1, true);
+    REQUIRE(table.initialise({nullptr, runs}) == 0);
+    table.set_age_of_cold(age_of_cold);
+    for (std::uint32_t n = 0; n < runs; ++n) table[n] = Run{};
+  }
+  void change(std::uint32_t n, const Marks& to) {
+    {
+      const RunTable::Change scope(table, n);
+      to.give(table[n]);
+      table[n].frame = to.has_frame() ? n : none;
+    }
+    model.change(n, to);
+  }
+  void compare() {
+    const RunLists& l = table.lists();
+    const std::pair<const char*, const RunList*> named[] = {
+        {"idle", &l.idle},     {"streamed", &l.streamed}, {"held", &l.held},     {"recycled", &l.recycled},
+        {"staged", &l.staged}, {"cached", &l.cached},     {"loaded", &l.loaded}, {"stored", &l.stored}};
+    for (const auto& [name, list] : named) {
+      std::list<std::uint32_t> members;
+      for (std::uint32_t n = list->front(); n != none; n = table[n].next) members.push_back(n);
+      if (members != model.list(name) || list->size() != members.size()) FAIL("the list " << name);
+      if (!members.empty() && list->back() != members.back()) FAIL("the end of the list " << name);
+    }
+    const auto memory = [&](const char* name) {
+      std::uint64_t pages = 0;
+      for (const std::uint32_t n : model.list(name)) pages += n + 1;
+      return pages;
+    };
+    if (table.cached_pages() != memory("cached") || table.held_pages() != memory("held"))
+      FAIL("memory of a list");
+    if (table.data_runs() != model.data_runs()) FAIL("the count of runs with data");
+  }
+
+ private:
+  Mover mover_;
+  Staging staging_;
+
+ public:
+  RunTable table{staging_};
+  RunModel model;
+};
+
+}  // namespace
+
+TEST_CASE("A run is on the list that its marks say, whatever they were before") {
+  const std::vector<Marks> all = all_marks();
+  TableFixture f;
+  Marks idle;
+  idle.state = RunState::resident;
+  idle.live = true;
+  f.change(1, idle);
+  for (const Marks& from : all)
+    for (const Marks& to : all) {
+      f.change(0, from);
+      f.change(0, to);
+      f.compare();
+    }
+}
+
+TEST_CASE("Lists keep their order through long sequences of changes") {
+  const std::vector<Marks> all = all_marks();
+  std::mt19937 random(GENERATE(1U, 2U, 3U));
+  TableFixture f;
+  for (int step = 0; step < 100'000; ++step) {
+    const std::uint32_t n = random() % runs;
+    if (random() % 8 == 0) {
+      f.table.spare(n);
+      f.model.spare(n);
+    } else {
+      f.change(n, all[random() % all.size()]);
+    }
+    if (random() % 4 == 0) f.table.note_arrival();
+    f.compare();
+  }
+}
+
+TEST_CASE("What is cold counts as old") {
+  TableFixture f;
+  for (std::uint32_t i = 0; i < 2 * age_of_cold; ++i) f.table.note_arrival();
+  Marks cold;
+  cold.state = RunState::resident;
+  cold.live = cold.cold = true;
+  f.change(3, cold);
+  CHECK(f.table.age(3) == age_of_cold);
+  f.table.note_arrival();
+  CHECK(f.table.age(3) == age_of_cold + 1);
+  f.table.spare(3);
+  CHECK(f.table.age(3) == 0);
+}
+
+}  // namespace terrace::liballoc
