@@ -13,7 +13,7 @@
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
-#include "liballoc/paging/pins.h"
+#include "liballoc/paging/pin_table.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
@@ -32,7 +32,7 @@ class BlockFollower {
     Extents& extents;
     OperationTable& operations;
     Placement& placement;
-    Pins& pins;
+    PinTable& pins;
     Accounts& accounts;
     Policy& policy;
     const Standing& standing;

@@ -92,7 +92,7 @@ int Pager::watch() {
 void Pager::take_over() {
   forking_.hide_heap(true);
   standing_.mode = Mode::paging;
-  taking_over_.adopt_resident();
+  adoption_.adopt_resident();
 }
 
 int Pager::start_restoring(Mover* mover) {

@@ -12,7 +12,7 @@
 //   Policy                 which run next                                                     policy/
 //   Placement              between address and frame                                          memory/
 //   Transfers              between frame and tier                                             transfers/
-//   Faults, BlockFollower, Pins, TakeOver, Forking   what sets things in motion
+//   Faults, BlockFollower, PinTable, Adoption, Forking   what sets things in motion
 //
 // Pager itself is the order of steps. As long as memory is plenty it sleeps (dormant): the kernel backs the
 // heap by itself, nothing is watched, no run has a state. watch() and take_over() begin with what is there
@@ -44,12 +44,12 @@
 #include "liballoc/paging/forking.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
-#include "liballoc/paging/pins.h"
+#include "liballoc/paging/pin_table.h"
 #include "liballoc/paging/policy/reactive_policy.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
-#include "liballoc/paging/take_over.h"
+#include "liballoc/paging/adoption.h"
 #include "liballoc/paging/transfers/transfers.h"
 #include "liballoc/terrace.h"
 #include "tiers/tier.h"
@@ -92,7 +92,7 @@ class Pager {
   void know_top(std::uint32_t granule) {
     runs_.know_top((granule + granules_per_run - 1) / granules_per_run);
   }
-  Pins& pins() { return pins_; }
+  PinTable& pins() { return pins_; }
   // The kernel has dropped the pages of [begin, end) (MADV_DONTNEED), which are the program's to drop:
   // wherever else they are they are forgotten, and read as zeroes from here on.
   void forget(const std::byte* begin, const std::byte* end);
@@ -161,10 +161,10 @@ class Pager {
                         codec_, accounts_, policy_, standing_}};
   Faults faults_{{runs_, blocks_, staging_, budget_, frames_, operations_, placement_, transfers_, line_,
                   accounts_, policy_}};
-  Pins pins_{runs_, blocks_, budget_, standing_};
+  PinTable pins_{runs_, blocks_, budget_, standing_};
   BlockFollower blocks_follower_{
       {runs_, blocks_, frames_, extents_, operations_, placement_, pins_, accounts_, policy_, standing_}};
-  TakeOver taking_over_{runs_, budget_};
+  Adoption adoption_{runs_, budget_};
   Forking forking_{{runs_, staging_, budget_, frames_, extents_, operations_, placement_, transfers_, line_,
                     accounts_, policy_, standing_}};
 

@@ -1,7 +1,7 @@
-// Pins and locks: runs that stay in DRAM.
+// PinTable and locks: runs that stay in DRAM.
 //
 // Locks are the kernel's and do not nest: a page is locked or it is not, however often it was asked for, and
-// munlock() ends that. Pins are ours and are counted. So the locked pages of each run are kept as a set, and
+// munlock() ends that. PinTable are ours and are counted. So the locked pages of each run are kept as a set, and
 // a run has one pin more while its set is not empty. Belongs to who holds the gate.
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace terrace::liballoc {
 
-class Pins {
+class PinTable {
  public:
-  constexpr Pins(RunTable& runs, BlockTable& blocks, const MemoryBudget& budget, const Standing& standing)
+  constexpr PinTable(RunTable& runs, BlockTable& blocks, const MemoryBudget& budget, const Standing& standing)
       : runs_(runs), blocks_(blocks), budget_(budget), standing_(standing) {}
 
   // For `block`, whose pins go with it when it is freed, also where others share its runs. 0: for nobody.

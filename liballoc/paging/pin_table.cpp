@@ -1,4 +1,4 @@
-#include "liballoc/paging/pins.h"
+#include "liballoc/paging/pin_table.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,14 +10,14 @@ namespace terrace::liballoc {
 
 // ---- pins -------------------------------------------------------------------------------------------------
 
-void Pins::add_pin(std::uint32_t n) {
+void PinTable::add_pin(std::uint32_t n) {
   const RunTable::Change change(runs_, n);
   Run& r = runs_[n];
   if (r.pins == 0) ++pinned_runs_;
   if (r.pins < std::numeric_limits<std::uint16_t>::max()) ++r.pins;
 }
 
-void Pins::remove_pins(std::uint32_t n, std::uint16_t count) {
+void PinTable::remove_pins(std::uint32_t n, std::uint16_t count) {
   const RunTable::Change change(runs_, n);
   Run& r = runs_[n];
   const bool had_some = r.pins > 0;
@@ -25,7 +25,7 @@ void Pins::remove_pins(std::uint32_t n, std::uint16_t count) {
   if (had_some && r.pins == 0) --pinned_runs_;
 }
 
-void Pins::pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
+void PinTable::pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     add_pin(n);
     std::uint16_t* const own = own_pins(block, n);
@@ -33,7 +33,7 @@ void Pins::pin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t bl
   }
 }
 
-void Pins::unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
+void PinTable::unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t block) {
   for (std::uint32_t n = first_run; n <= last_run; ++n) {
     std::uint16_t* const own = own_pins(block, n);
     if (own != nullptr && *own == 0) continue;  // what is pinned there is a neighbour's
@@ -42,7 +42,7 @@ void Pins::unpin(std::uint32_t first_run, std::uint32_t last_run, std::uint32_t 
   }
 }
 
-bool Pins::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
+bool PinTable::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
   constexpr std::uint32_t left_to_page_with = 4;
   std::uint32_t more = 0;
   for (std::uint32_t n = first_run; n <= last_run; ++n) more += runs_[n].pins == 0 ? 1 : 0;
@@ -52,14 +52,14 @@ bool Pins::can_pin(std::uint32_t first_run, std::uint32_t last_run) const {
 
 // Where the block's pins of run n are counted. Only its first run and its last may be shared: nullptr for the
 // others.
-std::uint16_t* Pins::own_pins(std::uint32_t block, std::uint32_t n) {
+std::uint16_t* PinTable::own_pins(std::uint32_t block, std::uint32_t n) {
   if (block == 0 || blocks_[block].granules == 0) return nullptr;
   KnownBlock& b = blocks_[block];
   if (n == b.first_run()) return &b.pins[0];
   return n == b.last_run() ? &b.pins[1] : nullptr;
 }
 
-void Pins::let_go(std::uint32_t n) {
+void PinTable::let_go(std::uint32_t n) {
   Run& r = runs_[n];
   if (r.pins == 0) return;
   forget_locks(n);
@@ -68,7 +68,7 @@ void Pins::let_go(std::uint32_t n) {
   os::protect(runs_.address(n), run_bytes, PROT_READ | PROT_WRITE);
 }
 
-void Pins::let_go_of_own(std::uint32_t block, std::uint32_t n) {
+void PinTable::let_go_of_own(std::uint32_t block, std::uint32_t n) {
   const KnownBlock& b = blocks_[block];
   const std::uint32_t first = std::max(b.first, n * granules_per_run);
   const std::uint32_t past = std::min(b.end(), (n + 1) * granules_per_run);
@@ -89,7 +89,7 @@ void Pins::let_go_of_own(std::uint32_t block, std::uint32_t n) {
 // ---- locks ------------------------------------------------------------------------------------------------
 
 // 64 bytes to a run, made with the first lock: few programs lock anything.
-bool Pins::make_lock_table() {
+bool PinTable::make_lock_table() {
   if (locked_pages_ == nullptr) {
     locked_pages_ = static_cast<PageSet*>(
         os::map_anonymous(std::size_t{runs_.size()} * sizeof(PageSet), PROT_READ | PROT_WRITE));
@@ -97,7 +97,7 @@ bool Pins::make_lock_table() {
   return locked_pages_ != nullptr;
 }
 
-int Pins::lock(const std::byte* begin, const std::byte* end) {
+int PinTable::lock(const std::byte* begin, const std::byte* end) {
   if (!make_lock_table()) return ENOMEM;
   const HeapRange& heap = runs_.heap();
   for (const std::byte* at = begin; at < end; at += os::page_bytes) {
@@ -110,7 +110,7 @@ int Pins::lock(const std::byte* begin, const std::byte* end) {
   return 0;
 }
 
-bool Pins::unlock(const std::byte* begin, const std::byte* end) {
+bool PinTable::unlock(const std::byte* begin, const std::byte* end) {
   bool some = false;
   for (const std::byte* at = begin; at < end;) {
     const std::uint32_t n = runs_.heap().run_of(at);
@@ -121,7 +121,7 @@ bool Pins::unlock(const std::byte* begin, const std::byte* end) {
   return some;
 }
 
-bool Pins::unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::byte* end) {
+bool PinTable::unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::byte* end) {
   PageSet& pages = locked_pages_[n];
   bool some = false;
   for (const std::byte* at = begin; at < end; at += os::page_bytes) {
@@ -135,13 +135,13 @@ bool Pins::unlock_pages_of(std::uint32_t n, const std::byte* begin, const std::b
   return some;
 }
 
-void Pins::forget_locks(std::uint32_t n) {
+void PinTable::forget_locks(std::uint32_t n) {
   if (!runs_[n].locked) return;
   locked_pages_[n] = PageSet{};
   runs_[n].locked = false;
 }
 
-void Pins::unlock_all(std::uint32_t top_granule) {
+void PinTable::unlock_all(std::uint32_t top_granule) {
   if (locked_pages_ == nullptr) return;
   unlock(runs_.heap().base, runs_.address((top_granule + granules_per_run - 1) / granules_per_run));
 }

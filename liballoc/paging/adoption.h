@@ -13,9 +13,9 @@
 
 namespace terrace::liballoc {
 
-class TakeOver {
+class Adoption {
  public:
-  constexpr TakeOver(RunTable& runs, MemoryBudget& budget) : runs_(runs), budget_(budget) {}
+  constexpr Adoption(RunTable& runs, MemoryBudget& budget) : runs_(runs), budget_(budget) {}
   // Every run up to the top that has pages becomes resident. The range is watched, and no run has a state.
   void adopt_resident();
 

@@ -1,4 +1,4 @@
-#include "liballoc/paging/take_over.h"
+#include "liballoc/paging/adoption.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace terrace::liballoc {
 
-void TakeOver::adopt_resident() {
+void Adoption::adopt_resident() {
   PageScan scan;
   const HeapRange& heap = runs_.heap();
   const bool is_known = scan.open() == 0;
@@ -25,13 +25,13 @@ void TakeOver::adopt_resident() {
   for (std::uint32_t n = 0; n < runs_.top(); ++n) adopt_run(n);
 }
 
-void TakeOver::adopt_pages(std::uint32_t n, PageRange pages, bool is_huge) {
+void Adoption::adopt_pages(std::uint32_t n, PageRange pages, bool is_huge) {
   runs_.pages(n).in_place.add(pages);
   budget_.gain(pages.count());
   if (!is_huge) runs_[n].small = true;
 }
 
-void TakeOver::adopt_run(std::uint32_t n) {
+void Adoption::adopt_run(std::uint32_t n) {
   Run& r = runs_[n];
   r.zero_fill = true;
   if (runs_.pages(n).in_place.is_empty()) return;
