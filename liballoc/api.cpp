@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/signal_guard.h"
 #include "liballoc/startup.h"

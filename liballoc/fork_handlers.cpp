@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/own_descriptors.h"
 #include "liballoc/signal_guard.h"

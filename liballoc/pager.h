@@ -32,7 +32,7 @@
 #include <span>
 
 #include "liballoc/address_space.h"
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/fork_ledger.h"
 #include "liballoc/mover.h"
 #include "liballoc/os.h"

@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "liballoc/fork_handlers.h"
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/next_allocator.h"
 #include "liballoc/os.h"

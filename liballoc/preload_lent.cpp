@@ -26,7 +26,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/terrace.h"
 

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/terrace.h"
 

@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 

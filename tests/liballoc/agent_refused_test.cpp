@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/support.h"
 #include "tests/liballoc/wrapped_syscall.h"

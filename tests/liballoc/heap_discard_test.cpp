@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "tests/liballoc/support.h"
 #include "tests/liballoc/wrapped_syscall.h"
 

@@ -1,5 +1,5 @@
 // The heap without a pager: allocation, growth in place and by moving, zeroes, accounts.
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 
 #include <signal.h>
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 
 namespace terrace::liballoc {
 namespace {

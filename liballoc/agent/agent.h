@@ -10,11 +10,11 @@
 #include <atomic>
 #include <cstdint>
 
-#include "liballoc/budget_follower.h"
-#include "liballoc/client.h"
-#include "liballoc/fault_injection.h"
+#include "liballoc/agent/budget_follower.h"
+#include "liballoc/agent/client/client.h"
+#include "liballoc/agent/fault_injection.h"
+#include "liballoc/agent/high_water.h"
 #include "liballoc/fork_ledger.h"
-#include "liballoc/high_water.h"
 #include "liballoc/mover.h"
 #include "liballoc/options.h"
 #include "tiers/nvme_tier.h"

@@ -1,4 +1,4 @@
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "liballoc/agent.h"
+#include "liballoc/agent/agent.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
 #include "liballoc/own_descriptors.h"

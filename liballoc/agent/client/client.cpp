@@ -1,12 +1,12 @@
 // The connection itself: connect, greet, read, lose, connect again. What lies in shared memory is
-// client_areas.cpp, what packets mean is client_messages.cpp, starting a daemon is client_respawn.cpp;
+// areas.cpp, what packets mean is messages.cpp, starting a daemon is respawn.cpp;
 // client.h has the picture.
 //
 // Every call here is one system call deep: glibc's thin wrappers, which take no lock. Descriptors are moved
 // out of the low numbers, because programs (and their tests) expect the next free one to be theirs, and the
 // socket is checked before use, because programs close descriptors that they did not open
 // (own_descriptors.h).
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "liballoc/address_space.h"
-#include "liballoc/agent.h"
+#include "liballoc/agent/agent.h"
 #include "liballoc/huge_pages.h"
 #include "liballoc/lock.h"
 #include "liballoc/options.h"

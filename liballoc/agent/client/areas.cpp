@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 
 namespace terrace::liballoc {
 namespace {
