@@ -43,7 +43,7 @@ constinit ChildHandlerHook child_handler_hook = nullptr;
 // process that may page takes it first, or two of them take it and the fork lock in different orders.
 bool lock_streams(Heap& h) {
   if (&_IO_list_lock == nullptr || &_IO_list_unlock == nullptr || &_IO_list_resetlock == nullptr ||
-      !h.may_page())
+      !h.options().may_page())
     return false;
   _IO_list_lock();
   return true;
@@ -56,7 +56,7 @@ void prepare() {
   fork_lock.lock();
   signals_before = signals;
   streams_are_locked = streams;
-  // Inside the gate the lock is not waited for (heap.h).
+  // Inside the gate the lock is not waited for (guarded_pager.h).
   for (;; h.gate().leave()) {
     h.gate().enter();
     h.pager().follow_blocks();
@@ -91,14 +91,14 @@ void child() {
   h.gate().reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();
-  if (!evicted) h.end_recording();
+  if (!evicted) h.blocks().end_recording();
   if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
-  if (evicted && !h.agent().restart_in_child(&h)) {
+  if (evicted && !h.agent().restart_in_child()) {
     h.pager().abandon_stored();
-    h.end_recording();
+    h.blocks().end_recording();
     forget_all_descriptors();
-    Message(Severity::error) << "a forked child cannot be served its evicted pages: " << h.agent().reason()
-                             << "; touching one ends it with SIGSEGV";
+    Message(Severity::error) << "a forked child cannot be served its evicted pages: "
+                             << h.agent().availability().reason() << "; touching one ends it with SIGSEGV";
   }
   if (child_handler_hook != nullptr) child_handler_hook(false);
   child_handler_runs = false;

@@ -36,8 +36,7 @@ Function next(const char* name) {
 }
 
 bool must_hold(const void* address) {
-  return heap().owns(address) && !heap().is_bootstrap(address) &&
-         heap().agent().mover().kind() != MoverKind::move;
+  return heap().owns_block(address) && heap().agent().mover().kind() != MoverKind::move;
 }
 
 // What is held, and for whom: a ring, a memory region, an address. A range beyond the table's end stays
@@ -52,7 +51,7 @@ constinit Registration registrations[most_registrations] = {};
 constinit std::size_t registration_count = 0;
 
 void hold(const void* owner, const void* address, std::size_t bytes) {
-  if (!must_hold(address) || heap().pin(address, bytes) != 0) return;
+  if (!must_hold(address) || heap().pins().pin(address, bytes) != 0) return;
   const LockGuard guard(heap().lock());
   if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
@@ -73,7 +72,7 @@ bool take_registration(const void* owner, Registration* out) {
 }
 
 void let_go(const void* owner) {
-  for (Registration r; take_registration(owner, &r);) heap().unpin(r.address, r.bytes);
+  for (Registration r; take_registration(owner, &r);) heap().pins().unpin(r.address, r.bytes);
 }
 
 constexpr int cuda_error_not_supported = 801;
