@@ -57,11 +57,11 @@ void prepare() {
   signals_before = signals;
   streams_are_locked = streams;
   // Inside the gate the lock is not waited for (guarded_pager.h).
-  for (;; h.gate().leave()) {
-    h.gate().enter();
+  for (;; h.guarded().gate.leave()) {
+    h.guarded().gate.enter();
     h.pager().follow_blocks();
     h.pager().prepare_fork(drain_limit_ns);
-    if (h.lock().try_lock_for_a_while()) break;
+    if (h.blocks().lock().try_lock_for_a_while()) break;
   }
   h.pager().follow_blocks();
   h.pager().seal_for_fork();
@@ -72,8 +72,8 @@ void prepare() {
 void parent() {
   Heap& h = heap();
   h.pager().after_fork_in_parent(true);
-  h.lock().unlock();
-  h.gate().leave();
+  h.blocks().lock().unlock();
+  h.guarded().gate.leave();
   const std::uint64_t signals = signals_before;
   const bool streams = streams_are_locked;
   fork_lock.unlock();
@@ -87,8 +87,8 @@ void child() {
   Heap& h = heap();
   fork_lock.reset_after_fork();
   if (streams_are_locked) _IO_list_resetlock();  // libc does so only if the parent had several threads
-  h.lock().reset_after_fork();
-  h.gate().reset_after_fork();
+  h.blocks().lock().reset_after_fork();
+  h.guarded().gate.reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().after_fork_in_child();
   if (!evicted) h.blocks().end_recording();

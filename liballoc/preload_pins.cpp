@@ -52,7 +52,7 @@ constinit std::size_t registration_count = 0;
 
 void hold(const void* owner, const void* address, std::size_t bytes) {
   if (!must_hold(address) || heap().pins().pin(address, bytes) != 0) return;
-  const LockGuard guard(heap().lock());
+  const LockGuard guard(heap().blocks().lock());
   if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
 
@@ -61,7 +61,7 @@ void hold_all(const io_uring* ring, const iovec* buffers, unsigned count) {
 }
 
 bool take_registration(const void* owner, Registration* out) {
-  const LockGuard guard(heap().lock());
+  const LockGuard guard(heap().blocks().lock());
   for (std::size_t i = registration_count; i-- > 0;) {
     if (registrations[i].owner != owner) continue;
     *out = registrations[i];

@@ -69,8 +69,6 @@ class Heap {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Gives unused memory back to the kernel. Bytes given back.
   std::size_t trim();
 
-  Lock& lock() { return blocks_.lock(); }
-  Gate& gate() { return gate_; }
   Pager& pager() { return pager_; }
   const GuardedPager& guarded() const { return guarded_; }
   Blocks& blocks() { return blocks_; }
