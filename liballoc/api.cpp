@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/signal_guard.h"
 #include "liballoc/startup.h"
@@ -19,7 +19,7 @@ constexpr std::uint64_t poll_pause_ns = 200'000;
 bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 bool is_quiet() {
-  const terrace::liballoc::InsideGate gate(heap());
+  const terrace::liballoc::InsideGate gate(heap().guarded());
   return heap().pager().is_quiet();
 }
 
@@ -66,24 +66,22 @@ void terrace_free(void* block) {
   if (block != nullptr) heap().release(block, __builtin_return_address(0));
 }
 
-int terrace_owns(const void* address) {
-  return heap().owns(address) && !heap().is_bootstrap(address) ? 1 : 0;
-}
+int terrace_owns(const void* address) { return heap().owns_block(address) ? 1 : 0; }
 
 int terrace_pin(const void* address, size_t bytes) {
-  const int error = heap().ready() ? heap().pin(address, bytes) : EINVAL;
+  const int error = heap().ready() ? heap().pins().pin(address, bytes) : EINVAL;
   if (error == 0) touch(address, bytes);
   return -error;
 }
 
 int terrace_unpin(const void* address, size_t bytes) {
-  return heap().ready() ? -heap().unpin(address, bytes) : -EINVAL;
+  return heap().ready() ? -heap().pins().unpin(address, bytes) : -EINVAL;
 }
 
 int terrace_advise(const void* address, size_t bytes, enum terrace_advice advice) {
   if (advice < TERRACE_ADVISE_WILL_NEED || advice > TERRACE_ADVISE_PAGE_OUT || !heap().ready())
     return -EINVAL;
-  return -heap().advise(address, bytes, advice);
+  return -heap().advice().advise(address, bytes, advice);
 }
 
 int terrace_prefetch(const void* address, size_t bytes) {
@@ -99,7 +97,7 @@ int terrace_quiesce(unsigned timeout_ms) {
   constexpr std::uint32_t never = 0;
   while (!is_quiet()) {
     if (timeout_ms != 0 && terrace::os::now_ns() >= deadline) return -ETIMEDOUT;
-    heap().agent().kick();
+    heap().waker().kick();
     terrace::os::futex_wait_for(&never, 0, poll_pause_ns);
   }
   return 0;
@@ -109,15 +107,15 @@ size_t terrace_trim(void) { return heap().ready() ? heap().trim() : 0; }
 
 int terrace_get_statistics(struct terrace_statistics* out) {
   struct terrace_statistics full {};
-  if (heap().ready()) heap().statistics(&full);
+  if (heap().ready()) heap().accounts().read(&full);
   return copy_out(full, out);
 }
 
 int terrace_get_status(struct terrace_status* out) {
   struct terrace_status full {};
-  auto& agent = heap().agent();
-  full.pager = agent.pager_state();
-  full.reason = heap().ready() ? agent.reason() : "the heap has not been used";
+  const auto& agent = heap().agent();
+  full.pager = agent.availability().state();
+  full.reason = heap().ready() ? agent.availability().reason() : "the heap has not been used";
   full.mover = agent.mover().name();
   full.io = agent.io();
   return copy_out(full, out);

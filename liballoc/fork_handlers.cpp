@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/own_descriptors.h"
 #include "liballoc/signal_guard.h"
@@ -43,7 +43,7 @@ constinit ChildHandlerHook child_handler_hook = nullptr;
 // process that may page takes it first, or two of them take it and the fork lock in different orders.
 bool lock_streams(Heap& h) {
   if (&_IO_list_lock == nullptr || &_IO_list_unlock == nullptr || &_IO_list_resetlock == nullptr ||
-      !h.may_page())
+      !h.options().may_page())
     return false;
   _IO_list_lock();
   return true;
@@ -56,12 +56,12 @@ void prepare() {
   fork_lock.lock();
   signals_before = signals;
   streams_are_locked = streams;
-  // Inside the gate the lock is not waited for (heap.h).
-  for (;; h.gate().leave()) {
-    h.gate().enter();
+  // Inside the gate the lock is not waited for (guarded_pager.h).
+  for (;; h.guarded().gate.leave()) {
+    h.guarded().gate.enter();
     h.pager().follow_blocks();
     h.pager().forking().prepare(drain_limit_ns);
-    if (h.lock().try_lock_for_a_while()) break;
+    if (h.blocks().lock().try_lock_for_a_while()) break;
   }
   h.pager().follow_blocks();
   h.pager().forking().seal();
@@ -72,8 +72,8 @@ void prepare() {
 void parent() {
   Heap& h = heap();
   h.pager().forking().after_in_parent(true);
-  h.lock().unlock();
-  h.gate().leave();
+  h.blocks().lock().unlock();
+  h.guarded().gate.leave();
   const std::uint64_t signals = signals_before;
   const bool streams = streams_are_locked;
   fork_lock.unlock();
@@ -87,18 +87,18 @@ void child() {
   Heap& h = heap();
   fork_lock.reset_after_fork();
   if (streams_are_locked) _IO_list_resetlock();  // libc does so only if the parent had several threads
-  h.lock().reset_after_fork();
-  h.gate().reset_after_fork();
+  h.blocks().lock().reset_after_fork();
+  h.guarded().gate.reset_after_fork();
   h.agent().reset_in_child();
   const bool evicted = h.pager().forking().after_in_child();
-  if (!evicted) h.end_recording();
+  if (!evicted) h.blocks().end_recording();
   if (!evicted) forget_all_descriptors();  // the pool file has nothing of this process: it may close it
-  if (evicted && !h.agent().restart_in_child(&h)) {
+  if (evicted && !h.agent().restart_in_child()) {
     h.pager().forking().abandon_stored();
-    h.end_recording();
+    h.blocks().end_recording();
     forget_all_descriptors();
-    Message(Severity::error) << "a forked child cannot be served its evicted pages: " << h.agent().reason()
-                             << "; touching one ends it with SIGSEGV";
+    Message(Severity::error) << "a forked child cannot be served its evicted pages: "
+                             << h.agent().availability().reason() << "; touching one ends it with SIGSEGV";
   }
   if (child_handler_hook != nullptr) child_handler_hook(false);
   child_handler_runs = false;

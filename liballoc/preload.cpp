@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "liballoc/fork_handlers.h"
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/next_allocator.h"
 #include "liballoc/os.h"
@@ -102,7 +102,7 @@ void* from_next(std::size_t bytes, std::size_t alignment, bool zeroed) {
   void* block = heap().may_overflow(old) ? from_next(bytes, alignment, zeroed) : nullptr;
   if (block == nullptr) {
     errno = ENOMEM;
-  } else if (heap().may_page() && !told.exchange(true)) {
+  } else if (heap().options().may_page() && !told.exchange(true)) {
     Message m(Severity::warning);
     m << "the heap of ";
     m.bytes(heap().span()) << " has no room for ";

@@ -26,7 +26,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/terrace.h"
 
@@ -78,8 +78,8 @@ void look_up_transfer(const char* name, Function* function) {
 
 // Holds the runs of the range until their block is freed. False: the budget has no room for that.
 bool lend(const void* address, std::size_t bytes) {
-  if (bytes == 0 || !heap().owns(address) || heap().is_bootstrap(address)) return true;
-  return heap().lend(address, bytes) != ENOMEM;
+  if (bytes == 0 || !heap().owns_block(address)) return true;
+  return heap().pins().lend(address, bytes) != ENOMEM;
 }
 
 // What is more than the kernel takes it refuses as a whole: nothing of it is looked at.

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/os.h"
 #include "liballoc/terrace.h"
 
@@ -29,7 +29,7 @@ using terrace::liballoc::heap;
 
 namespace {
 
-bool is_heap(const void* address) { return heap().owns(address) && !heap().is_bootstrap(address); }
+bool is_heap(const void* address) { return heap().owns_block(address); }
 
 int result_of(int error) {
   if (error == 0) return 0;
@@ -44,17 +44,17 @@ void* move_out(void* from, std::size_t old_bytes, std::size_t new_bytes, int fla
   void* to = os::map_anonymous(new_bytes, PROT_READ | PROT_WRITE, fixed ? wanted : nullptr);
   if (to == nullptr) return MAP_FAILED;
   std::memcpy(to, from, std::min(old_bytes, new_bytes));
-  heap().discard(from, old_bytes, MADV_DONTNEED);
+  heap().discards().discard(from, old_bytes, MADV_DONTNEED);
   return to;
 }
 
 // Locked or protected pages are held first; a hold that the budget has no room for is refused.
 int hold(const void* address, std::size_t bytes) {
-  return is_heap(address) && heap().pin(address, bytes) == ENOMEM ? ENOMEM : 0;
+  return is_heap(address) && heap().pins().pin(address, bytes) == ENOMEM ? ENOMEM : 0;
 }
 
 int let_go_unless(int error, const void* address, std::size_t bytes) {
-  if (error != 0 && is_heap(address)) heap().unpin(address, bytes);
+  if (error != 0 && is_heap(address)) heap().pins().unpin(address, bytes);
   return error;
 }
 
@@ -62,14 +62,15 @@ int let_go_unless(int error, const void* address, std::size_t bytes) {
 // the block is freed.
 template <typename Lock>
 int lock_held(const void* address, std::size_t bytes, Lock lock) {
-  const int held = is_heap(address) ? heap().pin(address, bytes) : EINVAL;
+  const int held = is_heap(address) ? heap().pins().pin(address, bytes) : EINVAL;
   if (held == ENOMEM) return ENOMEM;
   const int error = os::error_of(lock());
-  if (held == 0 && (error != 0 || heap().note_lock(address, bytes) == 0)) heap().unpin(address, bytes);
+  if (held == 0 && (error != 0 || heap().locks().note(address, bytes) == 0))
+    heap().pins().unpin(address, bytes);
   return error;
 }
 
-bool may_page() { return heap().ready() && heap().may_page(); }
+bool may_page() { return heap().ready() && heap().options().may_page(); }
 
 }  // namespace
 
@@ -77,13 +78,13 @@ extern "C" {
 
 TERRACE_API int madvise(void* address, std::size_t bytes, int advice) {
   const bool drops = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-  if (drops && is_heap(address)) return result_of(heap().discard(address, bytes, advice));
+  if (drops && is_heap(address)) return result_of(heap().discards().discard(address, bytes, advice));
   return result_of(os::advise(address, bytes, advice));
 }
 
 TERRACE_API int munmap(void* address, std::size_t bytes) {
   if (!is_heap(address)) return result_of(os::unmap(address, bytes));
-  return result_of(heap().discard(address, bytes, MADV_DONTNEED));
+  return result_of(heap().discards().discard(address, bytes, MADV_DONTNEED));
 }
 
 TERRACE_API int mprotect(void* address, std::size_t bytes, int protection) {
@@ -100,15 +101,16 @@ TERRACE_API int mlock2(const void* address, std::size_t bytes, unsigned flags) n
 }
 
 TERRACE_API int munlock(const void* address, std::size_t bytes) {
-  return result_of(is_heap(address) ? heap().unlock(address, bytes)
+  return result_of(is_heap(address) ? heap().locks().unlock(address, bytes)
                                     : os::error_of(syscall(SYS_munlock, address, bytes)));
 }
 
 TERRACE_API int mlockall(int flags) {
-  return result_of(may_page() ? heap().lock_everything(flags) : os::error_of(syscall(SYS_mlockall, flags)));
+  return result_of(may_page() ? heap().locks().lock_everything(flags)
+                              : os::error_of(syscall(SYS_mlockall, flags)));
 }
 
-TERRACE_API int munlockall() { return result_of(heap().unlock_everything()); }
+TERRACE_API int munlockall() { return result_of(heap().locks().unlock_everything()); }
 
 TERRACE_API void* mremap(void* from, std::size_t old_bytes, std::size_t new_bytes, int flags, ...) noexcept {
   void* wanted = nullptr;

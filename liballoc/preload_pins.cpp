@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 
@@ -36,8 +36,7 @@ Function next(const char* name) {
 }
 
 bool must_hold(const void* address) {
-  return heap().owns(address) && !heap().is_bootstrap(address) &&
-         heap().agent().mover().kind() != MoverKind::move;
+  return heap().owns_block(address) && heap().agent().mover().kind() != MoverKind::move;
 }
 
 // What is held, and for whom: a ring, a memory region, an address. A range beyond the table's end stays
@@ -52,8 +51,8 @@ constinit Registration registrations[most_registrations] = {};
 constinit std::size_t registration_count = 0;
 
 void hold(const void* owner, const void* address, std::size_t bytes) {
-  if (!must_hold(address) || heap().pin(address, bytes) != 0) return;
-  const LockGuard guard(heap().lock());
+  if (!must_hold(address) || heap().pins().pin(address, bytes) != 0) return;
+  const LockGuard guard(heap().blocks().lock());
   if (registration_count < most_registrations) registrations[registration_count++] = {owner, address, bytes};
 }
 
@@ -62,7 +61,7 @@ void hold_all(const io_uring* ring, const iovec* buffers, unsigned count) {
 }
 
 bool take_registration(const void* owner, Registration* out) {
-  const LockGuard guard(heap().lock());
+  const LockGuard guard(heap().blocks().lock());
   for (std::size_t i = registration_count; i-- > 0;) {
     if (registrations[i].owner != owner) continue;
     *out = registrations[i];
@@ -73,7 +72,7 @@ bool take_registration(const void* owner, Registration* out) {
 }
 
 void let_go(const void* owner) {
-  for (Registration r; take_registration(owner, &r);) heap().unpin(r.address, r.bytes);
+  for (Registration r; take_registration(owner, &r);) heap().pins().unpin(r.address, r.bytes);
 }
 
 constexpr int cuda_error_not_supported = 801;

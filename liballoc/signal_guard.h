@@ -5,8 +5,8 @@
 // be put off. libc's own (cancellation, setuid for all threads) are blocked too, hence the system call and
 // not pthread_sigmask. malloc and free block nothing: the agent needs none of what they hold.
 //
-// Without a pager nothing is evicted and nobody waits: Heap::may_page() tells, and does not change once the
-// heap is up.
+// Without a pager nothing is evicted and nobody waits: Options::may_page() tells, and does not change once
+// the heap is up.
 #pragma once
 
 #include <signal.h>

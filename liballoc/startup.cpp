@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "liballoc/message.h"
 #include "liballoc/os.h"
 

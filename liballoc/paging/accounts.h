@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/terrace.h"

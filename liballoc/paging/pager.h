@@ -35,10 +35,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/mover.h"
 #include "liballoc/options.h"
 #include "liballoc/paging/accounts.h"
+#include "liballoc/paging/adoption.h"
 #include "liballoc/paging/block_follower.h"
 #include "liballoc/paging/faults.h"
 #include "liballoc/paging/forking.h"
@@ -49,7 +50,6 @@
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
-#include "liballoc/paging/adoption.h"
 #include "liballoc/paging/transfers/transfers.h"
 #include "liballoc/terrace.h"
 #include "tiers/tier.h"

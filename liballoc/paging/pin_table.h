@@ -1,8 +1,8 @@
 // PinTable and locks: runs that stay in DRAM.
 //
 // Locks are the kernel's and do not nest: a page is locked or it is not, however often it was asked for, and
-// munlock() ends that. PinTable are ours and are counted. So the locked pages of each run are kept as a set, and
-// a run has one pin more while its set is not empty. Belongs to who holds the gate.
+// munlock() ends that. PinTable are ours and are counted. So the locked pages of each run are kept as a set,
+// and a run has one pin more while its set is not empty. Belongs to who holds the gate.
 #pragma once
 
 #include <cstddef>

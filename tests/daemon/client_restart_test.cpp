@@ -7,7 +7,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/os.h"
 #include "tests/daemon/support.h"
 

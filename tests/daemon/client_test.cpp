@@ -1,6 +1,6 @@
 // The job's client against a server in the same process: what a grant looks like, what is shared, what a
 // child forgets, and what a bad daemon cannot do to a job.
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 
 #include <fcntl.h>
 #include <poll.h>

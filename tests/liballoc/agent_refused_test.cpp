@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/support.h"
 #include "tests/liballoc/wrapped_syscall.h"
@@ -82,7 +82,7 @@ void start_heap() {
 }
 
 bool is_stored(const std::byte* block) {
-  InsideGate gate(heap());
+  InsideGate gate(heap().guarded());
   const std::uint32_t first = heap().pager().heap().run_of(block);
   bool stored = true;
   for (std::uint32_t n = first; n < first + block_bytes / run_bytes; ++n)
@@ -92,7 +92,7 @@ bool is_stored(const std::byte* block) {
 
 void evict(const std::byte* block) {
   while (!is_stored(block)) {
-    if (heap().advise(block, block_bytes, TERRACE_ADVISE_PAGE_OUT) != 0) std::abort();
+    if (heap().advice().advise(block, block_bytes, TERRACE_ADVISE_PAGE_OUT) != 0) std::abort();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -103,7 +103,7 @@ int in_child_without_a_thread(Body body) {
   return test::in_child([&] {
     start_heap();
     std::byte* const evicted = new_block(1);
-    if (!heap().agent().ensure_paging()) return no_pager;
+    if (!heap().agent().take_over().ensure_paging()) return no_pager;
     evict(evicted);
     refuses_threads = true;
     const int result = test::in_child([&] { return body(evicted); });
@@ -120,7 +120,7 @@ TEST_CASE("A heap of which only a part could be watched is plain memory") {
           watches_half = true;
           start_heap();
           std::byte* const block = new_block(1);
-          return !heap().agent().ensure_paging() && test::holds(block, 1, block_bytes) ? 0 : 1;
+          return !heap().agent().take_over().ensure_paging() && test::holds(block, 1, block_bytes) ? 0 : 1;
         }) == 0);
 }
 

@@ -1,6 +1,6 @@
 // The budget follower on made-up cgroup directories of both versions, and its parser on text that no kernel
 // wrote.
-#include "liballoc/budget_follower.h"
+#include "liballoc/agent/budget_follower.h"
 
 #include <catch2/catch.hpp>
 #include <cerrno>

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/support.h"
 

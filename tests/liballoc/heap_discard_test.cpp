@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 #include "tests/liballoc/support.h"
 #include "tests/liballoc/wrapped_syscall.h"
 
@@ -52,8 +52,8 @@ class PagedBlock {
     std::snprintf(options.pool_directory, sizeof options.pool_directory, "%s", TERRACE_TEST_POOL_DIR);
     if (!heap().ready() && heap().initialise(options) != 0) std::abort();
     at = static_cast<std::byte*>(heap().allocate(block_bytes, run_bytes, nullptr, false));
-    ready = at != nullptr && heap().agent().ensure_paging();
-    if (!ready) std::printf("SKIP: no pager: %s\n", heap().agent().reason());
+    ready = at != nullptr && heap().agent().take_over().ensure_paging();
+    if (!ready) std::printf("SKIP: no pager: %s\n", heap().agent().availability().reason());
     fill(at, 1, block_bytes);
   }
   ~PagedBlock() { heap().release(at, nullptr); }
@@ -62,12 +62,12 @@ class PagedBlock {
 
   void evict() const {
     while (!is_stored()) {  // a run that cannot leave now stays, and is asked again
-      REQUIRE(heap().advise(at, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
+      REQUIRE(heap().advice().advise(at, block_bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   bool is_stored() const {
-    InsideGate gate(heap());
+    InsideGate gate(heap().guarded());
     const std::uint32_t first = heap().pager().heap().run_of(at);
     bool stored = true;
     for (std::uint32_t n = first; n < first + block_bytes / run_bytes; ++n)
@@ -76,7 +76,7 @@ class PagedBlock {
   }
 
   RunState state(std::size_t run) const {
-    InsideGate gate(heap());
+    InsideGate gate(heap().guarded());
     return heap().pager().run(heap().pager().heap().run_of(at + run * run_bytes)).state;
   }
 
@@ -87,7 +87,7 @@ class PagedBlock {
 std::uint64_t resident_bytes() {
   terrace_statistics s{};
   s.size = sizeof s;
-  heap().statistics(&s);
+  heap().accounts().read(&s);
   return s.resident_bytes;
 }
 
@@ -98,7 +98,7 @@ std::byte* to_evict = nullptr;
 // Another thread has the block evicted, if the heap's lock lets it.
 void evict_meanwhile() {
   evicting = std::thread([] {
-    heap().advise(to_evict, block_bytes, TERRACE_ADVISE_PAGE_OUT);
+    heap().advice().advise(to_evict, block_bytes, TERRACE_ADVISE_PAGE_OUT);
     evicted = true;
   });
   for (int i = 0; i < 200 && !evicted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -113,7 +113,7 @@ TEST_CASE("RunThatLeavesDuringADiscardIsDiscardedToo") {
   to_evict = block.at;
   before_drop = &evict_meanwhile;
   watched = block.at;
-  CHECK(heap().discard(block.at, block_bytes, MADV_DONTNEED) == 0);
+  CHECK(heap().discards().discard(block.at, block_bytes, MADV_DONTNEED) == 0);
   evicting.join();
   CHECK(is_zero(block.at, block_bytes));
 }
@@ -122,11 +122,11 @@ TEST_CASE("WhatTheKernelWouldRefuseKeepsWhatWasEvicted") {
   const PagedBlock block;
   if (!block.ready) return;
   block.evict();
-  CHECK(heap().discard(block.at, block_bytes, MADV_REMOVE) == EINVAL);
-  CHECK(heap().discard(block.at + 1, block_bytes - os::page_bytes, MADV_DONTNEED) == EINVAL);
-  CHECK(heap().discard(block.at, ~std::size_t{0}, MADV_DONTNEED) == ENOMEM);
-  CHECK(heap().discard(block.at, block_bytes, -1) == EINVAL);
-  CHECK(heap().discard(block.at, 0, MADV_DONTNEED) == 0);
+  CHECK(heap().discards().discard(block.at, block_bytes, MADV_REMOVE) == EINVAL);
+  CHECK(heap().discards().discard(block.at + 1, block_bytes - os::page_bytes, MADV_DONTNEED) == EINVAL);
+  CHECK(heap().discards().discard(block.at, ~std::size_t{0}, MADV_DONTNEED) == ENOMEM);
+  CHECK(heap().discards().discard(block.at, block_bytes, -1) == EINVAL);
+  CHECK(heap().discards().discard(block.at, 0, MADV_DONTNEED) == 0);
   CHECK(holds(block.at, 1, block_bytes));
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("A length inside a page discards the whole page, as the kernel does") 
   const PagedBlock block;
   if (!block.ready) return;
   block.evict();
-  CHECK(heap().discard(block.at, block_bytes - os::page_bytes + 1, MADV_DONTNEED) == 0);
+  CHECK(heap().discards().discard(block.at, block_bytes - os::page_bytes + 1, MADV_DONTNEED) == 0);
   CHECK(is_zero(block.at, block_bytes));
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("A discard of a part of a run keeps the rest of it") {
   block.evict();
   const std::size_t from = GENERATE(std::size_t{0}, 3 * os::page_bytes, run_bytes + os::page_bytes);
   const std::size_t to = GENERATE(std::size_t{0}, 5 * os::page_bytes) + 2 * run_bytes - os::page_bytes;
-  CHECK(heap().discard(block.at + from, to - from, MADV_DONTNEED) == 0);
+  CHECK(heap().discards().discard(block.at + from, to - from, MADV_DONTNEED) == 0);
   const auto* words = reinterpret_cast<const std::uint64_t*>(block.at);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < block_bytes / sizeof *words; ++i) {
@@ -158,9 +158,9 @@ TEST_CASE("What is discarded is not counted as resident until it is touched agai
   const PagedBlock block;
   if (!block.ready) return;
   const std::uint64_t before = resident_bytes();
-  REQUIRE(heap().pin(block.at, run_bytes) == 0);  // the program's own business
-  CHECK(heap().discard(block.at, 3 * run_bytes + run_bytes / 2, MADV_DONTNEED) == 0);
-  CHECK(heap().unpin(block.at, run_bytes) == 0);
+  REQUIRE(heap().pins().pin(block.at, run_bytes) == 0);  // the program's own business
+  CHECK(heap().discards().discard(block.at, 3 * run_bytes + run_bytes / 2, MADV_DONTNEED) == 0);
+  CHECK(heap().pins().unpin(block.at, run_bytes) == 0);
   for (std::size_t n = 0; n < 3; ++n) CHECK(block.state(n) == RunState::empty);
   CHECK(block.state(3) == RunState::resident);
   CHECK(resident_bytes() == before - 3 * run_bytes - run_bytes / 2);
@@ -175,7 +175,7 @@ TEST_CASE("What is discarded is not counted as resident until it is touched agai
 TEST_CASE("What may be discarded when memory is short is discarded at once") {
   const PagedBlock block;
   if (!block.ready) return;
-  REQUIRE(heap().discard(block.at, block_bytes, MADV_FREE) == 0);
+  REQUIRE(heap().discards().discard(block.at, block_bytes, MADV_FREE) == 0);
   for (std::size_t n = 0; n < block_bytes / run_bytes; ++n) CHECK(block.state(n) == RunState::empty);
   CHECK(is_zero(block.at, block_bytes));
   fill(block.at, 2, block_bytes);
@@ -185,11 +185,11 @@ TEST_CASE("What may be discarded when memory is short is discarded at once") {
 TEST_CASE("A discard inside a run that may not be read touches nothing") {
   const PagedBlock block;
   if (!block.ready) return;
-  REQUIRE(heap().pin(block.at, run_bytes) == 0);  // as mprotect() does
+  REQUIRE(heap().pins().pin(block.at, run_bytes) == 0);  // as mprotect() does
   REQUIRE(os::protect(block.at, run_bytes, PROT_NONE) == 0);
-  CHECK(heap().discard(block.at + os::page_bytes, os::page_bytes, MADV_DONTNEED) == 0);
+  CHECK(heap().discards().discard(block.at + os::page_bytes, os::page_bytes, MADV_DONTNEED) == 0);
   REQUIRE(os::protect(block.at, run_bytes, PROT_READ | PROT_WRITE) == 0);
-  CHECK(heap().unpin(block.at, run_bytes) == 0);
+  CHECK(heap().pins().unpin(block.at, run_bytes) == 0);
   CHECK(is_zero(block.at + os::page_bytes, os::page_bytes));
   CHECK(holds(block.at, 1, os::page_bytes));
 }

@@ -1,5 +1,5 @@
 // The heap without a pager: allocation, growth in place and by moving, zeroes, accounts.
-#include "liballoc/heap.h"
+#include "liballoc/heap/heap.h"
 
 #include <signal.h>
 
@@ -31,7 +31,7 @@ class CleanHeap {
   ~CleanHeap() {
     while (!blocks_.empty()) release(*blocks_.begin());
     heap().trim();
-    heap().space().check_invariants();
+    heap().blocks().space().check_invariants();
     heap().pager().check_invariants();
     if (heap().pager().runs().data_runs() != 0 || heap().pager().budget().backed_bytes() != 0) std::abort();
   }
@@ -68,7 +68,7 @@ class CleanHeap {
   static terrace_statistics all() {
     terrace_statistics s{};
     s.size = sizeof(s);
-    heap().statistics(&s);
+    heap().accounts().read(&s);
     return s;
   }
 
@@ -253,30 +253,33 @@ TEST_CASE("Ranges are accepted only inside one live block") {
   std::byte* block = own.allocate(6 * mib);
   std::byte* next = own.allocate(2 * mib);
   REQUIRE(next == block + 6 * mib);
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-  CHECK(own->runs_of_range(block, 6 * mib, &first, &last));
-  CHECK(last == first + 2);
-  CHECK(own->runs_of_range(block + 2 * mib - 1, 2, &first, &last));
-  CHECK(last == first + 1);
-  CHECK_FALSE(own->runs_of_range(block, 6 * mib + 1, &first, &last));
-  CHECK_FALSE(own->runs_of_range(block, 0, &first, &last));
-  CHECK_FALSE(own->runs_of_range(block + mib, ~std::size_t{0}, &first, &last));
-  CHECK_FALSE(own->runs_of_range(next + 2 * mib, 1, &first, &last));
-  CHECK_FALSE(own->runs_of_range(&first, 1, &first, &last));
-  CHECK_FALSE(own->runs_of_range(own->bootstrap_allocate(64, 16), 1, &first, &last));
+  const auto is_inside = [&](const void* at, std::size_t bytes) {
+    return own->blocks().runs_of(at, bytes).block != 0;
+  };
+  const Blocks::Runs whole = own->blocks().runs_of(block, 6 * mib);
+  CHECK(whole.block != 0);
+  CHECK(whole.last == whole.first + 2);
+  const Blocks::Runs across = own->blocks().runs_of(block + 2 * mib - 1, 2);
+  CHECK(across.block != 0);
+  CHECK(across.last == across.first + 1);
+  CHECK_FALSE(is_inside(block, 6 * mib + 1));
+  CHECK_FALSE(is_inside(block, 0));
+  CHECK_FALSE(is_inside(block + mib, ~std::size_t{0}));
+  CHECK_FALSE(is_inside(next + 2 * mib, 1));
+  CHECK_FALSE(is_inside(&own, 1));
+  CHECK_FALSE(is_inside(own->bootstrap_allocate(64, 16), 1));
   own.release(block);
-  CHECK_FALSE(own->runs_of_range(block, 1, &first, &last));
+  CHECK_FALSE(is_inside(block, 1));
 }
 
 TEST_CASE("Without a pager advice is not supported, pins are counted") {
   CleanHeap own;
   std::byte* block = own.allocate(6 * mib);
-  CHECK(own->advise(block, 6 * mib, TERRACE_ADVISE_COLD) == ENOTSUP);
-  CHECK(own->advise(block, 6 * mib + 1, TERRACE_ADVISE_COLD) == EINVAL);
-  CHECK(own->pin(block, 6 * mib) == 0);
-  CHECK(own->unpin(block, 6 * mib) == 0);
-  CHECK(own->unpin(block, 6 * mib + 1) == EINVAL);
+  CHECK(own->advice().advise(block, 6 * mib, TERRACE_ADVISE_COLD) == ENOTSUP);
+  CHECK(own->advice().advise(block, 6 * mib + 1, TERRACE_ADVISE_COLD) == EINVAL);
+  CHECK(own->pins().pin(block, 6 * mib) == 0);
+  CHECK(own->pins().unpin(block, 6 * mib) == 0);
+  CHECK(own->pins().unpin(block, 6 * mib + 1) == EINVAL);
 }
 
 TEST_CASE("Random blocks keep their bytes") {

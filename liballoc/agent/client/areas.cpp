@@ -1,19 +1,9 @@
-// Where a job's counters and events go.
-//
-//   areas_ ─▶ ┌──────────┬──────────┬──────────┐
-//             │  area 0  │  area 1  │  slack   │   1 MiB each: address space, memory only where touched
-//             └──────────┴──────────┴──────────┘
-//
-// A daemon's segment is mapped over one area; the next daemon's over the other. An area is never unmapped, so
-// a thread that was stopped in the middle of push() finds memory at its old address however many daemons came
-// and went (the slack is for one that mixes the fields of two views). The segment of a dead daemon simply
-// stays: it is the private mapping that the job writes to while nobody listens.
+#include "liballoc/agent/client/areas.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-
-#include "liballoc/client.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -45,7 +35,7 @@ void copy_stats(const wire::JobStats& from, wire::JobStats& to) noexcept {
 
 }  // namespace
 
-int Client::reserve_areas() noexcept {
+int Areas::reserve() noexcept {
   if (areas_ != nullptr) return 0;
   void* memory = ::mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE, area_flags, -1, 0);
   if (memory == MAP_FAILED) return ENOMEM;
@@ -53,7 +43,7 @@ int Client::reserve_areas() noexcept {
   return 0;
 }
 
-int Client::use_segment(const wire::Welcome& welcome, int segment_fd) noexcept {
+int Areas::use_segment(const wire::Welcome& welcome, int segment_fd) noexcept {
   if (!layout_is_sound(welcome) || !cannot_shrink(segment_fd, welcome.segment_bytes)) return EBADMSG;
   const std::size_t next = &view() == &views_[0] ? 1 : 0;
   std::byte* base = areas_ + next * area_bytes;
@@ -68,8 +58,8 @@ int Client::use_segment(const wire::Welcome& welcome, int segment_fd) noexcept {
   return 0;
 }
 
-// A forked child must not write into its parent's segment: private zero pages take its place.
-void Client::detach_areas() noexcept {
+// Private zero pages take the segment's place.
+void Areas::detach() noexcept {
   if (areas_ == nullptr) return;
   void* fresh = ::mmap(areas_, reserved_bytes, PROT_READ | PROT_WRITE, area_flags | MAP_FIXED, -1, 0);
   if (fresh != MAP_FAILED) return;

@@ -1,11 +1,11 @@
-#include "liballoc/fault_injection.h"
+#include "liballoc/agent/fault_injection.h"
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <new>
 
-#include "liballoc/budget_follower.h"
+#include "liballoc/agent/budget_follower.h"
 
 namespace terrace::liballoc {
 namespace {

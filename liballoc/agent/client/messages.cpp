@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 #include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
@@ -77,7 +77,7 @@ int Client::accept_welcome(Descriptors* descriptors) noexcept {
   const auto welcome = wire::read_as<wire::Welcome>(packet_);
   std::size_t next = 0;
   if ((welcome.flags & wire::welcome_segment_fd) == 0 || descriptors->count == 0) return EBADMSG;
-  if (const int error = use_segment(welcome, descriptors->fds[next++]); error != 0) return error;
+  if (const int error = areas_.use_segment(welcome, descriptors->fds[next++]); error != 0) return error;
   if ((welcome.flags & wire::welcome_pool_fd) != 0 && grant_.pool_fd < 0) {
     grant_.pool_fd = descriptors->take(next);
     grant_.pool_capacity_bytes = welcome.pool_capacity_bytes;

@@ -16,10 +16,11 @@
 // thread; all else by the agent's thread only.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "liballoc/agent/client/areas.h"
+#include "liballoc/agent/client/daemon_starter.h"
 #include "liballoc/wire/protocol.h"
 #include "liballoc/wire/segment.h"
 
@@ -81,8 +82,8 @@ class Client {
   Notice step(std::uint64_t now_ns) noexcept;
 
   // Never nullptr. Set absolute values: the memory behind it changes when another daemon takes over.
-  wire::JobStats* stats() noexcept { return view().stats; }
-  void push(const wire::Event& event) noexcept { view().ring.push(event); }
+  wire::JobStats* stats() noexcept { return areas_.stats(); }
+  void push(const wire::Event& event) noexcept { areas_.push(event); }
   // One line for the daemon's log; dropped while disconnected or when the daemon does not read.
   void log(wire::Severity severity, const char* text) noexcept;
 
@@ -96,13 +97,6 @@ class Client {
  private:
   enum class State { idle, disconnected, greeting, connected };
 
-  // Where counters and events go: two areas that take turns, so that a thread still writing to the old one
-  // always finds memory there.
-  struct View {
-    wire::JobStats* stats = nullptr;
-    wire::RingWriter ring;
-  };
-
   // Descriptors that came with a packet; whatever is not taken is closed.
   struct Descriptors {
     int fds[wire::max_fds] = {-1, -1, -1};
@@ -110,11 +104,6 @@ class Client {
     int take(std::size_t index) noexcept;
     void close_rest() noexcept;
   };
-
-  View& view() noexcept { return *view_.load(std::memory_order_acquire); }
-  int reserve_areas() noexcept;
-  void detach_areas() noexcept;
-  int use_segment(const wire::Welcome& welcome, int segment_fd) noexcept;
 
   int copy_config(const ClientConfig& config) noexcept;
   int connect_before(std::uint64_t deadline_ns) noexcept;
@@ -131,36 +120,25 @@ class Client {
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;
   void close_socket() noexcept;
-  void respawn_daemon(std::uint64_t now_ns) noexcept;
-  bool daemon_holds_lock() const noexcept;
+
+  Areas areas_;
+  DaemonStarter starter_;
+  alignas(16) std::byte packet_[1024] = {};  // the longest message to a job, and then some
 
   State state_ = State::idle;
   int socket_ = -1;
   bool was_welcomed_ = false;
   bool refused_ = false;  // by the daemon greeted last
   std::uint64_t next_attempt_ns_ = 0;
-  std::uint64_t next_respawn_ns_ = 0;
   std::uint64_t deadline_ns_ = 0;
   Grant grant_;
-
-  std::byte* areas_ = nullptr;           // 2 * max_segment_bytes, once reserved
-  wire::JobStats unstarted_stats_ = {};  // before start()
-  wire::EventRing unstarted_ring_ = {};
-  wire::Word unstarted_slots_[4 * wire::slot_words] = {};
-  View views_[2] = {{&unstarted_stats_, wire::RingWriter(&unstarted_ring_, unstarted_slots_, 4)}, {}};
-  std::atomic<View*> view_{&views_[0]};
-
   char socket_path_[108] = {};
   char job_[wire::name_bytes] = {};
   char program_[wire::name_bytes] = {};
-  char daemon_path_[1024] = {};
-  char daemon_config_[1024] = {};
   bool respawn_ = false;
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
   char refused_text_[wire::text_bytes] = {};
-  alignas(16) std::byte packet_[1024] = {};           // the longest message to a job, and then some
-  alignas(16) std::byte child_stacks_[2][8192] = {};  // of respawn's children
 };
 
 }  // namespace terrace::liballoc

@@ -1,12 +1,11 @@
-// The connection itself: connect, greet, read, lose, connect again. What lies in shared memory is
-// client_areas.cpp, what packets mean is client_messages.cpp, starting a daemon is client_respawn.cpp;
-// client.h has the picture.
+// The connection itself: connect, greet, read, lose, connect again. What lies in shared memory is areas.h,
+// what packets mean is messages.cpp, starting a daemon is daemon_starter.h; client.h has the picture.
 //
 // Every call here is one system call deep: glibc's thin wrappers, which take no lock. Descriptors are moved
 // out of the low numbers, because programs (and their tests) expect the next free one to be theirs, and the
 // socket is checked before use, because programs close descriptors that they did not open
 // (own_descriptors.h).
-#include "liballoc/client.h"
+#include "liballoc/agent/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "liballoc/agent/client/copy_path.h"
 #include "liballoc/own_descriptors.h"
 
 namespace terrace::liballoc {
@@ -30,18 +30,6 @@ std::uint64_t clock_ns() noexcept {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-bool copy_path(char* to, std::size_t to_bytes, const char* from, const char* suffix) noexcept {
-  std::size_t length = 0;
-  for (const char* part : {from, suffix}) {
-    for (; part != nullptr && *part != '\0'; ++part) {
-      if (length + 1 >= to_bytes) return false;
-      to[length++] = *part;
-    }
-  }
-  to[length] = '\0';
-  return true;
 }
 
 template <class Message>
@@ -71,14 +59,10 @@ int send_message(int socket, const Message& message, int fd = -1) noexcept {
 int Client::copy_config(const ClientConfig& config) noexcept {
   if (config.socket_path == nullptr || config.socket_path[0] == '\0') return EINVAL;
   if (!copy_path(socket_path_, sizeof socket_path_, config.socket_path, nullptr)) return EINVAL;
-  if (!copy_path(daemon_path_, sizeof daemon_path_, config.daemon_path, nullptr)) return EINVAL;
-  const bool given = config.daemon_config != nullptr;
-  if (!copy_path(daemon_config_, sizeof daemon_config_, given ? config.daemon_config : socket_path_,
-                 given ? nullptr : ".toml"))
-    return EINVAL;
+  if (!starter_.configure(socket_path_, config.daemon_path, config.daemon_config)) return EINVAL;
   wire::copy_text(job_, sizeof job_, config.job);
   wire::copy_text(program_, sizeof program_, config.program);
-  respawn_ = config.respawn && daemon_path_[0] == '/';
+  respawn_ = config.respawn;
   requested_budget_bytes_ = config.requested_budget_bytes;
   pool_wanted_bytes_ = config.pool_wanted_bytes;
   return 0;
@@ -87,7 +71,7 @@ int Client::copy_config(const ClientConfig& config) noexcept {
 int Client::start(const ClientConfig& config) noexcept {
   if (state_ != State::idle) return EALREADY;
   if (const int error = copy_config(config); error != 0) return error;
-  if (const int error = reserve_areas(); error != 0) return error;
+  if (const int error = areas_.reserve(); error != 0) return error;
   state_ = State::disconnected;
   const std::uint64_t deadline_ns = clock_ns() + answer_ns;
   if (const int error = connect_before(deadline_ns); error != 0) return error;
@@ -184,7 +168,7 @@ Notice Client::step_disconnected(std::uint64_t now_ns) noexcept {
     deadline_ns_ = now_ns + answer_ns;
     send_hello();
   } else if (error == ENOENT || error == ECONNREFUSED) {
-    respawn_daemon(now_ns);
+    if (respawn_) starter_.start(now_ns);
   }
   return Notice::nothing;
 }
@@ -245,7 +229,7 @@ void Client::use_no_pool() noexcept {
 }
 
 void Client::after_fork_in_child() noexcept {
-  detach_areas();
+  areas_.detach();
   close_socket();
   close_kept(grant_.uffd_device_fd);
   grant_.uffd_device_fd = -1;

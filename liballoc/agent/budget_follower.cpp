@@ -1,4 +1,4 @@
-#include "liballoc/budget_follower.h"
+#include "liballoc/agent/budget_follower.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,16 +1,5 @@
-// Starting a private daemon from inside a program that must not notice.
-//
-// fork() is out: it would copy the page tables of a huge process, run its atfork handlers, and hand it a
-// child that its wait() reports. Instead, clone(CLONE_VM | CLONE_VFORK) without an exit signal, twice: the
-// program never has a child that it could see, and the daemon belongs to init.
-//
-//   agent ──clone──▶ child: setsid ──clone──▶ grandchild: signals, descriptors, execve(terraced)
-//     └─ waits (__WALL) ◀── exits ◀─────────────┘ runs on by itself
-//
-// Both children borrow our memory until they exec or exit, so they run on stacks of their own with
-// every signal blocked, and make nothing but system calls. Several jobs may see the daemon die at
-// once: the daemon holds a lock on "<socket>.lock" for its life and a second one leaves again, so a
-// race here costs one short process.
+#include "liballoc/agent/client/daemon_starter.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "liballoc/client.h"
+#include <cstring>
+
+#include "liballoc/agent/client/copy_path.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -81,7 +72,14 @@ TERRACE_BORROWED_STACK int become_parent_of_daemon(void* argument) noexcept {
 
 }  // namespace
 
-bool Client::daemon_holds_lock() const noexcept {
+bool DaemonStarter::configure(const char* socket, const char* daemon, const char* config) noexcept {
+  return copy_path(socket_path_, sizeof socket_path_, socket, nullptr) &&
+         copy_path(daemon_path_, sizeof daemon_path_, daemon, nullptr) &&
+         copy_path(daemon_config_, sizeof daemon_config_, config != nullptr ? config : socket,
+                   config != nullptr ? nullptr : ".toml");
+}
+
+bool DaemonStarter::daemon_holds_lock() const noexcept {
   char path[sizeof socket_path_ + 8] = {};
   const std::size_t length = std::strlen(socket_path_);
   std::memcpy(path, socket_path_, length);
@@ -93,9 +91,9 @@ bool Client::daemon_holds_lock() const noexcept {
   return held;
 }
 
-void Client::respawn_daemon(std::uint64_t now_ns) noexcept {
-  if (!respawn_ || now_ns < next_respawn_ns_) return;
-  next_respawn_ns_ = now_ns + between_attempts_ns;
+void DaemonStarter::start(std::uint64_t now_ns) noexcept {
+  if (daemon_path_[0] != '/' || now_ns < next_start_ns_) return;
+  next_start_ns_ = now_ns + between_attempts_ns;
   if (daemon_holds_lock()) return;  // it is starting, or stopped: no second one
   static char flag_private[] = "--private", flag_respawned[] = "--respawned", flag_socket[] = "--socket",
               flag_config[] = "--config", path_variable[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";

@@ -1,8 +1,8 @@
-#include "liballoc/high_water.h"
+#include "liballoc/agent/high_water.h"
 
 #include <algorithm>
 
-#include "liballoc/budget_follower.h"
+#include "liballoc/agent/budget_follower.h"
 #include "liballoc/os.h"
 #include "liballoc/own_descriptors.h"
 

@@ -1,0 +1,141 @@
+#include "liballoc/agent/agent.h"
+
+#include <algorithm>
+
+#include "liballoc/agent/thread.h"
+#include "liballoc/os.h"
+
+namespace terrace::liballoc {
+namespace {
+
+#ifdef TERRACE_CHECK_INVARIANTS
+constexpr bool checks_invariants = true;
+#else
+constexpr bool checks_invariants = false;
+#endif
+
+}  // namespace
+
+// ---- life -----------------------------------------------------------------------------------------------
+
+void Agent::start_if_wanted() {
+  if (latch_.is_open()) return;
+  if (!latch_.claim()) return latch_.wait();
+  if (!guarded_.options.may_page()) return latch_.let_go();
+  if (!waker_.open() || !create_thread()) {
+    availability_.give_up("the agent thread cannot be started");
+    return latch_.let_go();
+  }
+  latch_.wait();
+}
+
+bool Agent::create_thread() { return start_thread(&Agent::thread_main, this); }
+
+void* Agent::thread_main(void* self) {
+  auto* agent = static_cast<Agent*>(self);
+  name_thread("terrace-agent");
+  if (!agent->restoring_) {
+    agent->set_up();
+    agent->latch_.let_go();
+  }
+  agent->run();
+  return nullptr;
+}
+
+void Agent::set_up() {
+  budget_.set_granted(guarded_.options.dram_bytes);
+  daemon_.connect();
+  const GateKeeper gate(guarded_.gate);
+  is_set_up_ = true;
+  if (budget_.granted_bytes() == 0 || availability_.is_unavailable()) return;
+  if (!mover_access_.open(daemon_.client().grant()) || !pool_.open(daemon_.client())) return;
+  budget_.follow_limit_of(guarded_.options.limit_cgroup);
+  if (!activate_pager()) return;
+  take_over_.prepare();
+  availability_.set_active();
+}
+
+bool Agent::activate_pager() {
+  Client& client = daemon_.client();
+  const int error = guarded_.pager.activate(&mover_access_.mover(), pool_.tier(), &client,
+                                            budget_.granted_bytes(), guarded_.options.compression);
+  if (error != 0) {
+    mover_access_.mover().close();
+    availability_.give_up("no address space for the pager");
+    return false;
+  }
+  if (pool_.is_granted()) guarded_.pager.set_pool_limit(client.grant().pool_limit_bytes);
+  return true;
+}
+
+// ---- the loop -------------------------------------------------------------------------------------------
+
+void Agent::run() {
+  for (;;) {
+    sleep();
+    waker_.check_descriptors(mover().fd());
+    const GateKeeper gate(guarded_.gate);
+    round();
+  }
+}
+
+void Agent::sleep() {
+  const bool was_kicked = waker_.begin_rest();
+  wait_set_.wait({.userfault = mover().fd(), .tier = pool_.wait_fd(), .daemon = daemon_.client().wait_fd()},
+                 was_kicked || is_busy() ? 0 : timeout_ms());
+  waker_.end_rest();
+}
+
+// A thread that waited for a page touches the next one soon, and a page that was asked for comes soon: to
+// fall asleep and be woken takes as long. Its processor is the one that the waiting thread does not use.
+bool Agent::is_busy() const {
+  constexpr std::uint64_t soon_ns = 60'000;
+  return guarded_.pager.is_paging() && os::now_ns() - last_fault_ns_ < soon_ns;
+}
+
+int Agent::timeout_ms() const {
+  const int most = budget_.follows_limit() ? 10 : 100;
+  if (!take_over_.is_dormant()) return most;
+  return static_cast<int>(
+      std::clamp<std::uint64_t>(take_over_.pause_ns() / 1'000'000, 1, static_cast<std::uint64_t>(most)));
+}
+
+void Agent::round() {
+  const std::uint64_t now = os::now_ns();
+  wait_set_.reap_children();
+  if (daemon_.is_used()) daemon_.follow(now);
+  budget_.follow_limit(now);
+  if (take_over_.is_dormant()) {
+    take_over_.look();
+    if (take_over_.is_dormant() && publisher_.is_due(now))
+      guarded_.pager.estimate_resident(take_over_.held_estimate());
+  }
+  if (pool_.is_open() && guarded_.pager.is_paging()) page();
+  if constexpr (checks_invariants) {
+    blocks_.check_invariants();
+    guarded_.pager.check_invariants();
+  }
+  if (publisher_.is_due(now)) publisher_.publish(now);
+}
+
+void Agent::page() {
+  for (bool progress = true; progress && !guarded_.gate.somebody_waits();) {
+    serve_faults();
+    guarded_.pager.handle_completions();
+    progress = guarded_.pager.balance();
+    if (budget_.follows_limit()) budget_.follow_limit(os::now_ns());
+  }
+}
+
+void Agent::serve_faults() {
+  Fault fault{};
+  while (!guarded_.gate.somebody_waits() && guarded_.pager.can_take_fault() &&
+         mover_access_.mover().next_fault(&fault)) {
+    // A limit that falls while a storm of faults is served is not outrun by it.
+    if (budget_.follows_limit()) budget_.follow_limit(os::now_ns());
+    guarded_.pager.handle_fault(fault);
+    last_fault_ns_ = os::now_ns();
+  }
+}
+
+}  // namespace terrace::liballoc

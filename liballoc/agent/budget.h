@@ -1,0 +1,40 @@
+// What the heap may hold: what was asked for or granted, and less where a cgroup's limit leaves less
+// (budget_follower.h). The agent's, with the gate.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/agent/budget_follower.h"
+#include "liballoc/agent/take_over.h"
+#include "liballoc/paging/pager.h"
+
+namespace terrace::liballoc {
+
+class Budget {
+ public:
+  constexpr Budget(Pager& pager, TakeOver& take_over) : pager_(pager), take_over_(take_over) {}
+
+  // What there is before the pager is told: the environment's word, or the daemon's.
+  void set_granted(std::uint64_t bytes) { granted_bytes_ = bytes; }
+  std::uint64_t granted_bytes() const { return granted_bytes_; }
+  // Tells the pager, unless a limit is followed, whose next tick will.
+  void tell_granted();
+
+  // From now on a cgroup's limit counts, too; "": none.
+  void follow_limit_of(const char* cgroup);
+  void close() { follower_.close(); }
+  bool follows_limit() const { return follower_.is_open(); }
+  // Reads the limit if it is time to.
+  void follow_limit(std::uint64_t now_ns);
+  std::uint64_t cgroup_usage_bytes() const { return follower_.usage_bytes(); }
+  std::uint64_t cgroup_limit_bytes() const { return follower_.limit_bytes(); }
+
+ private:
+  Pager& pager_;
+  TakeOver& take_over_;
+  std::uint64_t granted_bytes_ = 0;
+  std::uint64_t next_tick_ns_ = 0;
+  BudgetFollower follower_;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,83 @@
+#include "liballoc/agent/daemon_link.h"
+
+#include <cerrno>  // program_invocation_short_name
+
+#include "liballoc/message.h"
+
+namespace terrace::liballoc {
+namespace {
+
+const char* program_name() { return program_invocation_short_name; }
+
+}  // namespace
+
+int DaemonLink::greet() {
+  const Options& o = guarded_.options;
+  return client_.start({
+      .socket_path = o.socket,
+      .job = o.job[0] != '\0' ? o.job : program_name(),
+      .program = program_name(),
+      .requested_budget_bytes = o.dram_bytes,
+      .pool_wanted_bytes = o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes,
+      .daemon_path = o.daemon,
+      .respawn = o.daemon[0] != '\0',
+  });
+}
+
+void DaemonLink::connect() {
+  const char* const socket = guarded_.options.socket;
+  if (socket[0] == '\0') return;
+  is_used_ = true;
+  const int error = greet();
+  if (error == 0) return budget_.set_granted(client_.grant().budget_bytes);
+  if (client_.refused_text()[0] != '\0') {
+    availability_.set_unavailable("the daemon refused the budget");
+    Message(Severity::error) << "the daemon refused: " << client_.refused_text()
+                             << "; the program runs on plain memory";
+    return;
+  }
+  Message m(Severity::warning);
+  m << "no daemon at " << socket << ", ";
+  m.error(error) << "; going on without it";
+}
+
+void DaemonLink::follow(std::uint64_t now_ns) {
+  for (;;) {
+    switch (client_.step(now_ns)) {
+      case Notice::nothing:
+        return;
+      case Notice::budget_changed:
+      case Notice::reconnected:
+        take_grant();
+        continue;
+      case Notice::trim:
+        trim();
+        continue;
+      case Notice::disconnected:
+        continue;
+    }
+  }
+}
+
+void DaemonLink::take_grant() {
+  Pager& pager = guarded_.pager;
+  budget_.set_granted(client_.grant().budget_bytes);
+  if (pager.mode() != Pager::Mode::paging && pager.mode() != Pager::Mode::dormant) return;
+  if (pool_.is_granted()) pager.set_pool_limit(client_.grant().pool_limit_bytes);
+  budget_.tell_granted();
+}
+
+// The daemon asks for memory that nobody uses.
+void DaemonLink::trim() {
+  if (guarded_.pager.is_paging())
+    guarded_.pager.trim(0);
+  else
+    recycled_.trim();
+}
+
+void DaemonLink::reset_in_child() {
+  client_.after_fork_in_child();
+  is_used_ = false;
+}
+
+}  // namespace terrace::liballoc

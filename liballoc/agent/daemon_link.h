@@ -1,0 +1,49 @@
+// The daemon's word: what it grants replaces the environment's figures, as it knows what other jobs were
+// granted; and it asks for memory that nobody uses.
+//
+// The agent's: connect() without the gate, as it waits for an answer, follow() with it.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/agent/availability.h"
+#include "liballoc/agent/budget.h"
+#include "liballoc/agent/client/client.h"
+#include "liballoc/agent/pool_tier.h"
+#include "liballoc/heap/guarded_pager.h"
+#include "liballoc/heap/recycled_memory.h"
+
+namespace terrace::liballoc {
+
+class DaemonLink {
+ public:
+  constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, const PoolTier& pool,
+                       Budget& budget, Availability& availability)
+      : guarded_(guarded), recycled_(recycled), pool_(pool), budget_(budget), availability_(availability) {}
+
+  // Greets the daemon, if the options name one, and takes its grant. A refusal makes the pager unavailable.
+  void connect();
+  // Whether one was named: it may be away at the moment.
+  bool is_used() const { return is_used_; }
+  Client& client() { return client_; }
+  // Reads what the daemon sent, and does it.
+  void follow(std::uint64_t now_ns);
+
+  // In a forked child, which is no session of the daemon's.
+  void reset_in_child();
+
+ private:
+  int greet();
+  void take_grant();
+  void trim();
+
+  const GuardedPager& guarded_;
+  RecycledMemory& recycled_;
+  const PoolTier& pool_;
+  Budget& budget_;
+  Availability& availability_;
+  bool is_used_ = false;
+  Client client_;
+};
+
+}  // namespace terrace::liballoc
