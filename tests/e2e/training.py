@@ -21,6 +21,7 @@ MIB = 2**20
 CASES = {
     "densenet121": (["--model", "densenet121", "--batch", "16", "--size", "96", "--steps", "3"], 160 * MIB),
     "transformer": (["--model", "transformer", "--batch", "8", "--size", "128", "--steps", "3"], 384 * MIB),
+    "unet": (["--model", "unet", "--batch", "2", "--size", "128", "--steps", "3"], 96 * MIB),
     "relu_cnn": (["--model", "relu_cnn", "--batch", "6", "--size", "64", "--steps", "3"], 80 * MIB),
     "workers": (["--model", "densenet121", "--batch", "16", "--size", "96", "--steps", "6", "--workers", "2"], 160 * MIB),
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Whole trainings on the real engine: the same losses and parameters, to the last bit, with and without offload.
 
-Networks of tools/bench/workloads (DenseNet-121 of torchvision, a language model, a ReLU network), small enough for
+Networks of tools/bench/workloads (DenseNet-121 of torchvision, a language model, a U-Net, a ReLU network), small enough for
 a test; devices "cpu" and emulated ones with slow links; every codec; host memory and the pool file.
 """
 import ctypes
@@ -24,7 +24,7 @@ def build(name):
         import models
     except ImportError as error:
         raise unittest.SkipTest(f"torchvision is not there ({error})") from None
-    sizes = {"densenet121": (4, 64), "transformer": (4, 128), "relu_cnn": (4, 48)}
+    sizes = {"densenet121": (4, 64), "transformer": (4, 128), "unet": (2, 64), "relu_cnn": (4, 48)}
     samples, size = sizes[name]
     _, _, model_of, data_of = models.MODELS[name]
     torch.manual_seed(7)
@@ -70,12 +70,12 @@ class Training(unittest.TestCase):
         return counts
 
     def test_EveryNetworkIsBitIdentical(self):
-        for name in ("densenet121", "transformer", "relu_cnn"):
+        for name in ("densenet121", "transformer", "unet", "relu_cnn"):
             with self.subTest(name):
                 self.check(name)
 
     def test_SlowLinksChangeNothing(self):
-        for name in ("densenet121", "transformer", "relu_cnn"):
+        for name in ("densenet121", "transformer", "unet", "relu_cnn"):
             with self.subTest(name):
                 counts = self.check(name, device=SLOW)
                 self.assertGreater(counts["handed_back"] + counts["prefetched"], 0)

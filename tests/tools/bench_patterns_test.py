@@ -31,7 +31,8 @@ def finished(competitor, seconds=1.0, digest="ab", written=0):
 
 
 def late(competitor, *seconds):
-    return Outcome(competitor, 60.0, failure="did not finish in 60 s", timed_out=True, finished_steps=list(seconds))
+    return Outcome(competitor, 60.0, failure="did not finish in 60 s", timed_out=True, given_seconds=60.0,
+                   finished_steps=list(seconds))
 
 
 def document_of(name, case, *outcomes):
@@ -107,7 +108,7 @@ class OfARun(unittest.TestCase):
             settings = competitors.Settings(Path(), Path(), Path(scratch), Path(scratch), 1, program)
             outcome = competitors.measure("swap", competitors.NoCgroup(), [], settings)
         self.assertTrue(outcome.timed_out and outcome.died_as_baseline())
-        self.assertEqual(outcome.step_seconds(), [0.25])
+        self.assertEqual((outcome.step_seconds(), outcome.given_seconds), ([0.25], 1))
 
 
 class OfTheProbes(unittest.TestCase):

@@ -47,6 +47,7 @@ class Outcome:
     killed_for_memory: bool = False
     killed_before: int = 0                             # attempts that were killed for memory before this one
     timed_out: bool = False
+    given_seconds: float | None = None                 # after which a run that timed out was ended
     finished_steps: list = field(default_factory=list)  # seconds of the steps of a run that timed out
 
     def died_as_baseline(self):
@@ -152,7 +153,7 @@ def measure(name, group, workload, settings, launcher=(), environment=None):
     try:
         outcome.failure = run_logged(group.command(command), log, settings.timeout_seconds, environment)
     except subprocess.TimeoutExpired as late:
-        outcome.timed_out, outcome.finished_steps = True, steps_in(log)
+        outcome.timed_out, outcome.given_seconds, outcome.finished_steps = True, late.timeout, steps_in(log)
         outcome.failure = f"did not finish in {late.timeout:.0f} s, but {len(outcome.finished_steps)} steps"
     outcome.wall_seconds, outcome.peak_bytes = time.monotonic() - start, group.peak_bytes()
     outcome.moved = disk_counters.difference(disk, disk_counters.moved_bytes(settings.pool))

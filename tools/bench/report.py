@@ -5,6 +5,8 @@ as '-' in the second. A ratio is always competitor over baseline of step times: 
 """
 from statistics import median
 
+import targets
+import training_targets
 from competitors import typical_step
 from sizes import format_size
 
@@ -14,6 +16,7 @@ CODECS = ("zvc", "zvc_exp", "rle", "csr8")
 
 def document(comparisons, mode):
     models = [model_entry(comparison, mode == "no-limit") for comparison in comparisons]
+    models = [model | present(targets=training_targets.wanted(model) or None) for model in models]
     verdicts = [entry.get("bit_identical", True) for model in models for entry in model["entries"]]
     return {"format": "terrace-bench-training", "version": 1, "mode": mode,
             "all_bit_identical": all(verdicts), "models": models}
@@ -42,10 +45,12 @@ def model_entry(comparison, no_limit):
 def entry(reference, stock, competitor, fraction, outcomes):
     judged = [outcome for outcome in outcomes if not outcome.died_as_baseline()]
     step, with_first = typical_step(outcomes), typical_step(outcomes, first=0)
+    more_than = least_step_seconds(reference, outcomes)
     facts = present(
         competitor=competitor, percent_of_stock_peak=fraction, limit_bytes=outcomes[0].limit_bytes,
         step_seconds_median=step, step_seconds_median_with_first=with_first,
         ratio_to_stock=ratio(step, typical_step(stock)), ratio_to_stock_with_first=ratio(with_first, typical_step(stock, first=0)),
+        step_seconds_more_than=more_than, ratio_to_stock_more_than=ratio(more_than, typical_step(stock)),
         peak_bytes=max((outcome.peak_bytes or 0 for outcome in outcomes), default=None) or None,
         bit_identical=all(outcome.digest() == reference.digest() for outcome in judged) if judged else None,
         killed_before=sum(outcome.killed_before for outcome in outcomes) or None,
@@ -56,11 +61,21 @@ def entry(reference, stock, competitor, fraction, outcomes):
     return facts
 
 
+def least_step_seconds(reference, outcomes):
+    """What a step takes at least, on average and with its share of the program's start, where no run finished and
+    some were ended for their time: they wanted as many steps as the reference made. None: the medians say what it takes."""
+    ended = [outcome.given_seconds for outcome in outcomes if outcome.timed_out]
+    if not ended or any(outcome.result for outcome in outcomes):
+        return None
+    return max(ended) / len(reference.result["steps"])
+
+
 def compare_with_swap(entries, fraction):
     at = {item["competitor"]: item for item in entries if item.get("percent_of_stock_peak") == fraction}
     if "terrace" in at and "swap" in at:
-        at["terrace"] |= present(ratio_to_swap=ratio(at["terrace"].get("step_seconds_median"),
-                                                     at["swap"].get("step_seconds_median")))
+        step = at["terrace"].get("step_seconds_median")
+        at["terrace"] |= present(ratio_to_swap=ratio(step, at["swap"].get("step_seconds_median")),
+                                 ratio_to_swap_less_than=ratio(step, at["swap"].get("step_seconds_more_than")))
 
 
 def compare_with_off(entries, comparison, fraction):
@@ -127,8 +142,9 @@ def table(result):
     for model in result["models"]:
         lines += ["", " ".join([model["model"], *model["arguments"][2:]])]
         lines += aligned([HEADINGS, *(row(item) for item in model["entries"])])
-        lines += [f"  {item['competitor']}: {text}" for item in model["entries"] for text in item.get("failures", [])]
+        lines += [f"  {label(item)}: {text}" for item in model["entries"] for text in item.get("failures", [])]
         lines += chosen_lines(model["entries"])
+        lines += targets.lines(model["targets"]) if "targets" in model else []
     lines += ["", foot(result)]
     return "\n".join(lines[1:])
 
@@ -162,8 +178,10 @@ def label(item):
 def row(item):
     moved = [run.get("moved", {}) for run in item["runs"]]
     return (label(item), format_size(item.get("limit_bytes")), format_size(item.get("peak_bytes")),
-            number(item.get("step_seconds_median"), 3), number(item.get("step_seconds_median_with_first"), 3),
-            number(item.get("ratio_to_stock"), 2), number(item.get("ratio_to_swap"), 2),
+            bounded(item, "step_seconds_median", ">", "step_seconds_more_than", 3),
+            bounded(item, "step_seconds_median_with_first", ">", "step_seconds_more_than", 3),
+            bounded(item, "ratio_to_stock", ">", "ratio_to_stock_more_than", 2),
+            bounded(item, "ratio_to_swap", "<", "ratio_to_swap_less_than", 2),
             number(item.get("ratio_to_off"), 2), number(item.get("codec_ratio"), 2),
             format_size(middle(moved, "evicted_bytes")), format_size(middle(moved, "written_bytes")), format_size(middle(moved, "read_bytes")),
             verdict(item))
@@ -171,6 +189,11 @@ def row(item):
 
 def verdict(item):
     return {True: "yes", False: "NO", None: "-"}[item.get("bit_identical")]
+
+
+def bounded(item, name, sign, bound, digits):
+    """The figure, or the bound beyond which it lies where that is all that is known."""
+    return sign + number(item[bound], digits) if bound in item else number(item.get(name), digits)
 
 
 def number(value, digits):

@@ -5,12 +5,13 @@ For each network a stock run gives the peak of memory that the kernel charges; t
 peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
 reversed every round. All of it is one invocation, so that a noisy machine is noisy for all. Every run must give
 the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel
-swap may be killed for memory: that is its result, and the table says so.
+swap may be killed for memory or run out of time: that is its result, and the table says so. Of a run that was out of
+time it is known that its steps take more than that time, spread over all of them, and the table gives that: >120.
 
 The headline is the median over all steps but each run's first; the median with the first is given beside it.
 
-    terrace bench training --json training.json            everything (about half an hour on two cores)
-    terrace bench training --models densenet121 --fractions 60
+    terrace bench training --json training.json            everything (about an hour on two cores)
+    terrace bench training --models unet --fractions 60
     terrace bench training --quick                         small networks, for CI
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
     terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
@@ -35,20 +36,22 @@ from sizes import parse_size
 from swapfile import SwapUnavailable
 
 HERE = Path(__file__).resolve().parent
-FULL = {"densenet121": [], "transformer": [], "relu_cnn": ["--batch", "96"]}
+FULL = {"densenet121": [], "transformer": [], "unet": [], "relu_cnn": ["--batch", "96"]}
 QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
-         "relu_cnn": ["--batch", "8"]}
-DEFAULT_MODELS = ["densenet121", "transformer"]
+         "unet": ["--batch", "4", "--size", "192"], "relu_cnn": ["--batch", "8"]}
+DEFAULT_MODELS = ["densenet121", "transformer", "unet"]
+DEFAULT_FRACTIONS = [80, 60, 40, 25]
 
 
-def parse_arguments():
+def parse_arguments(words=None):
     parser = argparse.ArgumentParser(prog="terrace bench training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=sorted(FULL),
                         help=f"({' '.join(DEFAULT_MODELS)}; with --sparse relu_cnn)")
     parser.add_argument("--fractions", nargs="+", type=percentage,
-                        help="percent of stock's peak (80 60 40; with --quick or --sparse 60)")
+                        help=f"percent of stock's peak ({' '.join(map(str, DEFAULT_FRACTIONS))}; with --quick or --sparse 60)")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1, help="repetitions of the whole comparison")
+    parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="end a run that takes longer (600)")
     parser.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     parser.add_argument("--no-limit", action="store_true", help="the bare preload against stock malloc, in pairs")
     parser.add_argument("--sparse", action="store_true", help="Terrace with compression chosen, forced and off")
@@ -59,15 +62,17 @@ def parse_arguments():
     parser.add_argument("--terrace", type=Path, help="the terrace command to measure")
     parser.add_argument("--preload", type=Path, help="the library for --no-limit")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.steps < 2 or arguments.rounds < 1:
         parser.error("--steps must be at least 2 and --rounds at least 1: the first step is not counted")
+    if arguments.timeout < 1:
+        parser.error("--timeout must be at least 1 second")
     if not arguments.pool.is_dir():
         parser.error(f"--pool {arguments.pool} is not a directory")
     if arguments.sparse and arguments.no_limit:
         parser.error("--sparse compares under a limit: leave out --no-limit")
     arguments.models = arguments.models or (["relu_cnn"] if arguments.sparse else DEFAULT_MODELS)
-    arguments.fractions = arguments.fractions or ([60] if arguments.quick or arguments.sparse else [80, 60, 40])
+    arguments.fractions = arguments.fractions or ([60] if arguments.quick or arguments.sparse else DEFAULT_FRACTIONS)
     return arguments
 
 
@@ -81,7 +86,8 @@ def compare_all(arguments):
     competitors.warm_page_cache()
     disk = DiskRate(arguments.pool, arguments.disk_rate) if arguments.disk_rate else contextlib.nullcontext()
     with disk, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
-        settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch))
+        settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch),
+                                        arguments.timeout)
         comparisons = [Comparison(model, workload_of(model, arguments), arguments, settings) for model in arguments.models]
         for comparison in comparisons:
             comparison.run()

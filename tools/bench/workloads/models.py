@@ -1,9 +1,10 @@
 """The networks that the benchmarks and the end-to-end tests train, each with the data it is fed.
 
-Three kinds, because they load memory in different ways:
+Four kinds, because they load memory in different ways:
 
 densenet121   many activations of 1 to 64 MiB, kept for the backward pass and read in reverse order
 transformer   a language model over a TransformerEncoder: fewer and larger tensors, dropout masks, a wide head
+unet          skip connections: the first activations, among the largest, are used again where the forward pass ends
 relu_cnn      a plain stack of convolutions and ReLUs; half of every activation is zero
 
 Everything is stock PyTorch and torchvision. Data is random but drawn from the seed, so that two runs see the
@@ -17,6 +18,8 @@ from torch import nn
 
 CLASSES = 10
 VOCABULARY = 8192
+UNET_LEVELS = 4
+UNET_MULTIPLE = 2**UNET_LEVELS  # of the images' edge: it is halved at each level
 
 
 class LanguageModel(nn.Module):
@@ -46,6 +49,46 @@ def sinusoids(length, width):
     return table
 
 
+class UNet(nn.Module):
+    """Ronneberger, Fischer, Brox 2015 (arXiv:1505.04597), figure 1: four levels down, four up, and at each level up
+    the activations of the same level down are concatenated.
+
+        images  1w ------------------------ 1w  scores of each pixel
+                   2w ------------------ 2w
+                      4w ------------ 4w
+                         8w ------ 8w
+                             16w
+
+    As is usual since, convolutions are padded, so that the scores have the images' size, and each has its batch norm;
+    w is 32, the paper's 64 needs four times the arithmetic for twice the activations."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        widths = [width << level for level in range(UNET_LEVELS)]
+        self.down = nn.ModuleList(two_convolutions(*channels) for channels in zip([1, *widths], widths))
+        self.bottom = two_convolutions(widths[-1], 2 * widths[-1])
+        self.grow = nn.ModuleList(nn.ConvTranspose2d(2 * out, out, 2, stride=2) for out in reversed(widths))
+        self.up = nn.ModuleList(two_convolutions(2 * out, out) for out in reversed(widths))
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, hidden):
+        skips = []
+        for down in self.down:
+            skips.append(down(hidden))
+            hidden = nn.functional.max_pool2d(skips[-1], 2)
+        hidden = self.bottom(hidden)
+        for grow, up in zip(self.grow, self.up):
+            hidden = up(torch.cat([skips.pop(), grow(hidden)], 1))
+        return self.head(hidden).permute(0, 2, 3, 1).flatten(0, 2)  # one row a pixel, as its target is one number
+
+
+def two_convolutions(channels, out):
+    stages = []
+    for given in (channels, out):
+        stages += [nn.Conv2d(given, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+    return nn.Sequential(*stages)
+
+
 def relu_cnn():
     stages, channels = [], 3
     for out in (64, 128, 256):
@@ -60,6 +103,14 @@ def images(samples, size):
     return torch.randn(samples, 3, size, size), torch.randint(0, CLASSES, (samples,))
 
 
+def discs_in_noise(samples, size):
+    """Grey images with a bright disc each, and for every pixel whether it lies inside."""
+    down, across, radius = torch.rand(3, samples, 1, 1) * size
+    edge = torch.arange(size)
+    inside = (edge.unsqueeze(1) - down).square() + (edge - across).square() < (radius / 2).square()
+    return inside.unsqueeze(1) + torch.randn(samples, 1, size, size), inside.long()
+
+
 def token_sequences(samples, size):
     tokens = torch.randint(0, VOCABULARY, (samples, size + 1))
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -69,5 +120,6 @@ def token_sequences(samples, size):
 MODELS = {
     "densenet121": (64, 128, lambda size, layers: torchvision.models.densenet121(num_classes=CLASSES), images),
     "transformer": (16, 256, lambda size, layers: LanguageModel(size, 512, layers, 8), token_sequences),
+    "unet": (8, 256, lambda size, layers: UNet(), discs_in_noise),
     "relu_cnn": (32, 96, lambda size, layers: relu_cnn(), images),
 }

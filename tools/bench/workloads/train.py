@@ -23,7 +23,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from measured import peak_resident_bytes, positive
-from models import MODELS
+from models import MODELS, UNET_LEVELS, UNET_MULTIPLE
 
 
 def parse_arguments():
@@ -41,6 +41,8 @@ def parse_arguments():
     batch, size = MODELS[arguments.model][:2]
     arguments.batch = arguments.batch or batch
     arguments.size = arguments.size or size
+    if arguments.model == "unet" and arguments.size % UNET_MULTIPLE:
+        parser.error(f"--size {arguments.size} is not a multiple of {UNET_MULTIPLE}: the unet halves its images {UNET_LEVELS} times")
     return arguments
 
 

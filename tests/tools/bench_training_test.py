@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""`terrace bench training`: what it runs when nothing is asked for, what it refuses, and the U-Net that it trains."""
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+BENCH = Path(__file__).resolve().parents[2] / "tools/bench"
+sys.path[:0] = [str(BENCH), str(BENCH / "workloads")]
+
+import training
+
+MODELS = ("densenet121", "relu_cnn", "transformer", "unet")
+
+
+def models_or_skip():
+    try:
+        import models
+    except ImportError as error:
+        print(f"SKIP: {sys.executable} has no PyTorch with torchvision ({error})")
+        raise unittest.SkipTest(str(error)) from None
+    return models
+
+
+class OfTheArguments(unittest.TestCase):
+    def refusal_of(self, *words):
+        text = io.StringIO()
+        with contextlib.redirect_stderr(text), self.assertRaises(SystemExit) as stopped:
+            training.parse_arguments(words)
+        self.assertEqual(stopped.exception.code, 2)
+        return text.getvalue()
+
+    def test_WhatRunsWhenNothingIsAskedFor(self):
+        for words, models, fractions in (([], ["densenet121", "transformer", "unet"], [80, 60, 40, 25]),
+                                         (["--quick"], ["densenet121", "transformer", "unet"], [60]),
+                                         (["--sparse"], ["relu_cnn"], [60]),
+                                         (["--model", "unet", "--fractions", "25%"], ["unet"], [25])):
+            arguments = training.parse_arguments(words)
+            self.assertEqual((arguments.models, arguments.fractions), (models, fractions), words)
+
+    def test_EveryModelHasItsSizesShortAndInFull(self):
+        self.assertEqual(sorted(training.FULL), sorted(training.QUICK))
+        for words in (["--models", "unet"], ["--models", "unet", "--quick"]):
+            arguments = training.parse_arguments(words)
+            self.assertEqual(training.workload_of("unet", arguments)[:2], ["--model", "unet"])
+
+    def test_AnUnknownModelIsRefusedWithThoseThatThereAre(self):
+        refusal = self.refusal_of("--models", "unet", "alexnet")
+        for name in ("'alexnet'", *MODELS):
+            self.assertIn(name, refusal)
+
+    def test_WhatCannotBeMeantIsRefusedByName(self):
+        self.assertIn("--timeout must be at least 1 second", self.refusal_of("--timeout", "0"))
+        self.assertIn("--steps must be at least 2", self.refusal_of("--steps", "1"))
+        self.assertIn("/nonexistent is not a directory", self.refusal_of("--pool", "/nonexistent"))
+
+
+class OfTheWorkload(unittest.TestCase):
+    def setUp(self):
+        models_or_skip()
+
+    def run_with(self, *words):
+        import train
+        with mock.patch.object(sys, "argv", ["train.py", *words]):
+            return train.main()
+
+    def refusal_of(self, *words):
+        text = io.StringIO()
+        with contextlib.redirect_stderr(text), self.assertRaises(SystemExit) as stopped:
+            self.run_with(*words)
+        self.assertEqual(stopped.exception.code, 2)
+        return text.getvalue()
+
+    def trained(self, *words):
+        with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
+            result = Path(scratch, "result.json")
+            self.run_with("--model", "unet", "--batch", "1", "--size", "32", "--steps", "2", "--threads", "1", "--json", str(result), *words)
+            return json.loads(result.read_text(encoding="utf-8"))
+
+    def test_AnUnknownModelIsRefusedWithThoseThatThereAre(self):
+        refusal = self.refusal_of("--model", "alexnet")
+        for name in ("'alexnet'", *MODELS):
+            self.assertIn(name, refusal)
+
+    def test_ASizeThatTheUNetCannotHalveIsRefused(self):
+        self.assertIn("--size 100 is not a multiple of 16", self.refusal_of("--model", "unet", "--size", "100"))
+
+    def test_TheUNetGivesTheSameBitsTwiceAndOthersFromAnotherSeed(self):
+        first, again, other = self.trained(), self.trained(), self.trained("--seed", "1")
+        self.assertEqual([step["loss"] for step in first["steps"]], [step["loss"] for step in again["steps"]])
+        self.assertEqual(first["state_sha256"], again["state_sha256"])
+        self.assertNotEqual(first["state_sha256"], other["state_sha256"])
+
+
+class OfTheUNet(unittest.TestCase):
+    """Its sizes are the paper's (figure 1) at half the width, but for padding and batch norm."""
+
+    def setUp(self):
+        self.models = models_or_skip()
+        self.torch = self.models.torch
+        self.torch.manual_seed(0)
+        self.batch, self.size, self.build, self.data = self.models.MODELS["unet"]
+
+    def test_ItHasTheLevelsOfThePaper(self):
+        convolutions = [module for module in self.build(32, 0).modules() if isinstance(module, self.torch.nn.Conv2d)]
+        self.assertEqual([(layer.in_channels, layer.out_channels) for layer in convolutions], [
+            (1, 32), (32, 32), (32, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512),
+            (512, 256), (256, 256), (256, 128), (128, 128), (128, 64), (64, 64), (64, 32), (32, 32), (32, 2)])
+
+    def test_ItScoresEveryPixel(self):
+        images, masks = self.data(2, 48)
+        self.assertEqual((images.shape, masks.shape), ((2, 1, 48, 48), (2, 48, 48)))
+        self.assertEqual(self.build(48, 0)(images).shape, (masks.numel(), 2))
+        self.assertEqual(self.size % self.models.UNET_MULTIPLE, 0)
+
+    def test_ScoresStandInTheOrderOfThePixels(self):
+        net, images = self.build(32, 0), self.data(2, 32)[0]
+        net.head.register_forward_hook(lambda module, given, out: maps.append(out))
+        maps = []
+        scores = net(images)
+        for sample, row, column in ((0, 0, 0), (0, 3, 30), (1, 17, 5)):
+            self.assertEqual(scores[(sample * 32 + row) * 32 + column].tolist(), maps[0][sample, :, row, column].tolist())
+
+    def test_ItsFirstActivationsAreUsedLast(self):
+        saved, used = [], []
+        images, _ = self.data(2, 16)
+
+        def pack(tensor):
+            saved.append(tensor.data_ptr())
+            return len(saved) - 1, tensor
+
+        def unpack(packed):
+            used.append(packed[0])
+            return packed[1]
+
+        net = self.build(16, 0)
+        with self.torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            scores = net(images)
+        scores.sum().backward()
+        self.assertEqual({saved[index] for index in used[-2:]}, {images.data_ptr(), net.down[0][0].weight.data_ptr()})
+
+
+if __name__ == "__main__":
+    unittest.main()
