@@ -4,7 +4,7 @@
 
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/options.h"
 
 namespace terrace::liballoc {

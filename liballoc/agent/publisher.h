@@ -9,7 +9,7 @@
 #include "liballoc/agent/daemon_link.h"
 #include "liballoc/agent/pool_tier.h"
 #include "liballoc/heap/accounts.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pager.h"
 
 namespace terrace::liballoc {

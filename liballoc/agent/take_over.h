@@ -13,7 +13,7 @@
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/huge_pages.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {
 

@@ -36,7 +36,7 @@
 #include <cstdint>
 
 #include "liballoc/agent/client/client.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/options.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/adoption.h"

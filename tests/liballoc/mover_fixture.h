@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "tests/liballoc/support.h"
 
 namespace terrace::liballoc::test {

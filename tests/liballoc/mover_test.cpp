@@ -1,5 +1,5 @@
 // Taking pages out from under an address and putting them back, in each way that the machine has.
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 
 #include <liburing.h>
 #include <linux/userfaultfd.h>

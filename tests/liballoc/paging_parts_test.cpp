@@ -1,9 +1,8 @@
-// The pager's pure parts, each by itself: the budget, the line of those who wait, strides, successors, what
-// streams, and what is under way.
+// The pager's pure parts, each by itself: the budget, the line of those who wait, what is under way, and what
+// patterns_test.cpp leaves of strides and successors.
 #include <catch2/catch.hpp>
 
 #include "liballoc/paging/memory/memory_budget.h"
-#include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/transfers/operations.h"
@@ -67,12 +66,6 @@ TEST_CASE("Three touches as far apart tell a stride, in either direction") {
   CHECK(further.count == 2 * ahead.count);
 }
 
-TEST_CASE("Touches without a common distance tell no stride") {
-  Strides strides;
-  for (const std::uint64_t page : {10U, 20U, 23U, 11U, 400U, 7U})
-    CHECK(strides.touched(page * os::page_bytes).count == 0);
-}
-
 TEST_CASE("What followed last time is expected again") {
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
@@ -81,18 +74,6 @@ TEST_CASE("What followed last time is expected again") {
   ahead.used(1);
   CHECK(ahead.pop() == 500);
   CHECK(ahead.pop() == 3);
-}
-
-TEST_CASE("On a cycle a fixed share stays and the rest streams") {
-  Insertion insertion;
-  constexpr std::uint32_t distance = 100;
-  constexpr std::uint32_t room = 25;
-  CHECK_FALSE(insertion.streams(distance, room, 1));  // came back but once
-  CHECK_FALSE(insertion.streams(room, room, Insertion::most_returns));
-  std::uint32_t kept = 0;
-  for (std::uint32_t i = 0; i < distance; ++i)
-    kept += insertion.streams(distance, room, Insertion::returns_of_a_cycle) ? 0 : 1;
-  CHECK(kept == room);
 }
 
 TEST_CASE("An operation outlives its run and knows what it has to give back") {

@@ -5,6 +5,7 @@
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/read_ahead.h"
+#include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/runs/block_table.h"
 
 namespace terrace::liballoc {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "liballoc/address_space.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/os.h"
 
 namespace terrace::stress {

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/free_runs.h"
 #include "liballoc/paging/memory/memory_budget.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/frames.h"

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "liballoc/address_space.h"
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {
 

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "liballoc/mover.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
