@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "liballoc/agent/thread.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

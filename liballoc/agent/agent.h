@@ -30,8 +30,8 @@
 #include "liballoc/heap/accounts.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
+#include "liballoc/heap/huge_pages.h"
 #include "liballoc/heap/recycled_memory.h"
-#include "liballoc/huge_pages.h"
 
 namespace terrace::liballoc {
 

@@ -1,6 +1,6 @@
 #include "liballoc/agent/availability.h"
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
 

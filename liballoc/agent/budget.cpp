@@ -1,6 +1,6 @@
 #include "liballoc/agent/budget.h"
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cerrno>  // program_invocation_short_name
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
 namespace {

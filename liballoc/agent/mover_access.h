@@ -4,8 +4,8 @@
 
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
+#include "liballoc/base/options.h"
 #include "liballoc/paging/mover/mover.h"
-#include "liballoc/options.h"
 
 namespace terrace::liballoc {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "liballoc/address_space.h"
-#include "liballoc/message.h"
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
+#include "liballoc/heap/address_space.h"
 #include "tiers/high_descriptor.h"
 #include "tiers/pool_file.h"
 

@@ -7,7 +7,7 @@
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/agent/fault_injection.h"
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 #include "tiers/nvme_tier.h"
 
 namespace terrace::liballoc {

@@ -1,6 +1,6 @@
 #include "liballoc/agent/take_over.h"
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -12,7 +12,7 @@
 #include "liballoc/agent/waker.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
-#include "liballoc/huge_pages.h"
+#include "liballoc/heap/huge_pages.h"
 #include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {

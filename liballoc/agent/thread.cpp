@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

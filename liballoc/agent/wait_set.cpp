@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 #include "liballoc/paging/pager.h"
 
 namespace terrace::liballoc {

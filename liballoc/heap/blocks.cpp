@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "liballoc/agent/waker.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/pager.h"
 
 namespace terrace::liballoc {

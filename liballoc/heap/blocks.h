@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/address_space.h"
-#include "liballoc/lock.h"
+#include "liballoc/base/lock.h"
+#include "liballoc/heap/address_space.h"
 #include "liballoc/paging/block_queue.h"
 
 namespace terrace::liballoc {

@@ -1,6 +1,6 @@
 #include "liballoc/heap/device_limit.h"
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
 

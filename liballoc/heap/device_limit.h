@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
+#include "liballoc/base/options.h"
 #include "liballoc/heap/blocks.h"
-#include "liballoc/options.h"
 
 namespace terrace::liballoc {
 

@@ -8,10 +8,10 @@
 
 #include <cstdint>
 
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
+#include "liballoc/base/signal_guard.h"
 #include "liballoc/paging/gate.h"
 #include "liballoc/paging/pager.h"
-#include "liballoc/signal_guard.h"
 
 namespace terrace::liballoc {
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "liballoc/fork_handlers.h"
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
+#include "liballoc/process/fork_handlers.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -1,6 +1,6 @@
 #include "liballoc/heap/pins.h"
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/address_space.h"
+#include "liballoc/heap/address_space.h"
 #include "liballoc/heap/bootstrap_arena.h"
 
 namespace terrace::liballoc {

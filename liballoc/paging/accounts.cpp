@@ -1,7 +1,7 @@
 #include "liballoc/paging/accounts.h"
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 
-#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pin_table.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/runs/block_table.h"

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

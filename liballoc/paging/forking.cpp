@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "liballoc/address_space.h"
-#include "liballoc/lock.h"
+#include "liballoc/base/lock.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "liballoc/lock.h"
-#include "liballoc/os.h"
+#include "liballoc/base/lock.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

@@ -1,7 +1,7 @@
 // Pager::check_invariants(): the run table counted anew.
 #include <cstdlib>
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 #include "liballoc/paging/pager.h"
 
 namespace terrace::liballoc {

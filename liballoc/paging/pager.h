@@ -36,8 +36,7 @@
 #include <cstdint>
 
 #include "liballoc/agent/client/client.h"
-#include "liballoc/paging/mover/mover.h"
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/adoption.h"
 #include "liballoc/paging/block_follower.h"
@@ -45,6 +44,7 @@
 #include "liballoc/paging/forking.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pin_table.h"
 #include "liballoc/paging/policy/reactive_policy.h"
 #include "liballoc/paging/runs/block_table.h"

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <limits>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

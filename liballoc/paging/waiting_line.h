@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/runs/run_table.h"
 
 namespace terrace::liballoc {

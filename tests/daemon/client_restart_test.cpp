@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "liballoc/agent/client/client.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
 
 using namespace terrace;

@@ -14,7 +14,7 @@
 #include <cerrno>
 
 #include "daemon/connection.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
 
 using namespace terrace;

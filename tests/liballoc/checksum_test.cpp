@@ -1,6 +1,6 @@
 // The checksum of stored runs: one sum whatever the processor, and a different one for every flipped bit and
 // every generation.
-#include "liballoc/checksum.h"
+#include "liballoc/base/checksum.h"
 
 #include <catch2/catch.hpp>
 #include <set>

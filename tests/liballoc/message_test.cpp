@@ -1,5 +1,5 @@
 // What a line on standard error looks like, digit by digit, and that it is one write of bounded length.
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 #include <fcntl.h>
 

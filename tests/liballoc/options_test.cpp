@@ -1,5 +1,5 @@
 // The environment is input from outside: what is accepted, what is refused, and that a refusal says so.
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

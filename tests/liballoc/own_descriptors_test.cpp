@@ -1,5 +1,5 @@
 // Which numbers are ours, and when they no longer are.
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/own_descriptors.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/mover_fixture.h"
 #include "tiers/dram_tier.h"

@@ -21,9 +21,9 @@
 #include <thread>
 #include <vector>
 
-#include "liballoc/address_space.h"
+#include "liballoc/heap/address_space.h"
 #include "liballoc/paging/mover/mover.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::stress {
 namespace {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "liballoc/agent/client/copy_path.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {

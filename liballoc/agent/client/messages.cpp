@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "liballoc/agent/client/client.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 int Client::Descriptors::take(std::size_t index) noexcept {

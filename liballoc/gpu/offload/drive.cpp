@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "tiers/extent_allocator.h"
 #include "tiers/gpu/start_without_signals.h"
 #include "tiers/pool_file.h"

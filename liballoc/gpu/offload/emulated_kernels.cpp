@@ -1,6 +1,6 @@
 // The emulated device's side of codec_kernels.h: the host's codecs, in the stream's turn.
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/codec_kernels.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 

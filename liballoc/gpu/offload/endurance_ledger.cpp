@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "liballoc/checksum.h"
+#include "liballoc/base/checksum.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "compression/frame.h"
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -2,9 +2,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
 #include "liballoc/gpu/offload/stored_sum.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

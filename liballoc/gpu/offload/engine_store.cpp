@@ -1,9 +1,9 @@
 // The way out.
 #include <cerrno>
 
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
 #include "liballoc/gpu/offload/stored_sum.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

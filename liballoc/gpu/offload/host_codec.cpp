@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "compression/frame.h"
+#include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/frame_rules.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc::offload {
 namespace {

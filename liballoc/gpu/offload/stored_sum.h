@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "liballoc/checksum.h"
+#include "liballoc/base/checksum.h"
 
 namespace terrace::liballoc::offload {
 

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <mutex>
 
-#include "liballoc/kill_switch.h"
-#include "liballoc/message.h"
-#include "liballoc/options.h"
+#include "liballoc/base/kill_switch.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/options.h"
 
 namespace terrace::liballoc::gpu {
 

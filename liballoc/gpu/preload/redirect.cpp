@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <climits>
 
+#include "liballoc/base/message.h"
 #include "liballoc/gpu/preload/block_table.h"
 #include "liballoc/gpu/preload/heap_library.h"
-#include "liballoc/message.h"
 
 namespace terrace::liballoc::gpu {
 

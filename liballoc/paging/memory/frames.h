@@ -8,11 +8,11 @@
 
 #include <cstdint>
 
-#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/free_runs.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/memory/staging.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
 #include "liballoc/paging/transfers/extents.h"

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/frames.h"
+#include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/transfers/extents.h"

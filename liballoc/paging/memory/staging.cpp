@@ -1,6 +1,6 @@
 #include "liballoc/paging/memory/staging.h"
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/runs/page_set.h"
 #include "liballoc/paging/runs/run.h"
 

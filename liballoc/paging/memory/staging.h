@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/address_space.h"
+#include "liballoc/heap/address_space.h"
 #include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {

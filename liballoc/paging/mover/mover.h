@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 #include "liballoc/paging/mover/nursery.h"
 #include "liballoc/paging/mover/page_map.h"
 #include "liballoc/paging/mover/poison.h"

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "liballoc/address_space.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

@@ -1,7 +1,7 @@
 #include "liballoc/paging/mover/page_map.h"
 
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {

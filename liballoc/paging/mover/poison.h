@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "liballoc/address_space.h"
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

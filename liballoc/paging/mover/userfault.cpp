@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 #include "liballoc/paging/mover/page_map.h"
 
 // Newer than Debian 12's kernel headers; from include/uapi/linux/userfaultfd.h of Linux 6.8.

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/runs/page_set.h"
 #include "liballoc/paging/runs/run.h"
 

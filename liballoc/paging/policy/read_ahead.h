@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/runs/run.h"
 
 namespace terrace::liballoc {

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "liballoc/address_space.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

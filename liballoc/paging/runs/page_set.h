@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/address_space.h"
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "liballoc/checksum.h"
-#include "liballoc/os.h"
+#include "liballoc/base/checksum.h"
+#include "liballoc/base/os.h"
 #include "liballoc/paging/runs/page_set.h"
 
 namespace terrace::liballoc {

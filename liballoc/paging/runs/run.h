@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "liballoc/address_space.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc {
 

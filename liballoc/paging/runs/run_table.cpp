@@ -3,7 +3,7 @@
 #include <array>
 #include <cerrno>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

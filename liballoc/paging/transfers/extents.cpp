@@ -1,7 +1,7 @@
 #include "liballoc/paging/transfers/extents.h"
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 #include "tiers/extent_allocator.h"
 
 namespace terrace::liballoc {

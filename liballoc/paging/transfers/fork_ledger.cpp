@@ -1,7 +1,7 @@
 #include "liballoc/paging/transfers/fork_ledger.h"
 
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 

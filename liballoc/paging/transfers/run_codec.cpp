@@ -9,8 +9,8 @@
 
 #include "compression/advisor/advisor.h"
 #include "compression/bytes.h"
-#include "liballoc/checksum.h"
-#include "liballoc/os.h"
+#include "liballoc/base/checksum.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "compression/advisor/payoff.h"
 #include "compression/compressor.h"
-#include "liballoc/address_space.h"
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
+#include "liballoc/heap/address_space.h"
 #include "liballoc/terrace.h"
 
 namespace terrace::liballoc {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -14,8 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "liballoc/base/signal_guard.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/signal_guard.h"
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::heap;

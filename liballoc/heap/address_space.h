@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/granule_map.h"
+#include "liballoc/heap/granule_map.h"
 
 namespace terrace::liballoc {
 

@@ -2,7 +2,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "liballoc/checksum.h"
+#include "liballoc/base/checksum.h"
 
 namespace terrace::liballoc {
 

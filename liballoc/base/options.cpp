@@ -1,9 +1,9 @@
-#include "liballoc/options.h"
+#include "liballoc/base/options.h"
 
 #include <cstdlib>
 #include <cstring>
 
-#include "liballoc/kill_switch.h"
+#include "liballoc/base/kill_switch.h"
 #include "liballoc/wire/size.h"
 #include "tiers/extent_allocator.h"
 

@@ -1,10 +1,10 @@
-#include "liballoc/startup.h"
+#include "liballoc/process/startup.h"
 
 #include <atomic>
 
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/message.h"
-#include "liballoc/os.h"
 
 namespace terrace::liballoc {
 namespace {

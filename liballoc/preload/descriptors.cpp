@@ -23,8 +23,8 @@
 #include <climits>
 #include <cstring>
 
-#include "liballoc/os.h"
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::is_kept;

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 #if defined(__clang__)
 #define TERRACE_TSA(x) __attribute__((x))

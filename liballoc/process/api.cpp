@@ -2,10 +2,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "liballoc/base/os.h"
+#include "liballoc/base/signal_guard.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/os.h"
-#include "liballoc/signal_guard.h"
-#include "liballoc/startup.h"
+#include "liballoc/process/startup.h"
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::ensure_started;

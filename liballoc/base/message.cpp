@@ -1,11 +1,11 @@
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 #include <poll.h>
 #include <signal.h>
 
 #include <cstring>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

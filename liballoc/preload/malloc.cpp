@@ -18,12 +18,12 @@
 #include <cstdint>
 #include <cstring>
 
-#include "liballoc/fork_handlers.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/message.h"
-#include "liballoc/next_allocator.h"
-#include "liballoc/os.h"
-#include "liballoc/startup.h"
+#include "liballoc/preload/next_allocator.h"
+#include "liballoc/process/fork_handlers.h"
+#include "liballoc/process/startup.h"
 
 namespace terrace::liballoc {
 namespace {

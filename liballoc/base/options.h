@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/message.h"
+#include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
 

@@ -6,19 +6,19 @@
 //             what is evicted; one forking thread at a time; the agent comes to rest between two steps (the
 //             gate), what is leaving is put back or waited for (at most 50 ms), then the heap's lock is taken
 //   parent    the same in reverse
-//   child     locks are new; the run table is adapted (pager_fork.cpp); if anything lies on the tier, the
+//   child     locks are new; the run table is adapted (paging/forking.h); if anything lies on the tier, the
 //             child gets a userfaultfd and an agent of its own before any of its code runs
 //
 // Handlers run in libc's fork() while it holds locks of its own, and in the child before other libraries'
 // handlers have run: nothing here allocates except through the bootstrap arena.
-#include "liballoc/fork_handlers.h"
+#include "liballoc/process/fork_handlers.h"
 
 #include <pthread.h>
 
+#include "liballoc/base/message.h"
+#include "liballoc/base/own_descriptors.h"
+#include "liballoc/base/signal_guard.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/message.h"
-#include "liballoc/own_descriptors.h"
-#include "liballoc/signal_guard.h"
 
 // glibc's lock of the list of all streams, recursive; exported since 2.2.5. Null where libc has none.
 extern "C" {

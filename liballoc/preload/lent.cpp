@@ -26,8 +26,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "liballoc/base/os.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/os.h"
 #include "liballoc/terrace.h"
 
 using terrace::liballoc::heap;

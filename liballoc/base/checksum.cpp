@@ -1,4 +1,4 @@
-#include "liballoc/checksum.h"
+#include "liballoc/base/checksum.h"
 
 #include <atomic>
 

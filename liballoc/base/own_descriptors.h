@@ -5,7 +5,7 @@
 // descriptor of a userfaultfd its registrations go, and every evicted page reads as zeroes from then on; the
 // number of a pipe is soon the program's, and what is written to it lands in its file. So the numbers are
 // noted here, high ones (tiers/high_descriptor.h), and the preload library's close() and its kin leave them
-// alone (preload_descriptors.cpp). A bare system call is not seen: for that each number is noted with device
+// alone (preload/descriptors.cpp). A bare system call is not seen: for that each number is noted with device
 // and inode, which tell whether it is still the same file. (Since Linux 5.12 userfaultfds and rings have
 // inodes of their own, pipes always had; eventfds share one, which is why none is used.)
 //

@@ -1,4 +1,4 @@
-#include "liballoc/own_descriptors.h"
+#include "liballoc/base/own_descriptors.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 #include "tiers/high_descriptor.h"
 
 namespace terrace::liballoc {

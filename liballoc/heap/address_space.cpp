@@ -1,12 +1,12 @@
-#include "liballoc/address_space.h"
+#include "liballoc/heap/address_space.h"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstdlib>
 
-#include "liballoc/message.h"
-#include "liballoc/os.h"
+#include "liballoc/base/message.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 

@@ -1,8 +1,8 @@
-#include "liballoc/huge_pages.h"
+#include "liballoc/heap/huge_pages.h"
 
 #include <cstring>
 
-#include "liballoc/os.h"
+#include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "liballoc/base/os.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/os.h"
 #include "liballoc/terrace.h"
 
 namespace os = terrace::os;
