@@ -64,7 +64,7 @@ bool Agent::activate_pager() {
     availability_.give_up("no address space for the pager");
     return false;
   }
-  if (pool_.is_granted()) guarded_.pager.set_pool_limit(client.grant().pool_limit_bytes);
+  if (pool_.is_granted()) guarded_.pager.extents().set_limit(client.grant().pool_limit_bytes);
   return true;
 }
 

@@ -62,8 +62,8 @@ void DaemonLink::follow(std::uint64_t now_ns) {
 void DaemonLink::take_grant() {
   Pager& pager = guarded_.pager;
   budget_.set_granted(client_.grant().budget_bytes);
-  if (pager.mode() != Pager::Mode::paging && pager.mode() != Pager::Mode::dormant) return;
-  if (pool_.is_granted()) pager.set_pool_limit(client_.grant().pool_limit_bytes);
+  if (pager.standing().mode != Pager::Mode::paging && pager.standing().mode != Pager::Mode::dormant) return;
+  if (pool_.is_granted()) pager.extents().set_limit(client_.grant().pool_limit_bytes);
   budget_.tell_granted();
 }
 

@@ -23,8 +23,9 @@ void TakeOver::look() {
   Pager& pager = guarded_.pager;
   const std::uint64_t spread = blocks_.spread_bytes();
   high_water_.set_budget(pager.budget().bytes());
-  std::byte* const top = pager.heap().address(0) + std::uint64_t{blocks_.space().top()} * granule_bytes;
-  const bool is_short = high_water_.is_reached(spread, pager.heap().address(0), top);
+  std::byte* const top =
+      pager.runs().heap().address(0) + std::uint64_t{blocks_.space().top()} * granule_bytes;
+  const bool is_short = high_water_.is_reached(spread, pager.runs().heap().address(0), top);
   if (is_short || wanted_.load() != 0) {
     begin_paging();
     return answer();

@@ -32,7 +32,7 @@ class TakeOver {
   void prepare();
   // While the pager is dormant.
   void look();
-  bool is_dormant() const { return guarded_.pager.mode() == Pager::Mode::dormant; }
+  bool is_dormant() const { return guarded_.pager.standing().mode == Pager::Mode::dormant; }
   // While the pager is dormant: how long until the next look, and the most that the heap may hold now.
   std::uint64_t pause_ns() const { return high_water_.pause_ns(); }
   std::uint64_t held_estimate() { return high_water_.estimate(blocks_.spread_bytes()); }

@@ -14,7 +14,7 @@ void WaitSet::wait(const Sources& sources, int timeout_ms) {
   for (const int fd : {waker_.fd(), sources.userfault, sources.tier, sources.daemon}) {
     fds[n++] = {.fd = fd, .events = POLLIN, .revents = 0};
   }
-  const std::size_t watched = pager_.forks().watched(children, ForkLedger::most_children);
+  const std::size_t watched = pager_.extents().forks().watched(children, ForkLedger::most_children);
   for (std::size_t i = 0; i < watched; ++i) fds[n++] = {.fd = children[i], .events = 0, .revents = 0};
   const timespec limit{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
   syscall(SYS_ppoll, fds, n, &limit, nullptr, 0);
@@ -27,9 +27,9 @@ void WaitSet::wait(const Sources& sources, int timeout_ms) {
 
 void WaitSet::reap_children() {
   if (gone_count_ == 0) return;
-  for (std::size_t i = 0; i < gone_count_; ++i) pager_.forks().child_gone(gone_[i]);
+  for (std::size_t i = 0; i < gone_count_; ++i) pager_.extents().forks().child_gone(gone_[i]);
   gone_count_ = 0;
-  pager_.release_unread_extents();
+  pager_.extents().release_unread();
 }
 
 }  // namespace terrace::liballoc

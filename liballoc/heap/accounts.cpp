@@ -41,7 +41,7 @@ void HeapAccounts::add_counts(terrace_statistics* out) const {
   out->heap_live_bytes = bytes(space.live_granules());
   out->heap_peak_bytes = bytes(peak_granules_);
   if (guarded_.pager.is_paging()) return;
-  if (guarded_.pager.mode() == Pager::Mode::plain) {
+  if (guarded_.pager.standing().mode == Pager::Mode::plain) {
     out->resident_bytes = blocks_.spread_bytes();
     out->resident_peak_bytes = bytes(peak_spread_);
   }

@@ -33,14 +33,11 @@ int AddressSpace::initialise(std::byte* base, std::size_t bytes) {
   granules_ = granules;
   block_at_ = static_cast<std::uint32_t*>(map);
   blocks_ = static_cast<Block*>(records);
+  // The base itself is only on a run.
+  alignment_ = Alignment(reinterpret_cast<std::uintptr_t>(base) / granule_bytes);
+  used_.initialise(blocks_, alignment_);
+  virgin_.initialise(blocks_, alignment_);
   return 0;
-}
-
-AddressSpace::Bin AddressSpace::bin_of(std::uint32_t granules) {
-  const unsigned level = static_cast<unsigned>(std::bit_width(granules | 1U)) - 1;
-  if (level < sub_bits) return {0, granules};  // sizes 1..15 have bins of their own
-  const unsigned sub = (granules >> (level - sub_bits)) & (sub_levels - 1);
-  return {level - sub_bits + 1, sub};
 }
 
 std::uint32_t AddressSpace::new_record() {
@@ -51,13 +48,6 @@ std::uint32_t AddressSpace::new_record() {
     return id;
   }
   return records_ < most_records_ ? records_++ : 0;
-}
-
-// The first granule from `granule` on whose address is a multiple of `align` granules; the base itself is
-// only on a run.
-std::uint32_t AddressSpace::aligned(std::uint32_t granule, std::uint32_t align) const {
-  const std::uint64_t origin = reinterpret_cast<std::uintptr_t>(base_) / granule_bytes;
-  return static_cast<std::uint32_t>((origin + granule + align - 1) / align * align - origin);
 }
 
 // Extending takes one record, carving two: an operation that would run out halfway is not begun.
@@ -87,72 +77,18 @@ void AddressSpace::unmap_ends(std::uint32_t id) {
   starts_.erase(b.first);
 }
 
-void AddressSpace::link(std::uint32_t id) {
-  const auto [level, sub] = bin_of(blocks_[id].granules);
-  Bins& bins = bins_of(id);
-  std::uint32_t& head = bins.heads[level][sub];
-  blocks_[id].previous = 0;
-  blocks_[id].next = head;
-  if (head != 0) blocks_[head].previous = id;
-  head = id;
-  bins.first_level_map |= 1U << level;
-  bins.sub_level_map[level] |= 1U << sub;
-  if (!blocks_[id].virgin) recycled_ += blocks_[id].granules;
-}
-
-void AddressSpace::unlink(std::uint32_t id) {
-  const auto [level, sub] = bin_of(blocks_[id].granules);
-  Block& b = blocks_[id];
-  Bins& bins = bins_of(id);
-  if (b.previous != 0) blocks_[b.previous].next = b.next;
-  if (b.next != 0) blocks_[b.next].previous = b.previous;
-  if (bins.heads[level][sub] == id) bins.heads[level][sub] = b.next;
-  if (bins.heads[level][sub] == 0) bins.sub_level_map[level] &= ~(1U << sub);
-  if (bins.sub_level_map[level] == 0) bins.first_level_map &= ~(1U << level);
-  if (!b.virgin) recycled_ -= b.granules;
-}
-
 std::uint32_t AddressSpace::add_free(std::uint32_t first, std::uint32_t granules, bool virgin) {
   const std::uint32_t id = new_record();
   if (id == 0) return 0;
   blocks_[id] = Block{.first = first, .granules = granules, .state = BlockState::free, .virgin = virgin};
   map_ends(id);
-  link(id);
+  bins_of(id).link(id);
   return id;
-}
-
-std::uint32_t AddressSpace::fit_in_bin(std::uint32_t head, std::uint32_t granules, std::uint32_t align,
-                                       unsigned most_tries) const {
-  for (std::uint32_t id = head; id != 0 && most_tries > 0; id = blocks_[id].next, --most_tries) {
-    const Block& b = blocks_[id];
-    if (aligned(b.first, align) + granules <= b.first + b.granules) return id;
-  }
-  return 0;
-}
-
-// From the block's own bin upwards. The own bin may hold smaller ones, any bin may hold ones whose alignment
-// does not work out: a bounded number is tried in each, unless `whole_bin`.
-std::uint32_t AddressSpace::find(const Bins& bins, std::uint32_t granules, std::uint32_t align,
-                                 bool whole_bin) const {
-  const unsigned most_tries = whole_bin ? ~0U : 8;
-  auto [level, sub] = bin_of(granules);
-  std::uint32_t subs = bins.sub_level_map[level] & (~0U << sub);
-  for (;;) {
-    for (; subs != 0; subs &= subs - 1) {
-      const auto s = static_cast<unsigned>(std::countr_zero(subs));
-      const std::uint32_t id = fit_in_bin(bins.heads[level][s], granules, align, most_tries);
-      if (id != 0) return id;
-    }
-    const std::uint32_t levels = level + 1 < first_levels ? bins.first_level_map & (~0U << (level + 1)) : 0;
-    if (levels == 0) return 0;
-    level = static_cast<unsigned>(std::countr_zero(levels));
-    subs = bins.sub_level_map[level];
-  }
 }
 
 // Takes fresh address space: a free block at the top that is about to be carved.
 std::uint32_t AddressSpace::extend(std::uint32_t granules, std::uint32_t align) {
-  const std::uint32_t start = aligned(top_, align);
+  const std::uint32_t start = alignment_.next(top_, align);
   if (start < top_ || start > granules_ || granules > granules_ - start) return 0;
   const std::uint32_t id = add_free(top_, start + granules - top_, true);
   if (id != 0) top_ = start + granules;
@@ -162,7 +98,7 @@ std::uint32_t AddressSpace::extend(std::uint32_t granules, std::uint32_t align) 
 // Turns a part of a free block into a live one; what is left at either end stays free.
 std::uint32_t AddressSpace::carve(std::uint32_t id, std::uint32_t start, std::uint32_t granules) {
   const Block whole = blocks_[id];
-  unlink(id);
+  bins_of(id).unlink(id);
   unmap_ends(id);
   const std::uint32_t left = start - whole.first;
   const std::uint32_t right = whole.granules - left - granules;
@@ -181,41 +117,34 @@ std::uint32_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
   if (alignment > (std::size_t{1} << 40)) return 0;
   std::uint32_t align = static_cast<std::uint32_t>(std::max<std::size_t>(alignment / granule_bytes, 1));
   if (granules >= granules_per_run) align = std::max(align, granules_per_run);
-  std::uint32_t id = find(bins_[0], granules, align, false);
-  if (id == 0) id = find(bins_[1], granules, align, false);
-  if (id == 0 && unite_largest(granules)) id = find(bins_[0], granules, align, true);
+  std::uint32_t id = used_.find(granules, align, false);
+  if (id == 0) id = virgin_.find(granules, align, false);
+  if (id == 0 && unite_largest(granules)) id = used_.find(granules, align, true);
   if (id == 0) id = extend(granules, align);
-  if (id == 0) id = find(bins_[0], granules, align, true);
-  if (id == 0) id = find(bins_[1], granules, align, true);
-  if (id == 0 && unite()) id = find(bins_[0], granules, align, true);
-  return id == 0 ? 0 : carve(id, aligned(blocks_[id].first, align), granules);
-}
-
-std::uint32_t AddressSpace::largest_used() const {
-  if (bins_[0].first_level_map == 0) return 0;
-  const auto level = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].first_level_map));
-  const auto sub = 31U - static_cast<unsigned>(std::countl_zero(bins_[0].sub_level_map[level]));
-  return bins_[0].heads[level][sub];
+  if (id == 0) id = used_.find(granules, align, true);
+  if (id == 0) id = virgin_.find(granules, align, true);
+  if (id == 0 && unite()) id = used_.find(granules, align, true);
+  return id == 0 ? 0 : carve(id, alignment_.next(blocks_[id].first, align), granules);
 }
 
 // The second extent lies behind the first and joins it; the whole counts as used.
 void AddressSpace::join(std::uint32_t first, std::uint32_t second) {
   for (const std::uint32_t part : {first, second}) {
-    unlink(part);
+    bins_of(part).unlink(part);
     unmap_ends(part);
   }
   blocks_[first].granules += blocks_[second].granules;
   blocks_[first].virgin = false;
   drop_record(second);
   map_ends(first);
-  link(first);
+  bins_of(first).link(first);
 }
 
 // An extent of which a part gave its memory back would never be used as a whole again, and the next block of
 // its size would take fresh memory, and so on. True: it was joined with what is beside it, and is large
 // enough.
 bool AddressSpace::unite_largest(std::uint32_t granules) {
-  std::uint32_t id = largest_used();
+  std::uint32_t id = used_.largest();
   if (id == 0) return false;
   const Block& b = blocks_[id];
   const std::uint32_t left = b.first == 0 ? 0 : block_at_[b.first - 1];
@@ -229,8 +158,9 @@ bool AddressSpace::unite_largest(std::uint32_t granules) {
     join(left, id);
     id = left;
   }
-  unlink(id);
-  link(merge_with_neighbours(id));
+  bins_of(id).unlink(id);
+  id = merge_with_neighbours(id);
+  bins_of(id).link(id);
   return true;
 }
 
@@ -271,7 +201,7 @@ std::uint32_t AddressSpace::claim(std::uint32_t first, std::uint32_t granules) {
 }
 
 std::uint32_t AddressSpace::claim_recycled(std::uint32_t most) {
-  const std::uint32_t id = largest_used();
+  const std::uint32_t id = used_.largest();
   if (id == 0 || !has_records(2)) return 0;
   const Block& b = blocks_[id];
   const std::uint32_t granules = std::min(most, b.granules);
@@ -288,7 +218,7 @@ std::uint32_t AddressSpace::merge_left(std::uint32_t id) {
   if (b.first == 0) return id;
   const std::uint32_t left = block_at_[b.first - 1];
   if (!can_merge(id, left)) return id;
-  unlink(left);
+  bins_of(left).unlink(left);
   unmap_ends(left);
   unmap_ends(id);
   blocks_[left].granules += b.granules;
@@ -302,7 +232,7 @@ void AddressSpace::merge_right(std::uint32_t id) {
   if (end >= top_) return;
   const std::uint32_t right = block_at_[end];
   if (!can_merge(id, right)) return;
-  unlink(right);
+  bins_of(right).unlink(right);
   unmap_ends(right);
   unmap_ends(id);
   blocks_[id].granules += blocks_[right].granules;
@@ -314,7 +244,8 @@ void AddressSpace::free(std::uint32_t id, bool virgin) {
   live_ -= blocks_[id].granules;
   blocks_[id].state = BlockState::free;
   blocks_[id].virgin = virgin;
-  link(merge_with_neighbours(id));
+  id = merge_with_neighbours(id);
+  bins_of(id).link(id);
 }
 
 std::uint32_t AddressSpace::merge_with_neighbours(std::uint32_t id) {
@@ -356,9 +287,9 @@ void AddressSpace::shrink(std::uint32_t id, std::size_t bytes) {
   map_ends(id);
   live_ -= rest;
   const std::uint32_t tail = add_free(b.first + wanted, rest, false);
-  unlink(tail);
+  bins_of(tail).unlink(tail);
   merge_right(tail);
-  link(tail);
+  bins_of(tail).link(tail);
 }
 
 std::uint32_t AddressSpace::live_block_at(const void* address) const {
@@ -401,7 +332,7 @@ void AddressSpace::check_invariants() const {
     granule += b.granules;
   }
   if (granule != top_) broken("blocks end beyond the top", 0);
-  if (live != live_ || recycled != recycled_) broken("the counts of granules disagree", 0);
+  if (live != live_ || recycled != recycled_granules()) broken("the counts of granules disagree", 0);
 }
 
 }  // namespace terrace::liballoc

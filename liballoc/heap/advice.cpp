@@ -4,10 +4,10 @@ namespace terrace::liballoc {
 
 // Only whole runs inside the range: the neighbours in a shared run asked for nothing. False: there are none.
 bool Advice::leave_whole_runs(Blocks::Runs* runs, const std::byte* begin, const std::byte* end) const {
-  const Pager& pager = guarded_.pager;
-  if (pager.heap().address(runs->first) < begin) ++runs->first;
-  const bool to_block_end = end >= pager.block_end(runs->block) - (granule_bytes - 1);
-  if (pager.heap().address(runs->last) + run_bytes > end &&
+  Pager& pager = guarded_.pager;
+  if (pager.runs().heap().address(runs->first) < begin) ++runs->first;
+  const bool to_block_end = end >= pager.blocks().end_of(runs->block) - (granule_bytes - 1);
+  if (pager.runs().heap().address(runs->last) + run_bytes > end &&
       !(to_block_end && pager.run(runs->last).live == 1)) {
     if (runs->last == 0) return false;
     --runs->last;

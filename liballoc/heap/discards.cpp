@@ -34,7 +34,8 @@ int Discards::discard(void* address, std::size_t bytes, int advice) {
   std::byte* const end = begin + (bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes;
   int error = 0;
   for (std::byte* from = begin; from < end && error == 0;) {
-    std::byte* const to = std::min(end, pager.heap().address(pager.heap().run_of(from) + runs_at_once));
+    std::byte* const to =
+        std::min(end, pager.runs().heap().address(pager.runs().heap().run_of(from) + runs_at_once));
     error = discard_step(from, to, advice);
     from = to;
   }

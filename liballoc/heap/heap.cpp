@@ -109,8 +109,8 @@ void Heap::zero(const Placed& placed, std::size_t bytes) {
     std::memset(begin, 0, bytes);
   } else if (placed.recorded) {
     std::byte* const first =
-        std::min(end, pager_.heap().address(pager_.heap().run_of(begin + run_bytes - 1)));
-    std::byte* const last = std::max(first, pager_.heap().address(pager_.heap().run_of(end)));
+        std::min(end, pager_.runs().heap().address(pager_.runs().heap().run_of(begin + run_bytes - 1)));
+    std::byte* const last = std::max(first, pager_.runs().heap().address(pager_.runs().heap().run_of(end)));
     std::memset(begin, 0, static_cast<std::size_t>(first - begin));
     std::memset(last, 0, static_cast<std::size_t>(end - std::min(end, last)));
   }

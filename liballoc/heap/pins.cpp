@@ -21,7 +21,7 @@ int Pins::pin(const void* address, std::size_t bytes) {
 
 // What is there is not touched: the program may have taken its access away. Nor is what was never written.
 void Pins::bring(std::uint32_t run) {
-  const std::byte* const begin = guarded_.pager.heap().address(run);
+  const std::byte* const begin = guarded_.pager.runs().heap().address(run);
   const PageSet away = pages_away(run);
   for (PageRange range = away.next(0); range.count() > 0; range = away.next(range.end))
     for (std::uint32_t page = range.first; page < range.end; ++page)

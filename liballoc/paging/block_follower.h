@@ -49,6 +49,9 @@ class BlockFollower {
   // While none are taken: a block of which something is to be pinned, and when it is about to be freed.
   void know(std::uint32_t id, const KnownBlock& block);
   void let_go(std::uint32_t id);
+  const std::byte* end_of(std::uint32_t id) const {
+    return parts_.runs.heap().granule(parts_.blocks[id].end());
+  }
 
  private:
   void on_allocate(const BlockEvent& event);

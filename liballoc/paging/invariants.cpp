@@ -12,13 +12,11 @@ bool has_frame(const Run& r) {
          r.state == RunState::reading;
 }
 
-}  // namespace
-
-void Pager::check_run(std::uint32_t n) const {
-  const Run& r = runs_[n];
-  const Pages& p = runs_.pages(n);
+void check_run(const RunTable& runs, std::uint32_t n) {
+  const Run& r = runs[n];
+  const Pages& p = runs.pages(n);
   if (has_frame(r) && r.frame == none) std::abort();
-  const bool is_listed = r.list == runs_.list_of(r);
+  const bool is_listed = r.list == runs.list_of(r);
   const bool agrees = is_listed && (p.in_place & p.in_frame).is_empty() &&
                       (has_frame(r) || p.in_frame.is_empty()) &&
                       (r.state != RunState::resident || !p.in_place.is_empty()) &&
@@ -34,13 +32,15 @@ void Pager::check_run(std::uint32_t n) const {
   std::abort();
 }
 
+}  // namespace
+
 void Pager::check_invariants() const {
   if (!is_paging()) return;
   std::uint64_t pages = std::uint64_t{staging_.free_frames()} * pages_per_run;
   std::uint32_t frames = 0;
   std::uint32_t data = 0;
   for (std::uint32_t n = 0; n < runs_.top(); ++n) {
-    check_run(n);
+    check_run(runs_, n);
     const Run& r = runs_[n];
     data += RunTable::has_data(r) ? 1 : 0;
     pages += runs_.pages(n).in_place.count();

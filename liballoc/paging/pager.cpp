@@ -84,7 +84,7 @@ void Pager::fit_codec(std::uint64_t runs) {
 }
 
 int Pager::watch() {
-  const int error = mover_->watch(heap().base, heap().bytes());
+  const int error = mover_->watch(runs_.heap().base, runs_.heap().bytes());
   if (error != 0) standing_.mode = Mode::plain;
   return error;
 }
@@ -115,7 +115,7 @@ void Pager::resume_evicting() {
 }
 
 void Pager::unlock_memory() {
-  os::unlock(heap().base, heap().bytes());
+  os::unlock(runs_.heap().base, runs_.heap().bytes());
   staging_.unlock();
   if (mover_ != nullptr) mover_->unlock();
 }
@@ -141,7 +141,7 @@ bool Pager::balance() {
 
 bool Pager::wants_agent() const {
   if (!is_paging()) return false;
-  if (budget_.is_over() && mode() == Mode::paging && !extents_.is_full()) return true;
+  if (budget_.is_over() && standing_.mode == Mode::paging && !extents_.is_full()) return true;
   return !line_.is_empty() || policy_.wants_agent();
 }
 
@@ -200,10 +200,10 @@ bool Pager::relieve() {
 // ---- what the program asks for ----------------------------------------------------------------------------
 
 void Pager::forget(const std::byte* begin, const std::byte* end) {
-  for (std::uint32_t n = heap().run_of(begin); n <= heap().run_of(end - 1); ++n) {
-    const std::byte* const from = std::max<const std::byte*>(begin, heap().address(n));
-    const std::byte* const to = std::min<const std::byte*>(end, heap().address(n) + run_bytes);
-    placement_.forget(n, {heap().page_of(from), heap().page_of(to - os::page_bytes) + 1});
+  for (std::uint32_t n = runs_.heap().run_of(begin); n <= runs_.heap().run_of(end - 1); ++n) {
+    const std::byte* const from = std::max<const std::byte*>(begin, runs_.heap().address(n));
+    const std::byte* const to = std::min<const std::byte*>(end, runs_.heap().address(n) + run_bytes);
+    placement_.forget(n, {runs_.heap().page_of(from), runs_.heap().page_of(to - os::page_bytes) + 1});
   }
 }
 
@@ -217,7 +217,7 @@ void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advi
     return;
   }
   policy_.on_advice();
-  if (mode() != Mode::paging || !standing_.evicts) return;
+  if (standing_.mode != Mode::paging || !standing_.evicts) return;
   for (std::uint32_t n = last_run + 1; n-- > first_run;) send_out(n, advice == TERRACE_ADVISE_PAGE_OUT);
 }
 

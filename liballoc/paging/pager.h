@@ -73,12 +73,9 @@ class Pager {
   void take_over();
   // May begin or stop to compress, too: fit_codec().
   void set_budget(std::uint64_t bytes);
-  // This process's share of the pool, when several of one job use it.
-  void set_pool_limit(std::uint64_t bytes) { extents_.set_limit(bytes); }
   // mlockall: what is in DRAM stays, what is not comes when it is touched.
   void stop_evicting();
   void resume_evicting();
-  bool evicts() const { return standing_.evicts; }
   // Takes our memory out of what the kernel locked: pages locked in place can be neither moved nor dropped.
   void unlock_memory();
 
@@ -87,7 +84,6 @@ class Pager {
   // are.
   void follow_blocks() { blocks_follower_.follow(); }
   BlockFollower& blocks() { return blocks_follower_; }
-  const std::byte* block_end(std::uint32_t id) const { return heap().granule(blocks_[id].end()); }
   // How far up there may be memory.
   void know_top(std::uint32_t granule) {
     runs_.know_top((granule + granules_per_run - 1) / granules_per_run);
@@ -113,23 +109,20 @@ class Pager {
   // ---- fork ----------------------------------------------------------------------------------------------
   Forking& forking() { return forking_; }
   int start_restoring(Mover* mover);
-  ForkLedger& forks() { return extents_.forks(); }
-  // A child has gone: gives back the extents that only it could still read.
-  void release_unread_extents() { extents_.release_unread(); }
 
   // ---- accounts ------------------------------------------------------------------------------------------
-  Mode mode() const { return standing_.mode; }
+  const Standing& standing() const { return standing_; }
   bool is_paging() const { return standing_.is_paging(); }
   // While it is dormant: what the heap holds at most, for the statistics.
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;
   const MemoryBudget& budget() const { return budget_; }
+  Extents& extents() { return extents_; }
   const Extents& extents() const { return extents_; }
   // Nothing is under way and nothing is to be done.
   bool is_quiet() const;
   const RunTable& runs() const { return runs_; }
   const Run& run(std::uint32_t n) const { return runs_[n]; }
-  const HeapRange& heap() const { return runs_.heap(); }
   // Counts the run table anew and compares with the counts that every transition keeps; ends the process
   // where they differ. The agent calls it in builds with TERRACE_CHECK_INVARIANTS.
   void check_invariants() const;
@@ -142,7 +135,6 @@ class Pager {
   bool read_ahead_one();
   bool relieve();
   void send_out(std::uint32_t n, bool page_out);
-  void check_run(std::uint32_t n) const;
 
   Standing standing_;
   Staging staging_;

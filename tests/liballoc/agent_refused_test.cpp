@@ -83,7 +83,7 @@ void start_heap() {
 
 bool is_stored(const std::byte* block) {
   InsideGate gate(heap().guarded());
-  const std::uint32_t first = heap().pager().heap().run_of(block);
+  const std::uint32_t first = heap().pager().runs().heap().run_of(block);
   bool stored = true;
   for (std::uint32_t n = first; n < first + block_bytes / run_bytes; ++n)
     stored &= heap().pager().run(n).state == RunState::stored;

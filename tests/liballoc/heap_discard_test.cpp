@@ -68,7 +68,7 @@ class PagedBlock {
   }
   bool is_stored() const {
     InsideGate gate(heap().guarded());
-    const std::uint32_t first = heap().pager().heap().run_of(at);
+    const std::uint32_t first = heap().pager().runs().heap().run_of(at);
     bool stored = true;
     for (std::uint32_t n = first; n < first + block_bytes / run_bytes; ++n)
       stored &= heap().pager().run(n).state == RunState::stored;
@@ -77,7 +77,7 @@ class PagedBlock {
 
   RunState state(std::size_t run) const {
     InsideGate gate(heap().guarded());
-    return heap().pager().run(heap().pager().heap().run_of(at + run * run_bytes)).state;
+    return heap().pager().run(heap().pager().runs().heap().run_of(at + run * run_bytes)).state;
   }
 
   std::byte* at = nullptr;

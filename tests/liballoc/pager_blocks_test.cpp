@@ -397,7 +397,7 @@ TEST_CASE("Memory from before paging began is paged like any other") {
   pager.take_over();
   pager.follow_blocks();
   CHECK(pager.budget().backed_bytes() >= block_bytes + run_bytes / 2);  // a huge page is more
-  CHECK(pager.run(pager.heap().run_of(space.address(late))).state == RunState::resident);
+  CHECK(pager.run(pager.runs().heap().run_of(space.address(late))).state == RunState::resident);
   queue.push({.block = late, .change = BlockChange::freed});
   pager.follow_blocks();
   space.free(late);

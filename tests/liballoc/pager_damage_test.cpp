@@ -100,7 +100,7 @@ TEST_CASE("ShareOfThePoolIsKeptInWhatExtentsTake") {
   if (!f.ready()) return;
   INFO(f.mover.name());
   constexpr std::uint64_t share = 2 * run_bytes;
-  f.pager.set_pool_limit(share);
+  f.pager.extents().set_limit(share);
   test::CapturedStderr captured;
   constexpr std::size_t runs = 80;
   std::byte* block = f.allocate(runs * run_bytes, true);
@@ -192,9 +192,9 @@ TEST_CASE("BudgetThatGaveWayComesBackWhenTheLastReaderOfTheFullPoolHasGone") {
   {
     f.pager.follow_blocks();
     int child = -1;
-    REQUIRE(f.pager.forks().watched(&child, 1) == 1);
-    f.pager.forks().child_gone(child);
-    f.pager.release_unread_extents();
+    REQUIRE(f.pager.extents().forks().watched(&child, 1) == 1);
+    f.pager.extents().forks().child_gone(child);
+    f.pager.extents().release_unread();
   }
   captured.text();
   CHECK(f.pager.extents().used_bytes() == 0);

@@ -183,7 +183,7 @@ class PagerFixture {
     }
   }
 
-  std::uint32_t run_of(const std::byte* address) const { return pager.heap().run_of(address); }
+  std::uint32_t run_of(const std::byte* address) const { return pager.runs().heap().run_of(address); }
   RunState state(const std::byte* address) {
     pager.follow_blocks();
     return pager.run(run_of(address)).state;

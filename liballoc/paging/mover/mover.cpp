@@ -39,9 +39,17 @@ const char* Mover::name() const {
   return "none";
 }
 
-RunMover& Mover::way() {
-  if (kind_ == MoverKind::move) return move_;
-  return remap_;
+// nullptr: it is not open. Without a userfaultfd nothing may leave its place.
+RunMover* Mover::way() {
+  switch (kind_) {
+    case MoverKind::move:
+      return &move_;
+    case MoverKind::mremap:
+      return &remap_;
+    case MoverKind::automatic:
+      break;
+  }
+  return nullptr;
 }
 
 int Mover::watch_again(std::byte* run) { return watching_.watch_again(run, run_bytes); }
@@ -58,13 +66,14 @@ bool Mover::is_watched(std::byte* run, std::byte* frame) {
 }
 
 int Mover::take(std::byte* run, std::byte* frame, bool may_have_holes) {
-  return is_watched(run, frame) ? way().take(run, frame, may_have_holes) : EBUSY;
+  if (!is_watched(run, frame)) return EBUSY;
+  return way() != nullptr ? way()->take(run, frame, may_have_holes) : ENOTSUP;
 }
 
 int Mover::take_pages(std::byte* run, std::byte* frame, const PageSet& pages, PageSet* taken) {
   if (!is_watched(run, frame)) return EBUSY;
-  if (!pages_.is_open()) return ENOTSUP;
-  if (const int error = way().take_pages(run, frame, pages); error != 0) return error;
+  if (!pages_.is_open() || way() == nullptr) return ENOTSUP;
+  if (const int error = way()->take_pages(run, frame, pages); error != 0) return error;
   *taken = pages;
   PageSet there;
   if (pages_.present(frame, &there)) *taken &= there;
@@ -73,7 +82,7 @@ int Mover::take_pages(std::byte* run, std::byte* frame, const PageSet& pages, Pa
 
 int Mover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   *frame_keeps_memory = false;
-  return way().put(frame, run, frame_keeps_memory);
+  return way() != nullptr ? way()->put(frame, run, frame_keeps_memory) : ENOTSUP;
 }
 
 int Mover::put_pages(const std::byte* from, std::byte* to, std::size_t bytes, std::size_t* done) {
@@ -82,8 +91,9 @@ int Mover::put_pages(const std::byte* from, std::byte* to, std::size_t bytes, st
 }
 
 int Mover::populate(std::byte* frame) {
+  if (way() == nullptr) return ENOTSUP;
   if (const int error = nursery_.populate(); error != 0) return error;
-  return way().take_fresh(nursery_.run(), frame);
+  return way()->take_fresh(nursery_.run(), frame);
 }
 
 int Mover::poison(std::byte* run) {

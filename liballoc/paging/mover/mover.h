@@ -87,7 +87,7 @@ class Mover {
   bool next_fault(Fault* fault) { return userfault_.next(fault); }
 
  private:
-  RunMover& way();
+  RunMover* way();
   bool is_watched(std::byte* run, std::byte* frame);
 
   Userfault userfault_;

@@ -29,8 +29,7 @@ int RemapMover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) 
   if (put_mapping(frame, run) == 0) return 0;
   // Too many mappings, most likely: a copy needs none.
   std::size_t done = 0;
-  const int error = userfault_.copy(frame, run, &done, run_bytes);
-  userfault_.wake(run, run_bytes);
+  const int error = userfault_.copy_run(frame, run, &done, run_bytes);
   *frame_keeps_memory = error == 0;
   return error != 0 && done > 0 ? ENOTRECOVERABLE : error;
 }

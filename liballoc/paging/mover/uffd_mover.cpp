@@ -76,9 +76,7 @@ int UffdMover::move_present(std::byte* run, std::byte* frame) {
 void UffdMover::move_back(std::byte* frame, std::byte* run, std::size_t bytes) {
   std::size_t returned = 0;
   if (userfault_.move(frame, run, bytes, true, &returned) == 0) return;
-  const int error = userfault_.copy(frame, run, &returned, bytes);
-  userfault_.wake(run, run_bytes);
-  if (error == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
+  if (userfault_.copy_run(frame, run, &returned, bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
 }
 
 // ---- taking what is shared --------------------------------------------------------------------------------
@@ -118,9 +116,7 @@ void UffdMover::give_back_remapped(std::byte* frame, std::byte* run) {
   userfault_.unwatch(frame, run_bytes);
   if (remap_.put_mapping(frame, run) != 0) {
     std::size_t done = 0;
-    const int error = userfault_.copy(frame, run, &done, run_bytes);
-    userfault_.wake(run, run_bytes);
-    if (error == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
+    if (userfault_.copy_run(frame, run, &done, run_bytes) == 0) os::advise(frame, run_bytes, MADV_DONTNEED);
   }
   if (watching_.watch_frames() != 0) watching_.note_unwatched();
 }
@@ -137,8 +133,7 @@ int UffdMover::put(std::byte* frame, std::byte* run, bool* frame_keeps_memory) {
   // would wait for this thread.
   std::size_t done = moved;
   if (error == EBUSY || error == EAGAIN || error == EEXIST || error == EINVAL) {
-    error = userfault_.copy(frame, run, &done, run_bytes);
-    userfault_.wake(run, run_bytes);
+    error = userfault_.copy_run(frame, run, &done, run_bytes);
   }
   *frame_keeps_memory = error == 0;
   return error != 0 && !take_back(run, frame, moved, done) ? ENOTRECOVERABLE : error;

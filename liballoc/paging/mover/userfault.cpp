@@ -8,6 +8,7 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
+#include "liballoc/heap/block.h"
 #include "liballoc/paging/mover/page_map.h"
 
 // Newer than Debian 12's kernel headers; from include/uapi/linux/userfaultfd.h of Linux 6.8.
@@ -196,6 +197,12 @@ int Userfault::copy(const std::byte* from, std::byte* to, std::size_t* done, std
     }
   }
   return *done >= end ? 0 : EAGAIN;
+}
+
+int Userfault::copy_run(const std::byte* frame, std::byte* run, std::size_t* done, std::size_t end) {
+  const int error = copy(frame, run, done, end);
+  if (error == 0 || error == EAGAIN) wake(run, run_bytes);
+  return error;
 }
 
 int Userfault::zero(std::byte* address, std::size_t bytes) {

@@ -39,6 +39,8 @@ class Userfault {
   // Copies offsets [*done, end) to pages that are not there and wakes who waits for them. Pages that are
   // there stay. *done is how far it came in either case.
   int copy(const std::byte* from, std::byte* to, std::size_t* done, std::size_t end);
+  // The same of a run, of which everybody is woken when it has come, or came as far as it does for now.
+  int copy_run(const std::byte* frame, std::byte* run, std::size_t* done, std::size_t end);
   // The kernel's zeroes where no page is, as if it were touched for the first time; who waits is woken.
   int zero(std::byte* address, std::size_t bytes);
   // The same without waking anybody.

@@ -18,7 +18,6 @@ struct KnownBlock {
   std::uint32_t granules = 0;
   std::uint16_t pins[2] = {};  // the block's own, of its first run and of its last if that is another
   std::uint8_t hints = 0;
-  bool is_lent = false;  // the kernel may keep references to its pages (Pager::lend)
 
   std::uint8_t scatter = 0;  // how sure it is that single pages of it are used
 
