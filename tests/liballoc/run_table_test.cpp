@@ -14,7 +14,7 @@
 namespace terrace::liballoc {
 namespace {
 
-constexpr std::uint32_t runs = 8;
+constexpr std::uint32_t run_count = 8;
 constexpr std::uint32_t age_of_cold = 100;
 constexpr std::array states{RunState::empty,  RunState::resident, RunState::staged,  RunState::writing,
                             RunState::cached, RunState::stored,   RunState::reading, RunState::lost};
@@ -88,7 +88,7 @@ class RunModel {
   void leave(std::uint32_t n) {
     for (auto& [name, list] : lists_) list.remove(n);
   }
-  std::array<Marks, runs> marks_;
+  std::array<Marks, run_count> marks_;
   std::map<std::string, std::list<std::uint32_t>> lists_;
 };
 
@@ -96,11 +96,11 @@ class TableFixture {
  public:
   TableFixture() {
     // Only its accounts are used: no mover is open, and no page moves.
-    static_cast<void>(staging_.initialise(runs, &mover_));
-    for (std::uint32_t frame = 0; frame < runs; ++frame) staging_.note_memory(frame, frame + 1, true);
-    REQUIRE(table.initialise({nullptr, runs}) == 0);
+    static_cast<void>(staging_.initialise(run_count, &mover_));
+    for (std::uint32_t frame = 0; frame < run_count; ++frame) staging_.note_memory(frame, frame + 1, true);
+    REQUIRE(table.initialise({nullptr, run_count}) == 0);
     table.set_age_of_cold(age_of_cold);
-    for (std::uint32_t n = 0; n < runs; ++n) table[n] = Run{};
+    for (std::uint32_t n = 0; n < run_count; ++n) table[n] = Run{};
   }
   void change(std::uint32_t n, const Marks& to) {
     {
@@ -162,7 +162,7 @@ TEST_CASE("Lists keep their order through long sequences of changes") {
   std::mt19937 random(GENERATE(1U, 2U, 3U));
   TableFixture f;
   for (int step = 0; step < 100'000; ++step) {
-    const std::uint32_t n = random() % runs;
+    const std::uint32_t n = random() % run_count;
     if (random() % 8 == 0) {
       f.table.spare(n);
       f.model.spare(n);
