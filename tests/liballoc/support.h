@@ -17,8 +17,8 @@
 #include <functional>
 #include <iterator>
 
-#include "liballoc/heap/address_space.h"
 #include "liballoc/base/os.h"
+#include "liballoc/heap/address_space.h"
 
 namespace terrace::liballoc::test {
 

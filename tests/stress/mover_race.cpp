@@ -21,9 +21,9 @@
 #include <thread>
 #include <vector>
 
+#include "liballoc/base/os.h"
 #include "liballoc/heap/address_space.h"
 #include "liballoc/paging/mover/mover.h"
-#include "liballoc/base/os.h"
 
 namespace terrace::stress {
 namespace {
