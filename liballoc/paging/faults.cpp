@@ -28,7 +28,8 @@ void Faults::handle(const Fault& fault) {
   r.waiting = true;
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
-  const Strides::Ahead ahead = strides_.touched(heap.offset_of(fault.address));
+  const Strides::Ahead ahead =
+      is_cheap(n) ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
   p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
   if (is_strided) bring_strides(n, ahead);
@@ -54,12 +55,23 @@ bool Faults::follows(std::uint32_t n) const {
          parts_.runs.age(n - 1) < just_now && parts_.runs.pages(n - 1).in_place.is_all();
 }
 
+// All of its block could come and drive out little. Then a few touches are enough to bring it: planes of an
+// image that are read side by side look like scattered ones at first.
+bool Faults::is_cheap(std::uint32_t n) const {
+  constexpr std::uint64_t pages_of_granule = granule_bytes / os::page_bytes;
+  constexpr std::uint64_t share = 4;
+  const std::uint32_t block = parts_.runs[n].block;
+  return block == 0 || parts_.blocks[block].granules * pages_of_granule <= parts_.budget.pages() / share;
+}
+
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
   const bool streams = begins || follows(n);
-  const PageRange range = reach_.of(r.trace, page, streams, parts_.runs.pages(n).in_place.count());
-  if (r.block != 0 && (streams || range.count() == 1)) parts_.blocks[r.block].touched(streams);
+  const std::uint32_t there = parts_.runs.pages(n).in_place.count();
+  const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap(n));
+  const bool is_whole = range.count() == pages_per_run;
+  if (r.block != 0 && (is_whole || range.count() == 1)) parts_.blocks[r.block].touched(is_whole);
   return range;
 }
 

@@ -1,6 +1,8 @@
 // Pages of a run that part: touches that are scattered move pages, what was not changed is not written again,
 // and what the program discards is gone wherever it lay.
 #include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
 
 #include "tests/liballoc/pager_fixture.h"
 #include "tiers/failing_adaptor.h"
@@ -174,6 +176,36 @@ TEST_CASE("A child reads what its parent had in part, and neither sees what the 
     words(block)[30 * words_per_page] = word_of(1, 30 * words_per_page);
   });
   CHECK(f.reads(block, 1));
+  f.check();
+}
+
+// A fault in a mapping that has no advice about huge pages makes an empty page table before it waits.
+TEST_CASE("A run stays one huge page when one thread asks for it while it is brought back for another") {
+  test::Dram dram;
+  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate_filled(run_bytes, 1);
+  if (test::huge_bytes(block) == 0) {
+    WARN("SKIP: the kernel gives no huge pages here");
+    return;
+  }
+  constexpr unsigned threads = 4;
+  for (unsigned round = 0; round < 400; ++round) {
+    f.page_out(block);
+    f.with([&] {
+      std::vector<std::thread> touching;
+      for (unsigned i = 0; i < threads; ++i)
+        touching.emplace_back([&, i] {
+          for (const std::uint64_t until = os::now_ns() + (round * 7919ULL + i * 104729ULL) % 200'000;
+               os::now_ns() < until;)
+            continue;
+          const volatile std::byte touched = block[i * run_bytes / threads];
+          static_cast<void>(touched);
+        });
+      for (std::thread& t : touching) t.join();
+    });
+  }
+  CHECK(test::huge_bytes(block) == run_bytes);
   f.check();
 }
 

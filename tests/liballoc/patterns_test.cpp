@@ -58,18 +58,36 @@ TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
 TEST_CASE("A stream comes as a whole, a lone touch as a page, and what goes on grows") {
   Reach reach;
   TouchTrace trace;
-  CHECK(reach.of(trace, 0, true, 0).count() == pages_per_run);
-  CHECK(reach.of(trace, 100, false, 0).count() == 1);
-  CHECK(reach.of(trace, 101, false, 1).count() == 4);
-  CHECK(reach.of(trace, 105, false, 5).count() == 16);
-  CHECK(reach.of(trace, 121, false, 21).count() == pages_per_run);
+  CHECK(reach.of(trace, 0, true, 0, false).count() == pages_per_run);
+  CHECK(reach.of(trace, 100, false, 0, false).count() == 1);
+  CHECK(reach.of(trace, 101, false, 1, false).count() == 4);
+  CHECK(reach.of(trace, 105, false, 5, false).count() == 16);
+  CHECK(reach.of(trace, 121, false, 21, false).count() == pages_per_run);
 }
 
 TEST_CASE("A run of which every ninth page is used does not come as a whole") {
   Reach reach;
   TouchTrace trace;
   for (std::uint32_t page = 1; page < pages_per_run; page += 9)
-    CHECK(reach.of(trace, page, false, page / 9).count() == 1);
+    CHECK(reach.of(trace, page, false, page / 9, false).count() == 1);
+}
+
+TEST_CASE("A run of a small block that is touched in a few places at a time comes as a whole") {
+  constexpr std::uint32_t plane = 64;  // pages
+  Reach reach;
+  TouchTrace trace;
+  std::uint32_t touches = 1;
+  for (std::uint32_t page = plane; reach.of(trace, page, false, touches, true).count() == 1; page += plane)
+    ++touches;
+  CHECK(touches == 4);
+  TouchTrace rare;
+  for (std::uint32_t page = 1; page < pages_per_run; page += 9) {
+    CHECK(reach.of(rare, page, false, page / 9, true).count() == 1);
+    for (std::uint32_t elsewhere = 0; elsewhere < 64; ++elsewhere) {
+      TouchTrace other;
+      reach.of(other, 7, false, 0, true);
+    }
+  }
 }
 
 TEST_CASE("On a cycle what stays is spread over it") {

@@ -25,14 +25,15 @@ namespace terrace::liballoc::test {
 inline constexpr std::size_t kib = 1024;
 inline constexpr std::size_t mib = 1024 * kib;
 
-// Run-aligned private memory that costs nothing until touched.
+// Run-aligned private memory that costs nothing until touched. `advice`: as mmap gives it, or for huge pages.
 class Region {
  public:
-  explicit Region(std::size_t bytes, int protection = PROT_READ | PROT_WRITE) : bytes_(bytes + run_bytes) {
+  explicit Region(std::size_t bytes, int protection = PROT_READ | PROT_WRITE, int advice = MADV_HUGEPAGE)
+      : bytes_(bytes + run_bytes) {
     mapping_ = static_cast<std::byte*>(os::map_anonymous(bytes_, protection));
     if (mapping_ == nullptr) std::abort();
     base_ = mapping_ + (run_bytes - reinterpret_cast<std::uintptr_t>(mapping_) % run_bytes) % run_bytes;
-    os::advise(base_, bytes, MADV_HUGEPAGE);
+    os::advise(base_, bytes, advice);
   }
   ~Region() { os::unmap(mapping_, bytes_); }
   Region(const Region&) = delete;

@@ -3,6 +3,7 @@
 //   at the run's or its block's beginning, or right behind what just came   a stream: the rest of the run
 //   behind the last piece of the same run                        four times as much as that piece
 //   many in the same run within a short time, and a quarter of it there   used all over: the rest of the run
+//   a few in the same run within a short time, in a block that leaves memory for others     the same
 //   elsewhere                                                    the page alone
 //   as far from the last touch as that was from the one before   a stride: strides.h
 //
@@ -22,18 +23,19 @@ namespace terrace::liballoc {
 class Reach {
  public:
   // A run was touched at `page`; `streams`: it or a block begins there, or the run before it has just come as
-  // a whole. What shall come.
-  // `there`: its pages that are.
-  PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there) {
+  // a whole. `there`: its pages that are. `is_cheap`: its block can come as a whole and drive out little. What
+  // shall come.
+  PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there, bool is_cheap) {
     constexpr unsigned touches_in_window = 64;
     constexpr unsigned touches_of_dense_use = 24;
+    constexpr unsigned touches_of_a_cheap_run = 4;
     constexpr std::uint32_t pages_of_dense_use = pages_per_run / 4;
     const auto window = static_cast<std::uint16_t>(++touches_ / touches_in_window);
     if (trace.window != window) trace.touches = 0;
     trace.window = window;
     ++trace.touches;
     const bool is_dense = trace.touches >= touches_of_dense_use && there >= pages_of_dense_use;
-    if (streams || is_dense) return whole_run;
+    if (streams || is_dense || (is_cheap && trace.touches >= touches_of_a_cheap_run)) return whole_run;
     const bool goes_on = trace.pages != 0 && page == trace.end;
     const std::uint32_t pages = goes_on ? trace.pages * 4U : 1U;
     if (pages > longest_piece) return whole_run;
