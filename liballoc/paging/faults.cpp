@@ -28,8 +28,8 @@ void Faults::handle(const Fault& fault) {
   r.waiting = true;
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
-  const Strides::Ahead ahead =
-      is_cheap(n) ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
+  const bool is_whole = r.dense || is_cheap(n);
+  const Strides::Ahead ahead = is_whole ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
   p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
   if (is_strided) bring_strides(n, ahead);
@@ -67,7 +67,7 @@ bool Faults::is_cheap(std::uint32_t n) const {
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
-  const bool streams = begins || follows(n);
+  const bool streams = begins || follows(n) || r.dense;
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
   const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap(n));
   const bool is_whole = range.count() == pages_per_run;
@@ -172,7 +172,7 @@ bool Faults::bring_stride(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const Pages& p = parts_.runs.pages(n);
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
-  if (r.queued || r.stuck || is_compressed || p.in_place.has(page)) return true;
+  if (r.queued || r.stuck || r.dense || is_compressed || p.in_place.has(page)) return true;
   if (p.in_frame.has(page)) {
     if (r.state == RunState::reading || r.in_flight) return true;
     r.scattered = true;

@@ -84,8 +84,8 @@ void Pager::fit_codec(std::uint64_t runs) {
 }
 
 // From here on every page of the heap comes from us, so that advice about huge pages makes none where there
-// would be none. It keeps those that there are: a fault in a mapping without it leaves an empty page table for
-// as long as it waits, and a huge page that is moved to where one is is split, for good.
+// would be none. It keeps those that there are: a fault in a mapping without it leaves an empty page table
+// for as long as it waits, and a huge page that is moved to where one is is split, for good.
 int Pager::watch() {
   const int error = mover_->watch(runs_.heap().base, runs_.heap().bytes());
   if (error != 0) standing_.mode = Mode::plain;

@@ -209,6 +209,63 @@ TEST_CASE("A run stays one huge page when one thread asks for it while it is bro
   f.check();
 }
 
+TEST_CASE("A run that came back page by page comes as a whole once most of it was used") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = test::budget_runs / 2;  // a block that comes page by page
+  std::byte* const block = f.allocate_filled(runs * run_bytes, 1);
+  f.page_out(block, runs * run_bytes);
+  std::byte* const run = block + 4 * run_bytes;
+  const auto pages_there = [&] { return f.pager.runs().pages(f.run_of(run)).in_place.count(); };
+  std::size_t touched = 0;
+  for (std::size_t page = 7; pages_there() < pages_per_run / 2; page += 9, ++touched) {
+    REQUIRE(page < 20 * pages_per_run);
+    f.with([&] {
+      const volatile std::byte read = run[page % pages_per_run * os::page_bytes];
+      static_cast<void>(read);
+    });
+  }
+  CHECK(touched > 8);
+  f.page_out(block, runs * run_bytes);
+  f.with([&] {
+    const volatile std::byte read = run[100 * os::page_bytes];
+    static_cast<void>(read);
+  });
+  CHECK(pages_there() == pages_per_run);
+  CHECK(f.reads(block, 1, runs * run_bytes));
+  f.check();
+}
+
+// As in a product of matrices: the result is written all over in each round, the factors are read in strips.
+TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t result_runs = test::budget_runs * 7 / 8;
+  constexpr std::size_t factor_runs = 2 * test::budget_runs;
+  constexpr std::size_t stride = 9 * words_per_page;
+  constexpr std::uint64_t rounds = 12, measured = 4;
+  std::byte* const factor = f.allocate_filled(factor_runs * run_bytes, 2);
+  std::byte* const result = f.allocate_filled(result_runs * run_bytes, 1);
+  std::uint64_t written = 0;
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    if (round == rounds - measured + 1) written = f.statistics().written_bytes;
+    f.with([&] {
+      for (std::size_t at = round * words_per_page; at < factor_runs * run_bytes / sizeof(std::uint64_t);
+           at += stride) {
+        const volatile std::uint64_t read = words(factor)[at];
+        static_cast<void>(read);
+        words(result)[at % (result_runs * run_bytes / sizeof(std::uint64_t))] = round;
+      }
+    });
+  }
+  CHECK((f.statistics().written_bytes - written) / measured <= 7 * test::mib);  // 10.5 by order of arrival
+  f.check();
+}
+
 TEST_CASE("Strides are kept ahead of") {
   test::Dram dram;
   test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,

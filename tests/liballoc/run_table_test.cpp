@@ -22,14 +22,14 @@ constexpr std::array states{RunState::empty,  RunState::resident, RunState::stag
 // What of a record decides where it belongs.
 struct Marks {
   RunState state = RunState::empty;
-  bool live = false, pinned = false, streamed = false, cold = false, stuck = false, held = false,
-       from_read = false;
+  Turn turn = Turn::usual;
+  bool live = false, pinned = false, cold = false, stuck = false, held = false, from_read = false;
 
   void give(Run& r) const {
     r.state = state;
     r.live = live ? 1 : 0;
     r.pins = pinned ? 1 : 0;
-    r.streamed = streamed;
+    r.turn = turn;
     r.cold = cold;
     r.stuck = stuck;
     r.held = held;
@@ -45,10 +45,11 @@ struct Marks {
 std::vector<Marks> all_marks() {
   std::vector<Marks> all;
   for (const RunState state : states)
-    for (unsigned bits = 0; bits < 128; ++bits) {
-      const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
-      all.push_back({state, has(0), has(1), has(2), has(3), has(4), has(5), has(6)});
-    }
+    for (const Turn turn : {Turn::first, Turn::usual, Turn::last})
+      for (unsigned bits = 0; bits < 64; ++bits) {
+        const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
+        all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5)});
+      }
   return all;
 }
 
@@ -56,7 +57,8 @@ std::vector<Marks> all_marks() {
 std::string list_name(const Marks& m) {
   if (m.state == RunState::resident && !m.live) return "recycled";
   if (m.state == RunState::resident && m.pinned) return "";
-  if (m.state == RunState::resident) return m.streamed ? "streamed" : "idle";
+  if (m.state == RunState::resident)
+    return m.turn == Turn::first ? "streamed" : m.turn == Turn::last ? "hot" : "idle";
   if (m.state == RunState::staged && m.stuck) return "";
   if (m.state == RunState::staged) return m.held ? "held" : "staged";
   if (m.state == RunState::cached) return m.from_read ? "loaded" : "cached";
@@ -113,8 +115,9 @@ class TableFixture {
   void compare() {
     const RunLists& l = table.lists();
     const std::pair<const char*, const RunList*> named[] = {
-        {"idle", &l.idle},     {"streamed", &l.streamed}, {"held", &l.held},     {"recycled", &l.recycled},
-        {"staged", &l.staged}, {"cached", &l.cached},     {"loaded", &l.loaded}, {"stored", &l.stored}};
+        {"idle", &l.idle},     {"streamed", &l.streamed}, {"hot", &l.hot},
+        {"held", &l.held},     {"recycled", &l.recycled}, {"staged", &l.staged},
+        {"cached", &l.cached}, {"loaded", &l.loaded},     {"stored", &l.stored}};
     for (const auto& [name, list] : named) {
       std::list<std::uint32_t> members;
       for (std::uint32_t n = list->front(); n != none; n = table[n].next) members.push_back(n);

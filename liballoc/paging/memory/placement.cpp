@@ -73,9 +73,19 @@ void Placement::arrived_whole(std::uint32_t n, bool keeps_memory) {
   p.in_frame = PageSet{};
   r.frame = none;
   r.from_read = r.page_out = r.may_have_holes = r.held = r.scattered = false;
+  r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
   parts_.runs.note_arrival();
   r.came = parts_.runs.arrivals();
   parts_.extents.settle(n);
+}
+
+// From pages of it that have come back one by one.
+void Placement::learn_density(std::uint32_t n) {
+  Run& r = parts_.runs[n];
+  if (r.dense || !r.scattered || !parts_.policy.is_dense(n)) return;
+  const RunTable::Change change(parts_.runs, n);
+  r.dense = true;
+  r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
 }
 
 // Whoever waits for a page that the kernel refuses asks again.
@@ -108,6 +118,7 @@ bool Placement::put_back_pages(std::uint32_t n, PageRange range) {
       parts_.extents.settle(n);
     }
   }
+  learn_density(n);
   end_wait(n);
   return all;
 }
@@ -156,7 +167,7 @@ void Placement::restore(std::uint32_t n) {
   r.heat = static_cast<std::uint8_t>(std::min<unsigned>(r.heat + 1U, most_heat));
   if (leaves_early && r.state == RunState::resident) {
     const RunTable::Change change(parts_.runs, n);
-    r.streamed = true;
+    r.turn = Turn::first;
     r.heat = 0;
   }
   ++parts_.accounts.counts.restores;
@@ -212,9 +223,11 @@ std::size_t Placement::put_piece(std::uint32_t n, PageRange range, const std::by
   parts_.accounts.tell(wire::EventKind::restore, n, done);
   if (r.state != RunState::stored && r.state != RunState::resident) return done;
   r.small = true;
-  if (r.state == RunState::resident || p.in_place.is_empty()) return done;
-  parts_.runs.become(n, RunState::resident);
-  parts_.runs.note_arrival();
+  if (r.state == RunState::stored && !p.in_place.is_empty()) {
+    parts_.runs.become(n, RunState::resident);
+    parts_.runs.note_arrival();
+  }
+  learn_density(n);
   return done;
 }
 
@@ -257,7 +270,8 @@ bool Placement::stage(std::uint32_t n) {
     parts_.staging.note_memory(frame, taken.count(), r.small || !taken.is_all());
     parts_.frames.note_taken();
     r.frame = frame;
-    r.streamed = false;
+    r.turn = Turn::usual;
+    r.left = parts_.runs.arrivals();
     r.held = r.scattered && !r.page_out;
     r.state = RunState::staged;
   }

@@ -86,6 +86,7 @@ class Placement {
   void keep_in_frame(std::uint32_t n, int error);
   bool take_out(std::uint32_t n, std::uint32_t frame, PageSet* taken);
   void arrived_whole(std::uint32_t n, bool keeps_memory);
+  void learn_density(std::uint32_t n);
 
   Parts parts_;
   Mover* mover_ = nullptr;

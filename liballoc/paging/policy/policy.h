@@ -20,6 +20,11 @@ class Policy {
   virtual void on_use(std::uint32_t n, bool from_tier) = 0;
   // Run n comes back as a whole, after it was read. True: it should leave again before what is idle.
   virtual bool on_return(std::uint32_t n) = 0;
+  // Whether most of run n, which comes back page by page, is there again soon enough to say that it is all
+  // used.
+  virtual bool is_dense(std::uint32_t n) const = 0;
+  // Whether run n, which has just come back, should leave after all others.
+  virtual bool leaves_last(std::uint32_t n) const = 0;
   // Run n left its address.
   virtual void on_leave(std::uint32_t n) = 0;
   // The program has said what it will do next: what was expected before is void.

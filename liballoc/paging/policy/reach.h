@@ -1,6 +1,7 @@
 // How much one touch brings back: a page, a stretch, or the rest of the run; and what it makes likely.
 //
 //   at the run's or its block's beginning, or right behind what just came   a stream: the rest of the run
+//   in a run of which most came back page by page the last time             the rest of the run
 //   behind the last piece of the same run                        four times as much as that piece
 //   many in the same run within a short time, and a quarter of it there   used all over: the rest of the run
 //   a few in the same run within a short time, in a block that leaves memory for others     the same
@@ -23,8 +24,8 @@ namespace terrace::liballoc {
 class Reach {
  public:
   // A run was touched at `page`; `streams`: it or a block begins there, or the run before it has just come as
-  // a whole. `there`: its pages that are. `is_cheap`: its block can come as a whole and drive out little. What
-  // shall come.
+  // a whole. `there`: its pages that are. `is_cheap`: its block can come as a whole and drive out little.
+  // What shall come.
   PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there, bool is_cheap) {
     constexpr unsigned touches_in_window = 64;
     constexpr unsigned touches_of_dense_use = 24;

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint32_t most_queued = 2;  // staged beyond the writes in flight
 constexpr unsigned most_scanned = 64;
+constexpr std::uint32_t least_idle = 4;     // runs that make room before what is hot does
+constexpr std::uint32_t looks_at_hot = 32;  // one in so many evictions
 
 }  // namespace
 
@@ -25,10 +27,23 @@ void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
   Run& r = parts_.runs[n];
+  if (leaves_last(n) && parts_.runs.lists().idle.size() >= least_idle) return false;
   if (r.returns < Insertion::most_returns) ++r.returns;
   const std::uint32_t budget = parts_.budget.runs();
   const std::uint32_t room = budget - std::min(budget, stream_window());
   return insertion_.streams(parts_.runs.arrivals() - r.came, room, r.returns);
+}
+
+bool ReactivePolicy::is_dense(std::uint32_t n) const {
+  return parts_.runs.pages(n).in_place.count() >= pages_per_run / 2 &&
+         parts_.runs.age(n) <= 2 * parts_.budget.runs();
+}
+
+// It came straight back, and its way out was not for free: whoever takes it out again moves it twice. What a
+// hint says goes before what was seen.
+bool ReactivePolicy::leaves_last(std::uint32_t n) const {
+  const Run& r = parts_.runs[n];
+  return r.was_dirty && !r.cold && parts_.runs.arrivals() - r.left <= parts_.budget.runs();
 }
 
 // A run of a long-lived block gets as many rounds anew as it had.
@@ -49,9 +64,18 @@ void ReactivePolicy::on_fork() {
 
 // ---- counts -----------------------------------------------------------------------------------------------
 
+// Most of the memory holds what comes straight back whenever it leaves.
+bool ReactivePolicy::is_tight() const { return parts_.runs.lists().hot.size() > parts_.budget.runs() / 2; }
+
+// Every run more in reserve is one run less of what is hot.
 std::uint32_t ReactivePolicy::reserve_runs() const {
-  return std::clamp<std::uint32_t>(parts_.budget.runs() / 16, 4, 64);
+  const std::uint32_t budget = parts_.budget.runs();
+  return is_tight() ? std::clamp<std::uint32_t>(budget / 64, 3, 64)
+                    : std::clamp<std::uint32_t>(budget / 16, 4, 64);
 }
+
+// In their frames, for what is touched again.
+std::uint64_t ReactivePolicy::pages_to_hold() const { return parts_.budget.pages() / (is_tight() ? 32 : 16); }
 
 // Memory that holds nothing.
 std::uint32_t ReactivePolicy::unused_runs() const {
@@ -93,7 +117,8 @@ bool ReactivePolicy::is_streaming() const {
 bool ReactivePolicy::wants_eviction() const {
   if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
   const RunLists& lists = parts_.runs.lists();
-  if (lists.idle.is_empty() && lists.streamed.is_empty() && lists.held.is_empty()) return false;
+  const bool has_resident = !lists.idle.is_empty() || !lists.streamed.is_empty() || !lists.hot.is_empty();
+  if (!has_resident && lists.held.is_empty()) return false;
   const std::uint32_t leaving = lists.staged.size() + parts_.operations.writes();
   if (leaving >= Transfers::writes_in_flight + most_queued) return false;
   if (!parts_.extents.may_be_asked()) return false;
@@ -106,13 +131,18 @@ bool ReactivePolicy::wants_eviction() const {
   return leaving + lists.cached.size() + away_runs() < peak - budget;
 }
 
-// Those that came to be streamed once there are more than a stream needs, else those that came longest ago.
-// nullptr: none.
+// Those that came to be streamed once there are more than a stream needs, else those that came longest ago;
+// of what is hot one now and then, as it may have cooled down: what has not comes back and is hot again.
+// Where nearly all is hot, what is streamed makes room alone, so that the rest stays. nullptr: none.
 const RunList* ReactivePolicy::next_victims() const {
   const RunLists& lists = parts_.runs.lists();
-  const bool has_only_streamed = lists.idle.is_empty() && !lists.streamed.is_empty();
-  if (lists.streamed.size() > stream_window() || has_only_streamed) return &lists.streamed;
-  return lists.idle.is_empty() ? nullptr : &lists.idle;
+  if (lists.streamed.size() > stream_window()) return &lists.streamed;
+  if (!lists.hot.is_empty()) {
+    if (evictions_ % looks_at_hot == 0) return &lists.hot;
+    if (lists.idle.size() < least_idle) return lists.streamed.size() > 1 ? &lists.streamed : &lists.hot;
+  }
+  if (!lists.idle.is_empty()) return &lists.idle;
+  return lists.streamed.is_empty() ? nullptr : &lists.streamed;
 }
 
 // One that came back before gets another round first, one of a long-lived block as many as there are.
@@ -123,6 +153,7 @@ Policy::Victim ReactivePolicy::next_victim() {
     if (victims == nullptr) break;
     const std::uint32_t n = victims->front();
     if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
+      ++evictions_;
       victim.run = n;
       break;
     }
@@ -137,8 +168,7 @@ Policy::Victim ReactivePolicy::next_victim() {
 // touch it.
 std::uint32_t ReactivePolicy::next_release(bool at_once) {
   const RunList& held = parts_.runs.lists().held;
-  const std::uint64_t enough = parts_.budget.pages() / 16;
-  const bool may_wait = parts_.runs.held_pages() < enough && next_victims() != nullptr;
+  const bool may_wait = parts_.runs.held_pages() < pages_to_hold() && next_victims() != nullptr;
   return held.is_empty() || (!at_once && may_wait) ? none : held.front();
 }
 

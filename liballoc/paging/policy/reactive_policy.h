@@ -55,6 +55,8 @@ class ReactivePolicy final : public Policy {
   void on_blocks_changed() override;
   void on_use(std::uint32_t n, bool from_tier) override;
   bool on_return(std::uint32_t n) override;
+  bool is_dense(std::uint32_t n) const override;
+  bool leaves_last(std::uint32_t n) const override;
   void on_leave(std::uint32_t n) override;
   void on_advice() override;
   void on_fork() override;
@@ -69,6 +71,8 @@ class ReactivePolicy final : public Policy {
 
  private:
   std::uint32_t reserve_runs() const;
+  std::uint64_t pages_to_hold() const;
+  bool is_tight() const;
   std::uint32_t spare_runs() const;
   std::uint32_t away_runs() const;
   std::uint32_t unused_runs() const;
@@ -84,6 +88,7 @@ class ReactivePolicy final : public Policy {
   Phase phase_;
   Insertion insertion_;
   ReadAhead ahead_;
+  std::uint32_t evictions_ = 0;      // to look at what is hot now and then
   std::uint32_t cursor_run_ = none;  // reading ahead goes on here
   std::uint32_t cursor_block_ = 0;
 };

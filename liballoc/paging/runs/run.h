@@ -35,6 +35,9 @@ struct TouchTrace {
 
 enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
 
+// When a resident run leaves, compared with others.
+enum class Turn : std::uint8_t { first, usual, last };
+
 class RunList;
 
 struct Run {
@@ -50,6 +53,7 @@ struct Run {
   std::uint32_t slot_bytes = 0;  // length of the extent: run_bytes, less when compressed
   std::uint32_t arrival = 0;     // the pager's count of arrivals when it came into its list
   std::uint32_t came = 0;        // that count when it came last, wherever it went since
+  std::uint32_t left = 0;        // that count when it left last
   std::uint16_t live = 0;        // live blocks that overlap it
   std::uint16_t pins = 0;
   std::uint16_t listed_pages = 0;  // memory of its frame, as its list counts it
@@ -57,6 +61,7 @@ struct Run {
   TouchTrace trace;                // of touches that brought a part of it
   RunList* list = nullptr;         // the one it is on
   RunState state = RunState::empty;
+  Turn turn = Turn::usual;
   std::uint8_t heat = 0;     // rounds that it is spared: times it was brought back while still being live
   std::uint8_t pieces = 0;   // of it, on their way from the tier
   std::uint8_t returns = 0;  // times that it came back from the tier as a whole, up to a few
@@ -74,7 +79,8 @@ struct Run {
   bool stuck : 1 = false;      // staged, but to be put back: the kernel refused it, and is asked again
   bool in_flight : 1 = false;  // a write of it has not ended
   bool scattered : 1 = false;  // its touches bring pages, not all of it
-  bool streamed : 1 = false;   // resident, and to leave early (policy/insertion.h)
+  bool dense : 1 = false;  // came back page by page once, and soon most of it was there: all of it is used
+  bool was_dirty : 1 = false;  // something of it had to be written when it left last
   bool small : 1 = false;      // its memory is in small pages
   bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
 };

@@ -8,8 +8,8 @@
 namespace terrace::liballoc {
 namespace {
 
-std::array<RunList*, 8> all(RunLists& l) {
-  return {&l.idle, &l.streamed, &l.held, &l.recycled, &l.staged, &l.cached, &l.loaded, &l.stored};
+std::array<RunList*, 9> all(RunLists& l) {
+  return {&l.idle, &l.streamed, &l.hot, &l.held, &l.recycled, &l.staged, &l.cached, &l.loaded, &l.stored};
 }
 
 }  // namespace
@@ -35,7 +35,8 @@ const RunList* RunTable::list_of(const Run& r) const {
   switch (r.state) {
     case RunState::resident:
       if (r.live == 0) return &lists_.recycled;
-      return r.pins != 0 ? nullptr : r.streamed ? &lists_.streamed : &lists_.idle;
+      if (r.pins != 0) return nullptr;
+      return r.turn == Turn::first ? &lists_.streamed : r.turn == Turn::last ? &lists_.hot : &lists_.idle;
     case RunState::staged:
       return r.stuck ? nullptr : r.held ? &lists_.held : &lists_.staged;
     case RunState::cached:

@@ -17,6 +17,7 @@ namespace terrace::liballoc {
 struct RunLists {
   RunList idle;      // resident, live, unpinned: oldest arrival first
   RunList streamed;  // the same, to leave before those
+  RunList hot;       // the same, to leave after those
   RunList held;      // in their frames, and to go back where they are touched: oldest first
   RunList recycled;  // resident, no live block: oldest free first
   RunList staged;    // waiting to be written

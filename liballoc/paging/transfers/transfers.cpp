@@ -47,6 +47,7 @@ bool Transfers::start_write() {
   op->frame = r.frame;
   op->data = parts_.frames.address(r.frame);
   const PageSet dirty = parts_.runs.sums().take_dirty(n, op->data, parts_.runs.pages(n).in_frame);
+  r.was_dirty = !dirty.is_empty();
   if (dirty.is_empty()) {
     parts_.operations.end(*op);
     parts_.placement.end_leaving(n, parts_.standing.evicts);
