@@ -67,7 +67,9 @@ bool Faults::is_cheap(std::uint32_t n) const {
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
-  const bool streams = begins || follows(n) || r.dense;
+  // In small pages one page comes ten times as fast as all of them.
+  const bool is_dense = r.dense && (r.frame == none || !parts_.staging.is_small(r.frame));
+  const bool streams = begins || follows(n) || is_dense;
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
   const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap(n));
   const bool is_whole = range.count() == pages_per_run;

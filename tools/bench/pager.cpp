@@ -84,6 +84,8 @@ void print_row(const std::string& mover, const nlohmann::json& row) {
               100 * value("evict_again_to_fio"));
   std::printf("  refill from NVMe      %6.2f GB/s   %5.1f%% of fio's read\n",
               value("refill_nvme_bytes_per_s") / 1e9, 100 * value("refill_to_fio"));
+  std::printf("  the first time        %6.2f GB/s out, %.2f GB/s back\n",
+              value("first_evict_bytes_per_s") / 1e9, value("first_refill_nvme_bytes_per_s") / 1e9);
   std::printf("  refill from DRAM      %6.2f GB/s\n", value("refill_dram_bytes_per_s") / 1e9);
   std::printf("  fault, NVMe           p50 %.0f us, p99 %.0f us\n", value("fault_nvme_p50_us"),
               value("fault_nvme_p99_us"));

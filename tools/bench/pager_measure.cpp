@@ -34,9 +34,9 @@ terrace_statistics statistics() {
 }
 
 // Neither constant nor compressible, and cheap to make.
-void fill(unsigned char* block, std::size_t bytes) {
+void fill(unsigned char* block, std::size_t bytes, std::uint64_t seed) {
   auto* words = reinterpret_cast<std::uint64_t*>(block);
-  std::uint64_t state = 1;
+  std::uint64_t state = seed;
   for (std::size_t i = 0; i < bytes / sizeof(std::uint64_t); ++i) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     words[i] = state;
@@ -113,13 +113,18 @@ std::vector<double> fault_latencies_us(unsigned char* block, std::size_t bytes, 
 nlohmann::json measure_pager(std::size_t bytes) {
   auto* block = static_cast<unsigned char*>(terrace_alloc(bytes, run_bytes, 0));
   if (block == nullptr) stop("no memory for the block");
-  fill(block, bytes);
+  fill(block, bytes, 1);
   terrace_status status{};
   status.size = sizeof status;
   terrace_get_status(&status);
   if (std::strcmp(status.pager, "active") != 0) stop(status.reason);
   const auto rate = [bytes](double seconds) { return static_cast<double>(bytes) / seconds; };
   nlohmann::json result = {{"mover", status.mover}, {"io", status.io}};
+  // The first time out and back: what the program touched first lies in small pages where the system gives no
+  // others, and comes back in huge ones, which the kernel has to clear.
+  result["first_evict_bytes_per_s"] = rate(seconds_to_evict(block, bytes, TERRACE_ADVISE_PAGE_OUT));
+  result["first_refill_nvme_bytes_per_s"] = rate(seconds_to_touch(block, bytes));
+  fill(block, bytes, 2);  // what is there again as it was would leave without a write
   result["evict_bytes_per_s"] = rate(seconds_to_evict(block, bytes, TERRACE_ADVISE_PAGE_OUT));
   result["refill_nvme_bytes_per_s"] = rate(seconds_to_touch(block, bytes));
   result["huge_share"] = huge_share(block, bytes);
