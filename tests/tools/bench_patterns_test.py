@@ -113,9 +113,15 @@ class OfARun(unittest.TestCase):
 
 class OfTheProbes(unittest.TestCase):
     def test_LongestOfAllRoundsIsJudged(self):
-        results = {"stock": [{"longest_fork_seconds": 0.01}], "terrace": [{"longest_fork_seconds": seconds} for seconds in (0.01, 0.2)]}
+        def run_of(seconds, preferred=True):
+            return {"longest_fork_seconds": seconds, "real_time_probe": preferred}
+        results = {"stock": [run_of(0.01)], "terrace": [run_of(0.01), run_of(0.2)]}
         row, target = pattern_probes.latency(2, "fork", results)
         self.assertEqual((row["terrace"], target["value"], target["met"]), (200, 200, False))
+        self.assertIn("real-time", row["what"])
+        results["stock"].append(run_of(0.01, preferred=False))
+        row, _ = pattern_probes.latency(2, "fork", results)
+        self.assertNotIn("real-time", row["what"])
 
     def test_AFailedRunSaysWhichAndWhy(self):
         with self.assertRaisesRegex(pattern_probes.Failed, "false ended with 1"):
