@@ -1,5 +1,6 @@
 // Pages of a run that part: touches that are scattered move pages, what was not changed is not written again,
 // and what the program discards is gone wherever it lay.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <thread>
 #include <vector>
@@ -247,12 +248,12 @@ TEST_CASE("What comes straight back whenever it leaves, and is written each time
   constexpr std::size_t result_runs = test::budget_runs * 7 / 8;
   constexpr std::size_t factor_runs = 2 * test::budget_runs;
   constexpr std::size_t stride = 9 * words_per_page;
-  constexpr std::uint64_t rounds = 12, measured = 4;
+  constexpr std::uint64_t rounds = 16, measured = 8;
   std::byte* const factor = f.allocate_filled(factor_runs * run_bytes, 2);
   std::byte* const result = f.allocate_filled(result_runs * run_bytes, 1);
-  std::uint64_t written = 0;
+  std::vector<std::uint64_t> written;  // in each round
   for (std::uint64_t round = 1; round <= rounds; ++round) {
-    if (round == rounds - measured + 1) written = f.statistics().written_bytes;
+    const std::uint64_t before = f.statistics().written_bytes;
     f.with([&] {
       for (std::size_t at = round * words_per_page; at < factor_runs * run_bytes / sizeof(std::uint64_t);
            at += stride) {
@@ -261,8 +262,11 @@ TEST_CASE("What comes straight back whenever it leaves, and is written each time
         words(result)[at % (result_runs * run_bytes / sizeof(std::uint64_t))] = round;
       }
     });
+    written.push_back(f.statistics().written_bytes - before);
   }
-  CHECK((f.statistics().written_bytes - written) / measured <= 7 * test::mib);  // 10.5 by order of arrival
+  // The median: other work on the machine disturbs a round now and then. By order of arrival: 7.3 to 12.7.
+  std::sort(written.end() - measured, written.end());
+  CHECK(written[rounds - measured / 2 - 1] <= 7 * test::mib);
   f.check();
 }
 
