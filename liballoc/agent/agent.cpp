@@ -94,7 +94,7 @@ bool Agent::is_busy() const {
 }
 
 int Agent::timeout_ms() const {
-  const int most = budget_.follows_limit() ? 10 : 100;
+  const int most = budget_.pause_ms();
   if (!take_over_.is_dormant()) return most;
   return static_cast<int>(
       std::clamp<std::uint64_t>(take_over_.pause_ns() / 1'000'000, 1, static_cast<std::uint64_t>(most)));

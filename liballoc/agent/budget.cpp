@@ -3,12 +3,6 @@
 #include "liballoc/base/message.h"
 
 namespace terrace::liballoc {
-namespace {
-
-constexpr std::uint64_t tick_ns = 10'000'000;
-
-}  // namespace
-
 void Budget::tell_granted() {
   if (!follower_.is_open()) pager_.set_budget(granted_bytes_);
 }
@@ -24,7 +18,7 @@ void Budget::follow_limit_of(const char* cgroup) {
 
 void Budget::follow_limit(std::uint64_t now_ns) {
   if (!follower_.is_open() || now_ns < next_tick_ns_) return;
-  next_tick_ns_ = now_ns + tick_ns;
+  next_tick_ns_ = now_ns + follower_.pause_ns();
   const bool is_dormant = take_over_.is_dormant();
   if (!is_dormant && pager_.standing().mode != Pager::Mode::paging) return;
   const std::uint64_t held = is_dormant ? take_over_.held_estimate() : pager_.budget().backed_bytes();

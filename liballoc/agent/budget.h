@@ -24,6 +24,10 @@ class Budget {
   void follow_limit_of(const char* cgroup);
   void close() { follower_.close(); }
   bool follows_limit() const { return follower_.is_open(); }
+  // How long the agent may sleep at most.
+  int pause_ms() const {
+    return follower_.is_open() ? static_cast<int>(follower_.pause_ns() / 1'000'000) : 100;
+  }
   // Reads the limit if it is time to.
   void follow_limit(std::uint64_t now_ns);
   std::uint64_t cgroup_usage_bytes() const { return follower_.usage_bytes(); }

@@ -10,8 +10,16 @@
 namespace terrace::liballoc {
 namespace {
 
-// For what grows between two looks, and for the page cache of the program's own code.
-std::uint64_t reserve_for(std::uint64_t limit) { return std::max<std::uint64_t>(48ULL << 20, limit / 32); }
+constexpr std::uint64_t mib = 1ULL << 20;
+
+// For the page cache of the program's own code, and for what grows outside the heap until the heap has made
+// room for it.
+std::uint64_t plain_reserve(std::uint64_t limit) { return std::max(48 * mib, limit / 32); }
+// Where an allocation beyond the limit waits.
+constexpr std::uint64_t least_reserve = 16 * mib;
+constexpr std::uint64_t above_throttle = 4 * mib;  // of memory.high
+constexpr std::uint64_t growths_in_reserve = 4;
+constexpr std::uint64_t looks_remembered = 64;
 
 // memory.stat costs 20 times the usage counter. Close to the limit it is read every time: there the kernel
 // takes page cache away as anonymous memory grows, the usage stands still, and an old figure would have the
@@ -62,10 +70,11 @@ int BudgetFollower::open(const char* cgroup_directory) {
   const auto directory =
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, cgroup_directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
   if (directory < 0) return errno;
-  const bool v2 = (usage_fd_ = open_in(directory, "memory.current")) >= 0;
-  if (!v2) usage_fd_ = open_in(directory, "memory.usage_in_bytes");
+  is_v2_ = (usage_fd_ = open_in(directory, "memory.current")) >= 0;
+  if (!is_v2_) usage_fd_ = open_in(directory, "memory.usage_in_bytes");
   const int error = usage_fd_ < 0 ? errno : 0;
-  limit_fd_ = open_in(directory, v2 ? "memory.max" : "memory.limit_in_bytes");
+  limit_fd_ = open_in(directory, is_v2_ ? "memory.max" : "memory.limit_in_bytes");
+  wait_fd_ = open_in(directory, is_v2_ ? "memory.high" : "memory.oom_control");
   stat_fd_ = open_in(directory, "memory.stat");
   os::close_fd(directory);
   if (error != 0 || limit_fd_ < 0 || stat_fd_ < 0) {
@@ -76,7 +85,7 @@ int BudgetFollower::open(const char* cgroup_directory) {
 }
 
 void BudgetFollower::close() {
-  for (int* fd : {&usage_fd_, &limit_fd_, &stat_fd_}) {
+  for (int* fd : {&usage_fd_, &limit_fd_, &stat_fd_, &wait_fd_}) {
     close_kept(*fd);
     *fd = -1;
   }
@@ -85,22 +94,57 @@ void BudgetFollower::close() {
 std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t most_bytes) {
   if (!read_number(usage_fd_, &usage_)) return most_bytes;
   if (!read_number(limit_fd_, &limit_)) limit_ = ~0ULL >> 1;  // "max"
-  const bool is_close = usage_ + 2 * reserve_for(limit_) > limit_;
+  const bool is_close = usage_ + 2 * reserve_ > limit_;
   if (is_close || countdown_-- == 0) {
     countdown_ = rounds_between_stat;
-    char text[8192];
-    std::uint64_t active = 0;
-    std::uint64_t inactive = 0;
-    if (read_text(stat_fd_, text, sizeof(text))) {
-      find_field(text, "active_file", &active);
-      find_field(text, "inactive_file", &inactive);
-      page_cache_ = active + inactive;
-    }
+    read_page_cache();
+    read_throttle();
   }
-  const std::uint64_t fixed = usage_ - std::min(usage_, page_cache_) + reserve_for(limit_);
+  const std::uint64_t used = usage_ - std::min(usage_, page_cache_);
+  fit_reserve(used - std::min(used, held_bytes));
   const std::uint64_t allowed = held_bytes + limit_;
-  const std::uint64_t budget = allowed > fixed ? allowed - fixed : 0;
+  const std::uint64_t budget = allowed > used + reserve_ ? allowed - used - reserve_ : 0;
   return std::min(budget, most_bytes);
+}
+
+void BudgetFollower::read_page_cache() {
+  char text[8192];
+  std::uint64_t active = 0;
+  std::uint64_t inactive = 0;
+  if (!read_text(stat_fd_, text, sizeof(text))) return;
+  find_field(text, "active_file", &active);
+  find_field(text, "inactive_file", &inactive);
+  page_cache_ = active + inactive;
+}
+
+void BudgetFollower::read_throttle() {
+  waits_ = false;
+  throttled_ = 0;
+  char text[256];
+  std::uint64_t value = 0;
+  if (wait_fd_ < 0 || !read_text(wait_fd_, text, sizeof(text))) return;
+  if (is_v2_) {
+    waits_ = parse_number(text, &value) && value < limit_;
+    throttled_ = waits_ ? limit_ - value : 0;
+  } else {
+    waits_ = find_field(text, "oom_kill_disable", &value) && value == 1;
+  }
+}
+
+std::uint64_t BudgetFollower::pause_ns() const {
+  return reserve_ < plain_reserve(limit_) ? 4'000'000 : 10'000'000;
+}
+
+// A multiple of what grew outside the heap from one look to the next, of which a little is forgotten with
+// each look.
+void BudgetFollower::fit_reserve(std::uint64_t outside) {
+  const std::uint64_t least = std::max(least_reserve, throttled_ + above_throttle);
+  const std::uint64_t most = std::max(plain_reserve(limit_), least);
+  const std::uint64_t grown = outside - std::min(outside, outside_);
+  outside_ = outside;
+  growth_ = std::max(growth_ - growth_ / looks_remembered, grown);
+  growth_ = std::min(growth_, most / growths_in_reserve);
+  reserve_ = waits_ ? std::min(most, least + growths_in_reserve * growth_) : most;
 }
 
 }  // namespace terrace::liballoc

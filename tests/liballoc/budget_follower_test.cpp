@@ -44,6 +44,15 @@ class Cgroup {
     stat("anon 1\nactive_file " + std::to_string(active) + "\ninactive_file " + std::to_string(inactive) +
          "\n");
   }
+  // An allocation beyond the limit waits: version 2, `below` the limit already.
+  void waits(std::uint64_t limit, std::uint64_t below) {
+    v2_ ? write("memory.high", std::to_string(limit - below))
+        : write("memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0");
+  }
+  void kills() {
+    v2_ ? write("memory.high", "max")
+        : write("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0");
+  }
   void remove(const char* name) { std::filesystem::remove(path_ / name); }
   const char* path() const { return path_.c_str(); }
 
@@ -54,7 +63,7 @@ class Cgroup {
   std::filesystem::path path_;
 };
 
-// reserve_for() of the implementation, as documented: 48 MiB or a 32nd of the limit.
+// plain_reserve() of the implementation, as documented: 48 MiB or a 32nd of the limit.
 std::uint64_t reserve(std::uint64_t limit) { return std::max<std::uint64_t>(48 * mib, limit / 32); }
 
 // Of a follower that has just been opened.
@@ -151,6 +160,55 @@ TEST_CASE("A small limit keeps the least reserve") {
   cgroup.limit(std::to_string(256 * mib));
   cgroup.usage(0);
   CHECK(budget(cgroup, 0) == 256 * mib - 48 * mib);
+}
+
+TEST_CASE("A calm process needs less reserve where an allocation beyond the limit waits") {
+  const bool v2 = GENERATE(false, true);
+  Cgroup cgroup(v2);
+  cgroup.limit(std::to_string(gib));
+  cgroup.usage(900 * mib);
+  BudgetFollower follower;
+  cgroup.waits(gib, 20 * mib);
+  REQUIRE(follower.open(cgroup.path()) == 0);
+  // Nothing is known yet of what the rest of the process does.
+  CHECK(follower.budget(600 * mib, plenty) == 600 * mib + gib - 900 * mib - reserve(gib));
+  CHECK(follower.pause_ns() == 10'000'000);
+  for (int look = 0; look < 1000; ++look) follower.budget(600 * mib, plenty);
+  const std::uint64_t least = v2 ? 24 * mib : 16 * mib;  // above what memory.high holds back already
+  CHECK(follower.reserve_bytes() - least < mib / 16);
+  CHECK(follower.budget(600 * mib, plenty) == 600 * mib + gib - 900 * mib - follower.reserve_bytes());
+  CHECK(follower.pause_ns() == 4'000'000);
+  SECTION("Growth of the heap is none outside it") {
+    cgroup.usage(950 * mib);
+    follower.budget(650 * mib, plenty);
+    CHECK(follower.reserve_bytes() - least < mib / 16);
+  }
+  SECTION("What grows outside the heap takes it back, many times over, up to the most") {
+    cgroup.usage(902 * mib);
+    follower.budget(600 * mib, plenty);
+    CHECK(follower.reserve_bytes() >= least + 8 * mib);
+    cgroup.usage(950 * mib);
+    follower.budget(600 * mib, plenty);
+    CHECK(follower.reserve_bytes() == reserve(gib));
+  }
+  SECTION("And so does a kernel that kills again") {
+    cgroup.kills();
+    for (int look = 0; look < 10; ++look) follower.budget(600 * mib, plenty);
+    CHECK(follower.reserve_bytes() == reserve(gib));
+  }
+  follower.close();
+}
+
+TEST_CASE("Where memory.high throttles, it is the limit") {
+  Cgroup cgroup(true);
+  const char* limit = GENERATE("max", "68719476736");
+  cgroup.limit(limit);
+  cgroup.waits(gib, 0);
+  cgroup.usage(900 * mib);
+  BudgetFollower follower;
+  REQUIRE(follower.open(cgroup.path()) == 0);
+  for (int look = 0; look < 10; ++look) CHECK(follower.budget(600 * mib, plenty) == 600 * mib + 120 * mib);
+  follower.close();
 }
 
 TEST_CASE("No limit means what was granted") {

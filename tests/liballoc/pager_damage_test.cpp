@@ -270,6 +270,25 @@ TEST_CASE("OneReadErrorIsRetried") {
   f.check();
 }
 
+// A job at its limit: what is on the drive is not lost for that.
+TEST_CASE("ReadForWhichTheKernelHasNoMemoryIsTriedUntilItHas") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* block = f.allocate_filled(run_bytes, 1);
+  f.page_out(block);
+  f.tier.fail_from(GENERATE(Operation::read, Operation::submit), 1, ENOMEM);
+  f.pager.handle_fault({.address = block, .write_protected = false});  // as if a thread touched it
+  for (int i = 0; i < 10; ++i) f.pump();
+  CHECK(f.state(block) == RunState::reading);
+  CHECK(f.statistics().io_errors == 0);
+  f.tier.heal();
+  f.pump();
+  CHECK(f.reads(block, 1));
+  CHECK(f.statistics().lost_runs == 0);
+  f.check();
+}
+
 TEST_CASE("ReadErrorTwiceIsSigbus") {
   CHECK(touch_after(any_kind(), [](DamagedPager& f, std::byte*) {
           f.tier.fail_from(Operation::read, 1, EIO);

@@ -27,7 +27,8 @@ void touch(void* block, std::size_t bytes) {
 template <typename Operation>
 double time_ns(Operation operation) {
   operation();
-  // What is measured is a block that was used before, by the allocator's own rules: some look at its first uses.
+  // What is measured is a block that was used before, by the allocator's own rules: some look at its first
+  // uses.
   constexpr int uses_before = 3;
   for (int i = 0; i < uses_before; ++i) operation();
   for (long repeats = 1;; repeats *= 4) {

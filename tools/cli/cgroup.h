@@ -54,6 +54,15 @@ class JobCgroup {
   static Result<JobCgroup> create(const MemoryCgroup& own, std::optional<std::uint64_t> limit_bytes);
 
   const std::filesystem::path& directory() const { return directory_; }
+  // An allocation beyond the limit waits until there is room, instead of ending the job: version 1 waits as
+  // long as it takes (LimitWatch), version 2 slows down what grows, from a little below the limit on. 0 or
+  // errno.
+  int let_wait(std::uint64_t limit_bytes);
+  int let_kill() const;
+  bool lets_wait() const { return lets_wait_; }
+  // Of version 1: whether an allocation waits now, and how many pages the job has given back so far.
+  bool waits() const;
+  std::optional<std::uint64_t> pages_that_left() const;
   // Puts the calling process in; between fork and exec. 0 or errno.
   int attach_self() const;
   std::optional<std::uint64_t> peak_bytes() const;
@@ -71,6 +80,7 @@ class JobCgroup {
   CgroupVersion version_;
   JobPlace place_;
   std::filesystem::path directory_;
+  bool lets_wait_ = false;  // for as long as it takes
 };
 
 }  // namespace terrace::cli

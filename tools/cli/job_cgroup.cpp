@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -51,6 +52,13 @@ Result<JobPlace> plan_v2(const MemoryCgroup& own, pid_t self) {
                   "start the job in a "
                   "scope of its own: systemd-run --user --scope -p Delegate=yes terrace run …",
                   own.directory.string()));
+}
+
+// The kernel slows down who allocates beyond memory.high the more, the larger the share of it that is
+// exceeded: at a fiftieth the job stands nearly still.
+std::uint64_t throttle_bytes(std::uint64_t limit_bytes) {
+  const std::uint64_t below = std::max<std::uint64_t>(limit_bytes / 48, 12ULL << 20);
+  return limit_bytes - std::min(limit_bytes / 2, below);
 }
 
 // The pid in "terrace-<pid>", also for the leaf "terrace-<pid>-run"; 0 for any other name.
@@ -122,6 +130,24 @@ int JobCgroup::prepare_parent() const {
 int JobCgroup::set_limit(std::uint64_t bytes) const {
   const char* file = version_ == CgroupVersion::v1 ? "memory.limit_in_bytes" : "memory.max";
   return write_text(directory_ / file, std::to_string(bytes));
+}
+
+int JobCgroup::let_wait(std::uint64_t limit_bytes) {
+  if (version_ == CgroupVersion::v2)
+    return write_text(directory_ / "memory.high", std::to_string(throttle_bytes(limit_bytes)));
+  const int error = write_text(directory_ / "memory.oom_control", "1");
+  lets_wait_ = error == 0;
+  return error;
+}
+
+int JobCgroup::let_kill() const { return write_text(directory_ / "memory.oom_control", "0"); }
+
+bool JobCgroup::waits() const {
+  return read_keyed_number(directory_ / "memory.oom_control", "under_oom").value_or(0) > 0;
+}
+
+std::optional<std::uint64_t> JobCgroup::pages_that_left() const {
+  return read_keyed_number(directory_ / "memory.stat", "pgpgout");
 }
 
 int JobCgroup::attach_self() const { return write_text(directory_ / "cgroup.procs", "0"); }

@@ -217,6 +217,7 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   if (!cgroup && plan.limit_bytes) return complain(exit_permission, "--limit: " + cgroup.error);
   // Without a limit of its own, a job inside another one stays under that one's.
   if (cgroup && plan.limit_bytes) set_variable("TERRACE_LIMIT_CGROUP", cgroup->directory().string());
+  if (cgroup && plan.limit_bytes && !options.disable) cgroup->let_wait(*plan.limit_bytes);
   const Daemon daemon = find_or_bring_daemon(options, plan, layout);
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);

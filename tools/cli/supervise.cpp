@@ -11,8 +11,11 @@
 #include <chrono>
 
 #include "tools/cli/exit_code.h"
+#include "tools/cli/limit_watch.h"
 
 namespace terrace::cli {
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -66,10 +69,28 @@ bool job_ended(pid_t job, Outcome* outcome) {
   return false;
 }
 
-void pass_signals_until_end(pid_t job, const sigset_t& watched, Outcome* outcome) {
+timespec to_timespec(std::chrono::nanoseconds time) { return {time / 1s, (time % 1s).count()}; }
+
+// -1: none came while the watch slept.
+int next_signal(const sigset_t& watched, const LimitWatch& watch, siginfo_t* info) {
+  if (!watch.is_wanted()) return sigwaitinfo(&watched, info);
+  const timespec pause = to_timespec(LimitWatch::pause);
+  return sigtimedwait(&watched, info, &pause);
+}
+
+void look_at_limit(LimitWatch* watch) {
+  if (!watch->is_wanted() || !watch->look(LimitWatch::Clock::now())) return;
+  complain(
+      exit_ok,
+      "the job waits for memory at its limit, and nothing of it can leave: the kernel may end it now; raise "
+      "--limit, or put less into memory that is not from malloc");
+}
+
+void pass_signals_until_end(pid_t job, const sigset_t& watched, LimitWatch* watch, Outcome* outcome) {
   while (!job_ended(job, outcome)) {
     siginfo_t info{};
-    const int signal = sigwaitinfo(&watched, &info);
+    const int signal = next_signal(watched, *watch, &info);
+    look_at_limit(watch);
     if (signal > 0 && signal != SIGCHLD && should_forward(info)) kill(job, signal);
   }
 }
@@ -109,7 +130,8 @@ Outcome supervise(const std::vector<std::string>& command, const JobCgroup* cgro
   close(report[1]);
   outcome.failure = job < 0 ? StartFailure{errno, false} : start_failure(report[0]);
   close(report[0]);
-  if (job > 0) pass_signals_until_end(job, watched, &outcome);
+  LimitWatch watch(cgroup);
+  if (job > 0) pass_signals_until_end(job, watched, &watch, &outcome);
   sigprocmask(SIG_SETMASK, &original, nullptr);
   outcome.wall_ns =
       static_cast<std::uint64_t>((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));

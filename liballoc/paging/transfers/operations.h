@@ -40,6 +40,7 @@ struct TierOperation {
   bool releases_slot = false;  // and nobody's if the run has gone
   bool shares_slot = false;    // the extent of a run that has gone; the last of its transfers gives it back
   bool retried = false;
+  bool starved = false;  // waits for the kernel's memory
 
   bool is_write() const { return kind == Kind::write; }
   bool is_piece() const { return kind == Kind::piece; }

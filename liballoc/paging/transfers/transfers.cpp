@@ -227,6 +227,7 @@ void Transfers::advance(TierOperation* op) {
 }
 
 void Transfers::handle_completions() {
+  if (some_are_starved_) go_on_with(true);  // once: what makes room comes after us
   tiers::Completion done[OperationTable::most];
   // Again: what finish() submits may be over at once, and then nobody calls us for it.
   while (const std::size_t count = parts_.extents.tier().poll(done)) {
@@ -235,10 +236,18 @@ void Transfers::handle_completions() {
       if (done[i].error != 0 && op->error == 0) op->error = done[i].error;
       if (--op->parts == 0 && (op->error != 0 || op->cursor >= pages_per_run)) finish(op);
     }
-    if (!some_are_stalled_) continue;
-    some_are_stalled_ = false;
-    for (TierOperation& op : parts_.operations.all())
-      if (op.busy && op.submitted_ns != 0 && op.cursor < pages_per_run && op.error == 0) advance(&op);
+    if (some_are_stalled_) go_on_with(false);
+  }
+}
+
+// Those that wait for the tier, or those that wait for memory.
+void Transfers::go_on_with(bool starved) {
+  (starved ? some_are_starved_ : some_are_stalled_) = false;
+  for (TierOperation& op : parts_.operations.all()) {
+    if (!op.busy || op.submitted_ns == 0 || op.error != 0 || op.starved != starved) continue;
+    if (op.cursor >= pages_per_run) continue;
+    op.starved = false;
+    advance(&op);
   }
 }
 
@@ -249,16 +258,29 @@ bool Transfers::are_none() const {
 
 void Transfers::start_anew() {
   parts_.operations.forget_all();
-  some_are_stalled_ = false;
+  some_are_stalled_ = some_are_starved_ = false;
+}
+
+void Transfers::begin_anew(TierOperation* op) {
+  op->error = 0;
+  op->cursor = op->parts = op->bytes = 0;
 }
 
 // Devices and paths do fail once; the second answer of a read counts.
 bool Transfers::read_again(TierOperation* op) {
   if (op->retried || op->run == none) return false;
   op->retried = true;
-  op->error = 0;
-  op->cursor = op->parts = op->bytes = 0;
+  begin_anew(op);
   advance(op);
+  return true;
+}
+
+// At its limit a job has no memory for the kernel's own part of a transfer. That is no fault of the tier: the
+// read is tried until there is.
+bool Transfers::read_later(TierOperation* op) {
+  if (op->error != ENOMEM || op->run == none) return false;
+  begin_anew(op);
+  op->starved = some_are_starved_ = true;
   return true;
 }
 
@@ -278,6 +300,7 @@ bool Transfers::is_intact(const TierOperation& op) {
 void Transfers::finish(TierOperation* op) {
   if (op->error == 0) observe(*op);
   if (op->is_write()) return finish_write(op);
+  if (read_later(op)) return;
   const bool intact = is_intact(*op);
   if (op->run != none && !intact) {
     parts_.accounts.counts.checksum_failures += op->error == 0 && !op->retried ? 1 : 0;

@@ -70,7 +70,10 @@ class Transfers {
   bool reserve_for(TierOperation* op);
   bool start_fill(TierOperation* op);
   void advance(TierOperation* op);
+  void begin_anew(TierOperation* op);
   bool read_again(TierOperation* op);
+  bool read_later(TierOperation* op);
+  void go_on_with(bool starved);
   bool is_intact(const TierOperation& op);
   void finish(TierOperation* op);
   void finish_write(TierOperation* op);
@@ -87,6 +90,7 @@ class Transfers {
   Mover* mover_ = nullptr;
   std::uint32_t generation_ = 0;
   bool some_are_stalled_ = false;    // operations of which the tier has not taken all
+  bool some_are_starved_ = false;    // reads for which the kernel had no memory
   std::uint64_t last_write_ns_ = 0;  // when the device was done with one
   std::uint64_t last_read_ns_ = 0;
 };
