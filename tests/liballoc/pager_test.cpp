@@ -291,6 +291,29 @@ TEST_CASE("What was read ahead makes room for what an operation works on") {
   f.check();
 }
 
+// A cycle that broke off leaves what was read ahead for it: another one is kept ahead of all the same.
+TEST_CASE("What was read ahead in vain makes room for what is expected now") {
+  constexpr std::size_t runs = 2 * budget_runs;
+  test::Dram dram;
+  PagerFixture f(any_kind(), dram.dram, budget_runs, 1024 * mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const blocks[] = {f.allocate_filled(runs * run_bytes, 0),
+                               f.allocate_filled(runs * run_bytes, 1)};
+  for (int round = 0; round < 3; ++round)
+    for (std::size_t i = 0; i < 2; ++i) CHECK(f.reads(blocks[i], i, runs * run_bytes));
+  CHECK(f.reads(blocks[0], 0, 8 * run_bytes));
+  f.settle();
+  const std::uint32_t in_vain = f.pager.runs().lists().loaded.size();
+  REQUIRE(in_vain >= 4);
+  CHECK(f.reads(blocks[1], 1, runs * run_bytes));
+  const std::uint64_t before = f.statistics().prefetch_hits;
+  CHECK(f.reads(blocks[1], 1, runs * run_bytes));
+  CHECK(f.statistics().prefetch_wasted >= in_vain);
+  CHECK(f.statistics().prefetch_hits - before > runs / 4);
+  f.check();
+}
+
 // Its first run is another block's as well.
 TEST_CASE("A block that grew from a part of a run is read ahead like any other") {
   constexpr std::size_t bytes = 8 * run_bytes;

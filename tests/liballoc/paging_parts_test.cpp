@@ -67,11 +67,12 @@ TEST_CASE("Three touches as far apart tell a stride, in either direction") {
 }
 
 TEST_CASE("What followed last time is expected again") {
+  const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
-  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(n);
+  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(n, all_away);
   ahead.clear();
-  ahead.used(1);
+  ahead.used(1, all_away);
   CHECK(ahead.pop() == 500);
   CHECK(ahead.pop() == 3);
 }

@@ -19,7 +19,7 @@ constexpr std::uint32_t looks_at_hot = 32;  // one in so many evictions
 void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs(), reserve_runs()); }
 
 void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
-  ahead_.used(n);
+  ahead_.used(n, [this](std::uint32_t at) { return may_be_read(at); });
   if (!from_tier) return;
   cursor_block_ = parts_.runs[n].block;
   cursor_run_ = n + 1;
@@ -187,17 +187,35 @@ bool ReactivePolicy::wants_read_ahead() const {
   return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
 }
 
+// What is expected first was not used while many others came: nor will be what was read ahead with it.
+std::uint32_t ReactivePolicy::next_wasted() {
+  constexpr std::uint32_t much_later = 8 * Transfers::reads_in_flight;
+  const std::uint32_t first = parts_.runs.lists().loaded.front();
+  const std::uint32_t now = parts_.runs.arrivals();
+  if (first != expected_) expected_since_ = now;
+  expected_ = first;
+  if (first == none || now - expected_since_ < much_later) return none;
+  expected_ = parts_.runs[first].next;
+  if (expected_ != none && parts_.runs.age(expected_) < much_later) expected_since_ = now;
+  return first;
+}
+
 // Where the job streams there is always more of it.
 bool ReactivePolicy::reads_over_cached() const {
   return is_streaming() && !parts_.runs.lists().cached.is_empty();
 }
 
+// It is on the tier, and of use as a whole.
+bool ReactivePolicy::may_be_read(std::uint32_t n) const {
+  if (n >= parts_.runs.top()) return false;
+  const Run& r = parts_.runs[n];
+  return r.state == RunState::stored && !r.is_used_in_parts() && !r.queued;
+}
+
 // What followed last time.
 std::uint32_t ReactivePolicy::next_follower() {
   for (std::uint32_t n = ahead_.pop(); n != none; n = ahead_.pop()) {
-    if (n >= parts_.runs.top()) continue;
-    const Run& r = parts_.runs[n];
-    if (r.state == RunState::stored && !r.scattered && !r.queued) return n;
+    if (may_be_read(n)) return n;
   }
   return none;
 }
@@ -206,7 +224,7 @@ std::uint32_t ReactivePolicy::next_follower() {
 std::uint32_t ReactivePolicy::next_of_block() {
   if (cursor_block_ == 0) return none;
   for (std::uint32_t n = cursor_run_; n < parts_.runs.size() && parts_.runs[n].block == cursor_block_; ++n) {
-    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].scattered) continue;
+    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].is_used_in_parts()) continue;
     cursor_run_ = n + 1;
     return n;
   }
@@ -231,7 +249,7 @@ std::uint32_t ReactivePolicy::next_read() {
   if (n != none) return n;
   const RunList& stored = parts_.runs.lists().stored;
   if (stored.is_empty() || (phase_.growing() && parts_.standing.mode == PagerMode::paging)) return none;
-  if (parts_.runs[stored.back()].scattered) return none;
+  if (parts_.runs[stored.back()].is_used_in_parts()) return none;
   return find_last_evicted_block() ? next_of_block() : stored.back();
 }
 

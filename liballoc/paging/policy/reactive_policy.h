@@ -65,6 +65,7 @@ class ReactivePolicy final : public Policy {
   Victim next_victim() override;
   std::uint32_t next_release(bool at_once) override;
   bool wants_read_ahead() const override;
+  std::uint32_t next_wasted() override;
   std::uint32_t next_read() override;
   bool reads_over_cached() const override;
   bool wants_agent() const override;
@@ -80,6 +81,7 @@ class ReactivePolicy final : public Policy {
   bool is_streaming() const;
   bool has_old_idle() const;
   const RunList* next_victims() const;
+  bool may_be_read(std::uint32_t n) const;
   std::uint32_t next_follower();
   std::uint32_t next_of_block();
   bool find_last_evicted_block();
@@ -88,8 +90,10 @@ class ReactivePolicy final : public Policy {
   Phase phase_;
   Insertion insertion_;
   ReadAhead ahead_;
-  std::uint32_t evictions_ = 0;      // to look at what is hot now and then
-  std::uint32_t cursor_run_ = none;  // reading ahead goes on here
+  std::uint32_t evictions_ = 0;       // to look at what is hot now and then
+  std::uint32_t expected_ = none;     // of what was read ahead, the first
+  std::uint32_t expected_since_ = 0;  // in arrivals
+  std::uint32_t cursor_run_ = none;   // reading ahead goes on here
   std::uint32_t cursor_block_ = 0;
 };
 

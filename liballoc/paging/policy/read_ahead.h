@@ -1,7 +1,7 @@
 // What is likely to be touched next, learned from what followed last time: each run remembers which run was
 // brought back after it. On a cycle that is the next one; where nothing was learned it is the next run in
-// memory. Each use asks for the few runs behind it, so that every stream of a program that has several is
-// kept ahead of. Pure but for its table, of which only what is used is touched.
+// memory. Each use asks for the runs behind it that are away, and what is next in one stream of a program
+// comes before what is far ahead in another. Pure but for its table, of which only what is used is touched.
 #pragma once
 
 #include <cerrno>
@@ -22,22 +22,24 @@ class ReadAhead {
     return next_ == nullptr ? ENOMEM : 0;
   }
 
-  // Run n was touched, and had been away.
-  void used(std::uint32_t n) {
+  // Run n was touched, and had been away. `is_away` tells what of what follows would have to be read.
+  template <typename IsAway>
+  void used(std::uint32_t n, const IsAway& is_away) {
     if (last_ != none && last_ != n) next_[last_] = n + 1;
     last_ = n;
-    for (std::uint32_t i = 0, at = n; i < depth; ++i) {
+    std::uint32_t found = 0;
+    for (std::uint32_t i = 0, at = n; i < depth && found < most_near + most_far; ++i) {
       at = after(at);
       if (at >= runs_ || at == n) return;
-      wanted_[head_++ % capacity] = at;
-      if (head_ - tail_ > capacity) tail_ = head_ - capacity;
+      if (is_away(at)) (found++ < most_near ? near_ : far_).push(at);
     }
   }
   // The next run to look at; `none` when there is none.
-  std::uint32_t pop() { return tail_ == head_ ? none : wanted_[tail_++ % capacity]; }
-  bool is_empty() const { return tail_ == head_; }
+  std::uint32_t pop() { return near_.is_empty() ? far_.pop() : near_.pop(); }
+  bool is_empty() const { return near_.is_empty() && far_.is_empty(); }
   void clear() {
-    tail_ = head_;
+    near_.clear();
+    far_.clear();
     last_ = none;
   }
 
@@ -49,15 +51,33 @@ class ReadAhead {
     return next > run && next - run <= near ? run + 1 : next;
   }
 
+  // What came first goes first, and is forgotten first.
+  class Ring {
+   public:
+    bool is_empty() const { return tail_ == head_; }
+    void clear() { tail_ = head_; }
+    void push(std::uint32_t run) {
+      wanted_[head_++ % capacity] = run;
+      if (head_ - tail_ > capacity) tail_ = head_ - capacity;
+    }
+    std::uint32_t pop() { return is_empty() ? none : wanted_[tail_++ % capacity]; }
+
+   private:
+    static constexpr std::uint32_t capacity = 32;
+    std::uint32_t wanted_[capacity] = {};
+    std::uint32_t head_ = 0;
+    std::uint32_t tail_ = 0;
+  };
+
   static constexpr std::uint32_t depth = 32;
-  static constexpr std::uint32_t capacity = 64;
+  static constexpr std::uint32_t most_near = 4;
+  static constexpr std::uint32_t most_far = 12;
 
   std::uint32_t* next_ = nullptr;  // by run: the number of what followed, plus one; 0: nothing yet
   std::uint32_t runs_ = 0;
   std::uint32_t last_ = none;
-  std::uint32_t wanted_[capacity] = {};
-  std::uint32_t head_ = 0;
-  std::uint32_t tail_ = 0;
+  Ring near_;
+  Ring far_;
 };
 
 }  // namespace terrace::liballoc
