@@ -2,14 +2,13 @@
 //
 // A tier is a space of bytes that is carved into extents and filled and emptied by asynchronous transfers.
 // It neither owns data nor knows what it means; statistics, limits, tracing, delays and faults are adaptors
-// around a tier (trace_adaptor.h, slow_adaptor.h, failing_adaptor.h), not flags in it.
+// around a tier (adaptors/), not flags in it.
 //
 // Contract
 //  * After construction nothing here allocates, throws, logs, or takes a lock of the C library: the paging
 //    agent inside a job calls it while other threads may hold any lock (fork, malloc).
 //  * Threads: {reserve, release, space, set_limit} must be serialised by the caller, and so must {submit,
-//  poll}; the two
-//    groups are independent of each other and may run at the same time.
+//    poll}; the two groups are independent of each other and may run at the same time.
 //  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
 //  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is
 //    polled, and the extent reserved. Transfers on one extent are not ordered among each other:

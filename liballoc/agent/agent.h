@@ -8,11 +8,11 @@
 //
 // This class is the thread's life and its loop. What a round does has a class each:
 //
-//   waker.h, wait_set.h           sleep and be woken
-//   mover_access.h, pool_tier.h   what the pager needs, opened once
-//   take_over.h                   when the pager begins
-//   daemon_link.h, budget.h       how much the heap may hold, and who says so
-//   publisher.h                   what the daemon is told
+//   waker.h, wait_set.h                sleep and be woken
+//   mover_access.h, pool/pool_tier.h   what the pager needs, opened once
+//   take_over.h                        when the pager begins
+//   daemon_link.h, budget.h            how much the heap may hold, and who says so
+//   publisher.h                        what the daemon is told
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/daemon_link.h"
 #include "liballoc/agent/mover_access.h"
-#include "liballoc/agent/pool_tier.h"
+#include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/agent/publisher.h"
 #include "liballoc/agent/set_up_latch.h"
 #include "liballoc/agent/take_over.h"

@@ -9,7 +9,7 @@
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/client/client.h"
-#include "liballoc/agent/pool_tier.h"
+#include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/recycled_memory.h"
 

@@ -7,7 +7,7 @@
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/daemon_link.h"
-#include "liballoc/agent/pool_tier.h"
+#include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/heap/accounts.h"
 #include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pager.h"

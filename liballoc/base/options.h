@@ -38,7 +38,7 @@ struct Options {
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";
   char job[64] = "";
-  char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see agent/fault_injection.h
+  char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see agent/pool/fault_injection.h
 
   // Whether there may ever be a pager in this process.
   bool may_page() const { return dram_bytes != 0 || socket[0] != '\0'; }

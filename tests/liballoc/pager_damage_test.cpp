@@ -13,8 +13,8 @@
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/pager_fixture.h"
+#include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/dram_tier.h"
-#include "tiers/failing_adaptor.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/liballoc/pager_fixture.h"
-#include "tiers/failing_adaptor.h"
+#include "tiers/adaptors/failing_adaptor.h"
 
 namespace terrace::liballoc {
 namespace {

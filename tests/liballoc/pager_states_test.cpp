@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/liballoc/pager_fixture.h"
-#include "tiers/trace_adaptor.h"
+#include "tiers/adaptors/trace_adaptor.h"
 
 namespace terrace::liballoc {
 

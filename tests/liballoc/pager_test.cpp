@@ -7,10 +7,10 @@
 
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/pager_fixture.h"
+#include "tiers/adaptors/slow_adaptor.h"
+#include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/nvme_tier.h"
 #include "tiers/pool_file.h"
-#include "tiers/slow_adaptor.h"
-#include "tiers/trace_adaptor.h"
 
 namespace terrace::liballoc {
 namespace {

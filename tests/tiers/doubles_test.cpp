@@ -3,11 +3,11 @@
 #include <csignal>
 
 #include "support.h"
+#include "tiers/adaptors/failing_adaptor.h"
+#include "tiers/adaptors/slow_adaptor.h"
+#include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/dram_tier.h"
-#include "tiers/failing_adaptor.h"
 #include "tiers/null_tier.h"
-#include "tiers/slow_adaptor.h"
-#include "tiers/trace_adaptor.h"
 
 using namespace terrace::tiers;
 using namespace terrace::tiers::test;

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "liballoc/agent/fault_injection.h"
+#include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/offload/tensor.h"
 #include "tiers/nvme_tier.h"

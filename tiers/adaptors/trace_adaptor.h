@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "tiers/adaptor.h"
+#include "tiers/adaptors/adaptor.h"
 
 namespace terrace::tiers {
 

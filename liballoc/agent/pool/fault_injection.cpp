@@ -1,4 +1,4 @@
-#include "liballoc/agent/fault_injection.h"
+#include "liballoc/agent/pool/fault_injection.h"
 
 #include <cerrno>
 #include <cstdint>

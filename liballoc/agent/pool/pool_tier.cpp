@@ -1,4 +1,4 @@
-#include "liballoc/agent/pool_tier.h"
+#include "liballoc/agent/pool/pool_tier.h"
 
 #include <sys/statvfs.h>
 

@@ -1,5 +1,5 @@
 // Counts calls and alters results.
-#include "tiers/failing_adaptor.h"
+#include "tiers/adaptors/failing_adaptor.h"
 
 #include <cerrno>
 #include <cstring>

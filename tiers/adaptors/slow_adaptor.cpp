@@ -1,5 +1,5 @@
 // Holds completions back until they are due.
-#include "tiers/slow_adaptor.h"
+#include "tiers/adaptors/slow_adaptor.h"
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>

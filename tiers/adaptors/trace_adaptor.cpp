@@ -1,5 +1,5 @@
 // Forward, then record.
-#include "tiers/trace_adaptor.h"
+#include "tiers/adaptors/trace_adaptor.h"
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@
 
 #include <cstddef>
 
-#include "tiers/failing_adaptor.h"
-#include "tiers/slow_adaptor.h"
+#include "tiers/adaptors/failing_adaptor.h"
+#include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/tier.h"
 
 namespace terrace::liballoc {

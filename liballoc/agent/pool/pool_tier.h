@@ -6,7 +6,7 @@
 
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
-#include "liballoc/agent/fault_injection.h"
+#include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/base/options.h"
 #include "tiers/nvme_tier.h"
 

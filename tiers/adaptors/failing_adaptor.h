@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tiers/adaptor.h"
+#include "tiers/adaptors/adaptor.h"
 #include "tiers/fixed_queue.h"
 
 namespace terrace::tiers {
