@@ -84,6 +84,12 @@ class Tier {
   virtual int wait_fd() const noexcept = 0;
   virtual std::size_t in_flight() const noexcept = 0;
   virtual std::size_t queue_depth() const noexcept = 0;
+  // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
+  // "".
+  virtual const char* place_of(std::uint64_t offset) const noexcept {
+    static_cast<void>(offset);
+    return "";
+  }
 
   // In a forked child: the parent's transfers are its own, the space is frozen as a read-only copy. Makes the
   // tier usable for reads of what was stored before the fork, with rings of its own. 0 or errno.

@@ -7,6 +7,7 @@
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/dram_tier.h"
+#include "tiers/striped_tier.h"
 
 using namespace terrace::tiers;
 using namespace terrace::tiers::test;
@@ -38,6 +39,24 @@ struct Adapted : Subject {
   Tier& tier() override { return adaptor_; }
   std::unique_ptr<Base> base_;
   Adaptor adaptor_;
+};
+
+// Drives in directories of their own.
+struct Striped : Subject {
+  Striped(std::uint64_t capacity, std::initializer_list<NvmeTier::Io> drives, bool direct = true) {
+    for (const NvmeTier::Io io : drives) {
+      directories_.push_back(std::make_unique<TemporaryDirectory>());
+      drives_.push_back(
+          std::make_unique<Nvme>(capacity / drives.size(), io, direct, directories_.back()->path()));
+    }
+    std::vector<StripedTier::Drive> members;
+    for (const auto& drive : drives_) members.push_back({&drive->nvme_});
+    REQUIRE(striped_.open(members) == 0);
+  }
+  Tier& tier() override { return striped_; }
+  std::vector<std::unique_ptr<TemporaryDirectory>> directories_;
+  std::vector<std::unique_ptr<Nvme>> drives_;
+  StripedTier striped_;
 };
 
 bool io_uring_works() {
@@ -73,6 +92,41 @@ TEST_CASE("NvmeThroughThePageCache conforms") {
 TEST_CASE("NvmeOnTmpfs conforms") {
   check_conformance([](std::uint64_t capacity) {
     return std::make_unique<Nvme>(capacity, NvmeTier::Io::automatic, false, "/dev/shm");
+  });
+}
+
+TEST_CASE("StripedOverTwo conforms") {
+  const NvmeTier::Io io = GENERATE(NvmeTier::Io::automatic, NvmeTier::Io::pread);
+  check_conformance([io](std::uint64_t capacity) {
+    return std::make_unique<Striped>(capacity, std::initializer_list<NvmeTier::Io>{io, io});
+  });
+}
+
+// The second has no ring: as where the limit on locked memory or on descriptors is reached.
+TEST_CASE("StripedOverThreeThatDiffer conforms") {
+  check_conformance([](std::uint64_t capacity) {
+    return std::make_unique<Striped>(
+        capacity, std::initializer_list<NvmeTier::Io>{NvmeTier::Io::automatic, NvmeTier::Io::pread,
+                                                      NvmeTier::Io::automatic});
+  });
+}
+
+TEST_CASE("StripedThroughThePageCache conforms") {
+  check_conformance([](std::uint64_t capacity) {
+    const std::initializer_list<NvmeTier::Io> drives{NvmeTier::Io::automatic, NvmeTier::Io::automatic};
+    return std::make_unique<Striped>(capacity, drives, false);
+  });
+}
+
+TEST_CASE("SlowStriped conforms") {
+  const SlowAdaptor::Speed speed{100'000, 4'000'000'000};
+  check_conformance([&](std::uint64_t capacity) {
+    auto subject = std::make_unique<Adapted<SlowAdaptor, Striped>>(
+        std::make_unique<Striped>(
+            capacity, std::initializer_list<NvmeTier::Io>{NvmeTier::Io::automatic, NvmeTier::Io::automatic}),
+        speed);
+    REQUIRE(subject->adaptor_.open() == 0);
+    return subject;
   });
 }
 

@@ -91,9 +91,10 @@ inline int read(Tier& tier, const Extent& extent, const Buffer& buffer) {
   return transfer(tier, Direction::read, extent, buffer);
 }
 
+// The high numbers of tiers/high_descriptor.h included.
 inline int open_descriptors() {
   int count = 0;
-  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  for (int fd = 0; fd < 8192; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
   return count;
 }
 
@@ -109,6 +110,21 @@ inline int in_child(const std::function<int()>& body) {
 
 // What in_small_disk() returns when the machine does not let us mount.
 inline constexpr int cannot_mount = 77;
+
+// A directory of the test's own on the build directory's file system.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    if (::mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  ~TemporaryDirectory() { ::rmdir(path_.c_str()); }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_ = TERRACE_TEST_POOL_DIR "/drive-XXXXXX";
+};
 
 // Runs `body` in a child that sees a tmpfs of `bytes` of its own; the directory is its argument.
 inline int in_small_disk(std::uint64_t bytes, const std::function<int(const char*)>& body) {

@@ -72,6 +72,20 @@ void parts_of_an_extent_move_alone(Tier& tier) {
   CHECK(std::equal(middle.at(64 * kib), middle.at(0) + 128 * kib, second.at(0)));
 }
 
+// What was given back is found again: at once, or by a later one where a tier takes turns over several
+// places.
+bool is_reserved_again(Tier& tier, const Extent& wanted) {
+  std::vector<Extent> others;
+  Extent extent;
+  bool found = false;
+  while (!found && tier.reserve(wanted.bytes, &extent) == 0) {
+    found = extent == wanted;
+    if (!found) others.push_back(extent);
+  }
+  for (const Extent& other : others) tier.release(other);
+  return found;
+}
+
 void an_extents_end_is_given_back_alone(Tier& tier) {
   const std::uint64_t before = tier.space().used_bytes;
   const Extent whole = reserve(tier, 256 * kib);
@@ -80,7 +94,7 @@ void an_extents_end_is_given_back_alone(Tier& tier) {
   REQUIRE(write(tier, {whole.offset, 64 * kib}, buffer) == 0);
   tier.release({whole.offset + 64 * kib, 192 * kib});
   CHECK(tier.space().used_bytes == before + 64 * kib);
-  CHECK(reserve(tier, 192 * kib).offset == whole.offset + 64 * kib);
+  CHECK(is_reserved_again(tier, {whole.offset + 64 * kib, 192 * kib}));
   CHECK(reads_back(tier, {{whole.offset, 64 * kib}, 6}));
   tier.release(whole);  // two neighbours by now
   CHECK(tier.space().used_bytes == before);

@@ -24,6 +24,7 @@ class TierAdaptor : public Tier {
   int wait_fd() const noexcept override { return inner_.wait_fd(); }
   std::size_t in_flight() const noexcept override { return inner_.in_flight(); }
   std::size_t queue_depth() const noexcept override { return inner_.queue_depth(); }
+  const char* place_of(std::uint64_t offset) const noexcept override { return inner_.place_of(offset); }
   int reopen_after_fork() noexcept override { return inner_.reopen_after_fork(); }
 
  protected:
