@@ -9,6 +9,11 @@ namespace {
 
 const char* program_name() { return program_invocation_short_name; }
 
+std::uint64_t pool_wanted_bytes(const Options& o) {
+  if (o.stripes_alone()) return 0;
+  return o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes;
+}
+
 }  // namespace
 
 int DaemonLink::greet() {
@@ -18,7 +23,7 @@ int DaemonLink::greet() {
       .job = o.job[0] != '\0' ? o.job : program_name(),
       .program = program_name(),
       .requested_budget_bytes = o.dram_bytes,
-      .pool_wanted_bytes = o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes,
+      .pool_wanted_bytes = pool_wanted_bytes(o),
       .daemon_path = o.daemon,
       .respawn = o.daemon[0] != '\0',
   });

@@ -44,6 +44,16 @@ bool text_option(const char* name, char* out, std::size_t capacity) {
   return true;
 }
 
+// A list may be longer than a line has room for.
+bool directories_option(const char* name, PoolDirectories* out) {
+  constexpr std::size_t most_shown = 200;
+  const char* value = getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  const char* problem = out->read(value);
+  return problem == nullptr ||
+         refuse(name, std::strlen(value) <= most_shown ? value : "(a long list)", problem);
+}
+
 // A respawned daemon is started from inside the program, whose directory may have changed by then.
 bool program_option(const char* name, char* out, std::size_t capacity) {
   if (!text_option(name, out, capacity)) return false;
@@ -110,7 +120,7 @@ bool read_options(Options* o) {
       choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
-      text_option("TERRACE_POOL_DIR", o->pool_directory, sizeof(o->pool_directory)) &&
+      directories_option("TERRACE_POOL_DIR", &o->pool_directories) &&
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
       program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
       text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "liballoc/base/message.h"
+#include "liballoc/base/pool_directories.h"
 
 namespace terrace::liballoc {
 
@@ -33,7 +34,7 @@ struct Options {
   IoKind io = IoKind::automatic;
   Compression compression = Compression::by_budget;
   Severity log_level = Severity::warning;
-  char pool_directory[path_bytes] = "/var/tmp";
+  PoolDirectories pool_directories;
   char socket[path_bytes] = "";
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";
@@ -42,6 +43,9 @@ struct Options {
 
   // Whether there may ever be a pager in this process.
   bool may_page() const { return dram_bytes != 0 || socket[0] != '\0'; }
+  // A daemon's pool is one file. Where the daemon is this job's alone, as no other shares its disk, the pool
+  // is made without it, over all directories.
+  bool stripes_alone() const { return pool_directories.size() > 1 && daemon[0] != '\0'; }
 };
 
 // Reads "256K", "1.5G", "1536MiB" as `terrace run` does (wire/size.h). False: not a size, or 2^62 and more.

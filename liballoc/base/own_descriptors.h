@@ -7,7 +7,8 @@
 // noted here, high ones (tiers/high_descriptor.h), and the preload library's close() and its kin leave them
 // alone (preload/descriptors.cpp). A bare system call is not seen: for that each number is noted with device
 // and inode, which tell whether it is still the same file. (Since Linux 5.12 userfaultfds and rings have
-// inodes of their own, pipes always had; eventfds share one, which is why none is used.)
+// inodes of their own, pipes always had; eventfds share one, which is why none is used, and epoll sets, of
+// which a striped pool has one: docs/decisions/022-striping.md.)
 //
 // One table without a lock, because close() is called in signal handlers and in children that share memory
 // with their parent; they only read it. A number is noted after its identity and forgotten before it is

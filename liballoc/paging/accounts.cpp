@@ -27,7 +27,7 @@ void Accounts::tell_pool_full(std::uint64_t used_bytes) const {
   tell(wire::EventKind::pool_full, 0, used_bytes);
 }
 
-void Accounts::report_loss(std::uint32_t n, const char* why, int error) const {
+void Accounts::report_loss(std::uint32_t n, const char* why, const char* place, int error) const {
   const std::uint32_t id = runs_[n].block;
   Message m(Severity::error);
   m << "lost 2 MiB at " << static_cast<const void*>(runs_.address(n));
@@ -39,7 +39,7 @@ void Accounts::report_loss(std::uint32_t n, const char* why, int error) const {
         << reinterpret_cast<const void*>(b.call_site);
   }
   m << ": " << why << ", ";
-  m.error(error) << "; touching it raises SIGBUS";
+  m.error(error) << (place[0] != '\0' ? " in " : "") << place << "; touching it raises SIGBUS";
 }
 
 }  // namespace terrace::liballoc

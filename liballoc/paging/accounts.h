@@ -22,8 +22,8 @@ class Accounts {
   // A block came or went.
   void tell_block(wire::EventKind kind, const KnownBlock& block) const;
   void tell_pool_full(std::uint64_t used_bytes) const;
-  // To standard error: run n is lost.
-  void report_loss(std::uint32_t n, const char* why, int error) const;
+  // To standard error: run n is lost, from `place` where that is not empty.
+  void report_loss(std::uint32_t n, const char* why, const char* place, int error) const;
 
   // Counters of what was done; each part counts what it does.
   terrace_statistics counts{};

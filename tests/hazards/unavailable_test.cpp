@@ -163,11 +163,13 @@ TEST_CASE("hazard_codec_without_room") {
 }
 
 TEST_CASE("hazard_no_pool_directory") {
-  const Outcome outcome = run_scenario("runs_without_pager", {{"TERRACE_POOL_DIR", "/nonexistent/pool"}});
-  INFO(outcome.output);
-  CHECK(outcome.held());
-  CHECK(lines_of_ours(outcome.output) == 1);
-  CHECK(outcome.says("/nonexistent/pool"));
+  for (const char* list : {"/nonexistent/pool", HAZARD_SCRATCH ",/nonexistent/pool"}) {
+    const Outcome outcome = run_scenario("runs_without_pager", {{"TERRACE_POOL_DIR", list}});
+    INFO(outcome.output);
+    CHECK(outcome.held());
+    CHECK(lines_of_ours(outcome.output) == 1);
+    CHECK(outcome.says("TERRACE_POOL_DIR=/nonexistent/pool: no pool file"));
+  }
 }
 
 TEST_CASE("hazard_pool_disk_full_at_the_start") {

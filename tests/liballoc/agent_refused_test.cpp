@@ -77,7 +77,7 @@ void start_heap() {
   Options options;
   options.dram_bytes = 256 * mib;
   options.pool_bytes = 512 * mib;
-  std::snprintf(options.pool_directory, sizeof options.pool_directory, "%s", TERRACE_TEST_POOL_DIR);
+  options.pool_directories.read(TERRACE_TEST_POOL_DIR);
   if (heap().initialise(options) != 0) std::abort();
 }
 

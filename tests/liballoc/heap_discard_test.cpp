@@ -49,7 +49,7 @@ class PagedBlock {
     Options options;
     options.dram_bytes = 256 * mib;
     options.pool_bytes = 512 * mib;
-    std::snprintf(options.pool_directory, sizeof options.pool_directory, "%s", TERRACE_TEST_POOL_DIR);
+    options.pool_directories.read(TERRACE_TEST_POOL_DIR);
     if (!heap().ready() && heap().initialise(options) != 0) std::abort();
     at = static_cast<std::byte*>(heap().allocate(block_bytes, run_bytes, nullptr, false));
     ready = at != nullptr && heap().agent().take_over().ensure_paging();

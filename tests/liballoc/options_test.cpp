@@ -77,7 +77,8 @@ TEST_CASE("Without variables the defaults hold") {
   CHECK(options.mover == MoverKind::automatic);
   CHECK(options.io == IoKind::automatic);
   CHECK(options.log_level == Severity::warning);
-  CHECK(std::string(options.pool_directory) == "/var/tmp");
+  REQUIRE(options.pool_directories.size() == 1);
+  CHECK(std::string(options.pool_directories[0]) == "/var/tmp");
 }
 
 TEST_CASE("Every variable is read") {
@@ -87,7 +88,7 @@ TEST_CASE("Every variable is read") {
   Variable mover("TERRACE_MOVER", "mremap");
   Variable io("TERRACE_IO", "pread");
   Variable log("TERRACE_LOG", "debug");
-  Variable pool("TERRACE_POOL_DIR", "/mnt/fast");
+  Variable pool("TERRACE_POOL_DIR", "/mnt/fast,/mnt/second");
   Variable socket("TERRACE_SOCKET", "/run/t.sock");
   Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
   Variable limit("TERRACE_LIMIT_CGROUP", "/sys/fs/cgroup/x");
@@ -101,7 +102,9 @@ TEST_CASE("Every variable is read") {
   CHECK(options.mover == MoverKind::mremap);
   CHECK(options.io == IoKind::pread);
   CHECK(options.log_level == Severity::debug);
-  CHECK(std::string(options.pool_directory) == "/mnt/fast");
+  REQUIRE(options.pool_directories.size() == 2);
+  CHECK(std::string(options.pool_directories[0]) == "/mnt/fast");
+  CHECK(std::string(options.pool_directories[1]) == "/mnt/second");
   CHECK(std::string(options.socket) == "/run/t.sock");
   CHECK(std::string(options.daemon) == "/usr/bin/terraced");
   CHECK(std::string(options.limit_cgroup) == "/sys/fs/cgroup/x");
@@ -125,6 +128,33 @@ TEST_CASE("A bad value is refused, naming variable and value") {
   INFO(line);
   CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);
   CHECK(line.find("running without Terrace") != std::string::npos);
+}
+
+TEST_CASE("A bad list of pool directories is refused, with what helps") {
+  for (const char* list : {"/a,,/b", ",/a", "/a,", ","}) {
+    const std::string line = refusal("TERRACE_POOL_DIR", list);
+    INFO(line);
+    CHECK(line.find("TERRACE_POOL_DIR=" + std::string(list)) != std::string::npos);
+    CHECK(line.find("write /a,/b") != std::string::npos);
+  }
+  const std::string many = refusal("TERRACE_POOL_DIR", "/1,/2,/3,/4,/5,/6,/7,/8,/9");
+  CHECK(many.find("more than 8 directories; name the fastest") != std::string::npos);
+  const std::string line = refusal("TERRACE_POOL_DIR", "/a," + std::string(512, 'x'));
+  CHECK(line.find("name a link to it") != std::string::npos);
+  CHECK(line.find("running without Terrace") != std::string::npos);
+}
+
+TEST_CASE("Several directories are for a private daemon's job, or for none's") {
+  Variable pool("TERRACE_POOL_DIR", "/a,/b");
+  Options options;
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.stripes_alone());
+  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
+  REQUIRE(read_options(&options));
+  CHECK(options.stripes_alone());
+  Variable one("TERRACE_POOL_DIR", "/a");
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.stripes_alone());
 }
 
 TEST_CASE("Sizes out of range are told their bound as people write it") {

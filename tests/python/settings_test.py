@@ -27,6 +27,10 @@ class Settings(unittest.TestCase):
         self.refused("'tape' is not known", tiers="dram,tape")
         self.refused("not a list of tiers", tiers="dram,dram")
 
+    def test_OfSeveralPoolDirectoriesTheFirstIsTheDrives(self):
+        self.assertEqual(settings.from_environment({"TERRACE_POOL_DIR": "/var/tmp,/tmp"}).directory, "/var/tmp")
+        self.assertEqual(settings.make(directory="/a,b").directory, "/a,b")  # an argument names one
+
     def test_TheLimitIsASizeOrAutoOrNone(self):
         limits = {text: settings.from_environment({"TERRACE_OFFLOAD_LIMIT": text}).limit
                   for text in ("", "auto", "none", "2G")}

@@ -80,7 +80,55 @@ TEST_CASE("PoolThatIsNoDirectoryIsRefused") {
 
 TEST_CASE("RelativePoolBecomesAbsolute") {
   const RunOptions options = asking({{&RunOptions::pool, "."}});
-  CHECK(plan(options)->pool_directory.starts_with('/'));
+  REQUIRE(plan(options)->pool_directories.size() == 1);
+  CHECK(plan(options)->pool_directories[0].starts_with('/'));
+}
+
+TEST_CASE("SeveralPoolsReachTheLibraryAsAList") {
+  const TemporaryDirectory one, other;
+  const std::string list = one.path().string() + "," + other.path().string();
+  const auto made = plan(asking({{&RunOptions::pool, list}}));
+  REQUIRE(made);
+  CHECK(made->pool_directories == PoolList{one.path(), other.path()});
+  CHECK(variable(*made, "TERRACE_POOL_DIR") == list);
+}
+
+TEST_CASE("PoolsWithAFaultAreRefusedByName") {
+  const std::string good = "/var/tmp";
+  const auto refusal = [](const std::string& list) {
+    const auto made = plan(asking({{&RunOptions::pool, list}}));
+    return made ? std::string() : made.error;
+  };
+  CHECK(refusal(good + ",/nonexistent").starts_with("--pool /nonexistent is not a directory"));
+  for (const std::string& list : {good + ",," + good, good + ",", "," + good}) {
+    CHECK(refusal(list).starts_with("--pool " + list + ": "));
+    CHECK(refusal(list).find("write /a,/b") != std::string::npos);
+  }
+  std::string many = good;
+  for (int i = 0; i < 8; ++i) many += "," + good;
+  CHECK(refusal(many).find("more than 8 directories") != std::string::npos);
+  CHECK(refusal(good + "," + std::string(600, 'x')).find("511 characters") != std::string::npos);
+}
+
+TEST_CASE("RelativePoolUnderANameWithACommaIsRefused") {
+  const TemporaryDirectory directory;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::create_directory(directory.path() / "a,b");
+  std::filesystem::current_path(directory.path() / "a,b");
+  const auto made = plan(asking({{&RunOptions::pool, "."}}));
+  std::filesystem::current_path(before);
+  REQUIRE_FALSE(made);
+  CHECK(made.error.find("comma") != std::string::npos);
+}
+
+TEST_CASE("FreeSpaceOfPoolsOnOneFileSystemCountsOnce") {
+  const TemporaryDirectory one, other;
+  const PoolList twins{one.path(), other.path()};
+  const auto alone = free_pool_bytes({one.path()});
+  CHECK(free_pool_bytes(twins) < alone + alone / 2);
+  CHECK(pool_twin(twins) == other.path());
+  CHECK(pool_twin({one.path()}).empty());
+  CHECK(pool_twin({one.path(), "/proc"}).empty());
 }
 
 TEST_CASE("PoolLargerThanItsFileSystemIsRefused") {

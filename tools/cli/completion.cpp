@@ -32,7 +32,8 @@ _terrace() {{
     COMPREPLY=($(compgen -W '{verbs}' -- "$word")); return
   fi
   case "$before" in
-    --pool) COMPREPLY=($(compgen -d -- "$word")); return;;
+    --pool) local done=""; [[ "$word" == *,* ]] && done="${{word%,*}},"
+      COMPREPLY=($(compgen -P "$done" -d -- "${{word##*,}}")); return;;
     --socket|--json-summary|--plot|--out|--perfetto) COMPREPLY=($(compgen -f -- "$word")); return;;
 {choices}  esac
   if [ "$verb" = run ] && [[ "$word" != -* ]]; then

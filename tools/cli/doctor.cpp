@@ -1,5 +1,6 @@
 // `terrace doctor`: runs the checks, says what `terrace run` will do here, and how to get what is missing.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ const char* color_for(Health health) {
 }
 
 bool is_good(const Findings& findings, const char* name) {
-  const Finding* finding = find(findings, name);
+  const Finding* finding = find_worst(findings, name);
   return finding != nullptr && finding->health == Health::good;
 }
 
@@ -55,16 +56,23 @@ const char* mover_here(const Findings& findings) {
                                                  : "copying";
 }
 
+PoolList pools_of(const Findings& findings) {
+  PoolList pools;
+  for (const Finding& finding : findings)
+    if (finding.name == "directory") pools.push_back(finding.facts.value("path", ""));
+  return pools;
+}
+
 // One sentence: what a job would get.
 std::string verdict(const Findings& findings) {
   const Finding* fault = find(findings, "userfaultfd");
-  const Finding* pool = find(findings, "directory");
+  const Finding* pool = find_worst(findings, "directory");
   if (fault == nullptr || fault->health == Health::missing)
     return "the program runs unchanged on plain memory: nothing can be evicted without userfaultfd";
   if (pool == nullptr || pool->health == Health::missing)
     return "the program runs, but all its data stays in DRAM: the pool directory cannot be used";
   return fmt::format("data beyond the budget is taken out by {} and kept in {}, through {}{}; --limit {}",
-                     mover_here(findings), pool->facts.value("path", ""),
+                     mover_here(findings), fmt::join(pools_of(findings), " and "),
                      is_good(findings, "io_uring") ? "io_uring" : "pread",
                      is_good(findings, "O_DIRECT") ? " and O_DIRECT" : "",
                      is_good(findings, "child") ? "works" : "does not work here, --dram does");
@@ -116,14 +124,23 @@ const Finding* find(const Findings& findings, const std::string& name) {
   return found == findings.end() ? nullptr : &*found;
 }
 
+const Finding* find_worst(const Findings& findings, const std::string& name) {
+  const Finding* worst = find(findings, name);
+  for (const Finding& finding : findings)
+    if (finding.name == name && finding.health > worst->health) worst = &finding;
+  return worst;
+}
+
 int doctor(const DoctorOptions& options) {
+  const auto pools = read_pool_list(options.pool);
+  if (!pools) return complain(exit_usage, fmt::format("--pool {}: {}", options.pool, pools.error));
   Findings findings;
   check_machine(&findings);
   check_paging(&findings);
   check_cgroup(&findings);
-  check_pool(options.pool, &findings);
-  check_gpu(options.pool, options.quick, &findings);
-  if (!options.quick) measure_speeds(options.pool, &findings);
+  check_pool(*pools, &findings);
+  check_gpu(pools->front(), options.quick, &findings);  // what is offloaded goes there
+  if (!options.quick) measure_speeds(*pools, &findings);
   options.json ? print_json(findings) : print_text(findings);
   return options.check && worst(findings) != Health::good ? exit_degraded : exit_ok;
 }

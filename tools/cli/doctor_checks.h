@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/pool_list.h"
+
 namespace terrace::cli {
 
 enum class Health {
@@ -30,9 +32,11 @@ void check_paging(Findings* out);                                    // userfaul
 void check_machine(Findings* out);                                   // kernel, io_uring, limits, swap, GPU
 void check_gpu(const std::string& pool, bool quick, Findings* out);  // driver, device, GPUDirect Storage
 void check_cgroup(Findings* out);  // version, limits above us, whether a child can be made
-void check_pool(const std::string& directory, Findings* out);      // O_DIRECT, space
-void measure_speeds(const std::string& directory, Findings* out);  // DRAM and pool; seconds of work
+void check_pool(const PoolList& directories, Findings* out);      // of each O_DIRECT, space
+void measure_speeds(const PoolList& directories, Findings* out);  // DRAM and pool; seconds of work
 
 const Finding* find(const Findings& findings, const std::string& name);
+// Of several pool directories each has its findings: the worst of that name, or nullptr.
+const Finding* find_worst(const Findings& findings, const std::string& name);
 
 }  // namespace terrace::cli

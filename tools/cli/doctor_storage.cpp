@@ -121,18 +121,43 @@ Finding pool_speed(const std::string& directory) {
            {"io", result.io}}};
 }
 
-}  // namespace
-
-void check_pool(const std::string& directory, Findings* out) {
-  out->push_back(directory_finding(directory));
-  if (out->back().health == Health::missing) return;
-  out->push_back(direct_finding(directory));
-  out->push_back(space_finding(directory));
+Finding drives_finding(const PoolList& directories) {
+  const std::string twin = pool_twin(directories);
+  const bool apart = twin.empty();
+  return {"pool",
+          "drives",
+          apart ? Health::good : Health::degraded,
+          apart ? fmt::format("{} file systems, used at once", directories.size())
+                : twin + " is on the same file system as a directory before it",
+          apart ? "" : "name one directory on each drive with --pool: two on one drive are no faster",
+          {{"apart", apart}}};
 }
 
-void measure_speeds(const std::string& directory, Findings* out) {
+// What is said of one of several names it.
+void add(Finding finding, const std::string& directory, bool is_one_of_several, Findings* out) {
+  if (is_one_of_several && !finding.value.starts_with(directory))
+    finding.value = directory + ": " + finding.value;
+  if (finding.facts.is_object()) finding.facts["path"] = directory;
+  out->push_back(std::move(finding));
+}
+
+}  // namespace
+
+void check_pool(const PoolList& directories, Findings* out) {
+  const bool several = directories.size() > 1;
+  for (const std::string& directory : directories) {
+    add(directory_finding(directory), directory, several, out);
+    if (out->back().health == Health::missing) continue;
+    add(direct_finding(directory), directory, several, out);
+    add(space_finding(directory), directory, several, out);
+  }
+  if (several) out->push_back(drives_finding(directories));
+}
+
+void measure_speeds(const PoolList& directories, Findings* out) {
   out->push_back(dram_speed());
-  out->push_back(pool_speed(directory));
+  for (const std::string& directory : directories)
+    add(pool_speed(directory), directory, directories.size() > 1, out);
 }
 
 }  // namespace terrace::cli

@@ -117,8 +117,10 @@ void add_views(CLI::App* app, ViewOptions* o) {
 void add_doctor(CLI::App* app, DoctorOptions* o) {
   CLI::App* doctor =
       app->add_subcommand("doctor", "What this machine can do, and how to get what is missing");
-  doctor->add_option("--pool", o->pool, "The pool directory to examine (default /var/tmp)")
-      ->type_name("DIR")
+  doctor
+      ->add_option("--pool", o->pool,
+                   "The pool directory to examine, or several with commas (default /var/tmp)")
+      ->type_name("DIR[,DIR...]")
       ->envname("TERRACE_POOL_DIR");
   doctor->add_flag("--json", o->json, "JSON");
   doctor->add_flag("--check", o->check, "Exit with 6 when something that 'terrace run' wants is missing");
@@ -212,15 +214,18 @@ const std::vector<RunEntry>& run_entries() {
        {}},
       {"--pool",
        &R::pool,
-       "DIR",
+       "DIR[,DIR...]",
        "TERRACE_POOL_DIR",
-       "Directory for what does not fit in DRAM (default /var/tmp)",
+       "Directory for what does not fit in DRAM (default /var/tmp); of several, on a drive each, all are "
+       "used at "
+       "once, where no service grants the pool",
        {}},
       {"--pool-size",
        &R::pool_size,
        "SIZE",
        "TERRACE_POOL_SIZE",
-       "Use at most this much of that file system, from 64M on; what is offloaded there, too",
+       "Use at most this much of that file system, from 64M on, of several together; what is offloaded "
+       "there, too",
        {}},
       {"--threshold",
        &R::threshold,

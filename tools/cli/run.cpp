@@ -17,6 +17,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/files.h"
 #include "tools/cli/install_layout.h"
+#include "tools/cli/pool_list.h"
 #include "tools/cli/private_daemon.h"
 #include "tools/cli/run_offload.h"
 #include "tools/cli/run_plan.h"
@@ -63,8 +64,11 @@ Daemon bring_daemon(const RunOptions& options, const RunPlan& plan, const Instal
   const auto program = layout.daemon();
   if (!program) return {"", program.error, ""};
   const auto dram = plan.dram_bytes ? plan.dram_bytes : plan.limit_bytes;
-  const auto started =
-      start_private_daemon({*program, dram, plan.pool_directory, plan.pool_bytes, options.log});
+  // Over several directories the job makes its pool without the daemon, whose own stays unused.
+  const bool stripes = plan.pool_directories.size() > 1;
+  const std::string directory = plan.pool_directories.empty() ? "" : plan.pool_directories.front();
+  const auto started = start_private_daemon(
+      {*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes, options.log});
   if (!started) return {"", started.error, ""};
   return {*started, "", program->string()};
 }
@@ -99,12 +103,38 @@ std::string refusal_of(const std::string& socket, const RunPlan& plan) {
       exact_size(*plan.dram_bytes), socket, size_at_most(left), size_at_most(whole));
 }
 
-// Where the job's pool will be: a daemon's word counts more than the option.
-std::string pool_directory_of(const std::string& socket, const RunPlan& plan) {
-  auto client = ControlClient::connect(socket);
+// Where the job's pool will be: the word of a daemon that others share counts more than the option.
+PoolList pool_directories_of(const Daemon& daemon, const RunPlan& plan) {
+  const PoolList own =
+      plan.pool_directories.empty() ? PoolList{default_pool_directory} : plan.pool_directories;
+  const bool is_private = !daemon.program.empty();
+  if (is_private || daemon.socket.empty()) return own;
+  auto client = ControlClient::connect(daemon.socket);
   const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
-  const std::string own = plan.pool_directory.empty() ? default_pool_directory : plan.pool_directory;
-  return status ? status_row(*status).value("pool_directory", own) : own;
+  return status ? PoolList{status_row(*status).value("pool_directory", own.front())} : own;
+}
+
+// Whether what goes to the pool saves no DRAM. Says what the user would not expect of the directories.
+bool look_at_pool(const PoolList& directories, const RunPlan& plan) {
+  const auto in_memory = std::count_if(directories.begin(), directories.end(), lies_in_memory);
+  for (const std::string& directory : directories)
+    if (lies_in_memory(directory))
+      complain(
+          exit_ok,
+          fmt::format("the pool directory {} is itself in memory (tmpfs): what goes there saves no DRAM; "
+                      "name a directory on a disk with --pool",
+                      directory));
+  if (directories.size() < plan.pool_directories.size())
+    complain(exit_ok,
+             fmt::format("--pool {}: the daemon keeps a job's pool in one file, in {}; only a daemon of "
+                         "the job's own leaves it to several directories",
+                         pool_text(plan.pool_directories), directories.front()));
+  if (const std::string twin = pool_twin(directories); !twin.empty())
+    complain(exit_ok,
+             fmt::format("the pool directory {} is on the same file system as one before it; name one "
+                         "directory on each drive, as two on one drive are no faster",
+                         twin));
+  return in_memory == static_cast<std::ptrdiff_t>(directories.size());
 }
 
 // What is loaded into the job: empty where it is not wanted.
@@ -224,13 +254,7 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   const std::string refusal = refusal_of(daemon.socket, plan);
   if (!refusal.empty() && cgroup) cgroup->remove();
   if (!refusal.empty()) return complain(exit_usage, refusal);
-  const std::string pool = options.disable ? "" : pool_directory_of(daemon.socket, plan);
-  const bool pool_in_memory = lies_in_memory(pool);
-  if (pool_in_memory)
-    complain(exit_ok,
-             fmt::format("the pool directory {} is itself in memory (tmpfs): what goes there saves no DRAM; "
-                         "name a directory on a disk with --pool",
-                         pool));
+  const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan), plan);
   apply_environment(plan, loaded, daemon);
   if (stays_as_parent(options))
     return run_as_parent(options, plan, pool_in_memory, daemon, cgroup ? &*cgroup : nullptr);

@@ -1,12 +1,8 @@
 #include "tools/cli/run_plan.h"
 
 #include <fmt/format.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "liballoc/wire/protocol.h"
@@ -41,29 +37,11 @@ std::string check_against_limit(const RunPlan& plan) {
       bytes_text(*plan.dram_bytes), bytes_text(*plan.limit_bytes));
 }
 
-std::string check_directory(const std::string& directory) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error))
-    return fmt::format("--pool {} is not a directory; name one on a fast local disk, such as /var/tmp",
-                       directory);
-  if (access(directory.c_str(), W_OK | X_OK) != 0)
-    return fmt::format("--pool {} cannot be written to ({}); name a directory of yours, such as /var/tmp",
-                       directory, std::strerror(errno));
-  return "";
-}
-
-std::string take_pool_directory(const std::string& text, RunPlan* plan) {
+std::string take_pool_directories(const std::string& text, RunPlan* plan) {
   if (text.empty()) return "";
-  std::string problem = check_directory(text);
-  std::error_code ignored;
-  if (problem.empty()) plan->pool_directory = fs::absolute(text, ignored).string();
-  return problem;
-}
-
-std::uint64_t free_bytes_of(const std::string& directory) {
-  struct statvfs found {};
-  if (statvfs(directory.c_str(), &found) != 0) return 0;
-  return std::uint64_t{found.f_bavail} * found.f_frsize;
+  auto directories = usable_pool_list(text);
+  if (directories) plan->pool_directories = std::move(*directories);
+  return directories.error;
 }
 
 std::string take_pool_size(const std::string& text, RunPlan* plan) {
@@ -72,13 +50,14 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   if (!bytes) return "--pool-size: " + bytes.error;
   if (*bytes < smallest_pool_bytes)
     return fmt::format("--pool-size {}: the smallest possible is {}", text, bytes_text(smallest_pool_bytes));
-  const std::string directory = plan->pool_directory.empty() ? default_pool_directory : plan->pool_directory;
-  const std::uint64_t free = free_bytes_of(directory);
+  const PoolList directories =
+      plan->pool_directories.empty() ? PoolList{default_pool_directory} : plan->pool_directories;
+  const std::uint64_t free = free_pool_bytes(directories);
   if (*bytes > free)
     return fmt::format(
         "--pool-size {} cannot be met: the file system of {} has {} free; ask for less or name another "
         "directory with --pool",
-        text, directory, bytes_text(free));
+        text, pool_text(directories), bytes_text(free));
   if (*bytes > largest_pool_bytes)
     return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
   plan->pool_bytes = *bytes;
@@ -113,7 +92,7 @@ void add_environment(const RunOptions& options, RunPlan* plan) {
   // With a limit alone, the library lowers the budget to what the rest of the process leaves.
   const auto dram = plan->dram_bytes ? plan->dram_bytes : plan->limit_bytes;
   add("TERRACE_DRAM", dram ? exact_size(*dram) : "");
-  add("TERRACE_POOL_DIR", plan->pool_directory);
+  add("TERRACE_POOL_DIR", pool_text(plan->pool_directories));
   add("TERRACE_POOL_SIZE", plan->pool_bytes ? exact_size(*plan->pool_bytes) : "");
   add("TERRACE_JOB", plan->job);
   add("TERRACE_COMPRESS", options.compress);
@@ -129,7 +108,7 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
   for (const std::string& problem :
        {take_budget("--limit", options.limit, ceiling, &plan.limit_bytes),
         take_budget("--dram", options.dram, ceiling, &plan.dram_bytes), check_against_limit(plan),
-        take_pool_directory(options.pool, &plan), take_pool_size(options.pool_size, &plan),
+        take_pool_directories(options.pool, &plan), take_pool_size(options.pool_size, &plan),
         take_threshold(options.threshold, &plan), take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())

@@ -11,6 +11,7 @@
 
 #include "tools/cli/budget.h"
 #include "tools/cli/options.h"
+#include "tools/cli/pool_list.h"
 #include "tools/cli/result.h"
 
 namespace terrace::cli {
@@ -21,9 +22,9 @@ struct RunPlan {
   std::optional<std::uint64_t> dram_bytes;
   std::optional<std::uint64_t> limit_bytes;
   std::optional<std::uint64_t> pool_bytes;
-  std::string pool_directory;  // absolute; empty: the default
-  bool gpu = false;            // the GPU's allocation functions are preloaded too
-  bool offload = false;        // the Python package is loaded into the job
+  PoolList pool_directories;  // absolute; none: the default
+  bool gpu = false;           // the GPU's allocation functions are preloaded too
+  bool offload = false;       // the Python package is loaded into the job
   std::string job;
   std::vector<std::pair<std::string, std::string>>
       environment;  // without what depends on a daemon or a cgroup

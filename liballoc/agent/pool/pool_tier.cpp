@@ -1,87 +1,144 @@
 #include "liballoc/agent/pool/pool_tier.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "liballoc/base/message.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
 #include "liballoc/heap/address_space.h"
+#include "tiers/fixed_queue.h"
 #include "tiers/high_descriptor.h"
-#include "tiers/pool_file.h"
 
 namespace terrace::liballoc {
 namespace {
 
-constexpr std::uint64_t default_pool_most = 64ULL << 30;
+static_assert(PoolDirectories::most == tiers::StripedTier::most_drives);
+
+bool has_no_ring(const tiers::Tier& tier) { return std::strcmp(tier.io(), "io_uring") != 0; }
 
 }  // namespace
 
-std::uint64_t PoolTier::default_bytes(int fd) {
-  struct statvfs fs {};
-  if (fstatvfs(fd, &fs) != 0) return default_pool_most;
-  const std::uint64_t free_bytes = std::uint64_t{fs.f_bavail} * fs.f_frsize;
-  return std::min(default_pool_most, free_bytes / 5 * 4);
-}
+// ---- files ------------------------------------------------------------------------------------------------
 
-int PoolTier::open_file(Client& client, int* fd) {
+bool PoolTier::open_files(Client& client, PoolFiles* files) {
   const Grant& grant = client.grant();
   is_granted_ = grant.pool_fd >= 0 && grant.pool_capacity_bytes >= run_bytes;
-  if (is_granted_) {
-    *fd = static_cast<int>(syscall(SYS_fcntl, grant.pool_fd, F_DUPFD_CLOEXEC, 3));
-    bytes_ = grant.pool_capacity_bytes;
-    return *fd >= 0 ? 0 : errno;
-  }
-  client.use_no_pool();
-  const char* directory = options_.pool_directory;
-  if (client.connected()) {
-    Message(Severity::warning)
-        << "the daemon grants no pool (its log says why): what does not fit in DRAM goes to a "
-           "file of this process in "
-        << directory << ", which the daemon's [pool] size does not count";
-  }
-  return tiers::open_pool_file(directory, fd);
+  if (!is_granted_) return make_own_files(client, files);
+  const auto fd = static_cast<int>(syscall(SYS_fcntl, grant.pool_fd, F_DUPFD_CLOEXEC, 3));
+  if (fd < 0) return unusable("", errno);
+  files->adopt(fd, grant.pool_capacity_bytes);
+  files->divide(grant.pool_capacity_bytes);
+  return true;
 }
 
-bool PoolTier::unusable(int error) {
+bool PoolTier::make_own_files(Client& client, PoolFiles* files) {
+  client.use_no_pool();
+  if (client.connected() && !options_.stripes_alone()) tell_not_granted();
+  const char* failed = "";
+  if (const int error = files->make(options_.pool_directories, &failed); error != 0)
+    return no_file(failed, error);
+  files->divide(options_.pool_bytes);
+  tell_twin(*files, client.connected());
+  return true;
+}
+
+void PoolTier::tell_not_granted() const {
+  const PoolDirectories& directories = options_.pool_directories;
+  Message m(Severity::warning);
+  m << "the daemon grants no pool (its log says why): what does not fit in DRAM goes to a file of this "
+       "process "
+       "in "
+    << (directories.size() > 1 ? "each of " : "") << directories[0];
+  for (std::size_t i = 1; i < directories.size(); ++i) m << "," << directories[i];
+  m << ", which the daemon's [pool] size does not count";
+}
+
+// `terrace run`, which brings the daemon, has said so once for all processes of the job.
+void PoolTier::tell_twin(const PoolFiles& files, bool was_told) const {
+  const PoolFiles::File* twin = files.first_twin();
+  if (twin == nullptr) return;
+  Message(was_told ? Severity::info : Severity::warning)
+      << "TERRACE_POOL_DIR: " << twin->directory
+      << " is on the same file system as a directory before it; name one directory on each drive, as two on "
+         "one "
+         "drive are no faster";
+}
+
+void PoolTier::tell_without_room(const PoolFiles::File& file) const {
+  Message m(Severity::warning);
+  m << "TERRACE_POOL_DIR: there is no room in " << file.directory << " (";
+  m.bytes(file.free_bytes) << " free): the pool does without it; free some, or name another directory";
+}
+
+bool PoolTier::unusable(const char* directory, int error) {
   availability_.set_unavailable("the pool file cannot be used");
   Message m(Severity::warning);
-  m << availability_.reason() << ", ";
+  m << availability_.reason();
+  if (directory[0] != '\0' && options_.pool_directories.size() > 1) m << " in " << directory;
+  m << ", ";
   m.error(error) << "; the program runs on plain memory";
   return false;
 }
 
-bool PoolTier::no_file(int error) {
-  if (is_granted_) return unusable(error);
+bool PoolTier::no_file(const char* directory, int error) {
   Message m(Severity::warning);
-  m << "TERRACE_POOL_DIR=" << options_.pool_directory << ": no pool file can be made there, ";
+  m << "TERRACE_POOL_DIR=" << directory << ": no pool file can be made there, ";
   m.error(error) << "; the program runs on plain memory";
+  if (options_.pool_directories.size() > 1)
+    m << " (TERRACE_POOL_DIR names several: leave that one out, or make it a directory that may be written "
+         "to)";
   availability_.set_unavailable("no pool file can be made in TERRACE_POOL_DIR");
   return false;
 }
 
-// Whole runs. False: the disk is full.
-bool PoolTier::set_capacity(int fd) {
-  if (bytes_ == 0) bytes_ = options_.pool_bytes != 0 ? options_.pool_bytes : default_bytes(fd);
-  bytes_ = std::min(bytes_, tiers::ExtentAllocator::max_capacity_bytes) / run_bytes * run_bytes;
-  return bytes_ != 0;
+// ---- tiers ------------------------------------------------------------------------------------------------
+
+tiers::NvmeTier& PoolTier::drive(std::size_t i) {
+  return i == 0 ? nvme_ : *std::launder(reinterpret_cast<tiers::NvmeTier*>(more_.data()) + (i - 1));
 }
 
-// The file's descriptor is the tier's, or closed.
-bool PoolTier::open_on(int fd) {
-  const tiers::NvmeTier::Options options{.capacity_bytes = bytes_,
+// Those with a part of the pool; all queues may have to go to one drive.
+bool PoolTier::open_drives(std::span<PoolFiles::File> files) {
+  constexpr std::size_t depth = tiers::NvmeTier::Options{}.queue_depth;
+  if (files.size() > 1 && more_.map((files.size() - 1) * sizeof(tiers::NvmeTier)) != 0)
+    return unusable("", ENOMEM);
+  for (PoolFiles::File& file : files) {
+    if (file.bytes != 0 && !open_drive(&file, std::min(depth * files.size(), tiers::max_queue_depth)))
+      return false;
+    if (file.bytes == 0 && files.size() > 1) tell_without_room(file);
+  }
+  return drives_ > 0 || unusable("", ENOSPC);
+}
+
+// The file's descriptor is the tier's, or closed with the files.
+bool PoolTier::open_drive(PoolFiles::File* file, std::size_t depth) {
+  if (drives_ > 0) new (more_.data() + (drives_ - 1) * sizeof(tiers::NvmeTier)) tiers::NvmeTier;
+  file->fd = tiers::move_to_high_number(file->fd);
+  const tiers::NvmeTier::Options options{.capacity_bytes = file->bytes,
+                                         .queue_depth = depth,
                                          .io = static_cast<tiers::NvmeTier::Io>(options_.io)};
-  if (const int error = nvme_.open(fd, options); error != 0) {
-    os::close_fd(fd);
-    if (options_.io != IoKind::io_uring) return unusable(error);
+  if (const int error = drive(drives_).open(file->fd, options); error != 0) {
+    if (options_.io != IoKind::io_uring) return unusable(file->directory, error);
     availability_.give_up("io_uring is not available, and TERRACE_IO insists on it");
     return false;
   }
-  note_descriptor(fd);
-  note_descriptor(nvme_.wait_fd());
-  if (std::strcmp(nvme_.io(), "io_uring") != 0 && options_.io == IoKind::automatic) {
+  file->fd = -1;
+  directories_[drives_++] = file->directory;
+  return true;
+}
+
+bool PoolTier::join() {
+  joined_ = &nvme_;
+  if (drives_ > 1) {
+    tiers::StripedTier::Drive list[PoolDirectories::most];
+    for (std::size_t i = 0; i < drives_; ++i) list[i] = {&drive(i), directories_[i]};
+    if (const int error = striped_.open({list, drives_}); error != 0) return unusable("", error);
+    joined_ = &striped_;
+  }
+  if (has_no_ring(*joined_) && options_.io == IoKind::automatic) {
     Message(Severity::warning)
         << "io_uring is not available here: the pool is read and written with pread and pwrite";
   }
@@ -89,11 +146,8 @@ bool PoolTier::open_on(int fd) {
 }
 
 bool PoolTier::wrap() {
-  tier_ = injection_.wrap(&nvme_, options_.fault);
-  if (tier_ != nullptr) {
-    if (tier_->wait_fd() != nvme_.wait_fd()) note_descriptor(tier_->wait_fd());
-    return true;
-  }
+  tier_ = injection_.wrap(joined_, options_.fault);
+  if (tier_ != nullptr) return true;
   availability_.set_unavailable("TERRACE_FAULT is not understood");
   Message(Severity::error) << "TERRACE_FAULT=" << options_.fault << " is not understood ("
                            << FaultInjection::accepted << "); the program runs on plain memory";
@@ -101,20 +155,37 @@ bool PoolTier::wrap() {
 }
 
 bool PoolTier::open(Client& client) {
-  int fd = -1;
-  if (const int error = open_file(client, &fd); error != 0) return no_file(error);
-  if (!set_capacity(fd)) {
-    os::close_fd(fd);
-    return unusable(ENOSPC);
+  PoolFiles files;
+  if (!open_files(client, &files) || !open_drives(files.files()) || !join() || !wrap()) {
+    close();
+    return false;
   }
-  return open_on(tiers::move_to_high_number(fd)) && wrap();
+  for (std::size_t i = 0; i < drives_; ++i) note_descriptor(drive(i).fd());
+  for_each_waiter([](int fd) { note_descriptor(fd); });
+  return true;
+}
+
+void PoolTier::close() {
+  striped_.close();
+  for (std::size_t i = 0; i < drives_; ++i) drive(i).close();
+  drives_ = 0;
+}
+
+// Each descriptor that something waits on, once: the drives' rings, the stripes' over them, a fault's over
+// that.
+template <typename Visit>
+void PoolTier::for_each_waiter(Visit visit) {
+  for (std::size_t i = 0; i < drives_; ++i) visit(drive(i).wait_fd());
+  if (joined_ == &striped_) visit(striped_.wait_fd());
+  if (tier_ != nullptr && tier_->wait_fd() != joined_->wait_fd()) visit(tier_->wait_fd());
 }
 
 void PoolTier::forget_descriptors_in_child() {
-  forget_descriptor(nvme_.wait_fd());
-  if (tier_ != nullptr) forget_descriptor(tier_->wait_fd());
+  for_each_waiter([](int fd) { forget_descriptor(fd); });
 }
 
-void PoolTier::note_descriptors_in_child() { note_descriptor(tier_->wait_fd()); }
+void PoolTier::note_descriptors_in_child() {
+  for_each_waiter([](int fd) { note_descriptor(fd); });
+}
 
 }  // namespace terrace::liballoc

@@ -1,14 +1,18 @@
-// The tier below DRAM: a pool file, the daemon's where it granted one, else our own, of which the daemon then
-// knows nothing; with what TERRACE_FAULT wraps around it.
+// The tier below DRAM: a pool file, the daemon's where it granted one, else one of our own in each directory
+// of TERRACE_POOL_DIR, of which the daemon then knows nothing; with what TERRACE_FAULT wraps around it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/agent/pool/fault_injection.h"
+#include "liballoc/agent/pool/pool_files.h"
 #include "liballoc/base/options.h"
+#include "tiers/mapping.h"
 #include "tiers/nvme_tier.h"
+#include "tiers/striped_tier.h"
 
 namespace terrace::liballoc {
 
@@ -16,6 +20,7 @@ class PoolTier {
  public:
   constexpr PoolTier(const Options& options, Availability& availability)
       : options_(options), availability_(availability) {}
+  ~PoolTier() { close(); }
 
   // False: there is no usable pool file, and it was said why.
   bool open(Client& client);
@@ -26,7 +31,7 @@ class PoolTier {
   int wait_fd() const { return tier_ != nullptr ? tier_->wait_fd() : -1; }
   // "io_uring", "pread", "none"
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
-  // Whether the file is the daemon's, whose limit on it counts; else the file is our own.
+  // Whether the file is the daemon's, whose limit on it counts; else the files are our own.
   bool is_granted() const { return is_granted_; }
 
   // In a forked child: the tier closes its descriptors when it is reopened; before and after that.
@@ -34,19 +39,31 @@ class PoolTier {
   void note_descriptors_in_child();
 
  private:
-  int open_file(Client& client, int* fd);
-  bool open_on(int fd);
-  bool set_capacity(int fd);
+  bool open_files(Client& client, PoolFiles* files);
+  bool make_own_files(Client& client, PoolFiles* files);
+  bool open_drives(std::span<PoolFiles::File> files);
+  bool open_drive(PoolFiles::File* file, std::size_t depth);
+  bool join();
   bool wrap();
-  bool no_file(int error);
-  bool unusable(int error);
-  static std::uint64_t default_bytes(int fd);
+  void close();
+  bool no_file(const char* directory, int error);
+  bool unusable(const char* directory, int error);
+  void tell_not_granted() const;
+  void tell_without_room(const PoolFiles::File& file) const;
+  void tell_twin(const PoolFiles& files, bool was_told) const;
+  tiers::NvmeTier& drive(std::size_t i);
+  template <typename Visit>
+  void for_each_waiter(Visit visit);
 
   const Options& options_;
   Availability& availability_;
-  std::uint64_t bytes_ = 0;
   bool is_granted_ = false;
-  tiers::NvmeTier nvme_;
+  tiers::NvmeTier nvme_;    // the only drive, or the first
+  tiers::Mapping more_;     // of further ones, whose tables would make the library larger for everybody
+  std::size_t drives_ = 0;  // open
+  const char* directories_[PoolDirectories::most] = {};
+  tiers::StripedTier striped_;     // over several
+  tiers::Tier* joined_ = nullptr;  // nvme_ or striped_
   FaultInjection injection_;
   tiers::Tier* tier_ = nullptr;
 };

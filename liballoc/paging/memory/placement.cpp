@@ -378,6 +378,7 @@ void Placement::forget(std::uint32_t n, PageRange range) {
 
 void Placement::lose(std::uint32_t n, const char* why, int error) {
   Run& r = parts_.runs[n];
+  const char* place = parts_.extents.place_of(r);
   {
     const RunTable::Change change(parts_.runs, n);
     unstick(r);
@@ -396,7 +397,7 @@ void Placement::lose(std::uint32_t n, const char* why, int error) {
   }
   ++parts_.accounts.counts.lost_runs;
   parts_.accounts.tell(wire::EventKind::lost, n, run_bytes);
-  parts_.accounts.report_loss(n, why, error);
+  parts_.accounts.report_loss(n, why, place, error);
   // Last: who waits for it meets SIGBUS from here on, which may end the process.
   mover_->poison(parts_.runs.address(n));
   end_wait(n);

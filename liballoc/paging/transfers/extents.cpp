@@ -93,11 +93,12 @@ void Extents::note_full(int error, bool by_share) {
                     "(--pool-size, TERRACE_POOL_SIZE) or free disk";
 }
 
-void Extents::note_write_error(int error) {
+void Extents::note_write_error(int error, std::uint64_t offset) {
   retry_after_ns_ = os::now_ns() + retry_pause_ns;
   if (!is_failing_) {
     Message m(Severity::warning);
-    m << "writing to the pool failed: ";
+    const char* place = tier_->place_of(offset);
+    m << "writing to the pool" << (place[0] != '\0' ? " in " : "") << place << " failed: ";
     m.error(error) << "; data stays in DRAM, over the budget if need be, next try in 1 s";
   }
   is_failing_ = true;

@@ -27,6 +27,8 @@ class Extents {
 
   // This process's share of the pool, when several of one job use it.
   void set_limit(std::uint64_t bytes);
+  // For messages: on which of several drives the run's extent lies, or "".
+  const char* place_of(const Run& r) const { return r.has_slot ? tier_->place_of(r.slot_offset) : ""; }
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
   std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->space().used_bytes : 0; }
 
@@ -50,7 +52,7 @@ class Extents {
   void ask_again() { is_failing_ = is_full_ = false; }
   // There was no room: said once.
   void note_full(int error, bool by_share);
-  void note_write_error(int error);
+  void note_write_error(int error, std::uint64_t offset);
   void note_write_done();
   // The tier takes data again, or has room again: what went over the budget can leave.
   void return_to_budget();

@@ -359,13 +359,14 @@ void Transfers::write_failed(TierOperation* op) {
   r.in_flight = false;
   op->releases_slot = op->owns_slot;
   const int error = op->error;
+  const std::uint64_t offset = op->slot_offset;
   tidy(op);
   if (r.state == RunState::writing) {
     parts_.runs.become(n, RunState::staged);
     parts_.placement.unstage(n);
   }
   parts_.accounts.tell(wire::EventKind::io_error, n, run_bytes);
-  parts_.extents.note_write_error(error);
+  parts_.extents.note_write_error(error, offset);
 }
 
 // What the old extent alone had joins what is in the frame. False: not all of it.

@@ -21,6 +21,11 @@ for verb in status jobs tiers events; do
   expect_text err "terrace run" "$verb says how to start one"
 done
 expect_code 5 "unknown benchmark" "$terrace" bench nonsense
+expect_code 0 "doctor of several pool directories" "$terrace" doctor --quick --pool "$directory,/tmp"
+expect_text out "kept in $directory and /tmp" "doctor of several pool directories"
+expect_code 2 "doctor of a list with a fault" "$terrace" doctor --quick --pool "$directory,,/tmp"
+expect_code 6 "doctor --check where one of two pools cannot be used" "$terrace" doctor --quick --check --pool "$directory,/nonexistent"
+expect_text out "/nonexistent: No such file" "the directory that cannot be used"
 expect_code 6 "doctor --check where the pool cannot be used" "$terrace" doctor --quick --check --pool /nonexistent
 expect_code 0 "the columns of events" "$terrace" events -o help
 [ "$(sed '$d; s/^..//' out | awk '$1 != "text" && NF < 4')" = "" ] || fail "events: a column without a word about it: $(cat out)"

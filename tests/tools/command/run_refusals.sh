@@ -19,6 +19,8 @@ refused "is more than --limit" --dram 200M --limit 100M
 refused "is not a directory" --pool /etc/passwd
 refused "is not a directory" --pool /nonexistent
 refused "has .* free" --pool "$directory" --pool-size 900T
+refused "--pool /nonexistent is not a directory" --pool "$directory,/nonexistent"
+refused "is missing before, between or after its commas" --pool "$directory,,/tmp"
 refused "at most 63 characters" --name "$(printf 'x%.0s' $(seq 64))"
 refused "No such file" --json-summary /nonexistent/summary.json
 refused "no kind of device" --gpu rocm
@@ -46,6 +48,8 @@ expect_code 0 "a socket where nobody listens" "$terrace" run --socket "$XDG_RUNT
 expect_text err "name another with --socket" "a socket where nobody listens"
 grep -q "start a job with" err && fail "terrace run advises to use terrace run: $(cat err)"
 refused "256M left of 256M" --socket "$XDG_RUNTIME_DIR/d.sock" --dram 300M
+expect_code 0 "two directories for a shared daemon" "$terrace" run --socket "$XDG_RUNTIME_DIR/d.sock" --dram 200M --pool "$directory,/tmp" -- true
+expect_text err "keeps a job's pool in one file, in $directory" "two directories for a shared daemon"
 expect_code 0 "what does fit" "$terrace" run --socket "$XDG_RUNTIME_DIR/d.sock" --dram 200M -- true
 kill "$pid"
 finish

@@ -75,6 +75,8 @@ def from_environment(environment=os.environ):
     """Settings of the variables that are set and not empty. ValueError names the variable."""
     arguments = {argument: environment[variable] for variable, argument in _VARIABLES.items()
                  if environment.get(variable)}
+    if "directory" in arguments:  # the pool may be striped over several; what is offloaded goes to the first
+        arguments["directory"] = arguments["directory"].split(",")[0]
     if arguments.get("limit") == "none":
         arguments["limit"] = None
     try:
