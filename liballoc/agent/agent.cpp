@@ -27,6 +27,8 @@ void Agent::start_if_wanted() {
     return latch_.let_go();
   }
   latch_.wait();
+  // Here, as a new thread takes locks of the C library, which the agent must not.
+  if (availability_.is_active()) workers_.start(guarded_.options.workers);
 }
 
 bool Agent::create_thread() { return start_thread(&Agent::thread_main, this); }
@@ -58,7 +60,7 @@ void Agent::set_up() {
 bool Agent::activate_pager() {
   Client& client = daemon_.client();
   const int error = guarded_.pager.activate(&mover_access_.mover(), pool_.tier(), &client,
-                                            budget_.granted_bytes(), guarded_.options.compression);
+                                            budget_.granted_bytes(), guarded_.options.compression, &workers_);
   if (error != 0) {
     mover_access_.mover().close();
     availability_.give_up("no address space for the pager");
@@ -82,7 +84,7 @@ void Agent::run() {
 void Agent::sleep() {
   const bool was_kicked = waker_.begin_rest();
   wait_set_.wait({.userfault = mover().fd(), .tier = pool_.wait_fd(), .daemon = daemon_.client().wait_fd()},
-                 was_kicked || is_busy() ? 0 : timeout_ms());
+                 was_kicked || workers_.has_results() || is_busy() ? 0 : timeout_ms());
   waker_.end_rest();
 }
 

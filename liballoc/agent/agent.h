@@ -13,6 +13,9 @@
 //   take_over.h                        when the pager begins
 //   daemon_link.h, budget.h            how much the heap may hold, and who says so
 //   publisher.h                        what the daemon is told
+//
+// What transfers compute, other threads do where there are processors to spare (paging/transfers/workers.h).
+// They start with the agent, and like it never end.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +35,12 @@
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/huge_pages.h"
 #include "liballoc/heap/recycled_memory.h"
+#include "liballoc/paging/transfers/workers.h"
 
 namespace terrace::liballoc {
 
-class Agent {
+// One to a process: what its padding costs is nothing, so the fields stand by meaning.
+class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
  public:
   constexpr Agent(const GuardedPager& guarded, Blocks& blocks, RecycledMemory& recycled,
                   HeapAccounts& accounts, HugePages& huge_pages, Waker& waker)
@@ -48,7 +53,8 @@ class Agent {
         take_over_(guarded, blocks, huge_pages, waker, mover_access_.mover(), availability_),
         budget_(guarded.pager, take_over_),
         daemon_(guarded, recycled, pool_, budget_, availability_),
-        publisher_(guarded.pager, accounts, availability_, mover_access_.mover(), pool_, budget_, daemon_) {}
+        publisher_(guarded.pager, accounts, availability_, mover_access_.mover(), pool_, budget_, daemon_),
+        workers_(&waker) {}
 
   // Starts the thread once, if the options ask for one, and waits until it is known whether there is a pager.
   // Any thread, without lock and gate.
@@ -92,6 +98,7 @@ class Agent {
   Budget budget_;
   DaemonLink daemon_;
   Publisher publisher_;
+  Workers workers_;
   std::uint64_t last_fault_ns_ = 0;
   bool is_set_up_ = false;  // as far as it will be: set_up() came to its end. Under the gate
   bool restoring_ = false;  // in a forked child: serves what the parent had evicted

@@ -13,6 +13,7 @@ class Availability {
   // "active", "inactive", "unavailable"
   const char* state() const { return state_; }
   const char* reason() const { return reason_; }
+  bool is_active() const { return state_[0] == 'a'; }
   bool is_unavailable() const { return state_[0] == 'u'; }
 
   void set_active();

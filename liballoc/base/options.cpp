@@ -1,9 +1,12 @@
 #include "liballoc/base/options.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "liballoc/base/kill_switch.h"
+#include "liballoc/base/os.h"
 #include "liballoc/wire/size.h"
 #include "tiers/extent_allocator.h"
 
@@ -33,6 +36,30 @@ bool size_option(const char* name, std::uint64_t least, std::uint64_t most, std:
   if (bytes < least) return out_of_range(name, value, " is below the least of ", least);
   if (bytes > most) return out_of_range(name, value, " is above the most of ", most);
   *out = bytes;
+  return true;
+}
+
+// Of those that the process may use.
+unsigned processors() {
+  std::uint64_t mask[128] = {};  // 8192 of them: the most that the kernel can be built for
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  unsigned count = 0;
+  for (long i = 0; i < bytes / 8; ++i) count += static_cast<unsigned>(std::popcount(mask[i]));
+  return count;
+}
+
+// A machine that has few has none to spare.
+unsigned workers_of(unsigned processors) { return std::min(processors / 8, 4U); }
+
+bool count_option(const char* name, unsigned most, unsigned* out) {
+  const char* value = getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  const std::size_t digits = std::strspn(value, "0123456789");
+  unsigned count = 0;
+  for (std::size_t i = 0; i < digits && count <= most; ++i)
+    count = 10 * count + static_cast<unsigned>(value[i] - '0');
+  if (value[digits] != '\0' || count > most) return refuse(name, value, "a number of threads from 0 to 16");
+  *out = count;
   return true;
 }
 
@@ -111,6 +138,7 @@ bool read_options(Options* o) {
   static constexpr const char* codecs[] = {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"};
   static constexpr const char* levels[] = {"error", "warning", "info", "debug"};
   std::uint64_t threshold = o->threshold_bytes;
+  o->workers = workers_of(processors());
   const bool good =
       choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
       size_option("TERRACE_THRESHOLD", 4096, any_size, &threshold) &&
@@ -119,6 +147,7 @@ bool read_options(Options* o) {
                   &o->pool_bytes) &&
       choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
+      count_option("TERRACE_WORKERS", Options::most_workers, &o->workers) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
       directories_option("TERRACE_POOL_DIR", &o->pool_directories) &&
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&

@@ -22,6 +22,7 @@ enum class IoKind : std::uint8_t { automatic, io_uring, pread };
 
 struct Options {
   static constexpr std::size_t path_bytes = 512;
+  static constexpr unsigned most_workers = 16;
 
   bool disabled = false;
   std::size_t threshold_bytes = std::size_t{256} * 1024;
@@ -33,6 +34,7 @@ struct Options {
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
   Compression compression = Compression::by_budget;
+  unsigned workers = 0;  // threads that compute for the agent; read_options() counts the processors
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
   char socket[path_bytes] = "";

@@ -27,7 +27,7 @@ void Forking::prepare(std::uint64_t limit_ns) {
   while (parts_.standing.mode == PagerMode::paging && parts_.operations.writes() > 0 &&
          os::now_ns() < deadline) {
     pollfd waiting{.fd = parts_.extents.tier().wait_fd(), .events = POLLIN, .revents = 0};
-    const timespec pause{0, 1'000'000};
+    const timespec pause{0, 200'000};  // what workers compute is over without a sign on this descriptor
     syscall(SYS_ppoll, &waiting, 1, &pause, nullptr, 0);
     parts_.transfers.handle_completions();
   }

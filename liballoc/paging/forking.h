@@ -5,7 +5,8 @@
 //   in place         copied by the kernel
 //   stored           read by the child from the same extent, which the ForkLedger keeps alive
 //   staged           put back before the fork
-//   writing          waited for; what the device does not finish in time is shown to the child in its frame
+//   writing          waited for; what device and workers do not finish in time is shown to the child in its
+//                    frame
 //
 // While paging, the heap is MADV_DONTFORK, but for the moment of a fork: a process made by a bare clone(2),
 // which no handler sees, finds a hole and dies of it instead of reading zeroes. One mark on the whole range

@@ -47,8 +47,9 @@ void Pager::use(Mover* mover) {
 }
 
 int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
-                    Compression compression) {
+                    Compression compression, Workers* workers) {
   use(mover);
+  transfers_.use(workers);
   extents_.use(tier);
   accounts_.tell_to(client);
   const std::uint32_t frames = frames_of_machine();

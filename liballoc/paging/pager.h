@@ -63,9 +63,10 @@ class Pager {
   // ---- set-up; before any other thread knows of the heap, or with the gate -------------------------------
   int initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
                  FreeRuns* free_runs);
-  // Makes everything ready with an open mover; then the pager is dormant. The tier and the client outlive it.
+  // Makes everything ready with an open mover; then the pager is dormant. The tier, the client and the
+  // workers outlive it.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
-               Compression compression = Compression::off);
+               Compression compression = Compression::off, Workers* workers = nullptr);
   // From here on touches of what is not there are ours to serve, as soon as we have taken over. All live
   // blocks were learned. 0 or the errno of userfaultfd, and then the pager is plain.
   int watch();

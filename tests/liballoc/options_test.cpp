@@ -1,6 +1,9 @@
 // The environment is input from outside: what is accepted, what is refused, and that a refusal says so.
 #include "liballoc/base/options.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -94,6 +97,7 @@ TEST_CASE("Every variable is read") {
   Variable limit("TERRACE_LIMIT_CGROUP", "/sys/fs/cgroup/x");
   Variable job("TERRACE_JOB", "resnet");
   Variable fault("TERRACE_FAULT", "read:1:EIO");
+  Variable workers("TERRACE_WORKERS", "3");
   Options options;
   REQUIRE(read_options(&options));
   CHECK(options.threshold_bytes == 1 << 20);
@@ -110,6 +114,7 @@ TEST_CASE("Every variable is read") {
   CHECK(std::string(options.limit_cgroup) == "/sys/fs/cgroup/x");
   CHECK(std::string(options.job) == "resnet");
   CHECK(std::string(options.fault) == "read:1:EIO");
+  CHECK(options.workers == 3);
 }
 
 TEST_CASE("A bad value is refused, naming variable and value") {
@@ -123,6 +128,8 @@ TEST_CASE("A bad value is refused, naming variable and value") {
                Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_POOL_SIZE", "999T"},
                Row{"TERRACE_DISABLE", "maybe"}, Row{"TERRACE_DISABLE", "2"}, Row{"TERRACE_MOVER", "MOVE"},
                Row{"TERRACE_MOVER", "moves"}, Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"},
+               Row{"TERRACE_WORKERS", "17"}, Row{"TERRACE_WORKERS", "-1"}, Row{"TERRACE_WORKERS", "auto"},
+               Row{"TERRACE_WORKERS", "2x"}, Row{"TERRACE_WORKERS", "4294967296"},
                Row{"TERRACE_DAEMON", "terraced"}, Row{"TERRACE_DAEMON", "./bin/terraced"});
   const std::string line = refusal(row.name, row.value);
   INFO(line);
@@ -155,6 +162,23 @@ TEST_CASE("Several directories are for a private daemon's job, or for none's") {
   Variable one("TERRACE_POOL_DIR", "/a");
   REQUIRE(read_options(&options));
   CHECK_FALSE(options.stripes_alone());
+}
+
+TEST_CASE("A machine with few processors has no workers, one with many has up to four") {
+  cpu_set_t all, one;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int i = 0; CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  Options options;
+  REQUIRE(read_options(&options));
+  CHECK(options.workers == static_cast<unsigned>(std::min(CPU_COUNT(&all) / 8, 4)));
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  const bool good = read_options(&options);
+  REQUIRE(::sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(good);
+  CHECK(options.workers == 0);
+  CHECK(refusal("TERRACE_WORKERS", "16").empty());
 }
 
 TEST_CASE("Sizes out of range are told their bound as people write it") {

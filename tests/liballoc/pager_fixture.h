@@ -25,13 +25,17 @@ namespace terrace::liballoc::test {
 inline constexpr std::size_t budget_runs = 32;
 inline constexpr std::size_t block_bytes = 3 * run_bytes;
 
-// The whole suite runs once more with each kind of compression (CMakeLists.txt).
-inline Compression compression_of_this_run() {
-  const char* wanted = std::getenv("TERRACE_COMPRESS");
+// The whole suite runs once more with each kind of compression, and with workers (CMakeLists.txt).
+inline Options options_of_this_run() {
   Options options;
-  if (wanted == nullptr) return Compression::off;
   if (!read_options(&options)) std::abort();
-  return options.compression;
+  return options;
+}
+inline Compression compression_of_this_run() {
+  return std::getenv("TERRACE_COMPRESS") != nullptr ? options_of_this_run().compression : Compression::off;
+}
+inline unsigned workers_of_this_run() {
+  return std::getenv("TERRACE_WORKERS") != nullptr ? options_of_this_run().workers : 0;
 }
 
 class PagerFixture {
@@ -43,7 +47,9 @@ class PagerFixture {
     if (space.initialise(heap_.base(), heap_bytes) != 0 || queue_.initialise() != 0 ||
         pager.initialise(heap_.base(), heap_bytes, space.most_records(), &queue_, &free_runs_) != 0)
       std::abort();
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression) != 0 || pager.watch() != 0)
+    workers.start(workers_of_this_run());
+    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression, &workers) != 0 ||
+        pager.watch() != 0)
       std::abort();
     pager.take_over();
     ready_ = true;
@@ -54,6 +60,7 @@ class PagerFixture {
     while (!blocks_.empty()) release(blocks_.begin()->first);
     pager.follow_blocks();
     finish_transfers();
+    workers.stop();
     pager.check_invariants();
     space.check_invariants();
     pager.trim(0);
@@ -119,6 +126,12 @@ class PagerFixture {
   }
   void complete() {
     pager.handle_completions();
+    const std::uint64_t deadline = os::now_ns() + 60'000'000'000;
+    while (workers.given() > 0) {
+      std::this_thread::yield();
+      pager.handle_completions();
+      if (os::now_ns() > deadline) give_up();
+    }
     look();
   }
   bool balance() {
@@ -177,7 +190,7 @@ class PagerFixture {
   // Only ends what was begun.
   void finish_transfers() {
     const std::uint64_t deadline = os::now_ns() + 60'000'000'000;
-    while (tier_.in_flight() > 0) {
+    while (tier_.in_flight() > 0 || workers.given() > 0) {
       complete();
       if (os::now_ns() > deadline) give_up();
     }
@@ -227,6 +240,7 @@ class PagerFixture {
 
   AddressSpace space;
   Lock lock;
+  Workers workers{nullptr};
   Pager pager;
   Mover mover;
 

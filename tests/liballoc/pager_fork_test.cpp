@@ -45,12 +45,13 @@ TEST_CASE("A child that is left without a pager leaks no descriptor when it fork
   f.advise(block, run_bytes, TERRACE_ADVISE_COLD);
   f.balance();
   REQUIRE(f.state(block) == RunState::writing);
+  const bool is_counted = f.workers.given() == 0;  // else a worker has it, and not the tier yet
   {
     f.pager.follow_blocks();
     f.pager.forking().seal();
     CHECK(test::in_child([&] {
             if (f.pager.forking().after_in_child()) return 2;
-            if (f.pager.extents().used_bytes() == 0) return 3;
+            if (is_counted && f.pager.extents().used_bytes() == 0) return 3;
             const int before = open_descriptors();
             f.pager.forking().seal();
             f.pager.forking().after_in_parent(true);

@@ -1,4 +1,4 @@
-// A run's way to the tier and back without a tier: what encode() gives is put where a read would put it.
+// A run's way to the tier and back without a tier: what is to be written is put where a read would put it.
 #include "liballoc/paging/transfers/run_codec.h"
 
 #include <catch2/catch.hpp>
@@ -6,9 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "liballoc/base/checksum.h"
 #include "tests/liballoc/support.h"
 
 using namespace terrace::liballoc;
+namespace os = terrace::os;
 using test::Random;
 
 namespace {
@@ -27,6 +29,13 @@ void fill_block(std::uint32_t* words, Random& random) {
   }
 }
 
+struct Stored {
+  const std::byte* data;
+  std::uint32_t bytes;
+  std::uint64_t sum;
+  unsigned buffer;
+};
+
 struct Fixture {
   explicit Fixture(Compression compression) : run(run_bytes), frame(run_bytes) {
     REQUIRE(codec.use(compression) == 0);
@@ -37,16 +46,36 @@ struct Fixture {
     for (std::size_t at = 0; at < run_bytes; at += block)
       fill_block(reinterpret_cast<std::uint32_t*>(run.base() + at), random);
   }
+  // What is to be written, a compressed frame or the run as it is.
+  Stored encode(std::uint32_t number, std::uint32_t generation) {
+    RunEncoding encoding;
+    if (codec.begin_encoding(run.base(), number, generation, &encoding)) {
+      encoding.work(*codec.scratch());
+      if (codec.end_encoding(encoding))
+        return {encoding.buffer, encoding.bytes, encoding.sum, encoding.number};
+    }
+    const std::uint64_t start = os::thread_ns();
+    const std::uint64_t sum = checksum(run.base(), run_bytes, generation);
+    codec.summed(os::thread_ns() - start);
+    return {run.base(), run_bytes, sum, RunCodec::no_buffer};
+  }
+  bool decode(std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation) {
+    if (bytes == run_bytes) return checksum(frame.base(), run_bytes, generation) == sum;
+    RunDecoding decoding{.frame = frame.base(), .bytes = bytes, .generation = generation, .sum = sum};
+    decoding.work(*codec.scratch());
+    codec.end_decoding(decoding);
+    return decoding.is_intact;
+  }
   // Stores the run and reads it to its place in the frame.
-  RunCodec::Stored store(std::uint32_t generation) {
-    const auto stored = codec.encode(run.base(), 7, generation);
+  Stored store(std::uint32_t generation) {
+    const Stored stored = encode(7, generation);
     std::memset(frame.base(), 0xEE, run_bytes);
-    std::memcpy(RunCodec::place(frame.base(), stored.bytes), stored.data, stored.bytes);
+    std::memcpy(RunFrame::place(frame.base(), stored.bytes), stored.data, stored.bytes);
     codec.give_back(stored.buffer);
     return stored;
   }
-  bool comes_back(const RunCodec::Stored& stored, std::uint32_t generation) {
-    return codec.decode(frame.base(), stored.bytes, stored.sum, generation) &&
+  bool comes_back(const Stored& stored, std::uint32_t generation) {
+    return decode(stored.bytes, stored.sum, generation) &&
            std::memcmp(frame.base(), run.base(), run_bytes) == 0;
   }
 
@@ -107,18 +136,18 @@ TEST_CASE("AnyChangedByteOfWhatWasStoredIsRefused") {
   Fixture f(any_codec());
   f.fill(3);
   Random random(1);
-  const auto good = f.codec.encode(f.run.base(), 7, 1);
+  const auto good = f.encode(7, 1);
   const std::vector<std::byte> bytes(good.data, good.data + good.bytes);
   f.codec.give_back(good.buffer);
   REQUIRE(good.bytes < run_bytes);
   for (int i = 0; i < 60; ++i) {
-    std::byte* place = RunCodec::place(f.frame.base(), good.bytes);
+    std::byte* place = RunFrame::place(f.frame.base(), good.bytes);
     std::memcpy(place, bytes.data(), bytes.size());
     // What is behind the frame's end is not read; its padding to whole pages has no meaning.
     const std::size_t at = random.below(good.bytes - 4096);
     place[at] ^= static_cast<std::byte>(1 + random.below(255));
     CAPTURE(at);
-    CHECK_FALSE(f.codec.decode(f.frame.base(), good.bytes, good.sum, 1));
+    CHECK_FALSE(f.decode(good.bytes, good.sum, 1));
   }
 }
 
@@ -138,10 +167,10 @@ TEST_CASE("BuffersAreGivenOutUntilNoneIsLeft") {
   Fixture f(Compression::zvc);
   f.fill(4);
   std::vector<unsigned> taken;
-  while (f.codec.has_free_buffer()) taken.push_back(f.codec.encode(f.run.base(), 1, 1).buffer);
+  while (f.codec.has_free_buffer()) taken.push_back(f.encode(1, 1).buffer);
   REQUIRE(taken.size() == RunCodec::buffers);
   f.codec.give_back(taken.back());
-  CHECK(f.codec.encode(f.run.base(), 1, 1).buffer == taken.back());
+  CHECK(f.encode(1, 1).buffer == taken.back());
 }
 
 TEST_CASE("StatisticsCountContentAndFrames") {
@@ -170,14 +199,14 @@ TEST_CASE("OffTakesNoMemoryAndChangesNothing") {
 TEST_CASE("ACodecThatIsSwitchedOffDecodesWhatItMade") {
   Fixture f(any_codec());
   f.fill(8);
-  RunCodec::Stored stored = f.codec.encode(f.run.base(), 7, 1);
+  Stored stored = f.encode(7, 1);
   for (int i = 0; i < 50 && stored.buffer == RunCodec::no_buffer; ++i)  // auto: not at once
-    stored = f.codec.encode(f.run.base(), 7, 1);
+    stored = f.encode(7, 1);
   REQUIRE(stored.buffer != RunCodec::no_buffer);
   CHECK(f.codec.taken_runs() == RunCodec::memory_runs);
   REQUIRE(f.codec.use(Compression::off) == 0);  // the frame is still to be written
   std::memset(f.frame.base(), 0xEE, run_bytes);
-  std::memcpy(RunCodec::place(f.frame.base(), stored.bytes), stored.data, stored.bytes);
+  std::memcpy(RunFrame::place(f.frame.base(), stored.bytes), stored.data, stored.bytes);
   f.codec.give_back(stored.buffer);
   CHECK(*stored.data == std::byte{0});  // the memory is gone
   CHECK(f.codec.taken_runs() == 1);

@@ -33,57 +33,79 @@ struct Pages {
   PageSet elsewhere() const { return (in_frame | stored) - in_place; }
 };
 
-class PageTable {
- public:
-  int initialise(std::uint32_t runs) {
-    pages_ =
-        static_cast<Pages*>(os::map_anonymous(std::size_t{runs} * sizeof(Pages), PROT_READ | PROT_WRITE));
-    sums_ = static_cast<Sums*>(os::map_anonymous(std::size_t{runs} * sizeof(Sums), PROT_READ | PROT_WRITE));
-    return pages_ == nullptr || sums_ == nullptr ? ENOMEM : 0;
-  }
-  Pages& operator[](std::uint32_t n) { return pages_[n]; }
-  const Pages& operator[](std::uint32_t n) const { return pages_[n]; }
+// The sums of a run's pages, XXH3-64 of each. Those of pages that were never taken mean nothing.
+struct PageSums {
+  std::uint64_t of[pages_per_run];
 
-  // Those of `pages` in the run's frame that the tier does not have as they are; their sums are noted, and
-  // they do not count as stored any more: they are to be written.
-  PageSet take_dirty(std::uint32_t n, const std::byte* frame, const PageSet& pages) {
-    PageSet dirty;
-    PageSet& stored = pages_[n].stored;
-    for (PageRange range = pages.next(0); range.count() > 0; range = pages.next(range.end)) {
-      for (std::uint32_t page = range.first; page < range.end; ++page) {
-        const std::byte* const content = frame + std::size_t{page} * os::page_bytes;
-        if (page + 1 < range.end) fetch_beginning(content + os::page_bytes);
-        const std::uint64_t sum = sum_of(content);
-        if (stored.has(page) && sums_[n].of[page] == sum) continue;
-        sums_[n].of[page] = sum;
-        dirty.add(page);
-      }
-    }
-    stored -= dirty;
-    return dirty;
-  }
-  // Whether what was read of the pages to `content` (of the first page on) is what was stored.
-  bool is_intact(std::uint32_t n, const std::byte* content, PageRange range) const {
-    for (std::uint32_t page = range.first; page < range.end; ++page, content += os::page_bytes) {
-      if (page + 1 < range.end) fetch_beginning(content + os::page_bytes);
-      if (sum_of(content) != sums_[n].of[page]) return false;
-    }
-    return true;
-  }
-
- private:
-  struct Sums {
-    std::uint64_t of[pages_per_run];
-  };
+  static std::uint64_t of_page(const std::byte* page) { return checksum(page, os::page_bytes, 0); }
   // The processor fetches ahead of a stream, but not from one page into the next.
   static void fetch_beginning(const std::byte* page) {
     constexpr std::size_t line = 64;
     for (std::size_t at = 0; at < os::page_bytes / 4; at += line) __builtin_prefetch(page + at);
   }
-  static std::uint64_t sum_of(const std::byte* page) { return checksum(page, os::page_bytes, 0); }
+  // Of `pages`; page 0 would be at `data`.
+  void take(const std::byte* data, const PageSet& pages) {
+    for (PageRange range = pages.next(0); range.count() > 0; range = pages.next(range.end)) {
+      for (std::uint32_t page = range.first; page < range.end; ++page) {
+        const std::byte* const content = data + std::size_t{page} * os::page_bytes;
+        if (page + 1 < range.end) fetch_beginning(content + os::page_bytes);
+        of[page] = of_page(content);
+      }
+    }
+  }
+};
+
+class PageTable {
+ public:
+  int initialise(std::uint32_t runs) {
+    pages_ =
+        static_cast<Pages*>(os::map_anonymous(std::size_t{runs} * sizeof(Pages), PROT_READ | PROT_WRITE));
+    sums_ = static_cast<PageSums*>(
+        os::map_anonymous(std::size_t{runs} * sizeof(PageSums), PROT_READ | PROT_WRITE));
+    return pages_ == nullptr || sums_ == nullptr ? ENOMEM : 0;
+  }
+  Pages& operator[](std::uint32_t n) { return pages_[n]; }
+  const Pages& operator[](std::uint32_t n) const { return pages_[n]; }
+
+  // Those of `pages`, whose sums were taken in the run's frame, that the tier does not have as they are;
+  // their sums are noted, and they do not count as stored any more: they are to be written.
+  PageSet take_dirty(std::uint32_t n, const PageSums& sums, const PageSet& pages) {
+    PageSet dirty;
+    PageSet& stored = pages_[n].stored;
+    each(pages, [&](std::uint32_t page) {
+      if (stored.has(page) && sums_[n].of[page] == sums.of[page]) return true;
+      sums_[n].of[page] = sums.of[page];
+      dirty.add(page);
+      return true;
+    });
+    stored -= dirty;
+    return dirty;
+  }
+  // Whether what was read of `pages`, and summed, is what was stored.
+  bool is_intact(std::uint32_t n, const PageSums& sums, const PageSet& pages) const {
+    return each(pages, [&](std::uint32_t page) { return sums_[n].of[page] == sums.of[page]; });
+  }
+  // Whether what was read of the pages to `content` (of the first page on) is what was stored.
+  bool is_intact(std::uint32_t n, const std::byte* content, PageRange range) const {
+    for (std::uint32_t page = range.first; page < range.end; ++page, content += os::page_bytes) {
+      if (page + 1 < range.end) PageSums::fetch_beginning(content + os::page_bytes);
+      if (PageSums::of_page(content) != sums_[n].of[page]) return false;
+    }
+    return true;
+  }
+
+ private:
+  // Whether it holds for each of them; asks no further than the first for which it does not.
+  template <typename Holds>
+  static bool each(const PageSet& pages, Holds holds) {
+    for (PageRange range = pages.next(0); range.count() > 0; range = pages.next(range.end))
+      for (std::uint32_t page = range.first; page < range.end; ++page)
+        if (!holds(page)) return false;
+    return true;
+  }
 
   Pages* pages_ = nullptr;
-  Sums* sums_ = nullptr;
+  PageSums* sums_ = nullptr;
 };
 
 }  // namespace terrace::liballoc

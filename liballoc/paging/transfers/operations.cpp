@@ -1,6 +1,7 @@
 #include "liballoc/paging/transfers/operations.h"
 
 #include <cerrno>
+#include <new>
 
 #include "liballoc/base/os.h"
 
@@ -13,7 +14,11 @@ constexpr std::size_t buffer_bytes = std::size_t{Reach::longest_piece} * os::pag
 
 int OperationTable::initialise() {
   buffers_ = static_cast<std::byte*>(os::map_anonymous(most_pieces * buffer_bytes, PROT_READ | PROT_WRITE));
-  return buffers_ == nullptr ? ENOMEM : 0;
+  constexpr std::size_t jobs = most - most_pieces;
+  jobs_ = static_cast<Job*>(os::map_anonymous(jobs * sizeof(Job), PROT_READ | PROT_WRITE));
+  if (buffers_ == nullptr || jobs_ == nullptr) return ENOMEM;
+  for (std::size_t i = 0; i < jobs; ++i) new (&jobs_[i]) Job;
+  return 0;
 }
 
 void OperationTable::forget_all() {
@@ -56,6 +61,13 @@ void OperationTable::end(TierOperation& op) {
 
 std::byte* OperationTable::buffer_of(const TierOperation& piece) const {
   return buffers_ + static_cast<std::size_t>(&piece - operations_) * buffer_bytes;
+}
+
+unsigned OperationTable::undecided_writes() {
+  unsigned count = 0;
+  for (const TierOperation& op : operations_)
+    count += op.busy && op.is_write() && op.is_computed && job_of(op).kind == Job::Kind::sum ? 1 : 0;
+  return count;
 }
 
 const TierOperation* OperationTable::of_run(std::uint32_t n) const {

@@ -1,7 +1,11 @@
 // What goes to the tier or comes from it at present. An operation outlives the run's interest in it: a run
 // that is freed meanwhile leaves the operation with run == none, and its end only tidies up.
 //
-// Bounded: so many whole runs and so many pieces, each piece with a buffer. Pure but for the buffers.
+//   write         summed ► (compressed) ► on its way to the tier ► over
+//   fill, read                            on its way from it ► summed or decompressed ► over
+//
+// Bounded: so many whole runs, each with a job for what is computed (job.h), and so many pieces, each with a
+// buffer. Pure but for these.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +15,7 @@
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/runs/page_set.h"
 #include "liballoc/paging/runs/run.h"
+#include "liballoc/paging/transfers/job.h"
 #include "liballoc/paging/transfers/run_codec.h"
 
 namespace terrace::liballoc {
@@ -33,8 +38,10 @@ struct TierOperation {
   unsigned buffer = RunCodec::no_buffer;
   std::byte* data = nullptr;  // where page 0 of the run would be
   PageSet pages;
+  PageSet dirty;  // write: those that must be
   Kind kind = Kind::read;
   bool busy = false;
+  bool is_computed = false;    // its job is a worker's at present
   bool owns_frame = false;     // the run has let go of it
   bool owns_slot = false;      // a new extent, the run's when the write has ended
   bool releases_slot = false;  // and nobody's if the run has gone
@@ -70,6 +77,10 @@ class OperationTable {
   }
   TierOperation& of_token(std::uint64_t token) { return operations_[token % most]; }
   std::byte* buffer_of(const TierOperation& piece) const;
+  // Of one for a whole run.
+  Job& job_of(const TierOperation& op) { return jobs_[token_of(op) - most_pieces]; }
+  // Writes of whose runs it is not known yet whether they are to be compressed.
+  unsigned undecided_writes();
 
   // What is under way for the whole of run n.
   const TierOperation* of_run(std::uint32_t n) const;
@@ -91,6 +102,7 @@ class OperationTable {
 
   TierOperation operations_[most];  // the first ones are for pieces
   std::byte* buffers_ = nullptr;
+  Job* jobs_ = nullptr;
   std::uint32_t writes_ = 0;
   std::uint32_t reads_ = 0;
   std::uint32_t pieces_ = 0;

@@ -8,26 +8,15 @@
 #include <new>
 
 #include "compression/advisor/advisor.h"
-#include "compression/bytes.h"
-#include "liballoc/base/checksum.h"
 #include "liballoc/base/os.h"
 
 namespace terrace::liballoc {
 namespace {
 
-using compression::block_bytes;
 using compression::Codec;
 using compression::ElementType;
-using compression::Entry;
-using compression::Header;
 
-constexpr std::size_t page = os::page_bytes;
-constexpr std::size_t blocks = run_bytes / block_bytes;
-// Where a run's frame has its payload: the header and the table lie before it.
-constexpr std::size_t head_bytes = compression::header_bytes + blocks * compression::entry_bytes;
-constexpr std::size_t buffer_bytes = (run_bytes + head_bytes + page - 1) / page * page;
-// A frame that saves less is not worth the time that bringing it back takes.
-constexpr std::size_t most_stored_bytes = run_bytes / 16 * 15;
+constexpr std::size_t buffer_bytes = RunFrame::buffer_bytes;
 constexpr unsigned all_buffers = (1U << RunCodec::buffers) - 1;
 
 constexpr Codec codec_of(Compression forced) {
@@ -110,24 +99,24 @@ ElementType likely_type(std::span<const std::byte> run) {
 
 }  // namespace
 
-struct RunCodec::Memory {
-  alignas(64) std::byte held[2][block_bytes + compression::payload_unit];
-  compression::Link link;
-  Pace out, in;  // of the tier
-  Exposure exposed_out, exposed_in;
-  Pace sum_out, sum_in;  // of the checksum of a run that is stored as it is
-  compression::Workspace workspace;
-  // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
-  compression::Advisor advisor{
-      {.largest_fraction = double{most_stored_bytes} / run_bytes, .longest_interval = 1}};
-  Place places[known_runs];
-};
-
 struct RunCodec::Choice {
   Codec codec = Codec::raw;
   ElementType element = ElementType::f32;
   compression::Decision decision;
   Place* place = nullptr;
+};
+
+struct RunCodec::Memory {
+  CodecScratch scratch;
+  compression::Link link;
+  Pace out, in;  // of the tier
+  Exposure exposed_out, exposed_in;
+  Pace sum_out;  // of the checksum of a run that is stored as it is
+  // Taking a sample of 2 MiB costs a hundredth of moving them: each run is looked at.
+  compression::Advisor advisor{
+      {.largest_fraction = double{RunFrame::most_stored_bytes} / run_bytes, .longest_interval = 1}};
+  Place places[known_runs];
+  Choice choices[buffers];  // for what is being compressed into each
 };
 
 int RunCodec::use(Compression compression) {
@@ -189,21 +178,30 @@ compression::Transfer RunCodec::transfer() const {
   return {.schedule = compression::Schedule::overlapped,
           .hidden_out_ns = memory_->exposed_out.hidden() * memory_->link.out.predict_ns(run),
           .hidden_in_ns = memory_->exposed_in.hidden() * memory_->link.in.predict_ns(run),
-          .raw_out_ns = memory_->sum_out.of(run_bytes),
-          .raw_in_ns = memory_->sum_in.of(run_bytes)};
+          .raw_out_ns = memory_->sum_out.of(run_bytes)};
 }
 
-RunCodec::Stored RunCodec::encode(const std::byte* run, std::uint32_t number, std::uint32_t generation) {
-  Stored stored{.data = run};
-  if (is_on()) {
-    const std::span<const std::byte> content(run, run_bytes);
-    const Choice choice = choose(content, number);
-    if (choice.codec != Codec::raw && compress(content, choice, &stored, generation)) return stored;
-  }
-  const std::uint64_t start = os::thread_ns();
-  stored.sum = checksum(run, run_bytes, generation);
-  if (memory_ != nullptr) memory_->sum_out.smooth(run_bytes, os::thread_ns() - start);
-  return stored;
+void RunCodec::summed(std::uint64_t ns) {
+  if (memory_ != nullptr) memory_->sum_out.smooth(run_bytes, ns);
+}
+
+CodecScratch* RunCodec::scratch() { return memory_ != nullptr ? &memory_->scratch : nullptr; }
+
+bool RunCodec::begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation,
+                              RunEncoding* encoding) {
+  if (!is_on() || !has_free_buffer()) return false;
+  const Choice choice = choose({run, run_bytes}, number);
+  if (choice.codec == Codec::raw) return false;
+  const auto buffer = static_cast<unsigned>(__builtin_ctz(free_buffers_));
+  free_buffers_ &= ~(1U << buffer);
+  memory_->choices[buffer] = choice;
+  *encoding = {.run = run,
+               .buffer = buffers_ + buffer * buffer_bytes,
+               .codec = choice.codec,
+               .element = choice.element,
+               .generation = generation,
+               .number = buffer};
+  return true;
 }
 
 RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t number) {
@@ -222,84 +220,27 @@ RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t 
   return choice;
 }
 
-// The frame's own checksums guard every byte of it; the header has the table's, so that the header's says
-// which frame it is.
-bool RunCodec::compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
-                        std::uint32_t generation) {
-  const auto buffer = static_cast<unsigned>(__builtin_ctz(free_buffers_));
-  std::byte* frame = buffers_ + buffer * buffer_bytes;
-  const std::uint64_t start = os::thread_ns();
-  const auto made = compression::compress(
-      run, {frame, buffer_bytes}, {.codec = choice.codec, .element = choice.element}, memory_->workspace);
-  const std::uint64_t ns = os::thread_ns() - start;
-  if (compression_ == Compression::automatic)
-    memory_->advisor.compressed(choice.place->history, choice.decision, made.bytes, static_cast<double>(ns));
-  const std::size_t bytes = compression::round_up(made.bytes, page);
-  auto& counts = recent_[static_cast<int>(choice.codec) - 1];
-  counts.compress_ns += ns;
-  if (made.error != compression::FrameError::none || bytes > most_stored_bytes) return false;
-  std::memset(frame + made.bytes, 0, bytes - made.bytes);
-  free_buffers_ &= ~(1U << buffer);
-  *stored = {.data = frame,
-             .bytes = static_cast<std::uint32_t>(bytes),
-             .sum = checksum(frame, compression::header_bytes, generation),
-             .buffer = buffer};
-  counts.content_bytes += run_bytes;
-  counts.frame_bytes += bytes;
-  return true;
-}
-
-bool RunCodec::decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation) {
-  const std::uint64_t start = os::thread_ns();
-  if (bytes == run_bytes) {
-    const bool intact = checksum(frame, run_bytes, generation) == sum;
-    if (memory_ != nullptr) memory_->sum_in.smooth(run_bytes, os::thread_ns() - start);
-    return intact;
-  }
-  std::byte head[head_bytes];
-  Header header;
-  std::memcpy(head, place(frame, bytes), head_bytes);
-  if (checksum(head, compression::header_bytes, generation) != sum) return false;
-  if (compression::read_header(head, header) != compression::FrameError::none) return false;
-  if (header.content_bytes != run_bytes || header.payload_offset != head_bytes ||
-      header.frame_bytes() > bytes)
+bool RunCodec::end_encoding(const RunEncoding& encoding) {
+  const Choice& choice = memory_->choices[encoding.number];
+  if (choice.decision.codec != Codec::raw)  // it was asked for one
+    memory_->advisor.compressed(choice.place->history, choice.decision, encoding.frame_bytes,
+                                static_cast<double>(encoding.ns));
+  auto& counts = recent_[static_cast<int>(encoding.codec) - 1];
+  counts.compress_ns += encoding.ns;
+  if (encoding.bytes == 0) {
+    give_back(encoding.number);
     return false;
-  if (compression::check_table(head, header) != compression::FrameError::none) return false;
-  if (!decode_in_place(frame + run_bytes - bytes + head_bytes, head, header, frame)) return false;
-  const std::uint64_t ns = os::thread_ns() - start;
-  recent_[static_cast<int>(header.codec) - 1].decompress_ns += ns;
-  memory_->advisor.decompressed(header.codec, header.element, run_bytes, header.frame_bytes(),
-                                static_cast<double>(ns));
+  }
+  counts.content_bytes += run_bytes;
+  counts.frame_bytes += encoding.bytes;
   return true;
 }
 
-// Block by block from the front. A block whose bytes begin before its content's end is taken aside before the
-// block in front of it is written; no earlier one reaches it. (Block i ends at (i + 1) x 64 KiB; the bytes of
-// block i + 2 begin no earlier than that: behind them lie their own and the later blocks' at most as many as
-// their content, and less than a page of padding.)
-bool RunCodec::decode_in_place(const std::byte* payload, const std::byte* head, const Header& header,
-                               std::byte* content) {
-  const compression::BlockCodec* codec = compression::own_codecs(header.codec);
-  if (codec == nullptr) return false;
-  const std::span<const std::byte> table(head, head_bytes);
-  const auto bytes_of = [&](std::size_t i) -> const std::byte* {
-    const Entry entry = compression::read_entry(table, i);
-    const std::byte* const bytes = payload + entry.offset();
-    if (bytes >= content + (i + 1) * block_bytes) return bytes;
-    std::memcpy(memory_->held[i % 2], bytes, entry.extent());
-    return memory_->held[i % 2];
-  };
-  const std::byte* next = bytes_of(0);
-  for (std::size_t i = 0; i < blocks; ++i) {
-    const std::byte* const bytes = next;
-    if (i + 1 < blocks) next = bytes_of(i + 1);
-    const Entry entry = compression::read_entry(table, i);
-    if (!compression::decode_block(compression::kernels(), *codec, header.element, entry,
-                                   {bytes, entry.extent()}, {content + i * block_bytes, block_bytes},
-                                   memory_->workspace))
-      return false;
-  }
-  return true;
+void RunCodec::end_decoding(const RunDecoding& decoding) {
+  if (!decoding.is_intact) return;
+  recent_[static_cast<int>(decoding.codec) - 1].decompress_ns += decoding.ns;
+  memory_->advisor.decompressed(decoding.codec, decoding.element, run_bytes, decoding.frame_bytes,
+                                static_cast<double>(decoding.ns));
 }
 
 }  // namespace terrace::liballoc

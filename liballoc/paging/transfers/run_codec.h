@@ -1,22 +1,22 @@
 // A run's way to the tier and back: what is stored is the run as it is, or a compressed frame of it where the
-// advisor finds that this pays (compression/). Either carries a checksum that is seeded with the generation,
+// advisor finds that this pays (compression/). A frame carries a checksum that is seeded with the generation,
 // so that an older version of the same extent is as wrong as a flipped bit.
 //
 //   evict     run in its staging frame ──compress──► buffer ──write──► extent, as long as the frame
 //   restore   extent ──read──► the end of a staging frame ──decompress──► the whole of it
 //
 // The staging frame keeps the bytes while they are written from the buffer, so a touch takes them back
-// without a copy. A restore needs no buffer: content never overtakes what is still to be read
-// (decode_in_place()). Belongs to the agent.
+// without a copy. What is decided, counted and handed out here belongs to the agent; the computing in between
+// is in run_frame.h, for any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "compression/advisor/payoff.h"
-#include "compression/compressor.h"
 #include "liballoc/base/options.h"
 #include "liballoc/heap/address_space.h"
+#include "liballoc/paging/transfers/run_frame.h"
 #include "liballoc/terrace.h"
 
 namespace terrace::liballoc {
@@ -42,21 +42,22 @@ class RunCodec {
   void wrote(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns);
   void read(std::uint32_t bytes, std::uint64_t ns, std::uint64_t awaited_ns);
 
-  // What is to be written: `bytes` at `data`, a multiple of 4096.
-  struct Stored {
-    const std::byte* data = nullptr;
-    std::uint32_t bytes = run_bytes;
-    std::uint64_t sum = 0;
-    unsigned buffer = no_buffer;  // to be given back when it is written
-  };
-  // `number` is the run's: what lies there is mostly alike from step to step.
-  Stored encode(const std::byte* run, std::uint32_t number, std::uint32_t generation);
-  void give_back(unsigned buffer);
+  unsigned free_buffers() const { return static_cast<unsigned>(__builtin_popcount(free_buffers_)); }
 
-  // Where in a staging frame to read so many stored bytes to.
-  static std::byte* place(std::byte* frame, std::uint32_t bytes) { return frame + run_bytes - bytes; }
-  // Turns what was read there into the run. False: it is not what was written.
-  bool decode(std::byte* frame, std::uint32_t bytes, std::uint64_t sum, std::uint32_t generation);
+  // Whether to compress the run that is to be written. `number` is the run's: what lies there is mostly alike
+  // from step to step. True: *encoding is to be done, by any thread, and has a buffer until end_encoding().
+  bool begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation,
+                      RunEncoding* encoding);
+  // Learns from it. False: the run is stored as it is, and the buffer is free again; else it is to be given
+  // back when it is written.
+  bool end_encoding(const RunEncoding& encoding);
+  void give_back(unsigned buffer);
+  // How long the sums of a whole run took, which a compressed one would not need.
+  void summed(std::uint64_t ns);
+  // Learns from what was read.
+  void end_decoding(const RunDecoding& decoding);
+  // For the agent's own computing; only when something was ever compressed.
+  CodecScratch* scratch();
 
   // Adds what was counted since to statistics(). The agent's, under the heap's lock.
   void publish_counts();
@@ -69,10 +70,6 @@ class RunCodec {
   void release_buffers();
   compression::Transfer transfer() const;
   Choice choose(std::span<const std::byte> run, std::uint32_t number);
-  bool compress(std::span<const std::byte> run, const Choice& choice, Stored* stored,
-                std::uint32_t generation);
-  bool decode_in_place(const std::byte* payload, const std::byte* head, const compression::Header& header,
-                       std::byte* content);
 
   Compression compression_ = Compression::off;
   Memory* memory_ = nullptr;

@@ -35,7 +35,7 @@ PageRange hull(const PageSet& pages) {
 bool Transfers::start_write() {
   const RunList& staged = parts_.runs.lists().staged;
   if (staged.is_empty() || parts_.operations.writes() >= writes_in_flight) return false;
-  if (parts_.codec.is_on() && !parts_.codec.has_free_buffer()) return false;
+  if (!may_sum_one_more()) return false;
   const std::uint32_t n = staged.front();
   Run& r = parts_.runs[n];
   if (r.in_flight) {  // an earlier write of it has not ended
@@ -46,32 +46,21 @@ bool Transfers::start_write() {
   if (op == nullptr) return false;
   op->frame = r.frame;
   op->data = parts_.frames.address(r.frame);
-  const PageSet dirty = parts_.runs.sums().take_dirty(n, op->data, parts_.runs.pages(n).in_frame);
-  r.was_dirty = !dirty.is_empty();
-  if (dirty.is_empty()) {
-    parts_.operations.end(*op);
-    parts_.placement.end_leaving(n, parts_.standing.evicts);
-    return true;
-  }
+  op->pages = parts_.runs.pages(n).in_frame;
   parts_.runs.become(n, RunState::writing);
   r.in_flight = true;
-  return write_into(op, dirty);
+  return sum(op, op->pages);
 }
 
 // Into the extent that the run has, or into a new one. False: not now.
-bool Transfers::write_into(TierOperation* op, const PageSet& dirty) {
-  const std::uint32_t n = op->run;
-  Run& r = parts_.runs[n];
-  Pages& p = parts_.runs.pages(n);
-  const bool has_pages_extent = r.has_slot && r.slot_bytes == run_bytes;
-  const bool are_few = has_pages_extent && dirty.count() <= pages_per_run / 2;
-  // Compressed, it would come back as a whole only.
-  const bool is_scattered = r.scattered || parts_.blocks.is_scattered(r.block);
-  if (p.in_frame.is_all() && parts_.codec.is_on() && !is_scattered && !are_few) encode(op, n);
-  const bool stays = op->buffer == RunCodec::no_buffer && has_pages_extent &&
+bool Transfers::write_into(TierOperation* op) {
+  Run& r = parts_.runs[op->run];
+  Pages& p = parts_.runs.pages(op->run);
+  const bool is_raw = op->buffer == RunCodec::no_buffer;
+  const bool stays = is_raw && r.has_slot && r.slot_bytes == run_bytes &&
                      !parts_.extents.forks().is_read_by_child(r.slot_epoch);
   if (stays) {
-    op->pages = without_gaps(dirty, p.in_frame);
+    op->pages = without_gaps(op->dirty & p.in_frame, p.in_frame);
     op->slot_offset = r.slot_offset;
     op->slot_epoch = r.slot_epoch;
     op->slot_bytes = run_bytes;
@@ -79,8 +68,10 @@ bool Transfers::write_into(TierOperation* op, const PageSet& dirty) {
     return true;
   }
   if (!p.away().is_empty()) return start_fill(op);
-  if (op->buffer == RunCodec::no_buffer) op->slot_bytes = run_bytes;
-  op->pages = p.in_frame;
+  if (is_raw) {
+    op->slot_bytes = run_bytes;
+    op->pages = p.in_frame;  // a compressed run has all pages, though some may have come back meanwhile
+  }
   if (!reserve_for(op)) return false;
   // What is written now is all that the run has, but for what came back meanwhile.
   p.stored = PageSet{};
@@ -88,17 +79,6 @@ bool Transfers::write_into(TierOperation* op, const PageSet& dirty) {
   op->owns_slot = true;
   advance(op);
   return true;
-}
-
-void Transfers::encode(TierOperation* op, std::uint32_t n) {
-  const RunCodec::Stored stored = parts_.codec.encode(op->data, n, ++generation_);
-  parts_.codec.publish_counts();
-  op->generation = generation_;
-  if (stored.buffer == RunCodec::no_buffer) return;
-  op->data = const_cast<std::byte*>(stored.data);
-  op->sum = stored.sum;
-  op->buffer = stored.buffer;
-  op->slot_bytes = stored.bytes;
 }
 
 // The write cannot begin now: the run stays staged.
@@ -205,7 +185,7 @@ void Transfers::advance(TierOperation* op) {
       break;
     }
     std::byte* const frame_place =
-        is_compressed && !op->is_write() ? RunCodec::place(op->data, op->slot_bytes) : op->data;
+        is_compressed && !op->is_write() ? RunFrame::place(op->data, op->slot_bytes) : op->data;
     const tiers::Transfer transfer{
         .direction = op->is_write() ? tiers::Direction::write : tiers::Direction::read,
         .extent = {op->slot_offset + (is_compressed ? 0 : range.offset()),
@@ -227,6 +207,7 @@ void Transfers::advance(TierOperation* op) {
 }
 
 void Transfers::handle_completions() {
+  take_results();
   if (some_are_starved_) go_on_with(true);  // once: what makes room comes after us
   tiers::Completion done[OperationTable::most];
   // Again: what finish() submits may be over at once, and then nobody calls us for it.
@@ -259,6 +240,7 @@ bool Transfers::are_none() const {
 void Transfers::start_anew() {
   parts_.operations.forget_all();
   some_are_stalled_ = some_are_starved_ = false;
+  next_write_ns_ = 0;
 }
 
 void Transfers::begin_anew(TierOperation* op) {
@@ -284,37 +266,13 @@ bool Transfers::read_later(TierOperation* op) {
   return true;
 }
 
-bool Transfers::is_intact(const TierOperation& op) {
-  if (op.run == none || op.error != 0) return false;
-  if (op.is_compressed()) {
-    const bool intact = parts_.codec.decode(op.data, op.slot_bytes, op.sum, op.generation);
-    parts_.codec.publish_counts();
-    return intact;
-  }
-  const PageSet wanted = op.pages & parts_.runs.pages(op.run).stored;
-  for (PageRange range = wanted.next(0); range.count() > 0; range = wanted.next(range.end))
-    if (!parts_.runs.sums().is_intact(op.run, op.data + range.offset(), range)) return false;
-  return true;
-}
-
+// The tier has done its part.
 void Transfers::finish(TierOperation* op) {
   if (op->error == 0) observe(*op);
   if (op->is_write()) return finish_write(op);
   if (read_later(op)) return;
-  const bool intact = is_intact(*op);
-  if (op->run != none && !intact) {
-    parts_.accounts.counts.checksum_failures += op->error == 0 && !op->retried ? 1 : 0;
-    parts_.accounts.counts.io_errors += op->error != 0 && !op->retried ? 1 : 0;
-    if (read_again(op)) return;
-  }
-  switch (op->kind) {
-    case TierOperation::Kind::fill:
-      return finish_fill(op, intact);
-    case TierOperation::Kind::piece:
-      return finish_piece(op, intact);
-    default:
-      return finish_read(op, intact);
-  }
+  if (op->run == none || op->error != 0) return end_read(op, false);
+  op->is_piece() ? end_read(op, is_intact_piece(*op)) : check(op);
 }
 
 // Nobody wants the result any more, or it has been taken.
@@ -466,7 +424,7 @@ std::uint64_t Transfers::awaited_since(bool write) const {
     if (r.waiting) since = std::min(since, r.wait_since_ns);
   };
   for (const TierOperation& op : std::span<const TierOperation>(parts_.operations.all()))
-    if (op.busy && op.is_write() == write && op.run != none) count(op.run);
+    if (op.busy && !op.is_computed && op.is_write() == write && op.run != none) count(op.run);
   // The first in line waits until it may be read, or else for memory, which is free when it is written.
   const bool may_be_read = parts_.operations.reads() < reads_in_flight;
   if (!parts_.line.is_empty() && may_be_read == write) count(parts_.line.front());

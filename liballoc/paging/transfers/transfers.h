@@ -2,13 +2,15 @@
 // single pages through small buffers of their own.
 //
 //   write   the dirty pages of a frame, into the run's extent where it has one that no forked child reads,
-//           else into a new one, which gets all pages
+//           else into a new one, which gets all pages; their sums say which are dirty
 //   fill    before that: what the old extent alone has, into the frame
 //   read    what a run has on the tier only, into a frame
 //   piece   a few pages, into a buffer, and from there under their address
 //
 // An operation is cut into as many transfers as it has stretches of pages; its end is the end of the last.
-// Belongs to who holds the gate.
+// What is computed of whole runs, before a write or after a read, workers do where there are some
+// (workers.h); the frame is the operation's meanwhile, as it is while the device has it. Belongs to who holds
+// the gate.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@
 #include "liballoc/paging/transfers/extents.h"
 #include "liballoc/paging/transfers/operations.h"
 #include "liballoc/paging/transfers/run_codec.h"
+#include "liballoc/paging/transfers/workers.h"
 
 namespace terrace::liballoc {
 
@@ -50,6 +53,8 @@ class Transfers {
   };
   constexpr explicit Transfers(const Parts& parts) : parts_(parts) {}
   void use(Mover* mover) { mover_ = mover; }
+  // nullptr: the caller computes. They outlive it.
+  void use(Workers* workers) { workers_ = workers; }
 
   // Begins to write the run that is staged first. False: none, or not now.
   bool start_write();
@@ -58,15 +63,14 @@ class Transfers {
   bool start_read(std::uint32_t n, bool demanded);
   // Begins to read the first stretch of `wanted` that is on the tier only and on no way yet.
   void start_piece(std::uint32_t n, PageRange wanted, bool demanded);
-  // Polls the tier and ends what has come to its end.
+  // Ends what has come to its end, of the tier's work and of the workers'.
   void handle_completions();
   bool are_none() const;
   void start_anew();
 
  private:
-  bool write_into(TierOperation* op, const PageSet& dirty);
+  bool write_into(TierOperation* op);
   bool refuse(TierOperation* op);
-  void encode(TierOperation* op, std::uint32_t n);
   bool reserve_for(TierOperation* op);
   bool start_fill(TierOperation* op);
   void advance(TierOperation* op);
@@ -74,8 +78,24 @@ class Transfers {
   bool read_again(TierOperation* op);
   bool read_later(TierOperation* op);
   void go_on_with(bool starved);
-  bool is_intact(const TierOperation& op);
   void finish(TierOperation* op);
+  // transfers_computing.cpp
+  bool compute(TierOperation* op, Job::Kind kind);
+  bool computed(TierOperation* op);
+  void take_results();
+  bool may_sum_one_more();
+  bool sum(TierOperation* op, const PageSet& pages);
+  bool summed(TierOperation* op);
+  bool may_be_compressed(const TierOperation& op) const;
+  bool encode(TierOperation* op);
+  bool encoded(TierOperation* op);
+  bool call_off(TierOperation* op);
+  bool end_unwritten(TierOperation* op);
+  void check(TierOperation* op);
+  void checked(TierOperation* op);
+  bool is_intact_piece(const TierOperation& op);
+  void end_read(TierOperation* op, bool intact);
+
   void finish_write(TierOperation* op);
   void write_failed(TierOperation* op);
   void finish_fill(TierOperation* op, bool intact);
@@ -88,7 +108,9 @@ class Transfers {
 
   Parts parts_;
   Mover* mover_ = nullptr;
+  Workers* workers_ = nullptr;
   std::uint32_t generation_ = 0;
+  std::uint64_t next_write_ns_ = 0;  // not before: one that a worker had summed could not begin
   bool some_are_stalled_ = false;    // operations of which the tier has not taken all
   bool some_are_starved_ = false;    // reads for which the kernel had no memory
   std::uint64_t last_write_ns_ = 0;  // when the device was done with one
