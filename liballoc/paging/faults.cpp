@@ -51,9 +51,8 @@ bool Faults::follows(std::uint32_t n) const {
   constexpr std::uint32_t just_now = 8;
   if (n == 0 || parts_.runs[n].block == 0) return false;
   const Run& before = parts_.runs[n - 1];
-  return before.block == parts_.runs[n].block && before.state == RunState::resident &&
-         !before.is_used_in_parts() && parts_.runs.age(n - 1) < just_now &&
-         parts_.runs.pages(n - 1).in_place.is_all();
+  return before.block == parts_.runs[n].block && before.state == RunState::resident && !before.scattered &&
+         parts_.runs.age(n - 1) < just_now && parts_.runs.pages(n - 1).in_place.is_all();
 }
 
 // All of its block could come and drive out little. Then a few touches are enough to bring it: planes of an

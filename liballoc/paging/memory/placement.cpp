@@ -181,7 +181,7 @@ void Placement::restore_neighbours(std::uint32_t n) {
   const std::uint32_t block = runs[n].block;
   for (std::uint32_t next = n + 1; block != 0 && next <= n + most_at_once && next < runs.size(); ++next) {
     const Run& r = runs[next];
-    if (r.block != block || r.state != RunState::cached || r.is_used_in_parts()) return;
+    if (r.block != block || r.state != RunState::cached || r.scattered) return;
     ++parts_.accounts.counts.prefetch_hits;
     const bool was_read = r.from_read;
     restore(next);
@@ -272,7 +272,7 @@ bool Placement::stage(std::uint32_t n) {
     r.frame = frame;
     r.turn = Turn::usual;
     r.left = parts_.runs.arrivals();
-    r.held = r.is_used_in_parts() && !r.page_out;
+    r.held = r.scattered && !r.page_out;
     r.state = RunState::staged;
   }
   if (miss(n, gone)) {

@@ -108,6 +108,11 @@ bool ReactivePolicy::has_old_idle() const {
 std::uint32_t ReactivePolicy::stream_window() const {
   return std::clamp<std::uint32_t>(parts_.budget.runs() / 8, 8, 64);
 }
+// Where the job streams, what an operation touches at once can be there before.
+std::uint32_t ReactivePolicy::most_loaded() const {
+  return is_streaming() ? std::max(stream_window() / 2, Transfers::reads_in_flight)
+                        : Transfers::reads_in_flight;
+}
 bool ReactivePolicy::is_streaming() const {
   return parts_.runs.lists().streamed.size() >= stream_window() / 2;
 }
@@ -180,7 +185,7 @@ bool ReactivePolicy::wants_read_ahead() const {
   if (parts_.operations.reads() >= Transfers::reads_ahead) return false;
   const std::uint32_t in_hand = unused_runs() + parts_.budget.allowed_runs();
   const bool has_hint = cursor_block_ != 0 || !ahead_.is_empty();
-  const bool has_few = lists.loaded.size() < Transfers::reads_in_flight;
+  const bool has_few = lists.loaded.size() < most_loaded();
   if (parts_.standing.mode == PagerMode::restore) return has_hint && has_few;
   if (in_hand <= reserve_runs() / 2 && !reads_over_cached()) return false;
   if (has_hint && has_few) return true;
@@ -195,8 +200,9 @@ std::uint32_t ReactivePolicy::next_wasted() {
   if (first != expected_) expected_since_ = now;
   expected_ = first;
   if (first == none || now - expected_since_ < much_later) return none;
+  ahead_.clear();  // what is still asked for was, too
   expected_ = parts_.runs[first].next;
-  if (expected_ != none && parts_.runs.age(expected_) < much_later) expected_since_ = now;
+  if (expected_ != none) expected_since_ = now - parts_.runs.age(expected_);
   return first;
 }
 
@@ -209,7 +215,7 @@ bool ReactivePolicy::reads_over_cached() const {
 bool ReactivePolicy::may_be_read(std::uint32_t n) const {
   if (n >= parts_.runs.top()) return false;
   const Run& r = parts_.runs[n];
-  return r.state == RunState::stored && !r.is_used_in_parts() && !r.queued;
+  return r.state == RunState::stored && !r.scattered && !r.queued;
 }
 
 // What followed last time.
@@ -224,7 +230,7 @@ std::uint32_t ReactivePolicy::next_follower() {
 std::uint32_t ReactivePolicy::next_of_block() {
   if (cursor_block_ == 0) return none;
   for (std::uint32_t n = cursor_run_; n < parts_.runs.size() && parts_.runs[n].block == cursor_block_; ++n) {
-    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].is_used_in_parts()) continue;
+    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].scattered) continue;
     cursor_run_ = n + 1;
     return n;
   }
@@ -249,7 +255,7 @@ std::uint32_t ReactivePolicy::next_read() {
   if (n != none) return n;
   const RunList& stored = parts_.runs.lists().stored;
   if (stored.is_empty() || (phase_.growing() && parts_.standing.mode == PagerMode::paging)) return none;
-  if (parts_.runs[stored.back()].is_used_in_parts()) return none;
+  if (parts_.runs[stored.back()].scattered) return none;
   return find_last_evicted_block() ? next_of_block() : stored.back();
 }
 

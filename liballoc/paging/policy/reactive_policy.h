@@ -79,6 +79,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t unused_runs() const;
   std::uint32_t stream_window() const;
   bool is_streaming() const;
+  std::uint32_t most_loaded() const;
   bool has_old_idle() const;
   const RunList* next_victims() const;
   bool may_be_read(std::uint32_t n) const;

@@ -63,15 +63,15 @@ class ReadAhead {
     std::uint32_t pop() { return is_empty() ? none : wanted_[tail_++ % capacity]; }
 
    private:
-    static constexpr std::uint32_t capacity = 32;
+    static constexpr std::uint32_t capacity = 64;
     std::uint32_t wanted_[capacity] = {};
     std::uint32_t head_ = 0;
     std::uint32_t tail_ = 0;
   };
 
-  static constexpr std::uint32_t depth = 32;
+  static constexpr std::uint32_t depth = 64;
   static constexpr std::uint32_t most_near = 4;
-  static constexpr std::uint32_t most_far = 12;
+  static constexpr std::uint32_t most_far = 28;
 
   std::uint32_t* next_ = nullptr;  // by run: the number of what followed, plus one; 0: nothing yet
   std::uint32_t runs_ = 0;

@@ -83,9 +83,6 @@ struct Run {
   bool was_dirty : 1 = false;  // something of it had to be written when it left last
   bool small : 1 = false;      // its memory is in small pages
   bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
-
-  // Nothing has shown yet that all of it is used.
-  bool is_used_in_parts() const { return scattered && !dense; }
 };
 
 // A list of runs; front is the oldest.
