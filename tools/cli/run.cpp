@@ -105,8 +105,7 @@ std::string refusal_of(const std::string& socket, const RunPlan& plan) {
 
 // Where the job's pool will be: the word of a daemon that others share counts more than the option.
 PoolList pool_directories_of(const Daemon& daemon, const RunPlan& plan) {
-  const PoolList own =
-      plan.pool_directories.empty() ? PoolList{default_pool_directory} : plan.pool_directories;
+  PoolList own = plan.pool_directories.empty() ? PoolList{default_pool_directory} : plan.pool_directories;
   const bool is_private = !daemon.program.empty();
   if (is_private || daemon.socket.empty()) return own;
   auto client = ControlClient::connect(daemon.socket);
