@@ -15,7 +15,7 @@ namespace {
 
 using Amounts = std::vector<std::uint64_t>;
 
-constexpr std::uint64_t run = 2ULL << 20;
+constexpr std::uint64_t whole_run_bytes = 2ULL << 20;
 
 Amounts divided(std::uint64_t whole, const Amounts& rooms) {
   Amounts parts(rooms.size(), 99);
@@ -58,15 +58,15 @@ TEST_CASE("Files of a pool are made in each directory, share a file system's roo
     CHECK((fcntl(fds[1], F_GETFD) & FD_CLOEXEC) != 0);
     CHECK(fds[0] != fds[1]);
     CHECK(files.first_twin() == &files.files()[1]);
-    files.divide(10 * run);
-    CHECK(files.files()[0].bytes == 5 * run);
-    CHECK(files.files()[1].bytes == 5 * run);
+    files.divide(10 * whole_run_bytes);
+    CHECK(files.files()[0].bytes == 5 * whole_run_bytes);
+    CHECK(files.files()[1].bytes == 5 * whole_run_bytes);
     files.divide(0);  // 80% of what is free, once, and 64 GiB at most
     const std::uint64_t free_bytes = files.files()[0].free_bytes + files.files()[1].free_bytes;
     const std::uint64_t sum = files.files()[0].bytes + files.files()[1].bytes;
     const std::uint64_t expected = std::min(std::uint64_t{64} << 30, free_bytes / 5 * 4);
     CHECK(sum <= expected);
-    CHECK(sum + 4 * run >= expected);
+    CHECK(sum + 4 * whole_run_bytes >= expected);
   }
   CHECK_FALSE(is_open(fds[0]));
   CHECK_FALSE(is_open(fds[1]));
@@ -90,10 +90,10 @@ TEST_CASE("DirectoryThatCannotBeUsedIsNamed, and what was opened before is close
 
 TEST_CASE("A pool's file that is given is divided into nothing") {
   PoolFiles files;
-  files.adopt(open("/dev/null", O_RDWR | O_CLOEXEC), 7 * run + 5);
-  files.divide(7 * run + 5);
+  files.adopt(open("/dev/null", O_RDWR | O_CLOEXEC), 7 * whole_run_bytes + 5);
+  files.divide(7 * whole_run_bytes + 5);
   REQUIRE(files.files().size() == 1);
-  CHECK(files.files()[0].bytes == 7 * run);
+  CHECK(files.files()[0].bytes == 7 * whole_run_bytes);
   CHECK(files.first_twin() == nullptr);
 }
 
