@@ -178,7 +178,6 @@ bool Pager::evict_one() {
 }
 
 bool Pager::read_ahead_one() {
-  if (const std::uint32_t wasted = policy_.next_wasted(); wasted != none) frames_.reclaim(wasted);
   if (!policy_.wants_read_ahead()) return false;
   const std::uint32_t n = policy_.next_read();
   return n != none && transfers_.start_read(n, false);

@@ -23,7 +23,8 @@ constexpr std::array states{RunState::empty,  RunState::resident, RunState::stag
 struct Marks {
   RunState state = RunState::empty;
   Turn turn = Turn::usual;
-  bool live = false, pinned = false, cold = false, stuck = false, held = false, from_read = false;
+  bool live = false, pinned = false, cold = false, stuck = false, held = false, from_read = false,
+       late = false;
 
   void give(Run& r) const {
     r.state = state;
@@ -34,6 +35,7 @@ struct Marks {
     r.stuck = stuck;
     r.held = held;
     r.from_read = from_read;
+    r.late = late;
   }
   bool has_frame() const {
     return state == RunState::staged || state == RunState::cached || state == RunState::writing ||
@@ -46,9 +48,9 @@ std::vector<Marks> all_marks() {
   std::vector<Marks> all;
   for (const RunState state : states)
     for (const Turn turn : {Turn::first, Turn::usual, Turn::last})
-      for (unsigned bits = 0; bits < 64; ++bits) {
+      for (unsigned bits = 0; bits < 128; ++bits) {
         const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
-        all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5)});
+        all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5), has(6)});
       }
   return all;
 }
@@ -61,7 +63,7 @@ std::string list_name(const Marks& m) {
     return m.turn == Turn::first ? "streamed" : m.turn == Turn::last ? "hot" : "idle";
   if (m.state == RunState::staged && m.stuck) return "";
   if (m.state == RunState::staged) return m.held ? "held" : "staged";
-  if (m.state == RunState::cached) return m.from_read ? "loaded" : "cached";
+  if (m.state == RunState::cached) return m.from_read && !m.late ? "loaded" : "cached";
   return m.state == RunState::stored ? "stored" : "";
 }
 

@@ -44,8 +44,6 @@ class Policy {
   // yet, or with `at_once` none at all.
   virtual std::uint32_t next_release(bool at_once) = 0;
   virtual bool wants_read_ahead() const = 0;
-  // What was read ahead and should have been used by now: it makes room for what is. `none`: nothing.
-  virtual std::uint32_t next_wasted() = 0;
   // Whenever reading ahead is wanted; a run that is on the tier only, or `none`.
   virtual std::uint32_t next_read() = 0;
   // Whether what is read ahead may take memory that was written and is still cached.

@@ -19,6 +19,7 @@ constexpr std::uint32_t looks_at_hot = 32;  // one in so many evictions
 void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs(), reserve_runs()); }
 
 void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
+  let_late_ones_go_by();
   ahead_.used(n, [this](std::uint32_t at) { return may_be_read(at); });
   if (!from_tier) return;
   cursor_block_ = parts_.runs[n].block;
@@ -192,18 +193,20 @@ bool ReactivePolicy::wants_read_ahead() const {
   return !phase_.growing() && (in_hand > reserve_runs() || has_old_idle());
 }
 
-// What is expected first was not used while many others came: nor will be what was read ahead with it.
-std::uint32_t ReactivePolicy::next_wasted() {
+// What is expected first was not used while many others came: nor will be what was read ahead with it. It
+// does not count as what is expected any more.
+void ReactivePolicy::let_late_ones_go_by() {
   constexpr std::uint32_t much_later = 8 * Transfers::reads_in_flight;
   const std::uint32_t first = parts_.runs.lists().loaded.front();
   const std::uint32_t now = parts_.runs.arrivals();
   if (first != expected_) expected_since_ = now;
   expected_ = first;
-  if (first == none || now - expected_since_ < much_later) return none;
+  if (first == none || now - expected_since_ < much_later) return;
   ahead_.clear();  // what is still asked for was, too
-  expected_ = parts_.runs[first].next;
-  if (expected_ != none) expected_since_ = now - parts_.runs.age(expected_);
-  return first;
+  const std::uint32_t next = parts_.runs[first].next;
+  if (next != none) expected_since_ = now - parts_.runs.age(next);
+  expected_ = next;
+  parts_.runs.let_go_by(first);
 }
 
 // Where the job streams there is always more of it.

@@ -65,7 +65,6 @@ class ReactivePolicy final : public Policy {
   Victim next_victim() override;
   std::uint32_t next_release(bool at_once) override;
   bool wants_read_ahead() const override;
-  std::uint32_t next_wasted() override;
   std::uint32_t next_read() override;
   bool reads_over_cached() const override;
   bool wants_agent() const override;
@@ -82,6 +81,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t most_loaded() const;
   bool has_old_idle() const;
   const RunList* next_victims() const;
+  void let_late_ones_go_by();
   bool may_be_read(std::uint32_t n) const;
   std::uint32_t next_follower();
   std::uint32_t next_of_block();

@@ -69,6 +69,7 @@ struct Run {
   bool waiting : 1 = false;    // a thread waits for it
   bool page_out : 1 = false;   // give its frame back as soon as it is written
   bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
+  bool late : 1 = false;       // the same, and its time went by unused
   bool zero_fill : 1 = false;  // empty, and its next first touch must see zeroes
   bool may_have_holes : 1 =
       false;                    // pages that are thought to be in place may be missing: the program's doing

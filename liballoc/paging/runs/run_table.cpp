@@ -40,7 +40,7 @@ const RunList* RunTable::list_of(const Run& r) const {
     case RunState::staged:
       return r.stuck ? nullptr : r.held ? &lists_.held : &lists_.staged;
     case RunState::cached:
-      return r.from_read ? &lists_.loaded : &lists_.cached;
+      return r.from_read && !r.late ? &lists_.loaded : &lists_.cached;
     case RunState::stored:
       return &lists_.stored;
     case RunState::empty:

@@ -21,7 +21,7 @@ struct RunLists {
   RunList held;      // in their frames, and to go back where they are touched: oldest first
   RunList recycled;  // resident, no live block: oldest free first
   RunList staged;    // waiting to be written
-  RunList cached;    // written, still in a frame: oldest eviction first
+  RunList cached;    // on the tier, still in a frame: oldest eviction first
   RunList loaded;    // read ahead, in a frame: soonest expected first
   RunList stored;    // on the tier only: oldest eviction first
 };
@@ -81,6 +81,11 @@ class RunTable {
   void stop_holding(std::uint32_t n) {
     const Change change(*this, n);
     runs_[n].held = false;
+  }
+  // What was read ahead was not used when it was expected: it stays for as long as what was evicted now.
+  void let_go_by(std::uint32_t n) {
+    const Change change(*this, n);
+    runs_[n].late = true;
   }
   // In a forked child, which puts every run on its list anew by adopt().
   void forget_lists();

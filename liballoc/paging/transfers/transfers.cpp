@@ -380,6 +380,7 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   if (!op->is_compressed()) p.in_frame &= op->pages;
   parts_.accounts.counts.read_bytes += op->bytes;
   r.from_read = true;
+  r.late = false;
   parts_.runs.become(n, RunState::cached);
   parts_.accounts.tell(wire::EventKind::read_done, n, op->bytes);
   if (p.in_frame.is_empty()) return parts_.frames.reclaim(n);
