@@ -292,25 +292,36 @@ TEST_CASE("What was read ahead makes room for what an operation works on") {
 }
 
 // A cycle that broke off leaves what was read ahead for it: another one is kept ahead of all the same.
+// The agent is done before the job reads on, so what is read ahead never depends on who is faster.
 TEST_CASE("What was read ahead in vain makes room for what is expected now") {
   constexpr std::size_t runs = 2 * budget_runs;
   test::Dram dram;
   PagerFixture f(any_kind(), dram.dram, budget_runs, 1024 * mib, Compression::off);
   if (!f.ready()) return;
   INFO(f.mover.name());
-  std::byte* const blocks[] = {f.allocate_filled(runs * run_bytes, 0),
-                               f.allocate_filled(runs * run_bytes, 1)};
+  std::byte* const blocks[] = {f.allocate(runs * run_bytes), f.allocate(runs * run_bytes)};
+  const auto each_run = [&](std::size_t block, std::size_t count, const auto& action) {
+    for (std::size_t i = 0; i < count; ++i) {
+      action(blocks[block] + i * run_bytes, block * runs + i);
+      f.settle();
+    }
+  };
+  const auto fill = [&](std::byte* at, std::uint64_t seed) { f.write(at, seed); };
+  const auto read = [&](const std::byte* at, std::uint64_t seed) { CHECK(f.reads(at, seed)); };
+  for (std::size_t i = 0; i < 2; ++i) each_run(i, runs, fill);
   for (int round = 0; round < 3; ++round)
-    for (std::size_t i = 0; i < 2; ++i) CHECK(f.reads(blocks[i], i, runs * run_bytes));
-  CHECK(f.reads(blocks[0], 0, 8 * run_bytes));
-  f.settle();
+    for (std::size_t i = 0; i < 2; ++i) each_run(i, runs, read);
+  each_run(0, 8, read);
   const std::uint32_t in_vain = f.pager.runs().lists().loaded.size();
   REQUIRE(in_vain >= 4);
-  CHECK(f.reads(blocks[1], 1, runs * run_bytes));
-  const std::uint64_t before = f.statistics().prefetch_hits;
-  CHECK(f.reads(blocks[1], 1, runs * run_bytes));
+  each_run(1, runs, read);
+  std::size_t waited_for = 0;
+  each_run(1, runs, [&](std::byte* at, std::uint64_t seed) {
+    waited_for += f.state(at) == RunState::stored ? 1 : 0;
+    read(at, seed);
+  });
   CHECK(f.statistics().prefetch_wasted >= in_vain);
-  CHECK(f.statistics().prefetch_hits - before > runs / 4);
+  CHECK(waited_for < runs / 4);
   f.check();
 }
 
