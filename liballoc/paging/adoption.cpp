@@ -38,6 +38,7 @@ void Adoption::adopt_run(std::uint32_t n) {
   r.may_have_holes = true;
   runs_.become(n, RunState::resident);
   runs_.note_arrival();
+  runs_.expect_to_leave(n);
 }
 
 }  // namespace terrace::liballoc

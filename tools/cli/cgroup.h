@@ -59,7 +59,10 @@ class JobCgroup {
   // errno.
   int let_wait(std::uint64_t limit_bytes);
   int let_kill() const;
-  bool lets_wait() const { return lets_wait_; }
+  bool lets_wait() const { return waits_at_.has_value(); }
+  // Of version 1, after let_wait(): sets the limit this much above what it was, or back with 0. 0 or errno
+  // (EBUSY: the job holds more than that now).
+  int exceed_by(std::uint64_t bytes) const;
   // Of version 1: whether an allocation waits now, and how many pages the job has given back so far.
   bool waits() const;
   std::optional<std::uint64_t> pages_that_left() const;
@@ -80,7 +83,7 @@ class JobCgroup {
   CgroupVersion version_;
   JobPlace place_;
   std::filesystem::path directory_;
-  bool lets_wait_ = false;  // for as long as it takes
+  std::optional<std::uint64_t> waits_at_;  // this limit in bytes, for as long as it takes
 };
 
 }  // namespace terrace::cli

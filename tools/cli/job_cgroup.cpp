@@ -136,9 +136,11 @@ int JobCgroup::let_wait(std::uint64_t limit_bytes) {
   if (version_ == CgroupVersion::v2)
     return write_text(directory_ / "memory.high", std::to_string(throttle_bytes(limit_bytes)));
   const int error = write_text(directory_ / "memory.oom_control", "1");
-  lets_wait_ = error == 0;
+  if (error == 0) waits_at_ = limit_bytes;
   return error;
 }
+
+int JobCgroup::exceed_by(std::uint64_t bytes) const { return set_limit(*waits_at_ + bytes); }
 
 int JobCgroup::let_kill() const { return write_text(directory_ / "memory.oom_control", "0"); }
 

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "liballoc/base/os.h"
+
 namespace terrace::liballoc {
 namespace {
 
@@ -50,6 +52,9 @@ int Areas::use_segment(const wire::Welcome& welcome, int segment_fd) noexcept {
   void* mapped =
       ::mmap(base, welcome.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment_fd, 0);
   if (mapped == MAP_FAILED) return errno;
+  // All of it now: at the limit of a cgroup, a store to a page that is not there may wait for whoever makes
+  // room, and that is who stores. On kernels before 5.14, or without memory, the stores ask for it.
+  os::advise(mapped, welcome.segment_bytes, os::advice_populate_write);
   auto* fresh_stats = reinterpret_cast<wire::JobStats*>(base + welcome.stats_offset);
   auto* ring = reinterpret_cast<wire::EventRing*>(base + welcome.ring_offset);
   copy_stats(*stats(), *fresh_stats);

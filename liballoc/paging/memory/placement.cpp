@@ -71,6 +71,7 @@ void Placement::arrived_whole(std::uint32_t n, bool keeps_memory) {
   }
   p.in_place = p.in_frame;
   p.in_frame = PageSet{};
+  parts_.runs.expect_to_leave(n);
   r.frame = none;
   r.from_read = r.page_out = r.may_have_holes = r.held = r.scattered = false;
   r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
@@ -255,7 +256,8 @@ bool Placement::stage(std::uint32_t n) {
   const bool is_busy = r.in_flight || r.pieces > 0 || r.queued;
   if (!is_busy && r.may_have_holes && mover_->present(parts_.runs.address(n), &there))
     miss(n, p.in_place - there);
-  const std::uint32_t frame = is_busy || p.in_place.is_empty() ? none : parts_.staging.take_absent();
+  const bool may_leave = !is_busy && !p.in_place.is_empty() && parts_.runs.may_leave(n);
+  const std::uint32_t frame = may_leave ? parts_.staging.take_absent() : none;
   if (frame == none) {
     parts_.runs.spare(n);
     return false;

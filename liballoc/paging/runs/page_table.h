@@ -57,12 +57,19 @@ struct PageSums {
 
 class PageTable {
  public:
+  static_assert(sizeof(PageSums) % os::page_bytes == 0);
+
   int initialise(std::uint32_t runs) {
     pages_ =
         static_cast<Pages*>(os::map_anonymous(std::size_t{runs} * sizeof(Pages), PROT_READ | PROT_WRITE));
     sums_ = static_cast<PageSums*>(
         os::map_anonymous(std::size_t{runs} * sizeof(PageSums), PROT_READ | PROT_WRITE));
     return pages_ == nullptr || sums_ == nullptr ? ENOMEM : 0;
+  }
+  // Asks for the memory of run n's sums. False: there is none now. Without this, the first store would ask,
+  // and at the limit of a cgroup it may wait for the very memory that the run's leaving gives back.
+  bool have_sums(std::uint32_t n) {
+    return os::advise(&sums_[n], sizeof(PageSums), os::advice_populate_write) != ENOMEM;
   }
   Pages& operator[](std::uint32_t n) { return pages_[n]; }
   const Pages& operator[](std::uint32_t n) const { return pages_[n]; }

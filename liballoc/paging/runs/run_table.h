@@ -41,6 +41,16 @@ class RunTable {
   Pages& pages(std::uint32_t n) { return pages_[n]; }
   const Pages& pages(std::uint32_t n) const { return pages_[n]; }
   PageTable& sums() { return pages_; }
+  // Whether run n has memory for its sums, which it needs to leave, or could be given it now. It keeps it.
+  bool may_leave(std::uint32_t n) {
+    Run& r = runs_[n];
+    return r.has_sums || (r.has_sums = pages_.have_sums(n));
+  }
+  // The same while there is memory, for a run that will leave as a whole some day.
+  void expect_to_leave(std::uint32_t n) {
+    constexpr std::uint32_t worth_a_page = 16;
+    if (pages_[n].in_place.count() >= worth_a_page) may_leave(n);
+  }
   const RunLists& lists() const { return lists_; }
 
   // Past the last run on which a block ever lay while blocks were noted.
