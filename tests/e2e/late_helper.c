@@ -1,10 +1,10 @@
-/* Memory outside any heap that grows beyond the limit, and a thread that gives some of it back, for which it needs a
- * page of its own first.
+/* Memory outside any heap that grows beyond the limit, and a thread that gives some of it back, for which it
+ * needs a page of its own first.
  *
  *   late_helper FILL_MIB BACK_MIB
  *
- * The page is asked for while the filling thread waits at the limit. Ends with 3 if what was filled is not what was
- * written. */
+ * The page is asked for while the filling thread waits at the limit. Ends with 3 if what was filled is not
+ * what was written. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
