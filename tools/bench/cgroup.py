@@ -74,12 +74,16 @@ def parents(version, mount, own):
 class MemoryCgroup:
     """A child cgroup for one job; a context manager that kills what is left inside and removes it."""
 
-    def __init__(self, limit_bytes=None):
+    def __init__(self, limit_bytes=None, waits=False):
+        """`waits`: an allocation beyond the limit waits until pages leave, instead of the kernel killing for it, as
+        `terrace run --limit` has it too. Version 1 only: the other has nothing of the kind."""
         self.version, mount, own = hierarchy()
         self.names = V1 if self.version == 1 else V2
         self.directory = self._make(mount, own)
         if limit_bytes is not None:
             self._write("limit", limit_bytes)
+        if waits and self.version == 1:
+            (self.directory / "memory.oom_control").write_text("1", encoding="ascii")
 
     def _make(self, mount, own):
         reasons = []

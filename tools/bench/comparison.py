@@ -68,9 +68,11 @@ class Comparison:
                 self._keep(fraction, turn())
 
     def _run_swap(self, limit, swap_bytes):
-        """Whether the kernel gives up on a job that thrashes is chance: of the same job it kills one run and not the next."""
+        """Whether the kernel gives up on a job that thrashes is chance: of the same job it kills one run and not the next.
+        In the last attempt of several it may not kill (cgroup version 1)."""
         for attempt in range(self.swap_attempts):
-            outcome = competitors.run_swap(self.workload, self.settings, limit, swap_bytes)
+            outcome = competitors.run_swap(self.workload, self.settings, limit, swap_bytes,
+                                           0 < attempt == self.swap_attempts - 1)
             outcome.killed_before = attempt
             if not outcome.killed_for_memory:
                 break

@@ -125,9 +125,9 @@ def launch_terrace(workload, settings, budget, group):
     return outcome
 
 
-def run_swap(workload, settings, limit_bytes, swap_bytes):
+def run_swap(workload, settings, limit_bytes, swap_bytes, waits=False):
     # The cgroup goes first, so that no process holds swapped pages when swap is turned off.
-    with SwapFile(settings.pool, swap_bytes), MemoryCgroup(limit_bytes) as group:
+    with SwapFile(settings.pool, swap_bytes), MemoryCgroup(limit_bytes, waits) as group:
         before = moved_bytes()
         outcome = measure("swap", group, workload, settings)
         after = moved_bytes()

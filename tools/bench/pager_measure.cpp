@@ -2,13 +2,18 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "liballoc/terrace.h"
@@ -108,6 +113,59 @@ std::vector<double> fault_latencies_us(unsigned char* block, std::size_t bytes, 
   return microseconds;
 }
 
+// Streams a block that is larger than the budget again and again while it lives, so that the pager reads
+// ahead and makes room all the time.
+class Stream {
+ public:
+  explicit Stream(std::size_t bytes)
+      : bytes_(bytes), block_(static_cast<unsigned char*>(terrace_alloc(bytes, run_bytes, 0))) {
+    if (block_ == nullptr) stop("no memory for the stream");
+    fill(block_, bytes_, 3);
+    touch(block_, bytes_);  // all of it has left and come back once
+    reader_ = std::thread([this] { read(); });
+  }
+  ~Stream() {
+    ends_ = true;
+    reader_.join();
+    terrace_free(block_);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+ private:
+  void read() {
+    for (std::size_t offset = 0; !ends_; offset = (offset + run_bytes) % bytes_)
+      touch(block_ + offset, run_bytes);
+  }
+
+  const std::size_t bytes_;
+  unsigned char* const block_;
+  std::atomic<bool> ends_{false};
+  std::thread reader_;
+};
+
+// The same beside a stream. Each touch is the first one of its run since that was written and dropped, so
+// that all come from the drive.
+std::vector<double> loaded_latencies_us(unsigned char* block, std::size_t bytes) {
+  seconds_to_evict(block, bytes, TERRACE_ADVISE_PAGE_OUT);
+  std::mt19937_64 random(5);
+  std::vector<std::size_t> runs(bytes / run_bytes);
+  std::iota(runs.begin(), runs.end(), 0);
+  std::shuffle(runs.begin(), runs.end(), random);
+  runs.resize(std::min<std::size_t>(runs.size(), touches));
+  std::vector<double> microseconds;
+  {
+    const Stream stream(2 * bytes);
+    for (const std::size_t run : runs) {
+      const std::size_t page = 1 + random() % 511;  // the first one would bring the whole run
+      microseconds.push_back(seconds_to_touch(block + run * run_bytes + page * page_bytes, page_bytes) * 1e6);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  touch(block, bytes);
+  return microseconds;
+}
+
 }  // namespace
 
 nlohmann::json measure_pager(std::size_t bytes) {
@@ -131,12 +189,15 @@ nlohmann::json measure_pager(std::size_t bytes) {
   result["evict_again_bytes_per_s"] = rate(seconds_to_evict(block, bytes, TERRACE_ADVISE_COLD));
   result["refill_dram_bytes_per_s"] = rate(seconds_to_touch(block, bytes));
   const std::vector<double> nvme = fault_latencies_us(block, bytes, TERRACE_ADVISE_PAGE_OUT);
+  const std::vector<double> loaded = loaded_latencies_us(block, bytes);
   const std::vector<double> dram = fault_latencies_us(block, bytes, TERRACE_ADVISE_COLD);
   result["fault_nvme_p50_us"] = percentile(nvme, 0.5);
   result["fault_nvme_p99_us"] = percentile(nvme, 0.99);
+  result["fault_loaded_p50_us"] = percentile(loaded, 0.5);
+  result["fault_loaded_p99_us"] = percentile(loaded, 0.99);
   result["fault_dram_p50_us"] = percentile(dram, 0.5);
   result["fault_dram_p99_us"] = percentile(dram, 0.99);
-  result["faults_measured"] = {nvme.size(), dram.size()};
+  result["faults_measured"] = {nvme.size(), dram.size(), loaded.size()};
   terrace_free(block);
   return result;
 }

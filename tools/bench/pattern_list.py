@@ -7,10 +7,12 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import drive_speed
 from competitors import PYTHON
 
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
-READ_BYTES_PER_SECOND = 1.7e9  # of the drive that `inference` is made for
+# Of the drive that `inference` is made for. A slower one is measured, and a pass computes for longer.
+READ_BYTES_PER_SECOND = 1.7e9
 
 
 @dataclass(frozen=True)
@@ -21,22 +23,23 @@ class Pattern:
     fractions: list         # percent of stock's peak
     steps: int
     only_reads: list = field(default_factory=list)  # cases that never change their data once it is made
+    most_to_stock: float | None = None  # what a step may take, times stock's
     option: tuple = ()      # the option that adds the other cases, and its help
 
 
 LIMITED = {
     "inference": Pattern(
         "24 matrices of 64 MiB that never change, read in order in every pass", {"inference": []},
-        ["--matrices", "32", "--width", "1792"], [50], 6, ["inference"]),
+        ["--matrices", "32", "--width", "1792"], [50], 6, ["inference"], 1.15),
     "embedding": Pattern(
         "a table of 1.46 GiB, 40,960 random rows of 512 bytes a step by Zipf's law",
-        {"gather": [], "update": ["--update"]}, ["--rows", "800000", "--lookups", "512"], [50, 25], 6, ["gather"],
+        {"gather": [], "update": ["--update"]}, ["--rows", "800000", "--lookups", "512"], [50, 25], 6, ["gather"], None,
         ("--update", "also measure steps that write the rows back")),
     "matmul": Pattern(
         "one numpy.matmul of 9000 x 9000 fp32", {"matmul": []}, ["--width", "4000"], [40], 1),
     "gups": Pattern(
         "random updates of words in 2 GiB, 90% of them in 20% of the table",
-        {"contiguous": [], "scattered": ["--scattered"]}, ["--bytes", str(400 << 20), "--updates", "512"], [50, 30], 6, [],
+        {"contiguous": [], "scattered": ["--scattered"]}, ["--bytes", str(400 << 20), "--updates", "512"], [50, 30], 6, [], None,
         ("--scattered", "also measure a hot part that lies in pages all over the table")),
     "merge": Pattern(
         "a merge of 16 sorted runs in memory, 1 GiB", {"merge": []}, ["--bytes", str(400 << 20)], [50, 25], 2, ["merge"]),
@@ -48,14 +51,15 @@ def workload_of(name, case, arguments):
     pattern = LIMITED[name]
     words = [*pattern.cases[case], *(pattern.quick if arguments.quick else [])]
     if name == "inference":
-        words += ["--batch", str(arguments.batch or calibrated_batch(words))]
+        words += ["--batch", str(arguments.batch or calibrated_batch(words, arguments.pool))]
     return [*words, "--steps", str(arguments.steps)]
 
 
-def calibrated_batch(words):
+def calibrated_batch(words, pool):
     """The batch with which a pass computes a fifth longer than the drive takes to read half of the weights."""
+    speed = min(drive_speed.read_bytes_per_second(pool) or READ_BYTES_PER_SECOND, READ_BYTES_PER_SECOND)
     matrices, width = (int(words[words.index(name) + 1]) if name in words else default
                        for name, default in (("--matrices", 24), ("--width", 4096)))
-    seconds = 1.2 * matrices * width * width * 4 / 2 / READ_BYTES_PER_SECOND
+    seconds = 1.2 * matrices * width * width * 4 / 2 / speed
     command = [PYTHON, WORKLOADS / "inference.py", *words, "--calibrate", f"{seconds:.4f}"]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

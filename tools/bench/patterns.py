@@ -5,6 +5,8 @@ Under a limit (inference, embedding, matmul, gups, merge): a stock run gives the
 charges; then, at each fraction of that peak, stock without a limit, Terrace under the limit and kernel swap under the
 same limit run in turn, the order reversed every round. Every run must give the digest of the first one, otherwise the
 exit code is 1. Only kernel swap may be killed for memory, in three attempts, or run out of time: that is its result.
+With cgroup version 1 the kernel may not kill in the third one: an allocation beyond the limit waits, as it does under
+`terrace run --limit`.
 A step's time is taken inside the workload; the first step of every run is left out of the medians, unless it is the
 only one.
 
@@ -103,7 +105,8 @@ def add_limited(verb, name, pattern):
         verb.add_argument(pattern.option[0], dest="all_cases", action="store_true", help=pattern.option[1])
     if name == "inference":
         verb.add_argument("--batch", type=whole_number(1), metavar="N",
-                          help="columns (default: such that a pass computes a fifth longer than half of the weights take to read at 1.7 GB/s)")
+                          help="columns (default: such that a pass computes a fifth longer than half of the weights take to read, at 1.7 GB/s "
+                               "or what fio reads from the pool's drive, if that is less)")
     verb.set_defaults(all_cases=False, sparse=False, no_limit=False)  # the last two: of a training comparison only
 
 

@@ -24,17 +24,20 @@ def case_of(name, comparison):
     data_bytes = comparison.runs[0][1].result["data_bytes"]
     wanted = []
     for fraction in comparison.arguments.fractions:
-        wanted += wanted_at(case, fraction, data_bytes if case["case"] in LIMITED[name].only_reads else None)
+        wanted += wanted_at(case, fraction, data_bytes if case["case"] in LIMITED[name].only_reads else None,
+                            LIMITED[name].most_to_stock)
     return case | {"data_bytes": data_bytes, "targets": wanted}
 
 
-def wanted_at(case, fraction, only_read_bytes):
+def wanted_at(case, fraction, only_read_bytes, most_to_stock=None):
     at = {item["competitor"]: item for item in case["entries"] if item.get("percent_of_stock_peak") == fraction}
     place = f"{case['case']} at {fraction}%"
     if "swap" in at:
         no_step = "step_seconds_median" not in at["swap"]
         yield targets.at_most(f"{place}: step, to kernel swap" + (", which made none" if no_step else ""),
                               at["terrace"].get("ratio_to_swap"), 1, known_verdict(at["terrace"], no_step))
+    if most_to_stock:
+        yield targets.at_most(f"{place}: step, to stock", at["terrace"].get("ratio_to_stock"), most_to_stock, known_verdict(at["terrace"], False))
     if only_read_bytes:
         written = middle([run.get("moved", {}) for run in at["terrace"]["runs"]], "written_bytes")
         times = None if written is None else written / only_read_bytes
