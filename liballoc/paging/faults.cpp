@@ -17,6 +17,7 @@ void Faults::handle(const Fault& fault) {
   if (n >= heap.runs) return;  // a frame: nobody but the agent touches those
   const std::uint32_t page = heap.page_of(fault.address);
   ++parts_.accounts.counts.faults;
+  parts_.policy.on_fault(fault.thread);
   parts_.runs.know_top(n + 1);
   Run& r = parts_.runs[n];
   const Pages& p = parts_.runs.pages(n);
@@ -55,6 +56,20 @@ bool Faults::follows(std::uint32_t n) const {
          parts_.runs.age(n - 1) < just_now && parts_.runs.pages(n - 1).in_place.is_all();
 }
 
+// It came as a whole before, and one beside it has done so just now. Threads that share a matrix touch its
+// runs in the middle, out of order: none of these touches looks like a stream.
+bool Faults::comes_whole_again(std::uint32_t n) const {
+  constexpr std::uint32_t lately = 64;
+  const RunTable& runs = parts_.runs;
+  const std::uint32_t block = runs[n].block;
+  if (runs[n].returns == 0 || block == 0 || parts_.blocks.is_scattered(block)) return false;
+  const auto has_come = [&](std::uint32_t m) {
+    return m < runs.size() && runs[m].block == block && runs[m].state == RunState::resident &&
+           runs.arrivals() - runs[m].came < lately && runs.pages(m).in_place.is_all();
+  };
+  return has_come(n + 1) || (n > 0 && has_come(n - 1));
+}
+
 // All of its block could come and drive out little. Then a few touches are enough to bring it: planes of an
 // image that are read side by side look like scattered ones at first.
 bool Faults::is_cheap(std::uint32_t n) const {
@@ -69,9 +84,10 @@ PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
   // In small pages one page comes ten times as fast as all of them.
   const bool is_dense = r.dense && (r.frame == none || !parts_.staging.is_small(r.frame));
-  const bool streams = begins || follows(n) || is_dense;
+  const bool is_cheap_run = is_cheap(n);
+  const bool streams = begins || follows(n) || is_dense || (is_cheap_run && comes_whole_again(n));
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
-  const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap(n));
+  const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap_run);
   const bool is_whole = range.count() == pages_per_run;
   if (r.block != 0 && (is_whole || range.count() == 1)) parts_.blocks[r.block].touched(is_whole);
   return range;
@@ -116,13 +132,16 @@ void Faults::bring_all_from_frame(std::uint32_t n) {
   const bool was_read = parts_.runs[n].from_read;
   switch (parts_.runs[n].state) {
     case RunState::staged:
+      parts_.policy.on_recall(n);
       parts_.placement.unstage(n);
       break;
     case RunState::writing:
+      parts_.policy.on_recall(n);
       parts_.placement.rescue(n);
       break;
     case RunState::cached:
       ++parts_.accounts.counts.prefetch_hits;
+      if (!was_read) parts_.policy.on_recall(n);
       parts_.placement.restore(n);
       if (was_read) parts_.policy.on_use(n, false);
       parts_.placement.restore_neighbours(n);

@@ -40,6 +40,7 @@ class Faults {
  private:
   void fault_in_place(std::uint32_t n, std::uint32_t page);
   bool follows(std::uint32_t n) const;
+  bool comes_whole_again(std::uint32_t n) const;
   bool is_cheap(std::uint32_t n) const;
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
   void bring_fresh(std::uint32_t n, std::uint32_t page);

@@ -29,7 +29,7 @@ void Forking::prepare(std::uint64_t limit_ns) {
     pollfd waiting{.fd = parts_.extents.tier().wait_fd(), .events = POLLIN, .revents = 0};
     const timespec pause{0, 200'000};  // what workers compute is over without a sign on this descriptor
     syscall(SYS_ppoll, &waiting, 1, &pause, nullptr, 0);
-    parts_.transfers.handle_completions();
+    parts_.transfers.handle_completions(false);
   }
 }
 

@@ -140,7 +140,7 @@ bool Pager::balance() {
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();
   progress |= transfers_.start_write();
-  progress |= read_ahead_one();
+  progress |= transfers_.read_ahead_one();
   return progress || relieve();
 }
 
@@ -175,12 +175,6 @@ bool Pager::evict_one() {
     follow_blocks();  // what refused it may be a note that was not read yet
   }
   return was_spared || release_held(true);
-}
-
-bool Pager::read_ahead_one() {
-  if (!policy_.wants_read_ahead()) return false;
-  const std::uint32_t n = policy_.next_read();
-  return n != none && transfers_.start_read(n, false);
 }
 
 // A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or

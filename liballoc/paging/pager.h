@@ -102,7 +102,7 @@ class Pager {
   // Whether there is a transfer free for one more fault.
   bool can_take_fault() const { return faults_.can_take(); }
   void handle_fault(const Fault& fault);
-  void handle_completions() { transfers_.handle_completions(); }
+  void handle_completions() { transfers_.handle_completions(true); }
   bool balance();  // one round of policy; true: call again
   // There is work that no fault will bring to the agent's notice.
   bool wants_agent() const;
@@ -133,7 +133,6 @@ class Pager {
   void fit_codec(std::uint64_t runs);
   bool evict_one();
   bool release_held(bool at_once);
-  bool read_ahead_one();
   bool relieve();
   void send_out(std::uint32_t n, bool page_out);
 
@@ -148,7 +147,7 @@ class Pager {
   Extents extents_{runs_, budget_, standing_, accounts_};
   Frames frames_{runs_, staging_, budget_, extents_, accounts_, standing_};
   WaitingLine line_{runs_};
-  ReactivePolicy policy_{{runs_, blocks_, staging_, budget_, extents_, operations_, standing_}};
+  ReactivePolicy policy_{{runs_, blocks_, staging_, budget_, extents_, operations_, standing_, accounts_}};
   Placement placement_{{runs_, staging_, budget_, frames_, extents_, operations_, line_, accounts_, policy_}};
   Transfers transfers_{{runs_, blocks_, staging_, budget_, frames_, extents_, operations_, placement_, line_,
                         codec_, accounts_, policy_, standing_}};

@@ -84,6 +84,44 @@ TEST_CASE("A scattered touch brings one page, and what streams brings the run") 
   f.check();
 }
 
+TEST_CASE("What came as a whole does so again, wherever it is touched, where its neighbour has just come") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
+  f.page_out(block, 2 * run_bytes);
+  CHECK(f.reads(block, 1, 2 * run_bytes));  // from its beginning: a stream
+  f.page_out(block, 2 * run_bytes);
+  CHECK(has_word(f, block, 300, 1));
+  CHECK(test::resident_pages(block) == 1);
+  f.page_out(block, 2 * run_bytes);
+  CHECK(has_word(f, block + run_bytes, 0, 0) == false);  // other words than these: only the touch counts
+  CHECK(has_word(f, block, 300, 1));
+  CHECK(test::resident_pages(block) == pages_per_run);
+  CHECK(f.reads(block, 1, 2 * run_bytes));
+  f.check();
+}
+
+TEST_CASE("A run that came back page by page, and is used all over, is read ahead like any other") {
+  test::Dram dram;
+  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
+  std::byte* const second = block + run_bytes;
+  f.page_out(block, 2 * run_bytes);
+  CHECK(has_word(f, second, 300, 0) == false);  // other words than these: only the touch counts
+  CHECK(f.reads(block, 1, 2 * run_bytes));
+  REQUIRE(f.pager.runs()[f.run_of(second)].dense);
+  f.page_out(block, 2 * run_bytes);
+  CHECK(has_word(f, block, 0, 1));
+  f.settle();
+  CHECK(f.state(second) == RunState::cached);
+  CHECK(f.reads(block, 1, 2 * run_bytes));
+  f.check();
+}
+
 TEST_CASE("A run of which a part is there leaves, comes back and is changed like any other") {
   DramPager f;
   if (!f.ready()) return;

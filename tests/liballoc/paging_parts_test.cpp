@@ -70,9 +70,9 @@ TEST_CASE("What followed last time is expected again") {
   const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
-  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(n, all_away);
+  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(1, n, all_away);
   ahead.clear();
-  ahead.used(1, all_away);
+  ahead.used(1, 1, all_away);
   CHECK(ahead.pop() == 500);
   CHECK(ahead.pop() == 3);
 }

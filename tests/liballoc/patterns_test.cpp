@@ -110,8 +110,8 @@ TEST_CASE("What is next in each stream comes before what is far ahead in one") {
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
   const auto is_away = [](std::uint32_t run) { return run % 2 == 0; };
-  ahead.used(100, is_away);
-  ahead.used(700, is_away);
+  ahead.used(1, 100, is_away);
+  ahead.used(1, 700, is_away);
   for (const std::uint32_t n : {102, 104, 106, 108, 702, 704, 706, 708, 110, 112}) CHECK(ahead.pop() == n);
 }
 
@@ -119,11 +119,11 @@ TEST_CASE("What lies between a run and its successor is expected, too") {
   const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
-  ahead.used(10, all_away);
-  ahead.used(14, all_away);
-  ahead.used(500, all_away);
+  ahead.used(1, 10, all_away);
+  ahead.used(1, 14, all_away);
+  ahead.used(1, 500, all_away);
   ahead.clear();
-  ahead.used(10, all_away);
+  ahead.used(1, 10, all_away);
   CHECK(ahead.pop() == 11);
   for (std::uint32_t n = 12; n <= 14; ++n) CHECK(ahead.pop() == n);
   CHECK(ahead.pop() == 500);  // far from what it followed: nothing lies between

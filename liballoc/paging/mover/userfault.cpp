@@ -75,11 +75,12 @@ int Userfault::open(int device_fd) {
   // no enabling, write protection does not either.
   uffdio_api api{};
   api.api = UFFD_API;
-  api.features = UFFD_FEATURE_EXACT_ADDRESS;
+  api.features = UFFD_FEATURE_EXACT_ADDRESS | UFFD_FEATURE_THREAD_ID;
   int error = control(fd_, UFFDIO_API, &api);
   if (error == EINVAL) {  // before Linux 5.18: a fault tells its page only
     api = {};
     api.api = UFFD_API;
+    api.features = UFFD_FEATURE_THREAD_ID;
     error = control(fd_, UFFDIO_API, &api);
   }
   can_move_ = (api.features & UFFD_FEATURE_MOVE) != 0;
@@ -114,6 +115,7 @@ bool Userfault::next(Fault* fault) {
     fault->address =
         reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
     fault->write_protected = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
+    fault->thread = message.arg.pagefault.feat.ptid;
     return true;
   }
 }

@@ -12,6 +12,7 @@ namespace terrace::liballoc {
 struct Fault {
   std::byte* address;  // exact since Linux 5.18, before that of its page
   bool write_protected;
+  std::uint32_t thread = 0;  // whose touch it was
 };
 
 class Userfault {

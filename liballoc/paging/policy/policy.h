@@ -16,8 +16,12 @@ class Policy {
   // ---- what happens -------------------------------------------------------------------------------------
   // Blocks came or went.
   virtual void on_blocks_changed() = 0;
+  // A thread of the program touches what is not there; what happens next is for that touch.
+  virtual void on_fault(std::uint32_t thread) = 0;
   // Run n was touched, and had been away or read ahead: with `from_tier`, it has to be read now.
   virtual void on_use(std::uint32_t n, bool from_tier) = 0;
+  // Run n was touched before its memory was given to another, and comes back as a whole.
+  virtual void on_recall(std::uint32_t n) = 0;
   // Run n comes back as a whole, after it was read. True: it should leave again before what is idle.
   virtual bool on_return(std::uint32_t n) = 0;
   // Whether most of run n, which comes back page by page, is there again soon enough to say that it is all

@@ -11,6 +11,8 @@ constexpr std::uint32_t most_queued = 2;  // staged beyond the writes in flight
 constexpr unsigned most_scanned = 64;
 constexpr std::uint32_t least_idle = 4;     // runs that make room before what is hot does
 constexpr std::uint32_t looks_at_hot = 32;  // one in so many evictions
+constexpr std::uint32_t few = 1;            // of 16
+constexpr std::uint32_t most_of_all = 12;
 
 }  // namespace
 
@@ -20,19 +22,28 @@ void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs()
 
 void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
   let_late_ones_go_by();
-  ahead_.used(n, [this](std::uint32_t at) { return may_be_read(at); });
+  lookahead_.note_use(from_tier, parts_.accounts.counts.prefetch_wasted);
+  ahead_.used(thread_, n, [this](std::uint32_t at) { return may_be_read(at); });
   if (!from_tier) return;
   cursor_block_ = parts_.runs[n].block;
   cursor_run_ = n + 1;
 }
 
+void ReactivePolicy::on_recall(std::uint32_t n) {
+  window_.note_return(parts_.runs.arrivals() - parts_.runs[n].left, parts_.budget.runs());
+}
+
 bool ReactivePolicy::on_return(std::uint32_t n) {
   Run& r = parts_.runs[n];
+  on_recall(n);
   if (leaves_last(n) && parts_.runs.lists().idle.size() >= least_idle) return false;
   if (r.returns < Insertion::most_returns) ++r.returns;
   const std::uint32_t budget = parts_.budget.runs();
-  const std::uint32_t room = budget - std::min(budget, stream_window());
-  return insertion_.streams(parts_.runs.arrivals() - r.came, room, r.returns);
+  const std::uint32_t goes_by = stream_window() + most_loaded() + reserve_runs();
+  const std::uint32_t room = budget - std::min(budget, goes_by);
+  const bool streams = insertion_.streams(parts_.runs.arrivals() - r.came, room, r.returns);
+  streams_.note(streams);
+  return streams;
 }
 
 bool ReactivePolicy::is_dense(std::uint32_t n) const {
@@ -51,6 +62,7 @@ bool ReactivePolicy::leaves_last(std::uint32_t n) const {
 void ReactivePolicy::on_leave(std::uint32_t n) {
   Run& r = parts_.runs[n];
   if (r.long_lived) r.heat = most_heat;
+  writes_.note(r.was_dirty || !r.has_slot);  // as it was the last time
 }
 
 void ReactivePolicy::on_advice() {
@@ -68,11 +80,12 @@ void ReactivePolicy::on_fork() {
 // Most of the memory holds what comes straight back whenever it leaves.
 bool ReactivePolicy::is_tight() const { return parts_.runs.lists().hot.size() > parts_.budget.runs() / 2; }
 
-// Every run more in reserve is one run less of what is hot.
+// Every run more in reserve is one run less of what is hot, or of the part of a cycle that stays.
 std::uint32_t ReactivePolicy::reserve_runs() const {
   const std::uint32_t budget = parts_.budget.runs();
-  return is_tight() ? std::clamp<std::uint32_t>(budget / 64, 3, 64)
-                    : std::clamp<std::uint32_t>(budget / 16, 4, 64);
+  const bool is_small = is_tight() || (is_streaming() && leaves_clean());
+  return is_small ? std::clamp<std::uint32_t>(budget / 64, 3, 64)
+                  : std::clamp<std::uint32_t>(budget / 16, 4, 64);
 }
 
 // In their frames, for what is touched again.
@@ -105,17 +118,19 @@ bool ReactivePolicy::has_old_idle() const {
   return !idle.is_empty() && parts_.runs.age(idle.front()) >= parts_.budget.runs();
 }
 
-// How many runs a stream needs.
-std::uint32_t ReactivePolicy::stream_window() const {
-  return std::clamp<std::uint32_t>(parts_.budget.runs() / 8, 8, 64);
-}
+std::uint32_t ReactivePolicy::stream_window() const { return window_.runs(parts_.budget.runs()); }
 // Where the job streams, what an operation touches at once can be there before.
 std::uint32_t ReactivePolicy::most_loaded() const {
-  return is_streaming() ? std::max(stream_window() / 2, Transfers::reads_in_flight)
-                        : Transfers::reads_in_flight;
+  const std::uint32_t most = std::max(parts_.budget.runs() / 8, Lookahead::least);
+  return is_streaming() ? std::min(most, lookahead_.runs()) : Transfers::reads_in_flight;
 }
+// Hardly anything that leaves has to be written: it takes no longer than its sums.
+bool ReactivePolicy::leaves_clean() const { return !writes_.exceeds(few); }
+// Where most of what returns goes by, a few that are there say so.
 bool ReactivePolicy::is_streaming() const {
-  return parts_.runs.lists().streamed.size() >= stream_window() / 2;
+  const std::uint32_t window =
+      streams_.exceeds(most_of_all) ? stream_window() : StreamWindow::most(parts_.budget.runs());
+  return parts_.runs.lists().streamed.size() >= window / 2;
 }
 
 // ---- what leaves ------------------------------------------------------------------------------------------
@@ -160,6 +175,7 @@ Policy::Victim ReactivePolicy::next_victim() {
     const std::uint32_t n = victims->front();
     if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
       ++evictions_;
+      if (victims == &parts_.runs.lists().streamed) window_.note_leave();
       victim.run = n;
       break;
     }
@@ -183,7 +199,9 @@ std::uint32_t ReactivePolicy::next_release(bool at_once) {
 bool ReactivePolicy::wants_read_ahead() const {
   const RunLists& lists = parts_.runs.lists();
   if (!parts_.standing.is_paging() || lists.stored.is_empty()) return false;
-  if (parts_.operations.reads() >= Transfers::reads_ahead) return false;
+  const OperationTable& operations = parts_.operations;
+  const std::uint32_t most = operations.read_depth();
+  if (operations.reads_in_device() >= most || operations.reads() >= 2 * most) return false;
   const std::uint32_t in_hand = unused_runs() + parts_.budget.allowed_runs();
   const bool has_hint = cursor_block_ != 0 || !ahead_.is_empty();
   const bool has_few = lists.loaded.size() < most_loaded();
@@ -218,7 +236,7 @@ bool ReactivePolicy::reads_over_cached() const {
 bool ReactivePolicy::may_be_read(std::uint32_t n) const {
   if (n >= parts_.runs.top()) return false;
   const Run& r = parts_.runs[n];
-  return r.state == RunState::stored && !r.scattered && !r.queued;
+  return r.state == RunState::stored && (!r.scattered || r.dense) && !r.queued;
 }
 
 // What followed last time.
@@ -233,7 +251,7 @@ std::uint32_t ReactivePolicy::next_follower() {
 std::uint32_t ReactivePolicy::next_of_block() {
   if (cursor_block_ == 0) return none;
   for (std::uint32_t n = cursor_run_; n < parts_.runs.size() && parts_.runs[n].block == cursor_block_; ++n) {
-    if (parts_.runs[n].state != RunState::stored || parts_.runs[n].scattered) continue;
+    if (!may_be_read(n)) continue;
     cursor_run_ = n + 1;
     return n;
   }
@@ -253,6 +271,7 @@ bool ReactivePolicy::find_last_evicted_block() {
 }
 
 std::uint32_t ReactivePolicy::next_read() {
+  lookahead_.note_waste(parts_.accounts.counts.prefetch_wasted);
   std::uint32_t n = next_follower();
   if (n == none) n = next_of_block();
   if (n != none) return n;

@@ -21,12 +21,16 @@
 
 #include <cstdint>
 
+#include "liballoc/paging/accounts.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/memory/staging.h"
 #include "liballoc/paging/policy/insertion.h"
+#include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/phase.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/policy/read_ahead.h"
+#include "liballoc/paging/policy/recent_share.h"
+#include "liballoc/paging/policy/stream_window.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
@@ -46,6 +50,7 @@ class ReactivePolicy final : public Policy {
     const Extents& extents;
     const OperationTable& operations;
     const Standing& standing;
+    const Accounts& accounts;
   };
   constexpr explicit ReactivePolicy(const Parts& parts) : parts_(parts) {}
   ~ReactivePolicy() = default;
@@ -53,7 +58,9 @@ class ReactivePolicy final : public Policy {
   int initialise() { return ahead_.initialise(parts_.runs.size()); }
 
   void on_blocks_changed() override;
+  void on_fault(std::uint32_t thread) override { thread_ = thread; }
   void on_use(std::uint32_t n, bool from_tier) override;
+  void on_recall(std::uint32_t n) override;
   bool on_return(std::uint32_t n) override;
   bool is_dense(std::uint32_t n) const override;
   bool leaves_last(std::uint32_t n) const override;
@@ -78,6 +85,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t unused_runs() const;
   std::uint32_t stream_window() const;
   bool is_streaming() const;
+  bool leaves_clean() const;
   std::uint32_t most_loaded() const;
   bool has_old_idle() const;
   const RunList* next_victims() const;
@@ -91,6 +99,11 @@ class ReactivePolicy final : public Policy {
   Phase phase_;
   Insertion insertion_;
   ReadAhead ahead_;
+  Lookahead lookahead_;
+  StreamWindow window_;
+  RecentShare writes_;                // of what leaves, what is written
+  RecentShare streams_;               // of what returns, what goes by
+  std::uint32_t thread_ = 0;          // whose touch is served
   std::uint32_t evictions_ = 0;       // to look at what is hot now and then
   std::uint32_t expected_ = none;     // of what was read ahead, the first
   std::uint32_t expected_since_ = 0;  // in arrivals

@@ -1,7 +1,9 @@
 // What is likely to be touched next, learned from what followed last time: each run remembers which run was
 // brought back after it. On a cycle that is the next one; where nothing was learned it is the next run in
-// memory. Each use asks for the runs behind it that are away, and what is next in one stream of a program
-// comes before what is far ahead in another. Pure but for its table, of which only what is used is touched.
+// memory. Each thread has a sequence of its own: those of two that share a tensor, woven into one, would lead
+// back into that tensor. Each use asks for the runs behind it that are away, and what is next in one stream of
+// a program comes before what is far ahead in another. Pure but for its table, of which only what is used is
+// touched.
 #pragma once
 
 #include <cerrno>
@@ -22,11 +24,13 @@ class ReadAhead {
     return next_ == nullptr ? ENOMEM : 0;
   }
 
-  // Run n was touched, and had been away. `is_away` tells what of what follows would have to be read.
+  // A thread touched run n, which had been away. `is_away` tells what of what follows would have to be read.
   template <typename IsAway>
-  void used(std::uint32_t n, const IsAway& is_away) {
-    if (last_ != none && last_ != n) next_[last_] = n + 1;
-    last_ = n;
+  void used(std::uint32_t thread, std::uint32_t n, const IsAway& is_away) {
+    Toucher& toucher = touchers_[thread % most_touchers];
+    if (toucher.thread != thread) toucher = {.thread = thread};
+    if (toucher.last != none && toucher.last != n) next_[toucher.last] = n + 1;
+    toucher.last = n;
     std::uint32_t found = 0;
     for (std::uint32_t i = 0, at = n; i < depth && found < most_near + most_far; ++i) {
       at = after(at);
@@ -40,7 +44,7 @@ class ReadAhead {
   void clear() {
     near_.clear();
     far_.clear();
-    last_ = none;
+    for (Toucher& toucher : touchers_) toucher.last = none;
   }
 
  private:
@@ -69,13 +73,19 @@ class ReadAhead {
     std::uint32_t tail_ = 0;
   };
 
+  struct Toucher {
+    std::uint32_t thread = 0;
+    std::uint32_t last = none;
+  };
+
+  static constexpr std::uint32_t most_touchers = 64;
   static constexpr std::uint32_t depth = 64;
   static constexpr std::uint32_t most_near = 4;
   static constexpr std::uint32_t most_far = 28;
 
   std::uint32_t* next_ = nullptr;  // by run: the number of what followed, plus one; 0: nothing yet
   std::uint32_t runs_ = 0;
-  std::uint32_t last_ = none;
+  Toucher touchers_[most_touchers] = {};
   Ring near_;
   Ring far_;
 };

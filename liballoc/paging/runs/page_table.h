@@ -92,7 +92,14 @@ class PageTable {
   bool is_intact(std::uint32_t n, const PageSums& sums, const PageSet& pages) const {
     return each(pages, [&](std::uint32_t page) { return sums_[n].of[page] == sums.of[page]; });
   }
-  // Whether what was read of the pages to `content` (of the first page on) is what was stored.
+  // Whether what was read of `pages`, of which page 0 would be at `data`, is what was stored, where it was.
+  bool is_intact(std::uint32_t n, const std::byte* data, const PageSet& pages) const {
+    const PageSet wanted = pages & pages_[n].stored;
+    for (PageRange range = wanted.next(0); range.count() > 0; range = wanted.next(range.end))
+      if (!is_intact(n, data + range.offset(), range)) return false;
+    return true;
+  }
+  // The same of the pages to `content` (of the first page on).
   bool is_intact(std::uint32_t n, const std::byte* content, PageRange range) const {
     for (std::uint32_t page = range.first; page < range.end; ++page, content += os::page_bytes) {
       if (page + 1 < range.end) PageSums::fetch_beginning(content + os::page_bytes);

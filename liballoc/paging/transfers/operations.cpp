@@ -23,7 +23,7 @@ int OperationTable::initialise() {
 
 void OperationTable::forget_all() {
   for (TierOperation& op : operations_) op = TierOperation{};
-  writes_ = reads_ = pieces_ = 0;
+  writes_ = reads_ = arrived_ = pieces_ = 0;
 }
 
 std::uint32_t& OperationTable::count_of(TierOperation::Kind kind) {
@@ -49,14 +49,33 @@ TierOperation* OperationTable::begin(TierOperation::Kind kind, std::uint32_t n) 
     op.kind = kind;
     op.run = n;
     ++count_of(kind);
+    op.among = reads_in_device();
     return &op;
   }
   return nullptr;
 }
 
 void OperationTable::end(TierOperation& op) {
+  note_not_arrived(op);
   op.busy = false;
   --count_of(op.kind);
+}
+
+void OperationTable::note_arrived(TierOperation& read, std::uint64_t ns) {
+  read.has_arrived = true;
+  read_depth_.note(ns, read.bytes, read.among);
+  ++arrived_;
+}
+
+void OperationTable::note_not_arrived(TierOperation& op) {
+  arrived_ -= op.has_arrived ? 1 : 0;
+  op.has_arrived = false;
+}
+
+void OperationTable::begin_anew(TierOperation& op) {
+  note_not_arrived(op);
+  op.error = 0;
+  op.cursor = op.parts = op.bytes = 0;
 }
 
 std::byte* OperationTable::buffer_of(const TierOperation& piece) const {

@@ -16,6 +16,7 @@
 #include "liballoc/paging/runs/page_set.h"
 #include "liballoc/paging/runs/run.h"
 #include "liballoc/paging/transfers/job.h"
+#include "liballoc/paging/transfers/read_depth.h"
 #include "liballoc/paging/transfers/run_codec.h"
 
 namespace terrace::liballoc {
@@ -32,6 +33,7 @@ struct TierOperation {
   std::uint32_t bytes = 0;               // submitted
   std::uint32_t cursor = 0;              // pages before it are submitted
   std::uint32_t parts = 0;               // transfers in flight
+  std::uint32_t among = 0;               // read: in the device when it began, with itself
   int error = 0;
   std::uint64_t submitted_ns = 0;
   std::uint64_t wait_since_ns = 0;
@@ -47,7 +49,8 @@ struct TierOperation {
   bool releases_slot = false;  // and nobody's if the run has gone
   bool shares_slot = false;    // the extent of a run that has gone; the last of its transfers gives it back
   bool retried = false;
-  bool starved = false;  // waits for the kernel's memory
+  bool starved = false;      // waits for the kernel's memory
+  bool has_arrived = false;  // the device has done its part, and the content is to be checked
 
   bool is_write() const { return kind == Kind::write; }
   bool is_piece() const { return kind == Kind::piece; }
@@ -69,6 +72,14 @@ class OperationTable {
   void end(TierOperation& op);
   std::uint32_t writes() const { return writes_; }  // with what is read to be written again
   std::uint32_t reads() const { return reads_; }    // of whole runs
+  // Those with which the device is not done yet; it is with the others, whose content is to be checked.
+  std::uint32_t reads_in_device() const { return reads_ - arrived_; }
+  // `ns`: for how long it kept the device.
+  void note_arrived(TierOperation& read, std::uint64_t ns);
+  // How many the device should have at a time.
+  std::uint32_t read_depth() const { return read_depth_.reads(); }
+  // It is read once more.
+  void begin_anew(TierOperation& op);
   std::uint32_t pieces() const { return pieces_; }
   std::span<TierOperation> all() { return operations_; }
   std::span<const TierOperation> all() const { return operations_; }
@@ -99,12 +110,15 @@ class OperationTable {
 
  private:
   std::uint32_t& count_of(TierOperation::Kind kind);
+  void note_not_arrived(TierOperation& op);
 
   TierOperation operations_[most];  // the first ones are for pieces
   std::byte* buffers_ = nullptr;
   Job* jobs_ = nullptr;
+  ReadDepth read_depth_;
   std::uint32_t writes_ = 0;
   std::uint32_t reads_ = 0;
+  std::uint32_t arrived_ = 0;
   std::uint32_t pieces_ = 0;
 };
 

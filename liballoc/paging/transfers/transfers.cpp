@@ -133,7 +133,9 @@ bool Transfers::start_read(std::uint32_t n, bool demanded) {
   Run& r = parts_.runs[n];
   const bool can =
       (r.state == RunState::stored || r.state == RunState::resident) && r.pieces == 0 && !r.in_flight;
-  if (!can || parts_.operations.reads() >= (demanded ? reads_in_flight : reads_ahead)) return false;
+  if (!can ||
+      parts_.operations.reads_in_device() >= (demanded ? reads_in_flight : parts_.operations.read_depth()))
+    return false;
   const std::uint32_t frame = parts_.frames.take(demanded || parts_.policy.reads_over_cached());
   if (frame == none) return false;
   TierOperation* op = parts_.operations.begin(TierOperation::Kind::read, n);
@@ -206,7 +208,7 @@ void Transfers::advance(TierOperation* op) {
   if (op->parts == 0) finish(op);
 }
 
-void Transfers::handle_completions() {
+void Transfers::handle_completions(bool reads_on) {
   take_results();
   if (some_are_starved_) go_on_with(true);  // once: what makes room comes after us
   tiers::Completion done[OperationTable::most];
@@ -218,7 +220,10 @@ void Transfers::handle_completions() {
       if (--op->parts == 0 && (op->error != 0 || op->cursor >= pages_per_run)) finish(op);
     }
     if (some_are_stalled_) go_on_with(false);
+    while (reads_on && parts_.policy.reads_over_cached() && read_ahead_one()) continue;
+    check_arrived();
   }
+  check_arrived();
 }
 
 // Those that wait for the tier, or those that wait for memory.
@@ -243,16 +248,11 @@ void Transfers::start_anew() {
   next_write_ns_ = 0;
 }
 
-void Transfers::begin_anew(TierOperation* op) {
-  op->error = 0;
-  op->cursor = op->parts = op->bytes = 0;
-}
-
 // Devices and paths do fail once; the second answer of a read counts.
 bool Transfers::read_again(TierOperation* op) {
   if (op->retried || op->run == none) return false;
   op->retried = true;
-  begin_anew(op);
+  parts_.operations.begin_anew(*op);
   advance(op);
   return true;
 }
@@ -261,18 +261,34 @@ bool Transfers::read_again(TierOperation* op) {
 // read is tried until there is.
 bool Transfers::read_later(TierOperation* op) {
   if (op->error != ENOMEM || op->run == none) return false;
-  begin_anew(op);
+  parts_.operations.begin_anew(*op);
   op->starved = some_are_starved_ = true;
   return true;
 }
 
 // The tier has done its part.
 void Transfers::finish(TierOperation* op) {
-  if (op->error == 0) observe(*op);
+  if (op->error == 0) times_.note_done(*op);
   if (op->is_write()) return finish_write(op);
   if (read_later(op)) return;
   if (op->run == none || op->error != 0) return end_read(op, false);
-  op->is_piece() ? end_read(op, is_intact_piece(*op)) : check(op);
+  if (op->is_piece()) return end_read(op, parts_.runs.sums().is_intact(op->run, op->data, op->pages));
+  if (!op->has_arrived || parts_.runs[op->run].waiting) check(op);
+}
+
+// Before what arrived is checked, so that the device is not idle meanwhile.
+bool Transfers::read_ahead_one() {
+  if (!parts_.policy.wants_read_ahead()) return false;
+  const std::uint32_t n = parts_.policy.next_read();
+  return n != none && start_read(n, false);
+}
+
+void Transfers::check_arrived() {
+  if (parts_.operations.reads_in_device() == parts_.operations.reads()) return;
+  for (TierOperation& op : parts_.operations.all()) {
+    if (!op.busy || !op.has_arrived || op.is_computed) continue;
+    op.run == none ? end_read(&op, false) : check(&op);
+  }
 }
 
 // Nobody wants the result any more, or it has been taken.
@@ -401,35 +417,6 @@ void Transfers::finish_piece(TierOperation* op, bool intact) {
   parts_.accounts.counts.read_bytes += range.bytes();
   parts_.placement.put_piece(n, range, op->data + range.offset());
   if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;
-}
-
-// ---- how long the device took -----------------------------------------------------------------------------
-
-// What the device took for this transfer: from when it had it, and was done with the one before. And how much
-// of that a thread waited for the device, which it does not do while its data is checked or decoded.
-void Transfers::observe(const TierOperation& op) {
-  if (!parts_.codec.is_on() || op.is_piece()) return;
-  const std::uint64_t now = os::now_ns();
-  std::uint64_t& last = op.is_write() ? last_write_ns_ : last_read_ns_;
-  const std::uint64_t ns = now - std::max(last, op.submitted_ns);
-  const std::uint64_t awaited_ns = std::min(ns, now - std::min(now, awaited_since(op.is_write())));
-  last = now;
-  op.is_write() ? parts_.codec.wrote(op.bytes, ns, awaited_ns) : parts_.codec.read(op.bytes, ns, awaited_ns);
-}
-
-// Since when a thread waits for what the device writes, or for what it reads: UINT64_MAX if none does.
-std::uint64_t Transfers::awaited_since(bool write) const {
-  std::uint64_t since = UINT64_MAX;
-  const auto count = [&](std::uint32_t n) {
-    const Run& r = parts_.runs[n];
-    if (r.waiting) since = std::min(since, r.wait_since_ns);
-  };
-  for (const TierOperation& op : std::span<const TierOperation>(parts_.operations.all()))
-    if (op.busy && !op.is_computed && op.is_write() == write && op.run != none) count(op.run);
-  // The first in line waits until it may be read, or else for memory, which is free when it is written.
-  const bool may_be_read = parts_.operations.reads() < reads_in_flight;
-  if (!parts_.line.is_empty() && may_be_read == write) count(parts_.line.front());
-  return since;
 }
 
 }  // namespace terrace::liballoc

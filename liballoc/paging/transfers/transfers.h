@@ -22,6 +22,7 @@
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
+#include "liballoc/paging/transfers/device_times.h"
 #include "liballoc/paging/transfers/extents.h"
 #include "liballoc/paging/transfers/operations.h"
 #include "liballoc/paging/transfers/run_codec.h"
@@ -31,10 +32,9 @@ namespace terrace::liballoc {
 
 class Transfers {
  public:
-  // So many at a time. What is read ahead is enough for the device, and what is touched waits for few.
+  // So many at a time at most. What is read ahead is as many as the device needs (read_depth.h).
   static constexpr std::uint32_t writes_in_flight = 6;
   static constexpr std::uint32_t reads_in_flight = 8;
-  static constexpr std::uint32_t reads_ahead = 3;
 
   struct Parts {
     RunTable& runs;
@@ -63,8 +63,11 @@ class Transfers {
   bool start_read(std::uint32_t n, bool demanded);
   // Begins to read the first stretch of `wanted` that is on the tier only and on no way yet.
   void start_piece(std::uint32_t n, PageRange wanted, bool demanded);
-  // Ends what has come to its end, of the tier's work and of the workers'.
-  void handle_completions();
+  // One more of what the policy expects. False: none, or not now.
+  bool read_ahead_one();
+  // Ends what has come to its end, of the tier's work and of the workers'. `reads_on`: what the policy
+  // expects next is begun first.
+  void handle_completions(bool reads_on);
   bool are_none() const;
   void start_anew();
 
@@ -74,11 +77,11 @@ class Transfers {
   bool reserve_for(TierOperation* op);
   bool start_fill(TierOperation* op);
   void advance(TierOperation* op);
-  void begin_anew(TierOperation* op);
   bool read_again(TierOperation* op);
   bool read_later(TierOperation* op);
   void go_on_with(bool starved);
   void finish(TierOperation* op);
+  void check_arrived();
   // transfers_computing.cpp
   bool compute(TierOperation* op, Job::Kind kind);
   bool computed(TierOperation* op);
@@ -93,7 +96,6 @@ class Transfers {
   bool end_unwritten(TierOperation* op);
   void check(TierOperation* op);
   void checked(TierOperation* op);
-  bool is_intact_piece(const TierOperation& op);
   void end_read(TierOperation* op, bool intact);
 
   void finish_write(TierOperation* op);
@@ -103,18 +105,15 @@ class Transfers {
   void finish_read(TierOperation* op, bool intact);
   void finish_piece(TierOperation* op, bool intact);
   void tidy(TierOperation* op);
-  void observe(const TierOperation& op);
-  std::uint64_t awaited_since(bool write) const;
 
   Parts parts_;
+  DeviceTimes times_{{parts_.runs, parts_.operations, parts_.line, parts_.codec}};
   Mover* mover_ = nullptr;
   Workers* workers_ = nullptr;
   std::uint32_t generation_ = 0;
   std::uint64_t next_write_ns_ = 0;  // not before: one that a worker had summed could not begin
   bool some_are_stalled_ = false;    // operations of which the tier has not taken all
   bool some_are_starved_ = false;    // reads for which the kernel had no memory
-  std::uint64_t last_write_ns_ = 0;  // when the device was done with one
-  std::uint64_t last_read_ns_ = 0;
 };
 
 }  // namespace terrace::liballoc

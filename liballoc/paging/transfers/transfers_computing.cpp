@@ -146,13 +146,6 @@ void Transfers::checked(TierOperation* op) {
   end_read(op, parts_.runs.sums().is_intact(op->run, job.sums, wanted));
 }
 
-bool Transfers::is_intact_piece(const TierOperation& op) {
-  const PageSet wanted = op.pages & parts_.runs.pages(op.run).stored;
-  for (PageRange range = wanted.next(0); range.count() > 0; range = wanted.next(range.end))
-    if (!parts_.runs.sums().is_intact(op.run, op.data + range.offset(), range)) return false;
-  return true;
-}
-
 void Transfers::end_read(TierOperation* op, bool intact) {
   if (op->run != none && !intact) {
     parts_.accounts.counts.checksum_failures += op->error == 0 && !op->retried ? 1 : 0;

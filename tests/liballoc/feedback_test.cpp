@@ -1,0 +1,110 @@
+// What the pager learns from how things went: how deep to read, how far ahead, how long a stream needs its
+// runs, and whether the job does nothing but wait. Pure parts, tested as such.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <functional>
+
+#include "liballoc/paging/policy/lookahead.h"
+#include "liballoc/paging/policy/read_ahead.h"
+#include "liballoc/paging/policy/recent_share.h"
+#include "liballoc/paging/policy/stream_window.h"
+#include "liballoc/paging/transfers/read_depth.h"
+
+namespace terrace::liballoc {
+namespace {
+
+constexpr auto bytes_of_a_run = static_cast<std::uint32_t>(pages_per_run * os::page_bytes);
+
+// A drive on which a run takes `ns_at` that many in flight.
+std::uint32_t depth_after(ReadDepth& depth, unsigned reads,
+                          const std::function<std::uint64_t(std::uint32_t)>& ns_at) {
+  for (unsigned i = 0; i < reads; ++i) depth.note(ns_at(depth.reads()), bytes_of_a_run, depth.reads());
+  return depth.reads();
+}
+
+}  // namespace
+
+TEST_CASE("A drive that gets faster with depth is given more, one that gets slower the least") {
+  ReadDepth deep;
+  const auto faster = [](std::uint32_t n) { return 600'000U / (n < 5 ? n : 5); };
+  CHECK(depth_after(deep, 4000, faster) >= 5);
+  ReadDepth shallow;
+  const auto slower = [](std::uint32_t n) { return 500'000U * n; };
+  CHECK(depth_after(shallow, 4000, slower) <= ReadDepth::least + 1);
+  // It becomes another drive.
+  CHECK(depth_after(shallow, 4000, faster) >= 5);
+  CHECK(depth_after(shallow, 4000, slower) <= ReadDepth::least + 1);
+}
+
+TEST_CASE("Where depth does not matter, few reads are enough, and small ones say nothing") {
+  ReadDepth depth;
+  CHECK(depth_after(depth, 4000, [](std::uint32_t) { return 700'000U; }) <= ReadDepth::least + 1);
+  const std::uint32_t before = depth.reads();
+  for (unsigned i = 0; i < 4000; ++i) depth.note(i % 2 == 0 ? 10 : 10'000'000, 4096, before);
+  for (unsigned i = 0; i < 4000; ++i) depth.note(10, bytes_of_a_run, before - 1);
+  CHECK(depth.reads() == before);
+}
+
+TEST_CASE("Reading ahead goes further while it comes late, and back when it is in vain or early") {
+  Lookahead ahead;
+  for (unsigned i = 0; i < 10 * Lookahead::sample; ++i) ahead.note_use(i % 8 == 0, 0);
+  const std::uint32_t far = ahead.runs();
+  CHECK(far > Lookahead::least);
+  for (unsigned i = 0; i < 3 * Lookahead::sample; ++i) ahead.note_use(false, 0);
+  CHECK(ahead.runs() == far - 3);
+  std::uint64_t wasted = 0;
+  for (unsigned i = 0; i < 100 * Lookahead::sample; ++i) ahead.note_use(true, ++wasted);
+  CHECK(ahead.runs() == Lookahead::least);
+  for (unsigned i = 0; i < 100 * Lookahead::sample; ++i) ahead.note_use(true, wasted);
+  CHECK(ahead.runs() == Lookahead::most);
+}
+
+TEST_CASE("A stream's window shrinks until what left comes straight back") {
+  constexpr std::uint32_t budget = 400;
+  StreamWindow window;
+  CHECK(window.runs(budget) == budget / 8);
+  window.note_return(1000, budget);
+  CHECK(window.runs(budget) == budget / 8);
+  for (unsigned i = 0; i < 100 * 32; ++i) window.note_leave();
+  CHECK(window.runs(budget) == StreamWindow::least);
+  window.note_return(StreamWindow::least + 1, budget);
+  CHECK(window.runs(budget) == StreamWindow::least);
+  window.note_return(3, budget);
+  CHECK(window.runs(budget) > StreamWindow::least);
+  for (unsigned i = 0; i < 100; ++i) window.note_return(0, budget);
+  CHECK(window.runs(budget) == budget / 8);
+  CHECK(window.runs(16) == StreamWindow::least);
+}
+
+TEST_CASE("A share is of what was seen last") {
+  RecentShare share;
+  CHECK_FALSE(share.exceeds(1));
+  for (unsigned i = 0; i < 400; ++i) share.note(true);
+  CHECK(share.exceeds(15));
+  for (unsigned i = 0; i < 400; ++i) share.note(i % 2 == 0);
+  CHECK(share.exceeds(6));
+  CHECK_FALSE(share.exceeds(10));
+  for (unsigned i = 0; i < 400; ++i) share.note(false);
+  CHECK_FALSE(share.exceeds(1));
+}
+
+TEST_CASE("The threads that share a tensor have a sequence each") {
+  constexpr std::uint32_t runs_of_a_tensor = 16;
+  const auto all_away = [](std::uint32_t) { return true; };
+  const auto none_away = [](std::uint32_t) { return false; };
+  ReadAhead ahead;
+  REQUIRE(ahead.initialise(1000) == 0);
+  // Two halves, one after the other in whatever order, and then the next tensor.
+  for (std::uint32_t tensor = 0; tensor < 4; ++tensor)
+    for (const std::uint32_t half : {1U, 0U})
+      for (std::uint32_t i = 0; i < runs_of_a_tensor / 2; ++i)
+        ahead.used(100 + half, tensor * runs_of_a_tensor + half * runs_of_a_tensor / 2 + i, none_away);
+  ahead.clear();
+  ahead.used(101, runs_of_a_tensor / 2, all_away);
+  bool is_next_tensor_expected = false;
+  for (std::uint32_t n = ahead.pop(); n != none; n = ahead.pop())
+    is_next_tensor_expected |= n >= runs_of_a_tensor && n < 2 * runs_of_a_tensor;
+  CHECK(is_next_tensor_expected);
+}
+
+}  // namespace terrace::liballoc
