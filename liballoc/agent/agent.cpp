@@ -112,7 +112,10 @@ void Agent::round() {
     if (take_over_.is_dormant() && publisher_.is_due(now))
       guarded_.pager.estimate_resident(take_over_.held_estimate());
   }
-  if (pool_.is_open() && guarded_.pager.is_paging()) page();
+  if (pool_.is_open() && guarded_.pager.is_paging()) {
+    page();
+    guarded_.pager.look_for_thrashing(now);
+  }
   if constexpr (checks_invariants) {
     blocks_.check_invariants();
     guarded_.pager.check_invariants();

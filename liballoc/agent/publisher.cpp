@@ -32,21 +32,20 @@ wire::Io wire_io(const PoolTier& pool) {
 
 }  // namespace
 
-// Both lists are in the same order (wire/segment.h): one word per counter, the codecs' behind the session's
-// state.
+// Both lists are in the same order (wire/segment.h): one word per counter, the codecs' and what follows them
+// behind the session's state.
 void Publisher::publish_counters(wire::JobStats& out) {
   terrace_statistics s{};
   s.size = sizeof(s);
   accounts_.read_as_agent(&s);
   const auto* words = reinterpret_cast<const std::uint64_t*>(&s) + 1;
   constexpr std::size_t counters = offsetof(terrace_statistics, codecs) / sizeof(std::uint64_t) - 1;
-  constexpr std::size_t codec_counters = TERRACE_CODECS * sizeof(terrace_codec_statistics) / 8;
+  constexpr std::size_t more = sizeof(terrace_statistics) / sizeof(std::uint64_t) - 1 - counters;
   constexpr auto first = static_cast<std::size_t>(wire::first_codec_stat);
   static_assert(counters == static_cast<std::size_t>(wire::Stat::pool_used_bytes));
-  static_assert(first + codec_counters == wire::stat_count);
+  static_assert(first + more == wire::stat_count);
   for (std::size_t i = 0; i < counters; ++i) out.set(static_cast<wire::Stat>(i), words[i]);
-  for (std::size_t i = 0; i < codec_counters; ++i)
-    out.set(static_cast<wire::Stat>(first + i), words[counters + i]);
+  for (std::size_t i = 0; i < more; ++i) out.set(static_cast<wire::Stat>(first + i), words[counters + i]);
   out.set(wire::Stat::pool_used_bytes, pager_.extents().used_bytes());
 }
 

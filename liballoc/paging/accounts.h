@@ -17,6 +17,11 @@ class Accounts {
   // nullptr: nobody to tell, as in a forked child. It outlives the pager.
   void tell_to(Client* client) { client_ = client; }
 
+  // Bytes came from the tier. `is_refault`: they had been written, and left a moment ago.
+  void note_read(std::uint64_t bytes, bool is_refault) {
+    counts.read_bytes += bytes;
+    counts.refaulted_bytes += is_refault ? bytes : 0;
+  }
   // What has happened to run n.
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) const;
   // A block came or went.

@@ -144,6 +144,16 @@ bool Pager::balance() {
   return progress || relieve();
 }
 
+void Pager::look_for_thrashing(std::uint64_t now_ns) {
+  if (standing_.mode != Mode::paging || !thrashing_.is_due(now_ns)) return;
+  const terrace_statistics& counts = accounts_.counts;
+  if (!thrashing_.look(now_ns, {counts.stall_ns, counts.evicted_bytes, counts.refaulted_bytes})) return;
+  Message m(Severity::warning);
+  m << "the job mostly waits for pages that it needed again at once (";
+  m.bytes(counts.refaulted_bytes) << " so far): what it works on does not fit into its DRAM budget of ";
+  m.bytes(budget_.bytes()) << "; give it more by --dram or --limit";
+}
+
 bool Pager::wants_agent() const {
   if (!is_paging()) return false;
   if (budget_.is_over() && standing_.mode == Mode::paging && !extents_.is_full()) return true;

@@ -50,6 +50,7 @@
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
+#include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/transfers.h"
 #include "liballoc/terrace.h"
 #include "tiers/tier.h"
@@ -104,6 +105,8 @@ class Pager {
   void handle_fault(const Fault& fault);
   void handle_completions() { transfers_.handle_completions(true); }
   bool balance();  // one round of policy; true: call again
+  // Says so, once, when the job does nothing but wait for what was taken from it a moment ago.
+  void look_for_thrashing(std::uint64_t now_ns);
   // There is work that no fault will bring to the agent's notice.
   bool wants_agent() const;
 
@@ -164,6 +167,7 @@ class Pager {
   Compression compression_ = Compression::off;  // as was asked for
   std::uint64_t estimate_bytes_ = 0;
   bool over_budget_told_ = false;
+  Thrashing thrashing_;
 };
 
 }  // namespace terrace::liballoc

@@ -67,7 +67,8 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "csr8_content_bytes",
                                       "csr8_frame_bytes",
                                       "csr8_compress_ns",
-                                      "csr8_decompress_ns"};
+                                      "csr8_decompress_ns",
+                                      "refaulted_bytes"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",    "alloc",      "free",      "fault",   "evict",

@@ -23,7 +23,8 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
 // The fields of struct terrace_statistics under the same names, then the state of the session, then the
-// codecs of terrace_statistics. Only ever append: the number of a counter is part of the protocol.
+// codecs of terrace_statistics and what follows them. Only ever append: the number of a counter is part of
+// the protocol.
 enum class Stat : std::uint32_t {
   heap_live_bytes,
   heap_peak_bytes,
@@ -75,6 +76,7 @@ enum class Stat : std::uint32_t {
   csr8_frame_bytes,
   csr8_compress_ns,
   csr8_decompress_ns,
+  refaulted_bytes,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

@@ -8,6 +8,7 @@
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"
+#include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/read_depth.h"
 
 namespace terrace::liballoc {
@@ -105,6 +106,31 @@ TEST_CASE("The threads that share a tensor have a sequence each") {
   for (std::uint32_t n = ahead.pop(); n != none; n = ahead.pop())
     is_next_tensor_expected |= n >= runs_of_a_tensor && n < 2 * runs_of_a_tensor;
   CHECK(is_next_tensor_expected);
+}
+
+TEST_CASE("A job that waits for what it just lost is said to thrash, once, and when it is sure") {
+  Thrashing thrashing;
+  Thrashing::Counts counts;
+  std::uint64_t now = 0;
+  const auto seconds = [&](unsigned looks, unsigned stall_percent, unsigned back_percent) {
+    unsigned told = 0;
+    for (unsigned i = 0; i < looks; ++i) {
+      now += Thrashing::look_ns;
+      counts.stall_ns += Thrashing::look_ns / 100 * stall_percent;
+      counts.evicted_bytes += 1000;
+      counts.refaulted_bytes += 10 * back_percent;
+      REQUIRE(thrashing.is_due(now));
+      told += thrashing.look(now, counts) ? 1 : 0;
+      CHECK_FALSE(thrashing.is_due(now + 1));
+    }
+    return told;
+  };
+  CHECK(seconds(20, 80, 20) == 0);  // waits, but for what was away for long: it streams
+  CHECK(seconds(20, 20, 80) == 0);  // comes straight back, but nobody waits for it
+  CHECK(seconds(Thrashing::looks_to_be_sure - 1, 80, 80) == 0);
+  CHECK(seconds(1, 10, 80) == 0);
+  CHECK(seconds(Thrashing::looks_to_be_sure, 80, 80) == 1);
+  CHECK(seconds(20, 80, 80) == 0);
 }
 
 }  // namespace terrace::liballoc

@@ -60,6 +60,7 @@ constexpr std::array job_events{
     Column{"restores", "RESTORES", Kind::count, true, false},
     Column{"prefetch_hits", "IN-TIME", Kind::count, true, false},
     Column{"prefetch_wasted", "WASTED", Kind::count, true, false},
+    Column{"refaulted_bytes", "REFAULTED", Kind::bytes, true, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},

@@ -394,7 +394,7 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   Pages& p = parts_.runs.pages(n);
   p.in_frame = p.stored - p.in_place;
   if (!op->is_compressed()) p.in_frame &= op->pages;
-  parts_.accounts.counts.read_bytes += op->bytes;
+  parts_.accounts.note_read(op->bytes, parts_.policy.leaves_last(n));
   r.from_read = true;
   r.late = false;
   parts_.runs.become(n, RunState::cached);
@@ -414,7 +414,7 @@ void Transfers::finish_piece(TierOperation* op, bool intact) {
     return parts_.placement.lose(n, op->error != 0 ? "it cannot be read back" : "its checksum is wrong",
                                  op->error != 0 ? op->error : EIO);
   const PageRange range = (op->pages & parts_.runs.pages(n).stored).next(0);
-  parts_.accounts.counts.read_bytes += range.bytes();
+  parts_.accounts.note_read(range.bytes(), parts_.policy.leaves_last(n));
   parts_.placement.put_piece(n, range, op->data + range.offset());
   if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;
 }
