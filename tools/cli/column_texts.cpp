@@ -45,7 +45,7 @@ constexpr Text texts[] = {
     {"restores", "runs put back"},
     {"prefetch_hits", "restores whose bytes were in DRAM before the touch"},
     {"prefetch_wasted", "runs read ahead and dropped untouched"},
-    {"refaulted_bytes", "read back that had been written, and left less than a budget's worth before"},
+    {"refaulted_bytes", "read back soon after they had been written"},
     {"cancelled_evictions", "evictions taken back because the run was touched"},
     {"pinned_refusals", "evictions that the kernel refused because of a pin"},
     {"checksum_failures", "runs that came back with other bytes than were written"},
