@@ -1,9 +1,9 @@
 // What is likely to be touched next, learned from what followed last time: each run remembers which run was
 // brought back after it. On a cycle that is the next one; where nothing was learned it is the next run in
 // memory. Each thread has a sequence of its own: those of two that share a tensor, woven into one, would lead
-// back into that tensor. Each use asks for the runs behind it that are away, and what is next in one stream of
-// a program comes before what is far ahead in another. Pure but for its table, of which only what is used is
-// touched.
+// back into that tensor. Each use asks for the runs behind it that are away, and what is next in one stream
+// of a program comes before what is far ahead in another. Pure but for its table, of which only what is used
+// is touched.
 #pragma once
 
 #include <cerrno>
