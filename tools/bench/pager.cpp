@@ -73,16 +73,15 @@ void add_ratios(nlohmann::json* row, const nlohmann::json& fio) {
   const double write = fio["write_bytes_per_s"];
   const double read = fio["read_bytes_per_s"];
   (*row)["evict_to_fio"] = (*row)["evict_bytes_per_s"].get<double>() / write;
-  (*row)["evict_again_to_fio"] = (*row)["evict_again_bytes_per_s"].get<double>() / write;
   (*row)["refill_to_fio"] = (*row)["refill_nvme_bytes_per_s"].get<double>() / read;
 }
 
 void print_row(const std::string& mover, const nlohmann::json& row) {
   const auto value = [&row](const char* name) { return row[name].get<double>(); };
   std::printf("\nmover %s\n", mover.c_str());
-  std::printf("  evict to NVMe         %6.2f GB/s   %5.1f%% of fio's write (again, on used space: %.1f%%)\n",
+  std::printf("  evict to NVMe         %6.2f GB/s   %5.1f%% of fio's write, on space that was used before (unchanged: %.2f GB/s)\n",
               value("evict_bytes_per_s") / 1e9, 100 * value("evict_to_fio"),
-              100 * value("evict_again_to_fio"));
+              value("evict_again_bytes_per_s") / 1e9);
   std::printf("  refill from NVMe      %6.2f GB/s   %5.1f%% of fio's read\n",
               value("refill_nvme_bytes_per_s") / 1e9, 100 * value("refill_to_fio"));
   std::printf("  the first time        %6.2f GB/s out, %.2f GB/s back\n",
