@@ -79,9 +79,10 @@ void add_ratios(nlohmann::json* row, const nlohmann::json& fio) {
 void print_row(const std::string& mover, const nlohmann::json& row) {
   const auto value = [&row](const char* name) { return row[name].get<double>(); };
   std::printf("\nmover %s\n", mover.c_str());
-  std::printf("  evict to NVMe         %6.2f GB/s   %5.1f%% of fio's write, on space that was used before (unchanged: %.2f GB/s)\n",
-              value("evict_bytes_per_s") / 1e9, 100 * value("evict_to_fio"),
-              value("evict_again_bytes_per_s") / 1e9);
+  std::printf(
+      "  evict to NVMe         %6.2f GB/s   %5.1f%% of fio's write, on space that was used before "
+      "(unchanged: %.2f GB/s)\n",
+      value("evict_bytes_per_s") / 1e9, 100 * value("evict_to_fio"), value("evict_again_bytes_per_s") / 1e9);
   std::printf("  refill from NVMe      %6.2f GB/s   %5.1f%% of fio's read\n",
               value("refill_nvme_bytes_per_s") / 1e9, 100 * value("refill_to_fio"));
   std::printf("  the first time        %6.2f GB/s out, %.2f GB/s back\n",
