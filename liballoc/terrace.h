@@ -103,8 +103,7 @@ struct terrace_statistics {
   uint64_t pinned_refusals;          /* evictions that the kernel refused because of a pin */
   uint64_t checksum_failures, io_errors, lost_runs;
   struct terrace_codec_statistics codecs[TERRACE_CODECS];
-  uint64_t
-      refaulted_bytes; /* part of read_bytes: had been written, and came back before a budget's worth did */
+  uint64_t refaulted_bytes; /* part of read_bytes: written, and back before a budget's worth was */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

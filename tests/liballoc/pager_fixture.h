@@ -283,6 +283,12 @@ struct DramPager : Dram, PagerFixture {
       : PagerFixture(kind, dram, runs) {}
 };
 
+// The same without compression, whatever the environment says: where it matters which pages move.
+struct RawDramPager : Dram, PagerFixture {
+  explicit RawDramPager(MoverKind kind = any_kind())
+      : PagerFixture(kind, dram, budget_runs, 1024 * mib, Compression::off) {}
+};
+
 // Blocks of `block_bytes`, each filled with its own number.
 inline std::vector<std::byte*> allocate_blocks(PagerFixture& f, std::size_t count) {
   std::vector<std::byte*> blocks;

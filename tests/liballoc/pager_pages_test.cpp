@@ -11,8 +11,8 @@
 namespace terrace::liballoc {
 namespace {
 
-using test::any_kind;
 using test::DramPager;
+using test::RawDramPager;
 using test::word_of;
 
 constexpr std::size_t words_per_page = os::page_bytes / sizeof(std::uint64_t);
@@ -46,8 +46,7 @@ TEST_CASE("What came back and was not changed leaves without a write") {
 }
 
 TEST_CASE("Of what came back only the changed pages are written") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const block = f.allocate_filled(run_bytes, 1);
@@ -66,8 +65,7 @@ TEST_CASE("Of what came back only the changed pages are written") {
 }
 
 TEST_CASE("A scattered touch brings one page, and what streams brings the run") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
@@ -85,8 +83,7 @@ TEST_CASE("A scattered touch brings one page, and what streams brings the run") 
 }
 
 TEST_CASE("What came as a whole does so again, wherever it is touched, where its neighbour has just come") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
@@ -104,8 +101,7 @@ TEST_CASE("What came as a whole does so again, wherever it is touched, where its
 }
 
 TEST_CASE("A run that came back page by page, and is used all over, is read ahead like any other") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
@@ -193,8 +189,7 @@ TEST_CASE("A flipped bit in a page is found when the page alone is read, and a l
 }
 
 TEST_CASE("A child reads what its parent had in part, and neither sees what the other writes after") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const block = f.allocate_filled(run_bytes, 1);
@@ -220,8 +215,7 @@ TEST_CASE("A child reads what its parent had in part, and neither sees what the 
 
 // A fault in a mapping that has no advice about huge pages makes an empty page table before it waits.
 TEST_CASE("A run stays one huge page when one thread asks for it while it is brought back for another") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f(MoverKind::move);
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(run_bytes, 1);
   if (test::huge_bytes(block) == 0) {
@@ -249,8 +243,7 @@ TEST_CASE("A run stays one huge page when one thread asks for it while it is bro
 }
 
 TEST_CASE("A run that came back page by page comes as a whole once most of it was used") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   constexpr std::size_t runs = test::budget_runs / 2;  // a block that comes page by page
@@ -279,8 +272,7 @@ TEST_CASE("A run that came back page by page comes as a whole once most of it wa
 
 // As in a product of matrices: the result is written all over in each round, the factors are read in strips.
 TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
-  test::Dram dram;
-  test::PagerFixture f(any_kind(), dram.dram, test::budget_runs, 1024 * test::mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   constexpr std::size_t result_runs = test::budget_runs * 7 / 8;
@@ -309,9 +301,7 @@ TEST_CASE("What comes straight back whenever it leaves, and is written each time
 }
 
 TEST_CASE("Strides are kept ahead of") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
-                       Compression::off);
+  RawDramPager f(MoverKind::automatic);
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
   f.page_out(block, 2 * run_bytes);

@@ -23,6 +23,7 @@ using test::DramPager;
 using test::fill_blocks;
 using test::mib;
 using test::PagerFixture;
+using test::RawDramPager;
 using test::wrong_blocks;
 
 // Writes far more than the budget, reads it back in several orders, changes some: every byte, every account.
@@ -295,8 +296,7 @@ TEST_CASE("What was read ahead makes room for what an operation works on") {
 // The agent is done before the job reads on, so what is read ahead never depends on who is faster.
 TEST_CASE("What was read ahead in vain makes room for what is expected now") {
   constexpr std::size_t runs = 2 * budget_runs;
-  test::Dram dram;
-  PagerFixture f(any_kind(), dram.dram, budget_runs, 1024 * mib, Compression::off);
+  RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::byte* const blocks[] = {f.allocate(runs * run_bytes), f.allocate(runs * run_bytes)};
