@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 
 import comparison
 import competitors
+import drive_speed
 import pattern_probes
 import patterns
 import patterns_report
@@ -109,6 +110,23 @@ class OfARun(unittest.TestCase):
             outcome = competitors.measure("swap", competitors.NoCgroup(), [], settings)
         self.assertTrue(outcome.timed_out and outcome.died_as_baseline())
         self.assertEqual((outcome.step_seconds(), outcome.given_seconds), ([0.25], 1))
+
+
+class OfTheDrive(unittest.TestCase):
+    def speed_by(self, answer):
+        with tempfile.TemporaryDirectory() as scratch:
+            doctor = Path(scratch, "terrace")
+            doctor.write_text(f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\nexit 6\n", encoding="utf-8")
+            doctor.chmod(0o755)
+            return drive_speed.read_bytes_per_second(doctor, "/somewhere")
+
+    def test_DoctorsFigureIsTaken(self):
+        checks = [{"area": "memory", "name": "pool"}, {"area": "speed", "name": "pool", "facts": {"read_bytes_per_second": 5e8}}]
+        self.assertEqual(self.speed_by(json.dumps({"checks": checks})), 5e8)
+
+    def test_WithoutOneThereIsNone(self):
+        for answer in ("", "no JSON", "{}", json.dumps({"checks": [{"area": "speed", "name": "pool", "facts": None}]})):
+            self.assertIsNone(self.speed_by(answer), answer)
 
 
 class OfTheProbes(unittest.TestCase):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import drive_speed
-from competitors import PYTHON
+from competitors import PYTHON, note
 
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
 # Of the drive that `inference` is made for. A slower one is measured, and a pass computes for longer.
@@ -46,18 +46,21 @@ LIMITED = {
 }
 
 
-def workload_of(name, case, arguments):
+def workload_of(name, case, arguments, terrace):
     """The words after the workload's program."""
     pattern = LIMITED[name]
     words = [*pattern.cases[case], *(pattern.quick if arguments.quick else [])]
     if name == "inference":
-        words += ["--batch", str(arguments.batch or calibrated_batch(words, arguments.pool))]
+        words += ["--batch", str(arguments.batch or calibrated_batch(words, terrace, arguments.pool))]
     return [*words, "--steps", str(arguments.steps)]
 
 
-def calibrated_batch(words, pool):
+def calibrated_batch(words, terrace, pool):
     """The batch with which a pass computes a fifth longer than the drive takes to read half of the weights."""
-    speed = min(drive_speed.read_bytes_per_second(pool) or READ_BYTES_PER_SECOND, READ_BYTES_PER_SECOND)
+    measured = drive_speed.read_bytes_per_second(terrace, pool)
+    speed = min(measured or READ_BYTES_PER_SECOND, READ_BYTES_PER_SECOND)
+    known = f"reads {measured / 1e9:.2f} GB/s" if measured else "cannot be measured (terrace doctor)"
+    note(f"the drive of {pool} {known}; the batch is for {speed / 1e9:.2f} GB/s")
     matrices, width = (int(words[words.index(name) + 1]) if name in words else default
                        for name, default in (("--matrices", 24), ("--width", 4096)))
     seconds = 1.2 * matrices * width * width * 4 / 2 / speed

@@ -106,7 +106,7 @@ def add_limited(verb, name, pattern):
     if name == "inference":
         verb.add_argument("--batch", type=whole_number(1), metavar="N",
                           help="columns (default: such that a pass computes a fifth longer than half of the weights take to read, at 1.7 GB/s "
-                               "or what fio reads from the pool's drive, if that is less)")
+                               "or what `terrace doctor` reads from the pool's drive, if that is less)")
     verb.set_defaults(all_cases=False, sparse=False, no_limit=False)  # the last two: of a training comparison only
 
 
@@ -117,7 +117,7 @@ def compare_limited(arguments, settings):
     subprocess.run([competitors.PYTHON, settings.program, "--help"], check=True, stdout=subprocess.DEVNULL)
     comparisons = []
     for case in arguments.cases:
-        comparisons.append(Comparison(case, workload_of(name, case, arguments), arguments, settings, swap_attempts=3))
+        comparisons.append(Comparison(case, workload_of(name, case, arguments, settings.terrace), arguments, settings, swap_attempts=3))
         comparisons[-1].run()
     return patterns_report.document(name, comparisons)
 

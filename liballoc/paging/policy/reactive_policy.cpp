@@ -29,13 +29,15 @@ void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
   cursor_run_ = n + 1;
 }
 
-void ReactivePolicy::on_recall(std::uint32_t n) {
+void ReactivePolicy::on_recall(std::uint32_t n) { note_back(n); }
+
+void ReactivePolicy::note_back(std::uint32_t n) {
   window_.note_return(parts_.runs.arrivals() - parts_.runs[n].left, parts_.budget.runs());
 }
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
   Run& r = parts_.runs[n];
-  on_recall(n);
+  note_back(n);
   if (leaves_last(n) && parts_.runs.lists().idle.size() >= least_idle) return false;
   if (r.returns < Insertion::most_returns) ++r.returns;
   const std::uint32_t budget = parts_.budget.runs();

@@ -77,6 +77,7 @@ class ReactivePolicy final : public Policy {
   bool wants_agent() const override;
 
  private:
+  void note_back(std::uint32_t n);
   std::uint32_t reserve_runs() const;
   std::uint64_t pages_to_hold() const;
   bool is_tight() const;
