@@ -178,13 +178,15 @@ void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_stride
 void Faults::bring_strides(std::uint32_t n, const Strides::Ahead& ahead) {
   const std::uint32_t block = parts_.runs[n].block;
   if (block == 0) return;
-  for (std::uint32_t i = 0; i < ahead.count * ahead.width; ++i) {
-    const std::uint64_t at = ahead.first + static_cast<std::uint64_t>(ahead.stride) * (i / ahead.width) +
-                             std::uint64_t{i % ahead.width} * os::page_bytes;
-    const std::uint64_t run = at / run_bytes;
-    if (run >= parts_.runs.size() || parts_.runs[static_cast<std::uint32_t>(run)].block != block) return;
-    const auto page = static_cast<std::uint32_t>(at % run_bytes / os::page_bytes);
-    if (!bring_stride(static_cast<std::uint32_t>(run), page)) return;
+  for (std::uint32_t row = 0; row < ahead.count; ++row) {
+    const std::uint64_t begin = ahead.first + static_cast<std::uint64_t>(ahead.stride) * row;
+    const std::uint64_t end = begin + ahead.length;
+    for (std::uint64_t at = begin; at < end; at = (at / os::page_bytes + 1) * os::page_bytes) {
+      const std::uint64_t run = at / run_bytes;
+      if (run >= parts_.runs.size() || parts_.runs[static_cast<std::uint32_t>(run)].block != block) return;
+      const auto page = static_cast<std::uint32_t>(at % run_bytes / os::page_bytes);
+      if (!bring_stride(static_cast<std::uint32_t>(run), page)) return;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // What the touches of a program tell: strides, streams, cycles, successors. Pure parts, tested as such.
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <vector>
 
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/reach.h"
@@ -17,32 +18,62 @@ TEST_CASE("A stride is known after three rows, and doubles its reach") {
   Strides strides;
   CHECK(strides.touched(5 * row_bytes + 16).count == 0);
   CHECK(strides.touched(6 * row_bytes + 16).count == 0);
-  const Strides::Ahead ahead = strides.touched(7 * row_bytes + 16);
-  CHECK(ahead.count == 4);
+  Strides::Ahead ahead = strides.touched(7 * row_bytes + 16);
+  CHECK(ahead.count == 1 + 4);  // the touched row first
   CHECK(ahead.stride == static_cast<std::int64_t>(row_bytes));
-  CHECK(ahead.first == 8 * row_bytes + 16);
-  CHECK(strides.touched(12 * row_bytes + 16).count == 8);
+  CHECK(ahead.first == 7 * row_bytes + 16);
+  ahead = strides.touched(12 * row_bytes + 16);
+  CHECK(ahead.count == 1 + 8);
+  CHECK(ahead.first == 12 * row_bytes + 16);
 }
 
 TEST_CASE("Rows whose pages are there leave gaps in a stride") {
   Strides strides;
   strides.touched(0);
   strides.touched(2 * row_bytes);
-  const Strides::Ahead ahead = strides.touched(5 * row_bytes);
-  CHECK(ahead.count == 4);
+  Strides::Ahead ahead = strides.touched(5 * row_bytes);
+  CHECK(ahead.count == 1 + 4);
   CHECK(ahead.stride == static_cast<std::int64_t>(row_bytes));
-  CHECK(strides.touched(17 * row_bytes).count == 8);
+  ahead = strides.touched(17 * row_bytes);
+  CHECK(ahead.first == 10 * row_bytes);  // what was passed over may be next
+  CHECK(ahead.count == 7 + 1 + 8);
 }
 
-TEST_CASE("A row that goes on in the next page widens its stream") {
+TEST_CASE("Rows that come four at a time, out of order, are one stride") {
+  constexpr std::uint64_t order[] = {1, 3, 0, 2};  // as a library packs the strip of a matrix
+  constexpr std::uint64_t rows = 400, begin = 4 * 4096 + 64;
+  Strides strides;
+  std::vector<bool> is_there(rows + 64);
+  std::uint64_t faults = 0;
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    const std::uint64_t row = i / 4 * 4 + order[i % 4];
+    if (is_there[row]) continue;
+    ++faults;
+    is_there[row] = true;
+    const Strides::Ahead ahead = strides.touched(begin + row * row_bytes);
+    for (std::uint32_t n = 0; n < ahead.count; ++n) is_there[(ahead.first - begin) / row_bytes + n] = true;
+  }
+  CHECK(faults <= rows / 8);
+}
+
+TEST_CASE("A stride goes down as well as up") {
+  Strides strides;
+  for (const std::uint64_t row : {90U, 89U}) CHECK(strides.touched(row * row_bytes).count == 0);
+  const Strides::Ahead ahead = strides.touched(88 * row_bytes);
+  CHECK(ahead.stride == -static_cast<std::int64_t>(row_bytes));
+  CHECK(strides.touched(85 * row_bytes).count == 0);  // it is on its way
+  CHECK(strides.touched(83 * row_bytes).first == 83 * row_bytes);
+}
+
+TEST_CASE("A row that goes on in the next page is as long as its last touch says") {
   Strides strides;
   for (std::uint64_t row = 0; row < 3; ++row) {
-    CHECK(strides.touched(row * row_bytes).count == (row < 2 ? 0 : 4));
+    CHECK(strides.touched(row * row_bytes).count == (row < 2 ? 0 : 1 + 4));
     CHECK(strides.touched((row * row_bytes / 4096 + 1) * 4096).count == 0);  // the page behind
   }
   const Strides::Ahead ahead = strides.touched(7 * row_bytes);
-  CHECK(ahead.count == 8);
-  CHECK(ahead.width == 2);
+  CHECK(ahead.count == 1 + 8);
+  CHECK(ahead.length == 4096 + 1);  // row 0 begins with its page
 }
 
 TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
@@ -90,20 +121,35 @@ TEST_CASE("A run of a small block that is touched in a few places at a time come
   }
 }
 
+std::uint8_t returned_once() { return 1; }
+
 TEST_CASE("On a cycle what stays is spread over it") {
   constexpr std::uint32_t cycle = 90;
   constexpr std::uint32_t room = 30;
   Insertion insertion;
-  CHECK_FALSE(insertion.streams(cycle, room, 1));
+  std::uint8_t returns = 0;
+  CHECK_FALSE(insertion.streams(cycle, room, returns));
   unsigned kept = 0, streamed_in_a_row = 0;
   for (unsigned i = 0; i < cycle; ++i) {
-    const bool streams = insertion.streams(cycle, room, Insertion::returns_of_a_cycle);
+    returns = returned_once();
+    const bool streams = insertion.streams(cycle, room, returns);
+    CHECK(returns == Insertion::on_a_cycle);
     kept += streams ? 0 : 1;
     streamed_in_a_row = streams ? streamed_in_a_row + 1 : 0;
     CHECK(streamed_in_a_row <= 2);
   }
   CHECK(kept == room);
-  CHECK_FALSE(insertion.streams(room, room, Insertion::most_returns));
+  CHECK_FALSE(insertion.streams(room, room, returns));
+}
+
+TEST_CASE("Where hardly any run is new, what returns is on a cycle at once") {
+  constexpr std::uint32_t returned = 64;
+  const unsigned others = GENERATE(0U, 1U, 2U);  // for each four that return
+  Insertion insertion;
+  for (std::uint32_t i = 1; i <= 2 * returned; ++i) insertion.note_return(i + i / 4 * others);
+  std::uint8_t returns = 0;
+  CHECK(insertion.streams(90, 30, returns) == (others < 2));
+  CHECK(returns == (others < 2 ? Insertion::on_a_cycle : returned_once()));
 }
 
 TEST_CASE("What is next in each stream comes before what is far ahead in one") {

@@ -38,8 +38,8 @@ void ReactivePolicy::note_back(std::uint32_t n) {
 bool ReactivePolicy::on_return(std::uint32_t n) {
   Run& r = parts_.runs[n];
   note_back(n);
+  insertion_.note_return(parts_.runs.arrivals());
   if (leaves_last(n) && parts_.runs.lists().idle.size() >= least_idle) return false;
-  if (r.returns < Insertion::most_returns) ++r.returns;
   const std::uint32_t budget = parts_.budget.runs();
   const std::uint32_t goes_by = stream_window() + most_loaded() + reserve_runs();
   const std::uint32_t room = budget - std::min(budget, goes_by);
