@@ -81,6 +81,9 @@ class Device {
   virtual std::string_view name() const noexcept = 0;      // "NVIDIA H200", "emulated"
   virtual std::uint64_t frame_bytes() const noexcept = 0;  // 2 MiB
   virtual Memory memory() const noexcept = 0;              // of the device
+  // Whether wait() on the default stream orders what the program does in it from then on. False where the
+  // host does that work itself, at once: then the host has to wait.
+  virtual bool orders_programs_work() const noexcept { return true; }
 
   virtual int reserve_address(std::uint64_t bytes, std::byte** out) noexcept = 0;
   virtual int release_address(std::byte* base, std::uint64_t bytes) noexcept = 0;
@@ -118,8 +121,8 @@ class Device {
 };
 
 // What a user writes after --gpu: "cuda", "cuda:1", "emulated:8G",
-// "emulated:8G,h2d=12G,d2h=12G,latency=10us". Sizes as everywhere (K, M, G, T, powers of 1024), rates in
-// bytes a second.
+// "emulated:8G,h2d=12G,d2h=12G,latency=10us,lag=50ms". Sizes as everywhere (K, M, G, T, powers of 1024),
+// rates in bytes a second.
 struct DeviceSpec {
   Kind kind = Kind::cuda;
   int index = 0;                            // of the CUDA device
@@ -127,6 +130,7 @@ struct DeviceSpec {
   std::uint64_t to_device_bytes_per_s = 0;  // emulated; 0: as fast as memory is
   std::uint64_t to_host_bytes_per_s = 0;
   std::uint64_t latency_ns = 0;  // of each copy
+  std::uint64_t lag_ns = 0;      // of the default stream behind the host (emulated_device.h)
 };
 
 // 0, or EINVAL with *reason naming the text, what is wrong with it and what is accepted.

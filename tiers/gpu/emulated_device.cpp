@@ -28,12 +28,14 @@ int told(const char* what, int error) noexcept {
 }  // namespace
 
 EmulatedDevice::EmulatedDevice(const DeviceSpec& spec) noexcept
-    : to_host_(spec.to_host_bytes_per_s, spec.latency_ns),
+    : lag_ns_(spec.lag_ns),
+      to_host_(spec.to_host_bytes_per_s, spec.latency_ns),
       to_device_(spec.to_device_bytes_per_s, spec.latency_ns) {}
 
 int EmulatedDevice::open(std::uint64_t capacity_bytes) noexcept {
   if (const int error = memory_.open(capacity_bytes); error != 0) return error;
-  return without_throwing([&] { return streams_.emplace(nullptr, std::make_unique<StreamObject>()), 0; });
+  return without_throwing(
+      [&] { return streams_.emplace(nullptr, std::make_shared<StreamObject>(lag_ns_)), 0; });
 }
 
 std::uint64_t EmulatedDevice::frame_bytes() const noexcept { return frame_size; }
@@ -84,7 +86,7 @@ EventObject* EmulatedDevice::find(Event event) noexcept {
 
 int EmulatedDevice::create_stream(Stream* out) noexcept {
   const int error = without_throwing([&] {
-    auto stream = std::make_unique<StreamObject>();
+    auto stream = std::make_shared<StreamObject>();
     StreamObject* const handle = stream.get();
     const std::lock_guard lock(mutex_);
     streams_.emplace(handle, std::move(stream));
@@ -95,7 +97,7 @@ int EmulatedDevice::create_stream(Stream* out) noexcept {
 }
 
 int EmulatedDevice::destroy_stream(Stream stream) noexcept {
-  std::unique_ptr<StreamObject> last;  // goes without the lock: it finishes its work
+  std::shared_ptr<StreamObject> last;  // goes without the lock: it finishes its work
   const std::lock_guard lock(mutex_);
   const auto found = streams_.find(stream);
   if (stream == nullptr || found == streams_.end()) return told("destroying a stream", EINVAL);
@@ -132,9 +134,13 @@ int EmulatedDevice::wait(Stream stream, Event event) noexcept {
   EventObject* const at = find(event);
   StreamObject* const in = find(stream);
   if (at == nullptr || in == nullptr) return told("waiting for an event", EINVAL);
-  EmulatedMarkPointer mark = at->latest();
+  const EmulatedMarkPointer mark = at->latest();
   if (mark == nullptr) return 0;
-  return told("waiting for an event", without_throwing([&] { return in->push_wait(std::move(mark)), 0; }));
+  return told("waiting for an event", without_throwing([&] {
+                in->push_wait(mark);
+                if (stream == nullptr && lag_ns_ != 0) mark->work_ahead();
+                return 0;
+              }));
 }
 
 int EmulatedDevice::query(Event event) noexcept {
@@ -167,16 +173,26 @@ std::uint64_t EmulatedDevice::moved_bytes(Way way) const noexcept {
   return const_cast<EmulatedDevice*>(this)->link(way).moved_bytes();
 }
 
-int EmulatedDevice::run_copy(void* to, const void* from, std::uint64_t bytes, Way way) noexcept {
-  if (!memory_.accessible(from, bytes) || !memory_.accessible(to, bytes)) return EIO;
-  link(way).copy(to, from, bytes);
+int EmulatedDevice::run_copy(void* to, const void* from, std::uint64_t bytes, Way way, Part part) noexcept {
+  if (part != Part::time && (!memory_.accessible(from, bytes) || !memory_.accessible(to, bytes))) return EIO;
+  switch (part) {
+    case Part::whole:
+      link(way).copy(to, from, bytes);
+      break;
+    case Part::bytes:
+      std::memmove(to, from, bytes);
+      break;
+    case Part::time:
+      link(way).occupy(bytes);
+      break;
+  }
   return 0;
 }
 
-int EmulatedDevice::push(Stream stream, StreamObject::Task task, bool is_brief) noexcept {
+int EmulatedDevice::push(Stream stream, StreamObject::Task task, bool is_brief, Ahead ahead) noexcept {
   StreamObject* const in = find(stream);
   if (in == nullptr) return EINVAL;
-  return without_throwing([&] { return in->push(std::move(task), is_brief), 0; });
+  return without_throwing([&] { return in->push(std::move(task), is_brief, ahead), 0; });
 }
 
 int EmulatedDevice::copy(Stream stream, void* to, const void* from, std::uint64_t bytes, Way way) noexcept {
@@ -185,20 +201,26 @@ int EmulatedDevice::copy(Stream stream, void* to, const void* from, std::uint64_
   const bool is_brief = bytes <= brief_bytes && !link(way).is_paced();
   return told("copying", without_throwing([&] {
                 return push(
-                    stream, [=, this] { return run_copy(to, from, bytes, way); }, is_brief);
+                    stream, [=, this](Part part) { return run_copy(to, from, bytes, way, part); }, is_brief,
+                    Ahead::may);
               }));
 }
 
+// A kernel's bytes can be made ahead of its turn, as a copy's can.
 int EmulatedDevice::launch(Stream stream, const Kernel& kernel) noexcept {
   if (kernel.emulated == nullptr) return told("launching a kernel that has no emulation", EINVAL);
-  return call_host(stream, kernel.emulated, kernel.arguments);
+  const auto run = [function = kernel.emulated, arguments = kernel.arguments](Part part) {
+    if (part != Part::time) function(arguments);
+    return 0;
+  };
+  return told("launching a kernel", push(stream, run, false, Ahead::may));
 }
 
 int EmulatedDevice::call_host(Stream stream, void (*function)(void*), void* argument) noexcept {
   if (function == nullptr) return told("queuing a function", EINVAL);
   return told("queuing a function", without_throwing([&] {
                 return push(
-                    stream, [=] { return function(argument), 0; }, false);
+                    stream, [=](Part) { return function(argument), 0; }, false, Ahead::never);
               }));
 }
 

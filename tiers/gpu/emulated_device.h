@@ -4,6 +4,12 @@
 // What differs from a GPU: the host may touch mapped memory; a copy may read and write any memory; kernels
 // take the CPU's time, one thread for each stream. An address inside a reserved range where nothing is mapped
 // ends the stream's work with EIO when a copy reaches it, as an illegal address does on a GPU.
+//
+// The default stream is the program's, whose work the program does itself on the host: CPU tensors play the
+// device's. Without a lag that stream is never behind, as if every operation were synchronous. With lag=TIME
+// it is behind by that much, as a GPU is behind a host that has queued what it is to do: events recorded in
+// it pass TIME later, copies that wait for them start then, and read their source as it is then. The program
+// may give a source away once the default stream waits for the copy (emulated_stream.h), and not before.
 #pragma once
 
 #include <memory>
@@ -29,6 +35,7 @@ class EmulatedDevice final : public Device {
   std::string_view name() const noexcept override { return "emulated"; }
   std::uint64_t frame_bytes() const noexcept override;
   Memory memory() const noexcept override { return memory_.memory(); }
+  bool orders_programs_work() const noexcept override { return lag_ns_ != 0; }
 
   int reserve_address(std::uint64_t bytes, std::byte** out) noexcept override;
   int release_address(std::byte* base, std::uint64_t bytes) noexcept override;
@@ -62,9 +69,10 @@ class EmulatedDevice final : public Device {
   StreamObject* find(Stream stream) noexcept;  // null: never given out
   EventObject* find(Event event) noexcept;
   EmulatedLink& link(Way way) noexcept;
-  int push(Stream stream, StreamObject::Task task, bool is_brief) noexcept;
-  int run_copy(void* to, const void* from, std::uint64_t bytes, Way way) noexcept;
+  int push(Stream stream, StreamObject::Task task, bool is_brief, Ahead ahead) noexcept;
+  int run_copy(void* to, const void* from, std::uint64_t bytes, Way way, Part part) noexcept;
 
+  const std::uint64_t lag_ns_;
   EmulatedMemory memory_;
   HostPins pins_;
   EmulatedLink to_host_;
@@ -74,7 +82,7 @@ class EmulatedDevice final : public Device {
   std::unordered_map<const EventObject*, std::unique_ptr<EventObject>> events_;
   // Last: streams finish their work, which uses the rest, before the rest goes. The key nullptr is the
   // default one.
-  std::unordered_map<const StreamObject*, std::unique_ptr<StreamObject>> streams_;
+  std::unordered_map<const StreamObject*, std::shared_ptr<StreamObject>> streams_;
 };
 
 // open_device() for the emulated kind: EINVAL for a capacity that parse_device() would refuse.

@@ -28,6 +28,8 @@ class EmulatedLink {
   std::uint64_t chunk_bytes() const noexcept;
   // Copies, and returns when the link would have brought it. Any thread.
   void copy(void* to, const void* from, std::uint64_t bytes) noexcept;
+  // The same of bytes that were moved before.
+  void occupy(std::uint64_t bytes) noexcept;
 
   bool is_paced() const noexcept { return bytes_per_s_ != 0 || latency_ns_ != 0; }
   std::uint64_t moved_bytes() const noexcept { return moved_bytes_.load(std::memory_order_relaxed); }
@@ -35,6 +37,9 @@ class EmulatedLink {
   static constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 20;
 
  private:
+  template <class Move>
+  void carry(std::uint64_t bytes, const Move& move) noexcept;
+
   const std::uint64_t bytes_per_s_;
   const std::uint64_t latency_ns_;
   std::mutex mutex_;

@@ -13,11 +13,9 @@ namespace terrace::tiers::gpu {
 namespace {
 
 constexpr std::string_view grammar =
-    "accepted: cuda, cuda:INDEX, emulated:CAPACITY[,h2d=RATE][,d2h=RATE][,latency=TIME]; CAPACITY in "
-    "multiples of "
-    "2M up to 16T, RATE in bytes a second up to 16T, both with B, K, M, G or T (or KiB, MiB, GiB, TiB); TIME "
-    "with "
-    "ns, us, ms or s, up to 10s";
+    "accepted: cuda, cuda:INDEX, emulated:CAPACITY[,h2d=RATE][,d2h=RATE][,latency=TIME][,lag=TIME]; CAPACITY "
+    "in multiples of 2M up to 16T, RATE in bytes a second up to 16T, both with B, K, M, G or T (or KiB, MiB, "
+    "GiB, TiB); TIME with ns, us, ms or s, up to 10s";
 
 constexpr std::uint64_t largest_size = std::uint64_t{16} << 40;
 constexpr std::uint64_t largest_time_ns = 10'000'000'000;
@@ -113,6 +111,9 @@ class Parser {
     if (key == "latency") {
       return set(key, amount(value, time_units, largest_time_ns), value, &seen_latency_, &spec_.latency_ns);
     }
+    if (key == "lag") {
+      return set(key, amount(value, time_units, largest_time_ns), value, &seen_lag_, &spec_.lag_ns);
+    }
     return quoted(key) + " is no option of an emulated device";
   }
 
@@ -129,6 +130,7 @@ class Parser {
   bool seen_to_device_ = false;
   bool seen_to_host_ = false;
   bool seen_latency_ = false;
+  bool seen_lag_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The conformance suite over the emulated device: as fast as memory, and behind a link.
+// The conformance suite over the emulated device: as fast as memory, behind a link, and behind the host.
 #include <catch2/catch.hpp>
 
 #include "device_conformance.h"
@@ -12,4 +12,8 @@ TEST_CASE("EmulatedDevice conforms") {
 
 TEST_CASE("EmulatedDeviceBehindALink conforms") {
   check_conformance([] { return open("emulated:64M,h2d=1G,d2h=512M,latency=20us"); });
+}
+
+TEST_CASE("EmulatedDeviceThatLags conforms") {
+  check_conformance([] { return open("emulated:64M,lag=2ms"); });
 }

@@ -56,6 +56,8 @@ TEST_CASE("AnEmulatedDeviceHasACapacityAndALink") {
   CHECK(parsed("emulated:2097152").capacity_bytes == 2 << 20);
   CHECK(parsed("emulated:512MiB,latency=0ns").latency_ns == 0);
   CHECK(parsed("emulated:16T,latency=10s,h2d=0").latency_ns == 10'000'000'000);
+  CHECK(spec.lag_ns == 0);
+  CHECK(parsed("emulated:2M,lag=50ms").lag_ns == 50'000'000);
 }
 
 TEST_CASE("CapacitiesAreCheckedToTheByte") {
@@ -74,9 +76,11 @@ TEST_CASE("OptionsAreKnownOnceAndWithAUnit") {
   CHECK(says(refused("emulated:8G,rate=1G"), "is no option"));
   CHECK(says(refused("emulated:8G,h2d=1G,h2d=2G"), "given twice"));
   CHECK(says(refused("emulated:8G,latency=1us,latency=1us"), "given twice"));
-  for (const char* text : {"emulated:8G,h2d", "emulated:8G,h2d=", "emulated:8G,d2h=x",
-                           "emulated:8G,h2d=1G=2G", "emulated:8G,latency=10", "emulated:8G,latency=11s",
-                           "emulated:8G,latency=10u", "emulated:8G,latency=99999999999999999999s"}) {
+  CHECK(says(refused("emulated:8G,lag=1ms,lag=1ms"), "given twice"));
+  for (const char* text :
+       {"emulated:8G,h2d", "emulated:8G,h2d=", "emulated:8G,d2h=x", "emulated:8G,h2d=1G=2G",
+        "emulated:8G,latency=10", "emulated:8G,latency=11s", "emulated:8G,latency=10u",
+        "emulated:8G,latency=99999999999999999999s", "emulated:8G,lag=50", "emulated:8G,lag=11s"}) {
     CHECK(says(refused(text), "is no value"));
   }
 }
