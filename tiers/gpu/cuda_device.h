@@ -58,6 +58,7 @@ class CudaDevice final : public Device {
   int call_host(Stream stream, void (*function)(void*), void* argument) noexcept override;
 
   const char* error_text() const noexcept override;
+  void relax_stream_capture() noexcept override;
 
  private:
   class Current;  // makes the context current, and restores

@@ -25,6 +25,11 @@ class Loader {
     if (*out == nullptr && missing_ == nullptr) missing_ = name;
   }
 
+  template <class Function>
+  void if_there(Function* out, const char* name) {
+    *out = reinterpret_cast<Function>(::dlsym(library_, name));
+  }
+
   const char* missing() const { return missing_; }
 
  private:
@@ -73,6 +78,8 @@ void load_streams(Loader& load, CudaDriver* table) {
   load(&table->event_synchronize, TERRACE_SYMBOL(cuEventSynchronize));
   load(&table->event_destroy, TERRACE_SYMBOL(cuEventDestroy));
   load(&table->launch_host_func, TERRACE_SYMBOL(cuLaunchHostFunc));
+  load.if_there(&table->thread_exchange_stream_capture_mode,
+                TERRACE_SYMBOL(cuThreadExchangeStreamCaptureMode));
 }
 
 #undef TERRACE_SYMBOL

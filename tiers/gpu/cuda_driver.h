@@ -56,6 +56,7 @@ struct CudaDriver {
   decltype(&::cuEventSynchronize) event_synchronize = nullptr;
   decltype(&::cuEventDestroy) event_destroy = nullptr;
   decltype(&::cuLaunchHostFunc) launch_host_func = nullptr;
+  decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode = nullptr;  // may lack
 };
 
 // 0 and the table, initialised once for the process; or ENODEV with *reason saying what is missing and what

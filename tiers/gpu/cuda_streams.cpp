@@ -105,4 +105,12 @@ int CudaDevice::call_host(Stream stream, void (*function)(void*), void* argument
   return told("cuLaunchHostFunc", driver_->launch_host_func(raw(stream), function, argument));
 }
 
+// The mode is the thread's, not the context's. cuda.h: in the global mode, each thread's at first, a thread's
+// potentially unsafe calls are refused, and spoil the capture, while any thread captures in that mode.
+void CudaDevice::relax_stream_capture() noexcept {
+  if (driver_->thread_exchange_stream_capture_mode == nullptr) return;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver_->thread_exchange_stream_capture_mode(&mode);
+}
+
 }  // namespace terrace::tiers::gpu

@@ -118,6 +118,10 @@ class Device {
   virtual int call_host(Stream stream, void (*function)(void*), void* argument) noexcept = 0;
 
   virtual const char* error_text() const noexcept = 0;
+
+  // For threads that the program does not know: what the calling thread asks of the device from now on never
+  // ends a stream's capture in another thread, as asking for an event does by default.
+  virtual void relax_stream_capture() noexcept {}
 };
 
 // What a user writes after --gpu: "cuda", "cuda:1", "emulated:8G",

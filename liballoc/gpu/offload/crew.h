@@ -18,11 +18,14 @@ class Crew {
  public:
   using Work = std::function<void(const TensorPtr&)>;
 
-  // Throws where there are no threads.
-  void start(unsigned threads, Work work) {
+  // `begin` is the first that each thread does. Throws where there are no threads.
+  void start(unsigned threads, const std::function<void()>& begin, Work work) {
     work_ = std::move(work);
     for (unsigned i = 0; i < threads; ++i)
-      threads_.push_back(tiers::gpu::start_without_signals([this] { serve(); }));
+      threads_.push_back(tiers::gpu::start_without_signals([this, begin] {
+        begin();
+        serve();
+      }));
   }
   // Works through what is queued, then ends. Nothing is queued any more.
   void stop() {

@@ -42,7 +42,8 @@ int Drive::open_tier(const Settings& settings, std::string* reason) {
   return EINVAL;
 }
 
-int Drive::open(const Settings& settings, Done done, std::string* reason) {
+int Drive::open(const Settings& settings, const std::function<void()>& begin, Done done,
+                std::string* reason) {
   if (const int error = open_tier(settings, reason); error != 0) return error;
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) {
@@ -50,7 +51,10 @@ int Drive::open(const Settings& settings, Done done, std::string* reason) {
     return errno;
   }
   done_ = std::move(done);
-  thread_ = tiers::gpu::start_without_signals([this] { serve(); });
+  thread_ = tiers::gpu::start_without_signals([this, begin] {
+    begin();
+    serve();
+  });
   return 0;
 }
 

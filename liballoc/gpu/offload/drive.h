@@ -49,8 +49,9 @@ class Drive {
   Drive& operator=(const Drive&) = delete;
   ~Drive() { stop(); }
 
-  // 0 or errno with *reason. Starts the thread (which throws where there is none).
-  int open(const Settings& settings, Done done, std::string* reason);
+  // 0 or errno with *reason. Starts the thread (which throws where there is none); `begin` is the first that
+  // it does.
+  int open(const Settings& settings, const std::function<void()>& begin, Done done, std::string* reason);
   // Finishes what is queued.
   void stop();
 

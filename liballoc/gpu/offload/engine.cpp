@@ -74,7 +74,8 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   if (settings.nvme_bytes == 0) return 0;
   auto drive = std::make_unique<Drive>();
   const auto done = [this](const Drive::Job& job, int error) { drive_done(job, error); };
-  if (const int error = drive->open(settings, done, reason); error != 0) return error;
+  const auto begin = [this] { begin_thread(); };
+  if (const int error = drive->open(settings, begin, done, reason); error != 0) return error;
   const bool must_count = settings.writes_per_day_bytes != 0 || settings.writes_total_bytes != 0;
   const int error = ledger_.open(settings.nvme_directory, settings.writes_per_day_bytes,
                                  settings.writes_total_bytes, reason);
@@ -86,15 +87,21 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   return 0;
 }
 
+// The program may be capturing a graph while the engine's threads ask for events and page-lock memory.
+void Engine::begin_thread() {
+  if (!on_host()) link_->device().relax_stream_capture();
+}
+
 void Engine::start_crews() {
-  out_crew_.start(crew_threads(), [this](const TensorPtr& tensor) {
+  const auto begin = [this] { begin_thread(); };
+  out_crew_.start(crew_threads(), begin, [this](const TensorPtr& tensor) {
     Lock lock(mutex_);
     finish_store(tensor, lock);
   });
-  in_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { bring_in(tensor); });
+  in_crew_.start(crew_threads(), begin, [this](const TensorPtr& tensor) { bring_in(tensor); });
   if (device_codec_ == nullptr) return;
-  frame_crew_.start(crew_threads(), [this](const TensorPtr& tensor) { make_frame(tensor); });
-  verdict_crew_.start(1, [this](const TensorPtr& tensor) { judge(tensor); });
+  frame_crew_.start(crew_threads(), begin, [this](const TensorPtr& tensor) { make_frame(tensor); });
+  verdict_crew_.start(1, begin, [this](const TensorPtr& tensor) { judge(tensor); });
 }
 
 Engine::~Engine() {

@@ -78,6 +78,7 @@ class Engine {
   int open_codec(const Settings& settings, std::string* reason);
   int open_direct(const Settings& settings, std::string* reason);
   void try_direct(const Settings& settings);
+  void begin_thread();
   void start_crews();
 
   bool on_host() const { return link_ == nullptr; }
@@ -85,7 +86,8 @@ class Engine {
   bool host_waits() const { return on_host() || link_->device().kind() == tiers::gpu::Kind::emulated; }
   bool takes(void* stream) const { return stream == nullptr || !host_waits(); }
   TensorPtr find(std::uint64_t id) const;
-  bool is_pending(Event event) { return event != nullptr && link_->device().query(event) == EBUSY; }
+  // An event that cannot be asked, as while a stream is captured, or behind work that failed, may be pending.
+  bool is_pending(Event event) { return event != nullptr && link_->device().query(event) != 0; }
   static bool is_moving(const Tensor& tensor) {
     return tensor.arrival >= Tensor::Arrival::awaiting && tensor.arrival <= Tensor::Arrival::decoding;
   }

@@ -39,6 +39,7 @@ void Engine::stop_memory_thread() {
 }
 
 void Engine::keep_memory() {
+  begin_thread();
   Lock lock(mutex_);
   while (!memory_ending_)
     if (!grow_aside(lock) && !shrink_aside(lock)) memory_work_.wait(lock);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "tests/tiers/gpu/fake_cuda.h"
 #include "tiers/gpu/cuda_driver.h"
@@ -73,6 +74,17 @@ std::atomic<int> pins_held{0};
 std::atomic<int> pins_waiting{0};
 std::atomic<int> copies_until_one_fails{0};
 std::atomic<int> creates{0}, releases{0}, maps{0}, unmaps{0}, accesses{0};
+std::atomic<int> failing_queries{0};
+
+// What would break another thread's capture in global mode (CUDA driver API,
+// cuThreadExchangeStreamCaptureMode: "potentially unsafe" calls), of threads that are not the program's.
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local bool is_programs_thread = false;
+std::atomic<int> calls_that_break_captures{0};
+
+void note_unsafe_call() {
+  if (!is_programs_thread && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) calls_that_break_captures++;
+}
 
 // A driver that takes its time to page-lock; for 20 s at most, so that a test that never lets go ends.
 void wait_while_held() {
@@ -110,6 +122,9 @@ extern "C" {
 void fake_cuda_hold_pins(int hold) { pins_held = hold; }
 int fake_cuda_pins_waiting() { return pins_waiting; }
 void fake_cuda_fail_copy(int number) { copies_until_one_fails = number; }
+void fake_cuda_fail_queries(int fail) { failing_queries = fail; }
+void fake_cuda_this_is_the_programs_thread() { is_programs_thread = true; }
+int fake_cuda_calls_that_break_captures() { return calls_that_break_captures; }
 FakeCudaCalls fake_cuda_calls() { return {creates, releases, maps, unmaps, accesses}; }
 
 CUresult cuInit(unsigned) { return lacks("init") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
@@ -256,12 +271,16 @@ CUresult cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc* access,
 }
 
 CUresult cuMemHostRegister(void* host, std::size_t bytes, unsigned) {
+  note_unsafe_call();
   wait_while_held();
   if (lacks("pins")) return CUDA_ERROR_OUT_OF_MEMORY;
   return in_context(emulated().pin(host, bytes));
 }
 
-CUresult cuMemHostUnregister(void* host) { return in_context(emulated().unpin(host)); }
+CUresult cuMemHostUnregister(void* host) {
+  note_unsafe_call();
+  return in_context(emulated().unpin(host));
+}
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   if (this_copy_fails()) return CUDA_ERROR_INVALID_VALUE;
@@ -304,12 +323,28 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   return in_context(emulated().record(ours(event), ours(stream)));
 }
 
-CUresult cuEventQuery(CUevent event) { return in_context(emulated().query(ours(event))); }
-CUresult cuEventSynchronize(CUevent event) { return in_context(emulated().synchronize(ours(event))); }
+CUresult cuEventQuery(CUevent event) {
+  note_unsafe_call();
+  return failing_queries != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                              : in_context(emulated().query(ours(event)));
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  note_unsafe_call();
+  return in_context(emulated().synchronize(ours(event)));
+}
+
 CUresult cuEventDestroy(CUevent event) { return in_context(emulated().destroy_event(ours(event))); }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {
   return in_context(emulated().call_host(ours(stream), function, argument));
 }
+
+#ifndef FAKE_CUDA_IS_OLD
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
+#endif
 
 }  // extern "C"

@@ -159,6 +159,50 @@ TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
   CHECK(engine.left(next) == 1);
 }
 
+// As while a stream of the program is captured: whether a copy has passed cannot be said.
+TEST_CASE("AnEventThatCannotBeAskedHasNotPassed") {
+  const Opened engine(cuda(16 * mib));
+  const auto first = content(10 * mib, 1);
+  const auto second = content(10 * mib, 2);
+  REQUIRE(returns(engine, first.size(), 3));
+  const auto fail_queries = of_the_driver<decltype(fake_cuda_fail_queries)>("fake_cuda_fail_queries");
+  StreamGate gate;
+  const std::uint64_t leaving = engine.store(first);
+  fail_queries(1);
+  const int left = terrace_offload_left(engine.get(), leaving);
+  engine.release(leaving);
+  const std::uint64_t next = engine.store(second);  // in the same memory, which is still written to
+  const std::uint64_t waiting_bytes = engine.statistics().waiting_bytes;
+  fail_queries(0);
+  CHECK(left == 0);
+  CHECK(waiting_bytes == second.size());
+  gate.open();
+  CHECK(engine.left(next) == 1);
+  std::vector<std::byte> back(second.size());
+  CHECK(engine.fetch(next, back) == 0);
+  wait_for_stream();
+  CHECK((back == second));
+}
+
+TEST_CASE("TheEnginesThreadsBreakNoCaptureOfTheProgram") {
+  const char* const compress = GENERATE("off", "zvc");
+  of_the_driver<decltype(fake_cuda_this_is_the_programs_thread)>("fake_cuda_this_is_the_programs_thread")();
+  const auto broken =
+      of_the_driver<decltype(fake_cuda_calls_that_break_captures)>("fake_cuda_calls_that_break_captures");
+  const int before = broken();
+  {
+    Options options = cuda(16 * mib, 256 * mib);
+    options.compress = compress;
+    const Opened engine(options);
+    for (const std::uint64_t bytes : {64 * kib, 9 * mib, 40 * mib}) CHECK(returns(engine, bytes, bytes));
+    std::vector<std::uint64_t> ids;
+    const auto source = content(3 * mib, 4);
+    for (int i = 0; i < 12; ++i) ids.push_back(engine.store(source));  // some go on to the drive
+    for (const std::uint64_t id : ids) CHECK(engine.left(id) == 1);
+  }
+  CHECK(broken() == before);
+}
+
 // Its copy out is still under way, so the memory of what was released is not free yet.
 TEST_CASE("AStoreRightAfterAReleaseWaitsForTheMemory") {
   const char* compress = GENERATE("off", "zvc");
