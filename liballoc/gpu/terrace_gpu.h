@@ -64,10 +64,11 @@ TERRACE_API int terrace_gpu_get_statistics(int device, struct terrace_gpu_statis
 
 /* ---- The offload engine --------------------------------------------------------------------------------
  * store() starts a tensor's way out and says its number; once left() is 1 its memory may be used for
- * something else. fetch() starts its way back into memory of the caller's, and arrive() orders a stream
- * behind it.
+ * something else, or, without waiting for that, behind leave() in the order of a stream. fetch() starts its
+ * way back into memory of the caller's, and arrive() orders a stream behind it.
  *
  *   store ──► leaving ──left()=1──► stored ──fetch──► arriving ──arrive()──► (fetch again, or) release
+ *                 └─────leave()=1─────▲
  *
  * A failure leaves the tensor where it was: store() that fails has done nothing; left() < 0 means that the
  * caller's memory is still the only copy. What a drive refuses to take stays in host memory. Every stored
@@ -133,6 +134,14 @@ TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terr
 /* 1: the tensor's own memory is not needed any more; 0: not yet; -errno: it is the only copy (release the
  * id). */
 TERRACE_API int terrace_offload_left(terrace_offload* engine, uint64_t id);
+/* 1: work in `stream` from now on comes behind the tensor's copy out, and so its own memory may be used for
+ * something else in `stream`, from now on; 0: its copy cannot be queued yet (there is no room for it, a
+ * kernel is at work on it, or a thread of the host carries it), ask again or use left(); -errno: as left().
+ * For a host that is ahead of the device: nothing waits but the stream. A tensor that was to be compressed
+ * and whose turn has not come goes as it is. On a device whose work the host does (cpu, emulated without a
+ * lag) the host waits until the tensor has left. After a 1, a copy that the device fails to make is a loss:
+ * fetch() says so. */
+TERRACE_API int terrace_offload_leave(terrace_offload* engine, uint64_t id, void* stream);
 /* store() and left() in one, for callers to whom calls are dear: 1: stored, and the tensor's own memory is
  * not needed any more, as of small tensors that the host copies at once; 0: stored, left() will say when;
  * -errno: not stored, as store(). */
@@ -144,14 +153,14 @@ TERRACE_API int terrace_offload_store_left(terrace_offload* engine,
  * such tensor, or its step was ended; -EALREADY: a fetch to elsewhere is under way; -EINVAL: `to` is not
  * aligned to the element of a tensor that was compressed on a device. */
 TERRACE_API int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream);
-/* Work in `stream` from now on sees the tensor. On a device whose work the host does (cpu, emulated) the host
- * waits until it is there; where the tensor was compressed, until it is decoded and found sound. The same
- * errors as fetch. */
+/* Work in `stream` from now on sees the tensor. On a device whose work the host does (cpu, emulated without a
+ * lag) the host waits until it is there; where the tensor was compressed, until it is decoded and found
+ * sound. The same errors as fetch. */
 TERRACE_API int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream);
 /* fetch() and arrive() in one: no other thread is woken for what this one would wait for. */
 TERRACE_API int terrace_offload_fetch_arrive(terrace_offload* engine, uint64_t id, void* to, void* stream);
 /* Forgets the tensor wherever it is, under way or not; its memory and `to` may be used for something else
- * behind what is in `stream` now (on cpu and emulated: on return). */
+ * behind what is in `stream` now (on cpu and emulated without a lag: on return). */
 TERRACE_API int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream);
 
 /* The step is over: what was stored in it and never released is forgotten, and counted; the order of its
@@ -176,7 +185,7 @@ struct terrace_offload_statistics {
   uint64_t nvme_written_bytes, nvme_read_bytes;
   uint64_t compressed_bytes, frame_bytes; /* content given to codecs, and what it became */
   uint64_t compress_ns, decompress_ns;
-  uint64_t host_wait_ns; /* the caller's threads waited, in fetch and arrive */
+  uint64_t host_wait_ns; /* the caller's threads waited, in fetch, arrive and leave */
   uint64_t read_ahead_hits, read_ahead_wasted;
   uint64_t checksum_failures, io_errors;
   uint64_t writes_today_bytes,

@@ -39,6 +39,91 @@ class Steps(OnReference):
             y.sum().backward(retain_graph=True)
         self.assertGreaterEqual(session.statistics()["kept"], 1)
 
+    def chain(self, session, layers=40):
+        """Saves a tensor of 4 KiB for each layer; what comes of it."""
+        with session:
+            x = result(torch.randn(1024))
+            for _ in range(layers):
+                x = x.sin()
+            return x.sum()
+
+    def leaves(self):
+        return [call[1] for call in self.reference.calls if call[0] == "leave"]
+
+    def test_AFullStashLeavesOldestFirstInTheCallersStream(self):
+        self.reference.hold = True
+        session = self.session(limit=None)
+        session._hooks.stream = lambda: 11
+        loss = self.chain(session)
+        stash = session._hooks.outbound
+        self.assertEqual(stash.stashed_bytes(), 2 * 4096)  # of a 16th, 2.5 of them, what fits
+        self.assertEqual(self.leaves(), list(range(1, 39)))
+        self.assertTrue(all(call[2] == 11 for call in self.reference.calls if call[0] == "leave"))
+        self.assertEqual([record.id for record in session._hooks.records() if record.source is not None], [39, 40])
+        loss.backward()
+        counts = session.statistics()
+        self.assertEqual((counts["handed_back"], counts["restored"], counts["left_in_order"]), (2, 38, 38))
+        self.assertEqual(stash.stashed_bytes(), 0)
+        self.assertEqual(self.reference.live(), 0)
+
+    def test_WhatCannotBeQueuedStaysUntilItCan(self):
+        self.reference.hold, self.reference.orders = True, False
+        session = self.session()
+        loss = self.chain(session, 20)
+        stash = session._hooks.outbound
+        self.assertEqual(stash.stashed_bytes(), 20 * 4096)
+        self.assertLessEqual(len(self.leaves()), 4 * 20)
+        self.reference.orders = True
+        with session:
+            result(torch.randn(1024)).exp()
+        self.assertLessEqual(stash.stashed_bytes(), 2 * 4096)
+        loss.backward()
+        self.assertEqual(session.statistics()["handed_back"], 1)
+
+    def test_AnotherThreadsStashIsLeftAlone(self):
+        self.reference.hold = True
+        session, losses = self.session(), []
+        thread = threading.Thread(target=lambda: losses.append(self.chain(session, 2)))
+        thread.start()
+        thread.join()
+        self.chain(session, 10)
+        self.assertNotIn(1, self.leaves())
+        self.assertNotIn(2, self.leaves())
+        losses.pop().backward()
+
+    def test_AChangeBeforeASourceLeavesInOrderIsSaid(self):
+        self.reference.hold = True
+        session = self.session()
+        with session:
+            x = result(torch.randn(1024))
+            y = x.sin()
+            x.add_(1)
+            z = self.chain(session, 4)
+        self.assertIn(1, self.leaves())
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            y.sum().backward()
+        z.backward()
+
+    def test_WithoutANumberToKeepTheStashIsKept(self):
+        self.reference.hold = True
+        session = self.session(keep_last=None)
+        for handed_back, kept in ((2, 0), (0, 2), (0, 2), (0, 2)):
+            before = session.statistics()
+            self.chain(session).backward()
+            now = session.statistics()
+            self.assertEqual(now["handed_back"] - before["handed_back"], handed_back)
+            self.assertEqual(now["kept"] - before["kept"], kept)
+        self.assertEqual(self.reference.live(), 0)
+
+    def test_NothingIsKeptByTheHostsClock(self):
+        """Whether copies are quick or the host far ahead, the same stay."""
+        for hold in (True, False):
+            self.reference.hold = hold
+            session = self.session(keep_last=None)
+            for _ in range(3):
+                self.chain(session).backward()
+            self.assertEqual(session.statistics()["kept"], 4)
+
     def test_AStepEndsWithBackward(self):
         session = self.session()
         for _ in range(3):

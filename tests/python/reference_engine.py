@@ -23,6 +23,7 @@ class Stored:
 class ReferenceLibrary:
     def __init__(self, hold=False):
         self.hold = hold
+        self.orders = True  # False: leave() cannot queue a copy yet
         self.errors = {}  # name of a function: errno it fails with
         self.calls = []
         self.tensors = {}
@@ -84,6 +85,16 @@ class ReferenceLibrary:
         if "left" in self.errors:
             return -self.errors["left"]
         return 1 if self.tensors[number].content is not None else 0
+
+    def leave(self, handle, number, stream):
+        """`hold` is a host far ahead of its device: what comes behind the copy in the stream is still to be run."""
+        self.calls.append(("leave", number, stream))
+        code = self.left(handle, number)
+        if code != 0 or not self.orders:
+            return code
+        stored = self.tensors[number]
+        stored.content = ctypes.string_at(stored.pointer, stored.nbytes)
+        return 1
 
     def fetch(self, handle, number, to, stream):
         self.calls.append(("fetch", number))

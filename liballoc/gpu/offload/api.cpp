@@ -75,6 +75,13 @@ int terrace_offload_left(terrace_offload* engine, uint64_t id) {
   return result != 0 ? result : static_cast<int>(left);
 }
 
+int terrace_offload_leave(terrace_offload* engine, uint64_t id, void* stream) {
+  if (engine == nullptr) return -EINVAL;
+  bool left = false;
+  const int result = guarded([&] { return engine->engine->leave(id, stream, &left); });
+  return result != 0 ? result : static_cast<int>(left);
+}
+
 int terrace_offload_store_left(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
                                uint64_t* id) {
   if (engine == nullptr || tensor == nullptr) return -EINVAL;

@@ -1,8 +1,9 @@
 // The way between a device and the slab: two streams of the engine's own, one each way, and events for what
 // goes through them. Nothing here waits for the host or the device.
 //
-// A copy out waits for what was in the caller's stream; the caller's stream never waits for a copy out.
-// Copies go in pieces that end where the slab's chunks do. Any thread may call anything.
+// A copy out waits for what was in the caller's stream; the caller's stream waits for a copy out only where
+// it is told to (Engine::leave()), so that the source can be used again in its order. Copies go in pieces
+// that end where the slab's chunks do. Any thread may call anything.
 #pragma once
 
 #include <functional>

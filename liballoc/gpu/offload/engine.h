@@ -55,6 +55,7 @@ class Engine {
   // As in terrace_gpu.h. store(): `left`, if it is not nullptr, is told what left() would say.
   int store(const terrace_offload_tensor& tensor, void* stream, std::uint64_t* id, bool* left);
   int left(std::uint64_t id, bool* out);
+  int leave(std::uint64_t id, void* stream, bool* out);
   int fetch(std::uint64_t id, void* to, void* stream);
   int arrive(std::uint64_t id, void* stream);
   int fetch_arrive(std::uint64_t id, void* to, void* stream);
@@ -83,8 +84,10 @@ class Engine {
 
   bool on_host() const { return link_ == nullptr; }
   // The host does the device's work: what is there is there for everybody once the host has waited.
-  bool host_waits() const { return on_host() || link_->device().kind() == tiers::gpu::Kind::emulated; }
-  bool takes(void* stream) const { return stream == nullptr || !host_waits(); }
+  bool host_waits() const { return on_host() || !link_->device().orders_programs_work(); }
+  bool takes(void* stream) const {
+    return stream == nullptr || (!on_host() && link_->device().kind() == tiers::gpu::Kind::cuda);
+  }
   TensorPtr find(std::uint64_t id) const;
   // An event that cannot be asked, as while a stream is captured, or behind work that failed, may be pending.
   bool is_pending(Event event) { return event != nullptr && link_->device().query(event) != 0; }
@@ -114,6 +117,9 @@ class Engine {
   bool encode(Tensor& tensor, std::byte* frame);
   bool source_is_free(Tensor& tensor);
   bool tell_left(Tensor& tensor);
+  void wait_until_left(Tensor& tensor, Lock& lock);
+  bool has_copy_queued(Tensor& tensor);
+  int let_stream_wait(Tensor& tensor, Stream stream, bool* out);
   void queue_to_leave(const TensorPtr& tensor);
 
   // By the device's kernels (engine_codec.cpp)

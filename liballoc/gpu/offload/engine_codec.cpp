@@ -4,9 +4,10 @@
 //   in crew   take a piece ─ copy ─ kernel   ──► verdict crew: await it ─ tell
 //
 // The frame crew waits for `ready` before it takes a piece: the host runs ahead of the device, and pieces
-// must not be held by tensors that nobody has computed yet. arrive() waits for the verdict, though not for
-// the device itself: damaged bytes are not followed by an order to use them. After a fetch in good time the
-// verdict is there.
+// must not be held by tensors that nobody has computed yet. leave() does not wait for that: where the kernel
+// is not launched yet it queues a copy of the tensor as it is, and the crew finds `departed`. arrive() waits
+// for the verdict, though not for the device itself: damaged bytes are not followed by an order to use them.
+// After a fetch in good time the verdict is there.
 #include <cerrno>
 #include <utility>
 
@@ -31,7 +32,7 @@ void Engine::make_frame(const TensorPtr& tensor) {
   if (error == 0) error = tensor->direct ? write_directly(*tensor) : copy_what_was_made(*tensor);
   {
     const Lock lock(mutex_);
-    tensor->error = error;
+    if (error != 0) tensor->error = error;
   }
   out_crew_.queue(tensor);
 }
@@ -44,7 +45,7 @@ int Engine::run_encoder(Tensor& tensor) {
     ++counts_.not_staged;
     return 0;
   }
-  if (tensor.gone) {
+  if (tensor.gone || tensor.departed != nullptr) {
     device_codec_->give(piece);
     return 0;
   }
@@ -64,7 +65,7 @@ int Engine::copy_what_was_made(Tensor& tensor) {
   if (tensor.leaving_piece != nullptr) made = device_codec_->made(tensor, *tensor.leaving_piece);
   const Lock lock(mutex_);
   counts_.compress_ns += made.ns;
-  if (tensor.gone) return 0;
+  if (tensor.gone || tensor.departed != nullptr) return 0;
   auto* from = const_cast<std::byte*>(tensor.source);
   if (made.is_worth_keeping) {
     tensor.codec = tensor.codec_to_try;

@@ -197,9 +197,8 @@ bool Engine::source_is_free(Tensor& tensor) {
 }
 
 bool Engine::tell_left(Tensor& tensor) {
-  const bool left = source_is_free(tensor);
-  tensor.left_told = tensor.left_told || left;
-  return left;
+  tensor.left_told = tensor.left_told || source_is_free(tensor);
+  return tensor.left_told;
 }
 
 int Engine::left(std::uint64_t id, bool* out) {
@@ -209,6 +208,56 @@ int Engine::left(std::uint64_t id, bool* out) {
   if (!waiting_.empty() && !retired_.empty()) pump();
   if (tensor->state == Tensor::State::failed) return tensor->error;
   *out = tell_left(*tensor);
+  return 0;
+}
+
+int Engine::leave(std::uint64_t id, void* stream, bool* out) {
+  if (!takes(stream)) return EINVAL;
+  Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (!waiting_.empty() && !retired_.empty()) pump();
+  if (host_waits()) wait_until_left(*tensor, lock);
+  if (tensor->gone) return ENOENT;
+  if (tensor->state == Tensor::State::failed) return tensor->error;
+  if (tell_left(*tensor) || host_waits()) {
+    *out = tensor->left_told;
+    return 0;
+  }
+  return let_stream_wait(*tensor, static_cast<Stream>(stream), out);
+}
+
+// What waits for room, or goes in pieces, may take as long as a drive does: not for that.
+void Engine::wait_until_left(Tensor& tensor, Lock& lock) {
+  const std::uint64_t start = os::now_ns();
+  ++tensor.users;
+  changed_.wait(lock,
+                [&] { return tensor.gone || tensor.in_pieces || tensor.state != Tensor::State::leaving; });
+  end_use(tensor);
+  counts_.host_wait_ns += os::now_ns() - start;
+}
+
+// Of the whole tensor, and by the device. A tensor whose frame nobody has begun to make goes as it is: frames
+// are made when the device gets there (engine_codec.cpp), which may be long after the host wants the memory.
+bool Engine::has_copy_queued(Tensor& tensor) {
+  if (tensor.state != Tensor::State::leaving || by_hand(tensor) || tensor.direct || tensor.error != 0)
+    return false;
+  if (tensor.departed == nullptr && tensor.coded == nullptr) {
+    auto* source = const_cast<std::byte*>(tensor.source);
+    const DeviceLink::Move move{&slab_, tensor.memory.offset, source, tensor.bytes};
+    tensor.error = link_->copy_out(move, tensor.ready, &tensor.departed);
+  }
+  return tensor.departed != nullptr && tensor.error == 0;
+}
+
+// What was handed back is copied from the source, too.
+int Engine::let_stream_wait(Tensor& tensor, Stream stream, bool* out) {
+  if (!has_copy_queued(tensor) || (tensor.handed_back && is_moving(tensor))) {
+    *out = false;
+    return 0;
+  }
+  if (const int error = order_behind(tensor, stream); error != 0) return error;
+  *out = tensor.left_told = true;
   return 0;
 }
 

@@ -54,6 +54,7 @@ _FUNCTIONS = {
     "store": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
     "store_left": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
     "left": (False, c_int, [_ENGINE, c_uint64]),
+    "leave": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
     "fetch": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
     "arrive": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
     "fetch_arrive": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),

@@ -133,6 +133,16 @@ class Lanes(unittest.TestCase):
         self.assertEqual(self.lanes.host.like(torch.zeros(8, 8)).data_ptr(), address)
 
 
+class LanesBehindTheHost(unittest.TestCase):
+    def test_what_comes_behind_a_wait_may_overwrite_the_source(self):
+        lanes = open_lanes(parse_place("emulated:1G,d2h=1M,lag=10s"))
+        self.addCleanup(lanes.close)
+        source, to = torch.ones(1 << 20), torch.zeros(1 << 20)
+        lanes.wait(lanes.copy(to, source, "to_host"))
+        source.zero_()
+        self.assertTrue(torch.equal(to, torch.ones(1 << 20)))
+
+
 class Memory(unittest.TestCase):
     def test_peak_counts_what_was_live_before(self):
         changes = [(1, 100), (5, 50), (6, -50), (2, 1000), (3, -1000)]
@@ -166,6 +176,11 @@ class Child(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual((len(answers[0]["losses"]), len(answers[1]["losses"]), len(answers[1]["seconds"])), (3, 3, 2))
         self.assertEqual(answers[0]["losses"] + answers[1]["losses"], train("plain", 6)[0])
+
+    def test_the_measured_step_says_what_it_handed_back(self):
+        for contender, handed_back in (("streams", MAX_STASH), ("plain", None)):
+            code, answers = self.ask(contender, {"do": "prepare", "settle": 2})
+            self.assertEqual((code, answers[0].get("handed_back")), (0, handed_back))
 
     def test_absurd_size_is_out_of_memory_and_ends_it(self):
         NETWORK_TOO_LARGE = NETWORK | {"batch": 1 << 44}

@@ -85,6 +85,16 @@ class Places(unittest.TestCase):
         self.assertAlmostEqual(place.latency_seconds, 1e-5)
         self.assertEqual(place.with_capacity(123), "emulated:123,h2d=12G,d2h=500M,latency=10us")
         self.assertIn("not what a GPU does", place.note)
+        self.assertEqual(place.lag_seconds, 0)
+
+    def test_a_lag_is_the_emulated_devices(self):
+        place = parse_place("emulated:8G,h2d=12G").with_lag("50ms")
+        self.assertEqual((place.spec, place.lag_seconds), ("emulated:8G,h2d=12G,lag=50ms", 0.05))
+        self.assertEqual(place.with_capacity(1 << 30), "emulated:1073741824,h2d=12G,lag=50ms")
+        self.assertIn("step times are not", place.note)
+        for lagging, time in (("cuda", "50ms"), ("emulated:8G,lag=1ms", "50ms"), ("emulated:8G", "50"), ("emulated:8G", "")):
+            with self.assertRaises(argparse.ArgumentTypeError, msg=lagging):
+                parse_place(lagging).with_lag(time)
 
     def test_cuda_is_read(self):
         self.assertEqual(parse_place("cuda:3").torch_device, "cuda:3")
@@ -188,9 +198,10 @@ class Text(unittest.TestCase):
     def test_rows_failures_and_verdicts_are_shown(self):
         failing = {"contender": FITS, "says": "", "failure": "out of memory", "out_of_memory": True}
         steps = {"network": {"kind": "blocks"}, "plain": {"peak_allocated_bytes": 1000},
-                 "entries": [entry(DRAM, 1.5, 0.01), failing]}
+                 "entries": [entry(DRAM, 1.5, 0.01) | {"handed_back": 7}, failing]}
         text = findings.text(self.document(steps=steps))
         self.assertIn("1.500", text)
+        self.assertRegex(text, r"terrace dram .* 7 +yes")
         self.assertIn(f"{FITS}: out of memory", text)
         self.assertIn("missed            lower peak", text)
         self.assertNotIn("drive", text.split("published elsewhere")[0])  # was not asked for

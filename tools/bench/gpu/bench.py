@@ -13,6 +13,7 @@ does.
 
     terrace bench gpu --json gpu.json
     terrace bench gpu --gpu emulated:8G,h2d=2G,d2h=2G --only steps --contenders plain terrace
+    terrace bench gpu --lag 50ms --only steps            behind the host, as a GPU is: peaks, and what was handed back
     terrace bench gpu --quick                            that all of it works (a minute)
 
 Ends with 1 where bits differ or something failed that should not, else 0; a missed target is a finding.

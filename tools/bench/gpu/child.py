@@ -5,7 +5,8 @@
 
 Standard input has one request in each line, standard output one answer (children.py is the other side):
 
-    {"do": "prepare", "settle": 3}          builds the model, settles, measures the memory of one more step
+    {"do": "prepare", "settle": 3}          builds the model, settles, measures the memory of one more step,
+                                            and what it handed back
     {"do": "train", "count": 2}             builds the model and takes some steps: whether it can
     {"do": "steps", "count": 4, "settle": 1}   trains settle + count steps, answers the seconds of the last `count`
     {"do": "facts"}                         what the contender tells of itself
@@ -41,11 +42,14 @@ class Trainer:
     def prepare(self, settle):
         memory = open_memory(self._place)
         self._build(settle)
+        before = self._contender.handed_back()
         memory.begin_step()
         self._step()
-        peak = memory.end()
+        facts = memory.end()
+        if before is not None:
+            facts["handed_back"] = self._contender.handed_back() - before
         self._give_turn_away()
-        return {"losses": self._take_losses(), "state_sha256": networks.state_hash(self._model), **peak}
+        return {"losses": self._take_losses(), "state_sha256": networks.state_hash(self._model), **facts}
 
     def train(self, count):
         """Without a look at memory, which takes some itself."""

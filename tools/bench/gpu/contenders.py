@@ -28,6 +28,10 @@ class Plain:
     def facts(self):
         return {}
 
+    def handed_back(self):
+        """Tensors so far that backward got back because they had never left; None for who does not offload beside."""
+        return None
+
     def close(self):
         pass
 
@@ -68,6 +72,9 @@ class Streams(Plain):
     def facts(self):
         return {"offloaded_bytes": self._offload.offloaded_bytes}
 
+    def handed_back(self):
+        return self._offload.handed_back
+
     def close(self):
         self._lanes.close()
 
@@ -90,6 +97,9 @@ class Terrace(Plain):
 
     def facts(self):
         return {"statistics": self._offload.statistics()}
+
+    def handed_back(self):
+        return self._offload.statistics()["handed_back"]
 
     def close(self):
         self._offload.close()

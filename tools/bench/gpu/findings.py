@@ -27,7 +27,7 @@ def steps(section):
     network, plain = section["network"], section["plain"]
     lines = ["training steps, beside plain in turns: " + ", ".join(f"{name} {value}" for name, value in network.items()),
              f"plain: peak {peaks(plain)}"]
-    rows = [("", "to plain", "spread", "s/step", "peak", "lower", "identical"), *map(step_row, section["entries"])]
+    rows = [("", "to plain", "spread", "s/step", "peak", "lower", "handed back", "identical"), *map(step_row, section["entries"])]
     said = [f"  {entry['contender']}: {line}" for entry in section["entries"]
             for line in [*filter(None, [entry.get("failure")]), *entry.get("said", [])]]
     return "\n".join(lines + columns(rows) + said)
@@ -35,11 +35,11 @@ def steps(section):
 
 def step_row(entry):
     if "failure" in entry:
-        return (entry["contender"], *"------")
+        return (entry["contender"], *"-------")
     spread = entry.get("ratio_spread")
     return (entry["contender"], f"{entry['ratio_to_plain']:.3f}", "-" if spread is None else f"{spread:.3f}",
             f"{entry['step_seconds']:.3f}", peaks(entry), f"{entry['peak_reduction']:.0%}",
-            "yes" if entry["bit_identical"] else "NO")
+            str(entry.get("handed_back", "-")), "yes" if entry["bit_identical"] else "NO")
 
 
 def peaks(entry):

@@ -15,6 +15,10 @@ EMULATED_NOTE = ("No GPU: CPU tensors and the emulated device. The figures say w
                  "set speed beside a processor that computes, not what a GPU does.")
 
 
+LAG_NOTE = ("The device lags behind the host, which waits for little of what it queues: peaks and what was handed back are "
+            "what this shows, step times are not.")
+
+
 @dataclass(frozen=True)
 class Place:
     spec: str                       # as `terrace run --gpu` takes it
@@ -23,6 +27,7 @@ class Place:
     to_device_bytes_per_second: float = 0
     to_host_bytes_per_second: float = 0
     latency_seconds: float = 0
+    lag_seconds: float = 0          # of the default stream behind the host
 
     @property
     def is_cuda(self):
@@ -34,11 +39,19 @@ class Place:
 
     @property
     def note(self):
-        return None if self.is_cuda else EMULATED_NOTE
+        if self.is_cuda:
+            return None
+        return f"{EMULATED_NOTE} {LAG_NOTE}" if self.lag_seconds else EMULATED_NOTE
 
     def with_capacity(self, size):
         """The same links on a device of another size: what a job is squeezed into."""
         return self.spec if self.is_cuda else re.sub(r"^emulated:[^,]+", f"emulated:{size}", self.spec)
+
+    def with_lag(self, time):
+        """Raises ArgumentTypeError for a GPU, which lags by itself, and for a second lag."""
+        if self.is_cuda or self.lag_seconds:
+            raise argparse.ArgumentTypeError(f"a lag is an emulated device's, and said once: not of {self.spec}")
+        return parse_place(f"{self.spec},lag={time}")
 
 
 def parse_place(text):
@@ -50,13 +63,13 @@ def parse_place(text):
     size, *settings = rest.split(",")
     if kind != "emulated":
         raise argparse.ArgumentTypeError(f"{text!r} is neither cuda, cuda:1 nor like {DEFAULT_EMULATED}")
-    known = {"h2d": 0.0, "d2h": 0.0, "latency": 0.0}
+    known = {"h2d": 0.0, "d2h": 0.0, "latency": 0.0, "lag": 0.0}
     for setting in settings:
         name, _, value = setting.partition("=")
         if name not in known:
-            raise argparse.ArgumentTypeError(f"{setting!r} is not h2d=RATE, d2h=RATE or latency=TIME")
-        known[name] = parse_time(value) if name == "latency" else float(parse_size(value))
-    return Place(text, 0, parse_size(size), known["h2d"], known["d2h"], known["latency"])
+            raise argparse.ArgumentTypeError(f"{setting!r} is not h2d=RATE, d2h=RATE, latency=TIME or lag=TIME")
+        known[name] = parse_time(value) if name in ("latency", "lag") else float(parse_size(value))
+    return Place(text, 0, parse_size(size), known["h2d"], known["d2h"], known["latency"], known["lag"])
 
 
 def parse_time(text):

@@ -31,6 +31,7 @@ def parse_arguments(description, default_place):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", type=parse_place, metavar="DEVICE", default=default_place,
                         help=f"cuda, cuda:1, or the emulated device (a GPU where there is one, else {DEFAULT_EMULATED})")
+    parser.add_argument("--lag", metavar="TIME", help="the emulated device is so far behind the host, as a GPU is (50ms)")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION",
                         help=f"some of: {' '.join(SECTIONS)}")
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="only these, by the beginning of their names")
@@ -59,6 +60,11 @@ def positive(text):
 def complete(parser, arguments):
     if not arguments.pool.is_dir():
         parser.error(f"--pool {arguments.pool} is not a directory")
+    if arguments.lag:
+        try:
+            arguments.gpu = arguments.gpu.with_lag(arguments.lag)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"--lag: {error}")
     scale = "quick" if arguments.quick else "cuda" if arguments.gpu.is_cuda else "emulated"
     if arguments.quick:
         arguments.rounds = 1

@@ -47,7 +47,7 @@ class Steps:
         spread = rounds.spread()
         return {"ratio_to_plain": rounds.ratio(), **({} if spread is None else {"ratio_spread": spread}), "ratios": rounds.ratios(),
                 "step_seconds": rounds.step_seconds(), "plain_step_seconds": rounds.plain_step_seconds(),
-                **memory_of(prepared), "peak_reduction": 1 - peak / reference["peak_allocated_bytes"],
+                **memory_of(prepared), **handed_back_of(prepared), "peak_reduction": 1 - peak / reference["peak_allocated_bytes"],
                 "bit_identical": same, "steps_compared": min(len(losses), len(self._losses)),
                 "turns": {"plain": rounds.plain, "contender": rounds.contender}, **facts, **({"said": said} if said else {})}
 
@@ -72,11 +72,15 @@ def memory_of(answer):
     return {name: answer[name] for name in ("peak_allocated_bytes", "peak_reserved_bytes") if name in answer}
 
 
+def handed_back_of(answer):
+    return {"handed_back": answer["handed_back"]} if "handed_back" in answer else {}
+
+
 def progress(entry):
     if "failure" in entry:
         return f"{entry['contender']}: {entry['failure']}"
     return (f"{entry['contender']}: {entry['ratio_to_plain']:.3f} of plain's step, "
-            f"peak {format_size(entry['peak_allocated_bytes'])}, bits {'equal' if entry['bit_identical'] else 'DIFFER'}")
+            f"peak {format_size(entry['peak_allocated_bytes'])}, handed back {entry.get('handed_back', '-')}, bits {'equal' if entry['bit_identical'] else 'DIFFER'}")
 
 
 def note(text):

@@ -21,7 +21,7 @@ class StreamOffload:
         self._lanes, self._max_stash, self._min_bytes = lanes, max_stash, min_bytes
         self._stash = OrderedDict()  # _Offloaded: (the source, the ticket of its copy out), oldest first
         self._hooks = None
-        self.offloaded_bytes = 0
+        self.offloaded_bytes = self.handed_back = 0
 
     def __enter__(self):
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
@@ -63,6 +63,7 @@ class StreamOffload:
         return tensor
 
     def _hand_back(self, entry):
+        self.handed_back += 1
         source, ticket = self._stash.pop(entry)
         self._lanes.wait(ticket)
         self._lanes.host.give_back(entry.host)

@@ -10,7 +10,6 @@ atomic under the interpreter lock, and the locks of outbound.py and inbound.py. 
 until somebody chooses, under `choosing`.
 """
 import threading
-from time import perf_counter_ns
 
 import torch
 
@@ -28,10 +27,11 @@ _is_grad_enabled, _identity = torch.is_grad_enabled, threading.get_ident
 
 class Counts:
     """Tensors: packed in all; of them left alone, shared with a record, or of a record of their own, that was kept
-    or offloaded. Of the records: refused, spilled later, handed back before they had left, restored."""
+    or offloaded. Of the records: refused, spilled later, let go of behind their copy in the order of the stream, handed
+    back before they had left, restored."""
 
-    __slots__ = ("packed", "left_alone", "shared", "kept", "offloaded", "kept_when_full", "spilled", "handed_back",
-                 "restored", "prefetched", "changed_in_place")
+    __slots__ = ("packed", "left_alone", "shared", "kept", "offloaded", "kept_when_full", "spilled", "left_in_order",
+                 "handed_back", "restored", "prefetched", "changed_in_place")
 
     def __init__(self):
         for name in self.__slots__:
@@ -155,7 +155,7 @@ class Hooks:
         if record.ordinal == 0:
             compat.not_to_be_compiled()
         record.step = steps.ended
-        record.thread, record.packed_ns = _identity(), perf_counter_ns()
+        record.thread = _identity()
         if keeps:
             self.counts.kept += 1
             record.source = source_of(tensor)
@@ -169,6 +169,7 @@ class Hooks:
             fit.saved(nbytes)
         if self.outbound.leaving:
             self.outbound.poll(False)
+            self.outbound.trim(steps.room_to_leave())
 
     # ---- bringing back --------------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class Hooks:
         if source._version != record.version:
             self._raise_changed(record, source._version)
         if record.step == self.steps.ended:
-            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, False)
+            self.steps.fetched(record.ordinal, False)
         if record.id and self.outbound.keep_source(record):
             self.counts.handed_back += 1
 
@@ -211,7 +212,7 @@ class Hooks:
         if record.changed_to is not None:
             self._raise_changed(record, record.changed_to)
         if record.step == self.steps.ended:
-            self.steps.fetched(record.ordinal, perf_counter_ns() - record.packed_ns, record.storage_is_alive())
+            self.steps.fetched(record.ordinal, record.storage_is_alive())
         self.counts.restored += 1
         return self.inbound.restore(record)
 

@@ -1,7 +1,19 @@
-"""The way out: a record's bytes are given to the engine, and its memory is let go of once they have left.
+"""The way out: a record's bytes are given to the engine, and its memory is let go of once they have left, or behind
+their copy, in the order of the stream.
 
-Until they have, the engine reads the memory beside the program, and a change under way must never end as a wrong
-gradient. The version is therefore compared at the moment when the memory is let go; what changes later cannot
+The host of a GPU is far ahead of it: a whole forward pass may be queued before the GPU reaches the second layer, and
+whoever lets go only of what the host has seen leave lets go of nothing. So what is on its way out, the stash, is
+bounded (steps.py), and when it is full the stream waits for the oldest copy, and the memory is let go of at once:
+PyTorch gives it to work that is queued later, which runs behind that wait. The host waits for nothing. torchtune's
+OffloadActivations does the same with a stash of five tensors; a stash of bytes holds two of those that matter, or
+many small ones.
+
+    host      │ save A, copy │ save B, copy │ save C, copy; wait(A); let go of A │ D, in A's memory │
+    stream    │ A │ B │ C │ wait(A) │ D …
+    copies        │ A out │ B out │ C out │
+
+Until the copy is there the engine reads the memory beside the program, and a change under way must never end as a
+wrong gradient. The version is therefore compared at the moment when the memory is let go; what changes later cannot
 matter, the copy is complete. An operation raises the version after it wrote, so a thread might find the version
 unchanged while another is still writing: only the thread that saved a tensor lets go of it, or one that runs a
 backward pass, since then the former waits for it.
@@ -11,14 +23,16 @@ What the engine copies at once, small tensors on the host, has left when store()
 import errno
 import threading
 from collections import deque
-from time import perf_counter_ns
+
+import torch
 
 from ..library import error_name
 from .engine import StoreArguments
 from .errors import OffloadError, describe, say
-from .records import ELEMENTS, source_of, storage_of
+from .records import ELEMENTS, record_of, source_of, storage_of
 
 _identity = threading.get_ident
+STUCK = 4  # that cannot be queued to be copied yet: there is little sense in asking for more of them
 
 _LARGER = "give the offload a larger budget, a directory on a drive with more room, or a larger min_bytes"
 _LOCKING = ("host memory could not be page-locked: raise the limit of ulimit -l or LimitMEMLOCK=, the job's memory "
@@ -29,12 +43,15 @@ _REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKI
 class Outbound:
     """Its hooks are those of the record at hand: one that held them would be a cycle, and keep the engine with it."""
 
-    __slots__ = ("leaving", "storing", "choosing", "_slots", "_polling", "_raises_when_full", "_said_full")
+    __slots__ = ("leaving", "storing", "choosing", "_slots", "_polling", "_raises_when_full", "_said_full",
+                 "_entered_bytes", "_gone_bytes")
 
     def __init__(self, raises_when_full):
         self._raises_when_full = raises_when_full
         self._said_full = False
-        self.leaving = deque()  # weak references, oldest first
+        self.leaving = deque()  # weak references and bytes, oldest first: the stash
+        self._entered_bytes = 0  # in all; changed under `storing`
+        self._gone_bytes = 0  # changed under `_polling`
         self._slots = []
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
         self.choosing = threading.Lock()  # which of source and copy a record keeps; for moments, and not by __del__
@@ -59,15 +76,14 @@ class Outbound:
                 record.source = source_of(tensor)
             if code >= 0:
                 hooks.by_id[number] = record.reference
+                if record.source is not None:
+                    self._entered_bytes += record.nbytes
+                    self.leaving.append((record.reference, record.nbytes))
         self._slots.append(slot)
         if code < 0:
             self._refused(record, code)
             return False
         hooks.counts.offloaded += 1
-        if record.source is None:
-            hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
-        else:
-            self.leaving.append(record.reference)
         return True
 
     def spill(self, record):
@@ -97,13 +113,34 @@ class Outbound:
         try:
             leaving, me = self.leaving, _identity()
             while leaving:
-                packed = leaving[0]()
-                record = None if packed is None else packed.record
+                record = record_of(leaving[0][0])
                 if record is not None and record.source is not None and record.id:
-                    if not (anyones or record.thread == me) or not self._let_go(record):
+                    if not (anyones or record.thread == me) or not self._let_go(record, False):
                         return
-                leaving.popleft()
+                self._gone_bytes += leaving.popleft()[1]
         finally:
+            self._polling.release()
+
+    def stashed_bytes(self):
+        """Of memory that is taken though its copy is under way."""
+        return self._entered_bytes - self._gone_bytes
+
+    def trim(self, room):
+        """Lets go of the oldest of this thread's, behind their copies in the stream, until the stash is within `room`
+        bytes. OffloadError as poll()."""
+        if self.stashed_bytes() <= room or not self._polling.acquire(False):
+            return
+        leaving, me, stuck = self.leaving, _identity(), []
+        try:
+            while leaving and len(stuck) < STUCK and self.stashed_bytes() > room:
+                entry = leaving.popleft()
+                stuck.append(entry)
+                record = record_of(entry[0])
+                if (record is None or record.source is None or not record.id
+                        or (record.thread == me and self._let_go(record, True))):
+                    self._gone_bytes += stuck.pop()[1]
+        finally:
+            leaving.extendleft(reversed(stuck))
             self._polling.release()
 
     def let_go(self):
@@ -111,15 +148,19 @@ class Outbound:
         before = len(self.leaving)
         if before == 0:
             return None
-        self.poll(False)
+        self.trim(0)
         return len(self.leaving) < before
 
-    def _let_go(self, record):
-        """False while it is still leaving."""
-        engine, number = record.hooks.engine, record.id
+    def _let_go(self, record, in_order):
+        """False while it cannot be: it has not left, or, `in_order`, no stream can wait for it yet."""
+        hooks, number = record.hooks, record.id
+        engine = hooks.engine
         if engine.handle is None or not number:
             return True
-        code = engine.library.left(engine.handle, number)
+        if in_order:
+            code = engine.library.leave(engine.handle, number, hooks.stream())
+        else:
+            code = engine.library.left(engine.handle, number)
         if code == 0:
             return False
         if code < 0:
@@ -133,8 +174,10 @@ class Outbound:
             version = source._version
             if version != record.version:
                 record.changed_to = version
+            if in_order and hooks.device.type == "cuda":  # nothing where it is the stream that the memory belongs to
+                source.record_stream(torch.cuda.current_stream(hooks.device))
             record.source = None
-        record.hooks.steps.left(record.nbytes, perf_counter_ns() - record.packed_ns)
+        hooks.counts.left_in_order += in_order
         return True
 
     def keep_source(self, record):

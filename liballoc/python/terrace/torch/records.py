@@ -64,7 +64,7 @@ class Record:
 
     __slots__ = ("hooks", "id", "key", "version", "root", "begin", "start", "nbytes", "source", "geometry", "plain",
                  "buffer", "buffer_weak", "buffer_stream", "arrived_on", "shared", "pending", "step", "ordinal",
-                 "thread", "packed_ns", "changed_to", "forgotten", "reference")
+                 "thread", "changed_to", "forgotten", "reference")
 
     def __init__(self, packed, hooks, geometry, version, root, begin, end, key):
         packed.record = self

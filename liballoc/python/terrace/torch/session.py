@@ -33,8 +33,8 @@ class offload:  # noqa: N801, read as torch.no_grad is
     nvme_bytes      most that the pool file takes; 64 GiB, or 80% of what is free
     compress        "auto": where it is measured to pay; "off", "zvc", "zvc_exp", "rle", "csr8"
     min_bytes       smaller tensors stay
-    keep_last       so many of those that backward asks for first stay; None: what measured times speak for
-                    (terrace/torch/steps.py has the rule)
+    keep_last       so many of those that backward asks for first stay; None: as many as would be on their way out
+                    when backward begins (terrace/torch/steps.py has the rule)
     device          whose tensors are taken: "cuda", "cuda:1", "cpu", "emulated:8G,…"; None: TERRACE_GPU's, or that
                     of the first tensor on a GPU, or without a GPU the CPU. Tensors elsewhere stay
     writes_per_day, writes_total   what the drive may be asked to write, over all jobs

@@ -159,6 +159,51 @@ TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
   CHECK(engine.left(next) == 1);
 }
 
+// The stream is held up, so that a wait of the host would not end; what comes behind the gate overwrites the
+// source.
+TEST_CASE("TheStreamWaitsForTheCopyOfASourceThatLeaves") {
+  const char* const compress = GENERATE("off", "zvc", "auto");
+  Options options = cuda();
+  options.compress = compress;
+  const Opened engine(options);
+  const auto expected = content(5 * mib, 1);
+  const std::vector<std::byte> other(expected.size(), std::byte{0x5a});
+  auto source = expected;
+  terrace::tiers::gpu::DeviceSpec spec;
+  std::unique_ptr<terrace::tiers::gpu::Device> device;
+  REQUIRE(terrace::tiers::gpu::open_device(spec, &device, nullptr) == 0);
+  REQUIRE(returns(engine, 5 * mib, 2));  // host memory is there
+  StreamGate gate;
+  const std::uint64_t id = engine.store(source);
+  CHECK(terrace_offload_left(engine.get(), id) == 0);
+  CHECK(engine.leave(id) == 1);
+  CHECK(terrace_offload_left(engine.get(), id) == 1);
+  REQUIRE(device->copy(nullptr, source.data(), other.data(), other.size(),
+                       terrace::tiers::gpu::Way::on_device) == 0);
+  gate.open();
+  std::vector<std::byte> back(expected.size());
+  CHECK(engine.fetch(id, back) == 0);
+  engine.release(id);
+  wait_for_stream();
+  CHECK((back == expected));
+  CHECK((source == other));
+  CHECK(engine.statistics().handed_back == 0);
+}
+
+TEST_CASE("WhatWaitsForMemoryCannotLeaveYet") {
+  const Opened engine(cuda());
+  const auto large = content(8 * mib, 2);
+  std::uint64_t id = 0;
+  {
+    const HeldPins held;
+    id = engine.store(large);
+    CHECK(terrace_offload_leave(engine.get(), id, nullptr) == 0);
+  }
+  CHECK(engine.left(id) == 1);
+  CHECK(engine.leave(id) == 1);
+  engine.release(id);
+}
+
 // As while a stream of the program is captured: whether a copy has passed cannot be said.
 TEST_CASE("AnEventThatCannotBeAskedHasNotPassed") {
   const Opened engine(cuda(16 * mib));

@@ -85,8 +85,9 @@ class Opened {
     REQUIRE(try_store(data, &id, site) == 0);
     return id;
   }
-  // Waits, without asking too often.
+  // These wait, without asking too often; leave() until there is room for the copy.
   int left(std::uint64_t id) const;
+  int leave(std::uint64_t id) const;
   int fetch(std::uint64_t id, std::vector<std::byte>& to) const {
     if (const int error = terrace_offload_fetch(engine_, id, to.data(), nullptr); error != 0) return error;
     return terrace_offload_arrive(engine_, id, nullptr);
@@ -108,13 +109,22 @@ inline void pause_ms(long milliseconds) {
   nanosleep(&pause, nullptr);
 }
 
-inline int Opened::left(std::uint64_t id) const {
+template <class Ask>
+int once_answered(const Ask& ask) {
   for (;;) {
-    const int result = terrace_offload_left(engine_, id);
+    const int result = ask();
     if (result != 0) return result;
     timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
+}
+
+inline int Opened::left(std::uint64_t id) const {
+  return once_answered([&] { return terrace_offload_left(engine_, id); });
+}
+
+inline int Opened::leave(std::uint64_t id) const {
+  return once_answered([&] { return terrace_offload_leave(engine_, id, nullptr); });
 }
 
 // Stores, waits until it has left, overwrites the source, and brings it back; `settle` waits for the device
