@@ -106,18 +106,18 @@ void StreamObject::await_turn(Lock& lock) {
   if (error != 0) item.error = error;
 }
 
-// Without the lock, also while what the item holds goes.
+// Without the lock, also while what the item held goes. In the queue others see an empty one meanwhile.
 void StreamObject::run_item(Item& item, Lock& lock) {
   working_ = true;
+  Item running = std::exchange(item, {});
   lock.unlock();
-  if (item.mark != nullptr) {
-    item.mark->pass(error_);
+  if (running.mark != nullptr) {
+    running.mark->pass(error_);
   } else if (error_ == 0) {
-    error_ = item.error;
-    if (error_ == 0 && item.task) error_ = item.task(item.is_ahead ? Part::time : Part::whole);
+    error_ = running.error;
+    if (error_ == 0 && running.task) error_ = running.task(running.is_ahead ? Part::time : Part::whole);
   }
-  item.mark = item.awaited = nullptr;
-  item.task = nullptr;
+  running = {};
   lock.lock();
   working_ = false;
 }

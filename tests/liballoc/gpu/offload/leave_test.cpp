@@ -63,6 +63,7 @@ TEST_CASE("BehindTheHostASourceThatWasGivenAwayIsLost") {
   REQUIRE(engine.left(engine.store(expected)) == 1);  // the stream is there, and so is the first copy
   const std::uint64_t early = engine.store(source);
   std::fill(source.begin(), source.end(), std::byte{0x5a});
+  const std::uint64_t behind = engine.store(expected);
   std::vector<std::byte> back(mib);
   REQUIRE(engine.left(early) == 1);
   REQUIRE(engine.fetch(early, back) == 0);
@@ -70,7 +71,7 @@ TEST_CASE("BehindTheHostASourceThatWasGivenAwayIsLost") {
   REQUIRE(engine.left(id) == 1);
   REQUIRE(engine.fetch(id, back) == 0);
   CHECK((back == expected));
-  for (const std::uint64_t each : {id, early}) engine.release(each);
+  for (const std::uint64_t each : {id, early, behind}) engine.release(each);
 }
 
 TEST_CASE("WhatIsReleasedBehindTheHostMayBeOverwritten") {
