@@ -186,6 +186,19 @@ class Steps(OnReference):
             self.assertLessEqual(held[0], prefetched)
             self.assertEqual(session.statistics()["prefetched"] > 0, bound != 0)
 
+    def test_WithoutABoundOneLargeTensorComesAhead(self):
+        session, ahead = self.session(), []
+        with session:
+            x = result(torch.randn(2**20))  # 4 MiB each, 32 in all: half a stash is one of them
+            for _ in range(32):
+                x = x.sin()
+                x.register_hook(lambda _: ahead.append(sum(record.buffer is not None
+                                                           for record in session._hooks.records())))
+            loss = x.sum()
+        del x
+        loss.backward()
+        self.assertGreater(session.statistics()["prefetched"], 0)
+        self.assertLessEqual(max(ahead), 2)  # and the one in use
 
     def test_WhatWasBroughtBackAheadIsReleasedInItsBuffersStream(self):
         session, stream = self.session(prefetch="256K"), [11]

@@ -40,7 +40,7 @@ class BehindTheHost(unittest.TestCase):
 
     def session(self, **settings):
         session = terrace.torch.offload(**{"budget": "128M", "device": LAG, "min_bytes": "64K", "limit": None,
-                                           "compress": "off", "prefetch": "2M", **settings})
+                                           "compress": "off", **settings})
         self.addCleanup(session.close)
         return session
 

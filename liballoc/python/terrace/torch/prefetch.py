@@ -1,7 +1,8 @@
 """Brings tensors back before backward asks for them, in the order that the engine expects, within a bound of bytes.
 
 The bound is of device memory that holds what was not asked for yet; the tensor that was just asked for is not
-among it. The engine knows the order: that of the last step, and in the first the reverse of the saves.
+among it. Without one it follows the step (Steps.ahead_bytes()): one large tensor comes while the one before is used, and
+what comes early takes less than what backward has freed of the stash by then. The engine knows the order: that of the last step, and in the first the reverse of the saves.
 """
 import ctypes
 
@@ -18,7 +19,7 @@ class Prefetch:
     __slots__ = ("_bound", "_brief", "_numbers", "_pause", "_waiting")
 
     def __init__(self, device, bound):
-        self._bound = bound
+        self._bound = bound  # None: the step's
         self._brief = BRIEF_BYTES if device.type == "cpu" else 0
         self._pause = 0  # so often nobody asks: nothing ahead was worth it
         self._numbers = (ctypes.c_uint64 * AHEAD)()
@@ -26,7 +27,7 @@ class Prefetch:
 
     def behind(self, record):
         """`record` was fetched: what is expected after it starts its way back."""
-        if not self._bound:
+        if self._bound == 0:
             return
         if self._pause:
             self._pause -= 1
@@ -37,7 +38,8 @@ class Prefetch:
             for number in [number for number in waiting if number not in by_id]:
                 del waiting[number]
         else:
-            self._ask(record, self._bound - sum(waiting.values()))
+            bound = record.hooks.steps.ahead_bytes() if self._bound is None else self._bound
+            self._ask(record, bound - sum(waiting.values()))
             if not waiting:
                 self._pause = AHEAD // 2
 

@@ -41,14 +41,15 @@ class offload:  # noqa: N801, read as torch.no_grad is
     on_full         "keep": what has no room stays on the device, said once; "raise": OffloadError
     limit           device memory the job may take: "auto", what there is; while the job fits, nothing is
                     offloaded (terrace/torch/fit.py). A size; or None: everything is offloaded
-    prefetch        device memory for what comes back before it is asked for
+    prefetch        device memory for what comes back before it is asked for; None: a 32nd of what a step saves, or
+                    its largest tensor
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
 
     def __init__(self, budget=None, tiers=("dram",), directory=None, compress="auto", min_bytes="1MiB",
                  keep_last=None, device=None, writes_per_day=None, writes_total=None, on_full="keep", *,
-                 limit="auto", nvme_bytes=None, prefetch="256MiB"):
+                 limit="auto", nvme_bytes=None, prefetch=None):
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
                                          writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")

@@ -33,7 +33,7 @@ class Settings:
     writes_total: int
     on_full: str
     limit: int | str | None  # bytes, "auto", or None: everything is offloaded
-    prefetch_bytes: int
+    prefetch_bytes: int | None  # None: by what a step saves
     fault: str | None
 
 
@@ -44,7 +44,7 @@ def one_of(value, name, accepted):
 
 
 def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_bytes="1MiB", keep_last=None, device=None,
-         writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch="256MiB"):
+         writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
     directory = os.fspath(directory) if directory is not None else DIRECTORY
@@ -60,7 +60,7 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         writes_total=0 if writes_total is None else sizes.parse(writes_total, "writes_total"),
         on_full=one_of(on_full, "on_full", ("keep", "raise")),
         limit=_limit(limit),
-        prefetch_bytes=sizes.parse(prefetch, "prefetch"),
+        prefetch_bytes=None if prefetch is None else sizes.parse(prefetch, "prefetch"),
         fault=os.environ.get("TERRACE_FAULT") or None)
 
 

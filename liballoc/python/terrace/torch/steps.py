@@ -61,6 +61,10 @@ class Steps:
         """How many bytes may be on their way out now."""
         return max(0, self.stash_bytes() - self._kept_bytes)
 
+    def ahead_bytes(self):
+        """How much may come back before it is asked for: half a stash, and so the largest tensor at least."""
+        return self.stash_bytes() // 2
+
     def fetched(self, ordinal, freed_nothing):
         """A record was asked for. Only its first time in a step counts."""
         if ordinal in self._fetched:
