@@ -16,17 +16,20 @@ constexpr double most_apart_from_published = 0.10;
 
 struct Policy {
   const char* published;  // in BASELINES.json
-  planner::G10Policy policy;
+  Result<planner::PageSchedule> (*plan)(const wire::Trace&, const planner::G10Machine&);
 };
-constexpr Policy published_policies[] = {{"Base-UVM", planner::G10Policy::base_uvm},
-                                         {"DeepUM+", planner::G10Policy::deepum},
-                                         {"G10", planner::G10Policy::g10}};
+constexpr Policy published_policies[] = {
+    {"Base-UVM", [](const auto&, const auto&) { return ok(planner::PageSchedule{}); }},
+    {"DeepUM+", planner::plan_deepum_pages},
+    {"G10", planner::plan_g10_pages}};
 
 Json row_of(const std::string& workload, const wire::Trace& trace, const Policy& policy,
             double published_us) {
   Json row{{"workload", workload}, {"policy", policy.published}, {"published_s", published_us / 1e6}};
   const double start = now_s();
-  const auto report = planner::simulate_g10(trace, {}, policy.policy);
+  const auto schedule = policy.plan(trace, {});
+  const auto report =
+      schedule ? planner::simulate_g10(trace, {}, *schedule) : refused<planner::G10Report>(schedule.error);
   row["seconds"] = now_s() - start;
   row["met"] = false;
   if (!report) {

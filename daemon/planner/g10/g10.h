@@ -3,10 +3,10 @@
 //
 // GPU memory, host memory and an SSD hold pages of 4 KiB. Every 13 us the link moves a batch of pages, under
 // budgets per direction and source; a kernel whose pages are missing faults, and its end is the later of the
-// last page's arrival and a modelled stall before its execution. Three policies: Base UVM (faults and FIFO
-// eviction only), DeepUM+ (prefetch for the kernel eight later), G10 (its plan, planner.h). Figures compare
-// with the published ones, which this project's own simulator (simulate/simulator.h) does not aim at: it
-// starts a kernel only when its data lie there.
+// last page's arrival and a modelled stall before its execution. It obeys any schedule (page_schedule.h has
+// those of the paper's policies, and makes one of every other's). Figures compare with the published ones,
+// which this project's own simulator (simulate/simulator.h) does not aim at: it starts a kernel only when its
+// data lie there.
 #pragma once
 
 #include <array>
@@ -14,12 +14,11 @@
 #include <span>
 #include <vector>
 
+#include "daemon/planner/g10/page_schedule.h"
 #include "liballoc/wire/result.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {
-
-enum class G10Policy : std::uint8_t { base_uvm, deepum, g10 };
 
 // The defaults are the artifact's: an A100 of 40 GiB, 128 GiB of host memory, PCIe 3 x16, one SSD. GB = 1e9.
 struct G10Machine {
@@ -66,9 +65,10 @@ struct G10Report {
   double percent_of_ideal = 0;             // 100 × ideal / reported time
 };
 
-// Refuses traces that cannot run: an operation that needs more than the GPU holds, times that are not
-// positive, sizes beyond 2^32 pages, fault times of operations that the trace lacks.
-Result<G10Report> simulate_g10(const wire::Trace& trace, const G10Machine& machine, G10Policy policy,
-                               std::span<const G10FaultTimes> fault_times = {});
+// Two iterations of a schedule. Refuses traces that cannot run: an operation that needs more than the GPU
+// holds, times that are not positive, sizes beyond 2^32 pages, fault times of operations that the trace
+// lacks; and schedules that are not sorted or name what the trace lacks. Pure, any thread.
+Result<G10Report> simulate_g10(const wire::Trace& trace, const G10Machine& machine,
+                               const PageSchedule& schedule, std::span<const G10FaultTimes> fault_times = {});
 
 }  // namespace terrace::planner

@@ -1,6 +1,8 @@
 // Idle intervals; see intervals.h.
 #include "daemon/planner/g10/intervals.h"
 
+#include <algorithm>
+
 namespace terrace::planner::g10 {
 namespace {
 
@@ -49,6 +51,14 @@ std::vector<double> begin_times(const Workload& workload, const G10Machine& mach
     }
   }
   return times;
+}
+
+std::uint32_t allocation_op(const Tensor& tensor, const std::vector<double>& begin_us,
+                            const G10Machine& machine) {
+  const double start =
+      begin_us[tensor.birth] - static_cast<double>(tensor.bytes) * machine.malloc_us_per_byte;
+  const auto after = std::upper_bound(begin_us.begin(), begin_us.begin() + tensor.birth, start);
+  return after == begin_us.begin() ? 0 : static_cast<std::uint32_t>(after - begin_us.begin() - 1);
 }
 
 }  // namespace terrace::planner::g10

@@ -25,4 +25,8 @@ std::vector<Interval> idle_intervals(const Workload& workload);
 // Sum of the execution times before each operation of two iterations, in microseconds.
 std::vector<double> begin_times(const Workload& workload, const G10Machine& machine);
 
+// The operation at which a tensor's pages have to be allocated so that they lie there at its birth.
+std::uint32_t allocation_op(const Tensor& tensor, const std::vector<double>& begin_us,
+                            const G10Machine& machine);
+
 }  // namespace terrace::planner::g10

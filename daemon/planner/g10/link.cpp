@@ -34,10 +34,10 @@ TickBudget tick_budget(const G10Machine& machine) {
   return budget;
 }
 
-Link::Link(const Workload& workload, const G10Machine& machine, G10Policy policy)
+Link::Link(const Workload& workload, const G10Machine& machine, PageVictims victims)
     : workload_(workload),
       budget_(tick_budget(machine)),
-      policy_(policy),
+      victims_(victims),
       page_bytes_(machine.page_bytes),
       ahead_(machine.deepum_ahead),
       pages_(workload, machine),
@@ -48,7 +48,7 @@ G10Traffic Link::take_traffic() { return std::exchange(traffic_, {}); }
 void Link::begin_kernel(std::uint32_t op) {
   op_ = op;
   pages_.set_needed(workload_.kernels[op].needs);
-  if (policy_ != G10Policy::deepum) return;
+  if (victims_ != PageVictims::not_soon_used) return;
   ++round_;
   const std::size_t kernels = workload_.kernels.size();
   for (std::size_t ahead = 0; ahead < std::min<std::size_t>(ahead_, kernels); ++ahead) {
@@ -81,7 +81,7 @@ Link::Victim Link::unprotected_victim() {
 }
 
 Link::Victim Link::victim(bool fault) {
-  if (policy_ != G10Policy::deepum) return {pages_.oldest(), false};
+  if (victims_ != PageVictims::not_soon_used) return {pages_.oldest(), false};
   Victim found = fault ? Victim{pages_.oldest(), false} : unprotected_victim();
   if (found.run != no_run) found.dropped = !workload_.tensors[pages_.run(found.run).tensor].alive(op_);
   return found;
@@ -174,7 +174,7 @@ void Link::tick(bool waiting) {
   enter_queue(Wait::fault_alloc, true);
   if (enter_queue(Wait::prefetch_ssd, false) == Stop::done) enter_queue(Wait::prefetch_host, false);
   enter_queue(Wait::prealloc, false);
-  if (policy_ != G10Policy::deepum || !waiting || pages_.awaited() == 0) return;
+  if (victims_ != PageVictims::not_soon_used || !waiting || pages_.awaited() == 0) return;
   if (spent_.in + spent_.out == 0) unlock();
 }
 

@@ -22,7 +22,7 @@ TickBudget tick_budget(const G10Machine& machine);
 
 class Link {
  public:
-  Link(const Workload& workload, const G10Machine& machine, G10Policy policy);
+  Link(const Workload& workload, const G10Machine& machine, PageVictims victims);
 
   PageStore& pages() { return pages_; }
   const TickBudget& budget() const { return budget_; }
@@ -72,7 +72,7 @@ class Link {
 
   const Workload& workload_;
   TickBudget budget_;
-  G10Policy policy_;
+  PageVictims victims_;
   std::uint64_t page_bytes_;
   std::uint32_t ahead_;
   PageStore pages_;

@@ -88,7 +88,7 @@ std::uint64_t Link::skip_full(Wait wait, std::uint64_t ticks) {
 }
 
 std::uint64_t Link::skip(std::uint64_t most, bool waiting) {
-  if (most < 2 || policy_ == G10Policy::deepum) return 0;
+  if (most < 2 || victims_ == PageVictims::not_soon_used) return 0;
   const Wait wait = only_queue();
   if (wait == Wait::none) return 0;
   spent_ = {};

@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "daemon/planner/g10/channels.h"
-#include "daemon/planner/g10/hints.h"
 #include "daemon/planner/g10/intervals.h"
+#include "daemon/planner/g10/page_schedule.h"
 
-namespace terrace::planner::g10 {
+namespace terrace::planner {
+namespace g10 {
 namespace {
 
 constexpr double binary_gb = 1024.0 * 1024 * 1024;
@@ -27,7 +28,7 @@ struct Times {  // of moving one tensor, in microseconds
 class Planner {
  public:
   Planner(const Workload& workload, const G10Machine& machine);
-  std::vector<Hint> plan();
+  std::vector<PageScheduleEntry> plan();
 
  private:
   struct Key {
@@ -46,14 +47,13 @@ class Planner {
   std::uint32_t op_at(double time, const Interval& interval) const;
 
   void place_births_and_deaths();
-  std::uint32_t allocation_op(const Tensor& tensor) const;
   void measure_pressure();
   double area(const Interval& interval) const;
   static bool better(const Key& left, const Key& right);
   void rank();
   void use_intervals();
   bool use(Interval& interval);
-  void use_looped(Interval& interval, Move move, const Times& times);
+  void use_looped(Interval& interval, PageAction action, const Times& times);
   bool use_straight(Interval& interval, Over over);
   void occupy_host(const Interval& interval);
   void relieve(const Interval& interval, std::uint32_t first, std::uint32_t last);
@@ -74,7 +74,7 @@ class Planner {
   std::vector<std::uint32_t> straight_;      // planned intervals within the iteration
   std::vector<std::int64_t> pressed_;        // prefix sums: cycles of operations under pressure
   std::vector<std::int64_t> pressed_after_;  // the same, each operation with the length of the one before it
-  std::vector<Hint> hints_;
+  std::vector<PageScheduleEntry> entries_;
 };
 
 Planner::Planner(const Workload& workload, const G10Machine& machine)
@@ -136,13 +136,6 @@ std::uint32_t Planner::op_at(double time, const Interval& interval) const {
   return after == first ? interval.start : static_cast<std::uint32_t>(after - begin_us_.begin() - 1);
 }
 
-std::uint32_t Planner::allocation_op(const Tensor& tensor) const {
-  const double start =
-      begin_us_[tensor.birth] - static_cast<double>(tensor.bytes) * machine_.malloc_us_per_byte;
-  const auto after = std::upper_bound(begin_us_.begin(), begin_us_.begin() + tensor.birth, start);
-  return after == begin_us_.begin() ? 0 : static_cast<std::uint32_t>(after - begin_us_.begin() - 1);
-}
-
 // The estimate starts with every tensor resident always, the first one counted twice; it is corrected tensor
 // by tensor and not beyond the first that makes everything fit.
 void Planner::place_births_and_deaths() {
@@ -152,9 +145,9 @@ void Planner::place_births_and_deaths() {
   for (std::uint32_t i = 1; i < workload_.tensors.size() && !fits(); ++i) {
     const Tensor& tensor = workload_.tensors[i];
     if (tensor.global || tensor.death == 0) continue;
-    const std::uint32_t alloc = allocation_op(tensor);
-    hints_.push_back({alloc, Move::bring, i});
-    hints_.push_back({tensor.death, Move::release, i});
+    const std::uint32_t alloc = allocation_op(tensor, begin_us_, machine_);
+    entries_.push_back({alloc, PageAction::fetch, i});
+    entries_.push_back({tensor.death, PageAction::release, i});
     const auto size = static_cast<std::int64_t>(tensor.bytes);
     for (std::uint32_t op = 0; op < alloc; ++op) resident_[op] -= size;
     for (std::uint32_t op = tensor.death; op < ops_; ++op) resident_[op] -= size;
@@ -213,12 +206,12 @@ void Planner::occupy_host(const Interval& interval) {
 }
 
 // No bandwidth is promised: the way out takes its plain time, the way back starts with the margin ahead.
-void Planner::use_looped(Interval& interval, Move move, const Times& times) {
+void Planner::use_looped(Interval& interval, PageAction action, const Times& times) {
   const std::uint32_t gone = op_at(begin_us_[interval.start] + times.out, interval);
   const std::uint32_t fetch = op_at(begin_us_[interval.end + ops_] - times.back, interval);
   if (fetch != interval.start) {
-    hints_.push_back({interval.start, move, interval.tensor});
-    hints_.push_back({fetch % ops_, Move::bring, interval.tensor});
+    entries_.push_back({interval.start, action, interval.tensor});
+    entries_.push_back({fetch % ops_, PageAction::fetch, interval.tensor});
   }
   relieve(interval, gone + 1, fetch);
 }
@@ -228,8 +221,8 @@ bool Planner::use_straight(Interval& interval, Over over) {
   interval.fetch_at = in_.start_of(over, bytes(interval), interval.end);
   interval.evicted_by = out_.end_of(over, bytes(interval), interval.start);
   if (interval.fetch_at <= interval.evicted_by) return false;
-  const Move move = over == Over::ssd ? Move::evict_to_ssd : Move::evict_to_host;
-  hints_.push_back({interval.start, move, interval.tensor});
+  const PageAction action = over == Over::ssd ? PageAction::evict_to_ssd : PageAction::evict_to_host;
+  entries_.push_back({interval.start, action, interval.tensor});
   straight_.push_back(static_cast<std::uint32_t>(&interval - intervals_.data()));
   in_.reserve(over, bytes(interval), interval.fetch_at);
   out_.reserve(over, bytes(interval), interval.start);
@@ -245,7 +238,7 @@ bool Planner::use(Interval& interval) {
   const Times ssd = times(interval, machine_.ssd_latency_us + host_us, machine_.ssd_gb_per_second);
   const Times host = times(interval, host_us, machine_.link_gb_per_second);
   if (interval.time_us > ssd.both()) {
-    if (interval.looped) return use_looped(interval, Move::evict_to_ssd, ssd), true;
+    if (interval.looped) return use_looped(interval, PageAction::evict_to_ssd, ssd), true;
     const std::uint32_t ideal = op_at(begin_us_[interval.start] + ssd.out, interval);
     const bool to_host = out_.ssd_crowded(interval.start, ideal) && host_fits(bytes(interval));
     if (use_straight(interval, to_host ? Over::link : Over::ssd) && to_host) occupy_host(interval);
@@ -253,7 +246,7 @@ bool Planner::use(Interval& interval) {
   }
   if (interval.time_us <= host.both()) return false;
   if (!host_fits(bytes(interval))) return true;
-  if (interval.looped) use_looped(interval, Move::evict_to_host, host);
+  if (interval.looped) use_looped(interval, PageAction::evict_to_host, host);
   if (!interval.looped) use_straight(interval, Over::link);
   occupy_host(interval);
   return true;
@@ -279,25 +272,28 @@ void Planner::advance_fetches() {
     const Interval& interval = intervals_[i];
     std::uint32_t op = interval.fetch_at;
     while (op > interval.evicted_by + 1 && resident_[op - 1] < target_) --op;
-    hints_.push_back({op, Move::bring, interval.tensor});
+    entries_.push_back({op, PageAction::fetch, interval.tensor});
     for (; op < interval.fetch_at; ++op) resident_[op] += static_cast<std::int64_t>(bytes(interval));
   }
 }
 
-// Hints of one operation keep no order of their own; the sort is the artifact's.
-std::vector<Hint> Planner::plan() {
+// Entries of one operation keep no order of their own; the sort is the artifact's.
+std::vector<PageScheduleEntry> Planner::plan() {
   place_births_and_deaths();
   use_intervals();
   advance_fetches();
-  std::sort(hints_.begin(), hints_.end(),
-            [](const Hint& left, const Hint& right) { return left.op < right.op; });
-  return std::move(hints_);
+  std::sort(entries_.begin(), entries_.end(),
+            [](const PageScheduleEntry& left, const PageScheduleEntry& right) { return left.op < right.op; });
+  return std::move(entries_);
 }
 
 }  // namespace
+}  // namespace g10
 
-std::vector<Hint> g10_hints(const Workload& workload, const G10Machine& machine) {
-  return Planner(workload, machine).plan();
+Result<PageSchedule> plan_g10_pages(const wire::Trace& trace, const G10Machine& machine) {
+  const auto workload = g10::make_workload(trace, machine, {});
+  if (!workload) return refused<PageSchedule>(workload.error);
+  return ok(PageSchedule{g10::Planner(*workload, machine).plan(), PageVictims::oldest});
 }
 
-}  // namespace terrace::planner::g10
+}  // namespace terrace::planner

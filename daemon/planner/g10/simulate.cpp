@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/planner/g10/hints.h"
 #include "daemon/planner/g10/link.h"
 #include "daemon/planner/g10/stall.h"
 
@@ -14,14 +13,14 @@ constexpr std::uint64_t most_idle_ticks = std::uint64_t{1} << 40U;
 
 class Simulation {
  public:
-  Simulation(const Workload& workload, const G10Machine& machine, G10Policy policy);
+  Simulation(const Workload& workload, const G10Machine& machine, const PageSchedule& schedule);
   Result<G10Report> run();
 
  private:
   void begin();
   void finish_at(std::uint64_t time);
-  void obey(const Hint& hint);
-  void obey_hints();
+  void obey(const PageScheduleEntry& entry);
+  void obey_entries();
   FaultedPages fault(std::uint32_t first, std::uint32_t last);
   bool ready() const;
   bool ticks_first() const;
@@ -32,8 +31,8 @@ class Simulation {
   const G10Machine& machine_;
   Link link_;
   PageStore& pages_;
-  std::vector<Hint> hints_;
-  std::size_t next_hint_ = 0;
+  std::span<const PageScheduleEntry> entries_;
+  std::size_t next_entry_ = 0;
   G10Report report_;
   std::uint32_t iteration_ = 0;
   std::uint32_t op_ = 0;
@@ -43,39 +42,41 @@ class Simulation {
   std::optional<std::uint64_t> earliest_;  // end of the waiting operation, if its pages come in time
 };
 
-Simulation::Simulation(const Workload& workload, const G10Machine& machine, G10Policy policy)
-    : workload_(workload), machine_(machine), link_(workload, machine, policy), pages_(link_.pages()) {
-  if (policy == G10Policy::deepum) hints_ = deepum_hints(workload, machine);
-  if (policy == G10Policy::g10) hints_ = g10_hints(workload, machine);
+Simulation::Simulation(const Workload& workload, const G10Machine& machine, const PageSchedule& schedule)
+    : workload_(workload),
+      machine_(machine),
+      link_(workload, machine, schedule.victims),
+      pages_(link_.pages()),
+      entries_(schedule.entries) {
   report_.ideal_cycles = workload.ideal_cycles;
 }
 
 // Pages in transfer are left alone. A release is instantaneous wherever the page lies.
-void Simulation::obey(const Hint& hint) {
-  for (std::uint32_t id = pages_.first_run(hint.tensor); id != no_run; id = pages_.run(id).after) {
+void Simulation::obey(const PageScheduleEntry& entry) {
+  for (std::uint32_t id = pages_.first_run(entry.tensor); id != no_run; id = pages_.run(id).after) {
     const Run& run = pages_.run(id);
     if (run.wait != Wait::none) continue;
     const bool in_gpu = run.place == Place::gpu;
-    if (hint.move == Move::release) {
+    if (entry.action == PageAction::release) {
       if (run.place != Place::absent) id = pages_.move(id, run.pages, Place::absent, Wait::none);
-    } else if (hint.move == Move::bring) {
+    } else if (entry.action == PageAction::fetch) {
       const Wait wait = run.place == Place::ssd    ? Wait::prefetch_ssd
                         : run.place == Place::host ? Wait::prefetch_host
                                                    : Wait::prealloc;
       if (!in_gpu) id = pages_.move(id, run.pages, run.place, wait);
     } else if (in_gpu) {
       id = pages_.move(id, run.pages, run.place,
-                       hint.move == Move::evict_to_ssd ? Wait::evict_ssd : Wait::evict_host);
+                       entry.action == PageAction::evict_to_ssd ? Wait::evict_ssd : Wait::evict_host);
     }
   }
 }
 
-// Hints of the end of the iteration are obeyed at the begin of the next one.
-void Simulation::obey_hints() {
+// Entries of the end of the iteration are obeyed at the begin of the next one.
+void Simulation::obey_entries() {
   const auto kernels = static_cast<std::uint32_t>(workload_.kernels.size());
-  for (std::size_t done = 0; done < hints_.size() && hints_[next_hint_].op % kernels == op_; ++done) {
-    obey(hints_[next_hint_]);
-    next_hint_ = (next_hint_ + 1) % hints_.size();
+  for (std::size_t done = 0; done < entries_.size() && entries_[next_entry_].op % kernels == op_; ++done) {
+    obey(entries_[next_entry_]);
+    next_entry_ = (next_entry_ + 1) % entries_.size();
   }
 }
 
@@ -111,7 +112,7 @@ bool Simulation::ready() const {
 void Simulation::begin() {
   const Kernel& kernel = workload_.kernels[op_];
   link_.begin_kernel(op_);
-  obey_hints();
+  obey_entries();
   if (ready()) return finish_at(begin_time_ + kernel.cycles);
   const FaultedPages inputs = fault(0, kernel.inputs);
   const FaultedPages outputs = fault(kernel.inputs, static_cast<std::uint32_t>(kernel.needs.size()));
@@ -187,26 +188,31 @@ Result<G10Report> Simulation::run() {
   return ok(std::move(report_));
 }
 
-}  // namespace
-
-std::vector<Hint> deepum_hints(const Workload& workload, const G10Machine& machine) {
-  std::vector<Hint> hints;
-  const std::size_t kernels = workload.kernels.size();
-  for (std::uint32_t op = 0; op < kernels; ++op) {
-    // The artifact's set of needs lists the last one first.
-    const auto& needs = workload.kernels[(op + std::size_t{machine.deepum_ahead}) % kernels].needs;
-    for (std::size_t i = needs.size(); i-- > 0;) hints.push_back({op, Move::bring, needs[i]});
+// The first entry that the simulation cannot obey.
+std::string check_entries(const Workload& workload, const PageSchedule& schedule) {
+  std::uint32_t before = 0;
+  for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
+    const PageScheduleEntry& entry = schedule.entries[i];
+    const std::string place = "entry " + std::to_string(i) + " of the page schedule ";
+    if (entry.op < before) return place + "comes after one of a later operation";
+    if (entry.op > workload.kernels.size()) return place + "names operation " + std::to_string(entry.op);
+    if (entry.tensor >= workload.tensors.size())
+      return place + "names tensor " + std::to_string(entry.tensor);
+    before = entry.op;
   }
-  return hints;
+  return {};
 }
 
+}  // namespace
 }  // namespace g10
 
-Result<G10Report> simulate_g10(const wire::Trace& trace, const G10Machine& machine, G10Policy policy,
-                               std::span<const G10FaultTimes> fault_times) {
+Result<G10Report> simulate_g10(const wire::Trace& trace, const G10Machine& machine,
+                               const PageSchedule& schedule, std::span<const G10FaultTimes> fault_times) {
   auto workload = g10::make_workload(trace, machine, fault_times);
   if (!workload) return refused<G10Report>(std::move(workload.error));
-  return g10::Simulation(*workload, machine, policy).run();
+  std::string problem = g10::check_entries(*workload, schedule);
+  if (!problem.empty()) return refused<G10Report>(std::move(problem));
+  return g10::Simulation(*workload, machine, schedule).run();
 }
 
 }  // namespace terrace::planner

@@ -65,18 +65,19 @@ void check_workload(const Workload& expected) {
   REQUIRE(trace);
   const json figures = json::parse(*published)["workloads"][name];
   const auto times = fault_times(name);
-  const auto run = [&](G10Policy policy, const char* key, bool exact, double share) {
+  const auto run = [&](const Result<PageSchedule>& schedule, const char* key, bool exact, double share) {
     INFO(name << ", " << key);
-    const auto report = simulate_g10(*trace, {}, policy, times);
+    REQUIRE(schedule);
+    const auto report = simulate_g10(*trace, {}, *schedule, times);
     REQUIRE(report);
     CHECK(report->ideal_cycles == figures["ideal_cycles"].get<std::uint64_t>());
     const json& policy_figures = figures["policies"][key];
     if (exact) check_exact(*report, policy_figures);
     check_published(*report, policy_figures, exact ? 0 : share);
   };
-  run(G10Policy::g10, "G10", true, 0);
-  run(G10Policy::base_uvm, "Base-UVM", expected.uvm_exact, 0.002);
-  run(G10Policy::deepum, "DeepUM+", expected.deepum_exact, 0.003);
+  run(plan_g10_pages(*trace, {}), "G10", true, 0);
+  run(ok(PageSchedule{}), "Base-UVM", expected.uvm_exact, 0.002);
+  run(plan_deepum_pages(*trace, {}), "DeepUM+", expected.deepum_exact, 0.003);
 }
 
 TEST_CASE("BERT_Base-256 as published") { check_workload({"BERT_Base-256", true, false}); }
@@ -91,7 +92,9 @@ TEST_CASE("The first kernels of Inceptionv3-1536 end as logged") {
   if (!text) return;
   const auto trace = parse_trace(*text);
   REQUIRE(trace);
-  const auto report = simulate_g10(*trace, {}, G10Policy::deepum, fault_times("Inceptionv3-1536"));
+  const auto schedule = plan_deepum_pages(*trace, {});
+  REQUIRE(schedule);
+  const auto report = simulate_g10(*trace, {}, *schedule, fault_times("Inceptionv3-1536"));
   REQUIRE(report);
   const auto& ends = report->iterations[0].op_ends;
   CHECK(ends[0] == 834253432);

@@ -60,7 +60,7 @@ State state_of(const PageStore& pages, std::uint32_t tensors) {
 
 TEST_CASE("SSD and host share the link into the GPU") {
   const Workload workload = workload_of({1000, 1000});
-  Link link(workload, machine_of_pages(5000, 5000), G10Policy::g10);
+  Link link(workload, machine_of_pages(5000, 5000), PageVictims::oldest);
   link.begin_kernel(0);
   queue(link, 0, Place::ssd, Wait::prefetch_ssd);
   queue(link, 1, Place::host, Wait::prefetch_host);
@@ -74,7 +74,7 @@ TEST_CASE("SSD and host share the link into the GPU") {
 
 TEST_CASE("Into a full GPU and past a full host only the SSD's budget is left") {
   const Workload workload = workload_of({1000, 500, 600});
-  Link link(workload, machine_of_pages(500, 30), G10Policy::base_uvm);
+  Link link(workload, machine_of_pages(500, 30), PageVictims::oldest);
   queue(link, 1, Place::gpu, Wait::none);
   link.begin_kernel(0);
   queue(link, 0, Place::absent, Wait::fault_alloc);
@@ -88,7 +88,7 @@ TEST_CASE("Into a full GPU and past a full host only the SSD's budget is left") 
 
 TEST_CASE("A page from a full host leaves its frame to the next victim") {
   const Workload workload = workload_of({500, 500});
-  Link link(workload, machine_of_pages(500, 500), G10Policy::base_uvm);
+  Link link(workload, machine_of_pages(500, 500), PageVictims::oldest);
   queue(link, 1, Place::gpu, Wait::none);
   link.begin_kernel(0);
   queue(link, 0, Place::host, Wait::fault_host);
@@ -100,7 +100,7 @@ TEST_CASE("A page from a full host leaves its frame to the next victim") {
 
 TEST_CASE("A needed victim goes back into the queue of faults") {
   const Workload workload = workload_of({100, 100});
-  Link link(workload, machine_of_pages(100, 500), G10Policy::base_uvm);
+  Link link(workload, machine_of_pages(100, 500), PageVictims::oldest);
   queue(link, 0, Place::gpu, Wait::none);
   link.begin_kernel(0);
   queue(link, 1, Place::ssd, Wait::prefetch_ssd);
@@ -118,7 +118,7 @@ TEST_CASE("DeepUM+ drops dead pages and spares what comes next") {
   const Workload workload = *make_workload(trace, {}, {});
   G10Machine machine = machine_of_pages(200, 500);
   machine.deepum_ahead = 1;
-  Link link(workload, machine, G10Policy::deepum);
+  Link link(workload, machine, PageVictims::not_soon_used);
   queue(link, 1, Place::gpu, Wait::none);
   queue(link, 0, Place::gpu, Wait::none);
   link.begin_kernel(1);
@@ -169,8 +169,8 @@ TEST_CASE("Ticks done at once leave what ticks one by one leave") {
     const Scene scene = random_scene(random);
     const Workload workload = workload_of(scene.pages);
     const G10Machine machine = machine_of_pages(scene.gpu, scene.host);
-    Link fast(workload, machine, G10Policy::base_uvm);
-    Link slow(workload, machine, G10Policy::base_uvm);
+    Link fast(workload, machine, PageVictims::oldest);
+    Link slow(workload, machine, PageVictims::oldest);
     stage(fast, scene);
     stage(slow, scene);
     for (std::uint64_t left = 400; left > 0; --left) {

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "daemon/planner/g10/channels.h"
-#include "daemon/planner/g10/hints.h"
 #include "daemon/planner/g10/intervals.h"
 #include "tests/planner/g10/small_trace.h"
 
@@ -38,39 +37,43 @@ TEST_CASE("A tensor is idle between its uses, a weight also across iterations") 
 }
 
 TEST_CASE("The plan evicts where it relieves the most, and fetches back before the next use") {
-  const Workload workload = *make_workload(bridge(), {}, {});
-  const auto hints = g10_hints(workload, machine_of_pages(9000, 100000));
-  const auto evicts = [](const Hint& hint) {
-    return hint.move == Move::evict_to_ssd || hint.move == Move::evict_to_host;
+  const auto plan = plan_g10_pages(bridge(), machine_of_pages(9000, 100000));
+  REQUIRE(plan);
+  const auto& entries = plan->entries;
+  const auto evicts = [](const PageScheduleEntry& entry) {
+    return entry.action == PageAction::evict_to_ssd || entry.action == PageAction::evict_to_host;
   };
-  const auto evicted = std::find_if(hints.begin(), hints.end(), evicts);
-  REQUIRE(evicted != hints.end());
+  const auto evicted = std::find_if(entries.begin(), entries.end(), evicts);
+  REQUIRE(evicted != entries.end());
   CHECK(evicted->tensor == 1);
   CHECK(evicted->op == 2);
-  CHECK(std::count_if(hints.begin(), hints.end(), evicts) == 1);
-  const auto fetched = std::find_if(
-      evicted, hints.end(), [](const Hint& hint) { return hint.move == Move::bring && hint.tensor == 1; });
-  REQUIRE(fetched != hints.end());
+  CHECK(std::count_if(entries.begin(), entries.end(), evicts) == 1);
+  const auto fetched = std::find_if(evicted, entries.end(), [](const PageScheduleEntry& entry) {
+    return entry.action == PageAction::fetch && entry.tensor == 1;
+  });
+  REQUIRE(fetched != entries.end());
   CHECK(fetched->op < 9);
   CHECK(fetched->op > 2);
 }
 
 TEST_CASE("Where everything fits, nothing is planned") {
-  const Workload workload = *make_workload(bridge(), {}, {});
-  CHECK(g10_hints(workload, machine_of_pages(20000, 0)).empty());
+  const auto plan = plan_g10_pages(bridge(), machine_of_pages(20000, 0));
+  REQUIRE(plan);
+  CHECK(plan->entries.empty());
 }
 
-TEST_CASE("Hints are in order and name what exists") {
+TEST_CASE("A plan's entries are in order and name what exists") {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const wire::Trace trace = test::random_trace(seed);
     const auto machine = machine_of_pages(1500, 1000);
     const Workload workload = *make_workload(trace, machine, {});
-    const auto hints = g10_hints(workload, machine);
-    CHECK(
-        std::is_sorted(hints.begin(), hints.end(), [](const Hint& a, const Hint& b) { return a.op < b.op; }));
-    for (const Hint& hint : hints) {
-      CHECK(hint.op <= trace.ops.size());
-      CHECK(hint.tensor < workload.tensors.size());
+    const auto plan = plan_g10_pages(trace, machine);
+    REQUIRE(plan);
+    CHECK(std::is_sorted(plan->entries.begin(), plan->entries.end(),
+                         [](const auto& a, const auto& b) { return a.op < b.op; }));
+    for (const PageScheduleEntry& entry : plan->entries) {
+      CHECK(entry.op <= trace.ops.size());
+      CHECK(entry.tensor < workload.tensors.size());
     }
   }
 }

@@ -14,7 +14,9 @@ using test::op_of_ticks;
 using test::tensor_of_pages;
 
 constexpr std::uint64_t tick = 15599;  // cycles
-constexpr std::array all_policies = {G10Policy::base_uvm, G10Policy::deepum, G10Policy::g10};
+
+Result<PageSchedule> base_uvm(const wire::Trace&, const G10Machine&) { return ok(PageSchedule{}); }
+constexpr std::array all_policies = {base_uvm, plan_deepum_pages, plan_g10_pages};
 
 wire::Trace two_ops() {
   wire::Trace trace;
@@ -24,7 +26,7 @@ wire::Trace two_ops() {
 }
 
 TEST_CASE("A cold weight stalls its first operation, a warm one does not") {
-  const auto report = simulate_g10(two_ops(), machine_of_pages(1000, 1000), G10Policy::base_uvm);
+  const auto report = simulate_g10(two_ops(), machine_of_pages(1000, 1000), {});
   REQUIRE(report);
   const auto ssd = static_cast<std::uint64_t>(100 * 4096 / 3.2e9 * 1.2e9);
   CHECK(report->iterations[0].cycles == tick * 20 + ssd);
@@ -38,13 +40,13 @@ TEST_CASE("A cold weight stalls its first operation, a warm one does not") {
 TEST_CASE("An operation ends with the last arrival where that comes late") {
   wire::Trace trace = two_ops();
   trace.ops[0].time_us = 1;
-  const auto report = simulate_g10(trace, machine_of_pages(1000, 1000), G10Policy::base_uvm);
+  const auto report = simulate_g10(trace, machine_of_pages(1000, 1000), {});
   REQUIRE(report);
   // 100 pages of 10 per tick: the tenth tick begins nine ticks after the first; the stall model says 153,600.
   CHECK(report->iterations[0].op_ends[0] == 153600 + 1200);
   G10Machine slow = machine_of_pages(1000, 1000);
   slow.ssd_gb_per_second = 3.4;  // still 10 pages per tick: the model is faster than the ticks now
-  const auto late = simulate_g10(trace, slow, G10Policy::base_uvm);
+  const auto late = simulate_g10(trace, slow, {});
   REQUIRE(late);
   CHECK(late->iterations[0].op_ends[0] == static_cast<std::uint64_t>(100 * 4096 / 3.4e9 * 1.2e9) + 1200);
 }
@@ -53,8 +55,10 @@ TEST_CASE("No policy beats the ideal, ends are in order, and the second run is t
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     const wire::Trace trace = test::random_trace(seed);
     const auto machine = machine_of_pages(1300 + 30 * seed, 500 + 20 * seed);
-    for (const G10Policy policy : all_policies) {
-      const auto report = simulate_g10(trace, machine, policy);
+    for (const auto policy : all_policies) {
+      const auto schedule = policy(trace, machine);
+      REQUIRE(schedule);
+      const auto report = simulate_g10(trace, machine, *schedule);
       REQUIRE(report);
       CHECK(report->percent_of_ideal <= 100.0 + 1e-9);
       for (const G10Iteration& iteration : report->iterations) {
@@ -62,7 +66,7 @@ TEST_CASE("No policy beats the ideal, ends are in order, and the second run is t
         REQUIRE(iteration.op_ends.size() == trace.ops.size());
         CHECK(std::is_sorted(iteration.op_ends.begin(), iteration.op_ends.end()));
       }
-      const auto again = simulate_g10(trace, machine, policy);
+      const auto again = simulate_g10(trace, machine, *schedule);
       REQUIRE(again);
       CHECK(again->iterations[1].op_ends == report->iterations[1].op_ends);
     }
@@ -70,8 +74,11 @@ TEST_CASE("No policy beats the ideal, ends are in order, and the second run is t
 }
 
 TEST_CASE("In a GPU that holds everything nothing leaves it") {
-  for (const G10Policy policy : all_policies) {
-    const auto report = simulate_g10(test::random_trace(3), machine_of_pages(100000, 0), policy);
+  for (const auto policy : all_policies) {
+    const wire::Trace trace = test::random_trace(3);
+    const auto schedule = policy(trace, machine_of_pages(100000, 0));
+    REQUIRE(schedule);
+    const auto report = simulate_g10(trace, machine_of_pages(100000, 0), *schedule);
     REQUIRE(report);
     CHECK(report->iterations[1].traffic.gpu_to_ssd + report->iterations[1].traffic.gpu_to_host == 0);
     CHECK(report->iterations[1].cycles == report->ideal_cycles);
@@ -81,8 +88,8 @@ TEST_CASE("In a GPU that holds everything nothing leaves it") {
 TEST_CASE("Fault times lengthen the stall of the operation that they name") {
   const auto machine = machine_of_pages(1000, 1000);
   const std::vector<G10FaultTimes> times{{0, 2, 0}};
-  const auto plain = simulate_g10(two_ops(), machine, G10Policy::base_uvm);
-  const auto profiled = simulate_g10(two_ops(), machine, G10Policy::base_uvm, times);
+  const auto plain = simulate_g10(two_ops(), machine, {});
+  const auto profiled = simulate_g10(two_ops(), machine, {}, times);
   REQUIRE(plain);
   REQUIRE(profiled);
   CHECK(profiled->iterations[0].cycles > plain->iterations[0].cycles);
@@ -91,8 +98,10 @@ TEST_CASE("Fault times lengthen the stall of the operation that they name") {
 TEST_CASE("What cannot run is refused by name") {
   const auto why = [](const wire::Trace& trace, const G10Machine& machine,
                       std::vector<G10FaultTimes> times = {}) {
-    const auto report = simulate_g10(trace, machine, G10Policy::g10, times);
+    const auto report = simulate_g10(trace, machine, {}, times);
     CHECK_FALSE(report);
+    CHECK((!times.empty() || plan_g10_pages(trace, machine).error == report.error));
+    CHECK((!times.empty() || plan_deepum_pages(trace, machine).error == report.error));
     return report.error;
   };
   const auto machine = machine_of_pages(1000, 1000);
@@ -119,7 +128,8 @@ TEST_CASE("Machines that make no sense are refused") {
   const auto refuses = [](auto change) {
     G10Machine machine = machine_of_pages(1000, 1000);
     change(machine);
-    return !simulate_g10(two_ops(), machine, G10Policy::deepum);
+    const auto schedule = plan_deepum_pages(two_ops(), machine);
+    return !schedule && schedule.error == simulate_g10(two_ops(), machine, {}).error;
   };
   CHECK(refuses([](G10Machine& m) { m.page_bytes = 0; }));
   CHECK(refuses([](G10Machine& m) { m.pages_per_tick = 0; }));
