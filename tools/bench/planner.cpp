@@ -26,8 +26,7 @@ constexpr const char* usage =
     "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
-    "g10-times, "
-    "simulator, profile.\n"
+    "g10-times, g10-policies, simulator, profile.\n"
     "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
     "checkout);\n"
     "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
@@ -53,6 +52,7 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"kineto", measure_kineto},
                                 {"g10", measure_g10},
                                 {"g10-times", measure_g10_times},
+                                {"g10-policies", measure_g10_policies},
                                 {"simulator", measure_simulator},
                                 {"profile", measure_profiles}};
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "daemon/planner/g10/page_schedule.h"
@@ -44,6 +45,10 @@ struct G10FaultTimes {
   std::uint32_t all_seconds = 0;    // everything faults
   std::uint32_t input_seconds = 0;  // only the inputs are present; at most all_seconds
 };
+
+// Those of one trace from lines "trace,operation,all seconds,input seconds"; lines of other names are left
+// alone, the heading among them. The error names the first line that is malformed.
+Result<std::vector<G10FaultTimes>> parse_g10_fault_times(std::string_view csv, std::string_view trace);
 
 struct G10Traffic {  // bytes over the link
   std::uint64_t ssd_to_gpu = 0;

@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "daemon/planner/g10/g10.h"
 #include "daemon/planner/trace_json.h"
@@ -19,17 +18,10 @@ namespace {
 using nlohmann::json;
 
 std::vector<G10FaultTimes> fault_times(const std::string& trace) {
-  std::istringstream lines(test::fixture("g10_fault_seconds.csv"));
-  std::vector<G10FaultTimes> found;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.compare(0, trace.size() + 1, trace + ",") != 0) continue;
-    G10FaultTimes times;
-    char comma = 0;
-    std::istringstream(line.substr(trace.size() + 1)) >> times.op >> comma >> times.all_seconds >> comma >>
-        times.input_seconds;
-    found.push_back(times);
-  }
-  return found;
+  const auto times = parse_g10_fault_times(test::fixture("g10_fault_seconds.csv"), trace);
+  INFO(times.error);
+  REQUIRE(times);
+  return *times;
 }
 
 void check_exact(const G10Report& report, const json& figures) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <string>
 
 #include "tests/planner/g10/small_trace.h"
 
@@ -93,6 +94,19 @@ TEST_CASE("Fault times lengthen the stall of the operation that they name") {
   REQUIRE(plain);
   REQUIRE(profiled);
   CHECK(profiled->iterations[0].cycles > plain->iterations[0].cycles);
+}
+
+TEST_CASE("Fault times are read by the trace's name, and what is malformed is refused by its line") {
+  const std::string csv = "trace,operation,all,input\nA,7,2,1\nAB,8,1,0\nA,9,3,0";
+  const auto times = parse_g10_fault_times(csv, "A");
+  REQUIRE(times);
+  REQUIRE(times->size() == 2);
+  CHECK(((*times)[0].op == 7 && (*times)[0].all_seconds == 2 && (*times)[0].input_seconds == 1));
+  CHECK((*times)[1].op == 9);
+  CHECK(parse_g10_fault_times(csv, "C")->empty());
+  for (const char* wrong : {"A", "A,", "A,1,2", "A,1,2,x", "A,1,2,3,4", "A,-1,2,3", "A,5000000000,2,3"}) {
+    CHECK(parse_g10_fault_times(std::string("B,1,2,3\n") + wrong, "A").error.find("line 2: ") == 0);
+  }
 }
 
 TEST_CASE("What cannot run is refused by name") {
