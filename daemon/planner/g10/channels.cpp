@@ -2,58 +2,60 @@
 #include "daemon/planner/g10/channels.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace terrace::planner::g10 {
 namespace {
+
+constexpr double most_left = 0x1p62;
 
 std::int64_t less(std::int64_t bytes, double moved) {
   return static_cast<std::int64_t>(static_cast<double>(bytes) - moved);
 }
 
+std::uint64_t whole_bytes(double left) {
+  return static_cast<std::uint64_t>(std::ceil(std::clamp(left, 0.0, most_left)));
+}
+
 }  // namespace
 
+SlotTree Direction::tree_of(const Slots& slots) {
+  std::vector<std::uint64_t> left;
+  left.reserve(slots.size());
+  for (const Slot& slot : slots) left.push_back(whole_bytes(slot.left()));
+  return SlotTree(left);
+}
+
 Direction::Direction(const std::vector<double>& op_us, double ssd_rate, double link_rate)
-    : ssd_(op_us.size()), link_(op_us.size()) {
+    : ssd_(op_us.size()), link_(op_us.size()), ssd_left_({}), link_left_({}) {
   for (std::size_t op = 0; op < op_us.size(); ++op) {
     ssd_[op].capacity = ssd_rate * op_us[op];
     link_[op].capacity = link_rate * op_us[op];
   }
+  ssd_left_ = tree_of(ssd_);
+  link_left_ = tree_of(link_);
 }
 
 std::uint32_t Direction::end_of(Over over, std::uint64_t bytes, std::uint32_t from) const {
-  const auto& slots = this->slots(over);
-  auto left = static_cast<std::int64_t>(bytes);
-  std::uint32_t op = from;
-  for (; op + 1 < slots.size(); ++op) {
-    if (left > 0 && !slots[op].full) left = less(left, slots[op].capacity - slots[op].used);
-    if (left <= 0) break;
-  }
-  return op;
+  const auto last = static_cast<std::uint32_t>(ssd_.size() - 1);
+  return bytes == 0 ? from : std::min(left(over).forwards(from, bytes).value_or(last), last);
 }
 
 std::uint32_t Direction::start_of(Over over, std::uint64_t bytes, std::uint32_t needed) const {
-  const auto& slots = this->slots(over);
-  auto left = static_cast<std::int64_t>(bytes);
-  std::uint32_t op = needed - 1;
-  for (; op > 0; --op) {
-    if (left > 0 && !slots[op].full) left = less(left, slots[op].capacity - slots[op].used);
-    if (left <= 0) break;
-  }
-  return op;
+  return bytes == 0 ? needed - 1 : left(over).backwards(needed, bytes).value_or(0);
 }
 
 bool Direction::ssd_crowded(std::uint32_t from, std::uint32_t to) const {
-  return std::all_of(ssd_.begin() + from, ssd_.begin() + to, [](const Slot& slot) { return slot.full; });
+  const auto open = ssd_left_.forwards(from, 1);
+  return !open || *open >= to;
 }
 
 std::int64_t Direction::reserve_ssd(std::int64_t bytes, std::uint32_t op) {
   Slot& ssd = ssd_[op];
   Slot& link = link_[op];
-  if (ssd.full) return bytes;
-  const double rest = ssd.capacity - ssd.used;
+  const double rest = ssd.left();
   const bool closes = static_cast<double>(bytes) + ssd.used > ssd.capacity;
   link.used += closes ? rest : static_cast<double>(bytes);
-  link.full = link.full || link.used >= link.capacity;
   if (!closes) ssd.used += static_cast<double>(bytes);
   if (!closes) return 0;
   ssd.close();
@@ -64,9 +66,8 @@ std::int64_t Direction::reserve_ssd(std::int64_t bytes, std::uint32_t op) {
 std::int64_t Direction::reserve_link(std::int64_t bytes, std::uint32_t op) {
   Slot& ssd = ssd_[op];
   Slot& link = link_[op];
-  if (link.full) return bytes;
   if (static_cast<double>(bytes) + link.used > link.capacity) {
-    const double rest = link.capacity - link.used;
+    const double rest = link.left();
     link.close();
     ssd.close();
     return less(bytes, rest);
@@ -80,9 +81,11 @@ std::int64_t Direction::reserve_link(std::int64_t bytes, std::uint32_t op) {
 }
 
 void Direction::reserve(Over over, std::uint64_t bytes, std::uint32_t from) {
-  auto left = static_cast<std::int64_t>(bytes);
-  for (std::uint32_t op = from; op < ssd_.size() && left > 0; ++op) {
-    left = over == Over::ssd ? reserve_ssd(left, op) : reserve_link(left, op);
+  auto rest = static_cast<std::int64_t>(bytes);
+  for (auto op = left(over).forwards(from, 1); op && rest > 0; op = left(over).forwards(*op + 1, 1)) {
+    rest = over == Over::ssd ? reserve_ssd(rest, *op) : reserve_link(rest, *op);
+    ssd_left_.set(*op, whole_bytes(ssd_[*op].left()));
+    link_left_.set(*op, whole_bytes(link_[*op].left()));
   }
 }
 

@@ -27,7 +27,7 @@ std::vector<std::vector<std::uint32_t>> uses(const Workload& workload) {
 
 }  // namespace
 
-std::vector<Interval> idle_intervals(const Workload& workload) {
+std::vector<Interval> idle_intervals(const Workload& workload, const std::vector<double>& begin_us) {
   const auto used = uses(workload);
   const auto ops = static_cast<std::uint32_t>(workload.kernels.size());
   std::vector<Interval> intervals;
@@ -39,6 +39,11 @@ std::vector<Interval> idle_intervals(const Workload& workload) {
     if (!workload.tensors[tensor].global || at.empty()) continue;
     const std::uint32_t start = (at.back() + 1) % ops;
     if (start != at.front()) intervals.push_back(between(tensor, start, at.front()));
+  }
+  for (Interval& interval : intervals) {
+    const std::uint32_t end = interval.end + (interval.looped ? ops : 0);
+    interval.time_us = begin_us[end] - begin_us[interval.start];
+    interval.bytes = workload.tensors[interval.tensor].bytes;
   }
   return intervals;
 }

@@ -14,15 +14,13 @@ struct Interval {
   std::uint32_t end = 0;    // the operation that needs it again
   bool looped = false;      // the end lies in the next iteration
   double time_us = 0;
-  bool settled = false;          // planned, or found useless
-  std::uint32_t evicted_by = 0;  // operation in which the eviction is thought to end
-  std::uint32_t fetch_at = 0;    // latest begin of the fetch
+  std::uint64_t bytes = 0;
 };
 
-// By tensor, then time. A weight's last interval reaches into the next iteration.
-std::vector<Interval> idle_intervals(const Workload& workload);
+// By tensor, then time. A weight's last interval reaches into the next iteration. `begin_us`: begin_times().
+std::vector<Interval> idle_intervals(const Workload& workload, const std::vector<double>& begin_us);
 
-// Sum of the execution times before each operation of two iterations, in microseconds.
+// Sum of the execution times before each operation of two iterations and at their end, in microseconds.
 std::vector<double> begin_times(const Workload& workload, const G10Machine& machine);
 
 // The operation at which a tensor's pages have to be allocated so that they lie there at its birth.

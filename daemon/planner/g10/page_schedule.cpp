@@ -13,7 +13,7 @@ namespace {
 
 using wire::Action;
 
-bool names(const wire::TraceOp& op, std::uint32_t tensor) {
+bool op_names_tensor(const wire::TraceOp& op, std::uint32_t tensor) {
   const auto holds = [tensor](const std::vector<std::uint32_t>& list) {
     return std::find(list.begin(), list.end(), tensor) != list.end();
   };
@@ -29,7 +29,7 @@ PageAction eviction_to(const Machine& tiers, std::uint32_t tier) {
 PageScheduleEntry entry_of(const wire::Trace& trace, const Machine& tiers, const wire::ScheduleEntry& e) {
   if (e.action == Action::prefetch) return {e.position, PageAction::fetch, e.tensor};
   if (e.action == Action::drop) return {e.position, PageAction::release, e.tensor};
-  const bool read = e.position < trace.ops.size() && names(trace.ops[e.position], e.tensor);
+  const bool read = e.position < trace.ops.size() && op_names_tensor(trace.ops[e.position], e.tensor);
   return {e.position + (read ? 1 : 0), eviction_to(tiers, e.tier), e.tensor};
 }
 

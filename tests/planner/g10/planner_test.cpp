@@ -28,7 +28,7 @@ wire::Trace bridge() {
 
 TEST_CASE("A tensor is idle between its uses, a weight also across iterations") {
   const Workload workload = *make_workload(bridge(), {}, {});
-  const auto intervals = idle_intervals(workload);
+  const auto intervals = idle_intervals(workload, begin_times(workload, {}));
   REQUIRE(intervals.size() == 4);
   CHECK(std::tie(intervals[0].start, intervals[0].end, intervals[0].looped) == std::make_tuple(1, 8, false));
   CHECK(std::tie(intervals[1].start, intervals[1].end, intervals[1].looped) == std::make_tuple(9, 0, true));

@@ -5,7 +5,6 @@
 
 #include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/fit.h"
-#include "daemon/planner/reuse/portfolio/load_tree.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
 #include "daemon/planner/reuse/portfolio/pick_tree.h"
 #include "daemon/planner/reuse/portfolio/skyline.h"
@@ -14,16 +13,7 @@
 namespace terrace::planner::portfolio {
 namespace {
 
-using Loads = std::vector<std::uint64_t>;
-
 Instance instance_of_lives(const std::vector<Buffer>& buffers) { return {"lives", buffers, nullptr}; }
-
-void check_peak(const LoadTree& tree, const Loads& loads, std::uint32_t lower, std::uint32_t upper) {
-  const LoadTree::Peak peak = tree.peak(lower, upper);
-  const auto most = std::max_element(loads.begin() + lower, loads.begin() + upper);
-  REQUIRE(peak.bytes == *most);
-  REQUIRE(peak.section == static_cast<std::uint32_t>(most - loads.begin()));
-}
 
 // What first() must find, by looking at every block that is left.
 std::uint32_t first_by_looking(const std::vector<Block>& blocks, const std::vector<float>& priority,
@@ -48,24 +38,6 @@ Placement whole(const Parts& parts, const Part& part, const std::vector<std::uin
 }
 
 }  // namespace
-
-TEST_CASE("The load tree says what a loop over the sections says") {
-  std::mt19937_64 random(1);
-  for (int round = 0; round < 20; ++round) {
-    Loads loads(1 + random() % 70);
-    for (std::uint64_t& l : loads) l = 1000 + random() % 50;
-    LoadTree tree;
-    tree.reset(loads);
-    for (int step = 0; step < 100; ++step) {
-      const auto lower = static_cast<std::uint32_t>(random() % loads.size());
-      const auto upper = static_cast<std::uint32_t>(lower + 1 + random() % (loads.size() - lower));
-      check_peak(tree, loads, lower, upper);
-      const std::uint64_t bytes = random() % 10;
-      tree.subtract(lower, upper, bytes);
-      for (std::uint32_t s = lower; s < upper; ++s) loads[s] -= bytes;
-    }
-  }
-}
 
 TEST_CASE("The pick tree finds the block that a loop over all finds") {
   std::mt19937_64 random(2);

@@ -123,7 +123,7 @@ TEST_CASE("G10's planner hides all transfers where there is time, and sends long
   m.tiers.push_back({"ssd", unlimited_bytes});
   m.links.push_back({"ssd", 0.5e6, 0.5e6, 0, 0});
   m.routes.push_back({2, {0, 1}});
-  const wire::Schedule plan = planned("g10_smart", t, m);
+  const wire::Schedule plan = planned("g10", t, m);
   REQUIRE_FALSE(plan.entries.empty());
   CHECK(std::any_of(plan.entries.begin(), plan.entries.end(), [](const auto& e) { return e.tier == 2; }));
   const auto r = simulate(t, m, plan, {Victims::fifo, StallRule::strict, 2, true, 0});

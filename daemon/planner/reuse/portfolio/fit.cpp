@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "daemon/planner/reuse/portfolio/load_tree.h"
+#include "daemon/planner/load_tree.h"
 
 namespace terrace::planner::portfolio {
 namespace {

@@ -21,7 +21,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/planner/reuse/portfolio/load_tree.h"
+#include "daemon/planner/load_tree.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
 #include "daemon/planner/reuse/portfolio/pick_tree.h"
 

@@ -73,11 +73,10 @@ std::optional<std::uint32_t> backward_begin(const wire::Trace& trace) {
   return std::nullopt;
 }
 
-Residency::Residency(const wire::Trace& trace) : bytes_(trace.ops.size(), 0) {
+std::vector<std::uint64_t> resident_bytes(const wire::Trace& trace) {
   std::vector<std::uint32_t> first(trace.tensors.size(), never);
   std::vector<std::uint32_t> last(trace.tensors.size(), 0);
   for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-    bytes_[op] = trace.ops[op].workspace_bytes;
     for (const auto* list : {&trace.ops[op].inputs, &trace.ops[op].outputs}) {
       for (const std::uint32_t t : *list) {
         first[t] = std::min(first[t], op);
@@ -85,46 +84,38 @@ Residency::Residency(const wire::Trace& trace) : bytes_(trace.ops.size(), 0) {
       }
     }
   }
+  std::uint64_t always = 0;
+  std::vector<std::uint64_t> change(trace.ops.size() + 1, 0);  // modulo 2^64
   for (std::size_t t = 0; t < first.size(); ++t) {
-    if (trace.tensors[t].persistent) {
-      add(0, ops(), trace.tensors[t].bytes);
-    } else if (first[t] != never) {
-      add(first[t], last[t] + 1, trace.tensors[t].bytes);
-    }
+    const std::uint64_t bytes = trace.tensors[t].bytes;
+    if (trace.tensors[t].persistent) always += bytes;
+    if (trace.tensors[t].persistent || first[t] == never) continue;
+    change[first[t]] += bytes;
+    change[last[t] + 1] -= bytes;
   }
-}
-
-void Residency::remove(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {
-  for (std::uint32_t op = begin; op < end; ++op) bytes_[op] -= bytes;
-}
-
-void Residency::add(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {
-  for (std::uint32_t op = begin; op < end; ++op) bytes_[op] += bytes;
-}
-
-bool Residency::exceeds(std::uint32_t begin, std::uint32_t end, std::uint64_t limit) const {
-  for (std::uint32_t op = begin; op < end; ++op) {
-    if (bytes_[op] > limit) return true;
+  std::vector<std::uint64_t> resident;
+  std::uint64_t living = always;
+  for (std::size_t op = 0; op < trace.ops.size(); ++op) {
+    living += change[op];
+    resident.push_back(living + trace.ops[op].workspace_bytes);
   }
-  return false;
-}
-
-std::uint64_t Residency::most() const {
-  return bytes_.empty() ? 0 : *std::max_element(bytes_.begin(), bytes_.end());
+  return resident;
 }
 
 std::uint32_t Residency::earliest(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes,
                                   std::uint64_t limit) const {
-  std::uint32_t position = end;
-  while (position > begin && bytes_[position - 1] <= limit && bytes <= limit - bytes_[position - 1])
-    --position;
-  return position;
+  constexpr std::uint64_t most_load = std::uint64_t{1} << 62;  // the tree's
+  limit = std::min(limit, most_load);
+  if (begin >= end || bytes > limit) return end;
+  const std::optional<std::uint32_t> full = bytes_.last_above(begin, end, limit - bytes);
+  return full ? *full + 1 : begin;
 }
 
 FarTiers::FarTiers(const wire::Trace& trace, const Machine& machine)
-    : machine_(machine), used_(machine.tiers.size(), std::vector<std::uint64_t>(trace.ops.size(), 0)) {
+    : machine_(machine), used_(machine.tiers.size()), ops_(static_cast<std::uint32_t>(trace.ops.size())) {
   for (const Route& route : machine.routes) tiers_.push_back(route.tier);
   std::sort(tiers_.begin(), tiers_.end());
+  for (const std::uint32_t tier : tiers_) used_[tier].reset(std::vector<std::uint64_t>(ops_, 0));
 }
 
 double FarTiers::transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) const {
@@ -145,19 +136,14 @@ double FarTiers::transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) c
 bool FarTiers::has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const {
   const std::uint64_t capacity = machine_.tiers[tier].capacity_bytes;
   bool room = bytes <= capacity;
-  for_ranges(gap, static_cast<std::uint32_t>(used_[tier].size()),
-             [&](std::uint32_t begin, std::uint32_t end) {
-               for (std::uint32_t op = begin; op < end && room; ++op)
-                 room = used_[tier][op] <= capacity - bytes;
-             });
+  for_ranges(gap, ops_, [&](std::uint32_t begin, std::uint32_t end) {
+    room = room && (begin >= end || used_[tier].peak(begin, end).bytes <= capacity - bytes);
+  });
   return room;
 }
 
 void FarTiers::take(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) {
-  for_ranges(gap, static_cast<std::uint32_t>(used_[tier].size()),
-             [&](std::uint32_t begin, std::uint32_t end) {
-               for (std::uint32_t op = begin; op < end; ++op) used_[tier][op] += bytes;
-             });
+  for_ranges(gap, ops_, [&](std::uint32_t begin, std::uint32_t end) { used_[tier].add(begin, end, bytes); });
 }
 
 std::optional<std::uint32_t> FarTiers::place(const Gap& gap, std::uint64_t bytes) {

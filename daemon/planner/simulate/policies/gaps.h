@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/planner/load_tree.h"
 #include "daemon/planner/machine.h"
 #include "liballoc/wire/schedule.h"
 #include "liballoc/wire/trace.h"
@@ -29,17 +30,23 @@ std::vector<double> ideal_starts_us(const wire::Trace& trace);
 // The first operation that makes a gradient; nothing if none does.
 std::optional<std::uint32_t> backward_begin(const wire::Trace& trace);
 
-// Per operation, bytes that lie in tier 0 at it, workspaces included; persistent tensors are always there.
+// Per operation, bytes that lie in tier 0 at it, workspaces included, if nothing moves; persistent tensors
+// are always there.
+std::vector<std::uint64_t> resident_bytes(const wire::Trace& trace);
+
+// The same while tensors leave and come back; O(log n) each.
 class Residency {
  public:
-  explicit Residency(const wire::Trace& trace);
+  explicit Residency(const wire::Trace& trace) { bytes_.reset(resident_bytes(trace)); }
 
-  std::uint64_t at(std::uint32_t op) const { return bytes_[op]; }
-  std::uint32_t ops() const { return static_cast<std::uint32_t>(bytes_.size()); }
-  void remove(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes);  // [begin, end)
-  void add(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes);
-  bool exceeds(std::uint32_t begin, std::uint32_t end, std::uint64_t limit) const;
-  std::uint64_t most() const;
+  void remove(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {  // [begin, end)
+    bytes_.subtract(begin, end, bytes);
+  }
+  void add(std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) { bytes_.add(begin, end, bytes); }
+  bool exceeds(std::uint32_t begin, std::uint32_t end, std::uint64_t limit) const {
+    return begin < end && bytes_.peak(begin, end).bytes > limit;
+  }
+  std::uint64_t most() const { return bytes_.peak_bytes(); }
 
   // The earliest position from which `bytes` may lie in memory until `end` without exceeding the limit; not
   // below `begin`.
@@ -47,10 +54,10 @@ class Residency {
                          std::uint64_t limit) const;
 
  private:
-  std::vector<std::uint64_t> bytes_;
+  LoadTree bytes_;
 };
 
-// Room and speed of the tiers beyond tier 0.
+// Room and speed of the tiers beyond tier 0; O(log n) for a question about room.
 class FarTiers {
  public:
   FarTiers(const wire::Trace& trace, const Machine& machine);
@@ -67,7 +74,8 @@ class FarTiers {
  private:
   const Machine& machine_;
   std::vector<std::uint32_t> tiers_;
-  std::vector<std::vector<std::uint64_t>> used_;  // per tier of the machine, per operation
+  std::vector<LoadTree> used_;  // per tier of the machine, by operation
+  std::uint32_t ops_;
 };
 
 // Entries by position, those of one position as they came.

@@ -11,6 +11,6 @@ Result<wire::Schedule> plan_vdnn_conv(const wire::Trace& trace, const Machine& m
 Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_capuchin_swap(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_sentinel_interval(const wire::Trace& trace, const Machine& machine);
-Result<wire::Schedule> plan_g10_smart(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_g10(const wire::Trace& trace, const Machine& machine);
 
 }  // namespace terrace::planner

@@ -25,8 +25,8 @@ std::vector<SwapPolicy> swap_policies() {
        plan_capuchin_swap},
       {"sentinel_interval", "sentinel", "Sentinel (HPCA'21): migration intervals of k operations",
        Victims::lru, plan_sentinel_interval},
-      {"g10_smart", "g10", "G10 (MICRO'23), section 4: smart tensor migration, without its pages",
-       Victims::fifo, plan_g10_smart},
+      {"g10", "g10", "G10 (MICRO'23), section 4: smart tensor migration, without its pages", Victims::fifo,
+       plan_g10},
   };
 }
 
