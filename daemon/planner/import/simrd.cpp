@@ -8,8 +8,12 @@
 //   CONSTANT, then MEMORY                a tensor that no operation makes: persistent (a weight) if somebody
 //                                        still refers to it at the end, an input otherwise
 //   COPY, COPY_FROM, RELEASE             references
-//   ANNOTATE BACKWARD, "backward" in     what is made from there on is a gradient
-//   the name of a CALL
+//   ANNOTATE BACKWARD, or the first CALL what is made from there on is a gradient
+//   named "backward" that reads two
+//   tensors
+//
+// A backward operation reads a gradient and what the forward pass left. DTR's logs call the forward pass's
+// max-pooling max_pool2d_backward, too, which reads its input alone: the name does not say enough.
 //
 // Everything before ANNOTATE START is left out, as simrd does (simrd/parse/parse.py of
 // uwsampl/dtr-prototype@eff53cc).
@@ -65,6 +69,7 @@ class SimrdReader {
   std::string call(JsonFields* fields, const json& record);
   std::string mutate(JsonFields* fields, const json& record);
   wire::TraceOp begin_op(JsonFields* fields, const json& record);
+  void note_backward(const wire::TraceOp& op);
   std::string result(const std::string& name, const std::vector<std::uint32_t>& args, wire::TraceOp* op);
   std::string reference(JsonFields* fields, const std::string& instruction);
   std::string follow(const char* instruction, const std::string& name, const char* field, double* value);
@@ -210,14 +215,18 @@ wire::TraceOp SimrdReader::begin_op(JsonFields* fields, const json& record) {
   const double ns = logged_number(record, "TIME").value_or(-1);
   if (ns < 0 || ns > most_time_us) fields->complain("TIME", "expected nanoseconds");
   op.time_us = ns / 1000;
-  backward_ = backward_ || op.name.find("backward") != std::string::npos;
   return op;
+}
+
+void SimrdReader::note_backward(const wire::TraceOp& op) {
+  backward_ = backward_ || (op.inputs.size() >= 2 && op.name.find("backward") != std::string::npos);
 }
 
 std::string SimrdReader::call(JsonFields* fields, const json& record) {
   wire::TraceOp op = begin_op(fields, record);
   const std::vector<std::string> results = names(fields, "RESULT");
   const std::vector<std::uint32_t> args = storages(fields, &op);
+  note_backward(op);
   for (const std::string& r : results) {
     if (!error_.empty()) return error_;
     if (std::string wrong = result(r, args, &op); !wrong.empty()) return wrong;
@@ -229,6 +238,7 @@ std::string SimrdReader::call(JsonFields* fields, const json& record) {
 std::string SimrdReader::mutate(JsonFields* fields, const json& record) {
   wire::TraceOp op = begin_op(fields, record);
   const std::vector<std::uint32_t> args = storages(fields, &op);
+  note_backward(op);
   for (const json& place : fields->list("MUTATE")) {
     if (!place.is_number_unsigned() || place.get<std::uint64_t>() >= args.size()) {
       return "MUTATE: there is no argument " + place.dump();

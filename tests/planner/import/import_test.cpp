@@ -1,7 +1,9 @@
 // simrd's logs, execution traces, lifetimes, and which is which.
 #include "daemon/planner/import/import.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
 
 #include "daemon/planner/trace_json.h"
 #include "daemon/planner/trace_limits.h"
@@ -44,7 +46,94 @@ std::string storage(int number, int elements) {
   return "[1," + std::to_string(number) + ",0," + std::to_string(elements) + R"(,4,"cuda:0"])";
 }
 
+// A log of simrd with the operations of a trace; BACKWARD stands where the first gradient is made by an
+// operation that does not say so by its name, as in DTR's own logs.
+std::string simrd_log_of(const wire::Trace& trace) {
+  std::string log;
+  std::vector<bool> made(trace.tensors.size(), false);
+  const auto name = [](std::uint32_t t) { return "t" + std::to_string(t); };
+  const auto list = [&](const std::vector<std::uint32_t>& tensors) {
+    std::string text;
+    for (const std::uint32_t t : tensors) text += (text.empty() ? "\"" : ",\"") + name(t) + "\"";
+    return text;
+  };
+  const auto memory = [&](std::uint32_t t) {
+    return R"({"INSTRUCTION":"MEMORY","NAME":")" + name(t) + R"(","MEMORY":")" +
+           std::to_string(trace.tensors[t].bytes) + "\"}\n";
+  };
+  bool backward = false;
+  for (const wire::TraceOp& op : trace.ops) {
+    for (const std::uint32_t t : op.inputs) {
+      if (!made[t]) log += R"({"INSTRUCTION":"CONSTANT","NAME":")" + name(t) + "\"}\n" + memory(t);
+      made[t] = true;
+    }
+    std::vector<std::uint32_t> results;
+    std::copy_if(op.outputs.begin(), op.outputs.end(), std::back_inserter(results),
+                 [&](std::uint32_t t) { return !made[t]; });
+    const bool gradient = std::any_of(results.begin(), results.end(), [&](std::uint32_t t) {
+      return trace.tensors[t].kind == TensorKind::gradient;
+    });
+    if (gradient && !backward && op.name.find("backward") == std::string::npos)
+      log += R"({"INSTRUCTION":"ANNOTATE","ANNOTATION":"BACKWARD"})"
+             "\n";
+    backward = backward || gradient;
+    log += R"({"INSTRUCTION":"CALL","NAME":")" + op.name + R"(","ARGS":[)" + list(op.inputs) +
+           R"(],"RESULT":[)" + list(results) +
+           R"(],"TIME":"1000"})"
+           "\n";
+    for (const std::uint32_t t : results) {
+      log += memory(t) + R"({"INSTRUCTION":"ALIAS","NAME":")" + name(t) +
+             R"(","ALIAS":"-1"})"
+             "\n";
+      made[t] = true;
+    }
+  }
+  return log;
+}
+
+// Whether each operation makes a gradient.
+std::vector<bool> makes_gradient(const wire::Trace& trace) {
+  std::vector<bool> found;
+  for (const wire::TraceOp& op : trace.ops) {
+    found.push_back(std::any_of(op.outputs.begin(), op.outputs.end(), [&](std::uint32_t t) {
+      return trace.tensors[t].kind == TensorKind::gradient &&
+             std::find(op.inputs.begin(), op.inputs.end(), t) == op.inputs.end();
+    }));
+  }
+  return found;
+}
+
 }  // namespace
+
+// DTR's logs call the forward pass's max-pooling max_pool2d_backward; it reads no gradient.
+TEST_CASE("An operation that is named backward and reads one tensor begins no backward pass") {
+  const auto log = [](const char* args) {
+    return import_simrd(log_head + call("conv", R"("x","w")", "a", 64, -1) +
+                        call("max_pool2d_backward", "\"a\"", "p", 32, -1) +
+                        call("nll_loss_backward", args, "g", 4, -1) + call("mm", R"("g","w")", "h", 8, -1));
+  };
+  const Result<Imported> trace = log(R"("p","a")");
+  INFO(trace.error);
+  REQUIRE(trace);
+  CHECK(makes_gradient(trace->trace) == std::vector<bool>{false, false, true, true});
+  CHECK(makes_gradient(log("\"p\"")->trace) == std::vector<bool>{false, false, false, false});
+}
+
+TEST_CASE("Backward begins in DTR's logs where the corrected traces have it") {
+  for (const char* name : {"inceptionv4-64", "lstm-128", "resnet32-56", "transformer-10", "treelstm-6",
+                           "tv_densenet121-84", "unet-6", "unroll_gan-512"}) {
+    const auto text = test::reference_data("dtr/" + std::string(name) + ".json.gz");
+    if (!text) return;
+    const auto trace = parse_trace(*text);
+    REQUIRE(trace);
+    const Result<Imported> imported = import_simrd(simrd_log_of(*trace));
+    INFO(name << " " << imported.error);
+    REQUIRE(imported);
+    const std::vector<bool> ours = makes_gradient(imported->trace), theirs = makes_gradient(*trace);
+    const auto differ = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+    CHECK(differ.first - ours.begin() == static_cast<std::ptrdiff_t>(trace->ops.size()));
+  }
+}
 
 TEST_CASE("A log of simrd becomes storages, operations and kinds") {
   const Result<Imported> i = import_simrd(

@@ -27,7 +27,8 @@ std::vector<Gap> gaps_of(const wire::Trace& trace);
 // When operations begin if nothing ever stalls; one more entry, the end.
 std::vector<double> ideal_starts_us(const wire::Trace& trace);
 
-// The first operation that makes a gradient; nothing if none does.
+// The first operation that makes a gradient, as the kinds of the trace say; nothing if none does. A step of
+// several passes (a GAN's) has its later forward passes after it.
 std::optional<std::uint32_t> backward_begin(const wire::Trace& trace);
 
 // Per operation, bytes that lie in tier 0 at it, workspaces included, if nothing moves; persistent tensors
