@@ -13,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tools/bench/measure.h"
 #include "tools/bench/planner_child.h"
@@ -22,11 +23,11 @@ namespace terrace::bench {
 namespace {
 
 constexpr const char* usage =
-    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION] [--data DIR] [--minimalloc "
+    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION,...] [--data DIR] [--minimalloc "
     "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
-    "g10-times, g10-policies, simulator, profile.\n"
+    "g10-times, g10-policies, simulator, planning, profile.\n"
     "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
     "checkout);\n"
     "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
@@ -36,7 +37,7 @@ constexpr const char* usage =
     "                --timeout=SECONDSs, where a line 'Elapsed time SECONDS' tells the search's time and "
     "the\n"
     "                exit code is 0 if it found a placement\n"
-    "  --only        one of those sections\n"
+    "  --only        one of those sections, or several with commas between\n"
     "  --quick       short searches: whether it works, not how good it is";
 
 struct Section {
@@ -54,6 +55,7 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"g10-times", measure_g10_times},
                                 {"g10-policies", measure_g10_policies},
                                 {"simulator", measure_simulator},
+                                {"planning", measure_planning},
                                 {"profile", measure_profiles}};
 
 struct Options {
@@ -84,11 +86,25 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
+bool chosen(const Options& options, const std::string& section) {
+  const std::vector<std::string> only = words_of(options.only);
+  return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+}
+
 // What is wrong with the options, said before anything is measured; empty if nothing.
 std::string check(const Options& options) {
-  const auto named = [&](const Section& s) { return options.only == s.name; };
-  if (!options.only.empty() && std::none_of(std::begin(sections), std::end(sections), named))
-    return "--only " + options.only + ": there is no such section; see --help";
+  for (const std::string& word : words_of(options.only)) {
+    const auto named = [&](const Section& s) { return word == s.name; };
+    if (std::none_of(std::begin(sections), std::end(sections), named))
+      return "--only " + word + ": there is no such section; see --help";
+  }
   if (!options.named_data.empty() && !std::filesystem::is_directory(options.named_data))
     return "--data " + options.named_data +
            " is not a directory; name the reference data's (CONTRIBUTING.md), or leave it out: what needs "
@@ -137,7 +153,7 @@ int run(int argc, char** argv) {
   report["rounds"] = options.planner.rounds;
   std::string markdown;
   for (const Section& part : sections) {
-    if (!options.only.empty() && options.only != part.name) continue;
+    if (!chosen(options, part.name)) continue;
     const Json measured = report["sections"][part.name] = part.measure(options.planner);
     std::fputs(as_text(measured).c_str(), stdout);
     markdown += as_markdown(measured);

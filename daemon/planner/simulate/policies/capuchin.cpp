@@ -15,7 +15,8 @@ namespace {
 
 using wire::Action;
 
-constexpr int rounds = 8;  // of feedback
+constexpr int rounds = 8;                 // of feedback
+constexpr int worse_rounds_in_a_row = 2;  // end it
 constexpr double earlier_share = 0.05;
 
 struct Swap {
@@ -35,14 +36,17 @@ class Capuchin {
   wire::Schedule best() {
     wire::Schedule best = schedule();
     double best_us = 0;
-    for (int round = 0; round < rounds; ++round) {
+    int no_better = 0;
+    for (int round = 0; round < rounds && no_better < worse_rounds_in_a_row; ++round) {
       const wire::Schedule tried = schedule();
       const Result<SimulationReport> report =
-          simulate(trace_, machine_, tried, {Victims::lru, StallRule::strict, 2, true, 0});
+          simulate(trace_, machine_, tried, {Victims::lru, StallRule::strict, 1, true, 0});
       if (!report) break;
+      ++no_better;
       if (round == 0 || report->total_us < best_us) {
         best = tried;
         best_us = report->total_us;
+        no_better = 0;
       }
       if (!hurry(*report)) break;
     }

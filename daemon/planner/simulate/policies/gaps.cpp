@@ -157,9 +157,12 @@ std::optional<std::uint32_t> FarTiers::place(const Gap& gap, std::uint64_t bytes
 
 wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
                                std::vector<wire::ScheduleEntry> entries) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.position < b.position; });
-  return {trace.name, policy, std::move(entries)};
+  std::vector<std::size_t> next(trace.ops.size() + 2, 0);  // by position: where its next entry goes
+  for (const wire::ScheduleEntry& e : entries) ++next[e.position + 1];
+  for (std::size_t position = 1; position < next.size(); ++position) next[position] += next[position - 1];
+  std::vector<wire::ScheduleEntry> sorted(entries.size());
+  for (wire::ScheduleEntry& e : entries) sorted[next[e.position]++] = std::move(e);
+  return {trace.name, policy, std::move(sorted)};
 }
 
 }  // namespace terrace::planner

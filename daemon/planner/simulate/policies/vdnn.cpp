@@ -31,21 +31,24 @@ std::vector<bool> layer_inputs(const wire::Trace& trace, std::uint32_t backward,
   return is;
 }
 
+// The first operation that names each tensor; the number of operations where none does.
+std::vector<std::uint32_t> first_named(const wire::Trace& trace) {
+  const auto ops = static_cast<std::uint32_t>(trace.ops.size());
+  std::vector<std::uint32_t> first(trace.tensors.size(), ops);
+  for (std::uint32_t op = ops; op-- > 0;) {
+    for (const auto* list : {&trace.ops[op].inputs, &trace.ops[op].outputs}) {
+      for (const std::uint32_t t : *list) first[t] = op;
+    }
+  }
+  return first;
+}
+
 // Whether the tensor may begin to leave while its last forward operation runs: it is there before, and only
 // read.
-std::vector<bool> read_before(const wire::Trace& trace, const std::vector<Gap>& gaps) {
-  std::vector<bool> can;
-  for (const Gap& gap : gaps) {
-    const auto names = [&](const std::vector<std::uint32_t>& list) {
-      return std::find(list.begin(), list.end(), gap.tensor) != list.end();
-    };
-    bool made_before = false;
-    for (std::uint32_t op = 0; op < gap.from && !made_before; ++op) {
-      made_before = names(trace.ops[op].inputs) || names(trace.ops[op].outputs);
-    }
-    can.push_back(made_before && !names(trace.ops[gap.from].outputs));
-  }
-  return can;
+bool leaves_early(const wire::Trace& trace, const std::vector<std::uint32_t>& first, const Gap& gap) {
+  const auto& written = trace.ops[gap.from].outputs;
+  return first[gap.tensor] < gap.from &&
+         std::find(written.begin(), written.end(), gap.tensor) == written.end();
 }
 
 Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, const char* name,
@@ -61,7 +64,7 @@ Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, co
   }
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const Gap& a, const Gap& b) { return a.to != b.to ? a.to < b.to : a.from < b.from; });
-  const std::vector<bool> leaves_early = read_before(trace, gaps);
+  const std::vector<std::uint32_t> first = first_named(trace);
   std::vector<wire::ScheduleEntry> entries;
   std::vector<wire::ScheduleEntry> evictions;  // last used first
   std::uint32_t ahead = *backward;             // the backward operation before the one that needs the tensor
@@ -70,7 +73,7 @@ Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, co
     if (i > 0 && gaps[i - 1].to < gap.to) ahead = gaps[i - 1].to;
     const std::optional<std::uint32_t> tier = far.place(gap, trace.tensors[gap.tensor].bytes);
     if (!tier) return refused<wire::Schedule>("no tier has room for all that vDNN offloads");
-    const std::uint32_t during = leaves_early[i] ? gap.from : gap.from + 1;
+    const std::uint32_t during = leaves_early(trace, first, gap) ? gap.from : gap.from + 1;
     evictions.push_back({during, gap.tensor, Action::evict, *tier, {}});
     entries.push_back({std::max(ahead, during), gap.tensor, Action::prefetch, *tier, {}});
   }
