@@ -8,6 +8,7 @@ tensor has arrived. TERRACE_TEST_GPU=emulated:1G runs the same cases on the emul
 import ctypes
 import os
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -276,6 +277,27 @@ class OfEngine(unittest.TestCase):
         back = torch.empty_like(tensor)
         engine.bring(number, back)
         self.assertTrue(bool((back == 7.0).all()))
+
+    @unittest.skipUnless(PLACE.is_cuda, "graphs of a GPU")
+    def test_a_graph_is_captured_while_tensors_leave(self):
+        engine = self.engine(dram_bytes=1024 * MIB)
+        graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream(DEVICE)
+        x = torch.arange(MIB, dtype=torch.float32, device=DEVICE)
+        torch.cuda.synchronize(DEVICE)
+        busy()
+        tensors = [torch.full((16 * MIB,), float(value), device=DEVICE) for value in range(8)]
+        numbers = [engine.store(tensor) for tensor in tensors]  # memory is page-locked for them
+        with torch.cuda.stream(aside):
+            graph.capture_begin()  # in global mode: an unsafe call of any thread would end it
+            y = x * 2 + 1
+            time.sleep(0.5)
+            graph.capture_end()
+        graph.replay()
+        self.assertTrue(torch.equal(y, x * 2 + 1))
+        for value, number in enumerate(numbers):
+            engine.wait_until_left(number)
+            engine.bring(number, tensors[0])
+            self.assertTrue(bool((tensors[0] == value).all()), value)
 
 
 NETWORK = {"kind": "blocks", "width": 128, "length": 4096, "depth": 8, "batch": 1, "dtype": "float32", "seed": 5}

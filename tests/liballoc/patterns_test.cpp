@@ -56,15 +56,6 @@ TEST_CASE("Rows that come four at a time, out of order, are one stride") {
   CHECK(faults <= rows / 8);
 }
 
-TEST_CASE("A stride goes down as well as up") {
-  Strides strides;
-  for (const std::uint64_t row : {90U, 89U}) CHECK(strides.touched(row * row_bytes).count == 0);
-  const Strides::Ahead ahead = strides.touched(88 * row_bytes);
-  CHECK(ahead.stride == -static_cast<std::int64_t>(row_bytes));
-  CHECK(strides.touched(85 * row_bytes).count == 0);  // it is on its way
-  CHECK(strides.touched(83 * row_bytes).first == 83 * row_bytes);
-}
-
 TEST_CASE("A row that goes on in the next page is as long as its last touch says") {
   Strides strides;
   for (std::uint64_t row = 0; row < 3; ++row) {
