@@ -88,10 +88,8 @@ bool PageScan::fill_by_entries(std::byte* from, std::byte* end) {
 }
 
 bool PageScan::next(std::byte* from, std::byte* end, Region* out) {
-  bool is_new = number(from) != asked_from_;
-  for (;;) {
-    if (is_new && !fill(from, end)) return false;
-    is_new = true;
+  bool is_known = number(from) == asked_from_;
+  while (is_known || fill(from, end)) {
     for (; at_ < found_count_; ++at_) {
       const Found& f = found_[at_];
       if (f.end <= number(from)) continue;
@@ -101,8 +99,11 @@ bool PageScan::next(std::byte* from, std::byte* end, Region* out) {
       asked_from_ = f.end;  // the next question, if it goes on here, needs no system call
       return true;
     }
-    if (scanned_to_ >= number(end) || scanned_to_ <= number(from)) break;
-    from = address(scanned_to_);
+    // What was known may end just where this question begins; an answer that is no further is none.
+    const bool is_further = is_known || scanned_to_ > number(from);
+    if (scanned_to_ >= number(end) || !is_further) break;
+    from = address(std::max(scanned_to_, number(from)));
+    is_known = false;
   }
   asked_from_ = 1;
   return false;

@@ -1,0 +1,57 @@
+// The kernel's answer about a range comes in batches; together they are all of it.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "liballoc/base/os.h"
+#include "liballoc/paging/page_scan.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// A range of which every `stride`-th stretch of `pages` pages is written; what lies between is read, so that
+// the kernel's page of zeroes is there, or left alone.
+class Touched {
+ public:
+  Touched(std::size_t stretches, std::size_t stride, std::size_t pages, bool reads_the_rest)
+      : bytes_(stretches * stride * os::page_bytes),
+        begin_(static_cast<std::byte*>(os::map_anonymous(bytes_, PROT_READ | PROT_WRITE))) {
+    REQUIRE(begin_ != nullptr);
+    REQUIRE(::madvise(begin_, bytes_, MADV_NOHUGEPAGE) == 0);
+    for (std::size_t at = 0; reads_the_rest && at < bytes_; at += os::page_bytes)
+      static_cast<void>(*static_cast<const volatile std::byte*>(begin_ + at));
+    for (std::size_t i = 0; i < stretches; ++i)
+      std::memset(begin_ + i * stride * os::page_bytes, 1, pages * os::page_bytes);
+  }
+  ~Touched() { ::munmap(begin_, bytes_); }
+  Touched(const Touched&) = delete;
+  Touched& operator=(const Touched&) = delete;
+  std::byte* begin() const { return begin_; }
+  std::byte* end() const { return begin_ + bytes_; }
+
+ private:
+  std::size_t bytes_;
+  std::byte* begin_;
+};
+
+}  // namespace
+
+TEST_CASE("What lies in more regions than one answer holds is counted as a whole") {
+  const std::size_t stretches = GENERATE(255, 256, 257, 512, 513, 1500);
+  const std::size_t pages = GENERATE(1, 3);
+  const std::size_t gap = GENERATE(1, 4, 509);
+  const bool reads_the_rest = GENERATE(false, true);
+  const Touched touched(stretches, pages + gap, pages, reads_the_rest);
+  PageScan scan;
+  REQUIRE(scan.open() == 0);
+  CAPTURE(stretches, pages, gap, reads_the_rest);
+  CHECK(scan.count(touched.begin(), touched.end()) == stretches * pages * os::page_bytes);
+  // The same by single questions, of which each goes on where the last one ended.
+  PageScan::Region region{};
+  std::size_t found = 0;
+  for (std::byte* at = touched.begin(); scan.next(at, touched.end(), &region); at = region.end)
+    found += region.is_zero ? 0 : 1;
+  CHECK(found == stretches);
+  scan.close();
+}
+
+}  // namespace terrace::liballoc
