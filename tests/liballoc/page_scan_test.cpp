@@ -1,4 +1,6 @@
 // The kernel's answer about a range comes in batches; together they are all of it.
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 
