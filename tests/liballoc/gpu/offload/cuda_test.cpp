@@ -38,6 +38,13 @@ void make_chunks(const Opened& engine) {
   for (const std::uint64_t id : ids) engine.release(id);
 }
 
+bool comes_back(const Opened& engine, std::uint64_t id, const std::vector<std::byte>& expected) {
+  std::vector<std::byte> back(expected.size());
+  const int error = engine.fetch(id, back);
+  wait_for_stream();
+  return error == 0 && back == expected;
+}
+
 }  // namespace
 
 TEST_CASE("EveryByteComesBackOnCuda") {
@@ -135,10 +142,7 @@ TEST_CASE("AfterACopyThatFailsHalfWayItsMemoryIsNobodysUntilTheFirstHalfHasPasse
   gate.open();
   CHECK(engine.left(next) == 1);
   CHECK(engine.statistics().waiting_bytes == 0);
-  std::vector<std::byte> back(small.size());
-  CHECK(engine.fetch(next, back) == 0);
-  wait_for_stream();
-  CHECK((back == small));
+  CHECK(comes_back(engine, next, small));
 }
 
 TEST_CASE("ACopyBackThatFailsHalfWayIsAnErrorAndItsMemoryStaysUntilThen") {
@@ -223,10 +227,7 @@ TEST_CASE("AnEventThatCannotBeAskedHasNotPassed") {
   CHECK(waiting_bytes == second.size());
   gate.open();
   CHECK(engine.left(next) == 1);
-  std::vector<std::byte> back(second.size());
-  CHECK(engine.fetch(next, back) == 0);
-  wait_for_stream();
-  CHECK((back == second));
+  CHECK(comes_back(engine, next, second));
 }
 
 TEST_CASE("TheEnginesThreadsBreakNoCaptureOfTheProgram") {
@@ -263,8 +264,5 @@ TEST_CASE("AStoreRightAfterAReleaseWaitsForTheMemory") {
   CHECK(terrace_offload_left(engine.get(), id) == 0);
   gate.open();
   CHECK(engine.left(id) == 1);
-  std::vector<std::byte> back(second.size());
-  CHECK(engine.fetch(id, back) == 0);
-  wait_for_stream();
-  CHECK((back == second));
+  CHECK(comes_back(engine, id, second));
 }

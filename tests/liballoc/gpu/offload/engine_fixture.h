@@ -127,14 +127,14 @@ inline int Opened::leave(std::uint64_t id) const {
   return once_answered([&] { return terrace_offload_leave(engine_, id, nullptr); });
 }
 
-// Stores, waits until it has left, overwrites the source, and brings it back; `settle` waits for the device
+// Stores, lets it leave by `way`, overwrites the source, and brings it back; `settle` waits for the device
 // where fetch() does not. True if the bytes are the same.
 inline bool survives(const Opened& engine, std::uint64_t bytes, std::uint64_t seed,
-                     void (*settle)() = nullptr) {
+                     void (*settle)() = nullptr, int (Opened::*way)(std::uint64_t) const = &Opened::left) {
   const auto expected = content(bytes, seed);
   auto source = expected;
   const std::uint64_t id = engine.store(source);
-  if (engine.left(id) != 1) return false;
+  if ((engine.*way)(id) != 1) return false;
   std::fill(source.begin(), source.end(), std::byte{0x5a});
   std::vector<std::byte> back(bytes, std::byte{0xa5});
   const int error = engine.fetch(id, back);

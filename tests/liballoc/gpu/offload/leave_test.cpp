@@ -11,20 +11,6 @@ namespace {
 
 constexpr const char* lagging = "emulated:1G,lag=1s";  // longer than a busy machine takes for a few calls
 
-// Stores and leaves; the source is overwritten at once, and what was stored comes back.
-bool survives_leaving(const Opened& engine, std::uint64_t bytes, std::uint64_t seed) {
-  const auto expected = content(bytes, seed);
-  auto source = expected;
-  const std::uint64_t id = engine.store(source);
-  if (engine.leave(id) != 1) return false;
-  std::fill(source.begin(), source.end(), std::byte{0x5a});
-  std::vector<std::byte> back(bytes, std::byte{0xa5});
-  const int error = engine.fetch(id, back);
-  const bool same = error == 0 && back == expected;
-  engine.release(id);
-  return same;
-}
-
 }  // namespace
 
 TEST_CASE("ASourceThatLeavesIsTheCallersAtOnce") {
@@ -35,7 +21,7 @@ TEST_CASE("ASourceThatLeavesIsTheCallersAtOnce") {
   options.compress = compress;
   const Opened engine(options);
   for (const std::uint64_t bytes : {std::uint64_t{1}, 100 * kib, 5 * mib + 7})
-    CHECK(survives_leaving(engine, bytes, bytes));
+    CHECK(survives(engine, bytes, bytes, nullptr, &Opened::leave));
   CHECK(engine.statistics().handed_back == 0);
   CHECK(engine.statistics().live == 0);
 }
