@@ -172,7 +172,8 @@ class OfTheArguments(unittest.TestCase):
 class OfTheWorkloads(unittest.TestCase):
     SMALL = {"inference": ["--matrices", "2", "--width", "64", "--batch", "16"], "embedding": ["--rows", "5000", "--lookups", "64", "--update"],
              "matmul": ["--width", "64"], "gups": ["--bytes", "1048576", "--updates", "64", "--scattered"],
-             "merge": ["--bytes", "1048576", "--block", "1000"], "sparse": ["--bytes", "1048576", "--touches", "64"]}
+             "merge": ["--bytes", "1048576", "--block", "1000"], "fft": ["--width", "300"],
+             "arrays": ["--arrays", "5", "--bytes", "65536", "--lookups", "64"], "sparse": ["--bytes", "1048576", "--touches", "64"]}
 
     def result_of(self, name, *words):
         program = BENCH / "workloads" / f"{name}.py"

@@ -43,6 +43,10 @@ LIMITED = {
         ("--scattered", "also measure a hot part that lies in pages all over the table")),
     "merge": Pattern(
         "a merge of 16 sorted runs in memory, 1 GiB", {"merge": []}, ["--bytes", str(400 << 20)], [50, 25], 2, ["merge"]),
+    "fft": Pattern(
+        "a Fourier transform of 8192 x 8192 complex64 along rows and columns", {"fft": []}, ["--width", "4096"], [50], 1),
+    "arrays": Pattern(
+        "2,000 random lines a step of 400 arrays of 4 MiB", {"arrays": []}, ["--arrays", "100"], [50], 6, ["arrays"]),
 }
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """terrace bench NAME for patterns of memory use: what they cost in less memory than they need, and when there is plenty.
 
-Under a limit (inference, embedding, matmul, gups, merge): a stock run gives the peak of memory that the kernel
+Under a limit (inference, embedding, matmul, gups, merge, fft, arrays): a stock run gives the peak of memory that the kernel
 charges; then, at each fraction of that peak, stock without a limit, Terrace under the limit and kernel swap under the
 same limit run in turn, the order reversed every round. Every run must give the digest of the first one, otherwise the
 exit code is 1. Only kernel swap may be killed for memory, in three attempts, or run out of time: that is its result.

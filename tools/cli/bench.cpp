@@ -31,7 +31,9 @@ struct Script {
   const char* file;
   bool wants_name = false;  // as its first word
 };
-constexpr Script scripts[] = {{"embedding", "bench/patterns.py", true},
+constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
+                              {"embedding", "bench/patterns.py", true},
+                              {"fft", "bench/patterns.py", true},
                               {"first-touch", "bench/patterns.py", true},
                               {"gpu", "bench/gpu/bench.py"},
                               {"gups", "bench/patterns.py", true},
@@ -62,8 +64,10 @@ std::set<std::string> available(const InstallLayout& layout) {
 
 constexpr std::pair<const char*, const char*> about[] = {
     {"advisor", "the advisor's predictions and choices, beside what is measured"},
+    {"arrays", "single lines of many arrays under a limit, beside stock and kernel swap"},
     {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},
     {"embedding", "random rows of a large table under a limit, beside stock and kernel swap"},
+    {"fft", "rows and then columns of a matrix under a limit, beside stock and kernel swap"},
     {"first-touch", "fresh memory in several threads, beside stock; fork and malloc meanwhile"},
     {"gpu", "offloading of activations, beside other ways; emulated where no GPU is"},
     {"gpu-compression", "the codecs' kernels on a GPU"},

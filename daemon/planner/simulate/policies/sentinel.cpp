@@ -3,7 +3,8 @@
 //
 // Its layers are operations here. The paper picks the interval's length by a model (what is prefetched must
 // fit beside the short-lived tensors, and arrive within an interval) and then by trying steps; here the
-// powers of two are tried by simulation, until three in a row are no better than the best.
+// powers of four are tried by simulation, until two in a row are no better than the best, and then twice and
+// half of the best.
 #include <algorithm>
 
 #include "daemon/planner/simulate/policies/gaps.h"
