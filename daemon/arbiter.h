@@ -1,17 +1,25 @@
 // Who may keep how much DRAM. Pure: no clock, no I/O, the same answers for the same questions.
 //
-//   machine budget ── job (uid, name) ── session (a process of the job)
+//   machine budget ── user ── job (uid, name) ── session (a process of the job)
 //
 // A job's budget is the largest that one of its sessions asked for; it is met in full or the session is
-// refused with what is left. Jobs that asked for nothing in particular share what the others leave, equally.
+// refused with what is left. Promises cannot be called back, so that one user's jobs, however many, are
+// promised at most set_user_cap() in all; user 0 is the administrator, whom nothing but the machine bounds.
+// What is not promised is lent: to the users who have jobs without a promise, whoever has least first
+// (shares/shares.h), and by each of them to those jobs, equally. A hundred jobs of one user leave to another
+// what one job would.
 // Within a job the budget follows demand: max-min fair ("water filling") over what each process has
 // allocated, so that a shell around a training program does not keep half of its memory.
 //
 // Handing budget from one process to another takes time: the giver has to evict first. So a rebalance lowers
-// at once but raises only into room that is free by then; what is missing is raised by later rebalances.
+// at once but raises only into room that is free by then, in the job and on the whole machine; what is
+// missing is raised by later rebalances. A giver is waited for at most `patience_rounds`, for one that never
+// gives must not starve the others; then is_overdue() names it.
 //
-// Invariant: within a job, the sum of max(granted, resident) never grows past the job's budget by a
-// rebalance. A joining process may exceed it by at most `starting_bytes` until the others have given way.
+// Invariants: a rebalance grants no job more than its budget, and lets the sum of max(granted, held) grow past
+// neither the job's budget nor the machine's; held is what a process still has of what it was granted before.
+// A joining process may exceed the job's by at most `starting_bytes` until the others have given way, and the
+// machine's by at most `minimum_bytes`.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +64,8 @@ class Arbiter {
  public:
   static constexpr std::uint64_t minimum_bytes = 4ULL << 20;    // two runs: less cannot page at all
   static constexpr std::uint64_t starting_bytes = 64ULL << 20;  // for a process whose demand is not known yet
+  static constexpr unsigned patience_rounds = 600;              // a minute of the server's rounds
+  static constexpr std::uint64_t no_cap = ~std::uint64_t{0};
 
   explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}
 
@@ -69,18 +79,25 @@ class Arbiter {
   void leave(SessionId session);
 
   void observe(SessionId session, const Demand& demand);
+  // Some time has passed: once in a round of observations.
+  void end_round();
   // Budgets that changed, givers first. Call after every admit, leave and setting, and now and then.
   std::vector<Change> rebalance();
 
-  // By an administrator. ENOENT: no such job.
-  std::optional<Refusal> set_job_budget(const JobKey& job, std::uint64_t bytes);
+  // Holds until the job ends. ENOENT: no such job. Only an administrator gets past the cap of the job's user.
+  enum class By { owner, administrator };
+  std::optional<Refusal> set_job_budget(const JobKey& job, std::uint64_t bytes, By by);
   void set_machine_budget(std::uint64_t bytes);
+  // The most that the jobs of one user are promised from now on; what is promised already stays.
+  void set_user_cap(std::uint64_t bytes) { user_cap_bytes_ = bytes; }
 
   std::uint64_t machine_bytes() const { return machine_bytes_; }
   // Promised to jobs that asked for a size.
   std::uint64_t promised_bytes() const;
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
+  // It was told to give and has not, for longer than others can wait.
+  bool is_overdue(SessionId session) const;
 
  private:
   struct Session {
@@ -88,31 +105,43 @@ class Arbiter {
     std::uint64_t requested_bytes = 0;
     std::uint64_t granted_bytes = 0;
     Demand demand;
-    bool fresh = true;  // nothing was announced to it yet
+    bool fresh = true;               // nothing was announced to it yet
+    std::uint64_t held_bytes = 0;    // of what it was granted before, what it still has; at least granted_bytes
+    unsigned waited_rounds = 0;      // for it to give what it holds beyond its grant
+    bool overdue = false;
   };
   struct Job {
     std::vector<SessionId> sessions;
     std::uint64_t promised_bytes = 0;  // 0: shares what is left
+    std::uint64_t budget_bytes = 0;    // as last divided
     bool fixed = false;                // set by an administrator
     bool unsettled = true;             // membership or budget changed, or a raise is owed
   };
 
-  std::uint64_t available_for(const JobKey& job) const;
-  std::uint64_t budget_of(const Job& job) const;
+  // What a rebalance means to do with a job that needs it.
+  struct Plan {
+    Job* job = nullptr;
+    std::vector<std::uint64_t> target;  // as the job's sessions
+  };
+
+  std::uint64_t available_for(const JobKey& job, std::uint64_t user_cap_bytes) const;
+  std::uint64_t cap_of(std::uint32_t uid) const;
+  Refusal does_not_fit(const JobKey& job, std::uint64_t wanted) const;
   void join(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
-  void unsettle_all();
-  std::vector<std::uint64_t> targets(const Job& job, std::uint64_t budget) const;
-  bool worth_announcing(const Job& job, const std::vector<std::uint64_t>& target, std::uint64_t budget) const;
-  void rebalance_job(Job& job, std::vector<Change>* changes);
+  void divide();
+  std::vector<std::uint64_t> targets(const Job& job) const;
+  bool worth_announcing(const Job& job, const std::vector<std::uint64_t>& target) const;
+  std::uint64_t room_on_machine() const;
+  std::uint64_t room_in(const Job& job) const;
+  void lower(const Plan& plan, std::vector<Change>* changes);
+  void raise(const Plan& plan, std::uint64_t* machine_room, std::vector<Change>* changes);
   void grant(SessionId id, std::uint64_t bytes, std::vector<Change>* changes);
+  static void update_held(Session& session);
 
   std::uint64_t machine_bytes_;
+  std::uint64_t user_cap_bytes_ = no_cap;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;
 };
-
-// Max-min fair shares of `whole`: nobody gets more than it wants while somebody else has less than that; what
-// nobody wants is shared equally. The shares sum to `whole`.
-std::vector<std::uint64_t> fair_shares(std::uint64_t whole, const std::vector<std::uint64_t>& wanted);
 
 }  // namespace terrace::daemon

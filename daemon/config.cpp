@@ -44,10 +44,11 @@ std::optional<std::string> set_group(Config& config, const std::string& value) {
   return std::nullopt;
 }
 
-std::optional<std::string> set_dram(Config& config, const std::string& value) {
-  const auto amount = parse_amount(value);
-  if (!amount) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
-  config.dram = *amount;
+template <Amount Config::*amount>
+std::optional<std::string> set_amount(Config& config, const std::string& value) {
+  const auto read = parse_amount(value);
+  if (!read) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
+  config.*amount = *read;
   return std::nullopt;
 }
 
@@ -68,9 +69,13 @@ std::optional<std::string> set_log_level(Config& config, const std::string& valu
 }
 
 constexpr std::array key_table{
-    Key{"daemon", "socket", set_socket}, Key{"daemon", "group", set_group},
-    Key{"budget", "dram", set_dram},     Key{"pool", "directory", set_pool_directory},
-    Key{"pool", "size", set_pool_size},  Key{"log", "level", set_log_level},
+    Key{"daemon", "socket", set_socket},
+    Key{"daemon", "group", set_group},
+    Key{"budget", "dram", set_amount<&Config::dram>},
+    Key{"budget", "per_user", set_amount<&Config::per_user>},
+    Key{"pool", "directory", set_pool_directory},
+    Key{"pool", "size", set_pool_size},
+    Key{"log", "level", set_log_level},
 };
 
 std::string known_tables() {
@@ -237,14 +242,22 @@ ConfigResult load_config(const std::string& path, const Config& base) {
   return parse_config(text, path, base);
 }
 
+namespace {
+
+std::string text_of(const Amount& amount) {
+  return fmt::format("{}{}", amount.value, amount.unit == Amount::Unit::percent ? "%" : "B");
+}
+
+}  // namespace
+
 std::string to_toml(const Config& config) {
   toml::table daemon{{"socket", config.socket}};
   if (!config.group.empty()) daemon.insert("group", config.group);
   toml::table pool{{"directory", config.pool_directory}};
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
-  const auto unit = config.dram.unit == Amount::Unit::percent ? "%" : "B";
+  const toml::table budget{{"dram", text_of(config.dram)}, {"per_user", text_of(config.per_user)}};
   const toml::table root{{"daemon", daemon},
-                         {"budget", toml::table{{"dram", fmt::format("{}{}", config.dram.value, unit)}}},
+                         {"budget", budget},
                          {"pool", pool},
                          {"log", toml::table{{"level", config.log_level}}}};
   std::ostringstream text;

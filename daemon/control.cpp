@@ -57,9 +57,10 @@ JobKey find_job(const Request& request) {
   return own;
 }
 
-bool may_change(const Peer& peer, uid_t owner) {
-  return peer.uid == 0 || peer.uid == owner || peer.uid == ::geteuid();
-}
+// Whoever could do as he likes with the daemon and its jobs anyway.
+bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
+
+bool may_change(const Peer& peer, uid_t owner) { return peer.uid == owner || is_administrator(peer); }
 
 json no_such_job(const JobKey& key) {
   return failure(ENOENT, fmt::format("no job \"{}\" is known; see `terrace jobs`", key.name));
@@ -112,7 +113,8 @@ ControlOutcome do_set_budget(const Request& request) {
     return {failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid)), {}, false};
   const auto bytes = number_or(request.fields, "bytes", 0);
   if (bytes == 0) return {failure(EINVAL, "\"bytes\" must be a number above 0"), {}, false};
-  const auto refusal = request.context.registry.arbiter().set_job_budget(key, bytes);
+  const auto refusal = request.context.registry.arbiter().set_job_budget(
+      key, bytes, is_administrator(request.peer) ? Arbiter::By::administrator : Arbiter::By::owner);
   if (!refusal) return {success({{"budget_bytes", bytes}}), {}, false};
   json reply = failure(refusal->error, refusal->reason);
   reply["available_bytes"] = refusal->available_bytes;

@@ -68,6 +68,7 @@ std::string Server::open() {
   const std::uint64_t budget = config.dram.of(memory_limit_bytes());
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
+  share_budget();
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   spare_fd_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   watch(listener_.fd(), tag_of(tag_listener), EPOLLIN);
@@ -80,6 +81,13 @@ std::string Server::open() {
   spdlog::info("serving {}: {} of DRAM, pools of {} in {}", config.socket, format_size(budget),
                format_size(registry_->pools().quota_bytes()), config.pool_directory);
   return {};
+}
+
+// A private daemon's one user needs no protection from himself.
+void Server::share_budget() {
+  Arbiter& arbiter = registry_->arbiter();
+  arbiter.set_machine_budget(options_.config.dram.of(memory_limit_bytes()));
+  if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(arbiter.machine_bytes()));
 }
 
 void Server::watch(int fd, std::uint64_t tag, std::uint32_t events) {
@@ -162,11 +170,12 @@ void Server::reload() {
       config->pool_directory != options_.config.pool_directory)
     spdlog::warn("the socket, its group and the pool directory change only with a restart of terraced");
   config->pool_directory = options_.config.pool_directory;
-  registry_->arbiter().set_machine_budget(config->dram.of(memory_limit_bytes()));
   // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
   if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
+  options_.config.per_user = config->per_user;
+  share_budget();
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;
   spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),

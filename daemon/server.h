@@ -66,6 +66,7 @@ class Server {
   void handle(std::uint64_t tag, std::uint32_t events);
   void handle_signal();
   void reload();
+  void share_budget();
 
   void accept_all();
   void accept_one(UniqueFd socket);

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <numeric>
 #include <random>
 
 using namespace terrace::daemon;
@@ -14,6 +13,7 @@ namespace {
 
 using terrace::tests::gib;
 using terrace::tests::mib;
+using By = Arbiter::By;
 const JobKey a{1000, "a"}, b{1000, "b"}, c{1000, "c"};
 
 // Lets every process shrink to what it was told until nothing changes any more.
@@ -168,12 +168,12 @@ TEST_CASE("an administrator's budget holds until the job ends") {
   Arbiter arbiter(10 * gib);
   arbiter.admit(1, a, 2 * gib);
   arbiter.rebalance();
-  REQUIRE_FALSE(arbiter.set_job_budget(a, 5 * gib));
+  REQUIRE_FALSE(arbiter.set_job_budget(a, 5 * gib, By::administrator));
   CHECK(arbiter.rebalance() == std::vector<Change>{{1, 5 * gib}});
   REQUIRE_FALSE(arbiter.admit(2, a, 9 * gib));
   CHECK(arbiter.job_budget_bytes(a) == 5 * gib);
-  CHECK(arbiter.set_job_budget(a, 11 * gib)->error == ENOSPC);
-  CHECK(arbiter.set_job_budget(b, gib)->error == ENOENT);
+  CHECK(arbiter.set_job_budget(a, 11 * gib, By::administrator)->error == ENOSPC);
+  CHECK(arbiter.set_job_budget(b, gib, By::administrator)->error == ENOENT);
 }
 
 TEST_CASE("a smaller machine budget takes from those who asked for nothing") {
@@ -185,19 +185,6 @@ TEST_CASE("a smaller machine budget takes from those who asked for nothing") {
   arbiter.rebalance();
   CHECK(arbiter.granted_bytes(1) == 4 * gib);
   CHECK(arbiter.granted_bytes(2) == gib);
-}
-
-TEST_CASE("fair shares sum to the whole and starve nobody") {
-  std::mt19937_64 random(1);
-  for (int round = 0; round < 2000; ++round) {
-    const std::uint64_t whole = random() % (64 * gib);
-    std::vector<std::uint64_t> wanted(1 + random() % 9);
-    for (auto& bytes : wanted) bytes = random() % (40 * gib);
-    const auto shares = fair_shares(whole, wanted);
-    REQUIRE(std::accumulate(shares.begin(), shares.end(), std::uint64_t{0}) == whole);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      REQUIRE(shares[i] >= std::min(wanted[i], whole / wanted.size()));
-  }
 }
 
 // Joins, ends, demands and settings at random: no job's processes are ever granted more than the job's budget
@@ -221,7 +208,7 @@ TEST_CASE("no sequence of events hands memory out twice") {
       resident.erase(victim->first);
       sessions.erase(victim);
     } else if (what == 4) {
-      arbiter.set_job_budget(jobs[random() % 3], random() % machine);
+      arbiter.set_job_budget(jobs[random() % 3], random() % machine, By::owner);
     }
     for (const auto& [id, job] : sessions) {
       if (random() % 2 != 0) continue;

@@ -1,0 +1,175 @@
+// Users who do not trust each other: what the arbiter keeps for one, whatever another does.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <map>
+#include <random>
+
+#include "daemon/arbiter.h"
+#include "tests/units.h"
+
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using terrace::tests::gib;
+using terrace::tests::mib;
+using By = Arbiter::By;
+
+constexpr std::uint32_t superuser = 0, honest = 1000, greedy = 2000;
+
+JobKey job(std::uint32_t uid, std::uint64_t number) { return {uid, "job" + std::to_string(number)}; }
+
+// Rebalances `rounds` times; every process gives up at once what it is told to.
+void obey(Arbiter& arbiter, SessionId last, int rounds = 10) {
+  for (int i = 0; i < rounds; ++i) {
+    arbiter.rebalance();
+    for (SessionId id = 1; id <= last; ++id) arbiter.observe(id, {arbiter.granted_bytes(id), 64 * gib});
+    arbiter.end_round();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ManyJobsOfOneUserLeaveAnotherHisHalf") {
+  Arbiter arbiter(8 * gib);
+  arbiter.set_user_cap(4 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(honest, 1), 0));
+  for (SessionId id = 2; id <= 251; ++id) REQUIRE_FALSE(arbiter.admit(id, job(greedy, id), 0));
+  obey(arbiter, 251);
+  CHECK(arbiter.granted_bytes(1) >= 4 * gib - 1);
+  CHECK(arbiter.granted_bytes(2) == 4 * gib / 250);
+}
+
+TEST_CASE("PromisesOfOneUserAreCapped") {
+  Arbiter arbiter(8 * gib);
+  arbiter.set_user_cap(4 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), 3 * gib));
+  const auto refusal = arbiter.admit(2, job(greedy, 2), 2 * gib);
+  REQUIRE(refusal);
+  CHECK(refusal->error == ENOSPC);
+  CHECK(refusal->available_bytes == gib);
+  CHECK_THAT(refusal->reason, Contains("per_user") && Contains("1.0 GiB"));
+  REQUIRE_FALSE(arbiter.admit(2, job(greedy, 2), gib));
+  CHECK(arbiter.admit(3, job(greedy, 3), 0));  // not even the minimum is left to him
+  CHECK_FALSE(arbiter.readmit(4, job(greedy, 4), 4 * gib, 4 * gib));
+  CHECK(arbiter.promised_bytes() == 4 * gib);
+  CHECK_FALSE(arbiter.admit(5, job(honest, 1), 3 * gib));
+  CHECK_FALSE(arbiter.admit(6, job(superuser, 1), 1 * gib - 4 * mib));
+}
+
+TEST_CASE("an owner raises his job within his cap, an administrator beyond it") {
+  Arbiter arbiter(8 * gib);
+  arbiter.set_user_cap(4 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), gib));
+  CHECK(arbiter.set_job_budget(job(greedy, 1), 5 * gib, By::owner)->available_bytes == 4 * gib);
+  CHECK(arbiter.job_budget_bytes(job(greedy, 1)) == gib);
+  CHECK_FALSE(arbiter.set_job_budget(job(greedy, 1), 4 * gib, By::owner));
+  CHECK_FALSE(arbiter.set_job_budget(job(greedy, 1), 8 * gib, By::administrator));
+}
+
+TEST_CASE("what is lent tops up the user who has least") {
+  Arbiter arbiter(8 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), 4 * gib));
+  REQUIRE_FALSE(arbiter.admit(2, job(greedy, 2), 0));
+  REQUIRE_FALSE(arbiter.admit(3, job(honest, 1), 0));
+  obey(arbiter, 3);
+  CHECK(arbiter.granted_bytes(2) == 4 * mib);
+  CHECK(arbiter.granted_bytes(3) == 4 * gib - 4 * mib);
+}
+
+TEST_CASE("AGrantRisesOnlyIntoRoomThatIsFreeOnTheMachine") {
+  Arbiter arbiter(4 * gib);
+  arbiter.admit(1, job(greedy, 1), 0);
+  arbiter.rebalance();
+  arbiter.observe(1, {4 * gib, 8 * gib});
+  arbiter.admit(2, job(honest, 1), 0);
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(1) == 2 * gib);
+  CHECK(arbiter.granted_bytes(2) == Arbiter::minimum_bytes);  // process 1 still holds all of it
+  arbiter.observe(1, {3 * gib, 8 * gib});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == gib);
+  arbiter.observe(1, {4 * gib, 8 * gib});  // it cannot have got it back
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == gib);
+  arbiter.observe(1, {2 * gib, 8 * gib});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == 2 * gib);
+  CHECK_FALSE(arbiter.is_overdue(1));
+}
+
+TEST_CASE("AGiverThatNeverGivesIsNamedAndStarvesNobody") {
+  Arbiter arbiter(4 * gib);
+  arbiter.admit(1, job(greedy, 1), 0);
+  arbiter.rebalance();
+  arbiter.observe(1, {4 * gib, 8 * gib});
+  arbiter.admit(2, job(honest, 1), 0);
+  for (unsigned round = 0; round <= Arbiter::patience_rounds; ++round) {
+    arbiter.rebalance();
+    CHECK(arbiter.granted_bytes(2) == Arbiter::minimum_bytes);
+    arbiter.observe(1, {4 * gib, 8 * gib});
+    arbiter.end_round();
+  }
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == 2 * gib);
+  CHECK(arbiter.is_overdue(1));
+  arbiter.observe(1, {2 * gib, 8 * gib});
+  arbiter.end_round();
+  CHECK_FALSE(arbiter.is_overdue(1));
+}
+
+// Joins, ends, claims to be back, settings and demands at random, by three users; processes give late or in part.
+TEST_CASE("no history hands memory out twice, past a user's cap, or past the machine") {
+  constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib;
+  std::mt19937_64 random(7);
+  Arbiter arbiter(machine);
+  arbiter.set_user_cap(cap);
+  std::map<SessionId, JobKey> sessions;
+  std::map<SessionId, std::uint64_t> resident;
+  SessionId next = 1;
+  const auto machine_use = [&] {
+    std::uint64_t sum = 0;
+    for (const auto& [id, key] : sessions) sum += std::max(arbiter.granted_bytes(id), resident[id]);
+    return sum;
+  };
+  for (int step = 0; step < 4000; ++step) {
+    const std::uint64_t before = machine_use();
+    std::uint64_t joined = 0;
+    const auto what = random() % 12;
+    const JobKey key = job(1000 + static_cast<std::uint32_t>(random() % 3), random() % 4);
+    if (what < 3 && sessions.size() < 40) {
+      if (!arbiter.admit(next, key, random() % 3 == 0 ? 0 : random() % (machine / 4))) {
+        sessions[next++] = key;
+        joined = Arbiter::minimum_bytes;
+      }
+    } else if (what < 6 && !sessions.empty()) {
+      const auto victim = std::next(sessions.begin(), static_cast<long>(random() % sessions.size()));
+      arbiter.leave(victim->first);
+      resident.erase(victim->first);
+      sessions.erase(victim);
+    } else if (what == 6) {
+      arbiter.set_job_budget(key, random() % machine, By::owner);
+    }
+    arbiter.rebalance();
+    REQUIRE(machine_use() <= std::max(before, machine) + joined);
+    std::map<std::uint32_t, std::map<JobKey, std::uint64_t>> budgets;
+    for (const auto& [id, of] : sessions) {
+      REQUIRE(arbiter.granted_bytes(id) >= Arbiter::minimum_bytes / 40);
+      budgets[of.uid][of] = arbiter.job_budget_bytes(of);
+    }
+    std::uint64_t all = 0;
+    for (const auto& [uid, jobs] : budgets)
+      for (const auto& [of, bytes] : jobs) all += bytes;
+    REQUIRE(all <= machine);
+    REQUIRE(arbiter.promised_bytes() <= std::min(machine, 3 * cap));
+    for (const auto& [id, of] : sessions) {
+      const std::uint64_t granted = arbiter.granted_bytes(id);
+      if (resident[id] < granted) resident[id] += random() % (granted - resident[id] + 1);
+      if (resident[id] > granted && random() % 3 == 0) resident[id] -= random() % (resident[id] - granted + 1);
+      arbiter.observe(id, {resident[id], random() % machine});
+    }
+    arbiter.end_round();
+  }
+}
