@@ -57,9 +57,6 @@ JobKey find_job(const Request& request) {
   return own;
 }
 
-// Whoever could do as he likes with the daemon and its jobs anyway.
-bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
-
 bool may_change(const Peer& peer, uid_t owner) { return peer.uid == owner || is_administrator(peer); }
 
 json no_such_job(const JobKey& key) {
@@ -89,7 +86,7 @@ ControlOutcome do_tiers(const Request& request) {
 ControlOutcome do_events(const Request& request) {
   const auto last = std::min<std::uint64_t>(number_or(request.fields, "last", 100), Journal::capacity);
   const auto since = number_or(request.fields, "since", 0);
-  return {success(view_events(request.context, since, static_cast<std::size_t>(last))), {}, false};
+  return {success(view_events(request.context, request.peer, since, static_cast<std::size_t>(last))), {}, false};
 }
 
 ControlOutcome do_summary(const Request& request) {
@@ -102,9 +99,8 @@ ControlOutcome do_lifetimes(const Request& request) {
   const JobKey key = find_job(request);
   if (!is_known(request.context.registry, key)) return {no_such_job(key), {}, false};
   const auto last = std::min<std::uint64_t>(number_or(request.fields, "last", 20), Lifetimes::max_sites);
-  return {success({{"lifetimes", view_lifetimes(request.context, key, static_cast<std::size_t>(last))}}),
-          {},
-          false};
+  json sessions = view_lifetimes(request.context, request.peer, key, static_cast<std::size_t>(last));
+  return {success({{"lifetimes", std::move(sessions)}}), {}, false};
 }
 
 ControlOutcome do_set_budget(const Request& request) {
@@ -115,7 +111,7 @@ ControlOutcome do_set_budget(const Request& request) {
   if (bytes == 0) return {failure(EINVAL, "\"bytes\" must be a number above 0"), {}, false};
   const auto refusal = request.context.registry.arbiter().set_job_budget(
       key, bytes, is_administrator(request.peer) ? Arbiter::By::administrator : Arbiter::By::owner);
-  if (!refusal) return {success({{"budget_bytes", bytes}}), {}, false};
+  if (!refusal) return {success({{"budget_bytes", bytes}}), {}, false, true};
   json reply = failure(refusal->error, refusal->reason);
   reply["available_bytes"] = refusal->available_bytes;
   return {std::move(reply), {}, false};
@@ -164,6 +160,8 @@ ControlOutcome dispatch(std::string_view text, const Peer& peer, const ControlCo
 }
 
 }  // namespace
+
+bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
 
 ControlOutcome answer(std::string_view request, const Peer& peer, const ControlContext& context) {
   ControlOutcome outcome = dispatch(request, peer, context);

@@ -25,6 +25,7 @@ struct ControlOutcome {
   nlohmann::json reply;
   std::vector<SessionId> trim;  // to be told so
   bool shut_down = false;
+  bool budgets_changed = false;  // to be announced at once
 };
 
 ControlOutcome answer(std::string_view request, const Peer& peer, const ControlContext& context);
@@ -33,8 +34,14 @@ ControlOutcome answer(std::string_view request, const Peer& peer, const ControlC
 nlohmann::json view_status(const ControlContext& context);
 nlohmann::json view_jobs(const ControlContext& context);
 nlohmann::json view_tiers(const ControlContext& context);
-nlohmann::json view_events(const ControlContext& context, std::uint64_t since, std::size_t last);
-nlohmann::json view_lifetimes(const ControlContext& context, const JobKey& job, std::size_t last);
+// Addresses of a process, in its heap or its code, help whoever wants to break into it: they are for its own
+// user and for administrators.
+nlohmann::json view_events(const ControlContext& context, const Peer& reader, std::uint64_t since,
+                           std::size_t last);
+nlohmann::json view_lifetimes(const ControlContext& context, const Peer& reader, const JobKey& job,
+                              std::size_t last);
+// Whoever could do as he likes with the daemon and its jobs anyway.
+bool is_administrator(const Peer& peer);
 // null when no such job is known.
 nlohmann::json view_summary(const ControlContext& context, const JobKey& job);
 

@@ -1,6 +1,7 @@
 // What the daemon knows, as JSON: bytes and nanoseconds, counters under the names of struct
 // terrace_statistics, unknown values left out.
-#include <algorithm>
+#include <map>
+#include <vector>
 
 #include "daemon/control.h"
 #include "daemon/machine.h"
@@ -64,24 +65,19 @@ Counters live_totals(const ControlContext& context, const JobKey& job) {
   return totals;
 }
 
-std::vector<JobKey> running_jobs(const ControlContext& context) {
-  std::vector<JobKey> keys;
-  for (const auto& [id, session] : context.registry.sessions()) keys.push_back(session->job());
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
-}
-
-json view_job(const ControlContext& context, const JobKey& job) {
+json view_job(const ControlContext& context, const JobKey& job,
+              const std::vector<const Session*>& processes) {
   json sessions = json::array();
-  for (const auto& [id, session] : context.registry.sessions()) {
-    if (session->job() == job) sessions.push_back(view_session(context, *session));
+  Counters totals{};
+  for (const Session* session : processes) {
+    sessions.push_back(view_session(context, *session));
+    add_counters(session->counters(), &totals);
   }
   return {{"job", job.name},
           {"uid", job.uid},
           {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
           {"sessions", std::move(sessions)},
-          {"totals", view_counters(live_totals(context, job))}};
+          {"totals", view_counters(totals)}};
 }
 
 std::uint64_t sum_of(const ControlContext& context, wire::Stat stat) {
@@ -90,24 +86,30 @@ std::uint64_t sum_of(const ControlContext& context, wire::Stat stat) {
   return sum;
 }
 
-json view_entry(const JournalEntry& entry) {
+bool may_see_addresses(const Peer& reader, uid_t owner) {
+  return reader.uid == owner || is_administrator(reader);
+}
+
+json view_entry(const JournalEntry& entry, bool with_addresses) {
   json object{{"number", entry.number}, {"time_ns", entry.time_ns}, {"kind", entry.kind}};
   if (entry.job != nullptr) object["job"] = *entry.job;
   put_nonzero(object, "session", entry.session);
   if (!entry.text.empty()) object["text"] = entry.text;
   if (entry.event.kind == wire::EventKind::none) return object;
-  object["address"] = entry.event.address;
   object["bytes"] = entry.event.bytes;
   object["position"] = entry.event.position;
-  put_nonzero(object, "call_site", entry.event.call_site);
+  if (with_addresses) {
+    object["address"] = entry.event.address;
+    put_nonzero(object, "call_site", entry.event.call_site);
+  }
   put_nonzero(object, "flags", entry.event.flags);
   put_nonzero(object, "errno", entry.event.detail);
   return object;
 }
 
-json view_site(const Site& site) {
+json view_site(const Site& site, bool with_addresses) {
   json object{{"allocations", site.allocations}, {"frees", site.frees}};
-  put_nonzero(object, "call_site", site.call_site);
+  if (with_addresses) put_nonzero(object, "call_site", site.call_site);
   put_nonzero(object, "bytes", site.bytes);
   if (site.lifetime_count != 0) {
     object["mean_lifetime_ns"] = site.lifetime_sum_ns / site.lifetime_count;
@@ -119,8 +121,11 @@ json view_site(const Site& site) {
 }  // namespace
 
 json view_jobs(const ControlContext& context) {
+  std::map<JobKey, std::vector<const Session*>> running;
+  for (const auto& [id, session] : context.registry.sessions())
+    running[session->job()].push_back(session.get());
   json jobs = json::array();
-  for (const JobKey& job : running_jobs(context)) jobs.push_back(view_job(context, job));
+  for (const auto& [job, processes] : running) jobs.push_back(view_job(context, job, processes));
   return jobs;
 }
 
@@ -153,24 +158,25 @@ json view_status(const ControlContext& context) {
           {"jobs", view_jobs(context)}};
 }
 
-json view_events(const ControlContext& context, std::uint64_t since, std::size_t last) {
+json view_events(const ControlContext& context, const Peer& reader, std::uint64_t since, std::size_t last) {
   json events = json::array();
   for (const JournalEntry* entry : context.registry.journal().after(since, last))
-    events.push_back(view_entry(*entry));
+    events.push_back(view_entry(*entry, may_see_addresses(reader, entry->uid)));
   return {{"events", std::move(events)},
           {"last_number", context.registry.journal().last_number()},
           {"now_ns", context.now_ns}};
 }
 
-json view_lifetimes(const ControlContext& context, const JobKey& job, std::size_t last) {
+json view_lifetimes(const ControlContext& context, const Peer& reader, const JobKey& job, std::size_t last) {
+  const bool with_addresses = may_see_addresses(reader, job.uid);
   json sessions = json::array();
   for (const auto& [id, session] : context.registry.sessions()) {
     if (session->job() != job) continue;
     json sites = json::array();
-    for (const Site& site : session->lifetimes().top(last)) sites.push_back(view_site(site));
+    for (const Site& site : session->lifetimes().top(last)) sites.push_back(view_site(site, with_addresses));
     sessions.push_back({{"id", id},
                         {"sites", std::move(sites)},
-                        {"others", view_site(session->lifetimes().others())},
+                        {"others", view_site(session->lifetimes().others(), with_addresses)},
                         {"lost_events", session->lost_events()}});
   }
   return sessions;

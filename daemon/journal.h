@@ -1,10 +1,15 @@
 // The last few thousand things that happened, for `terrace events`: what jobs reported through their rings,
 // and what the daemon itself did. A reader follows by asking again with the last number it has seen; a gap in
 // the numbers says how much it missed.
+//
+// What one user's processes report is theirs to choose, so that it must not push out what others did: when
+// the journal is full, the oldest entry of the user who has most makes room. Each of n users keeps the
+// journal's nth part at least.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +22,7 @@ struct JournalEntry {
   std::uint64_t number = 0;   // 1, 2, 3, ...
   std::uint64_t time_ns = 0;  // CLOCK_MONOTONIC
   std::uint64_t session = 0;  // 0: the daemon
+  std::uint32_t uid = 0;      // whose session it is, or would have been
   std::shared_ptr<const std::string> job;
   std::string kind;  // an EventKind's name, or: joined, reattached, left, refused, budget, log
   std::string text;
@@ -33,7 +39,10 @@ class Journal {
   std::uint64_t last_number() const { return last_; }
 
  private:
-  std::deque<JournalEntry> entries_;
+  void make_room();
+
+  std::map<std::uint32_t, std::deque<JournalEntry>> entries_;  // by user, none empty
+  std::size_t size_ = 0;
   std::uint64_t last_ = 0;
 };
 

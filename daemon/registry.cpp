@@ -134,6 +134,7 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
     journal_.add({0,
                   now_ns,
                   0,
+                  peer.uid,
                   std::make_shared<const std::string>(job.name),
                   "refused",
                   admission.refusal->reason,
@@ -185,7 +186,14 @@ void Registry::digest(Session& session) {
     const wire::Event& event = scratch_[i];
     session.lifetimes().take(event);
     if (i + journal_share < count) continue;
-    journal_.add({0, event.time_ns, session.id(), session.job_name(), wire::name_of(event.kind), {}, event});
+    journal_.add({0,
+                  event.time_ns,
+                  session.id(),
+                  session.peer().uid,
+                  session.job_name(),
+                  wire::name_of(event.kind),
+                  {},
+                  event});
   }
   // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
   // Until then that says nothing, which must not be taken for a job that holds nothing.
@@ -228,8 +236,8 @@ std::vector<Announcement> Registry::announcements() {
 
 void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {
   const Session* session = find(id);
-  journal_.add(
-      {0, now_ns, id, session != nullptr ? session->job_name() : nullptr, kind, std::move(text), {}});
+  if (session == nullptr) return;
+  journal_.add({0, now_ns, id, session->peer().uid, session->job_name(), kind, std::move(text), {}});
 }
 
 }  // namespace terrace::daemon

@@ -185,7 +185,7 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   if (outcome.shut_down) stopping_ = true;
   const std::string text = outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (!send_reply(id, text)) return "it does not read its answers";
-  next_tick_ns_ = now_ns_;  // a changed budget is announced at once
+  if (outcome.budgets_changed) next_tick_ns_ = now_ns_;
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include "daemon/control.h"
 #include "tests/units.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -73,6 +74,32 @@ TEST_CASE_METHOD(ControlFixture, "events are followed by number") {
   const json next = ask({{"verb", "events"}, {"since", first["last_number"]}});
   REQUIRE(next["events"].size() == 1);
   CHECK(next["events"][0]["text"] == "hello");
+}
+
+TEST_CASE_METHOD(ControlFixture, "AddressesAreForTheirOwnUserAndAdministrators") {
+  Session& reporting = *registry.find(session);
+  Segment& segment = reporting.segment();
+  void* base = ::mmap(nullptr, segment.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);
+  REQUIRE(base != MAP_FAILED);
+  auto* ring = reinterpret_cast<wire::EventRing*>(static_cast<std::byte*>(base) + segment.ring_offset());
+  wire::RingWriter(ring, wire::slots_of(ring), Segment::ring_capacity)
+      .push({.time_ns = 9, .address = 0x1000, .call_site = 7, .bytes = 4096, .kind = wire::EventKind::alloc});
+  registry.take_in();
+  ::munmap(base, segment.bytes());
+  const auto event = [&](const Peer& reader) { return ask({{"verb", "events"}}, reader)["events"].back(); };
+  const auto site = [&](const Peer& reader) {
+    return ask({{"verb", "lifetimes"}, {"job", "train"}}, reader)["lifetimes"][0]["sites"][0];
+  };
+  for (const Peer& reader : {owner, root}) {
+    CHECK(event(reader)["address"] == 0x1000);
+    CHECK(event(reader)["call_site"] == 7);
+    CHECK(site(reader)["call_site"] == 7);
+  }
+  CHECK(event(stranger)["bytes"] == 4096);
+  CHECK_FALSE(event(stranger).contains("address"));
+  CHECK_FALSE(event(stranger).contains("call_site"));
+  CHECK(site(stranger)["allocations"] == 1);
+  CHECK_FALSE(site(stranger).contains("call_site"));
 }
 
 TEST_CASE_METHOD(ControlFixture, "a summary outlives the job") {
