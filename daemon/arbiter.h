@@ -16,10 +16,10 @@
 // missing is raised by later rebalances. A giver is waited for at most `patience_rounds`, for one that never
 // gives must not starve the others; then is_overdue() names it.
 //
-// Invariants: a rebalance grants no job more than its budget, and lets the sum of max(granted, held) grow past
-// neither the job's budget nor the machine's; held is what a process still has of what it was granted before.
-// A joining process may exceed the job's by at most `starting_bytes` until the others have given way, and the
-// machine's by at most `minimum_bytes`.
+// Invariants: a rebalance grants no job more than its budget, and lets the sum of max(granted, held) grow
+// past neither the job's budget nor the machine's; held is what a process still has of what it was granted
+// before. A joining process may exceed the job's by at most `starting_bytes` until the others have given way,
+// and the machine's by at most `minimum_bytes`.
 #pragma once
 
 #include <cstdint>
@@ -105,9 +105,9 @@ class Arbiter {
     std::uint64_t requested_bytes = 0;
     std::uint64_t granted_bytes = 0;
     Demand demand;
-    bool fresh = true;               // nothing was announced to it yet
-    std::uint64_t held_bytes = 0;    // of what it was granted before, what it still has; at least granted_bytes
-    unsigned waited_rounds = 0;      // for it to give what it holds beyond its grant
+    bool fresh = true;             // nothing was announced to it yet
+    std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
+    unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
     bool overdue = false;
   };
   struct Job {

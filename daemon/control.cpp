@@ -86,7 +86,8 @@ ControlOutcome do_tiers(const Request& request) {
 ControlOutcome do_events(const Request& request) {
   const auto last = std::min<std::uint64_t>(number_or(request.fields, "last", 100), Journal::capacity);
   const auto since = number_or(request.fields, "since", 0);
-  return {success(view_events(request.context, request.peer, since, static_cast<std::size_t>(last))), {}, false};
+  return {
+      success(view_events(request.context, request.peer, since, static_cast<std::size_t>(last))), {}, false};
 }
 
 ControlOutcome do_summary(const Request& request) {

@@ -120,7 +120,8 @@ TEST_CASE("AGiverThatNeverGivesIsNamedAndStarvesNobody") {
   CHECK_FALSE(arbiter.is_overdue(1));
 }
 
-// Joins, ends, claims to be back, settings and demands at random, by three users; processes give late or in part.
+// Joins, ends, claims to be back, settings and demands at random, by three users; processes give late or in
+// part.
 TEST_CASE("no history hands memory out twice, past a user's cap, or past the machine") {
   constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib;
   std::mt19937_64 random(7);
@@ -167,7 +168,8 @@ TEST_CASE("no history hands memory out twice, past a user's cap, or past the mac
     for (const auto& [id, of] : sessions) {
       const std::uint64_t granted = arbiter.granted_bytes(id);
       if (resident[id] < granted) resident[id] += random() % (granted - resident[id] + 1);
-      if (resident[id] > granted && random() % 3 == 0) resident[id] -= random() % (resident[id] - granted + 1);
+      if (resident[id] > granted && random() % 3 == 0)
+        resident[id] -= random() % (resident[id] - granted + 1);
       arbiter.observe(id, {resident[id], random() % machine});
     }
     arbiter.end_round();
