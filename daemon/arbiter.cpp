@@ -97,11 +97,6 @@ std::uint64_t Arbiter::granted_bytes(SessionId session) const {
   return found == sessions_.end() ? 0 : found->second.granted_bytes;
 }
 
-bool Arbiter::is_overdue(SessionId session) const {
-  const auto found = sessions_.find(session);
-  return found != sessions_.end() && found->second.overdue;
-}
-
 void Arbiter::join(SessionId id, const JobKey& key, std::uint64_t requested_bytes) {
   Job& job = jobs_[key];
   job.sessions.push_back(id);
@@ -170,14 +165,17 @@ void Arbiter::observe(SessionId id, const Demand& demand) {
   update_held(session->second);
 }
 
-void Arbiter::end_round() {
+std::vector<SessionId> Arbiter::end_round() {
+  std::vector<SessionId> late;
   for (auto& [id, session] : sessions_) {
     if (session.demand.resident_bytes <= session.granted_bytes) session.overdue = false;
     session.waited_rounds = session.held_bytes > session.granted_bytes ? session.waited_rounds + 1 : 0;
     if (session.waited_rounds <= patience_rounds) continue;
     session.held_bytes = session.granted_bytes;
+    if (!session.overdue) late.push_back(id);
     session.overdue = true;
   }
+  return late;
 }
 
 std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t bytes, By by) {

@@ -14,7 +14,7 @@
 // Handing budget from one process to another takes time: the giver has to evict first. So a rebalance lowers
 // at once but raises only into room that is free by then, in the job and on the whole machine; what is
 // missing is raised by later rebalances. A giver is waited for at most `patience_rounds`, for one that never
-// gives must not starve the others; then is_overdue() names it.
+// gives must not starve the others; then end_round() names it.
 //
 // Invariants: a rebalance grants no job more than its budget, and lets the sum of max(granted, held) grow
 // past neither the job's budget nor the machine's; held is what a process still has of what it was granted
@@ -79,8 +79,9 @@ class Arbiter {
   void leave(SessionId session);
 
   void observe(SessionId session, const Demand& demand);
-  // Some time has passed: once in a round of observations.
-  void end_round();
+  // Some time has passed: once in a round of observations. Those that were told to give and have not for
+  // longer than others can wait, each once: what they hold too much is counted no more.
+  std::vector<SessionId> end_round();
   // Budgets that changed, givers first. Call after every admit, leave and setting, and now and then.
   std::vector<Change> rebalance();
 
@@ -96,8 +97,6 @@ class Arbiter {
   std::uint64_t promised_bytes() const;
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
-  // It was told to give and has not, for longer than others can wait.
-  bool is_overdue(SessionId session) const;
 
  private:
   struct Session {

@@ -2,9 +2,12 @@
 // brings descriptors is only looked at: received_files.h has the reason.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,7 +54,8 @@ class Connection {
   UniqueFd process;  // pidfd of a job
   std::optional<wire::Hello>
       waiting;  // a greeting held back until its pool is known or earlier jobs are back
-  bool wants_write_events = false;
+  std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
+  std::unique_ptr<Packet> postponed;  // a control request whose user has to wait; nothing is read meanwhile
 
  private:
   UniqueFd socket_;

@@ -32,7 +32,7 @@ int open_named_and_unlink(const std::string& directory) {
 }  // namespace
 
 int open_unlinked(const std::string& directory) {
-  constexpr int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
+  constexpr int flags = O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC;  // no link(2) gives it a name
   int fd = ::open(directory.c_str(), flags | O_DIRECT, 0600);
   if (fd < 0 && errno == EINVAL) fd = ::open(directory.c_str(), flags, 0600);
   if (fd >= 0) return fd;

@@ -2,6 +2,7 @@
 #include "daemon/registry.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -232,6 +233,18 @@ std::vector<Announcement> Registry::announcements() {
     if (find(id) != nullptr) result.push_back(announcement);
   }
   return result;
+}
+
+void Registry::end_round(std::uint64_t now_ns) {
+  for (const SessionId id : arbiter_.end_round()) {
+    const Session* session = find(id);
+    if (session == nullptr) continue;
+    spdlog::warn(
+        "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for "
+        "it",
+        session->peer().pid, *session->job_name(), format_size(arbiter_.granted_bytes(id)));
+    note(id, "overdue", "holds more than its budget of " + format_size(arbiter_.granted_bytes(id)), now_ns);
+  }
 }
 
 void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {

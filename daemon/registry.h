@@ -63,6 +63,8 @@ class Registry {
   void take_in();
   // Budgets and pool limits that changed since they were last announced.
   std::vector<Announcement> announcements();
+  // Once in a while, after take_in(): names those that do not give what they were told to.
+  void end_round(std::uint64_t now_ns);
   void note(SessionId session, const char* kind, std::string text, std::uint64_t now_ns);
 
   Session* find(SessionId session);

@@ -36,18 +36,18 @@ constexpr std::uint64_t unused_ns = 10 * second;
 constexpr std::uint64_t default_pool_bytes = 64ULL << 30;
 constexpr int accepts_per_round = 64;
 
-std::uint64_t clock_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
   return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
 }
 
 }  // namespace
+
+std::uint64_t clock_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 Server::Server(ServerOptions options) : options_(std::move(options)) {
   started_ns_ = now_ns_ = lonely_since_ns_ = clock_ns();
@@ -122,17 +122,23 @@ void Server::run() {
   while (!stopping_) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms());
     now_ns_ = clock_ns();
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
       handle(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
-    if (now_ns_ >= next_tick_ns_) tick();
-    if (watchdog_ns_ != 0 && now_ns_ >= next_watchdog_ns_) {
-      next_watchdog_ns_ = now_ns_ + watchdog_ns_;
-      ::sd_notify(0, "WATCHDOG=1");
+      now_ns_ = clock_ns();
+      feed_watchdog();
     }
+    if (now_ns_ >= next_tick_ns_) tick();
+    feed_watchdog();
   }
   ::sd_notify(0, "STOPPING=1");
   spdlog::info("stopping; {} jobs' processes carry on within their last budgets",
                registry_->sessions().size());
+}
+
+void Server::feed_watchdog() {
+  if (watchdog_ns_ == 0 || now_ns_ < next_watchdog_ns_) return;
+  next_watchdog_ns_ = now_ns_ + watchdog_ns_;
+  ::sd_notify(0, "WATCHDOG=1");
 }
 
 void Server::handle(std::uint64_t tag, std::uint32_t events) {
@@ -228,16 +234,17 @@ void Server::handle_connection(ConnectionId id, std::uint32_t events) {
   Connection& connection = *found->second;
   if ((events & EPOLLOUT) != 0) {
     if (const int error = connection.flush(); error != 0) return drop(id, std::strerror(error), false);
-    update_write_interest(id, connection);
+    update_interest(id, connection);
   }
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) drop(id, "closed", false);
 }
 
-void Server::update_write_interest(ConnectionId id, Connection& connection) {
-  if (connection.has_queued() == connection.wants_write_events) return;
-  connection.wants_write_events = connection.has_queued();
-  listen_to(connection.fd(), tag_of(tag_connection, id),
-            EPOLLIN | EPOLLRDHUP | (connection.wants_write_events ? EPOLLOUT : 0U));
+void Server::update_interest(ConnectionId id, Connection& connection) {
+  const std::uint32_t reads = connection.postponed ? 0U : EPOLLIN | EPOLLRDHUP;
+  const std::uint32_t events = reads | (connection.has_queued() ? EPOLLOUT : 0U);
+  if (events == connection.events) return;
+  connection.events = events;
+  listen_to(connection.fd(), tag_of(tag_connection, id), events);
 }
 
 void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
@@ -265,10 +272,15 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
   registry_->take_in();
+  if (now_ns_ >= next_round_ns_) {
+    next_round_ns_ = now_ns_ + busy_tick_ns;
+    registry_->end_round(now_ns_);
+  }
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();
     announce();
   }
+  answer_postponed();
   drop_silent_connections();
   listen_for_clients(true);
   if (nobody_needs_us()) stopping_ = true;

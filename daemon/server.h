@@ -17,12 +17,16 @@
 #include "daemon/config.h"
 #include "daemon/connection.h"
 #include "daemon/control.h"
+#include "daemon/control_limit.h"
 #include "daemon/listener.h"
 #include "daemon/log_limit.h"
 #include "daemon/received_files.h"
 #include "daemon/registry.h"
 
 namespace terrace::daemon {
+
+// CLOCK_MONOTONIC.
+std::uint64_t clock_ns();
 
 struct ServerOptions {
   Config config;
@@ -89,11 +93,13 @@ class Server {
   bool send_reply(ConnectionId id, const std::string& text);
   template <class Message>
   void send_to_session(SessionId session, const Message& message);
-  void update_write_interest(ConnectionId id, Connection& connection);
+  void update_interest(ConnectionId id, Connection& connection);
   void drop(ConnectionId id, const std::string& why, bool is_fault);
   void dispose(UniqueFd socket, bool is_shared = false);
 
   void tick();
+  void feed_watchdog();
+  void answer_postponed();
   void begin_waiting_sessions();
   void drop_silent_connections();
   void announce();
@@ -110,12 +116,14 @@ class Server {
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   LogLimit log_limit_;
+  ControlLimit control_limit_;
   ReceivedFiles received_files_;
   bool accepting_ = true;
   ConnectionId next_connection_ = 1;
   std::uint64_t started_ns_ = 0;
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_tick_ns_ = 0;
+  std::uint64_t next_round_ns_ = 0;  // of the arbiter
   std::uint64_t hold_until_ns_ = 0;
   std::uint64_t lonely_since_ns_ = 0;
   std::uint64_t watchdog_ns_ = 0;

@@ -46,7 +46,8 @@ bool Server::read_packets(ConnectionId id) {
       return drop(id, "closed", false), false;
     if (!connections_.contains(id)) return false;
     if (!fault.empty()) return drop(id, fault, true), false;
-    if (connections_.at(id)->role == Connection::Role::inspected) return true;
+    const Connection& connection = *connections_.at(id);
+    if (connection.role == Connection::Role::inspected || connection.postponed) return true;
   }
   return true;
 }
@@ -176,6 +177,12 @@ std::string Server::handle_log(ConnectionId id, const Packet& packet) {
 std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   Connection& connection = *connections_.at(id);
   connection.role = Connection::Role::control;
+  if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) {
+    connection.postponed = std::make_unique<Packet>(packet);
+    update_interest(id, connection);
+    return {};
+  }
+  const std::uint64_t began_ns = clock_ns();
   registry_->take_in();
   const std::string_view request(reinterpret_cast<const char*>(packet.bytes) + sizeof(wire::Header),
                                  packet.size - sizeof(wire::Header));
@@ -184,9 +191,25 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   for (const SessionId session : outcome.trim) send_to_session(session, wire::make<wire::Trim>());
   if (outcome.shut_down) stopping_ = true;
   const std::string text = outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  control_limit_.charge(connection.peer().uid, now_ns_, clock_ns() - began_ns);
   if (!send_reply(id, text)) return "it does not read its answers";
   if (outcome.budgets_changed) next_tick_ns_ = now_ns_;
   return {};
+}
+
+// Those whose user has waited long enough.
+void Server::answer_postponed() {
+  std::vector<ConnectionId> waiting;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->postponed) waiting.push_back(id);
+  }
+  for (const ConnectionId id : waiting) {
+    Connection& connection = *connections_.at(id);
+    if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) continue;
+    const auto packet = std::exchange(connection.postponed, nullptr);
+    update_interest(id, connection);
+    if (const auto fault = handle_control(id, *packet); !fault.empty()) drop(id, fault, true);
+  }
 }
 
 bool Server::send_reply(ConnectionId id, const std::string& text) {
@@ -203,7 +226,7 @@ bool Server::send_reply(ConnectionId id, const std::string& text) {
     if (connection.send(packet.data(), packet.size()) != 0) return false;
     offset += piece;
   } while (offset < text.size());
-  update_write_interest(id, connection);
+  update_interest(id, connection);
   return true;
 }
 
@@ -214,7 +237,7 @@ void Server::send_to_session(SessionId session, const Message& message) {
   const ConnectionId id = found->second;
   Connection& connection = *connections_.at(id);
   if (connection.send(&message, sizeof message) != 0) return drop(id, "it does not read its messages", true);
-  update_write_interest(id, connection);
+  update_interest(id, connection);
 }
 
 void Server::announce() {

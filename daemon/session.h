@@ -63,7 +63,8 @@ class Session {
   Counters counters_{};
 };
 
-// A name out of a message as we keep and print it: bounded, without control characters, never empty.
+// A name out of a message as we keep and print it: bounded, valid UTF-8 without control characters, those
+// that turn or break lines included, never empty.
 std::string clean_name(const char* text, std::size_t bytes, const char* if_empty);
 std::string clean_text(const char* text, std::size_t bytes);
 

@@ -1,11 +1,13 @@
 // Requests of the terrace command and their answers.
 #include "daemon/control.h"
-#include "tests/units.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 #include <cerrno>
+
+#include "daemon/control_limit.h"
+#include "tests/units.h"
 
 using namespace terrace;
 using namespace terrace::daemon;
@@ -173,4 +175,21 @@ TEST_CASE_METHOD(ControlFixture, "numbers out of range fall back to the defaults
   CHECK(ask({{"verb", "events"}, {"last", -1}})["events"].size() == 1);
   CHECK(ask({{"verb", "events"}, {"last", 1e300}})["events"].size() == 1);
   CHECK(ask({{"verb", "events"}, {"since", ~std::uint64_t{0}}})["events"].empty());
+}
+
+TEST_CASE("a user who asks without end gets a tenth of the daemon's time, and others theirs") {
+  constexpr std::uint64_t ms = 1'000'000, answer_ns = 5 * ms;
+  ControlLimit limit;
+  std::uint64_t now = 1'000'000 * ms, spent = 0;
+  const std::uint64_t end = now + 10'000 * ms;
+  while (now < end) {
+    const bool is_answered = limit.may_ask(1000, now);
+    if (is_answered) limit.charge(1000, now, answer_ns);
+    spent += is_answered ? answer_ns : 0;
+    now += is_answered ? answer_ns : ms;
+    CHECK(limit.may_ask(1001, now));
+  }
+  CHECK(spent >= 1000 * ms);
+  CHECK(spent <= 1000 * ms + ControlLimit::burst_ns + answer_ns);
+  CHECK(limit.may_ask(1000, now + 1000 * ms));
 }

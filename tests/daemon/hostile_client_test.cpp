@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <random>
 
 #include "tests/daemon/support.h"
@@ -218,7 +219,7 @@ TEST_CASE_METHOD(Fixture, "PoolThatIsADirectoryIsRefused") {
 
 TEST_CASE_METHOD(Fixture, "ClientThatNeverReadsItsAnswersIsDisconnected") {
   RawClient client(server.socket());
-  const std::string request = R"({"verb":"status"})";
+  const std::string request = R"({"verb":"jobs"})";
   int sent = 0;
   while (sent < 200'000 && client.send_text(request)) ++sent;  // until the daemon has had enough
   CHECK(sent < 200'000);
@@ -263,7 +264,7 @@ TEST_CASE_METHOD(Fixture, "ClosingAtAnyPointIsNoticed") {
     greeted.send(greeting("gone", 4 * mib));
     greeted.close();
     RawClient asked(server.socket());
-    asked.send_text(R"({"verb":"status"})");
+    asked.send_text(R"({"verb":"jobs"})");
     asked.close();
     RawClient half(server.socket());
     half.send(greeting("half", 4 * mib));
@@ -302,4 +303,24 @@ TEST_CASE_METHOD(Fixture, "DeeplyNestedRequestIsAnswered") {
   const auto reply = client.receive();
   REQUIRE(reply);
   CHECK(reply->type() == wire::Type::reply);
+}
+
+// Answers to the many sessions' events take long; who has had his share waits, and is answered in the end.
+TEST_CASE_METHOD(Fixture, "RequestsWithoutEndHoldUpNoGrant") {
+  constexpr int sessions = 240, clients = 40, requests = 50;
+  std::vector<std::unique_ptr<RawClient>> jobs, askers;
+  for (int i = 0; i < sessions; ++i) {
+    jobs.push_back(std::make_unique<RawClient>(server.socket()));
+    join(*jobs.back(), greeting(("job" + std::to_string(i)).c_str(), 0));
+  }
+  for (int i = 0; i < clients; ++i) {
+    askers.push_back(std::make_unique<RawClient>(server.socket()));
+    for (int k = 0; k < requests; ++k) askers.back()->send_text(R"({"verb":"jobs"})");
+  }
+  const auto began = std::chrono::steady_clock::now();
+  RawClient honest(server.socket());
+  join(honest, greeting("honest", 64 * mib));
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  CHECK(waited.count() < 1.5);  // 3 s if all of them are answered first
+  REQUIRE(askers.front()->receive());
 }

@@ -216,6 +216,15 @@ TEST_CASE("a pool file has no name, belongs to the job's user, and closes on exe
   CHECK(grant.capacity_bytes == gib);
 }
 
+TEST_CASE("nobody gives a pool file a name") {
+  const TemporaryDirectory directory;
+  const UniqueFd pool(open_unlinked(directory.path()));
+  REQUIRE(pool.get() >= 0);
+  const std::string self = "/proc/self/fd/" + std::to_string(pool.get());
+  CHECK(::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, (directory / "kept").c_str(), AT_SYMLINK_FOLLOW) != 0);
+  CHECK(errno == ENOENT);
+}
+
 TEST_CASE("a directory that cannot hold a pool says why") {
   CHECK(open_unlinked("/nonexistent") == -ENOENT);
   CHECK(open_unlinked("/proc") < 0);

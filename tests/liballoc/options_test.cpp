@@ -2,11 +2,16 @@
 #include "liballoc/base/options.h"
 
 #include <sched.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -41,7 +46,42 @@ std::string refusal(const char* name, const std::string& value) {
   return good ? "" : text;
 }
 
+constexpr char privileged_part[] = "what a privileged program reads";
+
 }  // namespace
+
+TEST_CASE(privileged_part, "[.]") {
+  Options options;
+  CHECK(read_options(&options));
+  CHECK(options.disabled);
+}
+
+// A copy of this program that belongs to another user and takes on his identity.
+TEST_CASE("a program with more privilege than its caller is left alone") {
+  namespace fs = std::filesystem;
+  char name[] = "/var/tmp/terrace-options-XXXXXX";
+  REQUIRE(::mkdtemp(name) != nullptr);
+  const fs::path directory = name, copy = directory / "program";
+  fs::copy_file("/proc/self/exe", copy);
+  constexpr uid_t nobody = 65534;
+  const bool is_prepared = ::chmod(name, 0755) == 0 && ::chown(copy.c_str(), nobody, nobody) == 0 &&
+                           ::chmod(copy.c_str(), 04755) == 0;
+  struct statvfs where {};
+  if (!is_prepared || ::statvfs(name, &where) != 0 || (where.f_flag & ST_NOSUID) != 0) {
+    WARN("SKIP: only root can make a set-uid program, in a directory that allows it");
+  } else {
+    const Variable budget("TERRACE_DRAM", "64M");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl(copy.c_str(), copy.c_str(), privileged_part, nullptr);
+      ::_exit(127);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  fs::remove_all(directory);
+}
 
 TEST_CASE("parse_size accepts sizes in powers of 1024") {
   struct Row {

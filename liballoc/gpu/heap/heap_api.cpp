@@ -53,7 +53,7 @@ Heaps* the_heaps() {
 void report(const std::string& text) { std::fprintf(stderr, "terrace: %s\n", text.c_str()); }
 
 const char* variable(const char* name, const char* fallback) {
-  const char* value = std::getenv(name);
+  const char* value = secure_getenv(name);
   return value == nullptr || *value == '\0' ? fallback : value;
 }
 

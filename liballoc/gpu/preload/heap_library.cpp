@@ -21,7 +21,7 @@ constexpr const char* library_name = "libterrace_gpu.so.0";
 constexpr const char* emulated_prefix = "emulated:";
 
 bool is_set(const char* name) {
-  const char* value = getenv(name);
+  const char* value = secure_getenv(name);
   return value != nullptr && *value != '\0';
 }
 
@@ -41,7 +41,7 @@ bool has_expandable_segments(const char* settings) {
 bool refuses_segments() {
   if (heap_is_emulated()) return false;
   for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
-    if (!has_expandable_segments(getenv(name))) continue;
+    if (!has_expandable_segments(secure_getenv(name))) continue;
     Message(Severity::error) << name
                              << " has expandable_segments:True, with which PyTorch maps GPU memory past "
                                 "cudaMalloc; running without Terrace's GPU heap: take it out of "
@@ -52,7 +52,7 @@ bool refuses_segments() {
 }
 
 bool read_environment() {
-  const char* disable = getenv("TERRACE_DISABLE");
+  const char* disable = secure_getenv("TERRACE_DISABLE");
   const Switch disabled = switch_of(disable);
   if (!is_set("TERRACE_GPU") || disabled == Switch::on) return false;
   if (disabled == Switch::off) return !refuses_segments();
@@ -93,19 +93,19 @@ HeapLibrary library;
 }  // namespace
 
 bool heap_is_emulated() {
-  const char* device = getenv("TERRACE_GPU");
+  const char* device = secure_getenv("TERRACE_GPU");
   return device != nullptr && std::strncmp(device, emulated_prefix, std::strlen(emulated_prefix)) == 0;
 }
 
 int first_device() {
-  const char* device = getenv("TERRACE_GPU");
+  const char* device = secure_getenv("TERRACE_GPU");
   if (device == nullptr || std::strncmp(device, "cuda:", 5) != 0) return 0;
   const long number = std::strtol(device + 5, nullptr, 10);  // what is no index, the heap refuses
   return number > 0 && number < INT_MAX ? static_cast<int>(number) : 0;
 }
 
 std::uint64_t emulated_capacity_bytes() {
-  const char* device = getenv("TERRACE_GPU");
+  const char* device = secure_getenv("TERRACE_GPU");
   if (device == nullptr || !heap_is_emulated()) return 0;
   const char* text = device + std::strlen(emulated_prefix);
   char size[32] = "";

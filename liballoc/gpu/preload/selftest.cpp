@@ -98,7 +98,7 @@ void report(Phase phase) {
 }
 
 bool is_asked_for() {
-  const char* value = getenv("TERRACE_GPU_SELFTEST");
+  const char* value = secure_getenv("TERRACE_GPU_SELFTEST");
   return value != nullptr && std::strcmp(value, "1") == 0 && heap_is_wanted();
 }
 
