@@ -37,6 +37,15 @@ TEST_CASE("WaitWithoutAReadIsForDataStillInDram") {
   CHECK(found.put_back_seconds == Approx(0.002));
 }
 
+TEST_CASE("WaitOfAnotherUsersJobIsNotExplained") {
+  json fault = event("fault", 10), restore = event("restore", 12);
+  fault.erase("address");
+  restore.erase("address");
+  const auto found = causes({fault, restore});
+  CHECK(found.waits == 0);
+  CHECK(says(why_slow({{"pager", "active"}, {"stall_seconds", 0.9}}, found, true), "administrators"));
+}
+
 TEST_CASE("WaitEndedByCancelIsForDataThatWasLeaving") {
   const auto found = causes({event("fault", 10), event("cancel", 11)});
   CHECK(found.leaving_seconds == Approx(0.001));

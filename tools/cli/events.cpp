@@ -64,10 +64,11 @@ class Follower {
   void take(const json& answer, const std::string& socket, Rows* rows) {
     std::uint64_t& seen = seen_[socket];
     const json events = answer.value("events", json::array());
-    if (seen != 0 && !events.empty()) missed_ += events.front().value("number", seen + 1) - seen - 1;
+    const std::uint64_t last = answer.value("last_number", seen);
+    if (seen != 0) missed_ += last - seen - std::min<std::uint64_t>(last - seen, events.size());
     for (const json& event : events)
       rows->push_back(row_of(event, answer.value("now_ns", std::uint64_t{0}), socket));
-    seen = answer.value("last_number", seen);
+    seen = last;
   }
 
   std::map<std::string, std::uint64_t> seen_;

@@ -40,6 +40,10 @@ std::string advice_for(const json& rates, const StallCauses& causes, double unex
 
 void StallAttribution::take(const std::string& socket, const json& event) {
   const std::string kind = event.value("kind", "");
+  if (kind == "fault" && !event.contains("address")) {
+    found_[{socket, event.value("job", "")}].is_hidden = true;
+    return;
+  }
   const Run run{socket, whole(event, "session"), whole(event, "address")};
   if (kind == "fault") {
     if (waiting_.size() >= most_waits) waiting_.clear();
@@ -81,6 +85,7 @@ std::string why_slow(const json& rates, const StallCauses& causes, bool complete
     return fmt::format("the pager is {}: nothing leaves DRAM; 'terrace doctor' says what is missing", pager);
   const double stall = number(rates, "stall_seconds");
   if (stall < 0.01) return "not waiting for Terrace";
+  if (causes.is_hidden) return "for data; what for, only its own user and administrators may see";
   return advice_for(rates, causes, complete ? std::max(stall - causes.known_seconds(), 0.0) : 0.0);
 }
 

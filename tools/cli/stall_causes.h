@@ -27,6 +27,7 @@ struct StallCauses {
   double put_back_seconds = 0;
   double leaving_seconds = 0;
   std::uint64_t waits = 0;  // that were followed from fault to end
+  bool is_hidden = false;   // another user's: the daemon does not say which runs its events are of
 
   double known_seconds() const { return pool_seconds + put_back_seconds + leaving_seconds; }
 };

@@ -57,9 +57,10 @@ class Monitor {
     const auto answer = client->request({{"verb", "events"}, {"since", seen}, {"last", most_events}});
     if (!answer) return;
     const json events = answer->value("events", json::array());
-    complete_ = events.empty() || events.front().value("number", seen + 1) == seen + 1;
+    const std::uint64_t last = answer->value("last_number", seen);
+    complete_ = events.size() == last - seen;
     for (const json& event : events) stalls_.take(client->socket_path(), event);
-    seen = answer->value("last_number", seen);
+    seen = last;
   }
 
   void add_job(json row, double seconds, TopState* state, std::map<std::string, json>* seen) {
