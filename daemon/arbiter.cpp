@@ -55,11 +55,11 @@ Refusal Arbiter::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
             fmt::format("a budget of {} does not fit: {} of the machine's {} are left; ask for at most that, "
                         "or wait for another job to end",
                         format_size(wanted), format_size(available), format_size(machine_bytes_))};
-  return {ENOSPC, available,
-          fmt::format("a budget of {} does not fit: the jobs of one user are promised {} in all, {} of them "
-                      "are left; ask for at most that, for none to borrow what nobody is promised, or have "
-                      "[budget] per_user raised",
-                      format_size(wanted), format_size(user_cap_bytes_), format_size(available))};
+  return {
+      ENOSPC, available,
+      fmt::format("a budget of {} does not fit: of one user's {} only {} are left; ask for at most that, for "
+                  "no size, or have [budget] per_user raised",
+                  format_size(wanted), format_size(user_cap_bytes_), format_size(available))};
 }
 
 // What each job may have. Jobs are sorted by user.
@@ -76,9 +76,10 @@ void Arbiter::divide() {
     if (job.promised_bytes == 0) ++users.back().borrowers;
     job.unsettled = true;
   }
-  std::vector<Holding> holdings;
-  for (Group& user : users) holdings.push_back({user.holding.bytes, user.borrowers != 0});
-  const std::vector<std::uint64_t> lent = loans(machine_bytes_, holdings);
+  std::vector<Holding> holders;
+  holders.reserve(users.size());
+  for (Group& user : users) holders.push_back({user.holding.bytes, user.borrowers != 0});
+  const std::vector<std::uint64_t> lent = loans(machine_bytes_, holders);
   std::size_t i = 0;
   for (auto& [key, job] : jobs_) {
     if (users[i].uid != key.uid) ++i;

@@ -27,10 +27,10 @@ std::vector<std::uint64_t> fair_shares(std::uint64_t whole, const std::vector<st
   return shares;
 }
 
-std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holdings) {
+std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holders) {
   std::uint64_t left = whole;
   std::vector<std::uint64_t> borrowers;
-  for (const Holding& holding : holdings) {
+  for (const Holding& holding : holders) {
     left = minus(left, holding.bytes);
     if (holding.borrows) borrowers.push_back(holding.bytes);
   }
@@ -45,8 +45,8 @@ std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>
     if (raise == each) break;
   }
   std::vector<std::uint64_t> lent;
-  lent.reserve(holdings.size());
-  for (const Holding& holding : holdings) lent.push_back(holding.borrows ? minus(level, holding.bytes) : 0);
+  lent.reserve(holders.size());
+  for (const Holding& holding : holders) lent.push_back(holding.borrows ? minus(level, holding.bytes) : 0);
   return lent;
 }
 

@@ -16,11 +16,11 @@ struct Holding {
   bool borrows = false;
 };
 
-// What is lent to each out of `whole` less all holdings. Who has least is lent first, until it has as much as
-// the next one: so a borrower has, holding and loan together, an equal part of the whole or more, unless the
-// holdings of others leave less. The loans sum to what is left, less at most one byte for each borrower.
+// What is lent to each out of `whole` less what all hold. Who has least is lent first, until it has as much
+// as the next one: so a borrower has, holding and loan together, an equal part of the whole or more, unless
+// the holdings of others leave less. The loans sum to what is left, less at most one byte for each borrower.
 //
 //   holdings  4 2 0, whole 12     loans  0 2 4     4+0  2+2  0+4
-std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holdings);
+std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holders);
 
 }  // namespace terrace::daemon

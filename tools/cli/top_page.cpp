@@ -114,6 +114,7 @@ std::string cause_line(const char* what, double seconds, double whole) {
 // Shares of the waiting time, the whole of it being the stall counter (or the sample, when events were
 // missed).
 std::vector<std::string> causes_of(const TopJob& job) {
+  if (job.causes.is_hidden) return {};
   const double known = job.causes.known_seconds();
   const double whole = job.complete ? std::max(number(job.rates, "stall_seconds"), known) : known;
   const char* reading = compresses(job.rates) ? "reading back, checking, decoding" : "reading back, checking";
