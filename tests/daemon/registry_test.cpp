@@ -255,7 +255,7 @@ TEST_CASE("ForgedEventsOfOneUserPushOutNobodyElses") {
   const auto kept = journal.after(0, Journal::capacity);
   CHECK(kept.size() == Journal::capacity);
   CHECK(std::is_sorted(kept.begin(), kept.end(),
-                       [](const auto* a, const auto* b) { return a->number < b->number; }));
+                       [](const auto* one, const auto* other) { return one->number < other->number; }));
   CHECK(std::count_if(kept.begin(), kept.end(), [](const auto* entry) { return entry->uid != 9; }) == 200);
   for (std::uint32_t uid = 3; uid <= 4; ++uid)  // two who flood share what the others do not use
     for (std::size_t i = 0; i < Journal::capacity; ++i) journal.add({0, 0, 0, uid, nullptr, "free", {}, {}});
