@@ -52,8 +52,8 @@ constexpr char privileged_part[] = "what a privileged program reads";
 
 TEST_CASE(privileged_part, "[.]") {
   Options options;
-  CHECK(read_options(&options));
-  CHECK(options.disabled);
+  const bool is_left_alone = read_options(&options) && options.disabled;
+  ::_exit(is_left_alone ? 0 : 1);  // at once: a leak check would trace this process, which nobody may
 }
 
 // A copy of this program that belongs to another user and takes on his identity.
@@ -71,8 +71,6 @@ TEST_CASE("a program with more privilege than its caller is left alone") {
     WARN("SKIP: only root can make a set-uid program, in a directory that allows it");
   } else {
     const Variable budget("TERRACE_DRAM", "64M");
-    const Variable leaks("ASAN_OPTIONS",
-                         "detect_leaks=0");  // nobody may trace such a program, itself included
     const pid_t child = ::fork();
     if (child == 0) {
       ::execl(copy.c_str(), copy.c_str(), privileged_part, nullptr);
