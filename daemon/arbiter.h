@@ -64,7 +64,7 @@ class Arbiter {
  public:
   static constexpr std::uint64_t minimum_bytes = 4ULL << 20;    // two runs: less cannot page at all
   static constexpr std::uint64_t starting_bytes = 64ULL << 20;  // for a process whose demand is not known yet
-  static constexpr unsigned patience_rounds = 600;              // a minute of the server's rounds
+  static constexpr unsigned patience_rounds = 600;              // a minute of the registry's rounds
   static constexpr std::uint64_t no_cap = ~std::uint64_t{0};
 
   explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}

@@ -204,8 +204,11 @@ void Registry::digest(Session& session) {
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
 }
 
-void Registry::take_in() {
+void Registry::take_in(std::uint64_t now_ns) {
   for (auto& [id, session] : sessions_) digest(*session);
+  if (now_ns < next_round_ns_) return;
+  next_round_ns_ = now_ns + round_ns;
+  name_late_givers(now_ns);
 }
 
 std::vector<Announcement> Registry::announcements() {
@@ -235,7 +238,7 @@ std::vector<Announcement> Registry::announcements() {
   return result;
 }
 
-void Registry::end_round(std::uint64_t now_ns) {
+void Registry::name_late_givers(std::uint64_t now_ns) {
   for (const SessionId id : arbiter_.end_round()) {
     const Session* session = find(id);
     if (session == nullptr) continue;

@@ -59,12 +59,12 @@ class Registry {
                   std::uint64_t now_ns);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
-  // Copies counters and events of every session out of the shared memory and digests them.
-  void take_in();
+  // Copies counters and events of every session out of the shared memory and digests them. Once a round,
+  // those that do not give what they were told to are named.
+  static constexpr std::uint64_t round_ns = 100'000'000;
+  void take_in(std::uint64_t now_ns);
   // Budgets and pool limits that changed since they were last announced.
   std::vector<Announcement> announcements();
-  // Once in a while, after take_in(): names those that do not give what they were told to.
-  void end_round(std::uint64_t now_ns);
   void note(SessionId session, const char* kind, std::string text, std::uint64_t now_ns);
 
   Session* find(SessionId session);
@@ -78,6 +78,7 @@ class Registry {
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
  private:
+  void name_late_givers(std::uint64_t now_ns);
   std::optional<Refusal> check_room(uid_t uid) const;
   std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                         Admission* admission);
@@ -98,6 +99,7 @@ class Registry {
   std::map<JobKey, EndedJob> ended_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
+  std::uint64_t next_round_ns_ = 0;
 };
 
 // Adds `more` to `sum`. Peaks and states are not summed: the largest of one process stands.

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t millisecond = 1'000'000;
 constexpr std::uint64_t second = 1000 * millisecond;
-constexpr std::uint64_t busy_tick_ns = 100 * millisecond;
+constexpr std::uint64_t busy_tick_ns = Registry::round_ns;
 constexpr std::uint64_t idle_tick_ns = second;
 constexpr std::uint64_t hold_ns = 400 * millisecond;  // jobs of an earlier daemon come back every 100 ms
 constexpr std::uint64_t silence_ns = 5 * second;      // to say Hello or Control
@@ -68,7 +68,7 @@ std::string Server::open() {
   const std::uint64_t budget = config.dram.of(memory_limit_bytes());
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
-  share_budget();
+  cap_users();
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   spare_fd_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   watch(listener_.fd(), tag_of(tag_listener), EPOLLIN);
@@ -84,9 +84,8 @@ std::string Server::open() {
 }
 
 // A private daemon's one user needs no protection from himself.
-void Server::share_budget() {
+void Server::cap_users() {
   Arbiter& arbiter = registry_->arbiter();
-  arbiter.set_machine_budget(options_.config.dram.of(memory_limit_bytes()));
   if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(arbiter.machine_bytes()));
 }
 
@@ -181,7 +180,8 @@ void Server::reload() {
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
-  share_budget();
+  registry_->arbiter().set_machine_budget(options_.config.dram.of(memory_limit_bytes()));
+  cap_users();
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;
   spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),
@@ -271,11 +271,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
-  registry_->take_in();
-  if (now_ns_ >= next_round_ns_) {
-    next_round_ns_ = now_ns_ + busy_tick_ns;
-    registry_->end_round(now_ns_);
-  }
+  registry_->take_in(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();
     announce();

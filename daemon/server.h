@@ -70,7 +70,7 @@ class Server {
   void handle(std::uint64_t tag, std::uint32_t events);
   void handle_signal();
   void reload();
-  void share_budget();
+  void cap_users();
 
   void accept_all();
   void accept_one(UniqueFd socket);
@@ -123,7 +123,6 @@ class Server {
   std::uint64_t started_ns_ = 0;
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_tick_ns_ = 0;
-  std::uint64_t next_round_ns_ = 0;  // of the arbiter
   std::uint64_t hold_until_ns_ = 0;
   std::uint64_t lonely_since_ns_ = 0;
   std::uint64_t watchdog_ns_ = 0;

@@ -183,7 +183,7 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
     return {};
   }
   const std::uint64_t began_ns = clock_ns();
-  registry_->take_in();
+  registry_->take_in(now_ns_);
   const std::string_view request(reinterpret_cast<const char*>(packet.bytes) + sizeof(wire::Header),
                                  packet.size - sizeof(wire::Header));
   const ControlOutcome outcome = answer(

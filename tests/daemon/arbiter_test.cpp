@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <random>
 
 using namespace terrace::daemon;
 using Catch::Matchers::Contains;
@@ -185,47 +184,4 @@ TEST_CASE("a smaller machine budget takes from those who asked for nothing") {
   arbiter.rebalance();
   CHECK(arbiter.granted_bytes(1) == 4 * gib);
   CHECK(arbiter.granted_bytes(2) == gib);
-}
-
-// Joins, ends, demands and settings at random: no job's processes are ever granted more than the job's budget
-// beyond the starting amounts of those that just joined, and promises never exceed the machine.
-TEST_CASE("no sequence of events hands memory out twice") {
-  constexpr std::uint64_t machine = 32 * gib;
-  std::mt19937_64 random(2);
-  Arbiter arbiter(machine);
-  std::map<SessionId, JobKey> sessions;
-  std::map<SessionId, std::uint64_t> resident;
-  const JobKey jobs[] = {a, b, c};
-  SessionId next = 1;
-  for (int step = 0; step < 5000; ++step) {
-    const auto what = random() % 10;
-    if (what < 2) {
-      const JobKey& job = jobs[random() % 3];
-      if (!arbiter.admit(next, job, random() % 3 == 0 ? 0 : random() % machine)) sessions[next++] = job;
-    } else if (what < 4 && !sessions.empty()) {
-      const auto victim = std::next(sessions.begin(), static_cast<long>(random() % sessions.size()));
-      arbiter.leave(victim->first);
-      resident.erase(victim->first);
-      sessions.erase(victim);
-    } else if (what == 4) {
-      arbiter.set_job_budget(jobs[random() % 3], random() % machine, By::owner);
-    }
-    for (const auto& [id, job] : sessions) {
-      if (random() % 2 != 0) continue;
-      resident[id] = std::min(random() % machine, arbiter.granted_bytes(id));
-      arbiter.observe(id, {resident[id], random() % machine});
-    }
-    arbiter.rebalance();
-    REQUIRE(arbiter.promised_bytes() <= machine);
-    for (const JobKey& job : jobs) {
-      std::uint64_t granted = 0, members = 0;
-      for (const auto& [id, of] : sessions) {
-        if (of != job) continue;
-        granted += arbiter.granted_bytes(id);
-        ++members;
-        REQUIRE(arbiter.granted_bytes(id) > 0);
-      }
-      REQUIRE(granted <= arbiter.job_budget_bytes(job) + members * Arbiter::starting_bytes);
-    }
-  }
 }

@@ -86,7 +86,7 @@ TEST_CASE_METHOD(ControlFixture, "AddressesAreForTheirOwnUserAndAdministrators")
   auto* ring = reinterpret_cast<wire::EventRing*>(static_cast<std::byte*>(base) + segment.ring_offset());
   wire::RingWriter(ring, wire::slots_of(ring), Segment::ring_capacity)
       .push({.time_ns = 9, .address = 0x1000, .call_site = 7, .bytes = 4096, .kind = wire::EventKind::alloc});
-  registry.take_in();
+  registry.take_in(1);
   ::munmap(base, segment.bytes());
   const auto event = [&](const Peer& reader) { return ask({{"verb", "events"}}, reader)["events"].back(); };
   const auto site = [&](const Peer& reader) {

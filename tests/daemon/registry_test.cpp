@@ -112,13 +112,13 @@ TEST_CASE_METHOD(RegistryFixture,
   const SessionId first = admit(back, user, pool.get()).session->id();
   back.pool_used_bytes = 0;
   const Admission second = admit(back, user, pool.get());
-  registry.take_in();
+  registry.take_in(1);
   registry.announcements();
   CHECK(registry.pools().limit_bytes(first) == 3 * gib + gib / 2);
   JobSide job(registry.find(first)->segment());
   job.stats->set(wire::Stat::pool_used_bytes, 2 * gib);
   job.stats->set(wire::Stat::heartbeat_ns, 1);
-  registry.take_in();
+  registry.take_in(1);
   CHECK(registry.pools().limit_bytes(first) == 3 * gib);
 }
 
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(RegistryFixture, "counters and events reach sessions, journal a
   job.stats->set(wire::Stat::resident_bytes, 1234);
   job.writer.push(
       {.time_ns = 9, .address = 0x1000, .call_site = 7, .bytes = 4096, .kind = wire::EventKind::alloc});
-  registry.take_in();
+  registry.take_in(1);
   CHECK(admission.session->counter(wire::Stat::faults) == 5);
   CHECK(admission.session->lifetimes().sites() == 1);
   const auto entries = registry.journal().after(0, 10);
@@ -224,7 +224,7 @@ TEST_CASE_METHOD(RegistryFixture, "hostile counters change nothing for others") 
   registry.announcements();
   JobSide job(bad.session->segment());
   for (std::size_t i = 0; i < wire::stat_slots; ++i) job.stats->words[i].store(~std::uint64_t{0});
-  registry.take_in();
+  registry.take_in(1);
   CHECK(registry.announcements().empty());
   CHECK(registry.arbiter().granted_bytes(good.session->id()) == 4 * gib);
   CHECK(registry.pools().used_bytes() == 0);
@@ -245,6 +245,39 @@ TEST_CASE_METHOD(RegistryFixture, "names are printable and never empty") {
   wire::Hello endless = hello("", 0);
   std::memset(endless.job, 'x', sizeof endless.job);
   CHECK(admit(endless).session->job().name == std::string(wire::name_bytes, 'x'));
+}
+
+TEST_CASE_METHOD(RegistryFixture,
+                 "who keeps what he was told to give is named after a minute, and holds up nobody") {
+  const SessionId greedy = admit(hello("greedy", 0)).session->id();
+  registry.announcements();
+  const JobSide job(registry.find(greedy)->segment());
+  job.stats->set(wire::Stat::heartbeat_ns, 1);
+  job.stats->set(wire::Stat::resident_bytes, 8 * gib);
+  job.stats->set(wire::Stat::heap_live_bytes, 8 * gib);
+  std::uint64_t now = 1;
+  for (int i = 0; i < 2; ++i) {
+    registry.take_in(now += Registry::round_ns);
+    registry.announcements();
+  }
+  REQUIRE(registry.arbiter().granted_bytes(greedy) == 8 * gib);
+  const SessionId other = admit(hello("other", 0), {101, 2000, 2000}).session->id();
+  const auto is_named = [&] {
+    const auto entries = registry.journal().after(0, Journal::capacity);
+    return std::any_of(entries.begin(), entries.end(), [&](const auto* entry) {
+      return entry->kind == "overdue" && entry->session == greedy;
+    });
+  };
+  for (unsigned round = 0; round < Arbiter::patience_rounds; ++round) {
+    registry.announcements();
+    REQUIRE(registry.arbiter().granted_bytes(other) == Arbiter::minimum_bytes);
+    REQUIRE_FALSE(is_named());
+    registry.take_in(now += Registry::round_ns);
+  }
+  registry.take_in(now += Registry::round_ns);
+  CHECK(is_named());
+  registry.announcements();
+  CHECK(registry.arbiter().granted_bytes(other) >= Arbiter::starting_bytes);
 }
 
 TEST_CASE("ForgedEventsOfOneUserPushOutNobodyElses") {

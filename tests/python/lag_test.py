@@ -51,12 +51,22 @@ class BehindTheHost(unittest.TestCase):
         gradient = self.step(session)
         return memory.end()["peak_allocated_bytes"], gradient
 
+    def warm_up(self, session, expected):
+        """Until a step began with host memory for two, as the copies back of one are queued still. How many steps that
+        takes is up to how fast the kernel locks pages: on a busy machine more than on an idle one."""
+        two_steps = 2 * (LAYERS - 3) * MIB
+        for step in range(40):
+            had = session.statistics()["dram_bytes"]
+            assert_same(self, [self.step(session)], [expected])
+            if step >= 3 and two_steps <= had == session.statistics()["dram_bytes"]:
+                return
+        self.fail(f"host memory for two steps is not there after 40: {had} of {two_steps} bytes")
+
     def check_peak_and_what_came_back(self, **settings):
         plain_peak, expected = self.peak(None)
         self.assertGreater(plain_peak, LAYERS * MIB)
         session = self.session(**settings)
-        for _ in range(4):  # until there is host memory for two steps: the copies back of one are queued still
-            assert_same(self, [self.step(session)], [expected])
+        self.warm_up(session, expected)
         for _ in range(2):
             before = session.statistics()
             peak, gradient = self.peak(session)
@@ -64,8 +74,7 @@ class BehindTheHost(unittest.TestCase):
                       if isinstance(count, int)}
             assert_same(self, [gradient], [expected])
             self.assertLess(peak, plain_peak / 4)
-            # On a busy machine the backward pass may begin before the last ones have left.
-            self.assertLessEqual(counts["handed_back"], LAYERS // 8)
+            self.assertEqual(counts["handed_back"], 0)
             self.assertEqual(counts["kept"], 3)  # a 16th
             self.assertEqual(counts["offloaded"], LAYERS - 3)
         collect()

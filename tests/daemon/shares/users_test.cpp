@@ -21,6 +21,17 @@ constexpr std::uint32_t superuser = 0, honest = 1000, greedy = 2000;
 
 JobKey job(std::uint32_t uid, std::uint64_t number) { return {uid, "job" + std::to_string(number)}; }
 
+// A process has all of the machine, and one of another user has just joined.
+struct Contended {
+  Arbiter arbiter{4 * gib};
+  Contended() {
+    arbiter.admit(1, job(greedy, 1), 0);
+    arbiter.rebalance();
+    arbiter.observe(1, {4 * gib, 8 * gib});
+    arbiter.admit(2, job(honest, 1), 0);
+  }
+};
+
 // Rebalances `rounds` times; every process gives up at once what it is told to.
 void obey(Arbiter& arbiter, SessionId last, int rounds = 10) {
   for (int i = 0; i < rounds; ++i) {
@@ -79,12 +90,7 @@ TEST_CASE("what is lent tops up the user who has least") {
   CHECK(arbiter.granted_bytes(3) == 4 * gib - 4 * mib);
 }
 
-TEST_CASE("AGrantRisesOnlyIntoRoomThatIsFreeOnTheMachine") {
-  Arbiter arbiter(4 * gib);
-  arbiter.admit(1, job(greedy, 1), 0);
-  arbiter.rebalance();
-  arbiter.observe(1, {4 * gib, 8 * gib});
-  arbiter.admit(2, job(honest, 1), 0);
+TEST_CASE_METHOD(Contended, "AGrantRisesOnlyIntoRoomThatIsFreeOnTheMachine") {
   arbiter.rebalance();
   CHECK(arbiter.granted_bytes(1) == 2 * gib);
   CHECK(arbiter.granted_bytes(2) == Arbiter::minimum_bytes);  // process 1 still holds all of it
@@ -99,12 +105,7 @@ TEST_CASE("AGrantRisesOnlyIntoRoomThatIsFreeOnTheMachine") {
   CHECK(arbiter.granted_bytes(2) == 2 * gib);
 }
 
-TEST_CASE("AGiverThatNeverGivesIsNamedAndStarvesNobody") {
-  Arbiter arbiter(4 * gib);
-  arbiter.admit(1, job(greedy, 1), 0);
-  arbiter.rebalance();
-  arbiter.observe(1, {4 * gib, 8 * gib});
-  arbiter.admit(2, job(honest, 1), 0);
+TEST_CASE_METHOD(Contended, "AGiverThatNeverGivesIsNamedAndStarvesNobody") {
   std::vector<SessionId> late;
   for (unsigned round = 0; round <= Arbiter::patience_rounds; ++round) {
     CHECK(late.empty());
@@ -119,32 +120,40 @@ TEST_CASE("AGiverThatNeverGivesIsNamedAndStarvesNobody") {
   CHECK(arbiter.end_round().empty());  // it is named once
 }
 
-// Joins, ends, claims to be back, settings and demands at random, by three users; processes give late or in
+// What joins, ends, claims to be back, settings and demands at random lead to; processes give late or in
 // part.
-TEST_CASE("no history hands memory out twice, past a user's cap, or past the machine") {
-  constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib;
-  std::mt19937_64 random(7);
-  Arbiter arbiter(machine);
-  arbiter.set_user_cap(cap);
+struct History {
+  static constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib, users = 2;
+  static constexpr std::size_t most_processes = 40;
+  std::mt19937_64 random{7};
+  Arbiter arbiter{machine};
   std::map<SessionId, JobKey> sessions;
   std::map<SessionId, std::uint64_t> resident;
   SessionId next = 1;
-  const auto machine_use = [&] {
+
+  History() { arbiter.set_user_cap(cap); }
+
+  std::uint64_t machine_use() {
     std::uint64_t sum = 0;
     for (const auto& [id, key] : sessions) sum += std::max(arbiter.granted_bytes(id), resident[id]);
     return sum;
-  };
-  for (int step = 0; step < 4000; ++step) {
-    const std::uint64_t before = machine_use();
-    std::uint64_t joined = 0;
-    const auto what = random() % 12;
-    const JobKey key = job(1000 + static_cast<std::uint32_t>(random() % 3), random() % 4);
-    if (what < 3 && sessions.size() < 40) {
-      if (!arbiter.admit(next, key, random() % 3 == 0 ? 0 : random() % (machine / 4))) {
-        sessions[next++] = key;
-        joined = Arbiter::minimum_bytes;
-      }
-    } else if (what < 6 && !sessions.empty()) {
+  }
+  // How much of the machine may be used beyond it, or beyond what was: a start, or what somebody says he has.
+  std::uint64_t step() {
+    const auto what = random() % 13;
+    const JobKey key = job(1000 + static_cast<std::uint32_t>(random() % users), random() % 4);
+    const std::uint64_t wanted = random() % 3 == 0 ? 0 : random() % (machine / (1 + random() % 4));
+    if (what < 3 && sessions.size() < most_processes) {
+      if (arbiter.admit(next, key, wanted)) return 0;
+      sessions[next++] = key;
+      return Arbiter::minimum_bytes;
+    }
+    if (what == 12 && sessions.size() < most_processes) {
+      arbiter.readmit(next, key, wanted, random() % machine);
+      sessions[next] = key;
+      return arbiter.granted_bytes(next++);
+    }
+    if (what < 6 && !sessions.empty()) {
       const auto victim = std::next(sessions.begin(), static_cast<long>(random() % sessions.size()));
       arbiter.leave(victim->first);
       resident.erase(victim->first);
@@ -152,18 +161,9 @@ TEST_CASE("no history hands memory out twice, past a user's cap, or past the mac
     } else if (what == 6) {
       arbiter.set_job_budget(key, random() % machine, By::owner);
     }
-    arbiter.rebalance();
-    REQUIRE(machine_use() <= std::max(before, machine) + joined);
-    std::map<std::uint32_t, std::map<JobKey, std::uint64_t>> budgets;
-    for (const auto& [id, of] : sessions) {
-      REQUIRE(arbiter.granted_bytes(id) >= Arbiter::minimum_bytes / 40);
-      budgets[of.uid][of] = arbiter.job_budget_bytes(of);
-    }
-    std::uint64_t all = 0;
-    for (const auto& [uid, jobs] : budgets)
-      for (const auto& [of, bytes] : jobs) all += bytes;
-    REQUIRE(all <= machine);
-    REQUIRE(arbiter.promised_bytes() <= std::min(machine, 3 * cap));
+    return 0;
+  }
+  void take_and_give() {
     for (const auto& [id, of] : sessions) {
       const std::uint64_t granted = arbiter.granted_bytes(id);
       if (resident[id] < granted) resident[id] += random() % (granted - resident[id] + 1);
@@ -172,5 +172,33 @@ TEST_CASE("no history hands memory out twice, past a user's cap, or past the mac
       arbiter.observe(id, {resident[id], random() % machine});
     }
     arbiter.end_round();
+  }
+  // No job's processes are granted more than its budget, beyond the start of those that just joined.
+  void check_jobs() {
+    std::map<JobKey, std::vector<SessionId>> jobs;
+    for (const auto& [id, of] : sessions) jobs[of].push_back(id);
+    std::uint64_t all = 0;
+    for (const auto& [of, members] : jobs) {
+      std::uint64_t granted = 0;
+      for (const SessionId id : members) {
+        REQUIRE(arbiter.granted_bytes(id) >= Arbiter::minimum_bytes / most_processes);
+        granted += arbiter.granted_bytes(id);
+      }
+      REQUIRE(granted <= arbiter.job_budget_bytes(of) + members.size() * Arbiter::starting_bytes);
+      all += arbiter.job_budget_bytes(of);
+    }
+    REQUIRE(all <= machine);
+    REQUIRE(arbiter.promised_bytes() <= users * cap);
+  }
+};
+
+TEST_CASE_METHOD(History, "no history hands memory out twice, past a user's cap, or past the machine") {
+  for (int i = 0; i < 9000; ++i) {
+    const std::uint64_t before = machine_use();
+    const std::uint64_t beyond = step();
+    arbiter.rebalance();
+    REQUIRE(machine_use() <= std::max(before, machine) + beyond);
+    check_jobs();
+    take_and_give();
   }
 }
