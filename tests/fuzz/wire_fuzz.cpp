@@ -54,6 +54,7 @@ void take_fields(Registry& registry, const std::uint8_t* data, std::size_t size)
 }
 
 void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t size) {
+  static std::uint64_t now_ns = 0;
   Session* session = registry.admit(wire::make<wire::Hello>(), Peer{1, 1000, 1000}, std::nullopt, 1).session;
   if (session == nullptr) std::abort();
   Segment& segment = session->segment();
@@ -64,7 +65,7 @@ void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t
     std::memcpy(&offset, data, sizeof offset);
     std::memcpy(static_cast<char*>(base) + offset % (segment.bytes() - 8), data + 4, 8);
   }
-  registry.take_in();
+  registry.take_in(now_ns += Registry::round_ns);
   ::munmap(base, segment.bytes());
   registry.announcements();
   check_budgets(registry);
