@@ -20,9 +20,9 @@
 #include <cstdio>
 #include <fstream>
 
-#include "daemon/options.h"
-#include "daemon/server.h"
-#include "daemon/settings_check.h"
+#include "daemon/server/server.h"
+#include "daemon/settings/options.h"
+#include "daemon/settings/settings_check.h"
 
 namespace terrace::daemon {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <cerrno>
 
-#include "daemon/connection.h"
+#include "daemon/server/connection.h"
 #include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
 

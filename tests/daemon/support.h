@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/server.h"
+#include "daemon/server/server.h"
 #include "tests/daemon/temporary_directory.h"
 #include "tests/units.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "daemon/config.h"
+#include "daemon/settings/config.h"
 
 using namespace terrace::daemon;
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "daemon/control.h"
+#include "daemon/control/control.h"
 
 using namespace terrace;
 using namespace terrace::daemon;

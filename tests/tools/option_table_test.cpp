@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "daemon/journal.h"
+#include "daemon/sessions/journal.h"
 
 using namespace terrace::cli;
 

@@ -36,7 +36,7 @@ struct ViewOptions {
   int last = 20;              // events: how many to begin with, up to most_events
 };
 
-inline constexpr int most_events = 4096;  // that a daemon keeps (daemon/journal.h)
+inline constexpr int most_events = 4096;  // that a daemon keeps (daemon/sessions/journal.h)
 
 struct DoctorOptions {
   std::string pool = "/var/tmp";

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "daemon/arbiter.h"
+#include "daemon/shares/arbiter.h"
 #include "tests/units.h"
 
 using namespace terrace::daemon;

@@ -1,0 +1,174 @@
+// See control.h. Reading is open to whoever may connect; changing a job is for its user, the daemon's user
+// and root; ending the daemon is for the user of a private one.
+#include "daemon/control/control.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace terrace::daemon {
+namespace {
+
+using nlohmann::json;
+
+struct Request {
+  const json& fields;
+  const Peer& peer;
+  const ControlContext& context;
+};
+
+json failure(int error, std::string_view text) { return {{"ok", false}, {"errno", error}, {"error", text}}; }
+
+json success(json fields = json::object()) {
+  fields["ok"] = true;
+  return fields;
+}
+
+std::uint64_t number_or(const json& fields, const char* name, std::uint64_t otherwise) {
+  const auto field = fields.find(name);
+  return field != fields.end() && field->is_number_unsigned() ? field->get<std::uint64_t>() : otherwise;
+}
+
+std::string text_of(const json& fields, const char* name) {
+  const auto field = fields.find(name);
+  return field != fields.end() && field->is_string() ? field->get<std::string>() : std::string();
+}
+
+bool is_known(const Registry& registry, const JobKey& key) {
+  return registry.ended_jobs().contains(key) || registry.arbiter().job_budget_bytes(key) != 0;
+}
+
+// The caller's own job of that name, else anybody's; "uid" chooses one.
+JobKey find_job(const Request& request) {
+  const std::string name = text_of(request.fields, "job");
+  const auto uid = number_or(request.fields, "uid", request.peer.uid);
+  JobKey own{static_cast<std::uint32_t>(uid), name};
+  const Registry& registry = request.context.registry;
+  if (is_known(registry, own) || request.fields.contains("uid")) return own;
+  for (const auto& [id, session] : registry.sessions()) {
+    if (session->job().name == name) return session->job();
+  }
+  for (const auto& [key, ended] : registry.ended_jobs()) {
+    if (key.name == name) return key;
+  }
+  return own;
+}
+
+bool may_change(const Peer& peer, uid_t owner) { return peer.uid == owner || is_administrator(peer); }
+
+json no_such_job(const JobKey& key) {
+  return failure(ENOENT, fmt::format("no job \"{}\" is known; see `terrace jobs`", key.name));
+}
+
+ControlOutcome do_ping(const Request&) {
+  return {
+      success(
+          {{"daemon_version", TERRACE_VERSION}, {"protocol", wire::protocol_version}, {"pid", ::getpid()}}),
+      {},
+      false};
+}
+
+ControlOutcome do_status(const Request& request) {
+  return {success(view_status(request.context)), {}, false};
+}
+
+ControlOutcome do_jobs(const Request& request) {
+  return {success({{"jobs", view_jobs(request.context)}}), {}, false};
+}
+
+ControlOutcome do_tiers(const Request& request) {
+  return {success({{"tiers", view_tiers(request.context)}}), {}, false};
+}
+
+ControlOutcome do_events(const Request& request) {
+  const auto last = std::min<std::uint64_t>(number_or(request.fields, "last", 100), Journal::capacity);
+  const auto since = number_or(request.fields, "since", 0);
+  return {
+      success(view_events(request.context, request.peer, since, static_cast<std::size_t>(last))), {}, false};
+}
+
+ControlOutcome do_summary(const Request& request) {
+  const JobKey key = find_job(request);
+  json summary = view_summary(request.context, key);
+  return {summary.is_null() ? no_such_job(key) : success({{"summary", std::move(summary)}}), {}, false};
+}
+
+ControlOutcome do_lifetimes(const Request& request) {
+  const JobKey key = find_job(request);
+  if (!is_known(request.context.registry, key)) return {no_such_job(key), {}, false};
+  const auto last = std::min<std::uint64_t>(number_or(request.fields, "last", 20), Lifetimes::max_sites);
+  json sessions = view_lifetimes(request.context, request.peer, key, static_cast<std::size_t>(last));
+  return {success({{"lifetimes", std::move(sessions)}}), {}, false};
+}
+
+ControlOutcome do_set_budget(const Request& request) {
+  const JobKey key = find_job(request);
+  if (!may_change(request.peer, key.uid))
+    return {failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid)), {}, false};
+  const auto bytes = number_or(request.fields, "bytes", 0);
+  if (bytes == 0) return {failure(EINVAL, "\"bytes\" must be a number above 0"), {}, false};
+  const auto refusal = request.context.registry.arbiter().set_job_budget(
+      key, bytes, is_administrator(request.peer) ? Arbiter::By::administrator : Arbiter::By::owner);
+  if (!refusal) return {success({{"budget_bytes", bytes}}), {}, false, true};
+  json reply = failure(refusal->error, refusal->reason);
+  reply["available_bytes"] = refusal->available_bytes;
+  return {std::move(reply), {}, false};
+}
+
+ControlOutcome do_trim(const Request& request) {
+  const JobKey key = find_job(request);
+  if (!may_change(request.peer, key.uid))
+    return {failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid)), {}, false};
+  ControlOutcome outcome;
+  for (const auto& [id, session] : request.context.registry.sessions()) {
+    if (session->job() == key) outcome.trim.push_back(id);
+  }
+  outcome.reply = outcome.trim.empty() ? no_such_job(key) : success({{"processes", outcome.trim.size()}});
+  return outcome;
+}
+
+ControlOutcome do_shutdown(const Request& request) {
+  if (!request.context.is_private)
+    return {failure(EPERM, "this is the machine's daemon; use `systemctl stop terraced`"), {}, false};
+  if (request.peer.uid != ::geteuid() && request.peer.uid != 0)
+    return {failure(EPERM, "only the user who started a private daemon may end it"), {}, false};
+  return {success(), {}, true};
+}
+
+struct Verb {
+  std::string_view name;
+  ControlOutcome (*run)(const Request&);
+};
+constexpr std::array verbs{Verb{"ping", do_ping},           Verb{"status", do_status},
+                           Verb{"jobs", do_jobs},           Verb{"tiers", do_tiers},
+                           Verb{"events", do_events},       Verb{"summary", do_summary},
+                           Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget},
+                           Verb{"trim", do_trim},           Verb{"shutdown", do_shutdown}};
+
+ControlOutcome dispatch(std::string_view text, const Peer& peer, const ControlContext& context) {
+  const json fields = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!fields.is_object()) return {failure(EINVAL, "the request is not a JSON object"), {}, false};
+  const std::string name = text_of(fields, "verb");
+  for (const Verb& verb : verbs) {
+    if (verb.name == name) return verb.run({fields, peer, context});
+  }
+  std::string known;
+  for (const Verb& verb : verbs) known += (known.empty() ? "" : ", ") + std::string(verb.name);
+  return {failure(EINVAL, fmt::format("unknown verb \"{}\"; known: {}", name, known)), {}, false};
+}
+
+}  // namespace
+
+bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
+
+ControlOutcome answer(std::string_view request, const Peer& peer, const ControlContext& context) {
+  ControlOutcome outcome = dispatch(request, peer, context);
+  outcome.reply["format"] = "terrace-control";
+  outcome.reply["version"] = 1;
+  return outcome;
+}
+
+}  // namespace terrace::daemon

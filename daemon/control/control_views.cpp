@@ -1,0 +1,204 @@
+// What the daemon knows, as JSON: bytes and nanoseconds, counters under the names of struct
+// terrace_statistics, unknown values left out.
+#include <map>
+#include <vector>
+
+#include "daemon/control/control.h"
+#include "daemon/machine.h"
+
+namespace terrace::daemon {
+namespace {
+
+using nlohmann::json;
+
+json view_counters(const Counters& counters) {
+  json object = json::object();
+  for (std::size_t i = 0; i < wire::stat_count; ++i) {
+    const auto stat = static_cast<wire::Stat>(i);
+    if (wire::is_counter(stat)) object[wire::name_of(stat)] = counters[i];
+  }
+  return object;
+}
+
+void put_known(json& object, const char* name, const char* value) {
+  if (value != nullptr) object[name] = value;
+}
+
+void put_nonzero(json& object, const char* name, std::uint64_t value) {
+  if (value != 0) object[name] = value;
+}
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+void put_states(json& object, const Counters& counters) {
+  const auto value = [&](wire::Stat stat) { return counters[static_cast<std::size_t>(stat)]; };
+  put_known(object, "phase", wire::name_of(static_cast<wire::Phase>(value(wire::Stat::phase))));
+  put_known(object, "pager", wire::name_of(static_cast<wire::Pager>(value(wire::Stat::pager))));
+  put_known(object, "mover", wire::name_of(static_cast<wire::Mover>(value(wire::Stat::mover))));
+  put_known(object, "io", wire::name_of(static_cast<wire::Io>(value(wire::Stat::io))));
+  put_nonzero(object, "cgroup_usage_bytes", value(wire::Stat::cgroup_usage_bytes));
+  put_nonzero(object, "cgroup_limit_bytes", value(wire::Stat::cgroup_limit_bytes));
+}
+
+json view_session(const ControlContext& context, const Session& session) {
+  json object{{"id", session.id()},
+              {"pid", session.peer().pid},
+              {"program", session.program()},
+              {"reattached", session.reattached},
+              {"granted_bytes", context.registry.arbiter().granted_bytes(session.id())},
+              {"lost_events", session.lost_events()},
+              {"statistics", view_counters(session.counters())}};
+  put_nonzero(object, "pool_capacity_bytes", context.registry.pools().capacity_bytes(session.id()));
+  put_nonzero(object, "pool_limit_bytes", context.registry.pools().limit_bytes(session.id()));
+  put_states(object, session.counters());
+  const std::uint64_t heartbeat_ns = session.counter(wire::Stat::heartbeat_ns);
+  if (heartbeat_ns != 0 && heartbeat_ns <= context.now_ns)
+    object["heartbeat_age_seconds"] = seconds(context.now_ns - heartbeat_ns);
+  return object;
+}
+
+Counters live_totals(const ControlContext& context, const JobKey& job) {
+  Counters totals{};
+  for (const auto& [id, session] : context.registry.sessions()) {
+    if (session->job() == job) add_counters(session->counters(), &totals);
+  }
+  return totals;
+}
+
+json view_job(const ControlContext& context, const JobKey& job,
+              const std::vector<const Session*>& processes) {
+  json sessions = json::array();
+  Counters totals{};
+  for (const Session* session : processes) {
+    sessions.push_back(view_session(context, *session));
+    add_counters(session->counters(), &totals);
+  }
+  return {{"job", job.name},
+          {"uid", job.uid},
+          {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
+          {"sessions", std::move(sessions)},
+          {"totals", view_counters(totals)}};
+}
+
+std::uint64_t sum_of(const ControlContext& context, wire::Stat stat) {
+  std::uint64_t sum = 0;
+  for (const auto& [id, session] : context.registry.sessions()) sum += session->counter(stat);
+  return sum;
+}
+
+bool may_see_addresses(const Peer& reader, uid_t owner) {
+  return reader.uid == owner || is_administrator(reader);
+}
+
+json view_entry(const JournalEntry& entry, bool with_addresses) {
+  json object{{"number", entry.number}, {"time_ns", entry.time_ns}, {"kind", entry.kind}};
+  if (entry.job != nullptr) object["job"] = *entry.job;
+  put_nonzero(object, "session", entry.session);
+  if (!entry.text.empty()) object["text"] = entry.text;
+  if (entry.event.kind == wire::EventKind::none) return object;
+  object["bytes"] = entry.event.bytes;
+  object["position"] = entry.event.position;
+  if (with_addresses) {
+    object["address"] = entry.event.address;
+    put_nonzero(object, "call_site", entry.event.call_site);
+  }
+  put_nonzero(object, "flags", entry.event.flags);
+  put_nonzero(object, "errno", entry.event.detail);
+  return object;
+}
+
+json view_site(const Site& site, bool with_addresses) {
+  json object{{"allocations", site.allocations}, {"frees", site.frees}};
+  if (with_addresses) put_nonzero(object, "call_site", site.call_site);
+  put_nonzero(object, "bytes", site.bytes);
+  if (site.lifetime_count != 0) {
+    object["mean_lifetime_ns"] = site.lifetime_sum_ns / site.lifetime_count;
+    object["longest_lifetime_ns"] = site.longest_ns;
+  }
+  return object;
+}
+
+}  // namespace
+
+json view_jobs(const ControlContext& context) {
+  std::map<JobKey, std::vector<const Session*>> running;
+  for (const auto& [id, session] : context.registry.sessions())
+    running[session->job()].push_back(session.get());
+  json jobs = json::array();
+  for (const auto& [job, processes] : running) jobs.push_back(view_job(context, job, processes));
+  return jobs;
+}
+
+json view_tiers(const ControlContext& context) {
+  const Pools& pools = context.registry.pools();
+  const Arbiter& arbiter = context.registry.arbiter();
+  std::uint64_t granted = 0;
+  for (const auto& [id, session] : context.registry.sessions()) granted += arbiter.granted_bytes(id);
+  json nvme{{"tier", "nvme"},
+            {"directory", pools.directory()},
+            {"capacity_bytes", pools.quota_bytes()},
+            {"promised_bytes", pools.promised_bytes()},
+            {"used_bytes", pools.used_bytes()}};
+  put_nonzero(nvme, "free_bytes", free_disk_bytes(pools.directory()));
+  return json::array({{{"tier", "dram"},
+                       {"capacity_bytes", arbiter.machine_bytes()},
+                       {"promised_bytes", arbiter.promised_bytes()},
+                       {"granted_bytes", granted},
+                       {"used_bytes", sum_of(context, wire::Stat::resident_bytes)}},
+                      std::move(nvme)});
+}
+
+json view_status(const ControlContext& context) {
+  return {{"daemon_version", TERRACE_VERSION},
+          {"private", context.is_private},
+          {"socket", context.config.socket},
+          {"uptime_seconds", seconds(context.now_ns - context.started_ns)},
+          {"sessions_seen", context.registry.sessions_seen()},
+          {"tiers", view_tiers(context)},
+          {"jobs", view_jobs(context)}};
+}
+
+json view_events(const ControlContext& context, const Peer& reader, std::uint64_t since, std::size_t last) {
+  json events = json::array();
+  for (const JournalEntry* entry : context.registry.journal().after(since, last))
+    events.push_back(view_entry(*entry, may_see_addresses(reader, entry->uid)));
+  return {{"events", std::move(events)},
+          {"last_number", context.registry.journal().last_number()},
+          {"now_ns", context.now_ns}};
+}
+
+json view_lifetimes(const ControlContext& context, const Peer& reader, const JobKey& job, std::size_t last) {
+  const bool with_addresses = may_see_addresses(reader, job.uid);
+  json sessions = json::array();
+  for (const auto& [id, session] : context.registry.sessions()) {
+    if (session->job() != job) continue;
+    json sites = json::array();
+    for (const Site& site : session->lifetimes().top(last)) sites.push_back(view_site(site, with_addresses));
+    sessions.push_back({{"id", id},
+                        {"sites", std::move(sites)},
+                        {"others", view_site(session->lifetimes().others(), with_addresses)},
+                        {"lost_events", session->lost_events()}});
+  }
+  return sessions;
+}
+
+json view_summary(const ControlContext& context, const JobKey& job) {
+  Counters totals = live_totals(context, job);
+  const auto ended = context.registry.ended_jobs().find(job);
+  std::size_t running = 0;
+  for (const auto& [id, session] : context.registry.sessions()) running += session->job() == job ? 1 : 0;
+  const bool has_ended = ended != context.registry.ended_jobs().end();
+  if (!has_ended && running == 0) return nullptr;
+  if (has_ended) add_counters(ended->second.totals, &totals);
+  json summary{{"job", job.name},
+               {"uid", job.uid},
+               {"running_processes", running},
+               {"ended_processes", has_ended ? ended->second.processes : 0},
+               {"totals", view_counters(totals)}};
+  put_nonzero(summary, "budget_bytes",
+              running != 0 ? context.registry.arbiter().job_budget_bytes(job) : ended->second.budget_bytes);
+  put_states(summary, totals);
+  return summary;
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,210 @@
+// See pools.h.
+#include "daemon/pools/pools.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <set>
+
+#include "daemon/size.h"
+#include "daemon/unique_fd.h"
+#include "liballoc/wire/protocol.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::uint64_t least_useful_bytes = 64ULL << 20;
+
+// For file systems without O_TMPFILE (overlayfs before 6.3, NFS): a name for an instant.
+int open_named_and_unlink(const std::string& directory) {
+  std::string path = directory + "/.terrace-pool-XXXXXX";
+  const int fd = ::mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) return -errno;
+  ::unlink(path.c_str());
+  return fd;
+}
+
+}  // namespace
+
+int open_unlinked(const std::string& directory) {
+  constexpr int flags = O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC;  // no link(2) gives it a name
+  int fd = ::open(directory.c_str(), flags | O_DIRECT, 0600);
+  if (fd < 0 && errno == EINVAL) fd = ::open(directory.c_str(), flags, 0600);
+  if (fd >= 0) return fd;
+  if (errno != EOPNOTSUPP && errno != EISDIR) return -errno;
+  return open_named_and_unlink(directory);
+}
+
+void Pools::join(SessionId session, const JobKey& key) {
+  jobs_[key].sessions.push_back(session);
+  sessions_[session] = {key, 0, {}, {}};
+}
+
+// "Whatever there is" may be nothing, or nothing that a run fits into.
+std::optional<Refusal> Pools::refuse_any(const Job* job, std::uint64_t promised) const {
+  if (promised < least_bytes)
+    return Refusal{ENOSPC, promised, fmt::format("no pool space is left in {}", directory_)};
+  if (job == nullptr || minus(promised, used_bytes(*job)) / (job->sessions.size() + 1) >= least_bytes)
+    return std::nullopt;
+  return Refusal{
+      ENOSPC, 0,
+      fmt::format("its other processes use its pool of {} in {}", format_size(promised), directory_)};
+}
+
+std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std::uint64_t wanted_bytes) {
+  const auto known = jobs_.find(key);
+  const Job* job = known == jobs_.end() ? nullptr : &known->second;
+  const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
+  const std::uint64_t left = left_for(key);
+  std::uint64_t promised = wanted_bytes;
+  if (wanted_bytes == wire::any_bytes) {
+    // Half of what is left keeps a place for the jobs that come later.
+    promised = held != 0 ? held : generous_ ? left : std::max(left / 2, std::min(left, least_useful_bytes));
+    if (auto refusal = refuse_any(job, promised)) return refusal;
+  } else if (wanted_bytes < least_bytes) {
+    return Refusal{EINVAL, least_bytes,
+                   fmt::format("a pool of {} is too small to use; ask for at least {}",
+                               format_size(wanted_bytes), format_size(least_bytes))};
+  } else if (wanted_bytes > left) {
+    return Refusal{
+        ENOSPC, left,
+        fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
+                    "[pool] size",
+                    format_size(wanted_bytes), format_size(left), format_size(quota_.bytes), directory_)};
+  }
+  join(session, key);
+  jobs_[key].promised_bytes = std::max(held, promised);
+  return std::nullopt;
+}
+
+bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_bytes,
+                  std::uint64_t used_bytes, const PoolDisk& disk) {
+  join(session, key);
+  Job& job = jobs_[key];
+  sessions_[session].brought = {disk.file, missing_bytes(disk)};
+  sessions_[session].file = disk.file;
+  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
+  sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
+  return job.promised_bytes >= capacity_bytes;
+}
+
+// A new file shows what ours look like: on NFS an unlinked one has a name, and another owner.
+std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const {
+  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
+  const UniqueFd fd(open_unlinked(directory_));
+  const auto ours = look_at_pool_file(fd.get());
+  const bool is_here = ours && ours->id.device == file.id.device;
+  if (is_here && file.names > ours->names)
+    return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};
+  if (is_here && file.owner != uid && file.owner != ours->owner)
+    return Refusal{EBADMSG, 0, "the pool file sent along is another user's"};
+  *disk = {file.id, is_here ? file.allocated_bytes : 0};
+  return std::nullopt;
+}
+
+// What `key` could have in all.
+std::uint64_t Pools::left_for(const JobKey& key) const {
+  const std::uint64_t quota = quota_.bytes + (quota_.of_free_disk ? brought_bytes() : 0);
+  std::uint64_t taken = 0;
+  for (const auto& [other, job] : jobs_) {
+    if (other != key) taken += job.promised_bytes;
+  }
+  return minus(quota, taken);
+}
+
+std::uint64_t Pools::brought_bytes() const {
+  std::uint64_t sum = 0;
+  std::set<FileId> counted;
+  for (const auto& [id, session] : sessions_) {
+    if (counted.insert(session.brought.file).second) sum += session.brought.bytes;
+  }
+  return sum;
+}
+
+std::uint64_t Pools::missing_bytes(const PoolDisk& disk) {
+  if (!missing_.contains(disk.file)) note(disk.file, disk.bytes);
+  const auto found = missing_.find(disk.file);
+  return found == missing_.end() ? 0 : found->second;
+}
+
+// Of files that there is no room to remember, nothing counts.
+void Pools::note(const FileId& file, std::uint64_t missing_bytes) {
+  if (missing_.size() < most_files || missing_.contains(file)) missing_[file] = missing_bytes;
+}
+
+void Pools::leave(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  const auto job = jobs_.find(found->second.job);
+  std::erase(job->second.sessions, session);
+  if (job->second.sessions.empty()) jobs_.erase(job);
+  sessions_.erase(found);
+}
+
+PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) {
+  const int fd = open_unlinked(directory_);
+  if (fd < 0) return {-fd, -1, 0};
+  if (const auto file = look_at_pool_file(fd)) give(session, file->id);
+  if (::geteuid() == 0 && ::fchown(fd, uid, gid) != 0) {
+    // Only disk quotas miss it.
+  }
+  return {0, fd, capacity_bytes(session)};
+}
+
+// A new file: who had one of that number has it no longer.
+void Pools::give(SessionId session, const FileId& file) {
+  note(file, 0);
+  for (auto& [id, other] : sessions_) {
+    if (other.file == file) other.file = {};
+  }
+  if (const auto found = sessions_.find(session); found != sessions_.end()) found->second.file = file;
+}
+
+bool Pools::holds(SessionId session, const FileId& file) const {
+  const auto found = sessions_.find(session);
+  return found != sessions_.end() && found->second.file == file;
+}
+
+void Pools::observe(SessionId session, std::uint64_t used_bytes) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  found->second.used_bytes = std::min(used_bytes, jobs_.at(found->second.job).promised_bytes);
+}
+
+std::uint64_t Pools::limit_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return 0;
+  const Job& job = jobs_.at(found->second.job);
+  const std::uint64_t share = minus(job.promised_bytes, used_bytes(job)) / job.sessions.size();
+  return found->second.used_bytes + share;
+}
+
+std::uint64_t Pools::used_bytes(const Job& job) const {
+  std::uint64_t used = 0;
+  for (const SessionId session : job.sessions) used += sessions_.at(session).used_bytes;
+  return used;
+}
+
+std::uint64_t Pools::capacity_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? 0 : jobs_.at(found->second.job).promised_bytes;
+}
+
+std::uint64_t Pools::promised_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [key, job] : jobs_) sum += job.promised_bytes;
+  return sum;
+}
+
+std::uint64_t Pools::used_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, session] : sessions_) sum += session.used_bytes;
+  return sum;
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,118 @@
+// Where jobs' pool files are made, and who may put how much into them.
+//
+// A pool file is opened unlinked (O_TMPFILE) and its descriptor handed to the job; the daemon keeps none, so
+// the kernel frees the space when the job's last process is gone, whatever became of the daemon. The ledger
+// promises capacity out of the quota, per job: processes of one job share one promise, and each is told how
+// much it may have in use now (used + an equal part of what is free), so that one of them can take it all.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/pools/pool_file.h"
+#include "daemon/shares/arbiter.h"
+
+namespace terrace::daemon {
+
+struct PoolGrant {
+  int error = 0;  // errno: no file could be opened (the job may still run without)
+  int fd = -1;    // the caller's, close-on-exec
+  std::uint64_t capacity_bytes = 0;
+};
+
+// What all pools may take, and whether that was worked out from the disk that is free: then what a file takes
+// up that was there before is missing from it.
+struct PoolQuota {
+  PoolQuota(std::uint64_t quota_bytes, bool is_of_free_disk = false)
+      : bytes(quota_bytes), of_free_disk(is_of_free_disk) {}
+  std::uint64_t bytes;
+  bool of_free_disk;
+};
+
+// What a pool file takes up on the disk that the quota is of.
+struct PoolDisk {
+  FileId file;
+  std::uint64_t bytes = 0;
+};
+
+class Pools {
+ public:
+  // `share_generously`: a private daemon serves one job, which may have everything.
+  Pools(std::string directory, PoolQuota quota, bool share_generously)
+      : directory_(std::move(directory)), quota_(quota), generous_(share_generously) {}
+
+  // Less than this cannot take in a single one of a job's runs.
+  static constexpr std::uint64_t least_bytes = 2ULL << 20;
+
+  // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
+  std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
+  // For a session that brings a pool. It is promised what it says, at most what is left of the quota, to
+  // which is added what its file takes up, where the quota is of the disk that was free beside it: once,
+  // whoever brings the file, and nothing of a file that was made here since. False: it was promised less than
+  // it says that it had.
+  bool adopt(SessionId session, const JobKey& job, std::uint64_t capacity_bytes, std::uint64_t used_bytes,
+             const PoolDisk& disk);
+  // Of a file that `uid` brings, what counts here: nothing of one in another file system, as after a change
+  // of [pool] directory. EBADMSG for what cannot be a pool file.
+  std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const;
+  void leave(SessionId session);
+  // Whether the session was given that file, or brought it.
+  bool holds(SessionId session, const FileId& file) const;
+
+  // A new unlinked file owned by uid:gid (for disk quotas).
+  PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
+
+  void observe(SessionId session, std::uint64_t used_bytes);
+  // How much this connection may have in use now; 0 for a session without a pool.
+  std::uint64_t limit_bytes(SessionId session) const;
+  std::uint64_t capacity_bytes(SessionId session) const;
+
+  const std::string& directory() const { return directory_; }
+  std::uint64_t quota_bytes() const { return quota_.bytes; }
+  std::uint64_t promised_bytes() const;
+  std::uint64_t used_bytes() const;
+  // Every file that there is now is older than the new quota.
+  void set_quota(PoolQuota quota) {
+    quota_ = quota;
+    missing_.clear();
+  }
+
+ private:
+  struct Session {
+    JobKey job;
+    std::uint64_t used_bytes = 0;
+    PoolDisk brought;  // with what of it is missing from the quota
+    FileId file;
+  };
+  struct Job {
+    std::uint64_t promised_bytes = 0;
+    std::vector<SessionId> sessions;
+  };
+  void join(SessionId session, const JobKey& job);
+  std::uint64_t used_bytes(const Job& job) const;
+  std::uint64_t left_for(const JobKey& job) const;
+  std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
+  std::uint64_t brought_bytes() const;
+  std::uint64_t missing_bytes(const PoolDisk& disk);
+  void note(const FileId& file, std::uint64_t missing_bytes);
+  void give(SessionId session, const FileId& file);
+
+  static constexpr std::size_t most_files = 1 << 16;
+
+  std::string directory_;
+  PoolQuota quota_;
+  bool generous_;
+  std::map<SessionId, Session> sessions_;
+  std::map<JobKey, Job> jobs_;
+  // What of a file is missing from the quota: as much as when it first came, as it may have grown since.
+  // Files are remembered when their sessions have ended, since a job may come back.
+  std::map<FileId, std::uint64_t> missing_;
+};
+
+// An unlinked file in `directory`, O_DIRECT where the file system has it. A descriptor or -errno.
+int open_unlinked(const std::string& directory);
+
+}  // namespace terrace::daemon

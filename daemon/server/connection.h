@@ -1,0 +1,73 @@
+// One accepted socket: reads whole packets, never blocks, never queues more than a bound. A packet that
+// brings descriptors is only looked at: received_files.h has the reason.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/sessions/session.h"
+#include "daemon/unique_fd.h"
+#include "liballoc/wire/protocol.h"
+
+namespace terrace::daemon {
+
+struct Packet {
+  static constexpr std::size_t largest = sizeof(wire::Header) + wire::max_control_bytes;
+  alignas(16) std::byte bytes[largest];
+  std::size_t size = 0;
+  bool brings_files = false;  // then it is still in the socket, descriptors and all
+};
+
+class Connection {
+ public:
+  enum class Role { fresh, inspected, waiting, job, control };
+  static constexpr std::size_t max_queued_bytes = 4 << 20;
+  static constexpr std::size_t max_queued_packets = 256;
+
+  Connection(UniqueFd socket, const Peer& peer, std::uint64_t accepted_ns)
+      : socket_(std::move(socket)), peer_(peer), accepted_ns_(accepted_ns) {}
+
+  int fd() const { return socket_.get(); }
+  UniqueFd take_socket() { return std::move(socket_); }
+  const Peer& peer() const { return peer_; }
+  std::uint64_t accepted_ns() const { return accepted_ns_; }
+
+  // One packet: 0; EAGAIN for none; EPIPE for the end; EMSGSIZE for one that is too long; any other errno.
+  int receive(Packet* packet);
+
+  // Sends or queues. 0; ENOBUFS when the other side does not read what it asked for; any other errno.
+  // Descriptors go at once or not at all.
+  int send(const void* bytes, std::size_t size, std::span<const int> fds = {});
+  int flush();
+  bool has_queued() const { return !queue_.empty(); }
+
+  Role role = Role::fresh;
+  SessionId session = 0;
+  UniqueFd process;  // pidfd of a job
+  std::optional<wire::Hello>
+      waiting;  // a greeting held back until its pool is known or earlier jobs are back
+  std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
+  std::unique_ptr<Packet> postponed;  // a control request whose user has to wait; nothing is read meanwhile
+
+ private:
+  UniqueFd socket_;
+  Peer peer_;
+  std::uint64_t accepted_ns_;
+  std::deque<std::vector<std::byte>> queue_;
+  std::size_t queued_bytes_ = 0;
+};
+
+// Who is at the other end; nothing if the kernel does not say.
+std::optional<Peer> peer_of(int socket);
+// A descriptor that becomes readable when the peer's process is gone; -1 if there is none.
+int open_peer_process(int socket, pid_t pid);
+
+}  // namespace terrace::daemon

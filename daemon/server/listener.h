@@ -1,0 +1,48 @@
+// The socket that jobs connect to: handed over by systemd, or made here.
+//
+// Whoever holds the lock on "<socket>.lock" is the daemon of that socket; the kernel lets go of it when its
+// owner dies, so a socket file that is there while we hold the lock was left by one that died.
+#pragma once
+
+#include <string>
+
+#include "daemon/settings/config.h"
+#include "daemon/unique_fd.h"
+
+namespace terrace::daemon {
+
+class Listener {
+ public:
+  Listener() = default;
+  Listener(Listener&&) = default;
+  Listener& operator=(Listener&&) = default;
+
+  // "" or what failed, on what, and the remedy. `only_owner`: mode 0600 instead of 0660 for the group. A
+  // socket that is handed over is given to the group, too, where we may; its place is its maker's choice.
+  std::string open(const Config& config, bool only_owner);
+  // Another daemon serves this socket: the reason that open() failed.
+  bool taken() const { return taken_; }
+  // An earlier daemon of this socket did not end by itself: its jobs are about to come back.
+  bool found_remains() const { return found_remains_; }
+  int fd() const { return socket_.get(); }
+  // Where it really is.
+  const std::string& path() const { return path_; }
+  // Removes the socket and its lock, if they are ours to remove.
+  void close();
+
+ private:
+  bool adopt_from_systemd();
+  std::string share_adopted(const Config& config);
+  std::string lock();
+  bool try_lock(const std::string& path);
+  std::string bind(const Config& config, bool only_owner);
+
+  UniqueFd socket_;
+  UniqueFd lock_;
+  std::string path_;
+  bool bound_ = false;  // the socket file is ours
+  bool taken_ = false;
+  bool found_remains_ = false;
+};
+
+}  // namespace terrace::daemon

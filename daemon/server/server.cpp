@@ -1,0 +1,295 @@
+// See server.h: the loop and the life of connections. What packets mean is server_packets.cpp.
+#include "daemon/server/server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "daemon/machine.h"
+#include "daemon/settings/settings_check.h"
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::uint64_t millisecond = 1'000'000;
+constexpr std::uint64_t second = 1000 * millisecond;
+constexpr std::uint64_t busy_tick_ns = Registry::round_ns;
+constexpr std::uint64_t idle_tick_ns = second;
+constexpr std::uint64_t hold_ns = 400 * millisecond;  // jobs of an earlier daemon come back every 100 ms
+constexpr std::uint64_t silence_ns = 5 * second;      // to say Hello or Control
+constexpr std::uint64_t linger_ns = 2 * second;       // of a private daemon
+constexpr std::uint64_t unused_ns = 10 * second;
+constexpr std::uint64_t default_pool_bytes = 64ULL << 30;
+constexpr int accepts_per_round = 64;
+
+PoolQuota pool_quota(const Config& config) {
+  if (config.pool_bytes) return *config.pool_bytes;
+  return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
+}
+
+}  // namespace
+
+std::uint64_t clock_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Server::Server(ServerOptions options) : options_(std::move(options)) {
+  started_ns_ = now_ns_ = lonely_since_ns_ = clock_ns();
+  stop_event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+Server::~Server() {
+  for (const auto& [id, connection] : connections_)
+    door_.dispose(connection->take_socket(), connection->role == Connection::Role::inspected);
+  door_.close();
+}
+
+std::string Server::open() {
+  const Config& config = options_.config;
+  if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
+  if (auto error = door_.open(config, options_.is_private); !error.empty()) return error;
+  socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
+  const std::uint64_t budget = config.dram.of(memory_limit_bytes());
+  registry_ = std::make_unique<Registry>(
+      budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
+  cap_users();
+  poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
+  poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
+  const bool expect_old_jobs = !options_.is_private || options_.respawned || door_.listener().found_remains();
+  hold_until_ns_ = expect_old_jobs ? clock_ns() + hold_ns : 0;
+  std::uint64_t watchdog_us = 0;
+  if (::sd_watchdog_enabled(0, &watchdog_us) > 0) watchdog_ns_ = watchdog_us * 1000 / 3;
+  spdlog::info("serving {}: {} of DRAM, pools of {} in {}", config.socket, format_size(budget),
+               format_size(registry_->pools().quota_bytes()), config.pool_directory);
+  return {};
+}
+
+// A private daemon's one user needs no protection from himself.
+void Server::cap_users() {
+  Arbiter& arbiter = registry_->arbiter();
+  if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(arbiter.machine_bytes()));
+}
+
+void Server::watch_signals(int signal_fd) {
+  signal_fd_ = signal_fd;
+  poller_.add(signal_fd, tag_of(tag_signal), EPOLLIN);
+}
+
+void Server::stop() {
+  const std::uint64_t one = 1;
+  if (::write(stop_event_.get(), &one, sizeof one) < 0) {
+    // Full: it was told already.
+  }
+}
+
+int Server::wait_ms() const {
+  std::uint64_t next = next_tick_ns_;
+  if (watchdog_ns_ != 0) next = std::min(next, next_watchdog_ns_);
+  return next <= now_ns_ ? 0 : static_cast<int>((next - now_ns_) / millisecond) + 1;
+}
+
+void Server::run() {
+  ::sd_notify(0, "READY=1");
+  std::array<epoll_event, 64> events;
+  while (!stopping_) {
+    const std::span<epoll_event> happened = poller_.wait(events, wait_ms());
+    now_ns_ = clock_ns();
+    for (const epoll_event& event : happened) {
+      handle(event.data.u64, event.events);
+      now_ns_ = clock_ns();
+      feed_watchdog();
+    }
+    if (now_ns_ >= next_tick_ns_) tick();
+    feed_watchdog();
+  }
+  ::sd_notify(0, "STOPPING=1");
+  spdlog::info("stopping; {} jobs' processes carry on within their last budgets",
+               registry_->sessions().size());
+}
+
+void Server::feed_watchdog() {
+  if (watchdog_ns_ == 0 || now_ns_ < next_watchdog_ns_) return;
+  next_watchdog_ns_ = now_ns_ + watchdog_ns_;
+  ::sd_notify(0, "WATCHDOG=1");
+}
+
+void Server::handle(std::uint64_t tag, std::uint32_t events) {
+  const std::uint64_t id = tag >> tag_bits;
+  switch (static_cast<Tag>(tag & ((1 << tag_bits) - 1))) {
+    case tag_listener:
+      return accept_all();
+    case tag_stop:
+      stopping_ = true;
+      return;
+    case tag_signal:
+      return handle_signal();
+    case tag_files:
+      return take_inspected();
+    case tag_connection:
+      return handle_connection(id, events);
+    case tag_process:
+      return drop(id, "its process ended", false);
+  }
+}
+
+void Server::handle_signal() {
+  signalfd_siginfo info;
+  if (::read(signal_fd_, &info, sizeof info) != sizeof info) return;
+  if (info.ssi_signo == SIGHUP) return reload();
+  stopping_ = true;
+}
+
+void Server::reload() {
+  auto config = options_.reload ? options_.reload() : std::nullopt;
+  if (!config) return;
+  if (const auto error = check_settings(*config, options_.is_private); !error.empty())
+    return spdlog::error("{}; the old settings stay", error);
+  if (config->socket != socket_setting_ || config->group != options_.config.group ||
+      config->pool_directory != options_.config.pool_directory)
+    spdlog::warn("the socket, its group and the pool directory change only with a restart of terraced");
+  config->pool_directory = options_.config.pool_directory;
+  // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
+  if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
+  spdlog::set_level(spdlog::level::from_str(config->log_level));
+  options_.config.dram = config->dram;
+  options_.config.per_user = config->per_user;
+  registry_->arbiter().set_machine_budget(options_.config.dram.of(memory_limit_bytes()));
+  cap_users();
+  options_.config.pool_bytes = config->pool_bytes;
+  options_.config.log_level = config->log_level;
+  spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),
+               format_size(registry_->pools().quota_bytes()));
+}
+
+void Server::accept_all() {
+  for (int i = 0; i < accepts_per_round; ++i) {
+    UniqueFd socket = door_.accept(now_ns_);
+    if (!socket) return;
+    accept_one(std::move(socket));
+  }
+}
+
+bool Server::has_room_for(uid_t uid) const {
+  if (connections_.size() >= max_connections) return false;
+  const auto of_user = std::count_if(connections_.begin(), connections_.end(),
+                                     [uid](const auto& c) { return c.second->peer().uid == uid; });
+  return static_cast<std::size_t>(of_user) + door_.files().closing_of(uid) < max_connections_per_user;
+}
+
+void Server::accept_one(UniqueFd socket) {
+  const auto peer = peer_of(socket.get());
+  if (!peer) return door_.dispose(std::move(socket));
+  auto connection = std::make_unique<Connection>(std::move(socket), *peer, now_ns_);
+  if (!has_room_for(peer->uid)) {
+    refuse(*connection, {EUSERS, 0, "too many connections of this user; close some"});
+    std::uint64_t suppressed = 0;
+    if (log_limit_.allow(now_ns_, &suppressed))
+      spdlog::warn("turned away process {} of user {}: too many connections ({} earlier lines left out)",
+                   peer->pid, peer->uid, suppressed);
+    return door_.dispose(connection->take_socket());
+  }
+  const ConnectionId id = next_connection_++;
+  poller_.add(connection->fd(), tag_of(tag_connection, id), EPOLLIN | EPOLLRDHUP);
+  connections_[id] = std::move(connection);
+  next_tick_ns_ = std::min(next_tick_ns_, now_ns_ + busy_tick_ns);
+}
+
+void Server::handle_connection(ConnectionId id, std::uint32_t events) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;  // dropped earlier in this round
+  if ((events & EPOLLIN) != 0 && !read_packets(id)) return;
+  Connection& connection = *found->second;
+  if ((events & EPOLLOUT) != 0) {
+    if (const int error = connection.flush(); error != 0) return drop(id, std::strerror(error), false);
+    update_interest(id, connection);
+  }
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) drop(id, "closed", false);
+}
+
+void Server::update_interest(ConnectionId id, Connection& connection) {
+  const std::uint32_t reads = connection.postponed ? 0U : EPOLLIN | EPOLLRDHUP;
+  const std::uint32_t events = reads | (connection.has_queued() ? EPOLLOUT : 0U);
+  if (events == connection.events) return;
+  connection.events = events;
+  poller_.change(connection.fd(), tag_of(tag_connection, id), events);
+}
+
+void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const Connection& connection = *found->second;
+  std::uint64_t suppressed = 0;
+  if (is_fault && log_limit_.allow(now_ns_, &suppressed))
+    spdlog::warn("disconnected process {} of user {}: {} ({} earlier lines left out)", connection.peer().pid,
+                 connection.peer().uid, why, suppressed);
+  if (connection.role == Connection::Role::job) {
+    const Session* session = registry_->find(connection.session);
+    if (session != nullptr)
+      spdlog::info("job \"{}\": process {} left: {}", session->job().name, connection.peer().pid, why);
+    session_connections_.erase(connection.session);
+    registry_->end(connection.session, why, now_ns_);
+    next_tick_ns_ = now_ns_;  // what it held goes to the others at once
+  }
+  const auto dropped = std::move(found->second);
+  connections_.erase(found);
+  door_.dispose(dropped->take_socket(), dropped->role == Connection::Role::inspected);
+  if (connections_.empty()) lonely_since_ns_ = now_ns_;
+}
+
+void Server::tick() {
+  next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
+  registry_->take_in(now_ns_);
+  if (now_ns_ >= hold_until_ns_) {
+    begin_waiting_sessions();
+    announce();
+  }
+  answer_postponed();
+  drop_silent_connections();
+  door_.let_in();
+  if (nobody_needs_us()) stopping_ = true;
+}
+
+void Server::begin_waiting_sessions() {
+  std::vector<ConnectionId> waiting;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->role == Connection::Role::waiting) waiting.push_back(id);
+  }
+  for (const ConnectionId id : waiting) {
+    Connection& connection = *connections_.at(id);
+    connection.role = Connection::Role::fresh;
+    const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
+    if (const auto fault = begin_session(id, hello, std::nullopt); !fault.empty()) drop(id, fault, true);
+  }
+}
+
+void Server::drop_silent_connections() {
+  std::vector<ConnectionId> silent;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->role == Connection::Role::fresh && now_ns_ - connection->accepted_ns() > silence_ns)
+      silent.push_back(id);
+  }
+  for (const ConnectionId id : silent) drop(id, "it connected and said nothing", true);
+}
+
+bool Server::nobody_needs_us() const {
+  if (!options_.is_private || !connections_.empty() || now_ns_ - lonely_since_ns_ < linger_ns) return false;
+  return registry_->sessions_seen() > 0 || now_ns_ - started_ns_ > unused_ns;
+}
+
+}  // namespace terrace::daemon

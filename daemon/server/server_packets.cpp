@@ -1,0 +1,252 @@
+// What packets mean; see server.h. Every handler returns "" or the rule that the client broke, after which it
+// is disconnected.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/server/server.h"
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr int packets_per_round = 16;  // then the others get a turn
+
+wire::Refused refused_message(const Refusal& refusal) {
+  wire::Refused message = wire::make<wire::Refused>();
+  message.error = refusal.error;
+  message.available_bytes = refusal.available_bytes;
+  wire::copy_text(message.text, sizeof message.text, refusal.reason.c_str());
+  return message;
+}
+
+const char* pool_words(const wire::Welcome& welcome) {
+  return (welcome.flags & wire::welcome_pool_fd) != 0 ? "a new pool" : "no new pool";
+}
+
+}  // namespace
+
+// False when the connection is gone.
+bool Server::read_packets(ConnectionId id) {
+  Packet packet;
+  for (int i = 0; i < packets_per_round; ++i) {
+    const int error = connections_.at(id)->receive(&packet);
+    if (error == EAGAIN) return true;
+    std::string fault;
+    if (error == 0)
+      fault = handle_packet(id, packet);
+    else if (error == EMSGSIZE)
+      fault = "a packet exceeds the protocol's bounds";
+    else
+      return drop(id, "closed", false), false;
+    if (!connections_.contains(id)) return false;
+    if (!fault.empty()) return drop(id, fault, true), false;
+    const Connection& connection = *connections_.at(id);
+    if (connection.role == Connection::Role::inspected || connection.postponed) return true;
+  }
+  return true;
+}
+
+std::string Server::handle_packet(ConnectionId id, Packet& packet) {
+  Connection& connection = *connections_.at(id);
+  wire::Header header;
+  const int error = wire::check_packet(packet.bytes, packet.size, &header);
+  if (error == EPROTO) return refuse_version(connection, header);
+  if (error != 0) return "a malformed packet";
+  if (packet.brings_files && header.type != wire::Type::hello) return "descriptors out of place";
+  using Role = Connection::Role;
+  const bool is_job = connection.role == Role::job;
+  switch (header.type) {
+    case wire::Type::hello:
+      if (connection.role == Role::fresh) return handle_hello(id, packet);
+      break;
+    case wire::Type::control:
+      if (connection.role == Role::fresh || connection.role == Role::control)
+        return handle_control(id, packet);
+      break;
+    case wire::Type::log:
+      if (is_job) return handle_log(id, packet);
+      break;
+    case wire::Type::goodbye:
+      if (is_job) return drop(id, "goodbye", false), std::string();
+      break;
+    default:
+      break;
+  }
+  return fmt::format("message {} out of place", static_cast<unsigned>(header.type));
+}
+
+std::string Server::refuse_version(Connection& connection, const wire::Header& header) {
+  return refuse(connection,
+                {EPROTO, 0,
+                 fmt::format("it speaks protocol version {}, this terraced {}; install the same version "
+                             "of both",
+                             header.version, wire::protocol_version)});
+}
+
+std::string Server::refuse(Connection& connection, const Refusal& refusal) {
+  const wire::Refused message = refused_message(refusal);
+  connection.send(&message, sizeof message);
+  return fmt::format("refused: {}", refusal.reason);
+}
+
+std::string Server::handle_hello(ConnectionId id, Packet& packet) {
+  Connection& connection = *connections_.at(id);
+  const auto hello = wire::read_as<wire::Hello>(packet.bytes);
+  if (hello.version != wire::protocol_version) return "a greeting of another version than its header";
+  const bool comes_back = (hello.flags & wire::hello_reattach) != 0;
+  const bool has_pool = comes_back && (hello.flags & wire::hello_has_pool_fd) != 0;
+  if (packet.brings_files) return has_pool ? inspect_pool(id, hello) : "descriptors out of place";
+  if (now_ns_ < hold_until_ns_ && !comes_back) {
+    connection.role = Connection::Role::waiting;
+    connection.waiting = hello;
+    next_tick_ns_ = std::min(next_tick_ns_, hold_until_ns_);
+    return {};
+  }
+  return begin_session(id, hello, std::nullopt);
+}
+
+std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
+                                  const std::optional<PoolFile>& pool) {
+  Connection& connection = *connections_.at(id);
+  Admission admission = registry_->admit(hello, connection.peer(), pool, now_ns_);
+  if (admission.refusal) return refuse(connection, *admission.refusal);
+  Session& session = *admission.session;
+  if (!admission.pool_problem.empty())
+    spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
+  if (admission.was_cut)
+    spdlog::warn(
+        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
+        session.job().name, connection.peer().pid, format_size(hello.requested_budget_bytes),
+        format_size(hello.pool_capacity_bytes));
+  connection.role = Connection::Role::job;
+  connection.session = session.id();
+  connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));
+  if (connection.process) poller_.add(connection.process.get(), tag_of(tag_process, id), EPOLLIN);
+  if (!session.reattached) announce();  // to the others; this one learns it from its welcome
+  session_connections_[session.id()] = id;
+  return send_welcome(connection, session, std::move(admission.pool_fd));
+}
+
+std::string Server::send_welcome(Connection& connection, Session& session, UniqueFd pool_fd) {
+  const UniqueFd uffd(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  wire::Welcome welcome = wire::make<wire::Welcome>();
+  std::vector<int> fds{session.segment().fd()};
+  welcome.flags = wire::welcome_segment_fd;
+  if (pool_fd) {
+    welcome.flags |= wire::welcome_pool_fd;
+    fds.push_back(pool_fd.get());
+  }
+  if (uffd) {
+    welcome.flags |= wire::welcome_uffd_fd;
+    fds.push_back(uffd.get());
+  }
+  welcome.session_id = session.id();
+  welcome.budget_bytes = registry_->arbiter().granted_bytes(session.id());
+  welcome.pool_capacity_bytes = registry_->pools().capacity_bytes(session.id());
+  welcome.pool_limit_bytes = registry_->pools().limit_bytes(session.id());
+  welcome.segment_bytes = session.segment().bytes();
+  welcome.stats_offset = session.segment().stats_offset();
+  welcome.ring_offset = session.segment().ring_offset();
+  welcome.ring_capacity = Segment::ring_capacity;
+  const int error = connection.send(&welcome, sizeof welcome, fds);
+  session.segment().close_fd();
+  if (error != 0) return fmt::format("the welcome could not be sent: {}", std::strerror(error));
+  spdlog::info("job \"{}\": process {} ({}) {}: {} of DRAM, {}", session.job().name, session.peer().pid,
+               session.program(), session.reattached ? "is back" : "joined",
+               format_size(welcome.budget_bytes), pool_words(welcome));
+  return {};
+}
+
+std::string Server::handle_log(ConnectionId id, const Packet& packet) {
+  const auto message = wire::read_as<wire::Log>(packet.bytes);
+  const SessionId session = connections_.at(id)->session;
+  std::string text = clean_text(message.text, sizeof message.text);
+  std::uint64_t suppressed = 0;
+  if (message.severity <= wire::Severity::info && log_limit_.allow(now_ns_, &suppressed))
+    spdlog::info("job \"{}\" says: {}", registry_->find(session)->job().name, text);
+  registry_->note(session, "log", std::move(text), now_ns_);
+  return {};
+}
+
+std::string Server::handle_control(ConnectionId id, const Packet& packet) {
+  Connection& connection = *connections_.at(id);
+  connection.role = Connection::Role::control;
+  if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) {
+    connection.postponed = std::make_unique<Packet>(packet);
+    update_interest(id, connection);
+    return {};
+  }
+  const std::uint64_t began_ns = clock_ns();
+  registry_->take_in(now_ns_);
+  const std::string_view request(reinterpret_cast<const char*>(packet.bytes) + sizeof(wire::Header),
+                                 packet.size - sizeof(wire::Header));
+  const ControlOutcome outcome = answer(
+      request, connection.peer(), {*registry_, options_.config, options_.is_private, now_ns_, started_ns_});
+  for (const SessionId session : outcome.trim) send_to_session(session, wire::make<wire::Trim>());
+  if (outcome.shut_down) stopping_ = true;
+  const std::string text = outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  control_limit_.charge(connection.peer().uid, now_ns_, clock_ns() - began_ns);
+  if (!send_reply(id, text)) return "it does not read its answers";
+  if (outcome.budgets_changed) next_tick_ns_ = now_ns_;
+  return {};
+}
+
+// Those whose user has waited long enough.
+void Server::answer_postponed() {
+  std::vector<ConnectionId> waiting;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->postponed) waiting.push_back(id);
+  }
+  for (const ConnectionId id : waiting) {
+    Connection& connection = *connections_.at(id);
+    if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) continue;
+    const auto packet = std::exchange(connection.postponed, nullptr);
+    update_interest(id, connection);
+    if (const auto fault = handle_control(id, *packet); !fault.empty()) drop(id, fault, true);
+  }
+}
+
+bool Server::send_reply(ConnectionId id, const std::string& text) {
+  Connection& connection = *connections_.at(id);
+  std::size_t offset = 0;
+  do {
+    const std::size_t piece = std::min(text.size() - offset, wire::max_reply_piece);
+    wire::Reply head = wire::make<wire::Reply>();
+    head.header.length = static_cast<std::uint32_t>(sizeof(wire::Reply) - sizeof(wire::Header) + piece);
+    head.flags = offset + piece < text.size() ? wire::reply_more : 0;
+    std::vector<char> packet(sizeof head + piece);
+    std::memcpy(packet.data(), &head, sizeof head);
+    std::memcpy(packet.data() + sizeof head, text.data() + offset, piece);
+    if (connection.send(packet.data(), packet.size()) != 0) return false;
+    offset += piece;
+  } while (offset < text.size());
+  update_interest(id, connection);
+  return true;
+}
+
+template <class Message>
+void Server::send_to_session(SessionId session, const Message& message) {
+  const auto found = session_connections_.find(session);
+  if (found == session_connections_.end()) return;
+  const ConnectionId id = found->second;
+  Connection& connection = *connections_.at(id);
+  if (connection.send(&message, sizeof message) != 0) return drop(id, "it does not read its messages", true);
+  update_interest(id, connection);
+}
+
+void Server::announce() {
+  for (const Announcement& announcement : registry_->announcements()) {
+    wire::Budget message = wire::make<wire::Budget>();
+    message.budget_bytes = announcement.budget_bytes;
+    message.pool_limit_bytes = announcement.pool_limit_bytes;
+    send_to_session(announcement.session, message);
+  }
+}
+
+}  // namespace terrace::daemon

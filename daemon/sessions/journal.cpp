@@ -1,0 +1,38 @@
+// See journal.h.
+#include "daemon/sessions/journal.h"
+
+#include <algorithm>
+
+namespace terrace::daemon {
+
+void Journal::add(JournalEntry entry) {
+  entry.number = ++last_;
+  const std::uint32_t uid = entry.uid;
+  entries_[uid].push_back(std::move(entry));
+  if (++size_ > capacity) make_room();
+}
+
+void Journal::make_room() {
+  const auto most = std::max_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  most->second.pop_front();
+  if (most->second.empty()) entries_.erase(most);
+  --size_;
+}
+
+std::vector<const JournalEntry*> Journal::after(std::uint64_t since, std::size_t limit) const {
+  std::vector<const JournalEntry*> found;
+  for (const auto& [uid, entries] : entries_) {
+    const std::size_t before = found.size();
+    for (auto entry = entries.rbegin(); entry != entries.rend() && entry->number > since; ++entry) {
+      if (found.size() - before == limit) break;
+      found.push_back(&*entry);
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const auto* a, const auto* b) { return a->number < b->number; });
+  if (found.size() > limit) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(limit));
+  return found;
+}
+
+}  // namespace terrace::daemon

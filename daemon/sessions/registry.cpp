@@ -1,0 +1,259 @@
+// See registry.h.
+#include "daemon/sessions/registry.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+namespace {
+
+Refusal too_many(const char* what, std::size_t most) {
+  return {EUSERS, 0, fmt::format("{} are in session already (at most {}); wait for one to end", what, most)};
+}
+
+// Of one round's events of one process, the last that go to the journal.
+constexpr std::size_t journal_share = 512;
+
+// How a counter of one process becomes one of its job.
+enum class Sum { add, largest };
+
+Sum sum_of(wire::Stat stat) {
+  const bool is_peak = stat == wire::Stat::heap_peak_bytes || stat == wire::Stat::resident_peak_bytes;
+  return is_peak || !wire::is_counter(stat) ? Sum::largest : Sum::add;
+}
+
+// What a process holds, as opposed to what it did: nothing, once it has ended.
+constexpr wire::Stat holdings[] = {wire::Stat::heap_live_bytes, wire::Stat::resident_bytes,
+                                   wire::Stat::recycled_bytes,  wire::Stat::staging_bytes,
+                                   wire::Stat::stored_bytes,    wire::Stat::budget_bytes,
+                                   wire::Stat::pool_used_bytes};
+
+}  // namespace
+
+void add_counters(const Counters& more, Counters* sum) {
+  for (std::size_t i = 0; i < wire::stat_count; ++i) {
+    const bool largest = sum_of(static_cast<wire::Stat>(i)) == Sum::largest;
+    (*sum)[i] = largest ? std::max((*sum)[i], more[i]) : (*sum)[i] + more[i];
+  }
+}
+
+Registry::Registry(std::uint64_t machine_bytes, Pools pools, Limits limits)
+    : limits_(limits),
+      arbiter_(machine_bytes),
+      pools_(std::move(pools)),
+      scratch_(Session::events_per_round) {}
+
+Session* Registry::find(SessionId session) {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+std::optional<Refusal> Registry::check_room(uid_t uid) const {
+  if (sessions_.size() >= limits_.sessions) return too_many("too many processes", limits_.sessions);
+  const auto of_user = static_cast<std::size_t>(std::count_if(
+      sessions_.begin(), sessions_.end(), [uid](const auto& s) { return s.second->peer().uid == uid; }));
+  if (of_user >= limits_.sessions_per_user)
+    return too_many("too many processes of this user", limits_.sessions_per_user);
+  return std::nullopt;
+}
+
+std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                                Admission* admission) {
+  if ((hello.flags & wire::hello_reattach) == 0) return arbiter_.admit(id, job, hello.requested_budget_bytes);
+  if (!arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes))
+    admission->was_cut = true;
+  return std::nullopt;
+}
+
+std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                            const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_reattach) == 0)
+    return Refusal{EBADMSG, 0, "a pool comes along only from a session with an earlier terraced"};
+  if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
+  PoolDisk disk;
+  if (auto refusal = pools_.judge(*pool, job.uid, &disk)) return refusal;
+  if (!pools_.adopt(id, job, hello.pool_capacity_bytes, hello.pool_used_bytes, disk))
+    admission->was_cut = true;
+  return std::nullopt;
+}
+
+// Two processes with one file would write over each other's data. A process that lost its connection may be
+// back before we know that it is gone.
+std::optional<Refusal> Registry::check_pool_is_free(const FileId& file, const Peer& peer) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session->peer().pid == peer.pid || !pools_.holds(id, file)) continue;
+    return Refusal{
+        EBUSY, 0,
+        fmt::format("the pool file sent along is process {}'s, which is in session", session->peer().pid)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> Registry::promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                              const std::optional<PoolFile>& pool, Admission* admission) {
+  if ((hello.flags & wire::hello_has_pool_fd) != 0) return adopt_pool(id, job, hello, pool, admission);
+  if (hello.pool_wanted_bytes == 0) return std::nullopt;
+  auto refusal = pools_.promise(id, job, hello.pool_wanted_bytes);
+  if (!refusal || hello.pool_wanted_bytes != wire::any_bytes) return refusal;
+  admission->pool_problem = refusal->reason;  // "whatever there is" may be nothing
+  return std::nullopt;
+}
+
+void Registry::open_pool(Session& session, Admission* admission) {
+  if (pools_.capacity_bytes(session.id()) == 0) return;
+  const PoolGrant grant = pools_.open_file(session.id(), session.peer().uid, session.peer().gid);
+  if (grant.error == 0) {
+    admission->pool_fd.reset(grant.fd);
+    return;
+  }
+  pools_.leave(session.id());
+  admission->pool_problem =
+      fmt::format("no pool file can be made in {}: {}", pools_.directory(), std::strerror(grant.error));
+}
+
+Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
+                          std::uint64_t now_ns) {
+  Admission admission;
+  const JobKey job{peer.uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
+  const SessionId id = next_id_;
+  admission.refusal = check_room(peer.uid);
+  if (!admission.refusal && pool) admission.refusal = check_pool_is_free(pool->id, peer);
+  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello, &admission);
+  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission);
+  Segment segment;
+  const int error = admission.refusal ? 0 : Segment::create(&segment);
+  if (error != 0) admission.refusal = Refusal{error, 0, "no shared memory can be made for the session"};
+  if (admission.refusal) {
+    arbiter_.leave(id);
+    pools_.leave(id);
+    journal_.add({0,
+                  now_ns,
+                  0,
+                  peer.uid,
+                  std::make_shared<const std::string>(job.name),
+                  "refused",
+                  admission.refusal->reason,
+                  {}});
+    return admission;
+  }
+  ++next_id_;
+  auto session = std::make_unique<Session>(
+      id, peer, job, clean_name(hello.program, sizeof hello.program, "?"), std::move(segment));
+  session->reattached = (hello.flags & wire::hello_reattach) != 0;
+  if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
+  session->announced_pool_limit = pools_.limit_bytes(id);
+  admission.session = session.get();
+  sessions_[id] = std::move(session);
+  note(id, admission.session->reattached ? "reattached" : "joined", admission.session->program(), now_ns);
+  return admission;
+}
+
+void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
+  Session* session = find(id);
+  if (session == nullptr) return;
+  digest(*session);
+  remember_ended(*session, now_ns);
+  note(id, "left", why, now_ns);
+  arbiter_.leave(id);
+  pools_.leave(id);
+  sessions_.erase(id);
+}
+
+// Bounded: the job that ended longest ago makes room.
+void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
+  EndedJob& ended = ended_[session.job()];
+  Counters did = session.counters();
+  for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
+  add_counters(did, &ended.totals);
+  ++ended.processes;
+  ended.budget_bytes = arbiter_.job_budget_bytes(session.job());
+  ended.ended_ns = now_ns;
+  if (ended_.size() <= limits_.ended_jobs) return;
+  ended_.erase(std::min_element(ended_.begin(), ended_.end(), [](const auto& a, const auto& b) {
+    return a.second.ended_ns < b.second.ended_ns;
+  }));
+}
+
+void Registry::digest(Session& session) {
+  session.snapshot();
+  const std::size_t count = session.read_events(scratch_.data());
+  for (std::size_t i = 0; i < count; ++i) {
+    const wire::Event& event = scratch_[i];
+    session.lifetimes().take(event);
+    if (i + journal_share < count) continue;
+    journal_.add({0,
+                  event.time_ns,
+                  session.id(),
+                  session.peer().uid,
+                  session.job_name(),
+                  wire::name_of(event.kind),
+                  {},
+                  event});
+  }
+  // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
+  // Until then that says nothing, which must not be taken for a job that holds nothing.
+  if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
+  arbiter_.observe(session.id(), {session.counter(wire::Stat::resident_bytes),
+                                  session.counter(wire::Stat::heap_live_bytes)});
+  pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
+}
+
+void Registry::take_in(std::uint64_t now_ns) {
+  for (auto& [id, session] : sessions_) digest(*session);
+  if (now_ns < next_round_ns_) return;
+  next_round_ns_ = now_ns + round_ns;
+  name_late_givers(now_ns);
+}
+
+std::vector<Announcement> Registry::announcements() {
+  std::map<SessionId, Announcement> changed;
+  std::vector<SessionId> order;  // givers first, as the arbiter says
+  for (const Change& change : arbiter_.rebalance()) {
+    changed[change.session] = {change.session, change.budget_bytes, 0};
+    order.push_back(change.session);
+  }
+  for (auto& [id, session] : sessions_) {
+    const std::uint64_t limit = pools_.limit_bytes(id);
+    const std::uint64_t before = session->announced_pool_limit;
+    const std::uint64_t moved = limit > before ? limit - before : before - limit;
+    if (moved <= pools_.capacity_bytes(id) / 64) continue;  // small swings are not worth a message
+    session->announced_pool_limit = limit;
+    if (!changed.contains(id)) {
+      changed[id] = {id, arbiter_.granted_bytes(id), 0};
+      order.push_back(id);
+    }
+  }
+  std::vector<Announcement> result;
+  for (const SessionId id : order) {
+    Announcement announcement = changed[id];
+    announcement.pool_limit_bytes = pools_.limit_bytes(id);
+    if (find(id) != nullptr) result.push_back(announcement);
+  }
+  return result;
+}
+
+void Registry::name_late_givers(std::uint64_t now_ns) {
+  for (const SessionId id : arbiter_.end_round()) {
+    const Session* session = find(id);
+    if (session == nullptr) continue;
+    spdlog::warn(
+        "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for "
+        "it",
+        session->peer().pid, *session->job_name(), format_size(arbiter_.granted_bytes(id)));
+    note(id, "overdue", "holds more than its budget of " + format_size(arbiter_.granted_bytes(id)), now_ns);
+  }
+}
+
+void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {
+  const Session* session = find(id);
+  if (session == nullptr) return;
+  journal_.add({0, now_ns, id, session->peer().uid, session->job_name(), kind, std::move(text), {}});
+}
+
+}  // namespace terrace::daemon

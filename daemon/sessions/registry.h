@@ -1,0 +1,108 @@
+// All sessions and what they were granted: everything the daemon knows, without a socket in it.
+//
+// The server hands in greetings and ends; the registry asks the arbiter and the pools, keeps the journal and
+// the totals of jobs that ended, and says which budgets to announce.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/pools/pool_file.h"
+#include "daemon/pools/pools.h"
+#include "daemon/sessions/journal.h"
+#include "daemon/sessions/session.h"
+#include "daemon/shares/arbiter.h"
+#include "daemon/unique_fd.h"
+#include "liballoc/wire/protocol.h"
+
+namespace terrace::daemon {
+
+struct Limits {
+  std::size_t sessions = 1024;
+  std::size_t sessions_per_user = 256;
+  std::size_t ended_jobs = 256;
+};
+
+struct Admission {
+  std::optional<Refusal> refusal;
+  Session* session = nullptr;  // else; the registry's
+  UniqueFd pool_fd;            // a new pool, to be passed on
+  std::string pool_problem;    // why there is none though one was wanted
+  bool was_cut = false;        // it is back, and less is left than it says that it had
+};
+
+struct Announcement {
+  SessionId session = 0;
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t pool_limit_bytes = 0;
+};
+
+// What a job did in all, over processes that ended.
+struct EndedJob {
+  Counters totals{};
+  std::uint64_t processes = 0;
+  std::uint64_t budget_bytes = 0;  // the job's, when the last of them ended
+  std::uint64_t ended_ns = 0;
+};
+
+class Registry {
+ public:
+  Registry(std::uint64_t machine_bytes, Pools pools, Limits limits = {});
+
+  // `pool` is the file that came along, if one did.
+  Admission admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
+                  std::uint64_t now_ns);
+  void end(SessionId session, const std::string& why, std::uint64_t now_ns);
+
+  // Copies counters and events of every session out of the shared memory and digests them. Once a round,
+  // those that do not give what they were told to are named.
+  static constexpr std::uint64_t round_ns = 100'000'000;
+  void take_in(std::uint64_t now_ns);
+  // Budgets and pool limits that changed since they were last announced.
+  std::vector<Announcement> announcements();
+  void note(SessionId session, const char* kind, std::string text, std::uint64_t now_ns);
+
+  Session* find(SessionId session);
+  const std::map<SessionId, std::unique_ptr<Session>>& sessions() const { return sessions_; }
+  const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_; }
+  Arbiter& arbiter() { return arbiter_; }
+  const Arbiter& arbiter() const { return arbiter_; }
+  Pools& pools() { return pools_; }
+  const Pools& pools() const { return pools_; }
+  const Journal& journal() const { return journal_; }
+  std::uint64_t sessions_seen() const { return next_id_ - 1; }
+
+ private:
+  void name_late_givers(std::uint64_t now_ns);
+  std::optional<Refusal> check_room(uid_t uid) const;
+  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                        Admission* admission);
+  std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                      const std::optional<PoolFile>& pool, Admission* admission);
+  std::optional<Refusal> adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                    const std::optional<PoolFile>& pool, Admission* admission);
+  std::optional<Refusal> check_pool_is_free(const FileId& file, const Peer& peer) const;
+  void open_pool(Session& session, Admission* admission);
+  void digest(Session& session);
+  void remember_ended(const Session& session, std::uint64_t now_ns);
+
+  Limits limits_;
+  Arbiter arbiter_;
+  Pools pools_;
+  Journal journal_;
+  std::map<SessionId, std::unique_ptr<Session>> sessions_;
+  std::map<JobKey, EndedJob> ended_;
+  std::vector<wire::Event> scratch_;
+  SessionId next_id_ = 1;
+  std::uint64_t next_round_ns_ = 0;
+};
+
+// Adds `more` to `sum`. Peaks and states are not summed: the largest of one process stands.
+void add_counters(const Counters& more, Counters* sum);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,71 @@
+// One process of a job, as the daemon knows it: who it is, the segment it writes its counters and events
+// into, and what was learned from them. It holds none of the job's data and none of its pool.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/sessions/lifetimes.h"
+#include "daemon/sessions/segment_layout.h"
+#include "daemon/shares/arbiter.h"
+
+namespace terrace::daemon {
+
+struct Peer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+using Counters = std::array<std::uint64_t, wire::stat_count>;
+
+class Session {
+ public:
+  static constexpr std::size_t events_per_round = 8192;
+
+  Session(SessionId id, const Peer& peer, JobKey job, std::string program, Segment segment);
+
+  SessionId id() const { return id_; }
+  const Peer& peer() const { return peer_; }
+  const JobKey& job() const { return job_; }
+  const std::shared_ptr<const std::string>& job_name() const { return job_name_; }
+  const std::string& program() const { return program_; }
+  Segment& segment() { return segment_; }
+
+  // Copies the counters out of the segment: what counters() says until the next call.
+  void snapshot();
+  const Counters& counters() const { return counters_; }
+  std::uint64_t counter(wire::Stat stat) const { return counters_[static_cast<std::size_t>(stat)]; }
+
+  // Up to events_per_round new events.
+  std::size_t read_events(wire::Event* out) { return reader_.read(out, events_per_round); }
+  std::uint64_t lost_events() const { return reader_.lost(); }
+  Lifetimes& lifetimes() { return lifetimes_; }
+  const Lifetimes& lifetimes() const { return lifetimes_; }
+
+  // Announced last; a change is worth a message.
+  std::uint64_t announced_pool_limit = 0;
+  bool reattached = false;
+
+ private:
+  SessionId id_;
+  Peer peer_;
+  JobKey job_;
+  std::shared_ptr<const std::string> job_name_;
+  std::string program_;
+  Segment segment_;
+  wire::RingReader reader_;
+  Lifetimes lifetimes_;
+  Counters counters_{};
+};
+
+// A name out of a message as we keep and print it: bounded, valid UTF-8 without control characters, those
+// that turn or break lines included, never empty.
+std::string clean_name(const char* text, std::size_t bytes, const char* if_empty);
+std::string clean_text(const char* text, std::size_t bytes);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,268 @@
+// See config.h. One table of known keys drives everything: reading, "unknown key", and
+// the list in that message.
+#include "daemon/settings/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+
+// toml++ 3.3 states as assertions what malformed text can break ("[[["), and in a release build as
+// unreachable: in this file, which alone includes it, a broken one is an error like the others.
+#undef NDEBUG
+namespace terrace::daemon {
+[[noreturn]] static void assertion_of_toml(const char* what) { throw std::logic_error(what); }
+}  // namespace terrace::daemon
+#define TOML_ASSERT(condition) ((condition) ? void() : terrace::daemon::assertion_of_toml(#condition))
+#include <toml++/toml.h>
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::size_t max_file_bytes = std::size_t{64} * 1024;
+constexpr std::size_t max_value_bytes = 4096;
+
+using Apply = std::optional<std::string> (*)(Config&, const std::string&);
+
+struct Key {
+  std::string_view table;
+  std::string_view name;
+  Apply apply;  // nothing, or what is wrong
+};
+
+std::optional<std::string> set_socket(Config& config, const std::string& value) {
+  config.socket = value;
+  return check_socket_path(value);
+}
+
+std::optional<std::string> set_group(Config& config, const std::string& value) {
+  config.group = value;
+  return std::nullopt;
+}
+
+template <Amount Config::*amount>
+std::optional<std::string> set_amount(Config& config, const std::string& value) {
+  const auto read = parse_amount(value);
+  if (!read) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
+  config.*amount = *read;
+  return std::nullopt;
+}
+
+std::optional<std::string> set_pool_directory(Config& config, const std::string& value) {
+  config.pool_directory = value;
+  return check_directory(value);
+}
+
+std::optional<std::string> set_pool_size(Config& config, const std::string& value) {
+  config.pool_bytes = parse_size(value);
+  if (!config.pool_bytes) return fmt::format("\"{}\" is not a size; use {}", value, size_grammar);
+  return std::nullopt;
+}
+
+std::optional<std::string> set_log_level(Config& config, const std::string& value) {
+  config.log_level = value;
+  return check_log_level(value);
+}
+
+constexpr std::array key_table{
+    Key{"daemon", "socket", set_socket},
+    Key{"daemon", "group", set_group},
+    Key{"budget", "dram", set_amount<&Config::dram>},
+    Key{"budget", "per_user", set_amount<&Config::per_user>},
+    Key{"pool", "directory", set_pool_directory},
+    Key{"pool", "size", set_pool_size},
+    Key{"log", "level", set_log_level},
+};
+
+std::string known_tables() {
+  std::string text;
+  for (const Key& key : key_table) {
+    const auto name = fmt::format("[{}]", key.table);
+    if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+std::string known_keys(std::string_view table) {
+  std::string text;
+  for (const Key& key : key_table) {
+    if (key.table == table) text += (text.empty() ? "" : ", ") + std::string(key.name);
+  }
+  return text;
+}
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  for (const Key& key : key_table) {
+    if (key.table == table && key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> apply_value(Config& config, std::string_view table, std::string_view name,
+                                       const toml::node& node) {
+  const Key* key = find_key(table, name);
+  if (key == nullptr)
+    return fmt::format("unknown key \"{}\" in [{}]; known there: {}", name, table, known_keys(table));
+  const auto value = node.value_exact<std::string>();
+  if (!value) return fmt::format("\"{}\" in [{}] must be a string in quotes", name, table);
+  if (value->size() > max_value_bytes || value->find('\0') != std::string::npos)
+    return fmt::format("\"{}\" in [{}] is too long or has a NUL in it", name, table);
+  const auto wrong = key->apply(config, *value);
+  return wrong ? std::optional(fmt::format("{}.{}: {}", table, name, *wrong)) : std::nullopt;
+}
+
+std::string located(std::string_view name, const toml::source_region& where, std::string_view what) {
+  return fmt::format("{}:{}: {}", name, where.begin.line, what);
+}
+
+std::string apply_table(Config& config, std::string_view table_name, const toml::table& table,
+                        std::string_view file) {
+  for (const auto& [name, node] : table) {
+    if (auto wrong = apply_value(config, table_name, name.str(), node))
+      return located(file, node.source(), *wrong);
+  }
+  return {};
+}
+
+std::string apply_root(Config& config, const toml::table& root, std::string_view file) {
+  for (const auto& [name, node] : root) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr || known_keys(name.str()).empty())
+      return located(file, node.source(),
+                     fmt::format("unknown {} \"{}\"; known tables: {}", table != nullptr ? "table" : "key",
+                                 name.str(), known_tables()));
+    if (auto error = apply_table(config, name.str(), *table, file); !error.empty()) return error;
+  }
+  return {};
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte == 0x7f || (byte < 0x20 && c != '\t' && c != '\n');
+}
+
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+struct Readable {
+  std::string text;   // what toml++ may see: ASCII, line by line as long as what was given
+  std::string error;  // or what is wrong
+};
+
+// toml++ 3.3 runs into undefined behaviour on some characters that are not ASCII ("\u0432=", "\ufeef" behind
+// a backslash) and on control characters: it gets ASCII alone. In comments other characters are masked; in
+// strings
+// "\u00e9" says the same. Strings over several lines, which no key needs, would hide where comments begin.
+Readable readable(std::string_view text, std::string_view name) {
+  Readable result{std::string(text), {}};
+  int line = 1;
+  char quote = 0;
+  bool comment = false, escaped = false;
+  const auto wrong = [&](std::string_view what) {
+    return Readable{{}, fmt::format("{}:{}: {}", name, line, what)};
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool ends_line = c == '\n' || text.substr(i, 2) == "\r\n";
+    if (is_control(c) && !ends_line) return wrong("a control character; remove it");
+    if (!is_ascii(c) && !comment)
+      return wrong("a character outside a comment that is not ASCII; write it as \\u00e9 in a string");
+    if (!is_ascii(c)) result.text[i] = '.';
+    if (c == '\n') {
+      ++line;
+      quote = 0;
+      comment = escaped = false;
+    } else if (escaped) {
+      escaped = false;
+    } else if (quote == 0 && !comment) {
+      if (text.substr(i, 3) == "\"\"\"" || text.substr(i, 3) == "'''")
+        return wrong("a string over several lines; write it on one, in single or double quotes");
+      comment = c == '#';
+      quote = c == '"' || c == '\'' ? c : '\0';
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      escaped = quote == '"' && c == '\\';
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::string> check_socket_path(std::string_view path) {
+  constexpr std::size_t longest = 107 - std::string_view(".lock").size();
+  if (path.empty() || path.front() != '/') return "the socket must be an absolute path";
+  if (path.size() > longest)
+    return fmt::format("the socket path has {} characters; the kernel allows {} here", path.size(), longest);
+  return std::nullopt;
+}
+
+std::optional<std::string> check_directory(std::string_view path) {
+  if (path.empty() || path.front() != '/') return "the pool directory must be an absolute path";
+  return std::nullopt;
+}
+
+std::optional<std::string> check_log_level(std::string_view level) {
+  for (const std::string_view known : {"error", "warning", "info", "debug"}) {
+    if (level == known) return std::nullopt;
+  }
+  return fmt::format("\"{}\" is not a log level; use error, warning, info or debug", level);
+}
+
+ConfigResult parse_config(std::string_view text, std::string_view name, const Config& base) {
+  if (text.size() > max_file_bytes)
+    return {base,
+            fmt::format("{}:1: the file has over {} KiB; is it the right one?", name, max_file_bytes / 1024)};
+  const Readable checked = readable(text, name);
+  if (!checked.error.empty()) return {base, checked.error};
+  try {
+    const toml::table root = toml::parse(checked.text, name);
+    ConfigResult result{base, {}};
+    result.error = apply_root(result.config, root, name);
+    if (!result.error.empty()) result.config = base;
+    return result;
+  } catch (const toml::parse_error& error) {
+    return {base, located(name, error.source(), fmt::format("not valid TOML: {}", error.description()))};
+  } catch (const std::logic_error&) {
+    return {base, fmt::format("{}:1: not valid TOML; compare it with the example in terraced.toml(5)", name)};
+  }
+}
+
+ConfigResult load_config(const std::string& path, const Config& base) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {base, fmt::format("{}: cannot be read; give --config a readable file", path)};
+  std::string text(max_file_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return {base, fmt::format("{}: reading failed; give --config a regular file", path)};
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return parse_config(text, path, base);
+}
+
+namespace {
+
+std::string text_of(const Amount& amount) {
+  return fmt::format("{}{}", amount.value, amount.unit == Amount::Unit::percent ? "%" : "B");
+}
+
+}  // namespace
+
+std::string to_toml(const Config& config) {
+  toml::table daemon{{"socket", config.socket}};
+  if (!config.group.empty()) daemon.insert("group", config.group);
+  toml::table pool{{"directory", config.pool_directory}};
+  if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
+  const toml::table budget{{"dram", text_of(config.dram)}, {"per_user", text_of(config.per_user)}};
+  const toml::table root{{"daemon", daemon},
+                         {"budget", budget},
+                         {"pool", pool},
+                         {"log", toml::table{{"level", config.log_level}}}};
+  std::ostringstream text;
+  text << root << '\n';
+  return text.str();
+}
+
+}  // namespace terrace::daemon

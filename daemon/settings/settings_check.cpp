@@ -1,0 +1,87 @@
+// See settings_check.h.
+#include "daemon/settings/settings_check.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/machine.h"
+#include "daemon/pools/pools.h"
+#include "daemon/shares/arbiter.h"
+#include "daemon/size.h"
+#include "daemon/unique_fd.h"
+
+namespace terrace::daemon {
+namespace {
+
+std::string check_budget(const Config& config) {
+  const std::uint64_t memory = memory_limit_bytes();
+  const std::uint64_t budget = config.dram.of(memory);
+  if (memory != 0 && budget > memory)
+    return fmt::format(
+        "[budget] dram: a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for "
+        "less",
+        format_size(budget), format_size(memory));
+  if (memory != 0 && budget < Arbiter::minimum_bytes)
+    return fmt::format("[budget] dram: no job can join with a DRAM budget of {}; give at least {}",
+                       format_size(budget), format_size(Arbiter::minimum_bytes));
+  return {};
+}
+
+std::string check_pool_directory(const std::string& directory) {
+  const int fd = open_unlinked(directory);
+  if (fd < 0)
+    return fmt::format("[pool] directory: no file can be made in {}: {}; make it, or name another directory",
+                       directory, std::strerror(-fd));
+  const UniqueFd closes(fd);
+  return {};
+}
+
+// Against the whole file system: of what is free, pools of running jobs have taken a part at a restart.
+std::string check_pool_size(const Config& config) {
+  if (!config.pool_bytes) return {};
+  if (*config.pool_bytes < Pools::least_bytes)
+    return fmt::format("[pool] size: nothing fits into {}; give at least {}", format_size(*config.pool_bytes),
+                       format_size(Pools::least_bytes));
+  const std::uint64_t whole = whole_disk_bytes(config.pool_directory);
+  if (whole != 0 && *config.pool_bytes > whole)
+    return fmt::format("[pool] size: {} is more than the whole file system of {}, which has {}; ask for less",
+                       format_size(*config.pool_bytes), config.pool_directory, format_size(whole));
+  return {};
+}
+
+}  // namespace
+
+std::string check_group(const std::string& group) {
+  if (group.empty() || ::getgrnam(group.c_str()) != nullptr) return {};
+  return fmt::format(
+      "the group \"{0}\" does not exist; create it with `groupadd --system {0}` or change [daemon] group",
+      group);
+}
+
+std::string warning_for_service(const Config& config) {
+  std::error_code failed;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(config.pool_directory, failed);
+  const std::string directory =
+      (failed ? std::filesystem::path(config.pool_directory) : resolved).string() + "/";
+  for (const char* hidden : {"/home/", "/root/", "/run/user/"})
+    if (directory.starts_with(hidden))
+      return fmt::format(
+          "[pool] directory: the service does not see {}, because terraced.service has ProtectHome=yes; name "
+          "another directory, or set ProtectHome=no with `systemctl edit terraced`",
+          config.pool_directory);
+  return {};
+}
+
+std::string check_settings(const Config& config, bool is_private) {
+  std::string error = check_budget(config);
+  if (error.empty()) error = check_pool_size(config);
+  if (is_private) return error;
+  if (error.empty()) error = check_group(config.group);
+  if (error.empty()) error = check_pool_directory(config.pool_directory);
+  return error;
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,284 @@
+// See arbiter.h.
+#include "daemon/shares/arbiter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/shares/shares.h"
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+namespace {
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+constexpr std::uint32_t administrator = 0;
+
+Refusal too_small(std::uint64_t wanted, std::uint64_t available) {
+  return {EINVAL, available,
+          fmt::format("a budget of {} is too small to page with; ask for at least {}", format_size(wanted),
+                      format_size(Arbiter::minimum_bytes))};
+}
+
+}  // namespace
+
+std::uint64_t Arbiter::promised_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [key, job] : jobs_) sum += job.promised_bytes;
+  return sum;
+}
+
+// What `key` could be promised in all: the machine less other promises and a start for those without one, and
+// of that no more than its user's cap leaves.
+std::uint64_t Arbiter::available_for(const JobKey& key, std::uint64_t user_cap_bytes) const {
+  std::uint64_t taken = 0, taken_by_user = 0;
+  for (const auto& [other, job] : jobs_) {
+    if (other == key) continue;
+    const std::uint64_t bytes = std::max(job.promised_bytes, minimum_bytes);
+    taken += bytes;
+    if (other.uid == key.uid) taken_by_user += bytes;
+  }
+  return std::min(minus(machine_bytes_, taken), minus(user_cap_bytes, taken_by_user));
+}
+
+std::uint64_t Arbiter::cap_of(std::uint32_t uid) const {
+  return uid == administrator ? no_cap : user_cap_bytes_;
+}
+
+Refusal Arbiter::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
+  const std::uint64_t left = available_for(key, no_cap);
+  const std::uint64_t available = available_for(key, cap_of(key.uid));
+  if (wanted > left)
+    return {ENOSPC, available,
+            fmt::format("a budget of {} does not fit: {} of the machine's {} are left; ask for at most that, "
+                        "or wait for another job to end",
+                        format_size(wanted), format_size(available), format_size(machine_bytes_))};
+  return {
+      ENOSPC, available,
+      fmt::format("a budget of {} does not fit: of one user's {} only {} are left; ask for at most that, for "
+                  "no size, or have [budget] per_user raised",
+                  format_size(wanted), format_size(user_cap_bytes_), format_size(available))};
+}
+
+// What each job may have. Jobs are sorted by user.
+void Arbiter::divide() {
+  struct Group {
+    std::uint32_t uid = 0;
+    Holding holding;
+    std::uint64_t borrowers = 0;
+  };
+  std::vector<Group> users;
+  for (auto& [key, job] : jobs_) {
+    if (users.empty() || users.back().uid != key.uid) users.push_back({key.uid, {}, 0});
+    users.back().holding.bytes += std::max(job.promised_bytes, minimum_bytes);
+    if (job.promised_bytes == 0) ++users.back().borrowers;
+    job.unsettled = true;
+  }
+  std::vector<Holding> holders;
+  holders.reserve(users.size());
+  for (Group& user : users) holders.push_back({user.holding.bytes, user.borrowers != 0});
+  const std::vector<std::uint64_t> lent = loans(machine_bytes_, holders);
+  std::size_t i = 0;
+  for (auto& [key, job] : jobs_) {
+    if (users[i].uid != key.uid) ++i;
+    job.budget_bytes =
+        job.promised_bytes != 0 ? job.promised_bytes : minimum_bytes + lent[i] / users[i].borrowers;
+  }
+}
+
+std::uint64_t Arbiter::job_budget_bytes(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  return job == jobs_.end() ? 0 : job->second.budget_bytes;
+}
+
+std::uint64_t Arbiter::granted_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? 0 : found->second.granted_bytes;
+}
+
+void Arbiter::join(SessionId id, const JobKey& key, std::uint64_t requested_bytes) {
+  Job& job = jobs_[key];
+  job.sessions.push_back(id);
+  if (!job.fixed) job.promised_bytes = std::max(job.promised_bytes, requested_bytes);
+  Session& session = sessions_[id];
+  session.job = key;
+  session.requested_bytes = requested_bytes;
+  divide();
+}
+
+std::optional<Refusal> Arbiter::admit(SessionId id, const JobKey& key, std::uint64_t requested_bytes) {
+  const auto known = jobs_.find(key);
+  const bool fixed = known != jobs_.end() && known->second.fixed;
+  const std::uint64_t available = available_for(key, cap_of(key.uid));
+  if (!fixed) {
+    if (requested_bytes != 0 && requested_bytes < minimum_bytes) return too_small(requested_bytes, available);
+    const std::uint64_t needed = requested_bytes != 0 ? requested_bytes : minimum_bytes;
+    const bool has_it = known != jobs_.end() && known->second.promised_bytes >= needed;
+    if (needed > available && !has_it) return does_not_fit(key, needed);
+  }
+  join(id, key, requested_bytes);
+  return std::nullopt;
+}
+
+bool Arbiter::readmit(SessionId id, const JobKey& key, std::uint64_t requested_bytes,
+                      std::uint64_t held_bytes) {
+  const auto known = jobs_.find(key);
+  const std::uint64_t most =
+      std::max(available_for(key, cap_of(key.uid)), known == jobs_.end() ? 0 : known->second.promised_bytes);
+  const std::uint64_t sane = requested_bytes == 0 ? 0 : std::max(requested_bytes, minimum_bytes);
+  const std::uint64_t promised = most < minimum_bytes ? 0 : std::min(sane, most);
+  join(id, key, promised);
+  Session& session = sessions_[id];
+  session.granted_bytes = std::max(std::min(held_bytes, jobs_.at(key).budget_bytes), minimum_bytes);
+  session.held_bytes = session.granted_bytes;
+  session.fresh = false;
+  return promised == sane;
+}
+
+void Arbiter::leave(SessionId id) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
+  const auto job = jobs_.find(session->second.job);
+  sessions_.erase(session);
+  std::erase(job->second.sessions, id);
+  if (job->second.sessions.empty()) {
+    jobs_.erase(job);
+  } else if (!job->second.fixed) {
+    job->second.promised_bytes = 0;
+    for (const SessionId other : job->second.sessions)
+      job->second.promised_bytes = std::max(job->second.promised_bytes, sessions_[other].requested_bytes);
+  }
+  divide();
+}
+
+// What it was granted before it has until it says that it has less; it cannot have got more of it since.
+void Arbiter::update_held(Session& session) {
+  session.held_bytes =
+      std::max(session.granted_bytes, std::min(session.held_bytes, session.demand.resident_bytes));
+}
+
+void Arbiter::observe(SessionId id, const Demand& demand) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
+  session->second.demand = demand;
+  update_held(session->second);
+}
+
+std::vector<SessionId> Arbiter::end_round() {
+  std::vector<SessionId> late;
+  for (auto& [id, session] : sessions_) {
+    if (session.demand.resident_bytes <= session.granted_bytes) session.overdue = false;
+    session.waited_rounds = session.held_bytes > session.granted_bytes ? session.waited_rounds + 1 : 0;
+    if (session.waited_rounds <= patience_rounds) continue;
+    session.held_bytes = session.granted_bytes;
+    if (!session.overdue) late.push_back(id);
+    session.overdue = true;
+  }
+  return late;
+}
+
+std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t bytes, By by) {
+  const auto job = jobs_.find(key);
+  if (job == jobs_.end())
+    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  const std::uint64_t available = available_for(key, by == By::administrator ? no_cap : cap_of(key.uid));
+  if (bytes < minimum_bytes) return too_small(bytes, available);
+  if (bytes > available) return does_not_fit(key, bytes);
+  job->second.promised_bytes = bytes;
+  job->second.fixed = true;
+  divide();
+  return std::nullopt;
+}
+
+void Arbiter::set_machine_budget(std::uint64_t bytes) {
+  machine_bytes_ = bytes;
+  divide();
+}
+
+std::vector<std::uint64_t> Arbiter::targets(const Job& job) const {
+  const std::uint64_t budget = job.budget_bytes;
+  const std::uint64_t slack = std::min(starting_bytes, budget / job.sessions.size());
+  std::vector<std::uint64_t> wanted;
+  wanted.reserve(job.sessions.size());
+  for (const SessionId id : job.sessions)
+    wanted.push_back(std::min(budget, std::min(budget, sessions_.at(id).demand.live_bytes) + slack));
+  return fair_shares(budget, wanted);
+}
+
+// Small swings of demand are not worth a message and an eviction each.
+bool Arbiter::worth_announcing(const Job& job, const std::vector<std::uint64_t>& target) const {
+  if (job.unsettled) return true;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (distance(target[i], sessions_.at(job.sessions[i]).granted_bytes) > job.budget_bytes / 32) return true;
+  }
+  return false;
+}
+
+void Arbiter::grant(SessionId id, std::uint64_t bytes, std::vector<Change>* changes) {
+  Session& session = sessions_[id];
+  if (session.granted_bytes == bytes && !session.fresh) return;
+  session.granted_bytes = bytes;
+  session.fresh = false;
+  update_held(session);
+  changes->push_back({id, bytes});
+}
+
+std::uint64_t Arbiter::room_on_machine() const {
+  std::uint64_t held = 0;
+  for (const auto& [id, session] : sessions_) held += session.held_bytes;
+  return minus(machine_bytes_, held);
+}
+
+std::uint64_t Arbiter::room_in(const Job& job) const {
+  std::uint64_t taken = 0;
+  for (const SessionId id : job.sessions) {
+    const Session& session = sessions_.at(id);
+    taken += std::max(session.granted_bytes, std::min(session.demand.resident_bytes, job.budget_bytes));
+  }
+  return minus(job.budget_bytes, taken);
+}
+
+void Arbiter::lower(const Plan& plan, std::vector<Change>* changes) {
+  for (std::size_t i = 0; i < plan.target.size(); ++i) {
+    const SessionId id = plan.job->sessions[i];
+    if (plan.target[i] < sessions_.at(id).granted_bytes) grant(id, plan.target[i], changes);
+  }
+}
+
+// One that just joined gets a start from the machine's room where the job has none, and the minimum in any
+// case: with less it cannot page.
+void Arbiter::raise(const Plan& plan, std::uint64_t* machine_room, std::vector<Change>* changes) {
+  Job& job = *plan.job;
+  std::uint64_t room = room_in(job);
+  job.unsettled = false;
+  for (std::size_t i = 0; i < plan.target.size(); ++i) {
+    const Session& session = sessions_.at(job.sessions[i]);
+    const std::uint64_t target = plan.target[i], before = session.granted_bytes;
+    const std::uint64_t owed = minus(target, before);
+    if (owed == 0 && !session.fresh) continue;
+    const std::uint64_t raised = std::min({owed, room, *machine_room});
+    const std::uint64_t start =
+        session.fresh ? std::min({target, starting_bytes, std::max(*machine_room, minimum_bytes)}) : 0;
+    if (raised < owed) job.unsettled = true;
+    room -= raised;
+    grant(job.sessions[i], std::max(before + raised, start), changes);
+    *machine_room = minus(*machine_room, session.granted_bytes - before);
+  }
+}
+
+std::vector<Change> Arbiter::rebalance() {
+  std::vector<Change> changes;
+  std::vector<Plan> plans;
+  for (auto& [key, job] : jobs_) {
+    Plan plan{&job, targets(job)};
+    if (worth_announcing(job, plan.target)) plans.push_back(std::move(plan));
+  }
+  for (const Plan& plan : plans) lower(plan, &changes);
+  std::uint64_t room = room_on_machine();
+  for (const Plan& plan : plans) raise(plan, &room, &changes);
+  return changes;
+}
+
+}  // namespace terrace::daemon

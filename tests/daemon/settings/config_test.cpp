@@ -1,0 +1,162 @@
+// The settings file: what it may say, and each thing it may not, with the line and the remedy in the message.
+#include "daemon/settings/config.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::string error_of(const std::string& text) { return parse_config(text, "t.toml", Config{}).error; }
+
+}  // namespace
+
+TEST_CASE("every key reaches its setting") {
+  const auto result = parse_config(R"([daemon]
+socket = "/run/x.sock"
+group = "terrace"
+[budget]
+dram = "64G"
+[pool]
+directory = "/mnt/nvme"
+size = "512G"
+[log]
+level = "debug"
+)",
+                                   "t.toml", Config{});
+  REQUIRE(result.error.empty());
+  CHECK(result.config.socket == "/run/x.sock");
+  CHECK(result.config.group == "terrace");
+  CHECK(result.config.dram == Amount{Amount::Unit::bytes, 64ULL << 30});
+  CHECK(result.config.pool_directory == "/mnt/nvme");
+  CHECK(result.config.pool_bytes == 512ULL << 30);
+  CHECK(result.config.log_level == "debug");
+}
+
+TEST_CASE("what the file does not mention stays") {
+  Config base;
+  base.pool_directory = "/base";
+  const auto result = parse_config("[budget]\ndram = \"50%\"\n", "t.toml", base);
+  REQUIRE(result.error.empty());
+  CHECK(result.config.pool_directory == "/base");
+  CHECK(result.config.dram == Amount{Amount::Unit::percent, 50});
+  CHECK(error_of("").empty());
+}
+
+TEST_CASE("UnknownKeyIsNamedWithItsLineAndTheKnownOnes") {
+  const auto error = error_of("[pool]\n\ndir = \"/x\"\n");
+  CHECK_THAT(error, StartsWith("t.toml:3: ") && Contains("\"dir\"") && Contains("directory, size"));
+}
+
+TEST_CASE("UnknownTableIsNamedWithTheKnownOnes") {
+  CHECK_THAT(error_of("[pools]\n"), StartsWith("t.toml:1: ") && Contains("\"pools\"") && Contains("[pool]"));
+}
+
+TEST_CASE("KeyOutsideATableIsRefused") {
+  CHECK_THAT(error_of("dram = \"1G\"\n"), StartsWith("t.toml:1: ") && Contains("\"dram\""));
+}
+
+TEST_CASE("WrongTypeIsRefused") {
+  const auto* value = GENERATE("16", "true", "[\"16G\"]", "1.5", "{}", "2020-01-01");
+  CAPTURE(value);
+  CHECK_THAT(error_of(std::string("[budget]\ndram = ") + value + "\n"),
+             StartsWith("t.toml:2: ") && Contains("must be a string"));
+}
+
+TEST_CASE("ArrayOfTablesIsRefused") {
+  CHECK_THAT(error_of("[[pool]]\nsize = \"1G\"\n"), StartsWith("t.toml:1: "));
+}
+
+TEST_CASE("BadSizeSaysWhatIsASize") {
+  CHECK_THAT(error_of("[pool]\nsize = \"big\"\n"),
+             StartsWith("t.toml:2: ") && Contains("\"big\"") && Contains("16G"));
+}
+
+TEST_CASE("PercentageOfThePoolIsRefused") {
+  CHECK_THAT(error_of("[pool]\nsize = \"80%\"\n"), Contains("is not a size"));
+}
+
+TEST_CASE("BudgetOver100PercentIsRefused") {
+  CHECK_THAT(error_of("[budget]\ndram = \"150%\"\n"), StartsWith("t.toml:2: ") && Contains("1% to 100%"));
+}
+
+TEST_CASE("RelativePathsAreRefused") {
+  CHECK_THAT(error_of("[daemon]\nsocket = \"x.sock\"\n"), Contains("absolute"));
+  CHECK_THAT(error_of("[pool]\ndirectory = \"pool\"\n"), Contains("absolute"));
+}
+
+TEST_CASE("SocketPathTooLongForTheKernelIsRefused") {
+  CHECK_THAT(error_of("[daemon]\nsocket = \"/" + std::string(120, 'x') + "\"\n"), Contains("121 characters"));
+}
+
+TEST_CASE("UnknownLogLevelListsTheKnownOnes") {
+  CHECK_THAT(error_of("[log]\nlevel = \"loud\"\n"), Contains("error, warning, info or debug"));
+}
+
+TEST_CASE("BrokenTomlNamesTheLine") {
+  CHECK_THAT(error_of("[log]\nlevel = \n"), StartsWith("t.toml:2: ") && Contains("not valid TOML"));
+  CHECK_THAT(error_of("[log]\n[log]\n"), StartsWith("t.toml:2: "));
+}
+
+TEST_CASE("ControlCharactersAreRefused") {
+  const auto* text = GENERATE("\n[\x1f", "\n[pool]\x01", "\n\x7f", "\n# \x1b[31m", "\n# a\rb = \"c\"");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("control character"));
+}
+
+TEST_CASE("ForeignCharactersAreWelcomeOnlyInComments") {
+  const auto* text = GENERATE("\n\xd0\xb2 = \"1G\"", "\n[pool\xc2\xa0]", "\nx = \"\\\"\" \xe2\x80\x83",
+                              "\n\xff", "\nx = \"#\xd0\xb2\"", "\n-=-\"'\xd1\xbd-\"");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("ASCII"));
+  const auto result =
+      parse_config("# \xd0\xb2 it's\n[pool] # \xd0\xb2\ndirectory = \"/caf\\u00e9\"\n", "t.toml", Config{});
+  CHECK(result.error.empty());
+  CHECK(result.config.pool_directory == "/caf\xc3\xa9");
+}
+
+TEST_CASE("StringsOverSeveralLinesAreRefused") {
+  const auto* text = GENERATE("\n\"\"\"#\n#\\\xef\xbb\xaf\\+=", "\nx = '''a\nb'''", "\nx = \"\"\"\"\"\"");
+  CHECK_THAT(error_of(text), StartsWith("t.toml:2: ") && Contains("several lines"));
+}
+
+TEST_CASE("TextThatBreaksTheParsersAssertionsIsAnError") {
+  CHECK_THAT(error_of("[[[["), StartsWith("t.toml:1: ") && Contains("not valid TOML"));
+}
+
+TEST_CASE("HugeFileIsRefused") { CHECK_THAT(error_of(std::string(100'000, '#')), Contains("64 KiB")); }
+
+TEST_CASE("an error leaves nothing of the file in force") {
+  const auto result = parse_config("[log]\nlevel = \"debug\"\n[pool]\nsize = \"0\"\n", "t.toml", Config{});
+  CHECK_FALSE(result.error.empty());
+  CHECK(result.config.log_level == Config{}.log_level);
+}
+
+TEST_CASE("a missing file is an error that names it") {
+  CHECK_THAT(load_config("/nonexistent/t.toml", Config{}).error, StartsWith("/nonexistent/t.toml: "));
+  CHECK_FALSE(load_config("/", Config{}).error.empty());
+}
+
+TEST_CASE("what is written for a successor reads back the same") {
+  Config config;
+  config.socket = "/tmp/a \"quoted\".sock";
+  config.dram = *parse_amount("3G");
+  config.pool_bytes = 12345;
+  config.pool_directory = "/pool";
+  config.log_level = "error";
+  const auto back = parse_config(to_toml(config), "t.toml", Config{});
+  REQUIRE(back.error.empty());
+  CHECK(back.config.socket == config.socket);
+  CHECK(back.config.dram == config.dram);
+  CHECK(back.config.pool_bytes == config.pool_bytes);
+  CHECK(back.config.pool_directory == config.pool_directory);
+  CHECK(back.config.log_level == config.log_level);
+}
+
+TEST_CASE("the example that is installed says the defaults") {
+  const auto example = load_config(TERRACE_SOURCE_DIR "/daemon/terraced.toml", Config{});
+  REQUIRE(example.error.empty());
+  CHECK(to_toml(example.config) == to_toml(Config{}));
+}

@@ -1,0 +1,88 @@
+// Settings that read well and cannot work here.
+#include "daemon/settings/settings_check.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/daemon/temporary_directory.h"
+#include "tests/units.h"
+
+using namespace terrace::daemon;
+using namespace terrace::tests;
+using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
+
+namespace {
+
+struct Settings {
+  TemporaryDirectory directory;
+  Config config;
+  Settings() {
+    config.dram = {Amount::Unit::bytes, 64 * mib};
+    config.pool_directory = directory.path();
+    config.pool_bytes = 64 * mib;
+  }
+  std::string error(bool is_private = false) const { return check_settings(config, is_private); }
+};
+
+}  // namespace
+
+TEST_CASE("settings that can work are good, and nothing stays in the pool directory") {
+  const Settings settings;
+  CHECK_THAT(settings.error(), Equals(""));
+  CHECK(std::filesystem::is_empty(settings.directory.path()));
+}
+
+TEST_CASE("PoolDirectoryThatDoesNotExistIsRefused") {
+  Settings settings;
+  settings.config.pool_directory = "/nonexistent/pool";
+  CHECK_THAT(settings.error(), Contains("[pool] directory") && Contains("/nonexistent/pool") &&
+                                   Contains("No such file or directory"));
+  CHECK_THAT(settings.error(true), Equals(""));  // its one job says so itself
+}
+
+TEST_CASE("PoolDirectoryThatIsNoneIsRefused") {
+  Settings settings;
+  settings.config.pool_directory = "/dev/null";
+  CHECK_THAT(settings.error(), Contains("[pool] directory") && Contains("/dev/null"));
+}
+
+TEST_CASE("PoolDirectoryThatTheServiceDoesNotSeeIsWarnedOf") {
+  Config config;
+  config.pool_directory = GENERATE(as<std::string>{}, "/home/alice/pool", "/home", "/root/pool",
+                                   "/run/user/1000/x", "/var/tmp/../../home/alice");
+  CHECK_THAT(warning_for_service(config), Contains("ProtectHome") && Contains(config.pool_directory));
+}
+
+TEST_CASE("PoolDirectoryThatTheServiceSeesIsNotWarnedOf") {
+  const Settings settings;
+  CHECK_THAT(warning_for_service(settings.config), Equals(""));
+  Config config;
+  config.pool_directory = GENERATE(as<std::string>{}, "/var/tmp", "/homes/pool", "/nvme/home", "/run/users");
+  CHECK_THAT(warning_for_service(config), Equals(""));
+}
+
+TEST_CASE("GroupThatDoesNotExistIsRefused") {
+  Settings settings;
+  settings.config.group = "no-such-group";
+  CHECK_THAT(settings.error(), Contains("no-such-group") && Contains("groupadd"));
+}
+
+TEST_CASE("BudgetOverTheMachinesMemoryIsRefused") {
+  Settings settings;
+  settings.config.dram.value = 99999ULL << 40;
+  CHECK_THAT(settings.error(), Contains("[budget] dram") && Contains("more than"));
+}
+
+TEST_CASE("BudgetWithWhichNoJobCanJoinIsRefused") {
+  Settings settings;
+  settings.config.dram.value = mib;
+  CHECK_THAT(settings.error(), Contains("no job can join") && Contains("4.0 MiB"));
+}
+
+TEST_CASE("PoolSizeOutOfRangeIsRefused") {
+  Settings settings;
+  settings.config.pool_bytes = 1;
+  CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("2.0 MiB"));
+  settings.config.pool_bytes = 9999ULL << 40;
+  CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("whole file system"));
+}
