@@ -50,6 +50,10 @@ json view_session(const ControlContext& context, const Session& session) {
               {"statistics", view_counters(session.counters())}};
   put_nonzero(object, "pool_capacity_bytes", context.registry.pools().capacity_bytes(session.id()));
   put_nonzero(object, "pool_limit_bytes", context.registry.pools().limit_bytes(session.id()));
+  if (const auto counted = session.resident_check().counted_bytes())
+    object["kernel_resident_bytes"] = *counted;
+  if (const auto disk = context.registry.pools().disk_bytes(session.id())) object["pool_disk_bytes"] = *disk;
+  if (context.registry.arbiter().is_restrained(session.id())) object["restrained"] = true;
   put_states(object, session.counters());
   const std::uint64_t heartbeat_ns = session.counter(wire::Stat::heartbeat_ns);
   if (heartbeat_ns != 0 && heartbeat_ns <= context.now_ns)
@@ -80,10 +84,10 @@ json view_job(const ControlContext& context, const JobKey& job,
           {"totals", view_counters(totals)}};
 }
 
-std::uint64_t sum_of(const ControlContext& context, wire::Stat stat) {
-  std::uint64_t sum = 0;
-  for (const auto& [id, session] : context.registry.sessions()) sum += session->counter(stat);
-  return sum;
+// What is in use, and beside it what jobs say where that is something else.
+void put_used(json& tier, std::uint64_t used_bytes, std::uint64_t reported_bytes) {
+  tier["used_bytes"] = used_bytes;
+  if (reported_bytes != used_bytes) tier["reported_bytes"] = reported_bytes;
 }
 
 bool may_see_addresses(const Peer& reader, uid_t owner) {
@@ -132,20 +136,24 @@ json view_jobs(const ControlContext& context) {
 json view_tiers(const ControlContext& context) {
   const Pools& pools = context.registry.pools();
   const Arbiter& arbiter = context.registry.arbiter();
-  std::uint64_t granted = 0;
-  for (const auto& [id, session] : context.registry.sessions()) granted += arbiter.granted_bytes(id);
+  std::uint64_t granted = 0, resident = 0, reported = 0;
+  for (const auto& [id, session] : context.registry.sessions()) {
+    granted += arbiter.granted_bytes(id);
+    resident += session->resident_bytes();
+    reported += session->counter(wire::Stat::resident_bytes);
+  }
   json nvme{{"tier", "nvme"},
             {"directory", pools.directory()},
             {"capacity_bytes", pools.quota_bytes()},
-            {"promised_bytes", pools.promised_bytes()},
-            {"used_bytes", pools.used_bytes()}};
+            {"promised_bytes", pools.promised_bytes()}};
+  put_used(nvme, pools.used_bytes(), pools.reported_bytes());
   put_nonzero(nvme, "free_bytes", free_disk_bytes(pools.directory()));
-  return json::array({{{"tier", "dram"},
-                       {"capacity_bytes", arbiter.machine_bytes()},
-                       {"promised_bytes", arbiter.promised_bytes()},
-                       {"granted_bytes", granted},
-                       {"used_bytes", sum_of(context, wire::Stat::resident_bytes)}},
-                      std::move(nvme)});
+  json dram{{"tier", "dram"},
+            {"capacity_bytes", arbiter.machine_bytes()},
+            {"promised_bytes", arbiter.promised_bytes()},
+            {"granted_bytes", granted}};
+  put_used(dram, resident, reported);
+  return json::array({std::move(dram), std::move(nvme)});
 }
 
 json view_status(const ControlContext& context) {

@@ -14,7 +14,14 @@ std::optional<PoolFile> look_at_pool_file(int fd) {
                   {status.st_dev, status.st_ino},
                   status.st_nlink,
                   status.st_uid,
-                  (flags & O_ACCMODE) == O_RDWR};
+                  (flags & O_ACCMODE) == O_RDWR,
+                  nullptr};
+}
+
+std::optional<std::uint64_t> disk_bytes(int fd) {
+  struct stat status;
+  if (fd < 0 || ::fstat(fd, &status) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
 }  // namespace terrace::daemon

@@ -4,7 +4,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
+
+#include "daemon/unique_fd.h"
 
 namespace terrace::daemon {
 
@@ -21,9 +24,15 @@ struct PoolFile {
   std::uint64_t names = 0;  // st_nlink
   std::uint32_t owner = 0;
   bool writable = false;  // this descriptor is
+  // By which it came. Whoever has it last closes it, which takes any time unless it is of a file system of
+  // ours.
+  std::shared_ptr<UniqueFd> descriptor = nullptr;
 };
 
 // Nothing unless `fd` is a regular file. It asks the file's own file system, which may take any time.
 std::optional<PoolFile> look_at_pool_file(int fd);
+
+// What a file takes up on its disk; nothing if it cannot be asked.
+std::optional<std::uint64_t> disk_bytes(int fd);
 
 }  // namespace terrace::daemon

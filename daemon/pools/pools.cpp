@@ -42,7 +42,7 @@ int open_unlinked(const std::string& directory) {
 
 void Pools::join(SessionId session, const JobKey& key) {
   jobs_[key].sessions.push_back(session);
-  sessions_[session] = {key, 0, {}, {}};
+  sessions_[session].job = key;
 }
 
 // "Whatever there is" may be nothing, or nothing that a run fits into.
@@ -86,10 +86,13 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
                   std::uint64_t used_bytes, const PoolDisk& disk) {
   join(session, key);
   Job& job = jobs_[key];
-  sessions_[session].brought = {disk.file, missing_bytes(disk)};
-  sessions_[session].file = disk.file;
+  Session& joined = sessions_[session];
+  joined.brought = {disk.file, missing_bytes(disk), nullptr};
+  joined.file = disk.file;
+  joined.descriptor = disk.descriptor;
   job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
-  sessions_[session].used_bytes = std::min(used_bytes, job.promised_bytes);
+  observe(session, used_bytes);
+  measure(session);
   return job.promised_bytes >= capacity_bytes;
 }
 
@@ -103,7 +106,7 @@ std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, Poo
     return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};
   if (is_here && file.owner != uid && file.owner != ours->owner)
     return Refusal{EBADMSG, 0, "the pool file sent along is another user's"};
-  *disk = {file.id, is_here ? file.allocated_bytes : 0};
+  *disk = {file.id, is_here ? file.allocated_bytes : 0, is_here ? file.descriptor : nullptr};
   return std::nullopt;
 }
 
@@ -112,7 +115,8 @@ std::uint64_t Pools::left_for(const JobKey& key) const {
   const std::uint64_t quota = quota_.bytes + (quota_.of_free_disk ? brought_bytes() : 0);
   std::uint64_t taken = 0;
   for (const auto& [other, job] : jobs_) {
-    if (other != key) taken += job.promised_bytes;
+    if (other == key) continue;
+    taken += std::max(job.promised_bytes, minus(disk_bytes(job), overhead_bytes(job.promised_bytes)));
   }
   return minus(quota, taken);
 }
@@ -150,6 +154,9 @@ PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t g
   const int fd = open_unlinked(directory_);
   if (fd < 0) return {-fd, -1, 0};
   if (const auto file = look_at_pool_file(fd)) give(session, file->id);
+  const int ours = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (const auto found = sessions_.find(session); found != sessions_.end() && ours >= 0)
+    found->second.descriptor = std::make_shared<UniqueFd>(ours);
   if (::geteuid() == 0 && ::fchown(fd, uid, gid) != 0) {
     // Only disk quotas miss it.
   }
@@ -170,24 +177,46 @@ bool Pools::holds(SessionId session, const FileId& file) const {
   return found != sessions_.end() && found->second.file == file;
 }
 
-void Pools::observe(SessionId session, std::uint64_t used_bytes) {
+void Pools::observe(SessionId session, std::uint64_t reported_bytes) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
-  found->second.used_bytes = std::min(used_bytes, jobs_.at(found->second.job).promised_bytes);
+  found->second.reported_bytes = std::min(reported_bytes, jobs_.at(found->second.job).promised_bytes);
 }
 
+bool Pools::measure(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || !found->second.descriptor) return false;
+  found->second.disk_bytes = daemon::disk_bytes(found->second.descriptor->get());
+  Job& job = jobs_.at(found->second.job);
+  const bool was_overfull = job.is_overfull;
+  job.is_overfull = disk_bytes(job) > job.promised_bytes + overhead_bytes(job.promised_bytes);
+  return job.is_overfull && !was_overfull;
+}
+
+// What a file takes up beyond its job's promise is nothing that the job may have.
 std::uint64_t Pools::limit_bytes(SessionId session) const {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return 0;
   const Job& job = jobs_.at(found->second.job);
   const std::uint64_t share = minus(job.promised_bytes, used_bytes(job)) / job.sessions.size();
-  return found->second.used_bytes + share;
+  return std::min(found->second.used_bytes(), job.promised_bytes) + share;
+}
+
+std::optional<std::uint64_t> Pools::disk_bytes(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? std::nullopt : found->second.disk_bytes;
 }
 
 std::uint64_t Pools::used_bytes(const Job& job) const {
   std::uint64_t used = 0;
-  for (const SessionId session : job.sessions) used += sessions_.at(session).used_bytes;
+  for (const SessionId session : job.sessions) used += sessions_.at(session).used_bytes();
   return used;
+}
+
+std::uint64_t Pools::disk_bytes(const Job& job) const {
+  std::uint64_t sum = 0;
+  for (const SessionId session : job.sessions) sum += sessions_.at(session).disk_bytes.value_or(0);
+  return sum;
 }
 
 std::uint64_t Pools::capacity_bytes(SessionId session) const {
@@ -203,7 +232,13 @@ std::uint64_t Pools::promised_bytes() const {
 
 std::uint64_t Pools::used_bytes() const {
   std::uint64_t sum = 0;
-  for (const auto& [id, session] : sessions_) sum += session.used_bytes;
+  for (const auto& [id, session] : sessions_) sum += session.used_bytes();
+  return sum;
+}
+
+std::uint64_t Pools::reported_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, session] : sessions_) sum += session.reported_bytes;
   return sum;
 }
 

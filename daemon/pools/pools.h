@@ -1,9 +1,12 @@
 // Where jobs' pool files are made, and who may put how much into them.
 //
-// A pool file is opened unlinked (O_TMPFILE) and its descriptor handed to the job; the daemon keeps none, so
-// the kernel frees the space when the job's last process is gone, whatever became of the daemon. The ledger
-// promises capacity out of the quota, per job: processes of one job share one promise, and each is told how
-// much it may have in use now (used + an equal part of what is free), so that one of them can take it all.
+// A pool file is opened unlinked (O_TMPFILE) and its descriptor handed to the job. The daemon keeps another
+// while the session lasts, so that it sees what the file takes up (fstat) whatever the job reports; with the
+// session's end or the daemon's it is closed, and the kernel frees the space when the job's last process is
+// gone, too. The ledger promises capacity out of the quota, per job: processes of one job share one promise,
+// and each is told how much it may have in use now (used + an equal part of what is free), so that one of
+// them can take it all. Nothing keeps a job from writing more: then others are promised less, and it is
+// named.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +39,7 @@ struct PoolQuota {
 struct PoolDisk {
   FileId file;
   std::uint64_t bytes = 0;
+  std::shared_ptr<UniqueFd> descriptor = nullptr;  // if it is of the pool directory's file system
 };
 
 class Pools {
@@ -65,7 +69,11 @@ class Pools {
   // A new unlinked file owned by uid:gid (for disk quotas).
   PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
 
-  void observe(SessionId session, std::uint64_t used_bytes);
+  // What the job says that it uses. It counts where its file cannot be asked.
+  void observe(SessionId session, std::uint64_t reported_bytes);
+  // Asks the file what it takes up. True for the first time that the files of its job take up more than was
+  // promised.
+  bool measure(SessionId session);
   // How much this connection may have in use now; 0 for a session without a pool.
   std::uint64_t limit_bytes(SessionId session) const;
   std::uint64_t capacity_bytes(SessionId session) const;
@@ -73,7 +81,11 @@ class Pools {
   const std::string& directory() const { return directory_; }
   std::uint64_t quota_bytes() const { return quota_.bytes; }
   std::uint64_t promised_bytes() const;
+  // What the files take up, and what their jobs say that they use: less, where space was allocated ahead.
   std::uint64_t used_bytes() const;
+  std::uint64_t reported_bytes() const;
+  // Of one session; nothing when its file cannot be asked.
+  std::optional<std::uint64_t> disk_bytes(SessionId session) const;
   // Every file that there is now is older than the new quota.
   void set_quota(PoolQuota quota) {
     quota_ = quota;
@@ -83,16 +95,23 @@ class Pools {
  private:
   struct Session {
     JobKey job;
-    std::uint64_t used_bytes = 0;
+    std::uint64_t reported_bytes = 0;
     PoolDisk brought;  // with what of it is missing from the quota
     FileId file;
+    std::shared_ptr<UniqueFd> descriptor;
+    std::optional<std::uint64_t> disk_bytes;
+    std::uint64_t used_bytes() const { return disk_bytes.value_or(reported_bytes); }
   };
   struct Job {
     std::uint64_t promised_bytes = 0;
     std::vector<SessionId> sessions;
+    bool is_overfull = false;
   };
+  // Beyond its promise: what a file system adds, and a file rounds up, is no fault of the job's.
+  static constexpr std::uint64_t overhead_bytes(std::uint64_t promised) { return promised / 64 + (1 << 20); }
   void join(SessionId session, const JobKey& job);
   std::uint64_t used_bytes(const Job& job) const;
+  std::uint64_t disk_bytes(const Job& job) const;  // as far as its files were asked
   std::uint64_t left_for(const JobKey& job) const;
   std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
   std::uint64_t brought_bytes() const;

@@ -55,7 +55,7 @@ struct ReceivedFiles::State {
 
   void add(const std::shared_ptr<State>& self, uid_t uid, Task task);
   void work();
-  void serve(Queue& queue, std::unique_lock<std::mutex>& lock);
+  void serve(uid_t uid, Queue& queue, std::unique_lock<std::mutex>& lock);
   void report(Result result);
   void start_thread(const std::shared_ptr<State>& self);
 };
@@ -84,20 +84,22 @@ void ReceivedFiles::State::work() {
         std::find_if(queues.begin(), queues.end(), [](const auto& entry) { return !entry.second.served; });
     if (next == queues.end()) break;
     next->second.served = true;
-    serve(next->second, lock);
+    serve(next->first, next->second, lock);
     queues.erase(next);
   }
   --threads;
 }
 
-void ReceivedFiles::State::serve(Queue& queue, std::unique_lock<std::mutex>& lock) {
+void ReceivedFiles::State::serve(uid_t uid, Queue& queue, std::unique_lock<std::mutex>& lock) {
   while (!queue.tasks.empty()) {
     Task task = std::move(queue.tasks.front());
     queue.tasks.pop_front();
     lock.unlock();
     if (task.ticket != 0) {
-      const UniqueFd file = receive_descriptor(task.socket.get());
-      report({task.ticket, look_at_pool_file(file.get())});
+      UniqueFd received = receive_descriptor(task.socket.get());
+      auto file = look_at_pool_file(received.get());
+      if (file) file->descriptor = std::make_shared<UniqueFd>(std::move(received));
+      report({task.ticket, uid, std::move(file)});
     }
     task.socket.reset();
     lock.lock();
@@ -108,7 +110,7 @@ void ReceivedFiles::State::serve(Queue& queue, std::unique_lock<std::mutex>& loc
 
 void ReceivedFiles::State::report(Result result) {
   const std::lock_guard lock(mutex);
-  results.push_back(result);
+  results.push_back(std::move(result));
   const std::uint64_t one = 1;
   if (::write(event.get(), &one, sizeof one) < 0) {
     // Full: it is readable already.
@@ -122,7 +124,13 @@ void ReceivedFiles::inspect(std::uint64_t ticket, uid_t uid, UniqueFd socket) {
   state_->add(state_, uid, {std::move(socket), ticket});
 }
 
-void ReceivedFiles::close(uid_t uid, UniqueFd socket) { state_->add(state_, uid, {std::move(socket), 0}); }
+void ReceivedFiles::close(uid_t uid, UniqueFd descriptor) {
+  state_->add(state_, uid, {std::move(descriptor), 0});
+}
+
+void ReceivedFiles::give_back(uid_t uid, std::optional<PoolFile> file) {
+  if (file && file->descriptor.use_count() == 1) close(uid, std::move(*file->descriptor));
+}
 
 int ReceivedFiles::event_fd() const { return state_->event.get(); }
 

@@ -10,9 +10,11 @@
 //                                                    └─▶ close
 //
 // Bounds: a user has one thread, so that he can only keep himself waiting, and all users together 16; a
-// thread holds one descriptor of a client's at a time. What waits is sockets, which the server bounds by
-// pending() and closing_of(). A thread that hangs does not delay our end: exit() does not wait for it, and a
-// process that exits does not linger (but the kernel makes it wait for a FUSE server that does not answer).
+// thread holds one descriptor of a client's at a time. A pool file goes on to the loop with its result, one
+// for each connection; who does not keep it brings it back to close(). What waits is sockets, which the
+// server bounds by pending() and closing_of(). A thread that hangs does not delay our end: exit() does not
+// wait for it, and a process that exits does not linger (but the kernel makes it wait for a FUSE server that
+// does not answer).
 #pragma once
 
 #include <sys/types.h>
@@ -33,6 +35,7 @@ class ReceivedFiles {
 
   struct Result {
     std::uint64_t ticket = 0;
+    uid_t uid = 0;
     std::optional<PoolFile> file;  // nothing: not exactly one descriptor, or one of something else
   };
 
@@ -43,8 +46,10 @@ class ReceivedFiles {
   // Receives the next packet of `socket`, a duplicate that is ours; results() tells what came with it. Nobody
   // else may read from that socket meanwhile. `ticket` is not 0.
   void inspect(std::uint64_t ticket, uid_t uid, UniqueFd socket);
-  // Closes a socket with whatever is queued in it.
-  void close(uid_t uid, UniqueFd socket);
+  // Closes a socket with whatever is queued in it, or a file.
+  void close(uid_t uid, UniqueFd descriptor);
+  // Closes the file of a result, unless somebody else has its descriptor, too.
+  void give_back(uid_t uid, std::optional<PoolFile> file);
 
   // Readable while there are results.
   int event_fd() const;

@@ -79,6 +79,7 @@ class Server {
   std::string handle_log(ConnectionId id, const Packet& packet);
   std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
   void take_inspected();
+  void take_inspected(const ReceivedFiles::Result& result);
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);

@@ -20,16 +20,21 @@ std::string Server::inspect_pool(ConnectionId id, const wire::Hello& hello) {
 }
 
 void Server::take_inspected() {
-  for (const ReceivedFiles::Result& result : door_.files().results()) {
-    const auto found = connections_.find(result.ticket);
-    if (found == connections_.end()) continue;  // it did not wait
-    Connection& connection = *found->second;
-    connection.role = Connection::Role::fresh;
-    poller_.change(connection.fd(), tag_of(tag_connection, result.ticket), EPOLLIN | EPOLLRDHUP);
-    const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
-    if (const auto fault = begin_session(result.ticket, hello, result.file); !fault.empty())
-      drop(result.ticket, fault, true);
+  for (ReceivedFiles::Result& result : door_.files().results()) {
+    take_inspected(result);
+    door_.files().give_back(result.uid, std::move(result.file));
   }
+}
+
+void Server::take_inspected(const ReceivedFiles::Result& result) {
+  const auto found = connections_.find(result.ticket);
+  if (found == connections_.end()) return;  // it did not wait
+  Connection& connection = *found->second;
+  connection.role = Connection::Role::fresh;
+  poller_.change(connection.fd(), tag_of(tag_connection, result.ticket), EPOLLIN | EPOLLRDHUP);
+  const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
+  if (const auto fault = begin_session(result.ticket, hello, result.file); !fault.empty())
+    drop(result.ticket, fault, true);
 }
 
 }  // namespace terrace::daemon

@@ -128,6 +128,7 @@ std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
   connection.session = session.id();
   connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));
   if (connection.process) poller_.add(connection.process.get(), tag_of(tag_process, id), EPOLLIN);
+  session.watch(ProcessMemory(connection.peer().pid, connection.process.get()));
   if (!session.reattached) announce();  // to the others; this one learns it from its welcome
   session_connections_[session.id()] = id;
   return send_welcome(connection, session, std::move(admission.pool_fd));

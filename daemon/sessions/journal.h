@@ -24,7 +24,8 @@ struct JournalEntry {
   std::uint64_t session = 0;  // 0: the daemon
   std::uint32_t uid = 0;      // whose session it is, or would have been
   std::shared_ptr<const std::string> job;
-  std::string kind;  // an EventKind's name, or: joined, reattached, left, refused, budget, overdue, log
+  std::string kind;  // an EventKind's name, or: joined, reattached, left, refused, budget, overdue,
+                     // understated, overfull, log
   std::string text;
   wire::Event event;  // kind none for the daemon's own entries
 };

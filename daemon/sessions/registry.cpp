@@ -199,8 +199,7 @@ void Registry::digest(Session& session) {
   // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
   // Until then that says nothing, which must not be taken for a job that holds nothing.
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
-  arbiter_.observe(session.id(), {session.counter(wire::Stat::resident_bytes),
-                                  session.counter(wire::Stat::heap_live_bytes)});
+  arbiter_.observe(session.id(), {session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)});
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
 }
 
@@ -208,7 +207,34 @@ void Registry::take_in(std::uint64_t now_ns) {
   for (auto& [id, session] : sessions_) digest(*session);
   if (now_ns < next_round_ns_) return;
   next_round_ns_ = now_ns + round_ns;
+  check_reports(now_ns);
   name_late_givers(now_ns);
+}
+
+// In turn, so that a round has a bound: those for which others wait in every round, all others now and then.
+void Registry::check_reports(std::uint64_t now_ns) {
+  std::size_t left = checks_per_round;
+  auto next = sessions_.upper_bound(last_checked_);
+  for (std::size_t i = 0; i < sessions_.size() && left != 0; ++i, ++next) {
+    if (next == sessions_.end()) next = sessions_.begin();
+    Session& session = *next->second;
+    last_checked_ = session.id();
+    const bool is_due = arbiter_.is_waited_for(session.id()) || now_ns >= session.checked_ns() + check_ns;
+    if (!is_due) continue;
+    check_report(session, now_ns);
+    --left;
+  }
+}
+
+void Registry::check_report(Session& session, std::uint64_t now_ns) {
+  const std::uint64_t reported = session.counter(wire::Stat::resident_bytes);
+  session.check_resident(arbiter_.is_waited_for(session.id()), now_ns);
+  if (!session.resident_check().is_understated(reported)) arbiter_.restrain(session.id(), false);
+  if (!pools_.measure(session.id())) return;
+  const std::string what = fmt::format("takes up more of {} than its pool of {}", pools_.directory(),
+                                       format_size(pools_.capacity_bytes(session.id())));
+  spdlog::warn("job \"{}\" {}: less is left for others' pools", *session.job_name(), what);
+  note(session.id(), "overfull", what, now_ns);
 }
 
 std::vector<Announcement> Registry::announcements() {
@@ -242,12 +268,29 @@ void Registry::name_late_givers(std::uint64_t now_ns) {
   for (const SessionId id : arbiter_.end_round()) {
     const Session* session = find(id);
     if (session == nullptr) continue;
-    spdlog::warn(
-        "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for "
-        "it",
-        session->peer().pid, *session->job_name(), format_size(arbiter_.granted_bytes(id)));
-    note(id, "overdue", "holds more than its budget of " + format_size(arbiter_.granted_bytes(id)), now_ns);
+    const bool is_understated =
+        session->resident_check().is_understated(session->counter(wire::Stat::resident_bytes));
+    is_understated ? name_understated(*session, now_ns) : name_late(*session, now_ns);
   }
+}
+
+void Registry::name_late(const Session& session, std::uint64_t now_ns) {
+  const std::string granted = format_size(arbiter_.granted_bytes(session.id()));
+  spdlog::warn(
+      "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for it",
+      session.peer().pid, *session.job_name(), granted);
+  note(session.id(), "overdue", "holds more than its budget of " + granted, now_ns);
+}
+
+void Registry::name_understated(const Session& session, std::uint64_t now_ns) {
+  arbiter_.restrain(session.id(), true);
+  const std::string what = fmt::format("was told to keep {}, reports {}, and the kernel counts {}",
+                                       format_size(arbiter_.granted_bytes(session.id())),
+                                       format_size(session.counter(wire::Stat::resident_bytes)),
+                                       format_size(session.resident_bytes()));
+  spdlog::warn("process {} of job \"{}\" {}: it is granted at most {} until its reports can be true",
+               session.peer().pid, *session.job_name(), what, format_size(Arbiter::starting_bytes));
+  note(session.id(), "understated", what, now_ns);
 }
 
 void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {

@@ -59,9 +59,13 @@ class Registry {
                   std::uint64_t now_ns);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
-  // Copies counters and events of every session out of the shared memory and digests them. Once a round,
-  // those that do not give what they were told to are named.
+  // Copies counters and events of every session out of the shared memory and digests them. Once a round, what
+  // they report is compared with what the kernel says, and those that do not give what they were told to are
+  // named.
   static constexpr std::uint64_t round_ns = 100'000'000;
+  static constexpr std::uint64_t check_ns =
+      1'000'000'000;                                   // between two checks of a process nobody waits for
+  static constexpr std::size_t checks_per_round = 64;  // of some 30 us each
   void take_in(std::uint64_t now_ns);
   // Budgets and pool limits that changed since they were last announced.
   std::vector<Announcement> announcements();
@@ -78,7 +82,11 @@ class Registry {
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
  private:
+  void check_reports(std::uint64_t now_ns);
+  void check_report(Session& session, std::uint64_t now_ns);
   void name_late_givers(std::uint64_t now_ns);
+  void name_late(const Session& session, std::uint64_t now_ns);
+  void name_understated(const Session& session, std::uint64_t now_ns);
   std::optional<Refusal> check_room(uid_t uid) const;
   std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                         Admission* admission);
@@ -99,6 +107,7 @@ class Registry {
   std::map<JobKey, EndedJob> ended_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
+  SessionId last_checked_ = 0;
   std::uint64_t next_round_ns_ = 0;
 };
 

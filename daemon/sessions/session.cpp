@@ -56,6 +56,16 @@ void Session::snapshot() {
   for (std::size_t i = 0; i < wire::stat_count; ++i) counters_[i] = stats.get(static_cast<wire::Stat>(i));
 }
 
+void Session::check_resident(bool is_waited_for, std::uint64_t now_ns) {
+  checked_ns_ = now_ns;
+  const auto counted = memory_.resident_bytes();
+  if (counted) resident_check_.observe(counter(wire::Stat::resident_bytes), *counted, is_waited_for);
+}
+
+std::uint64_t Session::resident_bytes() const {
+  return resident_check_.resident_bytes(counter(wire::Stat::resident_bytes));
+}
+
 std::string clean_text(const char* text, std::size_t bytes) {
   const std::string_view given(text, ::strnlen(text, bytes));
   std::string clean;

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "daemon/sessions/lifetimes.h"
+#include "daemon/sessions/process_memory.h"
+#include "daemon/sessions/resident_check.h"
 #include "daemon/sessions/segment_layout.h"
 #include "daemon/shares/arbiter.h"
 
@@ -36,6 +38,16 @@ class Session {
   const std::string& program() const { return program_; }
   Segment& segment() { return segment_; }
 
+  // What the kernel counts of the process from now on.
+  void watch(ProcessMemory memory) { memory_ = std::move(memory); }
+  // Asks the kernel, and compares with what counters() say. `is_waited_for`: others wait for the process to
+  // give.
+  void check_resident(bool is_waited_for, std::uint64_t now_ns);
+  std::uint64_t checked_ns() const { return checked_ns_; }
+  const ResidentCheck& resident_check() const { return resident_check_; }
+  // Resident, as it counts: what the process reports, or more where that cannot be.
+  std::uint64_t resident_bytes() const;
+
   // Copies the counters out of the segment: what counters() says until the next call.
   void snapshot();
   const Counters& counters() const { return counters_; }
@@ -61,6 +73,9 @@ class Session {
   wire::RingReader reader_;
   Lifetimes lifetimes_;
   Counters counters_{};
+  ProcessMemory memory_;
+  ResidentCheck resident_check_;
+  std::uint64_t checked_ns_ = 0;
 };
 
 // A name out of a message as we keep and print it: bounded, valid UTF-8 without control characters, those

@@ -179,6 +179,23 @@ std::vector<SessionId> Arbiter::end_round() {
   return late;
 }
 
+bool Arbiter::is_waited_for(SessionId id) const {
+  const auto session = sessions_.find(id);
+  return session != sessions_.end() && session->second.held_bytes > session->second.granted_bytes;
+}
+
+void Arbiter::restrain(SessionId id, bool is_restrained) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end() || session->second.restrained == is_restrained) return;
+  session->second.restrained = is_restrained;
+  jobs_.at(session->second.job).unsettled = true;
+}
+
+bool Arbiter::is_restrained(SessionId id) const {
+  const auto session = sessions_.find(id);
+  return session != sessions_.end() && session->second.restrained;
+}
+
 std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t bytes, By by) {
   const auto job = jobs_.find(key);
   if (job == jobs_.end())
@@ -204,7 +221,11 @@ std::vector<std::uint64_t> Arbiter::targets(const Job& job) const {
   wanted.reserve(job.sessions.size());
   for (const SessionId id : job.sessions)
     wanted.push_back(std::min(budget, std::min(budget, sessions_.at(id).demand.live_bytes) + slack));
-  return fair_shares(budget, wanted);
+  std::vector<std::uint64_t> shares = fair_shares(budget, wanted);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (sessions_.at(job.sessions[i]).restrained) shares[i] = std::min(shares[i], starting_bytes);
+  }
+  return shares;
 }
 
 // Small swings of demand are not worth a message and an eviction each.

@@ -42,7 +42,8 @@ struct JobKey {
   }
 };
 
-// What one process uses, as far as it tells the truth; it can only cheat its own job.
+// What one process uses: what counts as resident (sessions/resident_check.h), and what it says that it has
+// allocated. With that it can only cheat its own job.
 struct Demand {
   std::uint64_t resident_bytes = 0;
   std::uint64_t live_bytes = 0;
@@ -82,6 +83,12 @@ class Arbiter {
   // Some time has passed: once in a round of observations. Those that were told to give and have not for
   // longer than others can wait, each once: what they hold too much is counted no more.
   std::vector<SessionId> end_round();
+  // Whether others wait for it to give: it still has more of what it was granted before than it is granted
+  // now.
+  bool is_waited_for(SessionId session) const;
+  // A process whose reports cannot be believed is granted `starting_bytes` at most until they can again.
+  void restrain(SessionId session, bool is_restrained);
+  bool is_restrained(SessionId session) const;
   // Budgets that changed, givers first. Call after every admit, leave and setting, and now and then.
   std::vector<Change> rebalance();
 
@@ -108,6 +115,7 @@ class Arbiter {
     std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
     unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
     bool overdue = false;
+    bool restrained = false;
   };
   struct Job {
     std::vector<SessionId> sessions;

@@ -57,7 +57,7 @@ TEST_CASE_METHOD(Restarted, "a killed daemon's successor takes the job over, poo
   auto first = std::make_unique<DaemonProcess>(socket, arguments());
   REQUIRE(client->start(config()) == 0);
   const ino_t pool = inode_of(client->grant().pool_fd);
-  REQUIRE(::ftruncate(client->grant().pool_fd, 1 << 20) == 0);
+  REQUIRE(::fallocate(client->grant().pool_fd, 0, 0, 1 << 20) == 0);
   client->stats()->set(wire::Stat::pool_used_bytes, 1 << 20);
   client->stats()->set(wire::Stat::faults, 7);
   for (int round = 0; round < 5; ++round) {

@@ -78,6 +78,7 @@ constexpr std::array tiers_table{
     Column{"capacity_bytes", "CAPACITY", Kind::bytes},
     Column{"promised_bytes", "PROMISED", Kind::bytes},
     Column{"used_bytes", "USED", Kind::bytes},
+    Column{"reported_bytes", "REPORTED", Kind::bytes, false, false},
     Column{"free_bytes", "DISK-FREE", Kind::bytes},
     Column{"written_bytes", "IN", Kind::bytes, true},
     Column{"read_bytes", "OUT", Kind::bytes, true},

@@ -257,6 +257,41 @@ TEST_CASE_METHOD(Fixture, "CorruptRingAndCountersHurtNobody") {
   ::munmap(base, welcome.segment_bytes);
 }
 
+// 80 MiB in a pool of 64, and 512 MiB in memory, of which it says nothing.
+TEST_CASE_METHOD(Fixture, "WhatAJobDoesNotReportIsSeenAllTheSame") {
+  RawClient client(server.socket());
+  const Received received = join(client, greeting("silent", 64 * mib, 64 * mib));
+  REQUIRE(::fallocate(received.fds[1].get(), 0, 0, 80 << 20) == 0);
+  void* memory =
+      ::mmap(nullptr, 512 * mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  CHECK(eventually([&] {
+    const auto tiers = ask(server.socket(), {{"verb", "tiers"}})["tiers"];
+    return tiers[0]["used_bytes"] >= 512 * mib && tiers[0]["reported_bytes"] == 0 &&
+           tiers[1]["used_bytes"] >= 80 * mib && tiers[1]["reported_bytes"] == 0;
+  }));
+  const auto session = ask(server.socket(), {{"verb", "jobs"}})["jobs"][0]["sessions"][0];
+  CHECK(session["kernel_resident_bytes"] >= 512 * mib);
+  CHECK(session["pool_disk_bytes"] >= 80 * mib);
+  CHECK(session["statistics"]["resident_bytes"] == 0);
+  ::munmap(memory, 512 * mib);
+}
+
+// A file of another file system may take any time to close: it is not kept.
+TEST_CASE_METHOD(Fixture, "PoolOfAnotherFileSystemIsNotKept") {
+  const daemon::UniqueFd elsewhere(static_cast<int>(::memfd_create("pool", MFD_CLOEXEC)));
+  wire::Hello hello = greeting();
+  hello.flags = wire::hello_reattach | wire::hello_has_pool_fd;
+  hello.pool_capacity_bytes = 64 * mib;
+  const int fds[] = {elsewhere.get()};
+  const std::size_t before = open_descriptors(::getpid());
+  RawClient client(server.socket());
+  REQUIRE(client.send(hello, fds));
+  REQUIRE(client.receive()->type() == wire::Type::welcome);
+  // Both ends of the socket, the pidfd of the session's process and that process's status.
+  CHECK(eventually([&] { return open_descriptors(::getpid()) == before + 4; }));
+}
+
 TEST_CASE_METHOD(Fixture, "ClosingAtAnyPointIsNoticed") {
   for (int i = 0; i < 50; ++i) {
     RawClient(server.socket()).close();

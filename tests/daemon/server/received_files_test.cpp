@@ -65,7 +65,7 @@ void close_slowly(ReceivedFiles& files, uid_t uid, LingeringSocket& slow) {
 
 }  // namespace
 
-TEST_CASE("the one file of a packet is looked at and closed") {
+TEST_CASE("the one file of a packet is looked at, handed on, and closed when nobody keeps it") {
   const TemporaryDirectory directory;
   ReceivedFiles files;
   const UniqueFd pool(daemon::open_unlinked(directory.path()));
@@ -74,10 +74,17 @@ TEST_CASE("the one file of a packet is looked at and closed") {
   pair.send({pool.get()});
   const std::size_t before = open_descriptors(::getpid());
   files.inspect(7, someone, UniqueFd(::fcntl(pair.ours.get(), F_DUPFD_CLOEXEC, 0)));
-  const auto result = result_of(files);
+  auto result = result_of(files);
   CHECK(result.ticket == 7);
+  CHECK(result.uid == someone);
   REQUIRE(result.file);
   CHECK(result.file->allocated_bytes >= 1 << 20);
+  CHECK(daemon::disk_bytes(result.file->descriptor->get()) == result.file->allocated_bytes);
+  auto kept = result.file->descriptor;
+  files.give_back(someone, result.file);
+  CHECK(daemon::disk_bytes(kept->get()));
+  kept.reset();
+  files.give_back(someone, std::move(result.file));
   CHECK(eventually([&] { return files.pending() == 0; }));
   CHECK(open_descriptors(::getpid()) == before);
 }
