@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/pools/pool_file.h"
 #include "daemon/sessions/session.h"
 #include "daemon/unique_fd.h"
 #include "liballoc/wire/protocol.h"
@@ -53,7 +54,8 @@ class Connection {
   SessionId session = 0;
   UniqueFd process;  // pidfd of a job
   std::optional<wire::Hello>
-      waiting;  // a greeting held back until its pool is known or earlier jobs are back
+      waiting;                   // a greeting held back until its pool is known or earlier jobs are back
+  std::optional<PoolFile> pool;  // that came with it
   std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
   std::unique_ptr<Packet> postponed;  // a control request whose user has to wait; nothing is read meanwhile
 

@@ -30,6 +30,7 @@ constexpr std::uint64_t second = 1000 * millisecond;
 constexpr std::uint64_t busy_tick_ns = Registry::round_ns;
 constexpr std::uint64_t idle_tick_ns = second;
 constexpr std::uint64_t hold_ns = 400 * millisecond;  // jobs of an earlier daemon come back every 100 ms
+constexpr std::uint64_t return_ns = 60 * second;      // what is on record waits for its job no longer
 constexpr std::uint64_t silence_ns = 5 * second;      // to say Hello or Control
 constexpr std::uint64_t linger_ns = 2 * second;       // of a private daemon
 constexpr std::uint64_t unused_ns = 10 * second;
@@ -69,6 +70,7 @@ std::string Server::open() {
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
   cap_users();
+  expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
   poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
   const bool expect_old_jobs = !options_.is_private || options_.respawned || door_.listener().found_remains();
@@ -78,6 +80,12 @@ std::string Server::open() {
   spdlog::info("serving {}: {} of DRAM, pools of {} in {}", config.socket, format_size(budget),
                format_size(registry_->pools().quota_bytes()), config.pool_directory);
   return {};
+}
+
+// Of an earlier daemon. A private one's one user needs no record against himself.
+void Server::expect_jobs() {
+  if (options_.is_private) return;
+  registry_->expect(Claims(record_.open(options_.config.socket + ".promises")), clock_ns() + return_ns);
 }
 
 // A private daemon's one user needs no protection from himself.
@@ -119,6 +127,7 @@ void Server::run() {
     feed_watchdog();
   }
   ::sd_notify(0, "STOPPING=1");
+  record_.finish(registry_->promises());
   spdlog::info("stopping; {} jobs' processes carry on within their last budgets",
                registry_->sessions().size());
 }
@@ -248,6 +257,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
   }
   const auto dropped = std::move(found->second);
   connections_.erase(found);
+  door_.files().give_back(dropped->peer().uid, std::move(dropped->pool));
   door_.dispose(dropped->take_socket(), dropped->role == Connection::Role::inspected);
   if (connections_.empty()) lonely_since_ns_ = now_ns_;
 }
@@ -259,6 +269,7 @@ void Server::tick() {
     begin_waiting_sessions();
     announce();
   }
+  if (record_.is_due(now_ns_)) record_.keep(registry_->promises(), now_ns_);
   answer_postponed();
   drop_silent_connections();
   door_.let_in();
@@ -274,7 +285,10 @@ void Server::begin_waiting_sessions() {
     Connection& connection = *connections_.at(id);
     connection.role = Connection::Role::fresh;
     const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
-    if (const auto fault = begin_session(id, hello, std::nullopt); !fault.empty()) drop(id, fault, true);
+    std::optional<PoolFile> pool = std::exchange(connection.pool, std::nullopt);
+    const uid_t uid = connection.peer().uid;
+    if (const auto fault = begin_session(id, hello, pool); !fault.empty()) drop(id, fault, true);
+    door_.files().give_back(uid, std::move(pool));
   }
 }
 

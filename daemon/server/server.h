@@ -16,6 +16,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/control/control_limit.h"
+#include "daemon/promises/record_file.h"
 #include "daemon/server/connection.h"
 #include "daemon/server/door.h"
 #include "daemon/server/log_limit.h"
@@ -67,6 +68,7 @@ class Server {
   void handle_signal();
   void reload();
   void cap_users();
+  void expect_jobs();
 
   void accept_all();
   void accept_one(UniqueFd socket);
@@ -80,6 +82,7 @@ class Server {
   std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
   void take_inspected();
   void take_inspected(const ReceivedFiles::Result& result);
+  std::string greet(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
@@ -106,6 +109,7 @@ class Server {
   UniqueFd stop_event_;
   int signal_fd_ = -1;
   std::unique_ptr<Registry> registry_;
+  RecordFile record_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   ControlLimit control_limit_;

@@ -33,7 +33,7 @@ void Server::take_inspected(const ReceivedFiles::Result& result) {
   connection.role = Connection::Role::fresh;
   poller_.change(connection.fd(), tag_of(tag_connection, result.ticket), EPOLLIN | EPOLLRDHUP);
   const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
-  if (const auto fault = begin_session(result.ticket, hello, result.file); !fault.empty())
+  if (const auto fault = greet(result.ticket, hello, result.file); !fault.empty())
     drop(result.ticket, fault, true);
 }
 

@@ -29,6 +29,20 @@ const char* pool_words(const wire::Welcome& welcome) {
   return (welcome.flags & wire::welcome_pool_fd) != 0 ? "a new pool" : "no new pool";
 }
 
+void log_admission(const Admission& admission, const wire::Hello& hello) {
+  const Session& session = *admission.session;
+  if (!admission.pool_problem.empty())
+    spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
+  if (!admission.is_expected)
+    spdlog::warn("job \"{}\": process {} came back, and no promise to it is on record: it is treated as new",
+                 session.job().name, session.peer().pid);
+  if (admission.was_cut)
+    spdlog::warn(
+        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
+        session.job().name, session.peer().pid, format_size(hello.requested_budget_bytes),
+        format_size(hello.pool_capacity_bytes));
+}
+
 }  // namespace
 
 // False when the connection is gone.
@@ -96,19 +110,24 @@ std::string Server::refuse(Connection& connection, const Refusal& refusal) {
 }
 
 std::string Server::handle_hello(ConnectionId id, Packet& packet) {
-  Connection& connection = *connections_.at(id);
   const auto hello = wire::read_as<wire::Hello>(packet.bytes);
   if (hello.version != wire::protocol_version) return "a greeting of another version than its header";
-  const bool comes_back = (hello.flags & wire::hello_reattach) != 0;
-  const bool has_pool = comes_back && (hello.flags & wire::hello_has_pool_fd) != 0;
+  constexpr std::uint32_t back_with_pool = wire::hello_reattach | wire::hello_has_pool_fd;
+  const bool has_pool = (hello.flags & back_with_pool) == back_with_pool;
   if (packet.brings_files) return has_pool ? inspect_pool(id, hello) : "descriptors out of place";
-  if (now_ns_ < hold_until_ns_ && !comes_back) {
-    connection.role = Connection::Role::waiting;
-    connection.waiting = hello;
-    next_tick_ns_ = std::min(next_tick_ns_, hold_until_ns_);
-    return {};
-  }
-  return begin_session(id, hello, std::nullopt);
+  return greet(id, hello, std::nullopt);
+}
+
+// After a start those go first who had a promise before.
+std::string Server::greet(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool) {
+  Connection& connection = *connections_.at(id);
+  if (now_ns_ >= hold_until_ns_ || registry_->is_expected(hello, connection.peer().uid))
+    return begin_session(id, hello, pool);
+  connection.role = Connection::Role::waiting;
+  connection.waiting = hello;
+  connection.pool = pool;
+  next_tick_ns_ = std::min(next_tick_ns_, hold_until_ns_);
+  return {};
 }
 
 std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
@@ -117,19 +136,14 @@ std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
   Admission admission = registry_->admit(hello, connection.peer(), pool, now_ns_);
   if (admission.refusal) return refuse(connection, *admission.refusal);
   Session& session = *admission.session;
-  if (!admission.pool_problem.empty())
-    spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
-  if (admission.was_cut)
-    spdlog::warn(
-        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
-        session.job().name, connection.peer().pid, format_size(hello.requested_budget_bytes),
-        format_size(hello.pool_capacity_bytes));
+  log_admission(admission, hello);
   connection.role = Connection::Role::job;
   connection.session = session.id();
   connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));
   if (connection.process) poller_.add(connection.process.get(), tag_of(tag_process, id), EPOLLIN);
   session.watch(ProcessMemory(connection.peer().pid, connection.process.get()));
-  if (!session.reattached) announce();  // to the others; this one learns it from its welcome
+  if (!session.reattached || !admission.is_expected)
+    announce();  // to the others; this one learns it from its welcome
   session_connections_[session.id()] = id;
   return send_welcome(connection, session, std::move(admission.pool_fd));
 }

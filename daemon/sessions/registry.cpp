@@ -20,6 +20,12 @@ Refusal too_many(const char* what, std::size_t most) {
 // Of one round's events of one process, the last that go to the journal.
 constexpr std::size_t journal_share = 512;
 
+JobKey job_of(const wire::Hello& hello, uid_t uid) {
+  return {uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
+}
+
+bool comes_back(const wire::Hello& hello) { return (hello.flags & wire::hello_reattach) != 0; }
+
 // How a counter of one process becomes one of its job.
 enum class Sum { add, largest };
 
@@ -63,17 +69,38 @@ std::optional<Refusal> Registry::check_room(uid_t uid) const {
   return std::nullopt;
 }
 
+bool Registry::is_expected(const wire::Hello& hello, uid_t uid) const {
+  return comes_back(hello) && is_on_record(job_of(hello, uid));
+}
+
+// Of a greeting, what is on record.
+wire::Hello Registry::believed(const JobKey& job, const wire::Hello& hello) {
+  if (!claims_ || !comes_back(hello) || !claims_->has(job)) return hello;
+  const Promise given =
+      claims_->take(job, {hello.requested_budget_bytes, hello.held_budget_bytes, hello.pool_capacity_bytes});
+  wire::Hello believed = hello;
+  believed.requested_budget_bytes = given.promised_bytes;
+  believed.held_budget_bytes = given.granted_bytes;
+  believed.pool_capacity_bytes = given.pool_bytes;
+  return believed;
+}
+
+// Who says that he is back and is not on record is treated as if he were new; but as he runs already, he is
+// cut to what is left where another would be refused.
 std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                                 Admission* admission) {
-  if ((hello.flags & wire::hello_reattach) == 0) return arbiter_.admit(id, job, hello.requested_budget_bytes);
-  if (!arbiter_.readmit(id, job, hello.requested_budget_bytes, hello.held_budget_bytes))
-    admission->was_cut = true;
+  const std::uint64_t requested = hello.requested_budget_bytes;
+  if (!comes_back(hello)) return arbiter_.admit(id, job, requested);
+  admission->is_expected = is_on_record(job);
+  if (!admission->is_expected && !arbiter_.admit(id, job, requested)) return std::nullopt;
+  const std::uint64_t held = admission->is_expected ? hello.held_budget_bytes : 0;
+  if (!arbiter_.readmit(id, job, requested, held)) admission->was_cut = true;
   return std::nullopt;
 }
 
 std::optional<Refusal> Registry::adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
                                             const std::optional<PoolFile>& pool, Admission* admission) {
-  if ((hello.flags & wire::hello_reattach) == 0)
+  if (!comes_back(hello))
     return Refusal{EBADMSG, 0, "a pool comes along only from a session with an earlier terraced"};
   if (!pool) return Refusal{EBADMSG, 0, "the pool descriptor sent along is not a regular file"};
   PoolDisk disk;
@@ -117,41 +144,59 @@ void Registry::open_pool(Session& session, Admission* admission) {
       fmt::format("no pool file can be made in {}: {}", pools_.directory(), std::strerror(grant.error));
 }
 
+std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                         const std::optional<PoolFile>& pool, Admission* admission) {
+  const wire::Hello says = believed(job, hello);
+  admission->was_cut = says.requested_budget_bytes < hello.requested_budget_bytes ||
+                       says.pool_capacity_bytes < hello.pool_capacity_bytes;
+  if (auto refusal = promise_memory(id, job, says, admission)) return refusal;
+  return promise_pool(id, job, says, pool, admission);
+}
+
+void Registry::turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns) {
+  arbiter_.leave(id);
+  pools_.leave(id);
+  journal_.add(
+      {0, now_ns, 0, job.uid, std::make_shared<const std::string>(job.name), "refused", refusal.reason, {}});
+}
+
 Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
                           std::uint64_t now_ns) {
   Admission admission;
-  const JobKey job{peer.uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
+  const JobKey job = job_of(hello, peer.uid);
   const SessionId id = next_id_;
   admission.refusal = check_room(peer.uid);
   if (!admission.refusal && pool) admission.refusal = check_pool_is_free(pool->id, peer);
-  if (!admission.refusal) admission.refusal = promise_memory(id, job, hello, &admission);
-  if (!admission.refusal) admission.refusal = promise_pool(id, job, hello, pool, &admission);
+  if (!admission.refusal) admission.refusal = promise(id, job, hello, pool, &admission);
   Segment segment;
   const int error = admission.refusal ? 0 : Segment::create(&segment);
   if (error != 0) admission.refusal = Refusal{error, 0, "no shared memory can be made for the session"};
   if (admission.refusal) {
-    arbiter_.leave(id);
-    pools_.leave(id);
-    journal_.add({0,
-                  now_ns,
-                  0,
-                  peer.uid,
-                  std::make_shared<const std::string>(job.name),
-                  "refused",
-                  admission.refusal->reason,
-                  {}});
+    turn_away(id, job, *admission.refusal, now_ns);
     return admission;
   }
   ++next_id_;
   auto session = std::make_unique<Session>(
       id, peer, job, clean_name(hello.program, sizeof hello.program, "?"), std::move(segment));
-  session->reattached = (hello.flags & wire::hello_reattach) != 0;
+  session->reattached = comes_back(hello);
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
   admission.session = session.get();
   sessions_[id] = std::move(session);
   note(id, admission.session->reattached ? "reattached" : "joined", admission.session->program(), now_ns);
   return admission;
+}
+
+// Of a job that is here in part both count: what it has, and what its other processes may come back for.
+Promises Registry::promises() const {
+  Promises all = claims_ ? claims_->left() : Promises();
+  for (const auto& [id, session] : sessions_) {
+    Promise& promise = all[session->job()];
+    promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));
+    promise.granted_bytes += arbiter_.granted_bytes(id);
+    promise.pool_bytes = std::max(promise.pool_bytes, pools_.capacity_bytes(id));
+  }
+  return all;
 }
 
 void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
@@ -207,6 +252,7 @@ void Registry::take_in(std::uint64_t now_ns) {
   for (auto& [id, session] : sessions_) digest(*session);
   if (now_ns < next_round_ns_) return;
   next_round_ns_ = now_ns + round_ns;
+  if (claims_ && now_ns >= expected_until_ns_) claims_->forget();
   check_reports(now_ns);
   name_late_givers(now_ns);
 }

@@ -14,6 +14,7 @@
 
 #include "daemon/pools/pool_file.h"
 #include "daemon/pools/pools.h"
+#include "daemon/promises/claims.h"
 #include "daemon/sessions/journal.h"
 #include "daemon/sessions/session.h"
 #include "daemon/shares/arbiter.h"
@@ -33,7 +34,8 @@ struct Admission {
   Session* session = nullptr;  // else; the registry's
   UniqueFd pool_fd;            // a new pool, to be passed on
   std::string pool_problem;    // why there is none though one was wanted
-  bool was_cut = false;        // it is back, and less is left than it says that it had
+  bool was_cut = false;        // it is back, and less is left, or on record, than it says that it had
+  bool is_expected = true;     // else it says that it is back, and nothing is on record
 };
 
 struct Announcement {
@@ -53,6 +55,18 @@ struct EndedJob {
 class Registry {
  public:
   Registry(std::uint64_t machine_bytes, Pools pools, Limits limits = {});
+
+  // What jobs say that they had from an earlier daemon is believed as far as it is among these, and said by
+  // then. Without this call all of it is, within what is left: a daemon that serves one user.
+  void expect(Claims claims, std::uint64_t until_ns) {
+    claims_ = std::move(claims);
+    expected_until_ns_ = until_ns;
+  }
+  // Whether a greeting is to be answered ahead of others: it is of a job that is back and can have been
+  // there.
+  bool is_expected(const wire::Hello& hello, uid_t uid) const;
+  // What the next daemon should know: of jobs that are here, and of those that have not come back yet.
+  Promises promises() const;
 
   // `pool` is the file that came along, if one did.
   Admission admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
@@ -88,6 +102,11 @@ class Registry {
   void name_late(const Session& session, std::uint64_t now_ns);
   void name_understated(const Session& session, std::uint64_t now_ns);
   std::optional<Refusal> check_room(uid_t uid) const;
+  bool is_on_record(const JobKey& job) const { return !claims_ || claims_->has(job); }
+  wire::Hello believed(const JobKey& job, const wire::Hello& hello);
+  std::optional<Refusal> promise(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                 const std::optional<PoolFile>& pool, Admission* admission);
+  void turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns);
   std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                         Admission* admission);
   std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
@@ -103,6 +122,8 @@ class Registry {
   Arbiter arbiter_;
   Pools pools_;
   Journal journal_;
+  std::optional<Claims> claims_;
+  std::uint64_t expected_until_ns_ = 0;
   std::map<SessionId, std::unique_ptr<Session>> sessions_;
   std::map<JobKey, EndedJob> ended_;
   std::vector<wire::Event> scratch_;

@@ -93,6 +93,11 @@ std::uint64_t Arbiter::job_budget_bytes(const JobKey& key) const {
   return job == jobs_.end() ? 0 : job->second.budget_bytes;
 }
 
+std::uint64_t Arbiter::job_promised_bytes(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  return job == jobs_.end() ? 0 : job->second.promised_bytes;
+}
+
 std::uint64_t Arbiter::granted_bytes(SessionId session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? 0 : found->second.granted_bytes;

@@ -72,7 +72,7 @@ class Arbiter {
 
   // A new process. `requested_bytes` 0: whatever the job gets. Nothing when admitted.
   std::optional<Refusal> admit(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
-  // One that says that it was in session with an earlier daemon. It runs already, so that refusing it would
+  // One that was in session with an earlier daemon, or says so. It runs already, so that refusing it would
   // only leave it uncounted; but nothing proves what it says, so that its job is promised no more than
   // admit() would promise it. When not even the minimum is left it shares, like a job without a promise. Its
   // own budget is what it held, within that. False: it was promised less than it says that it had.
@@ -104,6 +104,7 @@ class Arbiter {
   std::uint64_t promised_bytes() const;
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
+  std::uint64_t job_promised_bytes(const JobKey& job) const;
 
  private:
   struct Session {

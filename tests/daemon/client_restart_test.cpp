@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "liballoc/agent/client/client.h"
@@ -51,6 +52,40 @@ ino_t inode_of(int fd) {
 // The daemon that a job started is nobody's child: it is found by what it says of itself.
 pid_t daemon_pid(const std::string& socket) { return ask(socket, {{"verb", "ping"}})["pid"].get<pid_t>(); }
 
+// The daemon of all users, whose record of promises tells the next one who had what.
+struct Service : Restarted {
+  std::string record = socket + ".promises";
+  std::unique_ptr<DaemonProcess> daemon = start();
+
+  std::unique_ptr<DaemonProcess> start() const {
+    return std::make_unique<DaemonProcess>(socket, std::vector<std::string>{"--pool", directory.path()});
+  }
+  ClientConfig half() const {
+    ClientConfig result = config();
+    result.requested_budget_bytes = 512 * mib;
+    return result;
+  }
+  void await_record() const {
+    constexpr std::size_t one_job = 64 + 96 + 8;
+    REQUIRE(eventually([&] {
+      std::error_code none;
+      return std::filesystem::file_size(record, none) == one_job;
+    }));
+  }
+  void restart(const std::function<void()>& meanwhile = [] {}) {
+    daemon->kill();
+    meanwhile();
+    daemon = start();
+  }
+};
+
+wire::Hello claim_of(const char* job, std::uint64_t bytes) {
+  wire::Hello claim = greeting(job, bytes);
+  claim.flags = wire::hello_reattach;
+  claim.held_budget_bytes = bytes;
+  return claim;
+}
+
 }  // namespace
 
 TEST_CASE_METHOD(Restarted, "a killed daemon's successor takes the job over, pool and budget unchanged") {
@@ -82,6 +117,56 @@ TEST_CASE_METHOD(Restarted, "a killed daemon's successor takes the job over, poo
     CHECK(tiers["tiers"][1]["used_bytes"] == 1 << 20);
     CHECK(tiers["tiers"][1]["promised_bytes"] == 128 * mib);
   }
+}
+
+TEST_CASE_METHOD(Service, "AFalseClaimAfterARestartGetsNothingAheadOfAnHonestOne") {
+  REQUIRE(client->start(half()) == 0);
+  for (int round = 0; round < 3; ++round) {
+    await_record();
+    restart();
+    RawClient liar(socket);
+    REQUIRE(liar.send(claim_of("liar", gib)));
+    REQUIRE(await_notice(*client, Notice::disconnected));
+    REQUIRE(await_notice(*client, Notice::reconnected));
+    CHECK(client->grant().budget_bytes == 512 * mib);
+    CHECK(client->grant().pool_capacity_bytes == 128 * mib);
+    const auto welcome = liar.receive();
+    REQUIRE(welcome);
+    CHECK(welcome->as<wire::Welcome>().budget_bytes <= 512 * mib);
+    CHECK(ask(socket, {{"verb", "tiers"}})["tiers"][0]["promised_bytes"] <= gib);
+  }
+}
+
+TEST_CASE_METHOD(Service, "AClaimOfMoreThanIsOnRecordGetsWhatIsOnRecord") {
+  REQUIRE(client->start(half()) == 0);
+  await_record();
+  restart();
+  RawClient liar(socket);  // the honest job does not move
+  CHECK(join(liar, claim_of("train", gib)).as<wire::Welcome>().budget_bytes == 512 * mib);
+}
+
+TEST_CASE_METHOD(Service, "with a broken record a job that comes back is treated as new") {
+  REQUIRE(client->start(half()) == 0);
+  await_record();
+  const bool is_broken = GENERATE(false, true);
+  restart([&] {
+    std::filesystem::remove(record);
+    if (is_broken) directory.write("t.sock.promises", std::string(168, 'x'));
+  });
+  RawClient first(socket);
+  REQUIRE(first.send(greeting("new", 512 * mib)));
+  REQUIRE(await_notice(*client, Notice::disconnected));
+  REQUIRE(await_notice(*client, Notice::reconnected));
+  CHECK(client->grant().budget_bytes == 512 * mib);
+}
+
+TEST_CASE_METHOD(Service, "the record goes when the service ends and nobody is left") {
+  REQUIRE(client->start(half()) == 0);
+  await_record();
+  client->shutdown();
+  CHECK(eventually([&] { return ask(socket, {{"verb", "jobs"}})["jobs"].empty(); }));
+  daemon->terminate();
+  CHECK(std::filesystem::is_empty(directory.path()));
 }
 
 TEST_CASE_METHOD(Restarted, "an orderly end of the daemon is taken the same way") {

@@ -322,3 +322,38 @@ TEST_CASE("a name neither steers a terminal nor turns the line around") {
   CHECK(clean(std::string("a\0b", 3)) == "a");
   CHECK(clean("") == "none");
 }
+
+TEST_CASE_METHOD(RegistryFixture, "what is on record is given back, what is only claimed as if it were new") {
+  registry.expect(Claims({{{1000, "known"}, {2 * gib, gib, gib}}}), 10 * Registry::round_ns);
+  wire::Hello back = hello("known", 4 * gib);
+  back.flags = wire::hello_reattach;
+  back.held_budget_bytes = 4 * gib;
+  CHECK(registry.is_expected(back, 1000));
+  CHECK_FALSE(registry.is_expected(back, 2000));
+  CHECK_FALSE(registry.is_expected(hello("known", gib), 1000));  // it does not say that it is back
+  const Admission known = admit(back);
+  CHECK(known.was_cut);
+  CHECK(registry.arbiter().promised_bytes() == 2 * gib);
+  CHECK(registry.arbiter().granted_bytes(known.session->id()) == gib);
+  wire::copy_text(back.job, sizeof back.job, "unknown");
+  const Admission unknown = admit(back, {101, 2000, 2000});
+  CHECK_FALSE(unknown.is_expected);
+  CHECK(registry.arbiter().granted_bytes(unknown.session->id()) == 0);  // it gets what is free by then
+  back.requested_budget_bytes = 8 * gib;
+  wire::copy_text(back.job, sizeof back.job, "too much");
+  CHECK(admit(back, {102, 3000, 3000}).was_cut);
+  CHECK(registry.arbiter().promised_bytes() == 8 * gib);
+}
+
+TEST_CASE_METHOD(RegistryFixture, "what is on record waits for its jobs for a while") {
+  const Promises on_record{{{1000, "gone"}, {2 * gib, gib, gib}}};
+  registry.expect(Claims(on_record), 10 * Registry::round_ns);
+  registry.take_in(Registry::round_ns);
+  CHECK(registry.promises() == on_record);
+  admit(hello("here", gib, gib / 2));
+  registry.announcements();
+  CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2});
+  CHECK(registry.promises().size() == 2);
+  registry.take_in(10 * Registry::round_ns);
+  CHECK(registry.promises().size() == 1);
+}

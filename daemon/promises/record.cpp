@@ -1,0 +1,115 @@
+// See record.h.
+#include "daemon/promises/record.h"
+
+#include <fmt/format.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/sessions/session.h"
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::size_t boot_bytes = 48;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
+
+struct Head {
+  std::uint32_t magic = 0x52505254;  // "TRPR"
+  std::uint32_t version = 1;
+  std::uint64_t count = 0;
+  char boot[boot_bytes] = {};
+};
+static_assert(sizeof(Head) == 4 + 4 + 8 + 48);
+
+struct Entry {
+  std::uint32_t uid = 0;
+  std::uint32_t reserved = 0;
+  char job[wire::name_bytes] = {};
+  std::uint64_t promised_bytes = 0;
+  std::uint64_t granted_bytes = 0;
+  std::uint64_t pool_bytes = 0;
+};
+static_assert(sizeof(Entry) == 4 + 4 + 64 + 3 * 8);
+
+using Checksum = XXH64_hash_t;
+
+template <class T>
+void append(std::string* bytes, const T& value) {
+  bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class T>
+T read_at(std::string_view bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+Entry entry_of(const JobKey& job, const Promise& promise) {
+  Entry entry;
+  entry.uid = job.uid;
+  std::memcpy(entry.job, job.name.data(), std::min(job.name.size(), sizeof entry.job));
+  entry.promised_bytes = promise.promised_bytes;
+  entry.granted_bytes = promise.granted_bytes;
+  entry.pool_bytes = promise.pool_bytes;
+  return entry;
+}
+
+DecodedPromises broken(std::string what) { return {{}, std::move(what)}; }
+
+// Whether a daemon writes such an entry: a name as it keeps names, amounts that there can be.
+bool is_sound(const Entry& entry, const JobKey& job) {
+  return entry.reserved == 0 && job.name == clean_name(entry.job, sizeof entry.job, "") &&
+         !job.name.empty() &&
+         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes}) <= most_bytes;
+}
+
+}  // namespace
+
+std::size_t most_record_bytes() { return sizeof(Head) + most_promises * sizeof(Entry) + sizeof(Checksum); }
+
+std::string encode_promises(const Promises& promises, std::string_view boot) {
+  Head head;
+  head.count = std::min(promises.size(), most_promises);
+  std::memcpy(head.boot, boot.data(), std::min(boot.size(), sizeof head.boot));
+  std::string bytes;
+  append(&bytes, head);
+  std::uint64_t left = head.count;
+  for (const auto& [job, promise] : promises) {
+    if (left-- == 0) break;
+    append(&bytes, entry_of(job, promise));
+  }
+  append(&bytes, Checksum{XXH3_64bits(bytes.data(), bytes.size())});
+  return bytes;
+}
+
+DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
+  if (bytes.size() < sizeof(Head) + sizeof(Checksum)) return broken("it is too short");
+  const auto head = read_at<Head>(bytes, 0);
+  if (head.magic != Head().magic) return broken("it is something else");
+  if (head.version != Head().version) return broken(fmt::format("it is of version {}", head.version));
+  const std::size_t content = bytes.size() - sizeof(Checksum);
+  if (head.count > most_promises || content != sizeof(Head) + head.count * sizeof(Entry))
+    return broken("its size is not that of its content");
+  if (read_at<Checksum>(bytes, content) != XXH3_64bits(bytes.data(), content))
+    return broken("its checksum is wrong");
+  Head expected;
+  std::memcpy(expected.boot, boot.data(), std::min(boot.size(), sizeof expected.boot));
+  if (std::memcmp(head.boot, expected.boot, sizeof head.boot) != 0)
+    return broken("it is of before the machine's last start");
+  DecodedPromises decoded;
+  for (std::size_t i = 0; i < head.count; ++i) {
+    const auto entry = read_at<Entry>(bytes, sizeof(Head) + i * sizeof(Entry));
+    const JobKey job{entry.uid, std::string(entry.job, ::strnlen(entry.job, sizeof entry.job))};
+    if (!is_sound(entry, job)) return broken(fmt::format("entry {} is none that terraced writes", i + 1));
+    decoded.promises[job] = {entry.promised_bytes, entry.granted_bytes, entry.pool_bytes};
+  }
+  if (decoded.promises.size() != head.count) return broken("it has a job twice");
+  return decoded;
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,39 @@
+// What jobs were promised, written down for the next daemon: docs/formats/promises.md.
+//
+// A job that comes back to a new daemon says itself what it had. What is on record is given back to it ahead
+// of others; the rest of what it says is a request like any other.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "daemon/shares/arbiter.h"
+
+namespace terrace::daemon {
+
+struct Promise {
+  std::uint64_t promised_bytes = 0;  // of DRAM; 0: the job shares what is left
+  std::uint64_t granted_bytes = 0;   // to its processes, all together
+  std::uint64_t pool_bytes = 0;
+  friend bool operator==(const Promise&, const Promise&) = default;
+};
+
+using Promises = std::map<JobKey, Promise>;
+
+// Of one record. Twice what a daemon has sessions: those that it has, and those that have not come back yet.
+inline constexpr std::size_t most_promises = 2048;
+
+// `boot`: which start of the machine it is of. No job survives the next one.
+std::string encode_promises(const Promises& promises, std::string_view boot);
+
+struct DecodedPromises {
+  Promises promises;
+  std::string problem;  // "" or what is wrong: then there are none
+};
+// Of bytes that may be anything.
+DecodedPromises decode_promises(std::string_view bytes, std::string_view boot);
+std::size_t most_record_bytes();
+
+}  // namespace terrace::daemon

@@ -1,0 +1,83 @@
+// The record of promises: what is written is read, and what is damaged is not.
+#include "daemon/promises/record.h"
+
+#include <catch2/catch.hpp>
+
+#include "daemon/promises/claims.h"
+#include "tests/units.h"
+
+using namespace terrace::daemon;
+using Catch::Matchers::Contains;
+using terrace::tests::gib;
+
+namespace {
+
+const std::string this_start = "6d0c4c1e-8f0a-4c43-9a55-0123456789ab";
+const Promises three_jobs{{{1000, "train"}, {4 * gib, 3 * gib, gib}},
+                          {{1000, "r\u00e9seau"}, {0, gib, 0}},
+                          {{2000, "train"}, {gib, gib, 0}}};
+
+std::string problem_of(const std::string& bytes) { return decode_promises(bytes, this_start).problem; }
+
+}  // namespace
+
+TEST_CASE("a record says what was written into it") {
+  const DecodedPromises decoded = decode_promises(encode_promises(three_jobs, this_start), this_start);
+  CHECK(decoded.problem.empty());
+  CHECK(decoded.promises == three_jobs);
+  CHECK(decode_promises(encode_promises({}, this_start), this_start).problem.empty());
+}
+
+TEST_CASE("EveryFlippedBitOfARecordIsNoticed") {
+  const std::string whole = encode_promises(three_jobs, this_start);
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    std::string bytes = whole;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+    REQUIRE_FALSE(problem_of(bytes).empty());
+    REQUIRE(decode_promises(bytes, this_start).promises.empty());
+  }
+}
+
+TEST_CASE("ARecordThatIsCutOrLongerIsRefused") {
+  const std::string whole = encode_promises(three_jobs, this_start);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    REQUIRE_FALSE(problem_of(whole.substr(0, size)).empty());
+  CHECK_FALSE(problem_of(whole + '\0').empty());
+}
+
+TEST_CASE("ARecordOfAnotherStartOfTheMachineIsRefused") {
+  CHECK_THAT(problem_of(encode_promises(three_jobs, "another")), Contains("last start"));
+}
+
+// With a good checksum: whoever could write the file could write that.
+TEST_CASE("EntriesThatNoDaemonWritesAreRefused") {
+  const auto problem = [](const Promises& promises) {
+    return problem_of(encode_promises(promises, this_start));
+  };
+  CHECK_THAT(problem({{{1, ""}, {}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a\x1b[2J"}, {}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {~std::uint64_t{0}, 0, 0}}}), Contains("entry 1"));
+  const std::string longest(64, 'x');
+  CHECK(problem({{{1, longest}, {}}}).empty());
+  CHECK_THAT(problem({{{1, longest + "a"}, {}}, {{1, longest + "b"}, {}}}), Contains("twice"));
+}
+
+TEST_CASE("a record has a bound") {
+  Promises many;
+  for (std::size_t i = 0; i < most_promises + 100; ++i) many[{1, "job" + std::to_string(i)}] = {};
+  const std::string bytes = encode_promises(many, this_start);
+  CHECK(bytes.size() == most_record_bytes());
+  CHECK(decode_promises(bytes, this_start).promises.size() == most_promises);
+}
+
+TEST_CASE("of a claim no more is given than is on record, and what was granted once") {
+  Claims claims(three_jobs);
+  const JobKey job{1000, "train"};
+  CHECK(claims.take(job, {8 * gib, 2 * gib, 8 * gib}) == Promise{4 * gib, 2 * gib, gib});
+  CHECK(claims.take(job, {4 * gib, 2 * gib, 0}) == Promise{4 * gib, gib, 0});
+  CHECK(claims.take(job, {4 * gib, gib, 0}).granted_bytes == 0);
+  CHECK(claims.take({3000, "train"}, {gib, gib, gib}) == Promise{});
+  CHECK(claims.has(job));
+  claims.forget();
+  CHECK_FALSE(claims.has(job));
+}
