@@ -35,10 +35,11 @@ std::optional<std::string> set_socket(Options& options, const std::string& value
   return check_socket_path(value);
 }
 
-std::optional<std::string> set_dram(Options& options, const std::string& value) {
-  const auto amount = parse_amount(value);
-  if (!amount) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
-  options.config.dram = *amount;
+template <Amount Config::*amount>
+std::optional<std::string> set_amount(Options& options, const std::string& value) {
+  const auto read = parse_amount(value);
+  if (!read) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
+  options.config.*amount = *read;
   return std::nullopt;
 }
 
@@ -61,7 +62,9 @@ std::optional<std::string> set_log_level(Options& options, const std::string& va
 constexpr std::array option_table{
     Option{"--config", "FILE", "settings; default /etc/terrace/terraced.toml if it exists", set_config},
     Option{"--socket", "PATH", "where jobs and the terrace command connect", set_socket},
-    Option{"--dram", "SIZE|PCT%", "DRAM that all jobs together may keep resident", set_dram},
+    Option{"--dram", "SIZE|PCT%", "DRAM that all jobs together may keep resident", set_amount<&Config::dram>},
+    Option{"--per-user", "SIZE|PCT%", "of --dram, the most that one user's jobs are promised",
+           set_amount<&Config::per_user>},
     Option{"--pool", "DIR", "directory for jobs' unlinked pool files", set_pool},
     Option{"--pool-size", "SIZE", "most that all pool files together may take", set_pool_size},
     Option{"--log-level", "LEVEL", "error, warning, info or debug", set_log_level},

@@ -30,6 +30,16 @@ std::string check_budget(const Config& config) {
   return {};
 }
 
+std::string check_user_cap(const Config& config) {
+  const std::uint64_t budget = config.dram.of(memory_limit_bytes());
+  const std::uint64_t cap = config.per_user.of(budget);
+  if (budget == 0 || cap >= Arbiter::minimum_bytes) return {};
+  return fmt::format(
+      "[budget] per_user: no user's job can join with {} of a DRAM budget of {}; give at least {} "
+      "(--per-user {}B)",
+      format_size(cap), format_size(budget), format_size(Arbiter::minimum_bytes), Arbiter::minimum_bytes);
+}
+
 std::string check_pool_directory(const std::string& directory) {
   const int fd = open_unlinked(directory);
   if (fd < 0)
@@ -79,6 +89,7 @@ std::string check_settings(const Config& config, bool is_private) {
   std::string error = check_budget(config);
   if (error.empty()) error = check_pool_size(config);
   if (is_private) return error;
+  if (error.empty()) error = check_user_cap(config);
   if (error.empty()) error = check_group(config.group);
   if (error.empty()) error = check_pool_directory(config.pool_directory);
   return error;

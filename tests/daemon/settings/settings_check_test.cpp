@@ -79,6 +79,17 @@ TEST_CASE("BudgetWithWhichNoJobCanJoinIsRefused") {
   CHECK_THAT(settings.error(), Contains("no job can join") && Contains("4.0 MiB"));
 }
 
+TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
+  Settings settings;
+  settings.config.per_user = {Amount::Unit::percent, 5};  // 3.2 MiB
+  CHECK_THAT(settings.error(), Contains("[budget] per_user") && Contains("64.0 MiB") && Contains("4.0 MiB"));
+  settings.config.per_user = {Amount::Unit::bytes, 4 * mib - 1};
+  CHECK_THAT(settings.error(), Contains("[budget] per_user"));
+  CHECK_THAT(settings.error(true), Equals(""));  // a private daemon's one user is not capped
+  settings.config.per_user = {Amount::Unit::bytes, 4 * mib};
+  CHECK_THAT(settings.error(), Equals(""));
+}
+
 TEST_CASE("PoolSizeOutOfRangeIsRefused") {
   Settings settings;
   settings.config.pool_bytes = 1;
