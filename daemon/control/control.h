@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct ControlContext {
   bool is_private = false;
   std::uint64_t now_ns = 0;
   std::uint64_t started_ns = 0;
+  std::uint64_t lowered_bytes = 0;             // of the budget, while the machine is short of memory
+  std::optional<bool> is_pressure_known = {};  // whether the kernel says that it is
 };
 
 // NOLINTNEXTLINE(bugprone-exception-escape): nlohmann's move checks itself with a throwing assertion

@@ -153,17 +153,20 @@ json view_tiers(const ControlContext& context) {
             {"promised_bytes", arbiter.promised_bytes()},
             {"granted_bytes", granted}};
   put_used(dram, resident, reported);
+  put_nonzero(dram, "lowered_bytes", context.lowered_bytes);
   return json::array({std::move(dram), std::move(nvme)});
 }
 
 json view_status(const ControlContext& context) {
-  return {{"daemon_version", TERRACE_VERSION},
-          {"private", context.is_private},
-          {"socket", context.config.socket},
-          {"uptime_seconds", seconds(context.now_ns - context.started_ns)},
-          {"sessions_seen", context.registry.sessions_seen()},
-          {"tiers", view_tiers(context)},
-          {"jobs", view_jobs(context)}};
+  json status{{"daemon_version", TERRACE_VERSION},
+              {"private", context.is_private},
+              {"socket", context.config.socket},
+              {"uptime_seconds", seconds(context.now_ns - context.started_ns)},
+              {"sessions_seen", context.registry.sessions_seen()},
+              {"tiers", view_tiers(context)},
+              {"jobs", view_jobs(context)}};
+  if (context.is_pressure_known) status["follows_pressure"] = *context.is_pressure_known;
+  return status;
 }
 
 json view_events(const ControlContext& context, const Peer& reader, std::uint64_t since, std::size_t last) {

@@ -50,7 +50,7 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-Server::Server(ServerOptions options) : options_(std::move(options)) {
+Server::Server(ServerOptions options) : options_(std::move(options)), pressure_(options_.pressure_root) {
   started_ns_ = now_ns_ = lonely_since_ns_ = clock_ns();
   stop_event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
@@ -66,10 +66,10 @@ std::string Server::open() {
   if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
   if (auto error = door_.open(config, options_.is_private); !error.empty()) return error;
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
-  const std::uint64_t budget = config.dram.of(memory_limit_bytes());
+  const std::uint64_t budget = budget_bytes();
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
-  cap_users();
+  divide_budget();
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
   poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
@@ -88,10 +88,23 @@ void Server::expect_jobs() {
   registry_->expect(Claims(record_.open(options_.config.socket + ".promises")), clock_ns() + return_ns);
 }
 
-// A private daemon's one user needs no protection from himself.
-void Server::cap_users() {
+std::uint64_t Server::budget_bytes() const { return options_.config.dram.of(memory_limit_bytes()); }
+
+// What is handed out follows how short the machine's memory is; the cap of a user is of all there may be. A
+// private daemon's one user needs no protection from himself.
+void Server::divide_budget() {
+  const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry_->arbiter();
-  if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(arbiter.machine_bytes()));
+  arbiter.set_machine_budget(pressure_.of(budget));
+  if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(budget));
+}
+
+void Server::follow_pressure() {
+  const std::uint64_t budget = budget_bytes();
+  if (!pressure_.look(budget, now_ns_)) return;
+  divide_budget();
+  spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
+               format_size(pressure_.of(budget)), format_size(budget));
 }
 
 void Server::watch_signals(int signal_fd) {
@@ -178,8 +191,7 @@ void Server::reload() {
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
-  registry_->arbiter().set_machine_budget(options_.config.dram.of(memory_limit_bytes()));
-  cap_users();
+  divide_budget();
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;
   spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),
@@ -264,6 +276,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
+  follow_pressure();
   registry_->take_in(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();

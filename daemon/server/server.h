@@ -16,6 +16,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/control/control_limit.h"
+#include "daemon/pressure/memory_pressure.h"
 #include "daemon/promises/record_file.h"
 #include "daemon/server/connection.h"
 #include "daemon/server/door.h"
@@ -33,7 +34,8 @@ struct ServerOptions {
   Config config;
   bool is_private = false;  // for one user; ends by itself when nobody needs it any more
   bool respawned = false;   // an earlier private daemon died: its jobs are about to come back
-  std::function<std::optional<Config>()> reload;  // on SIGHUP; nothing: keep what is
+  std::function<std::optional<Config>()> reload = {};  // on SIGHUP; nothing: keep what is
+  std::string pressure_root = {};  // where /proc says how short memory is; see MemoryPressure
 };
 
 class Server {
@@ -67,7 +69,9 @@ class Server {
   void handle(std::uint64_t tag, std::uint32_t events);
   void handle_signal();
   void reload();
-  void cap_users();
+  std::uint64_t budget_bytes() const;
+  void divide_budget();
+  void follow_pressure();
   void expect_jobs();
 
   void accept_all();
@@ -110,6 +114,7 @@ class Server {
   int signal_fd_ = -1;
   std::unique_ptr<Registry> registry_;
   RecordFile record_;
+  MemoryPressure pressure_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   ControlLimit control_limit_;

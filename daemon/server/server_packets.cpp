@@ -201,8 +201,10 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   registry_->take_in(now_ns_);
   const std::string_view request(reinterpret_cast<const char*>(packet.bytes) + sizeof(wire::Header),
                                  packet.size - sizeof(wire::Header));
-  const ControlOutcome outcome = answer(
-      request, connection.peer(), {*registry_, options_.config, options_.is_private, now_ns_, started_ns_});
+  const ControlOutcome outcome =
+      answer(request, connection.peer(),
+             {*registry_, options_.config, options_.is_private, now_ns_, started_ns_,
+              pressure_.lowers(budget_bytes()), pressure_.is_known()});
   for (const SessionId session : outcome.trim) send_to_session(session, wire::make<wire::Trim>());
   if (outcome.shut_down) stopping_ = true;
   const std::string text = outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -224,7 +224,8 @@ Rows tier_rows(const json& status) {
 
 json status_row(const json& status) {
   json row{{"socket", socket_of(status)}};
-  for (const char* name : {"daemon_version", "private", "uptime_seconds", "sessions_seen"})
+  for (const char* name :
+       {"daemon_version", "private", "uptime_seconds", "sessions_seen", "follows_pressure"})
     copy(status, name, &row);
   const Rows jobs = job_rows(status);
   row["jobs"] = jobs.size();
@@ -237,6 +238,7 @@ json status_row(const json& status) {
     copy(tier, "capacity_bytes", &row, dram ? "dram_capacity_bytes" : "pool_capacity_bytes");
     copy(tier, "promised_bytes", &row, dram ? "dram_promised_bytes" : "pool_promised_bytes");
     copy(tier, "used_bytes", &row, dram ? "dram_used_bytes" : "pool_used_bytes");
+    if (dram) copy(tier, "lowered_bytes", &row, "dram_lowered_bytes");
     if (!dram) copy(tier, "directory", &row, "pool_directory");
   }
   return row;

@@ -30,11 +30,19 @@ std::string daemon_line(const json& row) {
                      row.value("socket", ""));
 }
 
+// What the machine's shortage of memory does to the budget.
+std::string pressure_words(const json& row, bool exact) {
+  if (row.contains("dram_lowered_bytes"))
+    return fmt::format(" ({} less, while the machine is short of memory)",
+                       bytes_text(whole(row, "dram_lowered_bytes"), exact));
+  return row.value("follows_pressure", true) ? "" : " (the kernel does not say how short memory is: no PSI)";
+}
+
 std::string dram_line(const json& row, bool exact) {
-  return fmt::format("DRAM    {} in use, {} promised to jobs, of {}\n",
+  return fmt::format("DRAM    {} in use, {} promised to jobs, of {}{}\n",
                      bytes_text(whole(row, "dram_used_bytes"), exact),
                      bytes_text(whole(row, "dram_promised_bytes"), exact),
-                     bytes_text(whole(row, "dram_capacity_bytes"), exact));
+                     bytes_text(whole(row, "dram_capacity_bytes"), exact), pressure_words(row, exact));
 }
 
 std::string pool_line(const json& row, bool exact) {

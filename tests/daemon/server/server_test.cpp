@@ -180,6 +180,35 @@ TEST_CASE("a socket path that is something else is left alone") {
   CHECK_THAT(daemon::Server(options).open(), Catch::Matchers::Contains("must exist"));
 }
 
+TEST_CASE("a machine short of memory lowers what is handed out, and promises stay") {
+  TemporaryDirectory root;
+  root.write(
+      "proc/pressure/memory",
+      "some avg10=42.00 avg60=9.00 avg300=1.00 total=1\nfull avg10=30.00 avg60=9.00 avg300=1.00 total=1\n");
+  root.write("proc/meminfo", "MemTotal: 1048576 kB\nMemFree: 1 kB\nMemAvailable: 4096 kB\n");
+  ServerThread server([&](daemon::ServerOptions& options) { options.pressure_root = root.path(); });
+  RawClient promised(server.socket()), lent(server.socket());
+  join(promised, greeting("promised", 512 * mib));
+  CHECK(join(lent, greeting("lent", 0)).as<wire::Welcome>().budget_bytes == 512 * mib);
+  const auto told = lent.receive();
+  REQUIRE(told);
+  CHECK(told->as<wire::Budget>().budget_bytes == 448 * mib);
+  const auto status = ask(server.socket(), {{"verb", "status"}});
+  CHECK(status["tiers"][0]["capacity_bytes"] == 960 * mib);
+  CHECK(status["tiers"][0]["lowered_bytes"] == 64 * mib);
+  CHECK(status["tiers"][0]["promised_bytes"] == 512 * mib);
+  CHECK(status["follows_pressure"] == true);
+}
+
+TEST_CASE("a kernel that does not say how short memory is changes nothing, and status says so") {
+  const TemporaryDirectory root;
+  ServerThread server([&](daemon::ServerOptions& options) { options.pressure_root = root.path(); });
+  CHECK(eventually([&] {
+    return ask(server.socket(), {{"verb", "status"}}).value("follows_pressure", true) == false;
+  }));
+  CHECK(ask(server.socket(), {{"verb", "tiers"}})["tiers"][0]["capacity_bytes"] == gib);
+}
+
 TEST_CASE("a budget above what the machine has is refused at the start") {
   const TemporaryDirectory directory;
   daemon::ServerOptions options;

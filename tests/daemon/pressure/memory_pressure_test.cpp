@@ -1,0 +1,70 @@
+// The kernel's texts as it writes them, and others.
+#include "daemon/pressure/memory_pressure.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/daemon/temporary_directory.h"
+#include "tests/units.h"
+
+using namespace terrace::daemon;
+using terrace::tests::gib;
+
+namespace {
+
+const std::string psi_text =
+    "some avg10=12.34 avg60=0.00 avg300=0.00 total=5218439\nfull avg10=0.05 avg60=0.00 avg300=0.00 "
+    "total=5107839\n";
+const std::string meminfo_now = "MemTotal:       1048576 kB\nMemFree:  1 kB\nMemAvailable:     2048 kB\n";
+
+bool is_read(const std::string& pressure_text, const std::string& meminfo_text = meminfo_now) {
+  return read_memory_state(pressure_text, meminfo_text).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("pressure and memory are read as the kernel writes them") {
+  const auto state = read_memory_state(psi_text, meminfo_now);
+  REQUIRE(state);
+  CHECK(state->some == 1234);
+  CHECK(state->full == 5);
+  CHECK(state->available_bytes == 2048 * 1024);
+  CHECK(state->total_bytes == gib);
+}
+
+TEST_CASE("TextsThatNoKernelWritesAreNotRead") {
+  CHECK_FALSE(is_read(""));
+  CHECK_FALSE(is_read("some avg10=12.34 avg60=0.00\n"));  // before 5.13 a cgroup's, or cut off
+  CHECK_FALSE(is_read("some avg10=-1.00 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read("some avg10=101.00 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read("some avg10=99999999999999999999999.00 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read("some avg10=1.5 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read("some avg10=1.005 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read("some avg10=1.00"));
+  CHECK_FALSE(is_read("xsome avg10=1.00 \nfull avg10=0.00 \n"));
+  CHECK_FALSE(is_read(psi_text, ""));
+  CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\n"));
+  CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\nMemAvailable: lots\n"));
+  CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\nMemAvailable: 1 MB\n"));
+  CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\nMemAvailable: 18446744073709551615 kB\n"));
+  CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\nMemAvailable:"));
+}
+
+TEST_CASE("without the kernel's word the budget stays, and it is known that it does not follow") {
+  const terrace::tests::TemporaryDirectory root;
+  MemoryPressure watched(root.path());
+  CHECK_FALSE(watched.is_known());
+  for (std::uint64_t i = 1; i < 100; ++i) CHECK_FALSE(watched.look(16 * gib, i * MemoryPressure::pause_ns));
+  CHECK(watched.is_known() == false);
+  CHECK(watched.of(16 * gib) == 16 * gib);
+}
+
+TEST_CASE("this machine's own word is understood, where it has one") {
+  MemoryPressure own("");
+  own.look(16 * gib, 1);
+  if (!std::filesystem::exists("/proc/pressure/memory")) {
+    WARN("SKIP: this kernel has no /proc/pressure/memory");
+    return;
+  }
+  CHECK(own.is_known() == true);
+}
