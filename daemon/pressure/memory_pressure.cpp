@@ -9,11 +9,11 @@
 namespace terrace::daemon {
 namespace {
 
-constexpr std::size_t most_text = 16 * 1024;
+constexpr std::size_t most_proc_text = std::size_t{16} * 1024;
 
-std::string text_of(const std::string& path) {
+std::string text_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(most_text, '\0');
+  std::string text(most_proc_text, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
@@ -74,7 +74,7 @@ bool MemoryPressure::look(std::uint64_t budget_bytes, std::uint64_t now_ns) {
   if (now_ns < next_ns_) return false;
   next_ns_ = now_ns + pause_ns;
   const auto state =
-      read_memory_state(text_of(root_ + "/proc/pressure/memory"), text_of(root_ + "/proc/meminfo"));
+      read_memory_state(text_in(root_ + "/proc/pressure/memory"), text_in(root_ + "/proc/meminfo"));
   if (!state && is_known_ != false)
     spdlog::info(
         "{}/proc/pressure/memory does not say how short memory is (a kernel with CONFIG_PSI, started with "

@@ -51,8 +51,8 @@ TEST_CASE("TextsThatNoKernelWritesAreNotRead") {
 }
 
 TEST_CASE("without the kernel's word the budget stays, and it is known that it does not follow") {
-  const terrace::tests::TemporaryDirectory root;
-  MemoryPressure watched(root.path());
+  const terrace::tests::TemporaryDirectory made_up;
+  MemoryPressure watched(made_up.path());
   CHECK_FALSE(watched.is_known());
   for (std::uint64_t i = 1; i < 100; ++i) CHECK_FALSE(watched.look(16 * gib, i * MemoryPressure::pause_ns));
   CHECK(watched.is_known() == false);
