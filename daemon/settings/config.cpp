@@ -46,8 +46,8 @@ std::optional<std::string> set_group(Config& config, const std::string& value) {
 
 template <Amount Config::*amount>
 std::optional<std::string> set_amount(Config& config, const std::string& value) {
-  const auto read = parse_amount(value);
-  if (!read) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
+  const auto read = wire::parse_amount(value);
+  if (!read) return read.error;
   config.*amount = *read;
   return std::nullopt;
 }
@@ -58,8 +58,9 @@ std::optional<std::string> set_pool_directory(Config& config, const std::string&
 }
 
 std::optional<std::string> set_pool_size(Config& config, const std::string& value) {
-  config.pool_bytes = parse_size(value);
-  if (!config.pool_bytes) return fmt::format("\"{}\" is not a size; use {}", value, size_grammar);
+  const auto read = wire::parse_size(value);
+  if (!read) return read.error;
+  config.pool_bytes = *read;
   return std::nullopt;
 }
 
@@ -242,20 +243,13 @@ ConfigResult load_config(const std::string& path, const Config& base) {
   return parse_config(text, path, base);
 }
 
-namespace {
-
-std::string text_of(const Amount& amount) {
-  return fmt::format("{}{}", amount.value, amount.unit == Amount::Unit::percent ? "%" : "B");
-}
-
-}  // namespace
-
 std::string to_toml(const Config& config) {
   toml::table daemon{{"socket", config.socket}};
   if (!config.group.empty()) daemon.insert("group", config.group);
   toml::table pool{{"directory", config.pool_directory}};
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
-  const toml::table budget{{"dram", text_of(config.dram)}, {"per_user", text_of(config.per_user)}};
+  const toml::table budget{{"dram", wire::text_of(config.dram)},
+                           {"per_user", wire::text_of(config.per_user)}};
   const toml::table root{{"daemon", daemon},
                          {"budget", budget},
                          {"pool", pool},

@@ -10,15 +10,17 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/size.h"
+#include "liballoc/wire/amount.h"
 
 namespace terrace::daemon {
+
+using wire::Amount;
 
 struct Config {
   std::string socket = "/run/terrace/terraced.sock";
   std::string group;  // that may connect, besides root; empty: the daemon's own
-  Amount dram{Amount::Unit::percent, 90};
-  Amount per_user{Amount::Unit::percent, 50};  // of `dram`: the most that one user's jobs are promised
+  Amount dram = Amount::percent(90);
+  Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
   std::string pool_directory = "/var/tmp";
   std::optional<std::uint64_t> pool_bytes;  // nothing: 64 GiB or 80% of what is free, the smaller
   std::string log_level = "info";

@@ -35,11 +35,11 @@ std::optional<std::string> set_socket(Options& options, const std::string& value
   return check_socket_path(value);
 }
 
-template <Amount Config::*amount>
+template <Amount Config::*field>
 std::optional<std::string> set_amount(Options& options, const std::string& value) {
-  const auto read = parse_amount(value);
-  if (!read) return fmt::format("\"{}\" is not an amount; use {}", value, amount_grammar);
-  options.config.*amount = *read;
+  const auto amount = wire::parse_amount(value);
+  if (!amount) return amount.error;
+  options.config.*field = *amount;
   return std::nullopt;
 }
 
@@ -49,9 +49,10 @@ std::optional<std::string> set_pool(Options& options, const std::string& value) 
 }
 
 std::optional<std::string> set_pool_size(Options& options, const std::string& value) {
-  options.config.pool_bytes = parse_size(value);
-  if (options.config.pool_bytes) return std::nullopt;
-  return fmt::format("\"{}\" is not a size; use {}", value, size_grammar);
+  const auto bytes = wire::parse_size(value);
+  if (!bytes) return bytes.error;
+  options.config.pool_bytes = *bytes;
+  return std::nullopt;
 }
 
 std::optional<std::string> set_log_level(Options& options, const std::string& value) {

@@ -24,9 +24,11 @@ std::string check_budget(const Config& config) {
         "[budget] dram: a DRAM budget of {} is more than the {} that this machine or cgroup has; ask for "
         "less",
         format_size(budget), format_size(memory));
-  if (memory != 0 && budget < Arbiter::minimum_bytes)
-    return fmt::format("[budget] dram: no job can join with a DRAM budget of {}; give at least {}",
-                       format_size(budget), format_size(Arbiter::minimum_bytes));
+  if (budget < wire::least_budget_bytes)
+    return fmt::format("[budget] dram: no job can work in a DRAM budget of {}; give at least {}",
+                       format_size(budget), format_size(wire::least_budget_bytes));
+  if (config.per_user.of(budget) == 0)
+    return "[budget] per_user: of nothing no job of a user can be promised any; give at least 1%";
   return {};
 }
 
@@ -52,9 +54,9 @@ std::string check_pool_directory(const std::string& directory) {
 // Against the whole file system: of what is free, pools of running jobs have taken a part at a restart.
 std::string check_pool_size(const Config& config) {
   if (!config.pool_bytes) return {};
-  if (*config.pool_bytes < Pools::least_bytes)
+  if (*config.pool_bytes < wire::least_pool_bytes)
     return fmt::format("[pool] size: nothing fits into {}; give at least {}", format_size(*config.pool_bytes),
-                       format_size(Pools::least_bytes));
+                       format_size(wire::least_pool_bytes));
   const std::uint64_t whole = whole_disk_bytes(config.pool_directory);
   if (whole != 0 && *config.pool_bytes > whole)
     return fmt::format("[pool] size: {} is more than the whole file system of {}, which has {}; ask for less",

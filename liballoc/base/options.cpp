@@ -34,7 +34,7 @@ bool size_option(const char* name, std::uint64_t least, std::uint64_t most, std:
   const char* value = secure_getenv(name);
   if (value == nullptr || *value == '\0') return true;
   std::uint64_t bytes = 0;
-  if (!parse_size(value, &bytes)) return refuse(name, value, "a size such as 512M, 1.5G, 1536MiB");
+  if (wire::read_size(value, &bytes) != 0) return refuse(name, value, wire::size_grammar);
   if (bytes < least) return out_of_range(name, value, " is below the least of ", least);
   if (bytes > most) return out_of_range(name, value, " is above the most of ", most);
   *out = bytes;
@@ -116,7 +116,7 @@ bool device_option(std::uint64_t* out) {
   if (length < sizeof(size)) std::memcpy(size, device + prefix, length);
   // The device itself, which tiers/gpu reads, takes whole numbers and capitals only.
   const bool whole = std::strspn(size, "0123456789BKMGTi") == std::strlen(size);
-  if (whole && parse_size(size, out) && *out != 0) return true;
+  if (whole && wire::read_size(size, out) == 0 && *out != 0) return true;
   return refuse("TERRACE_GPU", device, "emulated:SIZE, such as emulated:8G");
 }
 
@@ -137,8 +137,6 @@ bool disable_option(bool* out) {
 
 }  // namespace
 
-bool parse_size(const char* text, std::uint64_t* bytes) { return wire::read_size(text, bytes) == 0; }
-
 bool read_options(Options* o) {
   if (!disable_option(&o->disabled)) return false;
   if (o->disabled) return true;
@@ -151,8 +149,8 @@ bool read_options(Options* o) {
   const bool good =
       choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
       size_option("TERRACE_THRESHOLD", 4096, any_size, &threshold) &&
-      size_option("TERRACE_DRAM", 32ULL << 20, any_size, &o->dram_bytes) &&
-      size_option("TERRACE_POOL_SIZE", 4ULL << 20, tiers::ExtentAllocator::max_capacity_bytes,
+      size_option("TERRACE_DRAM", wire::least_budget_bytes, any_size, &o->dram_bytes) &&
+      size_option("TERRACE_POOL_SIZE", wire::least_pool_bytes, tiers::ExtentAllocator::max_capacity_bytes,
                   &o->pool_bytes) &&
       choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&

@@ -50,9 +50,6 @@ struct Options {
   bool stripes_alone() const { return pool_directories.size() > 1 && daemon[0] != '\0'; }
 };
 
-// Reads "256K", "1.5G", "1536MiB" as `terrace run` does (wire/size.h). False: not a size, or 2^62 and more.
-bool parse_size(const char* text, std::uint64_t* bytes);
-
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.
 bool read_options(Options* options);
 

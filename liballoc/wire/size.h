@@ -1,8 +1,10 @@
-// Sizes as people write them on the command line and in TERRACE_* variables: 2G, 1536MiB, 1.5g. One reader,
-// so that `terrace run --dram X` and TERRACE_DRAM=X take the same (docs/environment.md). Allocates nothing:
-// the library reads them inside the first malloc.
+// Sizes and percentages as people write them on the command line, in TERRACE_* variables and in
+// terraced.toml: 2G, 1536MiB, 1.5g, 60.5%. One reader, so that all take the same (docs/environment.md).
+// Allocates nothing: the library reads them inside the first malloc. amount.h has the same with a sentence
+// for an error.
 //
-//   digits [ . digits ] [ B | K | M | G | T, then B or iB ]     powers of 1024, letters in either case
+//   size:       digits [ . digits ] [ B | K | M | G | T, then B or iB ]     powers of 1024, either case
+//   percentage: digits [ . digits ] %                                       above 0 and up to 100
 #pragma once
 
 #include <cerrno>
@@ -10,6 +12,16 @@
 #include <string_view>
 
 namespace terrace::wire {
+
+// For messages: what is accepted.
+inline constexpr char size_grammar[] =
+    "a number and B, K, M, G or T without a space, such as 2G, 1.5g or 1536MiB";
+inline constexpr char percent_grammar[] = "more than 0% and at most 100%, such as 60% or 60.5%";
+
+// Whoever is asked for a budget or a pool refuses less than this: the staging of the pager alone would not
+// fit, and a pool takes in no two runs.
+inline constexpr std::uint64_t least_budget_bytes = std::uint64_t{32} << 20;
+inline constexpr std::uint64_t least_pool_bytes = std::uint64_t{4} << 20;
 
 // K of "KiB" is 10; -1: no unit.
 constexpr int unit_shift(std::string_view unit) {
@@ -20,26 +32,62 @@ constexpr int unit_shift(std::string_view unit) {
   return at == std::string_view::npos || !known ? -1 : 10 * (static_cast<int>(at % 4) + 1);
 }
 
-// The bytes, rounded down; 0, or EINVAL for what is no size, ERANGE for 2^62 and more. `*bytes` stays as it
-// is on failure. A billionth is the finest fraction that counts.
-constexpr int read_size(std::string_view text, std::uint64_t* bytes) {
-  constexpr std::uint64_t end = std::uint64_t{1} << 62;
-  constexpr std::uint64_t finest = 1'000'000'000;
+// whole + part / place, place being a power of ten up to `finest`: a billionth is the finest fraction that
+// counts.
+struct Decimal {
+  static constexpr std::uint64_t end = std::uint64_t{1} << 62;
+  static constexpr std::uint64_t finest = 1'000'000'000;
+  std::uint64_t whole = 0, part = 0, place = 1;  // whole is at most `end`
+  std::size_t digits = 0;                        // 0: there is no number
+  std::string_view rest;                         // what follows it
+};
+
+constexpr Decimal read_decimal(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t at = 0, digits = 0;
-  std::uint64_t whole = 0, part = 0, place = 1;
-  for (; at < text.size() && is_digit(text[at]); ++at, ++digits)
-    whole = whole < end / 10 ? whole * 10 + static_cast<std::uint64_t>(text[at] - '0') : end;
+  const auto value = [](char c) { return static_cast<std::uint64_t>(c - '0'); };
+  Decimal d;
+  std::size_t at = 0;
+  for (; at < text.size() && is_digit(text[at]); ++at, ++d.digits)
+    d.whole = d.whole < Decimal::end / 10 ? d.whole * 10 + value(text[at]) : Decimal::end;
   if (at < text.size() && text[at] == '.')
-    for (++at; at < text.size() && is_digit(text[at]); ++at, ++digits)
-      if (place < finest) part = part * 10 + static_cast<std::uint64_t>(text[at] - '0'), place *= 10;
-  const int shift = unit_shift(text.substr(at));
-  if (digits == 0 || shift < 0) return EINVAL;
-  if (whole >= end >> shift) return ERANGE;
+    for (++at; at < text.size() && is_digit(text[at]); ++at, ++d.digits)
+      if (d.place < Decimal::finest) d.part = d.part * 10 + value(text[at]), d.place *= 10;
+  d.rest = text.substr(at);
+  return d;
+}
+
+// The bytes, rounded down; 0, or EINVAL for what is no size, ERANGE for 2^62 and more. `*bytes` stays as it
+// is on failure.
+constexpr int read_size(std::string_view text, std::uint64_t* bytes) {
+  const Decimal d = read_decimal(text);
+  const int shift = unit_shift(d.rest);
+  if (d.digits == 0 || shift < 0) return EINVAL;
+  if (d.whole >= Decimal::end >> shift) return ERANGE;
   // part < place <= 10^9, so that neither product passes 2^60.
-  const std::uint64_t high = (part << (shift / 2)) / place, rest = (part << (shift / 2)) % place;
-  *bytes = (whole << shift) + (high << (shift - shift / 2)) + ((rest << (shift - shift / 2)) / place);
+  const std::uint64_t high = (d.part << (shift / 2)) / d.place, rest = (d.part << (shift / 2)) % d.place;
+  *bytes = (d.whole << shift) + (high << (shift - shift / 2)) + ((rest << (shift - shift / 2)) / d.place);
   return 0;
+}
+
+// In billionths of a hundredth: all of it is this.
+inline constexpr std::uint64_t whole_share = 100 * Decimal::finest;
+
+// 0; EINVAL for what is no percentage, ERANGE for 0% and what is above 100%. `*share` stays as it is on
+// failure.
+constexpr int read_percent(std::string_view text, std::uint64_t* share) {
+  const Decimal d = read_decimal(text);
+  if (d.digits == 0 || d.rest != "%") return EINVAL;
+  const std::uint64_t read =
+      d.whole > 100 ? whole_share + 1 : d.whole * Decimal::finest + d.part * (Decimal::finest / d.place);
+  if (read == 0 || read > whole_share) return ERANGE;
+  *share = read;
+  return 0;
+}
+
+// Rounded down. `share` is at most whole_share.
+constexpr std::uint64_t share_of(std::uint64_t whole, std::uint64_t share) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>(Wide{whole} * share / whole_share);
 }
 
 }  // namespace terrace::wire

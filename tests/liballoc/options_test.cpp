@@ -83,34 +83,6 @@ TEST_CASE("a program with more privilege than its caller is left alone") {
   fs::remove_all(directory);
 }
 
-TEST_CASE("parse_size accepts sizes in powers of 1024") {
-  struct Row {
-    const char* text;
-    std::uint64_t bytes;
-  };
-  const Row row = GENERATE(
-      Row{"0", 0}, Row{"1", 1}, Row{"4096", 4096}, Row{"17B", 17}, Row{"256K", 256ULL << 10},
-      Row{"3KB", 3072}, Row{"3KiB", 3072}, Row{"5M", 5ULL << 20}, Row{"5MB", 5ULL << 20},
-      Row{"1536MiB", 1536ULL << 20}, Row{"2G", 2ULL << 30}, Row{"2GB", 2ULL << 30}, Row{"2GiB", 2ULL << 30},
-      Row{"1T", 1ULL << 40}, Row{"1TB", 1ULL << 40}, Row{"1TiB", 1ULL << 40}, Row{"007", 7},
-      Row{"4194303T", 4194303ULL << 40}, Row{"1.5G", 1536ULL << 20}, Row{"512m", 512ULL << 20});
-  std::uint64_t bytes = 99;
-  INFO(row.text);
-  CHECK(parse_size(row.text, &bytes));
-  CHECK(bytes == row.bytes);
-}
-
-TEST_CASE("parse_size refuses what is not a size and leaves the output alone") {
-  const char* text =
-      GENERATE("", "K", "G2", "-1", "+1", " 1", "1 ", "1 G", "1..5G", ".", "1gg", "1ki", "1KK", "1P", "0x10",
-               "1e9", "60%", "4194304T", "4611686018427387904", "18446744073709551616",
-               "99999999999999999999999999999999999999", "1\n", "1G\n");
-  std::uint64_t bytes = 99;
-  INFO(text);
-  CHECK_FALSE(parse_size(text, &bytes));
-  CHECK(bytes == 99);
-}
-
 TEST_CASE("Without variables the defaults hold") {
   Options options;
   REQUIRE(read_options(&options));

@@ -22,9 +22,9 @@ class Sizes(unittest.TestCase):
                 sizes.parse(text, "budget")
 
     def test_AShareIsOfTheWhole(self):
-        for text, size in (("1%", 163), ("50%", 8192), ("100%", 16384), ("4K", 4096)):
+        for text, size in (("1%", 163), ("50%", 8192), ("100%", 16384), ("12.5%", 2048), (".1%", 16), ("4K", 4096)):
             self.assertEqual(sizes.parse_share(text, 2**14, "a"), size)
-        for text in ("0%", "101%", "%", "5.5%", "-1%", "50 %", "\u0661%", ""):
+        for text in ("0%", "101%", "100.1%", "%", ".%", "-1%", "50 %", "\u0661%", ""):
             with self.assertRaisesRegex(ValueError, "budget: "):
                 sizes.parse_share(text, 2**14, "budget")
 

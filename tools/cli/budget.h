@@ -1,4 +1,4 @@
-// Sizes and budgets as users write them: `2G`, `1536MiB`, `60%`.
+// Budgets as users write them, held against what there is: `2G`, `1536MiB`, `60.5%` (wire/amount.h).
 //
 // A budget is met or refused with what is possible, never clamped. A percentage is of `Ceiling`: the tightest
 // of the machine's memory and every cgroup ancestor's limit, because that is what the kernel will enforce.
@@ -8,24 +8,23 @@
 #include <string>
 #include <string_view>
 
+#include "liballoc/wire/amount.h"
 #include "tools/cli/result.h"
 
 namespace terrace::cli {
 
-// Below this the pager's own staging would not fit.
-inline constexpr std::uint64_t smallest_budget_bytes = std::uint64_t{64} << 20;
+using wire::parse_amount;
+using wire::parse_size;
 
 struct Ceiling {
   std::uint64_t bytes = 0;
   std::string origin;  // "the machine's memory", "the cgroup /sys/fs/cgroup/… (memory.max)"
 };
 
-// B, K, M, G, T and the KB/KiB forms, all powers of 1024, with an optional fraction ("1.5G"), no spaces.
-Result<std::uint64_t> parse_size(std::string_view text);
-
-// A size or a percentage (0 < p <= 100) of `ceiling`, within [smallest_budget_bytes, ceiling].
-// `option` ("--dram") opens every message.
-Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view text, const Ceiling& ceiling);
+// A size or a percentage of `ceiling`, within [least_bytes, ceiling]. `option` ("--dram") opens every
+// message.
+Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view text, const Ceiling& ceiling,
+                                     std::uint64_t least_bytes = wire::least_budget_bytes);
 
 // What TERRACE_DRAM and its like carry: a plain size that every parser of ours reads back exactly.
 std::string exact_size(std::uint64_t bytes);

@@ -16,15 +16,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t smallest_pool_bytes = std::uint64_t{64} << 20;
+// Under less, no program of ours gets as far as its first large allocation.
+constexpr std::uint64_t smallest_limit_bytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t largest_pool_bytes = tiers::ExtentAllocator::max_capacity_bytes;
 constexpr std::uint64_t smallest_threshold_bytes = 4096;
 
 // Fills `*out` from one option; the error, or "" when it was absent or fine.
 std::string take_budget(const char* option, const std::string& text, const Ceiling& ceiling,
-                        std::optional<std::uint64_t>* out) {
+                        std::uint64_t least_bytes, std::optional<std::uint64_t>* out) {
   if (text.empty()) return "";
-  auto bytes = resolve_budget(option, text, ceiling);
+  auto bytes = resolve_budget(option, text, ceiling, least_bytes);
   *out = bytes.value;
   return bytes.error;
 }
@@ -48,8 +49,9 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   if (text.empty()) return "";
   const auto bytes = parse_size(text);
   if (!bytes) return "--pool-size: " + bytes.error;
-  if (*bytes < smallest_pool_bytes)
-    return fmt::format("--pool-size {}: the smallest possible is {}", text, bytes_text(smallest_pool_bytes));
+  if (*bytes < wire::least_pool_bytes)
+    return fmt::format("--pool-size {}: the smallest possible is {}", text,
+                       bytes_text(wire::least_pool_bytes));
   const PoolList directories =
       plan->pool_directories.empty() ? PoolList{default_pool_directory} : plan->pool_directories;
   const std::uint64_t free = free_pool_bytes(directories);
@@ -106,10 +108,11 @@ void add_environment(const RunOptions& options, RunPlan* plan) {
 Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid) {
   RunPlan plan;
   for (const std::string& problem :
-       {take_budget("--limit", options.limit, ceiling, &plan.limit_bytes),
-        take_budget("--dram", options.dram, ceiling, &plan.dram_bytes), check_against_limit(plan),
-        take_pool_directories(options.pool, &plan), take_pool_size(options.pool_size, &plan),
-        take_threshold(options.threshold, &plan), take_name(options, pid, &plan)})
+       {take_budget("--limit", options.limit, ceiling, smallest_limit_bytes, &plan.limit_bytes),
+        take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
+        check_against_limit(plan), take_pool_directories(options.pool, &plan),
+        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
+        take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
     return refused<RunPlan>(problem);

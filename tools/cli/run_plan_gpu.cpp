@@ -48,8 +48,6 @@ std::string take_gpu_budget(const RunOptions& options, const gpu::DeviceSpec& de
   const Ceiling whole{emulated ? device.capacity_bytes : UINT64_MAX >> 2, "the emulated GPU's memory"};
   const auto bytes = resolve_budget("--gpu-budget", text, whole);
   if (!bytes) return bytes.error;
-  if (text.ends_with('%') && text.find('.') != std::string::npos)
-    return fmt::format("--gpu-budget {}: write a percentage without a fraction", text);
   add(plan, "TERRACE_GPU_BUDGET", !emulated && text.ends_with('%') ? text : exact_size(*bytes));
   return "";
 }

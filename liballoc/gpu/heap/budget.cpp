@@ -1,33 +1,18 @@
 #include "liballoc/gpu/heap/budget.h"
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
+
+#include "liballoc/wire/size.h"
 
 namespace terrace::liballoc::gpu {
 namespace {
 
-std::optional<unsigned> shift_of(std::string_view unit) {
-  if (unit.empty() || unit == "B") return 0;
-  const std::string_view rest = unit.substr(1);
-  if (!rest.empty() && rest != "B" && rest != "iB") return std::nullopt;
-  const std::size_t at = std::string_view("KMGT").find(unit.front());
-  if (at == std::string_view::npos) return std::nullopt;
-  return static_cast<unsigned>(10 * (at + 1));
-}
-
 std::optional<std::uint64_t> size_or_share(std::string_view text, std::uint64_t total_bytes) {
-  std::uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return std::nullopt;
-  const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  if (unit == "%") {
-    if (number < 1 || number > 100) return std::nullopt;
-    return total_bytes / 100 * number + total_bytes % 100 * number / 100;
-  }
-  const auto shift = shift_of(unit);
-  if (!shift || number > ((std::uint64_t{1} << 62) >> *shift)) return std::nullopt;
-  return number << *shift;
+  std::uint64_t bytes = 0, share = 0;
+  if (wire::read_size(text, &bytes) == 0) return bytes;
+  return wire::read_percent(text, &share) == 0 ? std::optional(wire::share_of(total_bytes, share))
+                                               : std::nullopt;
 }
 
 }  // namespace
@@ -37,7 +22,7 @@ int parse_budget(std::string_view text, std::uint64_t total_bytes, std::uint64_t
   const std::string what = "TERRACE_GPU_BUDGET=" + std::string(text);
   const auto bytes = size_or_share(text, total_bytes);
   if (!bytes) {
-    *reason = what + " is not understood; accepted: a size such as 8G or 1536MiB, or 1% to 100%";
+    *reason = what + " is not understood; accepted: " + wire::size_grammar + ", or " + wire::percent_grammar;
     return EINVAL;
   }
   if (*bytes > total_bytes) {

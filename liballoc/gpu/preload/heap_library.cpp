@@ -10,7 +10,7 @@
 
 #include "liballoc/base/kill_switch.h"
 #include "liballoc/base/message.h"
-#include "liballoc/base/options.h"
+#include "liballoc/wire/size.h"
 
 namespace terrace::liballoc::gpu {
 
@@ -112,7 +112,7 @@ std::uint64_t emulated_capacity_bytes() {
   const std::size_t length = std::strcspn(text, ",");
   std::uint64_t bytes = 0;
   if (length < sizeof(size)) std::memcpy(size, text, length);
-  return parse_size(size, &bytes) ? bytes : 0;
+  return wire::read_size(size, &bytes) == 0 ? bytes : 0;
 }
 
 bool heap_is_wanted() {

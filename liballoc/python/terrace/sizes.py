@@ -27,13 +27,14 @@ def parse(value, name):
 
 
 def parse_share(value, whole, name):
-    """As parse(), or "1%" to "100%" of `whole`."""
-    share = re.fullmatch(r"(\d{1,3})%", value, re.ASCII)
-    if share is None:
+    """As parse(), or a percentage of `whole`: "60%", "60.5%"."""
+    share = re.fullmatch(r"(\d{0,19})(?:\.(\d*))?%", value, re.ASCII)
+    if share is None or not (share[1] or share[2]):
         return parse(value, name)
-    if not 1 <= int(share[1]) <= 100:
-        raise ValueError(f"{name}: {value!r} is out of range; a share lies between 1% and 100%")
-    return whole * int(share[1]) // 100
+    billionths = int(share[1] or 0) * 10**9 + int((share[2] or "")[:9].ljust(9, "0"))  # as wire/size.h has it
+    if not 0 < billionths <= 100 * 10**9:
+        raise ValueError(f"{name}: {value!r} is not a percentage; write more than 0% and at most 100%")
+    return whole * billionths // (100 * 10**9)
 
 
 def text(size):

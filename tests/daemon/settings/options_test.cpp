@@ -40,7 +40,7 @@ TEST_CASE("the command line wins over the file, in any order") {
 TEST_CASE("wrong command lines say what is wrong") {
   CHECK_THAT(error_of_words({"--dran", "2G"}), Contains("--dran"));
   CHECK_THAT(error_of_words({"--dram"}), Contains("--dram SIZE|PCT%"));
-  CHECK_THAT(error_of_words({"--dram", "lots"}), Contains("--dram") && Contains("16G"));
+  CHECK_THAT(error_of_words({"--dram", "lots"}), Contains("--dram") && Contains("1.5g"));
   CHECK_THAT(error_of_words({"--per-user", "0%"}), Contains("--per-user") && Contains("from 1% to 100%"));
   CHECK_THAT(error_of_words({"--private=yes"}), Contains("takes no value"));
   CHECK_THAT(error_of_words({"--config", "/nonexistent.toml"}), Contains("/nonexistent.toml"));

@@ -76,7 +76,7 @@ TEST_CASE("BudgetOverTheMachinesMemoryIsRefused") {
 TEST_CASE("BudgetWithWhichNoJobCanJoinIsRefused") {
   Settings settings;
   settings.config.dram.value = mib;
-  CHECK_THAT(settings.error(), Contains("no job can join") && Contains("4.0 MiB"));
+  CHECK_THAT(settings.error(), Contains("no job can work") && Contains("32.0 MiB"));
 }
 
 TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
@@ -93,7 +93,7 @@ TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
 TEST_CASE("PoolSizeOutOfRangeIsRefused") {
   Settings settings;
   settings.config.pool_bytes = 1;
-  CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("2.0 MiB"));
+  CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("4.0 MiB"));
   settings.config.pool_bytes = 9999ULL << 40;
   CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("whole file system"));
 }

@@ -11,7 +11,7 @@ refused() {
 }
 refused "ask for at most" --dram 900T
 refused "ask for at most" --limit 900T
-refused "smallest possible is 64.0 MiB" --dram 1M
+refused "smallest possible is 32.0 MiB" --dram 1M
 refused "smallest possible is 64.0 MiB" --limit 1M
 refused "is not a size" --dram lots
 refused "is not a percentage" --dram 120%

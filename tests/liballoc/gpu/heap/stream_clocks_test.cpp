@@ -170,8 +170,12 @@ TEST_CASE("A budget is a size or a percentage, met or refused in words") {
   CHECK(bytes == std::uint64_t{1536} << 20);
   CHECK(parse_budget("50%", all, frame_bytes, &bytes, &reason) == 0);
   CHECK(bytes == all / 2);
+  CHECK(parse_budget("12.5%", all, frame_bytes, &bytes, &reason) == 0);
+  CHECK(bytes == all / 8);
+  CHECK(parse_budget("5g", all, frame_bytes, &bytes, &reason) == 0);
+  CHECK(bytes == all / 2);
   for (const char* wrong :
-       {"", "G", "8g", "-1", "8 G", "0%", "101%", "0", "1M", "11G", "99999999999T", "8GG", "8iB"}) {
+       {"", "G", "8x", "-1", "8 G", "0%", "101%", "0", "1M", "11G", "99999999999T", "8GG", "8iB"}) {
     INFO(wrong);
     reason.clear();
     CHECK(parse_budget(wrong, all, frame_bytes, &bytes, &reason) == EINVAL);
