@@ -10,7 +10,7 @@ namespace {
 const char* program_name() { return program_invocation_short_name; }
 
 std::uint64_t pool_wanted_bytes(const Options& o) {
-  if (o.stripes_alone()) return 0;
+  if (o.makes_own_pool()) return 0;
   return o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes;
 }
 

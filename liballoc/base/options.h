@@ -45,9 +45,12 @@ struct Options {
 
   // Whether there may ever be a pager in this process.
   bool may_page() const { return dram_bytes != 0 || socket[0] != '\0'; }
-  // A daemon's pool is one file. Where the daemon is this job's alone, as no other shares its disk, the pool
-  // is made without it, over all directories.
-  bool stripes_alone() const { return pool_directories.size() > 1 && daemon[0] != '\0'; }
+  // Directories that were named are where the pool lies, and a service's pool is one file in a directory of
+  // its own: the job makes its files itself, as without a daemon. A private daemon was told of a single
+  // directory and grants a file there; of several it grants none.
+  bool makes_own_pool() const {
+    return pool_directories.are_named() && (daemon[0] == '\0' || pool_directories.size() > 1);
+  }
 };
 
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.

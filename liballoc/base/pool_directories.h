@@ -22,6 +22,8 @@ class PoolDirectories {
 
   constexpr PoolDirectories() = default;
 
+  // Whether somebody named them; else it is the default.
+  bool are_named() const noexcept { return are_named_; }
   std::size_t size() const noexcept { return count_; }
   const char* operator[](std::size_t i) const noexcept { return paths_[i]; }
 
@@ -29,6 +31,7 @@ class PoolDirectories {
   const char* read(const char* text) noexcept {
     if (const char* problem = problem_of(text)) return problem;
     count_ = 0;
+    are_named_ = true;
     for (const char* rest = text; rest != nullptr; rest = after(rest)) {
       char* path = paths_[count_++];
       std::memcpy(path, rest, length_of(rest));
@@ -56,6 +59,7 @@ class PoolDirectories {
 
   char paths_[most][path_bytes] = {"/var/tmp"};
   std::size_t count_ = 1;
+  bool are_named_ = false;
 };
 
 }  // namespace terrace::liballoc

@@ -163,17 +163,19 @@ TEST_CASE("A bad list of pool directories is refused, with what helps") {
   CHECK(line.find("running without Terrace") != std::string::npos);
 }
 
-TEST_CASE("Several directories are for a private daemon's job, or for none's") {
-  Variable pool("TERRACE_POOL_DIR", "/a,/b");
+TEST_CASE("A pool in named directories is the job's own, but for a private daemon's single one") {
   Options options;
   REQUIRE(read_options(&options));
-  CHECK_FALSE(options.stripes_alone());
-  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
-  REQUIRE(read_options(&options));
-  CHECK(options.stripes_alone());
+  CHECK_FALSE(options.makes_own_pool());
   Variable one("TERRACE_POOL_DIR", "/a");
   REQUIRE(read_options(&options));
-  CHECK_FALSE(options.stripes_alone());
+  CHECK(options.makes_own_pool());
+  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.makes_own_pool());
+  Variable several("TERRACE_POOL_DIR", "/a,/b");
+  REQUIRE(read_options(&options));
+  CHECK(options.makes_own_pool());
 }
 
 TEST_CASE("A machine with few processors has no workers, one with many has up to four") {

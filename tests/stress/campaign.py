@@ -81,7 +81,7 @@ class Bench:
     def environment(self, mover, name):
         return dict(os.environ, LD_PRELOAD=str(self.preload), TERRACE_DRAM=self.options.dram, TERRACE_MOVER=mover,
                     TERRACE_COMPRESS="auto",
-                    TERRACE_POOL_DIR=str(self.directory), TERRACE_JOB=name, TERRACE_SOCKET=str(self.socket(name)),
+                    TERRACE_JOB=name, TERRACE_SOCKET=str(self.socket(name)),
                     TERRACE_DAEMON=str(self.daemon))
 
     def socket(self, name):

@@ -59,9 +59,11 @@ ControlClient::~ControlClient() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<ControlClient> ControlClient::connect(const std::string& socket_path, std::string_view otherwise) {
+Result<ControlClient> ControlClient::connect(const std::string& socket_path, std::string_view otherwise,
+                                             int* error_number) {
   ControlClient client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), socket_path);
   const int error = client.fd_ < 0 ? errno : connect_to(socket_path, client.fd_);
+  if (error_number != nullptr) *error_number = error;
   if (error == 0) return ok(std::move(client));
   return refused<ControlClient>(fmt::format("no daemon answers at {}: {}; {}", socket_path,
                                             std::strerror(error), remedy_for(error, otherwise)));

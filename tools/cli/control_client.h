@@ -17,9 +17,9 @@ inline constexpr const char* system_socket = "/run/terrace/terraced.sock";
 
 class ControlClient {
  public:
-  // `otherwise` ends the message where nobody listens: what can be done then.
-  static Result<ControlClient> connect(const std::string& socket_path,
-                                       std::string_view otherwise = start_one);
+  // `otherwise` ends the message where nobody listens: what can be done then. `error` is given errno's value.
+  static Result<ControlClient> connect(const std::string& socket_path, std::string_view otherwise = start_one,
+                                       int* error = nullptr);
   ControlClient(ControlClient&& other) noexcept;
   ControlClient& operator=(ControlClient&& other) noexcept;
   ControlClient(const ControlClient&) = delete;

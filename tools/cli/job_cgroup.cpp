@@ -76,7 +76,7 @@ bool is_abandoned(pid_t owner) {
 }
 
 // A run that was killed could not remove its cgroup. rmdir refuses one that still holds processes.
-void remove_abandoned(const fs::path& parent) {
+void remove_abandoned_groups(const fs::path& parent) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent, ignored))
     if (is_abandoned(owner_of(entry.path().filename().string()))) rmdir(entry.path().c_str());
@@ -107,7 +107,7 @@ JobCgroup::JobCgroup(CgroupVersion version, JobPlace place, fs::path directory)
 Result<JobCgroup> JobCgroup::create(const MemoryCgroup& own, std::optional<std::uint64_t> limit_bytes) {
   auto place = plan_job_place(own, getpid());
   if (!place) return refused<JobCgroup>(place.error);
-  remove_abandoned(place->parent);
+  remove_abandoned_groups(place->parent);
   JobCgroup made(own.version, *place, place->parent / fmt::format("{}{}", group_prefix, getpid()));
   if (const int error = made.prepare_parent())
     return cannot("hand the memory controller on in", place->parent, error);

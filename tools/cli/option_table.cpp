@@ -64,6 +64,8 @@ void add_run(CLI::App* app, RunOptions* o) {
     if (!entry.choices.empty()) option->check(one_of(entry.choices));
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
+  run->add_flag("--private", o->is_private,
+                "Bring a daemon of the job's own, beside the machine's service if there is one");
   run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
   run->add_flag("--gpu-selftest", o->gpu_selftest,
                 "With --gpu: say which parts of the program allocate GPU memory through Terrace "
@@ -216,15 +218,15 @@ const std::vector<RunEntry>& run_entries() {
        &R::pool,
        "DIR[,DIR...]",
        "TERRACE_POOL_DIR",
-       "Directory for what does not fit in DRAM (default /var/tmp); of several, on a drive each, all are "
-       "used at "
-       "once, where no service grants the pool",
+       "Directory for what does not fit in DRAM (default: the service's, else /var/tmp); of several, on a "
+       "drive "
+       "each, all are used at once",
        {}},
       {"--pool-size",
        &R::pool_size,
        "SIZE",
        "TERRACE_POOL_SIZE",
-       "Use at most this much of that file system, from 64M on, of several together; what is offloaded "
+       "Use at most this much of that file system, from 4M on, of several together; what is offloaded "
        "there, too",
        {}},
       {"--threshold",

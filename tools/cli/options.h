@@ -18,6 +18,7 @@ struct RunOptions {
   std::string writes_per_day, writes_total;
   std::string socket, name;
   std::string json_summary;
+  bool is_private = false;
   bool gpu_selftest = false;
   bool disable = false;
   bool summary = false;

@@ -105,7 +105,7 @@ Result<std::string> await_daemon(pid_t daemon, const std::string& socket, const 
 }
 
 // Files of runs whose process is gone and whose daemon no longer listens.
-void remove_abandoned(const fs::path& directory) {
+void remove_abandoned_files(const fs::path& directory) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
@@ -132,7 +132,7 @@ Result<fs::path> make_private_directory(const fs::path& directory) {
 Result<std::string> start_private_daemon(const PrivateDaemonRequest& request) {
   const auto directory = make_private_directory(private_directory());
   if (!directory) return refused<std::string>(directory.error);
-  remove_abandoned(*directory);
+  remove_abandoned_files(*directory);
   const std::string stem = (*directory / std::to_string(getpid())).string();
   const std::string socket = stem + ".sock";
   const std::string log = stem + ".log";

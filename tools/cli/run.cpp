@@ -1,7 +1,8 @@
 // `terrace run`: checks what was asked, finds or brings a daemon, and becomes the command, or stays as its
 // parent where something remains to be done at the end (a cgroup to remove, a summary to print).
 //
-// Only a request that cannot be met stops the job. A missing daemon does not: the library works alone.
+// Only a request that cannot be met stops the job, and a service that its user may not use. A missing daemon
+// does not: the library works alone.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,11 +19,10 @@
 #include "tools/cli/files.h"
 #include "tools/cli/install_layout.h"
 #include "tools/cli/pool_list.h"
-#include "tools/cli/private_daemon.h"
+#include "tools/cli/run_daemon.h"
 #include "tools/cli/run_offload.h"
 #include "tools/cli/run_plan.h"
 #include "tools/cli/run_summary.h"
-#include "tools/cli/snapshot.h"
 #include "tools/cli/verbs.h"
 
 namespace terrace::cli {
@@ -48,73 +48,8 @@ bool stays_as_parent(const RunOptions& options) {
   return !options.limit.empty() || options.summary || !options.json_summary.empty();
 }
 
-// What the job's library will talk to; empty when it works alone.
-struct Daemon {
-  std::string socket;
-  std::string why_not;
-  std::string program;  // of a private one: the library starts another with it when ours dies
-};
-
-std::optional<std::string> answering(const std::string& socket) {
-  auto client = ControlClient::connect(socket);
-  return client && client->request({{"verb", "ping"}}) ? std::optional(socket) : std::nullopt;
-}
-
-Daemon bring_daemon(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout) {
-  const auto program = layout.daemon();
-  if (!program) return {"", program.error, ""};
-  const auto dram = plan.dram_bytes ? plan.dram_bytes : plan.limit_bytes;
-  // Over several directories the job makes its pool without the daemon, whose own stays unused.
-  const bool stripes = plan.pool_directories.size() > 1;
-  const std::string directory = plan.pool_directories.empty() ? "" : plan.pool_directories.front();
-  const auto started = start_private_daemon(
-      {*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes, options.log});
-  if (!started) return {"", started.error, ""};
-  return {*started, "", program->string()};
-}
-
-Daemon find_or_bring_daemon(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout) {
-  if (options.disable) return {"", "Terrace is disabled", ""};
-  if (!options.socket.empty()) {
-    auto client = ControlClient::connect(
-        options.socket,
-        "name another with --socket, or leave it out: then 'terrace run' finds or brings one");
-    return {options.socket, client ? "" : client.error, ""};
-  }
-  if (const auto socket = answering(system_socket)) return {*socket, "", ""};
-  return bring_daemon(options, plan, layout);
-}
-
-// A daemon shared with other jobs may have less left than the machine has: refuse before the job starts. (A
-// job of this name that runs already has its share; what that allows is for the daemon to say.)
-std::string refusal_of(const std::string& socket, const RunPlan& plan) {
-  if (socket.empty() || !plan.dram_bytes) return "";
-  auto client = ControlClient::connect(socket);
-  const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
-  if (!status) return "";
-  for (const json& job : job_rows(*status))
-    if (job.value("job", "") == plan.job) return "";
-  const json row = status_row(*status);
-  const auto whole = row.value("dram_capacity_bytes", std::uint64_t{0});
-  const auto left = whole - std::min(whole, row.value("dram_promised_bytes", std::uint64_t{0}));
-  if (whole == 0 || left >= *plan.dram_bytes) return "";
-  return fmt::format(
-      "--dram {} cannot be met: the daemon at {} has {} left of {}; ask for at most that, or wait",
-      exact_size(*plan.dram_bytes), socket, size_at_most(left), size_at_most(whole));
-}
-
-// Where the job's pool will be: the word of a daemon that others share counts more than the option.
-PoolList pool_directories_of(const Daemon& daemon, const RunPlan& plan) {
-  PoolList own = plan.pool_directories.empty() ? PoolList{default_pool_directory} : plan.pool_directories;
-  const bool is_private = !daemon.program.empty();
-  if (is_private || daemon.socket.empty()) return own;
-  auto client = ControlClient::connect(daemon.socket);
-  const auto status = client ? client->request({{"verb", "status"}}) : refused<json>("");
-  return status ? PoolList{status_row(*status).value("pool_directory", own.front())} : own;
-}
-
 // Whether what goes to the pool saves no DRAM. Says what the user would not expect of the directories.
-bool look_at_pool(const PoolList& directories, const RunPlan& plan) {
+bool look_at_pool(const PoolList& directories) {
   const auto in_memory = std::count_if(directories.begin(), directories.end(), lies_in_memory);
   for (const std::string& directory : directories)
     if (lies_in_memory(directory))
@@ -123,11 +58,6 @@ bool look_at_pool(const PoolList& directories, const RunPlan& plan) {
           fmt::format("the pool directory {} is itself in memory (tmpfs): what goes there saves no DRAM; "
                       "name a directory on a disk with --pool",
                       directory));
-  if (directories.size() < plan.pool_directories.size())
-    complain(exit_ok,
-             fmt::format("--pool {}: the daemon keeps a job's pool in one file, in {}; only a daemon of "
-                         "the job's own leaves it to several directories",
-                         pool_text(plan.pool_directories), directories.front()));
   if (const std::string twin = pool_twin(directories); !twin.empty())
     complain(exit_ok,
              fmt::format("the pool directory {} is on the same file system as one before it; name one "
@@ -154,7 +84,7 @@ void put_before(const char* variable, const std::string& first) {
   if (!first.empty()) set_variable(variable, before_list(first, std::getenv(variable)));
 }
 
-void apply_environment(const RunPlan& plan, const Loaded& loaded, const Daemon& daemon) {
+void apply_environment(const RunPlan& plan, const Loaded& loaded, const JobDaemon& daemon) {
   for (const auto& [name, value] : plan.environment) set_variable(name.c_str(), value);
   put_before("LD_PRELOAD", loaded.gpu_preload);
   put_before("LD_PRELOAD", loaded.preload);
@@ -218,8 +148,8 @@ OffloadFile offload_file_for(const RunPlan& plan) {
   return file ? std::move(*file) : OffloadFile();
 }
 
-int run_as_parent(const RunOptions& options, const RunPlan& plan, bool pool_in_memory, const Daemon& daemon,
-                  JobCgroup* cgroup) {
+int run_as_parent(const RunOptions& options, const RunPlan& plan, bool pool_in_memory,
+                  const JobDaemon& daemon, JobCgroup* cgroup) {
   OffloadFile offloaded = offload_file_for(plan);
   RunReport report{
       plan, supervise(options.command, cgroup), {}, {}, {}, nullptr, daemon.why_not, nullptr, pool_in_memory};
@@ -238,22 +168,30 @@ int run_as_parent(const RunOptions& options, const RunPlan& plan, bool pool_in_m
   end_like(report.outcome.wait_status);
 }
 
+// What needs nothing made to be found out: the request can be met, and by whom.
+FoundDaemon look_for_daemon(const RunOptions& options, const RunPlan& plan) {
+  FoundDaemon found = find_daemon(options, system_socket);
+  if (!found.warning.empty()) complain(exit_ok, found.warning);
+  if (found.refusal.empty() && !options.disable) found.refusal = refusal_of(found.daemon.socket, plan);
+  if (!found.refusal.empty() && found.code == exit_ok) found.code = exit_usage;
+  return found;
+}
+
 // In this order: the cgroup first (version 2 wants this process alone in its own), then the daemon, then the
 // job.
 int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& layout,
            const Loaded& loaded) {
+  const FoundDaemon found = look_for_daemon(options, plan);
+  if (!found.refusal.empty()) return complain(found.code, found.refusal);
   auto cgroup = stays_as_parent(options) ? make_cgroup(plan) : refused<JobCgroup>("");
   if (!cgroup && plan.limit_bytes) return complain(exit_permission, "--limit: " + cgroup.error);
   // Without a limit of its own, a job inside another one stays under that one's.
   if (cgroup && plan.limit_bytes) set_variable("TERRACE_LIMIT_CGROUP", cgroup->directory().string());
   if (cgroup && plan.limit_bytes && !options.disable) cgroup->let_wait(*plan.limit_bytes);
-  const Daemon daemon = find_or_bring_daemon(options, plan, layout);
+  const JobDaemon daemon = found.brings_own ? bring_daemon(options, plan, layout) : found.daemon;
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);
-  const std::string refusal = refusal_of(daemon.socket, plan);
-  if (!refusal.empty() && cgroup) cgroup->remove();
-  if (!refusal.empty()) return complain(exit_usage, refusal);
-  const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan), plan);
+  const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan));
   apply_environment(plan, loaded, daemon);
   if (stays_as_parent(options))
     return run_as_parent(options, plan, pool_in_memory, daemon, cgroup ? &*cgroup : nullptr);

@@ -52,18 +52,11 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   if (*bytes < wire::least_pool_bytes)
     return fmt::format("--pool-size {}: the smallest possible is {}", text,
                        bytes_text(wire::least_pool_bytes));
-  const PoolList directories =
-      plan->pool_directories.empty() ? PoolList{default_pool_directory} : plan->pool_directories;
-  const std::uint64_t free = free_pool_bytes(directories);
-  if (*bytes > free)
-    return fmt::format(
-        "--pool-size {} cannot be met: the file system of {} has {} free; ask for less or name another "
-        "directory with --pool",
-        text, pool_text(directories), bytes_text(free));
-  if (*bytes > largest_pool_bytes)
-    return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
   plan->pool_bytes = *bytes;
-  return "";
+  // Where none is named, it is for the daemon to say where the pool will be.
+  std::string problem = plan->pool_directories.empty() ? "" : check_pool_room(plan->pool_directories, *plan);
+  if (!problem.empty() || *bytes <= largest_pool_bytes) return problem;
+  return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
 }
 
 std::string take_threshold(const std::string& text, RunPlan* plan) {
@@ -107,6 +100,11 @@ void add_environment(const RunOptions& options, RunPlan* plan) {
 
 Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid) {
   RunPlan plan;
+  if (options.is_private && !options.socket.empty())
+    return refused<RunPlan>(
+        fmt::format("--private brings a daemon of the job's own, and --socket (or TERRACE_SOCKET) names {}: "
+                    "leave one of them out",
+                    options.socket));
   for (const std::string& problem :
        {take_budget("--limit", options.limit, ceiling, smallest_limit_bytes, &plan.limit_bytes),
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
@@ -118,6 +116,15 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
     return refused<RunPlan>(problem);
   add_environment(options, &plan);
   return ok(std::move(plan));
+}
+
+std::string check_pool_room(const PoolList& directories, const RunPlan& plan) {
+  const std::uint64_t free = free_pool_bytes(directories);
+  if (!plan.pool_bytes || *plan.pool_bytes <= free) return "";
+  return fmt::format(
+      "--pool-size {} cannot be met: the file system of {} has {} free; ask for less or name another "
+      "directory with --pool",
+      exact_size(*plan.pool_bytes), pool_text(directories), bytes_text(free));
 }
 
 std::string before_list(const std::string& first, const char* existing) {

@@ -16,8 +16,6 @@
 
 namespace terrace::cli {
 
-inline constexpr const char* default_pool_directory = "/var/tmp";
-
 struct RunPlan {
   std::optional<std::uint64_t> dram_bytes;
   std::optional<std::uint64_t> limit_bytes;
@@ -32,6 +30,9 @@ struct RunPlan {
 
 // `pid` makes the default name unique: processes of one name share one budget.
 Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int pid);
+
+// Why a pool of plan.pool_bytes cannot be made in these directories; "" if it can.
+std::string check_pool_room(const PoolList& directories, const RunPlan& plan);
 
 // "<first>" before what a list separated by colons (LD_PRELOAD, PYTHONPATH) held; not twice at its head.
 std::string before_list(const std::string& first, const char* existing);

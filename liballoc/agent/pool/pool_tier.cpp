@@ -36,7 +36,7 @@ bool PoolTier::open_files(Client& client, PoolFiles* files) {
 
 bool PoolTier::make_own_files(Client& client, PoolFiles* files) {
   client.use_no_pool();
-  if (client.connected() && !options_.stripes_alone()) tell_not_granted();
+  if (client.connected() && !options_.makes_own_pool()) tell_not_granted();
   const char* failed = "";
   if (const int error = files->make(options_.pool_directories, &failed); error != 0)
     return no_file(failed, error);
