@@ -1,6 +1,5 @@
 // terrace: starts jobs and shows what happens. The words are parsed by one table (option_table.h), the verbs
 // are functions (verbs.h), exit codes are listed in exit_code.h.
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -8,6 +7,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/option_table.h"
 #include "tools/cli/verbs.h"
+#include "tools/cli/words/unknown_word.h"
 
 namespace {
 
@@ -35,9 +35,13 @@ int parse_and_dispatch(std::vector<std::string> words) {
   const auto table = make_option_table(&options);
   auto command = split_command(*table, &words);
   (words.empty() || words.front() == "run" ? options.run.command : options.bench.words) = std::move(command);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
   try {
-    table->parse(std::move(words));
+    table->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 wants a vector
+  } catch (const CLI::ExtrasError& error) {
+    const std::string why = unknown_word(*table, words);
+    if (!why.empty()) return complain(exit_usage, why);
+    table->exit(error);
+    return exit_usage;
   } catch (const CLI::ParseError& error) {
     return table->exit(error) == 0 ? exit_ok : exit_usage;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tools/cli/plan_load.h"
+#include "tools/cli/words/help_format.h"
 
 namespace terrace::cli {
 
@@ -61,16 +62,21 @@ void add_run(CLI::App* app, RunOptions* o) {
                   "The command and its own options; put -- before it if it begins with -");
   for (const RunEntry& entry : run_entries()) {
     CLI::Option* option = run->add_option(entry.name, o->*entry.value, entry.about)->type_name(entry.type);
+    option->group(entry.group);
     if (!entry.choices.empty()) option->check(one_of(entry.choices));
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
   run->add_flag("--private", o->is_private,
-                "Bring a daemon of the job's own, beside the machine's service if there is one");
-  run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)");
+                "Bring a daemon of the job's own, beside the machine's service if there is one")
+      ->group(group_daemon);
   run->add_flag("--gpu-selftest", o->gpu_selftest,
                 "With --gpu: say which parts of the program allocate GPU memory through Terrace "
-                "(TERRACE_GPU_SELFTEST=1)");
-  run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved");
+                "(TERRACE_GPU_SELFTEST=1)")
+      ->group(group_gpu);
+  run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved")
+      ->group(group_reports);
+  run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)")
+      ->group(group_reports);
 }
 
 CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
@@ -197,140 +203,10 @@ bool takes_value(const CLI::App& verb, const std::string& word) {
 
 }  // namespace
 
-const std::vector<RunEntry>& run_entries() {
-  using R = RunOptions;
-  static const std::vector<RunEntry> entries{
-      {"--dram",
-       &R::dram,
-       "SIZE|PCT%",
-       "TERRACE_DRAM",
-       "Keep at most this much of its data in DRAM: 2G, or 60% of what there is (default: what the daemon "
-       "grants, a "
-       "private one 90%)",
-       {}},
-      {"--limit",
-       &R::limit,
-       "SIZE|PCT%",
-       nullptr,
-       "Put the whole job under this memory limit (a cgroup); the budget follows it",
-       {}},
-      {"--pool",
-       &R::pool,
-       "DIR[,DIR...]",
-       "TERRACE_POOL_DIR",
-       "Directory for what does not fit in DRAM (default: the service's, else /var/tmp); of several, on a "
-       "drive "
-       "each, all are used at once",
-       {}},
-      {"--pool-size",
-       &R::pool_size,
-       "SIZE",
-       "TERRACE_POOL_SIZE",
-       "Use at most this much of that file system, from 4M on, of several together; what is offloaded "
-       "there, too",
-       {}},
-      {"--threshold",
-       &R::threshold,
-       "SIZE",
-       "TERRACE_THRESHOLD",
-       "Allocations of at least this size are tiered (default 256K)",
-       {}},
-      {"--compress",
-       &R::compress,
-       "HOW",
-       "TERRACE_COMPRESS",
-       "Compress what goes to the pool and what is offloaded: where it pays (the default, of the pool from "
-       "600 MiB on), never, or always by one codec",
-       {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
-      {"--mover",
-       &R::mover,
-       "HOW",
-       "TERRACE_MOVER",
-       "How pages are taken out of memory",
-       {"auto", "move", "mremap"}},
-      {"--io",
-       &R::io,
-       "HOW",
-       "TERRACE_IO",
-       "How the pool is read and written",
-       {"auto", "io_uring", "pread"}},
-      {"--gpu",
-       &R::gpu,
-       "DEVICE",
-       "TERRACE_GPU",
-       "Keep GPU memory in Terrace's heap: cuda, cuda:1, or emulated:8G where no GPU is",
-       {}},
-      {"--gpu-budget",
-       &R::gpu_budget,
-       "SIZE|PCT%",
-       "TERRACE_GPU_BUDGET",
-       "With --gpu: use at most this much of its memory (default: all of it)",
-       {}},
-      {"--offload",
-       &R::offload,
-       "WHAT",
-       "TERRACE_OFFLOAD",
-       "PyTorch: keep what the backward pass needs in host memory meanwhile, and on NVMe with "
-       "--offload-tiers",
-       {"activations"}},
-      {"--offload-budget",
-       &R::offload_budget,
-       "SIZE",
-       "TERRACE_OFFLOAD_BUDGET",
-       "Host memory that offloaded tensors may take (default 8G or half of what there is; with nvme alone "
-       "256M)",
-       {}},
-      {"--offload-tiers",
-       &R::offload_tiers,
-       "TIERS",
-       "TERRACE_OFFLOAD_TIERS",
-       "Where offloaded tensors may go (default dram)",
-       {"dram", "nvme", "dram,nvme"}},
-      {"--offload-min",
-       &R::offload_min,
-       "SIZE",
-       "TERRACE_OFFLOAD_MIN",
-       "Offload tensors of at least this size (default 1M)",
-       {}},
-      {"--offload-limit",
-       &R::offload_limit,
-       "SIZE|auto|none",
-       "TERRACE_OFFLOAD_LIMIT",
-       "Offload what exceeds this much memory of the device (default auto: what it has), or none: everything",
-       {}},
-      {"--writes-per-day",
-       &R::writes_per_day,
-       "SIZE",
-       "TERRACE_WRITES_PER_DAY",
-       "With nvme among --offload-tiers: offload at most this much to the drive in a day, all jobs together",
-       {}},
-      {"--writes-total",
-       &R::writes_total,
-       "SIZE",
-       "TERRACE_WRITES_TOTAL",
-       "With nvme among --offload-tiers: offload at most this much to the drive ever, all jobs together",
-       {}},
-      {"--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
-      {"--name",
-       &R::name,
-       "NAME",
-       "TERRACE_JOB",
-       "The job's name in 'terrace jobs' (default: command and process id)",
-       {}},
-      {"--log",
-       &R::log,
-       "LEVEL",
-       "TERRACE_LOG",
-       "What the library and its daemon report",
-       {"error", "warning", "info", "debug"}},
-      {"--json-summary", &R::json_summary, "FILE", nullptr, "Write the summary to FILE as JSON", {}},
-  };
-  return entries;
-}
-
 std::unique_ptr<CLI::App> make_option_table(Options* options) {
   auto app =
       std::make_unique<CLI::App>("Terrace: more memory for a training job than its DRAM has", "terrace");
+  app->formatter(std::make_shared<HelpFormat>());
   app->require_subcommand(0, 1);
   app->failure_message([](const CLI::App* table, const CLI::Error& error) {
     return "terrace: " + CLI::FailureMessage::simple(table, error);

@@ -13,9 +13,17 @@
 
 namespace terrace::cli {
 
+inline constexpr const char* group_memory = "Memory";
+inline constexpr const char* group_pool = "Pool (where data waits that does not fit)";
+inline constexpr const char* group_gpu = "GPU";
+inline constexpr const char* group_offload = "Offloading (PyTorch)";
+inline constexpr const char* group_daemon = "Daemon";
+inline constexpr const char* group_reports = "Reports";
+
 // An option of `run` that takes a value: each but --limit and --json-summary mirrors an environment variable
 // of the library (docs/environment.md), which is its default.
 struct RunEntry {
+  const char* group;  // in --help
   const char* name;
   std::string RunOptions::*value;
   const char* type;

@@ -4,10 +4,13 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "tools/cli/column_texts.h"
 #include "tools/cli/format.h"
+#include "tools/cli/install_layout.h"
+#include "tools/cli/words/nearest.h"
 
 namespace terrace::cli {
 
@@ -25,6 +28,17 @@ const Column* find(std::span<const Column> all, const std::string& word) {
   };
   if (word.empty() || std::count_if(all.begin(), all.end(), has_heading) != 1) return nullptr;
   return &*std::find_if(all.begin(), all.end(), has_heading);
+}
+
+std::vector<std::string> names_of(std::span<const Column> all) {
+  std::vector<std::string> names;
+  for (const Column& column : all) {
+    names.emplace_back(column.name);
+    names.emplace_back(column.heading);
+    for (char& letter : names.back())
+      letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return names;
 }
 
 bool has(const Columns& columns, const Column& column) {
@@ -114,7 +128,8 @@ Result<Columns> choose_columns(std::span<const Column> all, const std::vector<st
     const Column* column = find(all, name);
     if (column == nullptr)
       return refused<Columns>(
-          fmt::format("-o: no column has the name or the heading '{}'; '-o help' lists them", name));
+          fmt::format("-o: no column has the name or the heading '{}'{} '-o help' lists them", name,
+                      did_you_mean(name, names_of(all))));
     if (!has(columns, *column)) columns.push_back(*column);
   }
   return ok(std::move(columns));
@@ -125,7 +140,8 @@ std::string list_columns(std::span<const Column> all) {
   for (const Column& column : all)
     text += fmt::format("{} {:<22} {:<10} {}\n", column.shown ? '*' : ' ', column.name, column.heading,
                         about_column(column.name, column.heading));
-  text += "* shown without -o; what the words mean: docs/statistics.md\n";
+  const auto words = InstallLayout::of_this_program().share("statistics.md");
+  text += "* shown without -o" + (words ? "; what the words mean: " + words->string() : "") + "\n";
   return text;
 }
 

@@ -13,6 +13,12 @@ for wrong in frobnicate "run --compress= true" "jobs --frobnicate"; do
   expect_code 2 "$wrong" "$terrace" $wrong
   expect_text err "^terrace: " "$wrong names who refuses"
 done
+expect_code 2 "a misspelt verb" "$terrace" stauts
+expect_text err "^terrace: there is no verb 'stauts'; did you mean 'status'?" "a misspelt verb"
+expect_code 2 "a misspelt option" "$terrace" run --drm 2G -- true
+expect_text err "did you mean '--dram'?" "a misspelt option"
+expect_code 2 "a misspelt column" "$terrace" jobs -o budgt
+expect_text err "did you mean 'budget'?" "a misspelt column"
 expect_code 2 "run without a command" "$terrace" run
 expect_code 2 "unknown column" "$terrace" jobs -o nonsense
 expect_code 2 "top without a terminal" "$terrace" top
@@ -28,6 +34,7 @@ expect_code 6 "doctor --check where one of two pools cannot be used" "$terrace" 
 expect_text out "/nonexistent: No such file" "the directory that cannot be used"
 expect_code 6 "doctor --check where the pool cannot be used" "$terrace" doctor --quick --check --pool /nonexistent
 expect_code 0 "the columns of events" "$terrace" events -o help
+[ -s "$(sed -n 's/.*what the words mean: //p' out)" ] || fail "events -o help names a file that is not there: $(tail -n 1 out)"
 [ "$(sed '$d; s/^..//' out | awk '$1 != "text" && NF < 4')" = "" ] || fail "events: a column without a word about it: $(cat out)"
 code=0
 "$terrace" bench >out 2>err || code=$?
