@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 
 namespace terrace::daemon {
 namespace {
@@ -59,6 +60,22 @@ JobKey find_job(const Request& request) {
 
 bool may_change(const Peer& peer, uid_t owner) { return peer.uid == owner || is_administrator(peer); }
 
+// Nothing, or why this caller may not.
+std::optional<json> refuse_stranger(const Request& request, const JobKey& key) {
+  if (may_change(request.peer, key.uid)) return std::nullopt;
+  return failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid));
+}
+
+Arbiter::By role_of(const Peer& peer) {
+  return is_administrator(peer) ? Arbiter::By::administrator : Arbiter::By::owner;
+}
+
+json failure(const Refusal& refusal) {
+  json reply = failure(refusal.error, refusal.reason);
+  reply["available_bytes"] = refusal.available_bytes;
+  return reply;
+}
+
 json no_such_job(const JobKey& key) {
   return failure(ENOENT, fmt::format("no job \"{}\" is known; see `terrace jobs`", key.name));
 }
@@ -106,22 +123,37 @@ ControlOutcome do_lifetimes(const Request& request) {
 
 ControlOutcome do_set_budget(const Request& request) {
   const JobKey key = find_job(request);
-  if (!may_change(request.peer, key.uid))
-    return {failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid)), {}, false};
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
   const auto bytes = number_or(request.fields, "bytes", 0);
   if (bytes == 0) return {failure(EINVAL, "\"bytes\" must be a number above 0"), {}, false};
-  const auto refusal = request.context.registry.arbiter().set_job_budget(
-      key, bytes, is_administrator(request.peer) ? Arbiter::By::administrator : Arbiter::By::owner);
-  if (!refusal) return {success({{"budget_bytes", bytes}}), {}, false, true};
-  json reply = failure(refusal->error, refusal->reason);
-  reply["available_bytes"] = refusal->available_bytes;
-  return {std::move(reply), {}, false};
+  Arbiter& arbiter = request.context.registry.arbiter();
+  const std::uint64_t before = arbiter.job_budget_bytes(key);
+  if (const auto refusal = arbiter.set_job_budget(key, bytes, role_of(request.peer)))
+    return {failure(*refusal), {}, false};
+  return {success({{"budget_bytes", bytes}, {"previous_bytes", before}}), {}, false, true};
+}
+
+ControlOutcome do_pause(const Request& request) {
+  const JobKey key = find_job(request);
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
+  const auto stays = request.fields.find("stays");
+  const bool is_stopped = stays != request.fields.end() && stays->is_boolean() && stays->get<bool>();
+  if (const auto refusal = request.context.registry.arbiter().pause(key, is_stopped))
+    return {failure(*refusal), {}, false};
+  return {success({{"job", view_job(request.context, key)}}), {}, false, true};
+}
+
+ControlOutcome do_resume(const Request& request) {
+  const JobKey key = find_job(request);
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
+  if (const auto refusal = request.context.registry.arbiter().resume(key, role_of(request.peer)))
+    return {failure(*refusal), {}, false};
+  return {success({{"job", view_job(request.context, key)}}), {}, false, true};
 }
 
 ControlOutcome do_trim(const Request& request) {
   const JobKey key = find_job(request);
-  if (!may_change(request.peer, key.uid))
-    return {failure(EPERM, fmt::format("the job belongs to user {}: ask them or root", key.uid)), {}, false};
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
   ControlOutcome outcome;
   for (const auto& [id, session] : request.context.registry.sessions()) {
     if (session->job() == key) outcome.trim.push_back(id);
@@ -142,11 +174,11 @@ struct Verb {
   std::string_view name;
   ControlOutcome (*run)(const Request&);
 };
-constexpr std::array verbs{Verb{"ping", do_ping},           Verb{"status", do_status},
-                           Verb{"jobs", do_jobs},           Verb{"tiers", do_tiers},
-                           Verb{"events", do_events},       Verb{"summary", do_summary},
-                           Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget},
-                           Verb{"trim", do_trim},           Verb{"shutdown", do_shutdown}};
+constexpr std::array verbs{
+    Verb{"ping", do_ping},           Verb{"status", do_status},         Verb{"jobs", do_jobs},
+    Verb{"tiers", do_tiers},         Verb{"events", do_events},         Verb{"summary", do_summary},
+    Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget}, Verb{"trim", do_trim},
+    Verb{"pause", do_pause},         Verb{"resume", do_resume},         Verb{"shutdown", do_shutdown}};
 
 ControlOutcome dispatch(std::string_view text, const Peer& peer, const ControlContext& context) {
   const json fields = json::parse(text, nullptr, /*allow_exceptions=*/false);

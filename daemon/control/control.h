@@ -36,6 +36,7 @@ ControlOutcome answer(std::string_view request, const Peer& peer, const ControlC
 // The pieces of answers (control_views.cpp).
 nlohmann::json view_status(const ControlContext& context);
 nlohmann::json view_jobs(const ControlContext& context);
+nlohmann::json view_job(const ControlContext& context, const JobKey& job);  // one that runs
 nlohmann::json view_tiers(const ControlContext& context);
 // Addresses of a process, in its heap or its code, help whoever wants to break into it: they are for its own
 // user and for administrators.

@@ -77,11 +77,13 @@ json view_job(const ControlContext& context, const JobKey& job,
     sessions.push_back(view_session(context, *session));
     add_counters(session->counters(), &totals);
   }
-  return {{"job", job.name},
-          {"uid", job.uid},
-          {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
-          {"sessions", std::move(sessions)},
-          {"totals", view_counters(totals)}};
+  json object{{"job", job.name},
+              {"uid", job.uid},
+              {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
+              {"sessions", std::move(sessions)},
+              {"totals", view_counters(totals)}};
+  if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
+  return object;
 }
 
 // What is in use, and beside it what jobs say where that is something else.
@@ -131,6 +133,13 @@ json view_jobs(const ControlContext& context) {
   json jobs = json::array();
   for (const auto& [job, processes] : running) jobs.push_back(view_job(context, job, processes));
   return jobs;
+}
+
+json view_job(const ControlContext& context, const JobKey& job) {
+  std::vector<const Session*> processes;
+  for (const auto& [id, session] : context.registry.sessions())
+    if (session->job() == job) processes.push_back(session.get());
+  return view_job(context, job, processes);
 }
 
 json view_tiers(const ControlContext& context) {

@@ -151,11 +151,15 @@ void Arbiter::leave(SessionId id) {
   if (job->second.sessions.empty()) {
     jobs_.erase(job);
   } else if (!job->second.fixed) {
-    job->second.promised_bytes = 0;
-    for (const SessionId other : job->second.sessions)
-      job->second.promised_bytes = std::max(job->second.promised_bytes, sessions_[other].requested_bytes);
+    job->second.promised_bytes = requested_bytes(job->second);
   }
   divide();
+}
+
+std::uint64_t Arbiter::requested_bytes(const Job& job) const {
+  std::uint64_t most = 0;
+  for (const SessionId id : job.sessions) most = std::max(most, sessions_.at(id).requested_bytes);
+  return most;
 }
 
 // What it was granted before it has until it says that it has less; it cannot have got more of it since.
@@ -172,6 +176,7 @@ void Arbiter::observe(SessionId id, const Demand& demand) {
 }
 
 std::vector<SessionId> Arbiter::end_round() {
+  end_old_pauses();
   std::vector<SessionId> late;
   for (auto& [id, session] : sessions_) {
     if (session.demand.resident_bytes <= session.granted_bytes) session.overdue = false;
@@ -205,6 +210,8 @@ std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t 
   const auto job = jobs_.find(key);
   if (job == jobs_.end())
     return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  if (job->second.pause)
+    return Refusal{EBUSY, 0, fmt::format("the job \"{0}\" is paused; `terrace resume {0}` first", key.name)};
   const std::uint64_t available = available_for(key, by == By::administrator ? no_cap : cap_of(key.uid));
   if (bytes < minimum_bytes) return too_small(bytes, available);
   if (bytes > available) return does_not_fit(key, bytes);
@@ -212,6 +219,58 @@ std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t 
   job->second.fixed = true;
   divide();
   return std::nullopt;
+}
+
+std::optional<Refusal> Arbiter::pause(const JobKey& key, bool stays) {
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end())
+    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  Job& job = found->second;
+  if (!job.pause) job.pause = Pause{job.promised_bytes, job.fixed};
+  job.pause->stays = job.pause->stays || stays;
+  job.pause->rounds_left = pausing_rounds;
+  job.promised_bytes = minimum_bytes * job.sessions.size();
+  job.fixed = true;
+  divide();
+  return std::nullopt;
+}
+
+// Processes may have come and gone meanwhile.
+std::uint64_t Arbiter::promised_before(const Job& job) const {
+  return job.pause->fixed ? job.pause->promised_bytes : requested_bytes(job);
+}
+
+std::optional<Refusal> Arbiter::resume(const JobKey& key, By by) {
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end())
+    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  if (!found->second.pause) return std::nullopt;
+  const std::uint64_t promised = promised_before(found->second);
+  if (promised > available_for(key, by == By::administrator ? no_cap : cap_of(key.uid)))
+    return does_not_fit(key, promised);
+  end_pause(found->second, promised);
+  return std::nullopt;
+}
+
+bool Arbiter::is_paused(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  return job != jobs_.end() && job->second.pause.has_value();
+}
+
+void Arbiter::end_pause(Job& job, std::uint64_t promised_bytes) {
+  job.promised_bytes = promised_bytes;
+  job.fixed = job.pause->fixed;
+  job.pause.reset();
+  divide();
+}
+
+// It runs, so that it gets what there is.
+void Arbiter::end_old_pauses() {
+  for (auto& [key, job] : jobs_) {
+    if (!job.pause || job.pause->stays || --job.pause->rounds_left != 0) continue;
+    const std::uint64_t left = available_for(key, no_cap);
+    end_pause(job, left < minimum_bytes ? 0 : std::min(promised_before(job), left));
+  }
 }
 
 void Arbiter::set_machine_budget(std::uint64_t bytes) {

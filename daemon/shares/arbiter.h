@@ -95,6 +95,14 @@ class Arbiter {
   // Holds until the job ends. ENOENT: no such job. Only an administrator gets past the cap of the job's user.
   enum class By { owner, administrator };
   std::optional<Refusal> set_job_budget(const JobKey& job, std::uint64_t bytes, By by);
+  // What the job was promised is there for others, but for the minimum of each of its processes, until
+  // resume(). Whoever asks has yet to stop the job and may die before that: if he does not ask again within
+  // `pausing_rounds`, the job has its budget back. With `stays` it is stopped. ENOENT: no such job.
+  static constexpr unsigned pausing_rounds = 50;  // 5 s
+  std::optional<Refusal> pause(const JobKey& job, bool stays);
+  // ENOSPC: what it was promised is not left. Nothing happens to a job that is not paused.
+  std::optional<Refusal> resume(const JobKey& job, By by);
+  bool is_paused(const JobKey& job) const;
   void set_machine_budget(std::uint64_t bytes);
   // The most that the jobs of one user are promised from now on; what is promised already stays.
   void set_user_cap(std::uint64_t bytes) { user_cap_bytes_ = bytes; }
@@ -118,12 +126,19 @@ class Arbiter {
     bool overdue = false;
     bool restrained = false;
   };
+  struct Pause {
+    std::uint64_t promised_bytes = 0;  // before
+    bool fixed = false;                // before
+    bool stays = false;
+    unsigned rounds_left = 0;
+  };
   struct Job {
     std::vector<SessionId> sessions;
     std::uint64_t promised_bytes = 0;  // 0: shares what is left
     std::uint64_t budget_bytes = 0;    // as last divided
     bool fixed = false;                // set by an administrator
-    bool unsettled = true;             // membership or budget changed, or a raise is owed
+    std::optional<Pause> pause;
+    bool unsettled = true;  // membership or budget changed, or a raise is owed
   };
 
   // What a rebalance means to do with a job that needs it.
@@ -136,6 +151,10 @@ class Arbiter {
   std::uint64_t cap_of(std::uint32_t uid) const;
   Refusal does_not_fit(const JobKey& job, std::uint64_t wanted) const;
   void join(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
+  std::uint64_t requested_bytes(const Job& job) const;
+  std::uint64_t promised_before(const Job& job) const;
+  void end_pause(Job& job, std::uint64_t promised_bytes);
+  void end_old_pauses();
   void divide();
   std::vector<std::uint64_t> targets(const Job& job) const;
   bool worth_announcing(const Job& job, const std::vector<std::uint64_t>& target) const;

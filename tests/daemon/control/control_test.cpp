@@ -193,3 +193,31 @@ TEST_CASE("a user who asks without end gets a tenth of the daemon's time, and ot
   CHECK(spent <= 1000 * ms + ControlLimit::burst_ns + answer_ns);
   CHECK(limit.may_ask(1000, now + 1000 * ms));
 }
+
+TEST_CASE_METHOD(ControlFixture, "ABudgetThatIsChangedIsAnsweredWithTheOneBefore") {
+  const json reply = ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", 3 * gib}});
+  CHECK(reply["previous_bytes"] == 2 * gib);
+  CHECK(reply["budget_bytes"] == 3 * gib);
+}
+
+TEST_CASE_METHOD(ControlFixture, "OnlyOwnersAndAdministratorsPauseAndResume") {
+  for (const char* verb : {"pause", "resume"}) {
+    const json request{{"verb", verb}, {"job", "train"}};
+    CHECK(ask(request, stranger)["errno"] == EPERM);
+    CHECK(ask({{"verb", verb}, {"job", "nobody"}})["errno"] == ENOENT);
+    CHECK(ask(request, owner)["ok"] == true);
+    CHECK(ask(request, root)["ok"] == true);
+  }
+}
+
+TEST_CASE_METHOD(ControlFixture, "APausedJobIsShownAsOneAndKeepsItsBudgetForLater") {
+  const json request{{"verb", "pause"}, {"job", "train"}, {"stays", true}};
+  const json paused = ask(request)["job"];
+  CHECK(paused["paused"] == true);
+  CHECK(paused["budget_bytes"] == Arbiter::minimum_bytes);
+  CHECK(ask({{"verb", "status"}})["jobs"][0]["paused"] == true);
+  CHECK(ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", gib}})["errno"] == EBUSY);
+  const json resumed = ask({{"verb", "resume"}, {"job", "train"}})["job"];
+  CHECK_FALSE(resumed.contains("paused"));
+  CHECK(resumed["budget_bytes"] == 2 * gib);
+}
