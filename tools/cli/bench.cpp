@@ -40,6 +40,7 @@ constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
                               {"inference", "bench/patterns.py", true},
                               {"matmul", "bench/patterns.py", true},
                               {"merge", "bench/patterns.py", true},
+                              {"pause", "bench/pause.py"},
                               {"sparse", "bench/patterns.py", true},
                               {"training", "bench/training.py"}};
 
@@ -79,6 +80,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"merge", "sorted runs merged under a limit, beside stock and kernel swap"},
     {"offload", "storing and fetching of CPU tensors, beside memcpy"},
     {"pager", "eviction, refill and faults, beside fio"},
+    {"pause", "a job out of memory and back, beside plain direct I/O"},
     {"planner", "placements and simulated steps, beside published ones"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"training", "training steps under a limit, beside stock and kernel swap"}};

@@ -21,6 +21,7 @@ constexpr Text texts[] = {
     {"mover", "how pages are taken out: move, mremap, copy"},
     {"io", "how the pool is read and written: io_uring, pread"},
     {"phase", "of that process: starting, running, quiescing, ending"},
+    {"paused", "stopped by 'terrace pause', until 'terrace resume'"},
     {"budget_bytes", "DRAM that the job was granted"},
     {"resident_bytes", "DRAM in use: data, freed pages kept, buffers"},
     {"stored_bytes", "data that lies in the pool only, before compression"},

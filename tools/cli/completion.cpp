@@ -24,7 +24,7 @@ std::string choice_cases() {
   return cases;
 }
 
-constexpr const char* script = R"(# Completion of terrace, made by 'terrace completion bash'.
+constexpr const char* script_template = R"SCRIPT(# Completion of terrace, made by 'terrace completion bash'.
 _terrace() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" verb="${{COMP_WORDS[1]}}"
   COMPREPLY=()
@@ -39,11 +39,16 @@ _terrace() {{
   if [ "$verb" = run ] && [[ "$word" != -* ]]; then
     COMPREPLY=($(compgen -c -- "$word") $(compgen -f -- "$word")); return
   fi
+  case "$verb" in set|trim|pause|resume)
+    if [[ "$word" != -* ]]; then
+      COMPREPLY=($(compgen -W "$("${{COMP_WORDS[0]}}" jobs --no-headings -o job 2>/dev/null)" -- "$word")); return
+    fi;;
+  esac
   case "$verb" in
 {options}  esac
 }}
 complete -o bashdefault -F _terrace terrace
-)";
+)SCRIPT";
 
 }  // namespace
 
@@ -55,7 +60,7 @@ std::string completion_script(const CLI::App& table, const std::string& shell) {
     options += fmt::format("    {}) COMPREPLY=($(compgen -W '{}' -- \"$word\"));;\n", verb->get_name(),
                            option_words(*verb));
   }
-  const std::string bash = fmt::format(fmt::runtime(script), fmt::arg("verbs", verbs),
+  const std::string bash = fmt::format(fmt::runtime(script_template), fmt::arg("verbs", verbs),
                                        fmt::arg("options", options), fmt::arg("choices", choice_cases()));
   return shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" + bash : bash;
 }

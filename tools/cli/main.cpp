@@ -20,6 +20,10 @@ int dispatch(const CLI::App& table, const Options& options) {
   if (table.got_subcommand("tiers")) return tiers(options.view);
   if (table.got_subcommand("events")) return events(options.view);
   if (table.got_subcommand("top")) return top(options.view);
+  if (table.got_subcommand("set")) return set(options.change);
+  if (table.got_subcommand("trim")) return trim(options.change);
+  if (table.got_subcommand("pause")) return pause(options.change);
+  if (table.got_subcommand("resume")) return resume(options.change);
   if (table.got_subcommand("doctor")) return doctor(options.doctor);
   if (table.got_subcommand("bench")) return bench(options.bench);
   if (table.got_subcommand("plan")) return plan(options.plan);

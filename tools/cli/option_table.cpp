@@ -122,6 +122,38 @@ void add_views(CLI::App* app, ViewOptions* o) {
   add_view(app, "top", "Watch jobs on the whole screen; q quits", o);
 }
 
+CLI::App* add_change(CLI::App* app, const char* name, const char* about, ChangeOptions* o) {
+  CLI::App* change = app->add_subcommand(name, about);
+  change->add_option("job", o->job, "The job's name, as 'terrace jobs' has it");
+  change->add_option("--uid", o->uid, "Of the user with this number: root's way to another's job")
+      ->type_name("UID")
+      ->check(whole_number());
+  change
+      ->add_option("--socket", o->socket,
+                   "Ask the daemon at this socket (default: every one of yours that answers)")
+      ->type_name("PATH")
+      ->envname("TERRACE_SOCKET");
+  change->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
+  change->add_flag("--json", o->json, "JSON");
+  return change;
+}
+
+void add_changes(CLI::App* app, ChangeOptions* o) {
+  const auto of_one_job = [&](const char* name, const char* about) {
+    CLI::App* verb = add_change(app, name, about, o);
+    verb->get_option("job")->required();
+    return verb;
+  };
+  of_one_job("set", "Give a running job another budget")
+      ->add_option("--dram", o->dram, "Keep at most this much of its data in DRAM from now on")
+      ->type_name("SIZE|PCT%")
+      ->required();
+  add_change(app, "trim",
+             "Give memory that jobs keep for reuse back to the kernel; without JOB of all of yours", o);
+  of_one_job("pause", "Move a job's large memory to its pool, and stop the job");
+  of_one_job("resume", "Let a paused job go on, with its budget as before");
+}
+
 void add_doctor(CLI::App* app, DoctorOptions* o) {
   CLI::App* doctor =
       app->add_subcommand("doctor", "What this machine can do, and how to get what is missing");
@@ -218,6 +250,7 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
       "'terrace VERB --help' says more.");
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
+  add_changes(app.get(), &options->change);
   add_doctor(app.get(), &options->doctor);
   add_plan(app.get(), &options->plan);
   add_import(app.get(), &options->import);

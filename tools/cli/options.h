@@ -39,6 +39,16 @@ struct ViewOptions {
 
 inline constexpr int most_events = 4096;  // that a daemon keeps (daemon/sessions/journal.h)
 
+// set, trim, pause, resume: what a running job is told.
+struct ChangeOptions {
+  std::string job;  // empty: all (trim)
+  std::string uid;  // of the job's user; empty: the caller, or whose job alone has the name
+  std::string dram;
+  std::string socket;
+  bool json = false;
+  bool bytes = false;
+};
+
 struct DoctorOptions {
   std::string pool = "/var/tmp";
   bool json = false;
@@ -69,6 +79,7 @@ struct ImportOptions {
 struct Options {
   RunOptions run;
   ViewOptions view;
+  ChangeOptions change;
   DoctorOptions doctor;
   BenchOptions bench;
   PlanOptions plan;

@@ -39,6 +39,7 @@ constexpr std::array job_state{
     Column{"mover", "MOVER", Kind::text, false, false},
     Column{"io", "IO", Kind::text, false, false},
     Column{"phase", "PHASE", Kind::text, false, false},
+    Column{"paused", "PAUSED", Kind::text, false, false},
     Column{"budget_bytes", "BUDGET", Kind::bytes},
     Column{"resident_bytes", "RESIDENT", Kind::bytes},
     Column{"stored_bytes", "STORED", Kind::bytes},
@@ -168,6 +169,7 @@ json job_row(const json& job, const std::string& socket) {
   const json& sessions = list_at(job, "sessions");
   copy(job, "job", &row);
   copy(job, "uid", &row);
+  copy(job, "paused", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
   row["processes"] = sessions.size();
   row["lost_events"] = sum_of(sessions, "lost_events");

@@ -1,0 +1,333 @@
+#!/usr/bin/python3
+"""The commands that change a running job, with a terraced and jobs of the test's own.
+
+    commands.py set       another budget: who has the job obeys it, and what does not fit is refused
+    commands.py trim      what a job keeps for reuse goes back to the kernel
+    commands.py pause     a job stands, its memory is another's meanwhile, and its result is the same
+    commands.py restart   the daemon dies and another one comes while a job stands
+    commands.py refused   who may not, what cannot be paused, and that it runs on
+
+The job changes and sums up three quarters of its budget in random blocks, over and over. Its result is compared with
+that of the same program without Terrace.
+"""
+import hashlib
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MIB = 2**20
+BLOCKS, BLOCK_BYTES, BUDGET = 24, 16 * MIB, 512 * MIB
+ROUNDS = 60
+
+
+# ---- the jobs -----------------------------------------------------------------------------------------------
+
+def work(progress):
+    """Prints a digest of everything that was ever in its blocks; tells each round in the file `progress`."""
+    blocks = [bytearray(random.Random(i).randbytes(BLOCK_BYTES)) for i in range(BLOCKS)]
+    digest = b""
+    for number in range(ROUNDS):
+        for i, block in enumerate(blocks):
+            digest = hashlib.sha256(digest + hashlib.sha256(block).digest()).digest()
+            at = (number * 37 + i) % 15 * MIB
+            block[at:at + MIB] = random.Random(number * BLOCKS + i).randbytes(MIB)
+        Path(progress).write_text(str(number + 1), encoding="utf-8")
+    print(digest.hex())
+
+
+def hold(progress):
+    """Holds and frees: the one block that stays makes it a job, the freed ones are kept for reuse."""
+    stays = bytearray(os.urandom(BLOCK_BYTES))
+    freed = [bytearray(os.urandom(BLOCK_BYTES)) for _ in range(8)]
+    del freed
+    Path(progress).write_text("1", encoding="utf-8")
+    signal.pause()
+    del stays
+
+
+# ---- what the test does with them ---------------------------------------------------------------------------
+
+class Failed(Exception):
+    pass
+
+
+def check(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.05)
+    raise Failed(f"waited {seconds} s for: {what}")
+
+
+class Machine:
+    """A directory with a daemon and jobs in it."""
+
+    def __init__(self, directory, pool_bytes=2048 * MIB, group=""):
+        self.directory = Path(directory)
+        self.socket = self.directory / "d.sock"
+        self.config = self.directory / "terraced.toml"
+        self.config.write_text(f'[daemon]\ngroup = "{group}"\n', encoding="utf-8")
+        self.pool_bytes = pool_bytes
+        self.jobs, self.pids = {}, {}
+        self.daemon = None
+        self.start_daemon()
+
+    def start_daemon(self):
+        terraced = os.environ["TERRACE_BIN"] + "d"
+        log = open(self.directory / "daemon.log", "a", encoding="utf-8")
+        self.daemon = subprocess.Popen(
+            [terraced, "--config", self.config, "--socket", self.socket, "--dram", "1G", "--pool", self.directory,
+             "--pool-size", str(self.pool_bytes)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for(lambda: self.terrace("status").returncode == 0, "the daemon")
+
+    def terrace(self, *words, launcher=()):
+        return subprocess.run([*launcher, os.environ["TERRACE_BIN"], *words, "--socket", str(self.socket)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    def answer(self, *words):
+        done = self.terrace(*words, "--json")
+        check(done.returncode == 0, f"terrace {' '.join(words)}: {done.returncode}, {done.stderr}")
+        return json.loads(done.stdout)
+
+    def refusal(self, code, *words, launcher=()):
+        done = self.terrace(*words, launcher=launcher)
+        check(done.returncode == code,
+              f"terrace {' '.join(words)}: {done.returncode} and not {code}: {done.stdout}{done.stderr}")
+        check(done.stderr.startswith("terrace: ") and done.stderr.count("\n") == 1, f"not one line: {done.stderr}")
+        return done.stderr
+
+    def start(self, name, what="work", budget=BUDGET, options=()):
+        progress = self.directory / f"{name}.progress"
+        output = open(self.directory / f"{name}.out", "w", encoding="utf-8")
+        self.jobs[name] = subprocess.Popen(
+            [os.environ["TERRACE_BIN"], "run", "--socket", self.socket, "--dram", str(budget), "--name", name, *options,
+             "--", sys.executable, __file__, f"--{what}", progress], stdin=subprocess.DEVNULL, stdout=output)
+        self.pids[name] = self.jobs[name].pid
+        wait_for(progress.exists, f"{name} to work")
+
+    def row(self, name):
+        return next((job for job in self.answer("jobs")["jobs"] if job["job"] == name), None)
+
+    def look_below(self, name):
+        """Of a `terrace run` that stays as the parent of its command."""
+        pid = self.jobs[name].pid
+        self.pids[name] = int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()[0])
+
+    def rounds(self, name):
+        return int((self.directory / f"{name}.progress").read_text(encoding="utf-8") or 0)
+
+    def state(self, name):
+        return Path(f"/proc/{self.pids[name]}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+
+    def resident_bytes(self, name):
+        lines = Path(f"/proc/{self.pids[name]}/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+    def goes_on(self, name):
+        before = self.rounds(name)
+        wait_for(lambda: self.rounds(name) > before, f"{name} to go on")
+
+    def result(self, name):
+        check(self.jobs[name].wait(timeout=300) == 0, f"{name} ended with {self.jobs[name].returncode}")
+        return (self.directory / f"{name}.out").read_text(encoding="utf-8").strip()
+
+    def end(self, name):
+        self.jobs[name].kill()
+        self.jobs[name].wait()
+        wait_for(lambda: self.row(name) is None, f"{name} to leave")
+
+    def close(self):
+        for name, job in self.jobs.items():
+            if job.poll() is None:
+                os.kill(self.pids[name], signal.SIGKILL)
+        for process in [*self.jobs.values(), self.daemon]:
+            process.kill()
+            process.wait()
+
+
+def stock_result(directory):
+    progress = Path(directory, "stock.progress")
+    command = [sys.executable, __file__, "--work", progress]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+# ---- the tests ----------------------------------------------------------------------------------------------
+
+def test_set(directory):
+    machine = Machine(directory)
+    try:
+        machine.start("job")
+        answer = machine.answer("set", "job", "--dram", "192m")
+        check((answer["format"], answer["version"]) == ("terrace-set", 1), answer)
+        check((answer["previous_bytes"], answer["budget_bytes"]) == (BUDGET, 192 * MIB), answer)
+        check(machine.row("job")["budget_bytes"] == 192 * MIB, machine.row("job"))
+        wait_for(lambda: machine.row("job")["resident_bytes"] <= 192 * MIB, "the job to obey")
+        done = machine.terrace("set", "job", "--dram", "256M")
+        check(done.stdout == "job: DRAM budget 192 MiB -> 256 MiB\n", done.stdout)
+        line = machine.refusal(2, "set", "job", "--dram", "1100M")
+        check("does not fit" in line and "ask for at most" in line, line)
+        check("smallest possible is 32.0 MiB" in machine.refusal(2, "set", "job", "--dram", "31M"), "the least")
+        check("is not a size" in machine.refusal(2, "set", "job", "--dram", "lots"), "no size")
+        check("did you mean 'job'?" in machine.refusal(5, "set", "jbo", "--dram", "64M"), "the nearest name")
+        check(machine.row("job")["budget_bytes"] == 256 * MIB, "a refused budget changed something")
+        check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def test_trim(directory):
+    machine = Machine(directory)
+    try:
+        machine.start("job", "hold")
+        wait_for(lambda: machine.row("job")["recycled_bytes"] >= 100 * MIB, "memory that is kept for reuse")
+        resident = machine.resident_bytes("job")
+        (trimmed,) = machine.answer("trim")["jobs"]
+        check(trimmed["previous_recycled_bytes"] >= 100 * MIB and trimmed["recycled_bytes"] == 0, trimmed)
+        check(trimmed["processes"] == 1, trimmed)
+        check(machine.resident_bytes("job") <= resident - 100 * MIB, "the kernel did not get it back")
+        check("kept for reuse 0 B -> 0 B" in machine.terrace("trim", "job").stdout, "trimmed once more")
+        machine.refusal(5, "trim", "nobody")
+        machine.end("job")
+        check(machine.answer("trim")["jobs"] == [], "nobody is left")
+    finally:
+        machine.close()
+
+
+def pause(machine, name):
+    wait_for(lambda: machine.row(name)["resident_bytes"] >= BLOCKS * BLOCK_BYTES * 3 // 4, "the job to have its memory")
+    answer = machine.answer("pause", name)
+    check(answer["previous_resident_bytes"] >= BLOCKS * BLOCK_BYTES * 3 // 4, answer)
+    check(answer["resident_bytes"] <= 8 * MIB, answer)
+    check(machine.resident_bytes(name) <= 48 * MIB, f"{machine.resident_bytes(name)} bytes are left in memory")
+    check(machine.state(name) == "T", f"the process is in state {machine.state(name)}")
+    return answer
+
+
+def test_pause(directory):
+    machine = Machine(directory)
+    try:
+        machine.start("job", options=("--summary",))
+        machine.look_below("job")
+        machine.goes_on("job")
+        check("cannot be met" in refused_start(machine), "both fit at once")
+        pause(machine, "job")
+        rounds = machine.rounds("job")
+        check(machine.row("job")["paused"] is True, machine.row("job"))
+        machine.start("other", "hold", 900 * MIB)
+        check("does not fit" in machine.refusal(2, "resume", "job"), "resumed without room")
+        check((machine.state("job"), machine.rounds("job")) == ("T", rounds), "it did not stand")
+        machine.end("other")
+        answer = machine.answer("resume", "job")
+        check((answer["processes"], answer["budget_bytes"]) == (1, BUDGET), answer)
+        machine.goes_on("job")
+        pause(machine, "job")  # once more: what was read in again leaves again
+        machine.answer("resume", "job")
+        check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def refused_start(machine):
+    words = ["run", "--dram", "900M", "--name", "other"]
+    done = subprocess.run([os.environ["TERRACE_BIN"], *words, "--socket", str(machine.socket), "--", "true"],
+                          stderr=subprocess.PIPE, text=True, check=False)
+    check(done.returncode == 2, f"{done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def test_restart(directory):
+    machine = Machine(directory)
+    try:
+        machine.start("job")
+        machine.goes_on("job")
+        pause(machine, "job")
+        machine.daemon.kill()
+        machine.daemon.wait()
+        machine.start_daemon()
+        check(machine.row("job") is None, "the new daemon knows a job that stands")
+        check(machine.state("job") == "T", "the daemon's death let it go on")
+        answer = machine.answer("resume", "job")
+        check(answer["processes"] == 1, answer)
+        machine.goes_on("job")
+        wait_for(lambda: (machine.row("job") or {}).get("budget_bytes") == BUDGET, "its budget from the new daemon")
+        machine.refusal(5, "resume", "nobody")
+        pause(machine, "job")
+        machine.daemon.kill()
+        machine.daemon.wait()
+        done = machine.terrace("resume", "job")
+        check(done.returncode == 0 and "no daemon answers" in done.stdout, done.stdout + done.stderr)
+        check(machine.state("job") != "T", "it stands without a daemon")
+        machine.start_daemon()
+        machine.goes_on("job")
+        check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def ask_and_leave(path, request):
+    """As a `terrace pause` that is killed right after its first request."""
+    text = json.dumps(request).encode()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+        end.connect(str(path))
+        end.send(struct.pack("<IHHII", 0x43525254, 1, 32, len(text), 0) + text)
+        end.recv(2**16)
+
+
+def test_refused(directory):
+    machine = Machine(directory, pool_bytes=64 * MIB, group="nogroup")
+    try:
+        machine.start("job")
+        machine.goes_on("job")
+        line = machine.refusal(1, "pause", "job")
+        check("its pool is full" in line and "runs on with its budget as before" in line, line)
+        check(machine.state("job") != "T" and machine.row("job")["budget_bytes"] == BUDGET, machine.row("job"))
+        machine.goes_on("job")
+        ask_and_leave(machine.socket, {"verb": "pause", "job": "job"})
+        check(machine.row("job")["budget_bytes"] < BUDGET, "the request did nothing")
+        wait_for(lambda: machine.row("job")["budget_bytes"] == BUDGET, "the budget of a job whose pauser died", 10)
+        check("did you mean 'job'?" in machine.refusal(5, "pause", "jo"), "the nearest name")
+        if os.getuid() == 0:
+            os.chmod(directory, 0o755)
+            stranger = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+            for words in (("pause", "job"), ("resume", "job"), ("trim", "job"), ("set", "job", "--dram", "64M")):
+                check("belongs to user 0" in machine.refusal(4, *words, launcher=stranger), words)
+        if Path(os.environ["TERRACE_PRELOAD"]).with_name("libterrace_gpu_preload.so").exists():
+            machine.start("gpu", "hold", 128 * MIB, ("--gpu", "emulated:64M"))
+            check("it uses a GPU" in machine.refusal(2, "pause", "gpu"), "a GPU's job")
+            check(machine.state("gpu") != "T", "it was stopped")
+        check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def main():
+    if sys.argv[1] in ("--work", "--hold"):
+        return {"--work": work, "--hold": hold}[sys.argv[1]](sys.argv[2])
+    tests = {"set": test_set, "trim": test_trim, "pause": test_pause, "restart": test_restart, "refused": test_refused}
+    with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
+        try:
+            tests[sys.argv[1]](directory)
+        except Failed as failed:
+            print(f"FAILED: {failed}", file=sys.stderr)
+            print(Path(directory, "daemon.log").read_text(encoding="utf-8"), file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
