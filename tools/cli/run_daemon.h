@@ -30,7 +30,7 @@ struct FoundDaemon {
 };
 
 // Starts nothing. Whoever may not use the service that divides this machine is refused: a private daemon
-// would promise the same memory a second time (docs/decisions/029). A socket where nobody answers divides
+// would promise the same memory a second time (docs/decisions/031). A socket where nobody answers divides
 // nothing: one line says so, and the job gets a daemon of its own.
 FoundDaemon find_daemon(const RunOptions& options, const std::string& service_socket);
 

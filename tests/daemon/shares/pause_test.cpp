@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 
-#include "daemon/arbiter.h"
+#include "daemon/shares/arbiter.h"
 #include "tests/units.h"
 
 using namespace terrace::daemon;

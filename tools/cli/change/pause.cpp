@@ -6,7 +6,7 @@
 //
 // In this order: who moves the memory are threads of the job itself. The daemon holds a budget at the floor
 // for 5 s at a time until the job is stopped, so that who dies on the way leaves a job that has its budget
-// back (docs/decisions/029).
+// back (docs/decisions/031).
 #include <fmt/format.h>
 #include <signal.h>
 
