@@ -27,8 +27,6 @@ std::string check_budget(const Config& config) {
   if (budget < wire::least_budget_bytes)
     return fmt::format("[budget] dram: no job can work in a DRAM budget of {}; give at least {}",
                        format_size(budget), format_size(wire::least_budget_bytes));
-  if (config.per_user.of(budget) == 0)
-    return "[budget] per_user: of nothing no job of a user can be promised any; give at least 1%";
   return {};
 }
 

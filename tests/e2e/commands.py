@@ -242,6 +242,26 @@ def test_pause(directory):
         machine.close()
 
 
+def test_namesake(directory):
+    """Jobs of two daemons have one name: only that of the daemon that was asked is stopped, and only it is let go on."""
+    second = Path(directory) / "second"
+    second.mkdir()
+    machine, neighbour = Machine(directory), Machine(second)
+    try:
+        for each in (machine, neighbour):
+            each.start("job")
+            each.goes_on("job")
+        pause(machine, "job")
+        neighbour.goes_on("job")
+        pause(neighbour, "job")
+        check(machine.answer("resume", "job")["processes"] == 1, "not one was let go on")
+        machine.goes_on("job")
+        check(neighbour.state("job") == "T", "the neighbour was let go on, too")
+    finally:
+        machine.close()
+        neighbour.close()
+
+
 def refused_start(machine):
     words = ["run", "--dram", "900M", "--name", "other"]
     done = subprocess.run([os.environ["TERRACE_BIN"], *words, "--socket", str(machine.socket), "--", "true"],
@@ -318,7 +338,8 @@ def test_refused(directory):
 def main():
     if sys.argv[1] in ("--work", "--hold"):
         return {"--work": work, "--hold": hold}[sys.argv[1]](sys.argv[2])
-    tests = {"set": test_set, "trim": test_trim, "pause": test_pause, "restart": test_restart, "refused": test_refused}
+    tests = {"set": test_set, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
+             "refused": test_refused}
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         try:
             tests[sys.argv[1]](directory)

@@ -20,7 +20,7 @@ TEST_CASE("options come with a space or an equals sign") {
   CHECK(result.options.is_private);
   CHECK(result.options.config.socket == "/tmp/x.sock");
   CHECK(result.options.config.dram == Amount{Amount::Unit::bytes, 2ULL << 30});
-  CHECK(result.options.config.per_user == Amount{Amount::Unit::percent, 25});
+  CHECK(result.options.config.per_user == Amount::percent(25));
   CHECK(result.options.config.pool_directory == "/pool");
   CHECK(result.options.config.pool_bytes == 4ULL << 30);
   CHECK(result.options.config.log_level == "debug");
@@ -41,7 +41,7 @@ TEST_CASE("wrong command lines say what is wrong") {
   CHECK_THAT(error_of_words({"--dran", "2G"}), Contains("--dran"));
   CHECK_THAT(error_of_words({"--dram"}), Contains("--dram SIZE|PCT%"));
   CHECK_THAT(error_of_words({"--dram", "lots"}), Contains("--dram") && Contains("1.5g"));
-  CHECK_THAT(error_of_words({"--per-user", "0%"}), Contains("--per-user") && Contains("from 1% to 100%"));
+  CHECK_THAT(error_of_words({"--per-user", "0%"}), Contains("--per-user") && Contains("more than 0% and at most 100%"));
   CHECK_THAT(error_of_words({"--private=yes"}), Contains("takes no value"));
   CHECK_THAT(error_of_words({"--config", "/nonexistent.toml"}), Contains("/nonexistent.toml"));
   CHECK_THAT(error_of_words({"stray"}), Contains("stray"));

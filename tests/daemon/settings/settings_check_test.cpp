@@ -81,7 +81,7 @@ TEST_CASE("BudgetWithWhichNoJobCanJoinIsRefused") {
 
 TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
   Settings settings;
-  settings.config.per_user = {Amount::Unit::percent, 5};  // 3.2 MiB
+  settings.config.per_user = Amount::percent(5);  // 3.2 MiB
   CHECK_THAT(settings.error(), Contains("[budget] per_user") && Contains("64.0 MiB") && Contains("4.0 MiB"));
   settings.config.per_user = {Amount::Unit::bytes, 4 * mib - 1};
   CHECK_THAT(settings.error(), Contains("[budget] per_user"));

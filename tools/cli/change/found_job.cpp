@@ -87,7 +87,7 @@ bool FoundJob::refresh() {
 }
 
 JobIdentity identity_of(const FoundJob& job) {
-  JobIdentity identity{job.uid(), job.name(), {}};
+  JobIdentity identity{job.uid(), job.name(), job.socket(), {}};
   for (const json& process : job.processes()) identity.in_session.push_back(process.value("pid", 0));
   return identity;
 }

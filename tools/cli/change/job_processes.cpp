@@ -15,9 +15,11 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "tools/cli/control_client.h"
 #include "tools/cli/files.h"
 
 namespace terrace::cli {
@@ -49,15 +51,25 @@ std::vector<std::string> zero_ended_words(const fs::path& path) {
   return words;
 }
 
-// Of its start. A program that was started by hand under the library has the name of its file.
-std::string job_name_of(pid_t pid) {
+// What it was started as. A program that was started by hand under the library has the name of its file.
+struct Start {
+  std::string job;
+  std::string socket = system_socket;
+};
+
+Start start_of(pid_t pid) {
+  constexpr std::string_view job = "TERRACE_JOB=", socket = "TERRACE_SOCKET=", preload = "LD_PRELOAD=";
+  Start start;
   bool has_library = false;
   for (const std::string& word : zero_ended_words(proc_file(pid, "environ"))) {
-    if (word.starts_with("TERRACE_JOB=") && word.size() > 12) return word.substr(12);
-    has_library = has_library || (word.starts_with("LD_PRELOAD=") && word.find("libterrace") != word.npos);
+    if (word.starts_with(job)) start.job = word.substr(job.size());
+    if (word.starts_with(socket) && word.size() > socket.size()) start.socket = word.substr(socket.size());
+    has_library = has_library || (word.starts_with(preload) && word.find("libterrace") != word.npos);
   }
+  if (!start.job.empty() || !has_library) return start;
   const auto words = zero_ended_words(proc_file(pid, "cmdline"));
-  return has_library && !words.empty() ? fs::path(words.front()).filename().string() : "";
+  if (!words.empty()) start.job = fs::path(words.front()).filename().string();
+  return start;
 }
 
 // `terrace` and `terraced` may have inherited the variable of the job they were started for.
@@ -86,8 +98,9 @@ std::vector<pid_t> all_pids() {
 
 bool is_of(const JobIdentity& job, pid_t pid) {
   if (pid == getpid() || !belongs_to(pid, job.uid) || is_ours(pid)) return false;
-  return std::find(job.in_session.begin(), job.in_session.end(), pid) != job.in_session.end() ||
-         job_name_of(pid) == job.name;
+  if (std::find(job.in_session.begin(), job.in_session.end(), pid) != job.in_session.end()) return true;
+  const Start start = start_of(pid);
+  return start.job == job.name && (job.socket.empty() || start.socket == job.socket);
 }
 
 // 'R', 'S', 'D', 'T', …; what stands before it in the line is a name that may hold anything.

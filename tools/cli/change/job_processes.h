@@ -2,8 +2,8 @@
 // that stands still cannot find a daemon that came after it was stopped, and must be let go on all the same.
 //
 // Of the job are those that are in session with its daemon, and those whose environment said so when they
-// started (TERRACE_JOB), those without large memory, too. Each is held by a pidfd, so that its number
-// cannot become another process's meanwhile.
+// started (TERRACE_JOB and TERRACE_SOCKET), those without large memory, too: jobs of two daemons may have one
+// name. Each is held by a pidfd, so that its number cannot become another process's meanwhile.
 #pragma once
 
 #include <sys/types.h>
@@ -39,6 +39,7 @@ class JobProcess {
 struct JobIdentity {
   uid_t uid = 0;
   std::string name;
+  std::string socket;  // of its daemon; "": whichever that is
   std::vector<pid_t> in_session;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <iostream>
 
 #include "tools/cli/change/found_job.h"
@@ -57,7 +58,9 @@ uid_t user_of(const ChangeOptions& options) {
 
 // `why_not` says why no daemon has it.
 int resume_unknown(const ChangeOptions& options, const Failure& why_not) {
-  const auto processes = processes_of({user_of(options), options.job, {}});
+  const char* variable = std::getenv("TERRACE_SOCKET");
+  const std::string socket = options.socket.empty() && variable != nullptr ? variable : options.socket;
+  const auto processes = processes_of({user_of(options), options.job, socket, {}});
   const std::size_t count = let_go_on(processes);
   if (count == 0) return complain(why_not.code, why_not.text);
   return print_resumed(options, {options.job, count, 0, 0, why_not.code != exit_no_daemon});
