@@ -187,10 +187,12 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   return admission;
 }
 
-// Of a job that is here in part both count: what it has, and what its other processes may come back for.
+// Of a job that is here in part both count: what it has, and what its other processes may come back for. What
+// a paused job was promised is there for others: it asks anew when it is resumed.
 Promises Registry::promises() const {
   Promises all = claims_ ? claims_->left() : Promises();
   for (const auto& [id, session] : sessions_) {
+    if (arbiter_.is_paused(session->job())) continue;
     Promise& promise = all[session->job()];
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));
     promise.granted_bytes += arbiter_.granted_bytes(id);
