@@ -41,7 +41,8 @@ TEST_CASE("wrong command lines say what is wrong") {
   CHECK_THAT(error_of_words({"--dran", "2G"}), Contains("--dran"));
   CHECK_THAT(error_of_words({"--dram"}), Contains("--dram SIZE|PCT%"));
   CHECK_THAT(error_of_words({"--dram", "lots"}), Contains("--dram") && Contains("1.5g"));
-  CHECK_THAT(error_of_words({"--per-user", "0%"}), Contains("--per-user") && Contains("more than 0% and at most 100%"));
+  CHECK_THAT(error_of_words({"--per-user", "0%"}),
+             Contains("--per-user") && Contains("more than 0% and at most 100%"));
   CHECK_THAT(error_of_words({"--private=yes"}), Contains("takes no value"));
   CHECK_THAT(error_of_words({"--config", "/nonexistent.toml"}), Contains("/nonexistent.toml"));
   CHECK_THAT(error_of_words({"stray"}), Contains("stray"));
