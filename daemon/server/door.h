@@ -28,7 +28,7 @@ class Door {
   // "" or why nobody can come in, with the remedy; see Listener::open().
   std::string open(const Config& config, bool is_private);
   const Listener& listener() const { return listener_; }
-  // The next client that waits; nothing when none does or none is let in for now.
+  // The next client that waits; nothing when none does, or while too many sockets are being closed.
   UniqueFd accept(std::uint64_t now_ns);
   // Now and then: those who were kept out may come in again, if they could be served.
   void let_in();
