@@ -127,18 +127,19 @@ void Frames::reclaim(std::uint32_t n) {
   accounts_.tell(wire::EventKind::drop, n, run_bytes);
 }
 
-void Frames::make_room(std::uint32_t pages) {
+bool Frames::make_room(std::uint32_t pages) {
   constexpr int most_steps = 4;
-  for (int i = 0; i < most_steps && standing_.mode == PagerMode::paging && !budget_.has_room_for(pages);
-       ++i) {
+  const auto has_room = [&] { return standing_.mode != PagerMode::paging || budget_.has_room_for(pages); };
+  for (int i = 0; i < most_steps && !has_room(); ++i) {
     const std::uint32_t dropped = staging_.drop_free();
     budget_.lose(dropped);
     if (dropped > 0) continue;
     if (!runs_.lists().recycled.is_empty() && drop_recycled(runs_.lists().recycled.front())) continue;
-    if (!can_reclaim()) return;
+    if (!can_reclaim()) return false;
     reclaim_one();
     budget_.note_outgrown();
   }
+  return has_room();
 }
 
 bool Frames::shed() {

@@ -50,8 +50,9 @@ class Frames {
 
   // Gives up the frame of a run whose bytes are on the tier. Pages that came back meanwhile are in place.
   void reclaim(std::uint32_t n);
-  // For pages that come singly. What is over the budget for a moment is shed when something can go.
-  void make_room(std::uint32_t pages);
+  // For pages that come singly. False: nothing more can go now. What is then over the budget for a moment is
+  // shed when something can.
+  bool make_room(std::uint32_t pages);
   // One step towards the budget. False: nothing to shed.
   bool shed();
   // Gives recycled memory back to the kernel, oldest first, until at most `keep` runs are left. Runs given

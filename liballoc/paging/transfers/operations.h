@@ -50,6 +50,7 @@ struct TierOperation {
   bool shares_slot = false;    // the extent of a run that has gone; the last of its transfers gives it back
   bool retried = false;
   bool starved = false;      // waits for the kernel's memory
+  bool lacks_room = false;   // a piece that is here and checked, and waits for memory in the budget
   bool has_arrived = false;  // the device has done its part, and the content is to be checked
 
   bool is_write() const { return kind == Kind::write; }

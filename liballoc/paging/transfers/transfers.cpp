@@ -224,6 +224,7 @@ void Transfers::handle_completions(bool reads_on) {
     check_arrived();
   }
   check_arrived();
+  if (some_lack_room_) put_what_lacked_room();
 }
 
 // Those that wait for the tier, or those that wait for memory.
@@ -244,7 +245,7 @@ bool Transfers::are_none() const {
 
 void Transfers::start_anew() {
   parts_.operations.forget_all();
-  some_are_stalled_ = some_are_starved_ = false;
+  some_are_stalled_ = some_are_starved_ = some_lack_room_ = false;
   next_write_ns_ = 0;
 }
 
@@ -405,15 +406,33 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   parts_.placement.restore_neighbours(n);
 }
 
+// All memory is in use, and some of it is being written: a piece waits until that may be given up. Where
+// nothing is, it goes over the budget for a moment.
+bool Transfers::put_later(TierOperation* op, PageRange range) {
+  if (parts_.operations.writes() == 0 || parts_.frames.make_room(range.count())) return false;
+  op->lacks_room = some_lack_room_ = true;
+  return true;
+}
+
+void Transfers::put_what_lacked_room() {
+  some_lack_room_ = false;
+  for (TierOperation& op : parts_.operations.all()) {
+    if (!op.busy || !op.lacks_room) continue;
+    op.lacks_room = false;
+    finish_piece(&op, true);
+  }
+}
+
 void Transfers::finish_piece(TierOperation* op, bool intact) {
   if (op->run == none) return tidy(op);
-  parts_.operations.end(*op);
   const std::uint32_t n = op->run;
+  const PageRange range = (op->pages & parts_.runs.pages(n).stored).next(0);
+  if (intact && put_later(op, range)) return;
+  parts_.operations.end(*op);
   --parts_.runs[n].pieces;
   if (!intact)
     return parts_.placement.lose(n, op->error != 0 ? "it cannot be read back" : "its checksum is wrong",
                                  op->error != 0 ? op->error : EIO);
-  const PageRange range = (op->pages & parts_.runs.pages(n).stored).next(0);
   parts_.accounts.note_read(range.bytes(), parts_.policy.leaves_last(n));
   parts_.placement.put_piece(n, range, op->data + range.offset());
   if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;

@@ -104,6 +104,8 @@ class Transfers {
   bool fill_frame(const TierOperation& op);
   void finish_read(TierOperation* op, bool intact);
   void finish_piece(TierOperation* op, bool intact);
+  bool put_later(TierOperation* op, PageRange range);
+  void put_what_lacked_room();
   void tidy(TierOperation* op);
 
   Parts parts_;
@@ -114,6 +116,7 @@ class Transfers {
   std::uint64_t next_write_ns_ = 0;  // not before: one that a worker had summed could not begin
   bool some_are_stalled_ = false;    // operations of which the tier has not taken all
   bool some_are_starved_ = false;    // reads for which the kernel had no memory
+  bool some_lack_room_ = false;      // pieces for which the budget had none
 };
 
 }  // namespace terrace::liballoc

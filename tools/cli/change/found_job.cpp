@@ -113,4 +113,12 @@ std::vector<FoundJob> find_own_jobs(Daemons* daemons) {
   return all;
 }
 
+int with_named_job(const ChangeOptions& options, const std::function<int(FoundJob&)>& change) {
+  auto daemons = Daemons::find(options.socket);
+  if (!daemons) return complain(exit_no_daemon, daemons.error);
+  Failure failure;
+  auto found = find_job(options, &*daemons, &failure);
+  return found.empty() ? complain(failure.code, failure.text) : change(found.front());
+}
+
 }  // namespace terrace::cli

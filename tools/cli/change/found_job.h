@@ -1,6 +1,7 @@
 // The job that a user names, in the daemon that has it: what `set`, `trim`, `pause` and `resume` begin with.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ std::vector<FoundJob> find_job(const ChangeOptions& options, Daemons* daemons, F
 std::vector<FoundJob> find_own_jobs(Daemons* daemons);
 
 JobIdentity identity_of(const FoundJob& job);
+// Does `change` to the one job that is named; or says why there is none, and that exit code.
+int with_named_job(const ChangeOptions& options, const std::function<int(FoundJob&)>& change);
 
 // The exit code for an error that a daemon answered with (errno).
 int exit_code_for(int refused_with);

@@ -147,15 +147,7 @@ void print_paused(const ChangeOptions& options, const FoundJob& job, const Pause
   }
 }
 
-}  // namespace
-
-int pause(const ChangeOptions& options) {
-  auto daemons = Daemons::find(options.socket);
-  if (!daemons) return complain(exit_no_daemon, daemons.error);
-  Failure failure;
-  auto found = find_job(options, &*daemons, &failure);
-  if (found.empty()) return complain(failure.code, failure.text);
-  FoundJob& job = found.front();
+int pause_job(const ChangeOptions& options, FoundJob& job) {
   const std::uint64_t before = job.total("resident_bytes");
   const std::string reason = why_not(job, processes_of(identity_of(job)));
   if (!reason.empty())
@@ -167,6 +159,12 @@ int pause(const ChangeOptions& options) {
                     fmt::format("{} is not paused: {}", job.name(), paused.failure.text));
   print_paused(options, job, paused, before);
   return exit_ok;
+}
+
+}  // namespace
+
+int pause(const ChangeOptions& options) {
+  return with_named_job(options, [&](FoundJob& job) { return pause_job(options, job); });
 }
 
 }  // namespace terrace::cli

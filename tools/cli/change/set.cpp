@@ -22,22 +22,12 @@ void print_set(const FoundJob& job, std::uint64_t before, std::uint64_t after) {
   std::cout << document.dump(2) << '\n';
 }
 
-}  // namespace
-
-int set(const ChangeOptions& options) {
-  const auto bytes = resolve_budget("--dram", options.dram, memory_ceiling());
-  if (!bytes) return complain(exit_usage, bytes.error);
-  auto daemons = Daemons::find(options.socket);
-  if (!daemons) return complain(exit_no_daemon, daemons.error);
-  Failure failure;
-  auto found = find_job(options, &*daemons, &failure);
-  if (found.empty()) return complain(failure.code, failure.text);
-  FoundJob& job = found.front();
-  failure = job.ask("set_budget", {{"bytes", *bytes}});
+int set_budget(const ChangeOptions& options, FoundJob& job, std::uint64_t bytes) {
+  const Failure failure = job.ask("set_budget", {{"bytes", bytes}});
   if (failure.code != exit_ok)
     return complain(failure.code, fmt::format("set {}: {}", job.name(), failure.text));
   const std::uint64_t before = job.answer().value("previous_bytes", job.budget_bytes());
-  const std::uint64_t after = job.answer().value("budget_bytes", *bytes);
+  const std::uint64_t after = job.answer().value("budget_bytes", bytes);
   if (options.json) {
     print_set(job, before, after);
   } else {
@@ -45,6 +35,14 @@ int set(const ChangeOptions& options) {
                              bytes_text(after, options.bytes));
   }
   return exit_ok;
+}
+
+}  // namespace
+
+int set(const ChangeOptions& options) {
+  const auto bytes = resolve_budget("--dram", options.dram, memory_ceiling());
+  if (!bytes) return complain(exit_usage, bytes.error);
+  return with_named_job(options, [&](FoundJob& job) { return set_budget(options, job, *bytes); });
 }
 
 }  // namespace terrace::cli
