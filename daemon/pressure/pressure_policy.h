@@ -8,8 +8,8 @@
 // says nothing: a job under a limit of its own waits on a machine that has plenty, and one that just fills
 // its memory with file pages waits for nothing.
 //
-//   lower:  some >= 10% or full >= 5%, and available < 1/16, for 3 s; then every 5 s     at most to half of
-//   the budget raise:  some < 1%, and available >= 1/16 and a step, for 30 s; then every 10 s
+//   lower   some >= 10% or full >= 5%, and available < 1/16, for 3 s; then every 5 s; to half at most
+//   raise   some < 1%, and available >= 1/16 and a step, for 30 s; then every 10 s
 #pragma once
 
 #include <algorithm>
