@@ -18,6 +18,7 @@ void Faults::handle(const Fault& fault) {
   const std::uint32_t page = heap.page_of(fault.address);
   ++parts_.accounts.counts.faults;
   parts_.policy.on_fault(fault.thread);
+  look_at_trial();
   parts_.runs.know_top(n + 1);
   Run& r = parts_.runs[n];
   const Pages& p = parts_.runs.pages(n);
@@ -29,7 +30,7 @@ void Faults::handle(const Fault& fault) {
   r.waiting = true;
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
-  const bool is_whole = r.dense || is_cheap(n);
+  const bool is_whole = (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
   const Strides::Ahead ahead = is_whole ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
   p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
@@ -79,18 +80,65 @@ bool Faults::is_cheap(std::uint32_t n) const {
   return block == 0 || parts_.blocks[block].granules * pages_of_granule <= parts_.budget.pages() / share;
 }
 
-PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
-  Run& r = parts_.runs[n];
+// Of a block of which few pages are used nothing but a run's own touches say so.
+bool Faults::is_used_whole(std::uint32_t n, std::uint32_t page) const {
+  const Run& r = parts_.runs[n];
+  if (parts_.blocks.is_sparse(r.block)) return false;
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
   // In small pages one page comes ten times as fast as all of them.
   const bool is_dense = r.dense && (r.frame == none || !parts_.staging.is_small(r.frame));
+  return begins || follows(n) || is_dense;
+}
+
+// Run n would come as a whole. Pages that come instead need memory beside the frame that the others are in.
+bool Faults::is_tried(std::uint32_t n) {
+  Run& r = parts_.runs[n];
+  const RunLists& lists = parts_.runs.lists();
+  const bool has_room =
+      parts_.budget.has_room_for(Reach::longest_piece) || lists.cached.size() + lists.loaded.size() > 1;
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;  // comes as a whole only
+  const bool may_go_on = has_room && !r.dense;  // of what is used all over that is known
+  if (trial_.is_of(n) && may_go_on) return true;
+  if (trial_.is_of(n)) end_trial();
+  const bool is_recalled = r.frame != none && !r.from_read;  // it is told when, and whether it is to stay
+  if (!may_go_on || r.scattered || is_recalled || is_compressed) return false;
+  if (!trial_.begin(n, r.block, parts_.runs.arrivals())) return false;
+  r.scattered = true;
+  parts_.policy.on_use(n, r.frame == none);  // what follows it is expected all the same
+  return true;
+}
+
+PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
+  Run& r = parts_.runs[n];
   const bool is_cheap_run = is_cheap(n);
-  const bool streams = begins || follows(n) || is_dense || (is_cheap_run && comes_whole_again(n));
+  const bool is_whole_cheap = is_cheap_run && comes_whole_again(n);
+  const bool streams = is_whole_cheap || (is_used_whole(n, page) && (is_cheap_run || !is_tried(n)));
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
   const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap_run);
   const bool is_whole = range.count() == pages_per_run;
   if (r.block != 0 && (is_whole || range.count() == 1)) parts_.blocks[r.block].touched(is_whole);
+  if (r.block != 0 && is_whole && !streams) parts_.blocks[r.block].streamed_by_touches();
   return range;
+}
+
+void Faults::look_at_trial() {
+  const std::uint32_t now = parts_.runs.arrivals();
+  if (!trial_.is_due(now)) return;
+  const std::uint32_t n = trial_.run();
+  const Trial::Finding finding =
+      trial_.finding(parts_.runs.pages(n).in_place.count(), parts_.runs[n].left, now);
+  const std::uint32_t block = end_trial();
+  if (block != 0 && finding != Trial::Finding::unclear)
+    parts_.blocks[block].tried(finding == Trial::Finding::sparse);
+}
+
+// The run is like any other again. Its block; 0: that is gone.
+std::uint32_t Faults::end_trial() {
+  Run& r = parts_.runs[trial_.run()];
+  const bool is_still_there = r.block == trial_.block();
+  if (is_still_there) r.scattered = false;
+  trial_.end(parts_.runs.arrivals());
+  return is_still_there ? r.block : 0;
 }
 
 // Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
@@ -116,8 +164,10 @@ void Faults::bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strid
       (r.has_slot && r.slot_bytes != run_bytes) || (write != nullptr && write->buffer != RunCodec::no_buffer);
   // All of it moves at once, where nothing has shown yet that only pages of it are used.
   const PageRange reach = reach_of(n, page);
-  const bool is_whole = is_compressed || (!r.scattered && !parts_.blocks.is_scattered(r.block) &&
-                                          p.in_place.is_empty() && p.in_frame.is_all());
+  const bool is_used_in_pages =
+      r.scattered || parts_.blocks.is_scattered(r.block) || parts_.blocks.is_sparse(r.block);
+  const bool can_move_at_once = !is_used_in_pages && p.in_place.is_empty() && p.in_frame.is_all();
+  const bool is_whole = is_compressed || (can_move_at_once && (is_cheap(n) || !is_tried(n)));
   const PageRange range = is_whole ? whole_run : is_strided ? PageRange{page, page + 1} : reach;
   if (range.count() < pages_per_run) {
     r.scattered = true;
@@ -195,7 +245,8 @@ bool Faults::bring_stride(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const Pages& p = parts_.runs.pages(n);
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
-  if (r.queued || r.stuck || r.dense || is_compressed || p.in_place.has(page)) return true;
+  const bool comes_whole = r.dense && !parts_.blocks.is_sparse(r.block);
+  if (r.queued || r.stuck || comes_whole || is_compressed || p.in_place.has(page)) return true;
   if (p.in_frame.has(page)) {
     if (r.state == RunState::reading || r.in_flight) return true;
     r.scattered = true;

@@ -7,6 +7,7 @@
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/strides.h"
+#include "liballoc/paging/policy/trial.h"
 #include "liballoc/paging/transfers/transfers.h"
 
 namespace terrace::liballoc {
@@ -42,7 +43,11 @@ class Faults {
   bool follows(std::uint32_t n) const;
   bool comes_whole_again(std::uint32_t n) const;
   bool is_cheap(std::uint32_t n) const;
+  bool is_used_whole(std::uint32_t n, std::uint32_t page) const;
+  bool is_tried(std::uint32_t n);
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
+  void look_at_trial();
+  std::uint32_t end_trial();
   void bring_fresh(std::uint32_t n, std::uint32_t page);
   void back_ahead(std::uint32_t n);
   void bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided);
@@ -56,6 +61,7 @@ class Faults {
   Mover* mover_ = nullptr;
   Reach reach_;
   Strides strides_;
+  Trial trial_;
 };
 
 }  // namespace terrace::liballoc

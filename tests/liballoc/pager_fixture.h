@@ -201,6 +201,10 @@ class PagerFixture {
     pager.follow_blocks();
     return pager.run(run_of(address)).state;
   }
+  // Whether it lies in a frame because it was read before it was asked for.
+  bool is_read_ahead(const std::byte* address) {
+    return state(address) == RunState::cached && pager.run(run_of(address)).from_read;
+  }
   // What is stored of the block's runs.
   std::uint64_t extent_bytes(const std::byte* block, std::size_t bytes) const {
     std::uint64_t sum = 0;

@@ -315,4 +315,35 @@ TEST_CASE("Strides are kept ahead of") {
   f.check();
 }
 
+// As a transform along the columns of a matrix does, which came in rows before.
+TEST_CASE("What is read in columns comes in pages, and once it is streamed again in runs") {
+  RawDramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = 4 * test::budget_runs;
+  constexpr std::size_t pages_per_row = 16;
+  std::byte* const matrix = f.allocate_filled(runs * run_bytes, 1);
+  const auto read_pages = [&](std::size_t first, std::size_t step) {
+    bool right = true;
+    f.with([&] {
+      for (std::size_t page = first; page < runs * pages_per_run; page += step)
+        right &= words(matrix)[page * words_per_page] == word_of(1, page * words_per_page);
+    });
+    f.settle();
+    return right;
+  };
+  CHECK(read_pages(0, 1));
+  for (int round = 0; round < 3; ++round)
+    CHECK(read_pages(0, pages_per_row));             // each run is touched at its beginning
+  std::uint64_t before = f.statistics().read_bytes;  // in runs a column is 16 times as much
+  for (std::size_t column = 0; column < 4; ++column) CHECK(read_pages(column, pages_per_row));
+  constexpr std::uint64_t column_bytes = runs * run_bytes / pages_per_row;
+  CHECK(f.statistics().read_bytes - before <= 4 * column_bytes * 3 / 2);
+  CHECK(read_pages(0, 1));
+  before = f.statistics().faults;
+  CHECK(read_pages(0, 1));
+  CHECK(f.statistics().faults - before <= 2 * runs);
+  f.check();
+}
+
 }  // namespace terrace::liballoc

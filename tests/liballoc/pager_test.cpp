@@ -312,7 +312,9 @@ TEST_CASE("What was read ahead in vain makes room for what is expected now") {
   for (int round = 0; round < 3; ++round)
     for (std::size_t i = 0; i < 2; ++i) each_run(i, runs, read);
   each_run(0, 8, read);
-  const std::uint32_t in_vain = f.pager.runs().lists().loaded.size();
+  // Where nothing is expected, the beginning of the other block is there as well: that is used.
+  std::size_t in_vain = 0;
+  for (std::size_t i = 8; i < runs; ++i) in_vain += f.is_read_ahead(blocks[0] + i * run_bytes) ? 1 : 0;
   REQUIRE(in_vain >= 4);
   each_run(1, runs, read);
   std::size_t waited_for = 0;

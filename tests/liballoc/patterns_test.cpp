@@ -7,6 +7,7 @@
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/strides.h"
+#include "liballoc/paging/policy/trial.h"
 #include "liballoc/paging/runs/block_table.h"
 
 namespace terrace::liballoc {
@@ -175,6 +176,42 @@ TEST_CASE("A block is known as scattered by many lone touches, and not after str
   CHECK(block.is_scattered());
   block.touched(true);
   CHECK_FALSE(block.is_scattered());
+}
+
+TEST_CASE(
+    "Of what comes as a whole one run in so many is tried, and what is there of it later is the finding") {
+  Trial trial;
+  CHECK_FALSE(trial.begin(7, 1, 15));  // too few have come
+  CHECK_FALSE(trial.begin(7, 0, 16));  // of no block: others may use the rest of it
+  REQUIRE(trial.begin(7, 1, 16));
+  CHECK(trial.is_of(7));
+  CHECK_FALSE(trial.begin(9, 1, 100));  // one at a time
+  CHECK_FALSE(trial.is_due(31));
+  REQUIRE(trial.is_due(32));
+  CHECK(trial.finding(pages_per_run / 12 - 1, 15, 32) == Trial::Finding::sparse);
+  CHECK(trial.finding(pages_per_run / 12, 15, 32) == Trial::Finding::unclear);
+  CHECK(trial.finding(pages_per_run * 3 / 4, 15, 32) == Trial::Finding::full);
+  CHECK(trial.finding(0, 30, 32) == Trial::Finding::unclear);  // it left since
+  trial.end(32);
+  CHECK_FALSE(trial.is_of(7));
+  CHECK_FALSE(trial.is_due(1000));
+  CHECK_FALSE(trial.begin(8, 1, 47));
+  CHECK(trial.begin(8, 1, 48));
+}
+
+TEST_CASE(
+    "A block is sparse after two trials that say so, and is not after one that says otherwise, or two "
+    "streams") {
+  KnownBlock block;
+  block.tried(true);
+  CHECK_FALSE(block.is_sparse());
+  block.tried(true);
+  CHECK(block.is_sparse());
+  block.tried(false);
+  CHECK_FALSE(block.is_sparse());
+  for (int i = 0; i < 100; ++i) block.tried(true);
+  for (int i = 0; i < 3; ++i) block.streamed_by_touches();
+  CHECK_FALSE(block.is_sparse());
 }
 
 }  // namespace

@@ -238,7 +238,8 @@ bool ReactivePolicy::reads_over_cached() const {
 bool ReactivePolicy::may_be_read(std::uint32_t n) const {
   if (n >= parts_.runs.top()) return false;
   const Run& r = parts_.runs[n];
-  return r.state == RunState::stored && (!r.scattered || r.dense) && !r.queued;
+  return r.state == RunState::stored && (!r.scattered || r.dense) && !r.queued &&
+         !parts_.blocks.is_sparse(r.block);
 }
 
 // What followed last time.

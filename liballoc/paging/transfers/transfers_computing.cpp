@@ -77,7 +77,8 @@ bool Transfers::may_be_compressed(const TierOperation& op) const {
   const Run& r = parts_.runs[op.run];
   const bool has_pages_extent = r.has_slot && r.slot_bytes == run_bytes;
   const bool are_few = has_pages_extent && op.dirty.count() <= pages_per_run / 2;
-  const bool is_scattered = r.scattered || parts_.blocks.is_scattered(r.block);
+  const bool is_scattered =
+      r.scattered || parts_.blocks.is_scattered(r.block) || parts_.blocks.is_sparse(r.block);
   return parts_.codec.is_on() && parts_.runs.pages(op.run).in_frame.is_all() && !is_scattered && !are_few;
 }
 

@@ -1,0 +1,55 @@
+// Whether what comes as a whole is used as a whole: now and then a run of those comes by its touches alone.
+//
+// A run that comes whole raises no further fault, so nothing tells how much of it is used. A pass over a few
+// columns of a matrix uses 32 pages of 512 and then goes on to the next run: whole runs are sixteen times the
+// reads, and sixteen times the memory. So one run in `pause` is tried. A stream has all of it again after
+// three touches, as each piece is four times as long (reach.h). What is there of it when `patience` others
+// have come is what was used. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "liballoc/paging/runs/run.h"
+
+namespace terrace::liballoc {
+
+class Trial {
+ public:
+  enum class Finding : std::uint8_t { sparse, full, unclear };
+
+  bool is_of(std::uint32_t n) const { return run_ == n; }
+  std::uint32_t run() const { return run_; }
+  std::uint32_t block() const { return block_; }
+
+  // Run n of `block` would come as a whole now; `arrivals`: how many runs have come, ever. True: it is tried.
+  bool begin(std::uint32_t n, std::uint32_t block, std::uint32_t arrivals) {
+    constexpr std::uint32_t pause = 16;
+    if (run_ != none || block == 0 || arrivals - since_ < pause) return false;
+    run_ = n;
+    block_ = block;
+    since_ = arrivals;
+    return true;
+  }
+  bool is_due(std::uint32_t arrivals) const {
+    constexpr std::uint32_t patience = 16;
+    return run_ != none && arrivals - since_ >= patience;
+  }
+  // `pages`: what is there of the run that is due; `left`: the count of arrivals when it left last. Where it
+  // has left since it is tried, what is there tells nothing.
+  Finding finding(std::uint32_t pages, std::uint32_t left, std::uint32_t arrivals) const {
+    if (arrivals - left <= arrivals - since_) return Finding::unclear;
+    if (pages < pages_per_run / 12) return Finding::sparse;
+    return pages >= pages_per_run / 4 * 3 ? Finding::full : Finding::unclear;
+  }
+  void end(std::uint32_t arrivals) {
+    run_ = none;
+    since_ = arrivals;
+  }
+
+ private:
+  std::uint32_t run_ = none;
+  std::uint32_t block_ = 0;
+  std::uint32_t since_ = 0;  // in arrivals: when it began, or the last one ended
+};
+
+}  // namespace terrace::liballoc
