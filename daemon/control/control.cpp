@@ -133,6 +133,21 @@ ControlOutcome do_set_budget(const Request& request) {
   return {success({{"budget_bytes", bytes}, {"previous_bytes", before}}), {}, false, true};
 }
 
+ControlOutcome do_set_weight(const Request& request) {
+  const JobKey key = find_job(request);
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
+  Arbiter& arbiter = request.context.registry.arbiter();
+  const std::uint32_t before = arbiter.job_weight(key);
+  const auto weight = number_or(request.fields, "weight", 0);
+  if (const auto refusal = arbiter.set_job_weight(key, weight)) return {failure(*refusal), {}, false};
+  return {success({{"weight", weight},
+                   {"previous_weight", before},
+                   {"is_lent", arbiter.job_promised_bytes(key) == 0}}),
+          {},
+          false,
+          true};
+}
+
 ControlOutcome do_pause(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
@@ -177,8 +192,9 @@ struct Verb {
 constexpr std::array verbs{
     Verb{"ping", do_ping},           Verb{"status", do_status},         Verb{"jobs", do_jobs},
     Verb{"tiers", do_tiers},         Verb{"events", do_events},         Verb{"summary", do_summary},
-    Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget}, Verb{"trim", do_trim},
-    Verb{"pause", do_pause},         Verb{"resume", do_resume},         Verb{"shutdown", do_shutdown}};
+    Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget}, Verb{"set_weight", do_set_weight},
+    Verb{"trim", do_trim},           Verb{"pause", do_pause},           Verb{"resume", do_resume},
+    Verb{"shutdown", do_shutdown}};
 
 ControlOutcome dispatch(std::string_view text, const Peer& peer, const ControlContext& context) {
   const json fields = json::parse(text, nullptr, /*allow_exceptions=*/false);

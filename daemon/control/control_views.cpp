@@ -82,6 +82,8 @@ json view_job(const ControlContext& context, const JobKey& job,
               {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
               {"sessions", std::move(sessions)},
               {"totals", view_counters(totals)}};
+  if (const std::uint32_t weight = context.registry.arbiter().job_weight(job); weight > 1)
+    object["weight"] = weight;
   if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
   return object;
 }

@@ -90,19 +90,22 @@ void Server::expect_jobs() {
 
 std::uint64_t Server::budget_bytes() const { return options_.config.dram.of(memory_limit_bytes()); }
 
-// What is handed out follows how short the machine's memory is; the cap of a user is of all there may be. A
-// private daemon's one user needs no protection from himself.
+// What users may have is of all there may be, whatever of it is handed out. A private daemon's one user needs
+// no protection from himself.
 void Server::divide_budget() {
   const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry_->arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
-  if (!options_.is_private) arbiter.set_user_cap(options_.config.per_user.of(budget));
+  if (options_.is_private) return;
+  SharesResult users = resolve_shares(options_.config.shares, budget);
+  users.shares.set_cap(options_.config.per_user.of(budget));
+  arbiter.set_users(std::move(users.shares));
 }
 
 void Server::follow_pressure() {
   const std::uint64_t budget = budget_bytes();
   if (!pressure_.look(budget, now_ns_)) return;
-  divide_budget();
+  registry_->arbiter().set_machine_budget(pressure_.of(budget));
   spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
                format_size(pressure_.of(budget)), format_size(budget));
 }
@@ -191,6 +194,7 @@ void Server::reload() {
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
+  options_.config.shares = std::move(config->shares);
   divide_budget();
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;

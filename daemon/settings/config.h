@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "daemon/settings/share_rules.h"
 #include "liballoc/wire/amount.h"
 
 namespace terrace::daemon {
@@ -21,6 +23,7 @@ struct Config {
   std::string group;  // that may connect, besides root; empty: the daemon's own
   Amount dram = Amount::percent(90);
   Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
+  std::vector<ShareRule> shares;          // what single users and groups get of `dram`
   std::string pool_directory = "/var/tmp";
   std::optional<std::uint64_t> pool_bytes;  // nothing: 64 GiB or 80% of what is free, the smaller
   std::string log_level = "info";

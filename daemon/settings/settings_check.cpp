@@ -40,6 +40,10 @@ std::string check_user_cap(const Config& config) {
       format_size(cap), format_size(budget), format_size(Arbiter::minimum_bytes), Arbiter::minimum_bytes);
 }
 
+std::string check_shares(const Config& config) {
+  return resolve_shares(config.shares, config.dram.of(memory_limit_bytes())).error;
+}
+
 std::string check_pool_directory(const std::string& directory) {
   const int fd = open_unlinked(directory);
   if (fd < 0)
@@ -90,6 +94,7 @@ std::string check_settings(const Config& config, bool is_private) {
   if (error.empty()) error = check_pool_size(config);
   if (is_private) return error;
   if (error.empty()) error = check_user_cap(config);
+  if (error.empty()) error = check_shares(config);
   if (error.empty()) error = check_group(config.group);
   if (error.empty()) error = check_pool_directory(config.pool_directory);
   return error;

@@ -14,12 +14,14 @@ namespace {
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
-constexpr std::uint32_t administrator = 0;
-
 Refusal too_small(std::uint64_t wanted, std::uint64_t available) {
   return {EINVAL, available,
           fmt::format("a budget of {} is too small to page with; ask for at least {}", format_size(wanted),
                       format_size(Arbiter::minimum_bytes))};
+}
+
+Refusal is_not_running(const JobKey& key) {
+  return {ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
 }
 
 }  // namespace
@@ -30,26 +32,25 @@ std::uint64_t Arbiter::promised_bytes() const {
   return sum;
 }
 
-// What `key` could be promised in all: the machine less other promises and a start for those without one, and
-// of that no more than its user's cap leaves.
-std::uint64_t Arbiter::available_for(const JobKey& key, std::uint64_t user_cap_bytes) const {
-  std::uint64_t taken = 0, taken_by_user = 0;
+// What `key` could be promised in all: the machine less other promises, a start for those without one and
+// what is guaranteed to others; and of that no more than its user's cap leaves.
+std::uint64_t Arbiter::available_for(const JobKey& key, std::uint64_t cap_bytes) const {
+  std::uint64_t taken = 0;
+  std::map<std::uint32_t, std::uint64_t> promised;
   for (const auto& [other, job] : jobs_) {
     if (other == key) continue;
     const std::uint64_t bytes = std::max(job.promised_bytes, minimum_bytes);
     taken += bytes;
-    if (other.uid == key.uid) taken_by_user += bytes;
+    promised[other.uid] += bytes;
   }
-  return std::min(minus(machine_bytes_, taken), minus(user_cap_bytes, taken_by_user));
-}
-
-std::uint64_t Arbiter::cap_of(std::uint32_t uid) const {
-  return uid == administrator ? no_cap : user_cap_bytes_;
+  taken += users_.kept_from(key.uid, promised);
+  return std::min(minus(machine_bytes_, taken), minus(cap_bytes, promised[key.uid]));
 }
 
 Refusal Arbiter::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
-  const std::uint64_t left = available_for(key, no_cap);
-  const std::uint64_t available = available_for(key, cap_of(key.uid));
+  const std::uint64_t left = available_for(key, no_limit);
+  const std::uint64_t cap = users_.cap_of(key.uid);
+  const std::uint64_t available = available_for(key, cap);
   if (wanted > left)
     return {ENOSPC, available,
             fmt::format("a budget of {} does not fit: {} of the machine's {} are left; ask for at most that, "
@@ -58,34 +59,50 @@ Refusal Arbiter::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
   return {
       ENOSPC, available,
       fmt::format("a budget of {} does not fit: of one user's {} only {} are left; ask for at most that, for "
-                  "no size, or have [budget] per_user raised",
-                  format_size(wanted), format_size(user_cap_bytes_), format_size(available))};
+                  "no size, or have {} raised",
+                  format_size(wanted), format_size(cap), format_size(available),
+                  users_.has_limit(key.uid) ? "the limit in [[share]]" : "[budget] per_user")};
+}
+
+// To jobs without a promise, what they may have together.
+void Arbiter::lend(std::uint64_t whole, std::vector<Job*>& borrowers) {
+  std::vector<Holding> holders;
+  holders.reserve(borrowers.size());
+  for (const Job* job : borrowers) {
+    Holding holding;
+    holding.bytes = minimum_bytes;
+    holding.borrows = true;
+    holding.weight = job->weight;
+    holders.push_back(holding);
+  }
+  const std::vector<std::uint64_t> lent = loans(whole, holders);
+  for (std::size_t i = 0; i < lent.size(); ++i) borrowers[i]->budget_bytes = minimum_bytes + lent[i];
 }
 
 // What each job may have. Jobs are sorted by user.
 void Arbiter::divide() {
-  struct Group {
+  struct User {
     std::uint32_t uid = 0;
-    Holding holding;
-    std::uint64_t borrowers = 0;
+    std::vector<Job*> borrowers;
   };
-  std::vector<Group> users;
-  for (auto& [key, job] : jobs_) {
-    if (users.empty() || users.back().uid != key.uid) users.push_back({key.uid, {}, 0});
-    users.back().holding.bytes += std::max(job.promised_bytes, minimum_bytes);
-    if (job.promised_bytes == 0) ++users.back().borrowers;
-    job.unsettled = true;
-  }
+  std::vector<User> users;
   std::vector<Holding> holders;
-  holders.reserve(users.size());
-  for (Group& user : users) holders.push_back({user.holding.bytes, user.borrowers != 0});
-  const std::vector<std::uint64_t> lent = loans(machine_bytes_, holders);
-  std::size_t i = 0;
   for (auto& [key, job] : jobs_) {
-    if (users[i].uid != key.uid) ++i;
-    job.budget_bytes =
-        job.promised_bytes != 0 ? job.promised_bytes : minimum_bytes + lent[i] / users[i].borrowers;
+    if (users.empty() || users.back().uid != key.uid) {
+      const UserShare share = users_.of(key.uid);
+      users.push_back({key.uid, {}});
+      holders.push_back({0, false, share.weight, share.guarantee_bytes, share.limit_bytes});
+    }
+    holders.back().bytes += std::max(job.promised_bytes, minimum_bytes);
+    job.budget_bytes = job.promised_bytes;
+    job.unsettled = true;
+    if (job.promised_bytes != 0) continue;
+    holders.back().borrows = true;
+    users.back().borrowers.push_back(&job);
   }
+  const std::vector<std::uint64_t> lent = loans(machine_bytes_, holders);
+  for (std::size_t i = 0; i < users.size(); ++i)
+    lend(minimum_bytes * users[i].borrowers.size() + lent[i], users[i].borrowers);
 }
 
 std::uint64_t Arbiter::job_budget_bytes(const JobKey& key) const {
@@ -96,6 +113,11 @@ std::uint64_t Arbiter::job_budget_bytes(const JobKey& key) const {
 std::uint64_t Arbiter::job_promised_bytes(const JobKey& key) const {
   const auto job = jobs_.find(key);
   return job == jobs_.end() ? 0 : job->second.promised_bytes;
+}
+
+std::uint32_t Arbiter::job_weight(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  return job == jobs_.end() ? 0 : job->second.weight;
 }
 
 std::uint64_t Arbiter::granted_bytes(SessionId session) const {
@@ -116,7 +138,7 @@ void Arbiter::join(SessionId id, const JobKey& key, std::uint64_t requested_byte
 std::optional<Refusal> Arbiter::admit(SessionId id, const JobKey& key, std::uint64_t requested_bytes) {
   const auto known = jobs_.find(key);
   const bool fixed = known != jobs_.end() && known->second.fixed;
-  const std::uint64_t available = available_for(key, cap_of(key.uid));
+  const std::uint64_t available = available_for(key, users_.cap_of(key.uid));
   if (!fixed) {
     if (requested_bytes != 0 && requested_bytes < minimum_bytes) return too_small(requested_bytes, available);
     const std::uint64_t needed = requested_bytes != 0 ? requested_bytes : minimum_bytes;
@@ -130,8 +152,8 @@ std::optional<Refusal> Arbiter::admit(SessionId id, const JobKey& key, std::uint
 bool Arbiter::readmit(SessionId id, const JobKey& key, std::uint64_t requested_bytes,
                       std::uint64_t held_bytes) {
   const auto known = jobs_.find(key);
-  const std::uint64_t most =
-      std::max(available_for(key, cap_of(key.uid)), known == jobs_.end() ? 0 : known->second.promised_bytes);
+  const std::uint64_t most = std::max(available_for(key, users_.cap_of(key.uid)),
+                                      known == jobs_.end() ? 0 : known->second.promised_bytes);
   const std::uint64_t sane = requested_bytes == 0 ? 0 : std::max(requested_bytes, minimum_bytes);
   const std::uint64_t promised = most < minimum_bytes ? 0 : std::min(sane, most);
   join(id, key, promised);
@@ -208,11 +230,11 @@ bool Arbiter::is_restrained(SessionId id) const {
 
 std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t bytes, By by) {
   const auto job = jobs_.find(key);
-  if (job == jobs_.end())
-    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  if (job == jobs_.end()) return is_not_running(key);
   if (job->second.pause)
     return Refusal{EBUSY, 0, fmt::format("the job \"{0}\" is paused; `terrace resume {0}` first", key.name)};
-  const std::uint64_t available = available_for(key, by == By::administrator ? no_cap : cap_of(key.uid));
+  const std::uint64_t available =
+      available_for(key, by == By::administrator ? no_limit : users_.cap_of(key.uid));
   if (bytes < minimum_bytes) return too_small(bytes, available);
   if (bytes > available) return does_not_fit(key, bytes);
   job->second.promised_bytes = bytes;
@@ -221,10 +243,19 @@ std::optional<Refusal> Arbiter::set_job_budget(const JobKey& key, std::uint64_t 
   return std::nullopt;
 }
 
+std::optional<Refusal> Arbiter::set_job_weight(const JobKey& key, std::uint64_t weight) {
+  const auto job = jobs_.find(key);
+  if (job == jobs_.end()) return is_not_running(key);
+  if (weight < 1 || weight > most_weight)
+    return Refusal{EINVAL, 0, fmt::format("a weight of {} is not from 1 to {}", weight, most_weight)};
+  job->second.weight = static_cast<std::uint32_t>(weight);
+  divide();
+  return std::nullopt;
+}
+
 std::optional<Refusal> Arbiter::pause(const JobKey& key, bool stays) {
   const auto found = jobs_.find(key);
-  if (found == jobs_.end())
-    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  if (found == jobs_.end()) return is_not_running(key);
   Job& job = found->second;
   if (!job.pause) job.pause = Pause{job.promised_bytes, job.fixed};
   job.pause->stays = job.pause->stays || stays;
@@ -242,11 +273,10 @@ std::uint64_t Arbiter::promised_before(const Job& job) const {
 
 std::optional<Refusal> Arbiter::resume(const JobKey& key, By by) {
   const auto found = jobs_.find(key);
-  if (found == jobs_.end())
-    return Refusal{ENOENT, 0, fmt::format("no job \"{}\" is running; see `terrace jobs`", key.name)};
+  if (found == jobs_.end()) return is_not_running(key);
   if (!found->second.pause) return std::nullopt;
   const std::uint64_t promised = promised_before(found->second);
-  if (promised > available_for(key, by == By::administrator ? no_cap : cap_of(key.uid)))
+  if (promised > available_for(key, by == By::administrator ? no_limit : users_.cap_of(key.uid)))
     return does_not_fit(key, promised);
   end_pause(found->second, promised);
   return std::nullopt;
@@ -268,9 +298,14 @@ void Arbiter::end_pause(Job& job, std::uint64_t promised_bytes) {
 void Arbiter::end_old_pauses() {
   for (auto& [key, job] : jobs_) {
     if (!job.pause || job.pause->stays || --job.pause->rounds_left != 0) continue;
-    const std::uint64_t left = available_for(key, no_cap);
+    const std::uint64_t left = available_for(key, no_limit);
     end_pause(job, left < minimum_bytes ? 0 : std::min(promised_before(job), left));
   }
+}
+
+void Arbiter::set_users(UserShares users) {
+  users_ = std::move(users);
+  divide();
 }
 
 void Arbiter::set_machine_budget(std::uint64_t bytes) {

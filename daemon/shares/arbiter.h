@@ -4,10 +4,10 @@
 //
 // A job's budget is the largest that one of its sessions asked for; it is met in full or the session is
 // refused with what is left. Promises cannot be called back, so that one user's jobs, however many, are
-// promised at most set_user_cap() in all; user 0 is the administrator, whom nothing but the machine bounds.
-// What is not promised is lent: to the users who have jobs without a promise, whoever has least first
-// (shares/shares.h), and by each of them to those jobs, equally. A hundred jobs of one user leave to another
-// what one job would.
+// promised at most their user's cap in all, and nobody is promised what is guaranteed to another
+// (shares/user_shares.h). What is not promised is lent: to the users who have jobs without a promise, whoever
+// has least for his weight first (shares/shares.h), and by each of them to those jobs, by their weights. A
+// hundred jobs of one user leave to another what one job would.
 // Within a job the budget follows demand: max-min fair ("water filling") over what each process has
 // allocated, so that a shell around a training program does not keep half of its memory.
 //
@@ -28,6 +28,8 @@
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "daemon/shares/user_shares.h"
 
 namespace terrace::daemon {
 
@@ -66,7 +68,6 @@ class Arbiter {
   static constexpr std::uint64_t minimum_bytes = 4ULL << 20;    // two runs: less cannot page at all
   static constexpr std::uint64_t starting_bytes = 64ULL << 20;  // for a process whose demand is not known yet
   static constexpr unsigned patience_rounds = 600;              // a minute of the registry's rounds
-  static constexpr std::uint64_t no_cap = ~std::uint64_t{0};
 
   explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}
 
@@ -104,8 +105,11 @@ class Arbiter {
   std::optional<Refusal> resume(const JobKey& job, By by);
   bool is_paused(const JobKey& job) const;
   void set_machine_budget(std::uint64_t bytes);
-  // The most that the jobs of one user are promised from now on; what is promised already stays.
-  void set_user_cap(std::uint64_t bytes) { user_cap_bytes_ = bytes; }
+  // From now on; what is promised already stays.
+  void set_users(UserShares users);
+  // Of what the jobs of its user without a promise are lent, in proportion to others; from 1 to most_weight.
+  // Holds until the job ends. ENOENT: no such job, EINVAL: no such weight.
+  std::optional<Refusal> set_job_weight(const JobKey& job, std::uint64_t weight);
 
   std::uint64_t machine_bytes() const { return machine_bytes_; }
   // Promised to jobs that asked for a size.
@@ -113,6 +117,7 @@ class Arbiter {
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
   std::uint64_t job_promised_bytes(const JobKey& job) const;
+  std::uint32_t job_weight(const JobKey& job) const;
 
  private:
   struct Session {
@@ -137,6 +142,7 @@ class Arbiter {
     std::uint64_t promised_bytes = 0;  // 0: shares what is left
     std::uint64_t budget_bytes = 0;    // as last divided
     bool fixed = false;                // set by an administrator
+    std::uint32_t weight = 1;
     std::optional<Pause> pause;
     bool unsettled = true;  // membership or budget changed, or a raise is owed
   };
@@ -147,8 +153,8 @@ class Arbiter {
     std::vector<std::uint64_t> target;  // as the job's sessions
   };
 
-  std::uint64_t available_for(const JobKey& job, std::uint64_t user_cap_bytes) const;
-  std::uint64_t cap_of(std::uint32_t uid) const;
+  std::uint64_t available_for(const JobKey& job, std::uint64_t cap_bytes) const;
+  static void lend(std::uint64_t whole, std::vector<Job*>& borrowers);
   Refusal does_not_fit(const JobKey& job, std::uint64_t wanted) const;
   void join(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
   std::uint64_t requested_bytes(const Job& job) const;
@@ -166,7 +172,7 @@ class Arbiter {
   static void update_held(Session& session);
 
   std::uint64_t machine_bytes_;
-  std::uint64_t user_cap_bytes_ = no_cap;
+  UserShares users_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;
 };

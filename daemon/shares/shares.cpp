@@ -27,26 +27,39 @@ std::vector<std::uint64_t> fair_shares(std::uint64_t whole, const std::vector<st
   return shares;
 }
 
-std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holders) {
-  std::uint64_t left = whole;
-  std::vector<std::uint64_t> borrowers;
-  for (const Holding& holding : holders) {
-    left = minus(left, holding.bytes);
-    if (holding.borrows) borrowers.push_back(holding.bytes);
+namespace {
+
+// To `level` for each unit of weight.
+std::uint64_t loan_at(const Holding& holder, std::uint64_t level, bool are_guaranteed) {
+  if (!holder.borrows) return 0;
+  const std::uint64_t least = are_guaranteed ? holder.least : 0;
+  const std::uint64_t weighted = level > holder.most / holder.weight ? holder.most : level * holder.weight;
+  return minus(std::min(std::max(weighted, least), holder.most), holder.bytes);
+}
+
+bool fits(std::uint64_t room, const std::vector<Holding>& holders, std::uint64_t level, bool are_guaranteed) {
+  for (const Holding& holder : holders) {
+    const std::uint64_t loan = loan_at(holder, level, are_guaranteed);
+    if (loan > room) return false;
+    room -= loan;
   }
-  std::sort(borrowers.begin(), borrowers.end());
-  // Raises the level of the first i, who are even, to that of the next one, while there is enough.
-  std::uint64_t level = borrowers.empty() ? 0 : borrowers.front();
-  for (std::size_t i = 1; i <= borrowers.size() && left != 0; ++i) {
-    const std::uint64_t each = left / i;
-    const std::uint64_t raise = i < borrowers.size() ? std::min(each, borrowers[i] - level) : each;
-    level += raise;
-    left -= raise * i;
-    if (raise == each) break;
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holders) {
+  std::uint64_t room = whole;
+  for (const Holding& holder : holders) room = minus(room, holder.bytes);
+  const bool are_guaranteed = fits(room, holders, 0, true);
+  std::uint64_t level = 0, too_high = whole + 1;  // nobody is lent more than there is
+  while (too_high - level > 1) {
+    const std::uint64_t middle = level + (too_high - level) / 2;
+    (fits(room, holders, middle, are_guaranteed) ? level : too_high) = middle;
   }
   std::vector<std::uint64_t> lent;
   lent.reserve(holders.size());
-  for (const Holding& holding : holders) lent.push_back(holding.borrows ? minus(level, holding.bytes) : 0);
+  for (const Holding& holder : holders) lent.push_back(loan_at(holder, level, are_guaranteed));
   return lent;
 }
 

@@ -10,17 +10,24 @@ namespace terrace::daemon {
 // nobody wants is shared equally. The shares sum to `whole`.
 std::vector<std::uint64_t> fair_shares(std::uint64_t whole, const std::vector<std::uint64_t>& wanted);
 
-// What somebody has for certain, and whether it takes part in what nobody has.
+// What somebody has for certain, and what he is to have of what nobody has.
 struct Holding {
   std::uint64_t bytes = 0;
-  bool borrows = false;
+  bool borrows = false;      // takes part in what nobody has
+  std::uint32_t weight = 1;  // above 0
+  // Holding and loan together. What is held for certain beyond `most` stays.
+  std::uint64_t least = 0;
+  std::uint64_t most = ~std::uint64_t{0};
 };
 
-// What is lent to each out of `whole` less what all hold. Who has least is lent first, until it has as much
-// as the next one: so a borrower has, holding and loan together, an equal part of the whole or more, unless
-// the holdings of others leave less. The loans sum to what is left, less at most one byte for each borrower.
+// What is lent to each out of `whole` less what all hold. Who has least for its weight is lent first, until
+// it has as much as the next one: so a borrower has, holding and loan together, a part of the whole in
+// proportion to its weight or more, unless the holdings, guarantees and limits say otherwise. Where the
+// guarantees (`least`) are more than is left, none counts. The loans sum to what is left, less what the
+// limits forbid, and less fewer bytes than the borrowers' weights sum to.
 //
 //   holdings  4 2 0, whole 12     loans  0 2 4     4+0  2+2  0+4
+//   weights   1 3,   whole 12     loans  3 9
 std::vector<std::uint64_t> loans(std::uint64_t whole, const std::vector<Holding>& holders);
 
 }  // namespace terrace::daemon

@@ -2,6 +2,7 @@
 """The commands that change a running job, with a terraced and jobs of the test's own.
 
     commands.py set       another budget: who has the job obeys it, and what does not fit is refused
+    commands.py weight    two jobs without a budget have what is lent in proportion, and nobody what is guaranteed
     commands.py trim      what a job keeps for reuse goes back to the kernel
     commands.py pause     a job stands, its memory is another's meanwhile, and its result is the same
     commands.py restart   the daemon dies and another one comes while a job stands
@@ -77,12 +78,12 @@ def wait_for(condition, what, seconds=60):
 class Machine:
     """A directory with a daemon and jobs in it."""
 
-    def __init__(self, directory, pool_bytes=2048 * MIB, group=""):
+    def __init__(self, directory, pool_bytes=2048 * MIB, group="", dram="1G", shares=""):
         self.directory = Path(directory)
         self.socket = self.directory / "d.sock"
         self.config = self.directory / "terraced.toml"
-        self.config.write_text(f'[daemon]\ngroup = "{group}"\n', encoding="utf-8")
-        self.pool_bytes = pool_bytes
+        self.config.write_text(f'[daemon]\ngroup = "{group}"\n{shares}', encoding="utf-8")
+        self.pool_bytes, self.dram = pool_bytes, dram
         self.jobs, self.pids = {}, {}
         self.daemon = None
         self.start_daemon()
@@ -91,7 +92,7 @@ class Machine:
         terraced = os.environ["TERRACE_BIN"] + "d"
         log = open(self.directory / "daemon.log", "a", encoding="utf-8")
         self.daemon = subprocess.Popen(
-            [terraced, "--config", self.config, "--socket", self.socket, "--dram", "1G", "--pool", self.directory,
+            [terraced, "--config", self.config, "--socket", self.socket, "--dram", self.dram, "--pool", self.directory,
              "--pool-size", str(self.pool_bytes)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for(lambda: self.terrace("status").returncode == 0, "the daemon")
 
@@ -114,8 +115,9 @@ class Machine:
     def start(self, name, what="work", budget=BUDGET, options=()):
         progress = self.directory / f"{name}.progress"
         output = open(self.directory / f"{name}.out", "w", encoding="utf-8")
+        dram = ("--dram", str(budget)) if budget else ()
         self.jobs[name] = subprocess.Popen(
-            [os.environ["TERRACE_BIN"], "run", "--socket", self.socket, "--dram", str(budget), "--name", name, *options,
+            [os.environ["TERRACE_BIN"], "run", "--socket", self.socket, *dram, "--name", name, *options,
              "--", sys.executable, __file__, f"--{what}", progress], stdin=subprocess.DEVNULL, stdout=output)
         self.pids[name] = self.jobs[name].pid
         wait_for(progress.exists, f"{name} to work")
@@ -186,6 +188,40 @@ def test_set(directory):
         check("did you mean 'job'?" in machine.refusal(5, "set", "jbo", "--dram", "64M"), "the nearest name")
         check(machine.row("job")["budget_bytes"] == 256 * MIB, "a refused budget changed something")
         check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def test_weight(directory):
+    # Python and its libraries are some of what the kernel counts, so the pager's own figure is looked at.
+    machine = Machine(directory, dram="256M", shares='[[share]]\nuser = "nobody"\nguarantee = "128M"\n')
+    def resident(name):
+        return machine.row(name)["resident_bytes"]
+    try:
+        machine.start("heavy", budget=None)
+        machine.start("light", budget=None)
+        done = machine.terrace("set", "heavy", "--weight", "3")
+        check(done.stdout == "heavy: weight 1 -> 3\n", done.stdout + done.stderr)
+        check(machine.row("heavy")["weight"] == 3, machine.row("heavy"))
+        wait_for(lambda: (machine.row("heavy")["budget_bytes"], machine.row("light")["budget_bytes"])
+                 == (192 * MIB, 64 * MIB), "budgets of 3 to 1")
+        wait_for(lambda: resident("light") <= 64 * MIB and resident("heavy") >= 160 * MIB, "memory to follow")
+        for _ in range(3):
+            machine.goes_on("light")
+            heavy, light = resident("heavy"), resident("light")
+            check(2.7 <= heavy / light <= 3.3, f"{heavy} and {light} bytes are not 3 to 1")
+        line = machine.refusal(2, "set", "heavy", "--dram", "160M")
+        check("does not fit: 124.0 MiB of the machine's 256.0 MiB are left" in line, line)
+        done = machine.terrace("set", "heavy", "--dram", "96M")
+        check(done.returncode == 0, done.stderr)
+        done = machine.terrace("set", "heavy", "--weight", "2")
+        check(done.stdout == "heavy: weight 3 -> 2, once it has no budget of its own\n", done.stdout + done.stderr)
+        for weight in ("0", "1001", "-1", "1.5", "much"):
+            line = machine.refusal(2, "set", "heavy", f"--weight={weight}")
+            check("is not a whole number from 1 to 1000" in line, line)
+        check("say what to set" in machine.refusal(2, "set", "heavy"), "nothing to set")
+        result = stock_result(directory)
+        check(machine.result("heavy") == result and machine.result("light") == result, "another result")
     finally:
         machine.close()
 
@@ -338,7 +374,7 @@ def test_refused(directory):
 def main():
     if sys.argv[1] in ("--work", "--hold"):
         return {"--work": work, "--hold": hold}[sys.argv[1]](sys.argv[2])
-    tests = {"set": test_set, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
+    tests = {"set": test_set, "weight": test_weight, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
              "refused": test_refused}
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         try:

@@ -144,10 +144,13 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
     verb->get_option("job")->required();
     return verb;
   };
-  of_one_job("set", "Give a running job another budget")
-      ->add_option("--dram", o->dram, "Keep at most this much of its data in DRAM from now on")
-      ->type_name("SIZE|PCT%")
-      ->required();
+  CLI::App* set = of_one_job("set", "Give a running job another budget, or another part of what is lent");
+  set->add_option("--dram", o->dram, "Keep at most this much of its data in DRAM from now on")
+      ->type_name("SIZE|PCT%");
+  set->add_option("--weight", o->weight,
+                  "Lend it so many times what a job of yours with weight 1 gets: 1 to 1000")
+      ->type_name("N")
+      ->excludes("--dram");
   add_change(app, "trim",
              "Give memory that jobs keep for reuse back to the kernel; without JOB of all of yours", o);
   of_one_job("pause", "Move a job's large memory to its pool, and stop the job");

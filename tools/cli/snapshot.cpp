@@ -40,6 +40,7 @@ constexpr std::array job_state{
     Column{"io", "IO", Kind::text, false, false},
     Column{"phase", "PHASE", Kind::text, false, false},
     Column{"paused", "PAUSED", Kind::text, false, false},
+    Column{"weight", "WEIGHT", Kind::count, false, false},
     Column{"budget_bytes", "BUDGET", Kind::bytes},
     Column{"resident_bytes", "RESIDENT", Kind::bytes},
     Column{"stored_bytes", "STORED", Kind::bytes},
@@ -170,6 +171,7 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "job", &row);
   copy(job, "uid", &row);
   copy(job, "paused", &row);
+  copy(job, "weight", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
   row["processes"] = sessions.size();
   row["lost_events"] = sum_of(sessions, "lost_events");

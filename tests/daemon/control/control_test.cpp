@@ -139,6 +139,20 @@ TEST_CASE_METHOD(ControlFixture, "a budget that does not fit is refused with wha
   CHECK(ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", -5}})["errno"] == EINVAL);
 }
 
+TEST_CASE_METHOD(ControlFixture, "a weight is changed by the owner and root, not by others") {
+  const json request{{"verb", "set_weight"}, {"job", "train"}, {"weight", 3}};
+  CHECK(ask(request, stranger)["errno"] == EPERM);
+  CHECK(ask({{"verb", "status"}})["jobs"][0].count("weight") == 0);
+  const json reply = ask(request, owner);
+  CHECK(reply["ok"] == true);
+  CHECK(reply["previous_weight"] == 1);
+  CHECK(reply["is_lent"] == false);  // it was promised 2 GiB
+  CHECK(ask({{"verb", "status"}})["jobs"][0]["weight"] == 3);
+  CHECK(ask({{"verb", "set_weight"}, {"job", "train"}})["errno"] == EINVAL);
+  CHECK(ask({{"verb", "set_weight"}, {"job", "train"}, {"weight", -1}})["errno"] == EINVAL);
+  CHECK(ask({{"verb", "set_weight"}, {"job", "nobody"}, {"weight", 3}})["errno"] == ENOENT);
+}
+
 TEST_CASE_METHOD(ControlFixture, "trim reaches every process of the job") {
   const SessionId second = join("train");
   const auto outcome = ask_text(R"({"verb":"trim","job":"train"})");

@@ -139,6 +139,44 @@ TEST_CASE("SizesReadAsOnTheCommandLine") {
   CHECK(back.config.dram == result.config.dram);
 }
 
+TEST_CASE("SharesAreReadAndWrittenBack") {
+  const auto result = parse_config(
+      "[[share]]\nuser = \"ada\"\nweight = 3\nguarantee = \"25%\"\nlimit = \"2g\"\n[[share]]\ngroup = "
+      "\"lab\"\n",
+      "t.toml", Config{});
+  REQUIRE(result.error.empty());
+  REQUIRE(result.config.shares.size() == 2);
+  const ShareRule& ada = result.config.shares[0];
+  CHECK(ada.user == "ada");
+  CHECK(ada.weight == 3);
+  CHECK(ada.guarantee->of(1000) == 250);
+  CHECK(ada.limit->of(1) == 2ULL << 30);
+  CHECK(ada.line == 1);
+  CHECK(result.config.shares[1].group == "lab");
+  CHECK(result.config.shares[1].weight == 1);
+  const auto back = parse_config(to_toml(result.config), "t.toml", Config{});
+  REQUIRE(back.config.shares.size() == 2);
+  CHECK(back.config.shares[0].guarantee == ada.guarantee);
+  CHECK(back.config.shares[0].limit == ada.limit);
+}
+
+TEST_CASE("SharesThatSayNothingClearAreRefused") {
+  const auto of = [](const std::string& text) { return error_of("[[share]]\n" + text + "\n"); };
+  CHECK_THAT(of("weight = 3"), StartsWith("t.toml:1: ") && Contains("name one user or one group"));
+  CHECK_THAT(of("user = \"a\"\ngroup = \"b\""), Contains("name one user or one group"));
+  CHECK_THAT(of("group = \"b\"\nguarantee = \"1g\""), Contains("a group has no guarantee"));
+  CHECK_THAT(of("user = \"\""), StartsWith("t.toml:2: ") && Contains("empty"));
+  CHECK_THAT(of("user = 7"), Contains("string in quotes"));
+  CHECK_THAT(of("user = \"a\"\nwait = 3"),
+             StartsWith("t.toml:3: ") && Contains("\"wait\"") && Contains("weight"));
+  CHECK_THAT(of("user = \"a\"\nlimit = \"much\""), Contains("share.limit") && Contains("not a size"));
+  for (const char* weight : {"0", "1001", "-1", "1.5", "\"3\""})
+    CHECK_THAT(of(std::string("user = \"a\"\nweight = ") + weight), Contains("from 1 to 1000"));
+  CHECK_THAT(error_of("[share]\nuser = \"a\"\n"), Contains("[[share]]"));
+  CHECK_THAT(error_of("share = [1]\n"), Contains("[[share]]"));
+  CHECK_THAT(error_of("[shar]\n"), Contains("known tables") && Contains("[[share]]"));
+}
+
 TEST_CASE("an error leaves nothing of the file in force") {
   const auto result = parse_config("[log]\nlevel = \"debug\"\n[pool]\nsize = \"G\"\n", "t.toml", Config{});
   CHECK_FALSE(result.error.empty());

@@ -21,6 +21,12 @@ constexpr std::uint32_t superuser = 0, honest = 1000, greedy = 2000;
 
 JobKey job(std::uint32_t uid, std::uint64_t number) { return {uid, "job" + std::to_string(number)}; }
 
+UserShares capped(std::uint64_t bytes) {
+  UserShares users;
+  users.set_cap(bytes);
+  return users;
+}
+
 // A process has all of the machine, and one of another user has just joined.
 struct Contended {
   Arbiter arbiter{4 * gib};
@@ -45,7 +51,7 @@ void obey(Arbiter& arbiter, SessionId last, int rounds = 10) {
 
 TEST_CASE("ManyJobsOfOneUserLeaveAnotherHisHalf") {
   Arbiter arbiter(8 * gib);
-  arbiter.set_user_cap(4 * gib);
+  arbiter.set_users(capped(4 * gib));
   REQUIRE_FALSE(arbiter.admit(1, job(honest, 1), 0));
   for (SessionId id = 2; id <= 251; ++id) REQUIRE_FALSE(arbiter.admit(id, job(greedy, id), 0));
   obey(arbiter, 251);
@@ -55,7 +61,7 @@ TEST_CASE("ManyJobsOfOneUserLeaveAnotherHisHalf") {
 
 TEST_CASE("PromisesOfOneUserAreCapped") {
   Arbiter arbiter(8 * gib);
-  arbiter.set_user_cap(4 * gib);
+  arbiter.set_users(capped(4 * gib));
   REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), 3 * gib));
   const auto refusal = arbiter.admit(2, job(greedy, 2), 2 * gib);
   REQUIRE(refusal);
@@ -72,7 +78,7 @@ TEST_CASE("PromisesOfOneUserAreCapped") {
 
 TEST_CASE("an owner raises his job within his cap, an administrator beyond it") {
   Arbiter arbiter(8 * gib);
-  arbiter.set_user_cap(4 * gib);
+  arbiter.set_users(capped(4 * gib));
   REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), gib));
   CHECK(arbiter.set_job_budget(job(greedy, 1), 5 * gib, By::owner)->available_bytes == 4 * gib);
   CHECK(arbiter.job_budget_bytes(job(greedy, 1)) == gib);
@@ -120,10 +126,91 @@ TEST_CASE_METHOD(Contended, "AGiverThatNeverGivesIsNamedAndStarvesNobody") {
   CHECK(arbiter.end_round().empty());  // it is named once
 }
 
+// ---- weights, guarantees and limits
+// -------------------------------------------------------------------------
+
+TEST_CASE("UsersAreLentByTheirWeights") {
+  Arbiter arbiter(8 * gib);
+  UserShares users;
+  users.set(honest, {.weight = 3});
+  arbiter.set_users(users);
+  REQUIRE_FALSE(arbiter.admit(1, job(honest, 1), 0));
+  REQUIRE_FALSE(arbiter.admit(2, job(greedy, 1), 0));
+  obey(arbiter, 2);
+  CHECK(arbiter.granted_bytes(1) == 6 * gib);
+  CHECK(arbiter.granted_bytes(2) == 2 * gib);
+}
+
+TEST_CASE("JobsOfOneUserAreLentByTheirWeights") {
+  Arbiter arbiter(8 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(honest, 1), 0));
+  REQUIRE_FALSE(arbiter.admit(2, job(honest, 2), 0));
+  REQUIRE_FALSE(arbiter.set_job_weight(job(honest, 1), 3));
+  CHECK(arbiter.job_weight(job(honest, 1)) == 3);
+  obey(arbiter, 2);
+  CHECK(arbiter.granted_bytes(1) == 6 * gib);
+  CHECK(arbiter.granted_bytes(2) == 2 * gib);
+  CHECK(arbiter.set_job_weight(job(honest, 1), 0)->error == EINVAL);
+  CHECK(arbiter.set_job_weight(job(honest, 1), most_weight + 1)->error == EINVAL);
+  CHECK(arbiter.set_job_weight(job(greedy, 1), 3)->error == ENOENT);
+}
+
+TEST_CASE("AJobsWeightTakesNothingFromOtherUsers") {
+  Arbiter arbiter(8 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(honest, 1), 0));
+  REQUIRE_FALSE(arbiter.admit(2, job(greedy, 1), 0));
+  REQUIRE_FALSE(arbiter.set_job_weight(job(greedy, 1), most_weight));
+  obey(arbiter, 2);
+  CHECK(arbiter.granted_bytes(1) == 4 * gib);
+}
+
+TEST_CASE("WhatIsGuaranteedIsLentAndNotPromisedToOthers") {
+  Arbiter arbiter(8 * gib);
+  UserShares users;
+  users.set(honest, {.guarantee_bytes = 6 * gib});
+  arbiter.set_users(users);
+  const auto refusal = arbiter.admit(1, job(greedy, 1), 3 * gib);
+  REQUIRE(refusal);
+  CHECK(refusal->available_bytes == 2 * gib);
+  REQUIRE_FALSE(arbiter.admit(1, job(greedy, 1), 0));
+  obey(arbiter, 1);
+  CHECK(arbiter.granted_bytes(1) == 8 * gib);  // nobody else is there
+  REQUIRE_FALSE(arbiter.admit(2, job(honest, 1), 0));
+  obey(arbiter, 2);
+  CHECK(arbiter.granted_bytes(1) == 2 * gib);
+  CHECK(arbiter.granted_bytes(2) == 6 * gib);
+  REQUIRE_FALSE(arbiter.admit(3, job(honest, 2), 5 * gib));  // past no cap
+}
+
+TEST_CASE("AGuaranteeIsPastTheCapForAllAndALimitBelow") {
+  Arbiter arbiter(8 * gib);
+  UserShares users = capped(2 * gib);
+  users.set(honest, {.guarantee_bytes = 5 * gib});
+  users.set(greedy, {.limit_bytes = gib});
+  arbiter.set_users(users);
+  CHECK_FALSE(arbiter.admit(1, job(honest, 1), 5 * gib));
+  const auto refusal = arbiter.admit(2, job(greedy, 1), 2 * gib);
+  REQUIRE(refusal);
+  CHECK_THAT(refusal->reason, Contains("limit in [[share]]") && Contains("1.0 GiB"));
+  REQUIRE_FALSE(arbiter.admit(2, job(greedy, 1), 0));
+  obey(arbiter, 2);
+  CHECK(arbiter.granted_bytes(2) == gib);  // of the 3 that nobody has
+}
+
+TEST_CASE("TheAdministratorHasNoLimitButHonoursGuarantees") {
+  Arbiter arbiter(8 * gib);
+  UserShares users = capped(gib);
+  users.set(superuser, {.limit_bytes = gib});
+  users.set(honest, {.guarantee_bytes = 2 * gib});
+  arbiter.set_users(users);
+  CHECK(arbiter.admit(1, job(superuser, 1), 7 * gib));
+  CHECK_FALSE(arbiter.admit(1, job(superuser, 1), 6 * gib));
+}
+
 // What joins, ends, claims to be back, settings and demands at random lead to; processes give late or in
 // part.
 struct History {
-  static constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib, users = 2;
+  static constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib, users = 2, guarantee = 4 * gib;
   static constexpr std::size_t most_processes = 40;
   std::mt19937_64 random{7};
   Arbiter arbiter{machine};
@@ -131,7 +218,12 @@ struct History {
   std::map<SessionId, std::uint64_t> resident;
   SessionId next = 1;
 
-  History() { arbiter.set_user_cap(cap); }
+  // One of the users has a guarantee and is lent more.
+  History() {
+    UserShares said = capped(cap);
+    said.set(1000, {.weight = 3, .guarantee_bytes = guarantee});
+    arbiter.set_users(said);
+  }
 
   std::uint64_t machine_use() {
     std::uint64_t sum = 0;
@@ -160,6 +252,8 @@ struct History {
       sessions.erase(victim);
     } else if (what == 6) {
       arbiter.set_job_budget(key, random() % machine, By::owner);
+    } else if (what == 7) {
+      arbiter.set_job_weight(key, random() % 9);
     }
     return 0;
   }
@@ -172,6 +266,19 @@ struct History {
       arbiter.observe(id, {resident[id], random() % machine});
     }
     arbiter.end_round();
+  }
+  // A user with a guarantee who has a job that may borrow has it, whatever others were promised.
+  void check_guarantee() {
+    std::map<JobKey, std::uint64_t> budgets;
+    bool borrows = false;
+    for (const auto& [id, of] : sessions) {
+      if (of.uid != 1000) continue;
+      budgets[of] = arbiter.job_budget_bytes(of);
+      borrows = borrows || arbiter.job_promised_bytes(of) == 0;
+    }
+    std::uint64_t sum = 0;
+    for (const auto& [of, bytes] : budgets) sum += bytes;
+    if (borrows) REQUIRE(sum + budgets.size() >= guarantee);
   }
   // No job's processes are granted more than its budget, beyond the start of those that just joined.
   void check_jobs() {
@@ -199,6 +306,7 @@ TEST_CASE_METHOD(History, "no history hands memory out twice, past a user's cap,
     arbiter.rebalance();
     REQUIRE(machine_use() <= std::max(before, machine) + beyond);
     check_jobs();
+    check_guarantee();
     take_and_give();
   }
 }

@@ -1,7 +1,11 @@
-// `terrace set JOB --dram SIZE`: another budget for a job that runs.
+// `terrace set JOB --dram SIZE` or `--weight N`: another budget for a job that runs, or another part of what
+// is lent.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
+#include <optional>
+#include <string_view>
 
 #include "tools/cli/budget.h"
 #include "tools/cli/cgroup.h"
@@ -15,10 +19,14 @@ using nlohmann::json;
 
 namespace {
 
-void print_set(const FoundJob& job, std::uint64_t before, std::uint64_t after) {
-  const json document{{"format", "terrace-set"}, {"version", 1},           {"job", job.name()},
-                      {"uid", job.uid()},        {"socket", job.socket()}, {"previous_bytes", before},
-                      {"budget_bytes", after}};
+void print_set(const FoundJob& job, const char* what, std::uint64_t before, std::uint64_t after) {
+  const json document{{"format", "terrace-set"},
+                      {"version", 1},
+                      {"job", job.name()},
+                      {"uid", job.uid()},
+                      {"socket", job.socket()},
+                      {fmt::format("previous_{}", what), before},
+                      {what == std::string_view("bytes") ? "budget_bytes" : what, after}};
   std::cout << document.dump(2) << '\n';
 }
 
@@ -29,7 +37,7 @@ int set_budget(const ChangeOptions& options, FoundJob& job, std::uint64_t bytes)
   const std::uint64_t before = job.answer().value("previous_bytes", job.budget_bytes());
   const std::uint64_t after = job.answer().value("budget_bytes", bytes);
   if (options.json) {
-    print_set(job, before, after);
+    print_set(job, "bytes", before, after);
   } else {
     std::cout << fmt::format("{}: DRAM budget {} -> {}\n", job.name(), bytes_text(before, options.bytes),
                              bytes_text(after, options.bytes));
@@ -37,9 +45,40 @@ int set_budget(const ChangeOptions& options, FoundJob& job, std::uint64_t bytes)
   return exit_ok;
 }
 
+int set_weight(const ChangeOptions& options, FoundJob& job, std::uint64_t weight) {
+  const Failure failure = job.ask("set_weight", {{"weight", weight}});
+  if (failure.code != exit_ok)
+    return complain(failure.code, fmt::format("set {}: {}", job.name(), failure.text));
+  const std::uint64_t before = job.answer().value("previous_weight", std::uint64_t{1});
+  if (options.json) {
+    print_set(job, "weight", before, weight);
+    return exit_ok;
+  }
+  const bool is_lent = job.answer().value("is_lent", true);
+  std::cout << fmt::format("{}: weight {} -> {}{}\n", job.name(), before, weight,
+                           is_lent ? "" : ", once it has no budget of its own");
+  return exit_ok;
+}
+
+std::optional<std::uint64_t> whole_number(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), end, number);
+  return failed == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
 int set(const ChangeOptions& options) {
+  if (options.dram.empty() && options.weight.empty())
+    return complain(exit_usage, "set: say what to set, with --dram SIZE or --weight N");
+  if (!options.weight.empty()) {
+    const auto weight = whole_number(options.weight);
+    if (!weight || *weight < 1 || *weight > 1000)
+      return complain(exit_usage,
+                      fmt::format("--weight: \"{}\" is not a whole number from 1 to 1000", options.weight));
+    return with_named_job(options, [&](FoundJob& job) { return set_weight(options, job, *weight); });
+  }
   const auto bytes = resolve_budget("--dram", options.dram, memory_ceiling());
   if (!bytes) return complain(exit_usage, bytes.error);
   return with_named_job(options, [&](FoundJob& job) { return set_budget(options, job, *bytes); });

@@ -1,0 +1,36 @@
+// What `[[share]]` in terraced.toml says of users and groups, and of whom that is, by the system's databases.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/shares/user_shares.h"
+#include "liballoc/wire/amount.h"
+
+namespace terrace::daemon {
+
+// Of one user, or of each member of a group; exactly one is named. Amounts are of [budget] dram.
+struct ShareRule {
+  std::string user;  // a name or a number
+  std::string group;
+  std::uint32_t weight = 1;
+  std::optional<wire::Amount> guarantee;  // of users only
+  std::optional<wire::Amount> limit;
+  unsigned line = 0;  // in the file
+
+  friend bool operator==(const ShareRule&, const ShareRule&) = default;
+};
+
+struct SharesResult {
+  UserShares shares;  // without the cap for all
+  std::string error;  // "" or what is wrong, and the remedy
+};
+
+// What the rules give each user of `budget_bytes`. What is said of a user goes before what is said of his
+// groups, and of those the first rule counts. A member is who the group database lists, and who has it as his
+// first group; both are read once, now. Reads the databases, so it may take as long as these do.
+SharesResult resolve_shares(const std::vector<ShareRule>& rules, std::uint64_t budget_bytes);
+
+}  // namespace terrace::daemon
