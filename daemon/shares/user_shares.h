@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <map>
 
+#include "liballoc/wire/protocol.h"
+
 namespace terrace::daemon {
 
 inline constexpr std::uint64_t no_limit = ~std::uint64_t{0};
-inline constexpr std::uint32_t most_weight = 1000;
+using wire::most_weight;
 
 struct UserShare {
   std::uint32_t weight = 1;

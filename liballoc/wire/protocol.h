@@ -25,6 +25,8 @@ inline constexpr std::size_t max_fds = 3;
 inline constexpr std::size_t name_bytes = 64;
 inline constexpr std::size_t text_bytes = 200;
 inline constexpr std::uint64_t max_segment_bytes = std::uint64_t{1} << 20;
+// Weights are whole numbers from 1 to this.
+inline constexpr std::uint32_t most_weight = 1000;
 // "As much as there is", for Hello::pool_wanted_bytes.
 inline constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
 

@@ -220,6 +220,9 @@ def test_weight(directory):
             line = machine.refusal(2, "set", "heavy", f"--weight={weight}")
             check("is not a whole number from 1 to 1000" in line, line)
         check("say what to set" in machine.refusal(2, "set", "heavy"), "nothing to set")
+        machine.config.write_text("[daemon]\n", encoding="utf-8")
+        machine.daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: machine.terrace("set", "heavy", "--dram", "160M").returncode == 0, "what was guaranteed")
         result = stock_result(directory)
         check(machine.result("heavy") == result and machine.result("light") == result, "another result")
     finally:

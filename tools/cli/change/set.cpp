@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "liballoc/wire/protocol.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/cgroup.h"
 #include "tools/cli/change/found_job.h"
@@ -74,9 +75,9 @@ int set(const ChangeOptions& options) {
     return complain(exit_usage, "set: say what to set, with --dram SIZE or --weight N");
   if (!options.weight.empty()) {
     const auto weight = whole_number(options.weight);
-    if (!weight || *weight < 1 || *weight > 1000)
-      return complain(exit_usage,
-                      fmt::format("--weight: \"{}\" is not a whole number from 1 to 1000", options.weight));
+    if (!weight || *weight < 1 || *weight > wire::most_weight)
+      return complain(exit_usage, fmt::format("--weight: \"{}\" is not a whole number from 1 to {}",
+                                              options.weight, wire::most_weight));
     return with_named_job(options, [&](FoundJob& job) { return set_weight(options, job, *weight); });
   }
   const auto bytes = resolve_budget("--dram", options.dram, memory_ceiling());
