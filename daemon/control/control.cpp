@@ -88,13 +88,18 @@ ControlOutcome do_ping(const Request&) {
       false};
 }
 
-ControlOutcome do_status(const Request& request) {
-  return {success(view_status(request.context)), {}, false};
+ControlOutcome with_jobs(json reply, const Request& request) {
+  ControlOutcome outcome{std::move(reply), {}, false};
+  outcome.jobs_follow = request.context.leaves_jobs_out;
+  if (!outcome.jobs_follow) outcome.reply["jobs"] = view_jobs(request.context);
+  return outcome;
 }
 
-ControlOutcome do_jobs(const Request& request) {
-  return {success({{"jobs", view_jobs(request.context)}}), {}, false};
+ControlOutcome do_status(const Request& request) {
+  return with_jobs(success(view_status(request.context)), request);
 }
+
+ControlOutcome do_jobs(const Request& request) { return with_jobs(success(), request); }
 
 ControlOutcome do_tiers(const Request& request) {
   return {success({{"tiers", view_tiers(request.context)}}), {}, false};
@@ -126,7 +131,7 @@ ControlOutcome do_set_budget(const Request& request) {
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
   const auto bytes = number_or(request.fields, "bytes", 0);
   if (bytes == 0) return {failure(EINVAL, "\"bytes\" must be a number above 0"), {}, false};
-  Arbiter& arbiter = request.context.registry.arbiter();
+  Arbiter& arbiter = request.context.registry.change_arbiter();
   const std::uint64_t before = arbiter.job_budget_bytes(key);
   if (const auto refusal = arbiter.set_job_budget(key, bytes, role_of(request.peer)))
     return {failure(*refusal), {}, false};
@@ -136,7 +141,7 @@ ControlOutcome do_set_budget(const Request& request) {
 ControlOutcome do_set_weight(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
-  Arbiter& arbiter = request.context.registry.arbiter();
+  Arbiter& arbiter = request.context.registry.change_arbiter();
   const std::uint32_t before = arbiter.job_weight(key);
   const auto weight = number_or(request.fields, "weight", 0);
   if (const auto refusal = arbiter.set_job_weight(key, weight)) return {failure(*refusal), {}, false};
@@ -153,7 +158,7 @@ ControlOutcome do_pause(const Request& request) {
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
   const auto stays = request.fields.find("stays");
   const bool is_stopped = stays != request.fields.end() && stays->is_boolean() && stays->get<bool>();
-  if (const auto refusal = request.context.registry.arbiter().pause(key, is_stopped))
+  if (const auto refusal = request.context.registry.change_arbiter().pause(key, is_stopped))
     return {failure(*refusal), {}, false};
   return {success({{"job", view_job(request.context, key)}}), {}, false, true};
 }
@@ -161,7 +166,7 @@ ControlOutcome do_pause(const Request& request) {
 ControlOutcome do_resume(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
-  if (const auto refusal = request.context.registry.arbiter().resume(key, role_of(request.peer)))
+  if (const auto refusal = request.context.registry.change_arbiter().resume(key, role_of(request.peer)))
     return {failure(*refusal), {}, false};
   return {success({{"job", view_job(request.context, key)}}), {}, false, true};
 }

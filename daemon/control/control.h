@@ -21,6 +21,7 @@ struct ControlContext {
   std::uint64_t started_ns = 0;
   std::uint64_t lowered_bytes = 0;             // of the budget, while the machine is short of memory
   std::optional<bool> is_pressure_known = {};  // whether the kernel says that it is
+  bool leaves_jobs_out = false;                // for a LongAnswer
 };
 
 // NOLINTNEXTLINE(bugprone-exception-escape): nlohmann's move checks itself with a throwing assertion
@@ -29,6 +30,7 @@ struct ControlOutcome {
   std::vector<SessionId> trim;  // to be told so
   bool shut_down = false;
   bool budgets_changed = false;  // to be announced at once
+  bool jobs_follow = false;      // were left out of the reply
 };
 
 ControlOutcome answer(std::string_view request, const Peer& peer, const ControlContext& context);
@@ -37,6 +39,8 @@ ControlOutcome answer(std::string_view request, const Peer& peer, const ControlC
 nlohmann::json view_status(const ControlContext& context);
 nlohmann::json view_jobs(const ControlContext& context);
 nlohmann::json view_job(const ControlContext& context, const JobKey& job);  // one that runs
+nlohmann::json view_job(const ControlContext& context, const JobKey& job,
+                        const std::vector<const Session*>& processes);
 nlohmann::json view_tiers(const ControlContext& context);
 // Addresses of a process, in its heap or its code, help whoever wants to break into it: they are for its own
 // user and for administrators.

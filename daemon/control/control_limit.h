@@ -21,11 +21,12 @@ class ControlLimit {
     const auto found = paid_until_ns_.find(uid);
     return found == paid_until_ns_.end() || found->second <= now_ns + share * burst_ns;
   }
-  // An answer to him took so long.
-  void charge(uid_t uid, std::uint64_t now_ns, std::uint64_t spent_ns) {
+  // An answer to him, or a part of one, took so long, which it returns.
+  std::uint64_t charge(uid_t uid, std::uint64_t now_ns, std::uint64_t spent_ns) {
     std::erase_if(paid_until_ns_, [now_ns](const auto& entry) { return entry.second <= now_ns; });
     std::uint64_t& until = paid_until_ns_[uid];
     until = std::max(until, now_ns) + share * spent_ns;
+    return spent_ns;
   }
 
  private:

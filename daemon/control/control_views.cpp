@@ -69,25 +69,6 @@ Counters live_totals(const ControlContext& context, const JobKey& job) {
   return totals;
 }
 
-json view_job(const ControlContext& context, const JobKey& job,
-              const std::vector<const Session*>& processes) {
-  json sessions = json::array();
-  Counters totals{};
-  for (const Session* session : processes) {
-    sessions.push_back(view_session(context, *session));
-    add_counters(session->counters(), &totals);
-  }
-  json object{{"job", job.name},
-              {"uid", job.uid},
-              {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
-              {"sessions", std::move(sessions)},
-              {"totals", view_counters(totals)}};
-  if (const std::uint32_t weight = context.registry.arbiter().job_weight(job); weight > 1)
-    object["weight"] = weight;
-  if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
-  return object;
-}
-
 // What is in use, and beside it what jobs say where that is something else.
 void put_used(json& tier, std::uint64_t used_bytes, std::uint64_t reported_bytes) {
   tier["used_bytes"] = used_bytes;
@@ -127,6 +108,25 @@ json view_site(const Site& site, bool with_addresses) {
 }
 
 }  // namespace
+
+json view_job(const ControlContext& context, const JobKey& job,
+              const std::vector<const Session*>& processes) {
+  json sessions = json::array();
+  Counters totals{};
+  for (const Session* session : processes) {
+    sessions.push_back(view_session(context, *session));
+    add_counters(session->counters(), &totals);
+  }
+  json object{{"job", job.name},
+              {"uid", job.uid},
+              {"budget_bytes", context.registry.arbiter().job_budget_bytes(job)},
+              {"sessions", std::move(sessions)},
+              {"totals", view_counters(totals)}};
+  if (const std::uint32_t weight = context.registry.arbiter().job_weight(job); weight > 1)
+    object["weight"] = weight;
+  if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
+  return object;
+}
 
 json view_jobs(const ControlContext& context) {
   std::map<JobKey, std::vector<const Session*>> running;
@@ -174,8 +174,7 @@ json view_status(const ControlContext& context) {
               {"socket", context.config.socket},
               {"uptime_seconds", seconds(context.now_ns - context.started_ns)},
               {"sessions_seen", context.registry.sessions_seen()},
-              {"tiers", view_tiers(context)},
-              {"jobs", view_jobs(context)}};
+              {"tiers", view_tiers(context)}};
   if (context.is_pressure_known) status["follows_pressure"] = *context.is_pressure_known;
   return status;
 }

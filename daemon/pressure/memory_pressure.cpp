@@ -71,7 +71,7 @@ std::optional<MemoryState> read_memory_state(std::string_view pressure, std::str
 }
 
 bool MemoryPressure::look(std::uint64_t budget_bytes, std::uint64_t now_ns) {
-  if (now_ns < next_ns_) return false;
+  if (!is_due(now_ns)) return false;
   next_ns_ = now_ns + pause_ns;
   const auto state =
       read_memory_state(text_in(root_ + "/proc/pressure/memory"), text_in(root_ + "/proc/meminfo"));

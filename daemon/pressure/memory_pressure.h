@@ -20,6 +20,7 @@ class MemoryPressure {
 
   // Asks the kernel, once a second at most. True when of() changed by it. That the kernel does not say is
   // logged once; then nothing changes.
+  bool is_due(std::uint64_t now_ns) const { return now_ns >= next_ns_; }
   bool look(std::uint64_t budget_bytes, std::uint64_t now_ns);
   // What is handed out of a budget.
   std::uint64_t of(std::uint64_t budget_bytes) const { return policy_.of(budget_bytes); }

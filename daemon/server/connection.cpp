@@ -55,16 +55,37 @@ int Connection::receive(Packet* packet) {
   return 0;
 }
 
-int Connection::send(const void* bytes, std::size_t size, std::span<const int> fds) {
+int Connection::send_or_queue(const void* bytes, std::size_t size, std::span<const int> fds, bool may_queue) {
   if (queue_.empty()) {
     const int error = send_packet(socket_.get(), bytes, size, fds);
     if (error != EAGAIN) return error;
   }
-  if (!fds.empty() || queue_.size() >= max_queued_packets) return ENOBUFS;
-  if (queued_bytes_ + size > max_queued_bytes) return ENOBUFS;
+  if (!fds.empty() || !may_queue) return ENOBUFS;
   const auto* first = static_cast<const std::byte*>(bytes);
   queue_.emplace_back(first, first + size);
   queued_bytes_ += size;
+  return 0;
+}
+
+int Connection::send(const void* bytes, std::size_t size, std::span<const int> fds) {
+  return send_or_queue(bytes, size, fds, !is_full());
+}
+
+int Connection::answer(std::string_view text) {
+  if (is_full()) return ENOBUFS;
+  std::size_t offset = 0;
+  do {
+    const std::string_view piece = text.substr(offset, wire::max_reply_piece);
+    offset += piece.size();
+    wire::Reply head = wire::make<wire::Reply>();
+    head.header.length =
+        static_cast<std::uint32_t>(sizeof(wire::Reply) - sizeof(wire::Header) + piece.size());
+    head.flags = offset < text.size() ? wire::reply_more : 0;
+    std::vector<char> packet(sizeof head + piece.size());
+    std::memcpy(packet.data(), &head, sizeof head);
+    std::memcpy(packet.data() + sizeof head, piece.data(), piece.size());
+    if (const int error = send_or_queue(packet.data(), packet.size(), {}, true); error != 0) return error;
+  } while (offset < text.size());
   return 0;
 }
 

@@ -11,8 +11,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "daemon/control/long_answer.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/sessions/session.h"
 #include "daemon/unique_fd.h"
@@ -47,6 +49,9 @@ class Connection {
   // Sends or queues. 0; ENOBUFS when the other side does not read what it asked for; any other errno.
   // Descriptors go at once or not at all.
   int send(const void* bytes, std::size_t size, std::span<const int> fds = {});
+  // A whole answer to a control request, in pieces, however long: 0; ENOBUFS when it has not read earlier
+  // ones; any other errno.
+  int answer(std::string_view text);
   int flush();
   bool has_queued() const { return !queue_.empty(); }
 
@@ -57,9 +62,16 @@ class Connection {
       waiting;                   // a greeting held back until its pool is known or earlier jobs are back
   std::optional<PoolFile> pool;  // that came with it
   std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
-  std::unique_ptr<Packet> postponed;  // a control request whose user has to wait; nothing is read meanwhile
+  // A control request whose user has to wait, or its answer as far as it is written; nothing is read
+  // meanwhile.
+  std::unique_ptr<Packet> postponed;
+  std::unique_ptr<LongAnswer> unfinished;
+  bool waits_for_answer() const { return postponed || unfinished; }
 
  private:
+  bool is_full() const { return queue_.size() >= max_queued_packets || queued_bytes_ > max_queued_bytes; }
+  int send_or_queue(const void* bytes, std::size_t size, std::span<const int> fds, bool may_queue);
+
   UniqueFd socket_;
   Peer peer_;
   std::uint64_t accepted_ns_;

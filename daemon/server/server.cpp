@@ -94,7 +94,7 @@ std::uint64_t Server::budget_bytes() const { return options_.config.dram.of(memo
 // no protection from himself.
 void Server::divide_budget() {
   const std::uint64_t budget = budget_bytes();
-  Arbiter& arbiter = registry_->arbiter();
+  Arbiter& arbiter = registry_->change_arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
   if (options_.is_private) return;
   SharesResult users = resolve_shares(options_.config.shares, budget);
@@ -103,9 +103,10 @@ void Server::divide_budget() {
 }
 
 void Server::follow_pressure() {
+  if (!pressure_.is_due(now_ns_)) return;  // to ask for the budget is to read files
   const std::uint64_t budget = budget_bytes();
   if (!pressure_.look(budget, now_ns_)) return;
-  registry_->arbiter().set_machine_budget(pressure_.of(budget));
+  registry_->change_arbiter().set_machine_budget(pressure_.of(budget));
   spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
                format_size(pressure_.of(budget)), format_size(budget));
 }
@@ -123,6 +124,7 @@ void Server::stop() {
 }
 
 int Server::wait_ms() const {
+  if (has_more_to_answer_) return 0;
   std::uint64_t next = next_tick_ns_;
   if (watchdog_ns_ != 0) next = std::min(next, next_watchdog_ns_);
   return next <= now_ns_ ? 0 : static_cast<int>((next - now_ns_) / millisecond) + 1;
@@ -134,12 +136,14 @@ void Server::run() {
   while (!stopping_) {
     const std::span<epoll_event> happened = poller_.wait(events, wait_ms());
     now_ns_ = clock_ns();
+    answered_ns_ = 0;
     for (const epoll_event& event : happened) {
       handle(event.data.u64, event.events);
       now_ns_ = clock_ns();
       feed_watchdog();
     }
     if (now_ns_ >= next_tick_ns_) tick();
+    answer_postponed();
     feed_watchdog();
   }
   ::sd_notify(0, "STOPPING=1");
@@ -232,6 +236,7 @@ void Server::accept_one(UniqueFd socket) {
   const ConnectionId id = next_connection_++;
   poller_.add(connection->fd(), tag_of(tag_connection, id), EPOLLIN | EPOLLRDHUP);
   connections_[id] = std::move(connection);
+  guests_.insert(id);
   next_tick_ns_ = std::min(next_tick_ns_, now_ns_ + busy_tick_ns);
 }
 
@@ -248,7 +253,7 @@ void Server::handle_connection(ConnectionId id, std::uint32_t events) {
 }
 
 void Server::update_interest(ConnectionId id, Connection& connection) {
-  const std::uint32_t reads = connection.postponed ? 0U : EPOLLIN | EPOLLRDHUP;
+  const std::uint32_t reads = connection.waits_for_answer() ? 0U : EPOLLIN | EPOLLRDHUP;
   const std::uint32_t events = reads | (connection.has_queued() ? EPOLLOUT : 0U);
   if (events == connection.events) return;
   connection.events = events;
@@ -273,6 +278,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
   }
   const auto dropped = std::move(found->second);
   connections_.erase(found);
+  guests_.erase(id);
   door_.files().give_back(dropped->peer().uid, std::move(dropped->pool));
   door_.dispose(dropped->take_socket(), dropped->role == Connection::Role::inspected);
   if (connections_.empty()) lonely_since_ns_ = now_ns_;
@@ -281,13 +287,15 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
   follow_pressure();
-  registry_->take_in(now_ns_);
+  registry_->take_turn(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();
     announce();
   }
-  if (record_.is_due(now_ns_)) record_.keep(registry_->promises(), now_ns_);
-  answer_postponed();
+  if (record_.is_due(now_ns_) && kept_revision_ != registry_->revision()) {
+    kept_revision_ = registry_->revision();
+    record_.keep(registry_->promises(), now_ns_);
+  }
   drop_silent_connections();
   door_.let_in();
   if (nobody_needs_us()) stopping_ = true;
@@ -295,8 +303,8 @@ void Server::tick() {
 
 void Server::begin_waiting_sessions() {
   std::vector<ConnectionId> waiting;
-  for (const auto& [id, connection] : connections_) {
-    if (connection->role == Connection::Role::waiting) waiting.push_back(id);
+  for (const ConnectionId id : guests_) {
+    if (connections_.at(id)->role == Connection::Role::waiting) waiting.push_back(id);
   }
   for (const ConnectionId id : waiting) {
     Connection& connection = *connections_.at(id);
@@ -311,8 +319,9 @@ void Server::begin_waiting_sessions() {
 
 void Server::drop_silent_connections() {
   std::vector<ConnectionId> silent;
-  for (const auto& [id, connection] : connections_) {
-    if (connection->role == Connection::Role::fresh && now_ns_ - connection->accepted_ns() > silence_ns)
+  for (const ConnectionId id : guests_) {
+    const Connection& connection = *connections_.at(id);
+    if (connection.role == Connection::Role::fresh && now_ns_ - connection.accepted_ns() > silence_ns)
       silent.push_back(id);
   }
   for (const ConnectionId id : silent) drop(id, "it connected and said nothing", true);

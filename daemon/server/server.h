@@ -3,6 +3,9 @@
 //   listener ─ accept ─▶ fresh ─ Hello ──▶ job      (waiting first, while earlier jobs are coming back;
 //                          └──── Control ▶ control   inspected first, when it brings its pool)
 //
+// Who joins waits for no more than one answer to a control request: answers are given one after the other,
+// and between two of them everybody else has a turn.
+//
 // A client that breaks a rule is disconnected with one line in the log; the bounds are below. A job's session
 // ends when its socket does or its process dies, whichever is seen first.
 #pragma once
@@ -11,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -82,6 +86,8 @@ class Server {
   std::string handle_packet(ConnectionId id, Packet& packet);
   std::string handle_hello(ConnectionId id, Packet& packet);
   std::string handle_control(ConnectionId id, const Packet& packet);
+  std::string go_on_answering(ConnectionId id);
+  ControlContext control_context();
   std::string handle_log(ConnectionId id, const Packet& packet);
   std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
   void take_inspected();
@@ -90,8 +96,6 @@ class Server {
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
-  std::string refuse_version(Connection& connection, const wire::Header& header);
-  bool send_reply(ConnectionId id, const std::string& text);
   template <class Message>
   void send_to_session(SessionId session, const Message& message);
   void update_interest(ConnectionId id, Connection& connection);
@@ -117,7 +121,12 @@ class Server {
   MemoryPressure pressure_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
+  std::set<ConnectionId> guests_;  // that are no jobs (yet): few, where jobs may be a thousand
   ControlLimit control_limit_;
+  std::uint64_t answered_ns_ = 0;  // the time that answers took since the loop waited last
+  ConnectionId last_answered_ = 0;
+  bool has_more_to_answer_ = false;
+  std::uint64_t kept_revision_ = 0;  // of the registry, when its promises were written last
   ConnectionId next_connection_ = 1;
   std::uint64_t started_ns_ = 0;
   std::uint64_t now_ns_ = 0;

@@ -15,7 +15,8 @@
 namespace terrace::daemon {
 namespace {
 
-constexpr int packets_per_round = 16;  // then the others get a turn
+constexpr int packets_per_round = 16;              // then the others get a turn
+constexpr std::uint64_t answering_ns = 5'000'000;  // likewise: no answer is begun after that
 
 wire::Refused refused_message(const Refusal& refusal) {
   wire::Refused message = wire::make<wire::Refused>();
@@ -23,6 +24,12 @@ wire::Refused refused_message(const Refusal& refusal) {
   message.available_bytes = refusal.available_bytes;
   wire::copy_text(message.text, sizeof message.text, refusal.reason.c_str());
   return message;
+}
+
+Refusal wrong_version(const wire::Header& header) {
+  return {EPROTO, 0,
+          fmt::format("it speaks protocol version {}, this terraced {}; install the same version of both",
+                      header.version, wire::protocol_version)};
 }
 
 const char* pool_words(const wire::Welcome& welcome) {
@@ -61,7 +68,7 @@ bool Server::read_packets(ConnectionId id) {
     if (!connections_.contains(id)) return false;
     if (!fault.empty()) return drop(id, fault, true), false;
     const Connection& connection = *connections_.at(id);
-    if (connection.role == Connection::Role::inspected || connection.postponed) return true;
+    if (connection.role == Connection::Role::inspected || connection.waits_for_answer()) return true;
   }
   return true;
 }
@@ -70,7 +77,7 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
   Connection& connection = *connections_.at(id);
   wire::Header header;
   const int error = wire::check_packet(packet.bytes, packet.size, &header);
-  if (error == EPROTO) return refuse_version(connection, header);
+  if (error == EPROTO) return refuse(connection, wrong_version(header));
   if (error != 0) return "a malformed packet";
   if (packet.brings_files && header.type != wire::Type::hello) return "descriptors out of place";
   using Role = Connection::Role;
@@ -93,14 +100,6 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
       break;
   }
   return fmt::format("message {} out of place", static_cast<unsigned>(header.type));
-}
-
-std::string Server::refuse_version(Connection& connection, const wire::Header& header) {
-  return refuse(connection,
-                {EPROTO, 0,
-                 fmt::format("it speaks protocol version {}, this terraced {}; install the same version "
-                             "of both",
-                             header.version, wire::protocol_version)});
 }
 
 std::string Server::refuse(Connection& connection, const Refusal& refusal) {
@@ -138,6 +137,7 @@ std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
   Session& session = *admission.session;
   log_admission(admission, hello);
   connection.role = Connection::Role::job;
+  guests_.erase(id);
   connection.session = session.id();
   connection.process.reset(open_peer_process(connection.fd(), connection.peer().pid));
   if (connection.process) poller_.add(connection.process.get(), tag_of(tag_process, id), EPOLLIN);
@@ -192,8 +192,10 @@ std::string Server::handle_log(ConnectionId id, const Packet& packet) {
 std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   Connection& connection = *connections_.at(id);
   connection.role = Connection::Role::control;
-  if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) {
+  const bool has_turn = answered_ns_ < answering_ns && !has_more_to_answer_;
+  if (!has_turn || !control_limit_.may_ask(connection.peer().uid, now_ns_)) {
     connection.postponed = std::make_unique<Packet>(packet);
+    has_more_to_answer_ = has_more_to_answer_ || !has_turn;
     update_interest(id, connection);
     return {};
   }
@@ -201,50 +203,62 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
   registry_->take_in(now_ns_);
   const std::string_view request(reinterpret_cast<const char*>(packet.bytes) + sizeof(wire::Header),
                                  packet.size - sizeof(wire::Header));
-  const ControlOutcome outcome =
-      answer(request, connection.peer(),
-             {*registry_, options_.config, options_.is_private, now_ns_, started_ns_,
-              pressure_.lowers(budget_bytes()), pressure_.is_known()});
+  const ControlOutcome outcome = daemon::answer(request, connection.peer(), control_context());
   for (const SessionId session : outcome.trim) send_to_session(session, wire::make<wire::Trim>());
   if (outcome.shut_down) stopping_ = true;
-  const std::string text = outcome.reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  control_limit_.charge(connection.peer().uid, now_ns_, clock_ns() - began_ns);
-  if (!send_reply(id, text)) return "it does not read its answers";
   if (outcome.budgets_changed) next_tick_ns_ = now_ns_;
+  if (outcome.jobs_follow) connection.unfinished = std::make_unique<LongAnswer>(outcome.reply, *registry_);
+  const int error = outcome.jobs_follow ? 0 : connection.answer(text_of(outcome.reply));
+  answered_ns_ += control_limit_.charge(connection.peer().uid, now_ns_, clock_ns() - began_ns);
+  if (error != 0) return "it does not read its answers";
+  return go_on_answering(id);
+}
+
+ControlContext Server::control_context() {
+  return {*registry_,           options_.config,
+          options_.is_private,  now_ns_,
+          started_ns_,          pressure_.lowers(budget_bytes()),
+          pressure_.is_known(), true};
+}
+
+// A turn of an answer that takes more than one, if there is one.
+std::string Server::go_on_answering(ConnectionId id) {
+  Connection& connection = *connections_.at(id);
+  int error = 0;
+  if (connection.unfinished) {
+    const std::uint64_t began_ns = clock_ns();
+    connection.unfinished->write(control_context());
+    if (connection.unfinished->is_whole())
+      error = connection.answer(std::exchange(connection.unfinished, nullptr)->text());
+    answered_ns_ += control_limit_.charge(connection.peer().uid, now_ns_, clock_ns() - began_ns);
+  }
+  if (error != 0) return "it does not read its answers";
+  has_more_to_answer_ = has_more_to_answer_ || connection.unfinished;
+  update_interest(id, connection);
   return {};
 }
 
-// Those whose user has waited long enough.
+// Those whose user has waited long enough, whoever was answered last as the last.
 void Server::answer_postponed() {
+  has_more_to_answer_ = false;
   std::vector<ConnectionId> waiting;
-  for (const auto& [id, connection] : connections_) {
-    if (connection->postponed) waiting.push_back(id);
+  for (const ConnectionId id : guests_) {
+    const Connection& connection = *connections_.at(id);
+    if (connection.waits_for_answer() && control_limit_.may_ask(connection.peer().uid, now_ns_))
+      waiting.push_back(id);
   }
+  std::rotate(waiting.begin(), std::upper_bound(waiting.begin(), waiting.end(), last_answered_),
+              waiting.end());
   for (const ConnectionId id : waiting) {
-    Connection& connection = *connections_.at(id);
-    if (!control_limit_.may_ask(connection.peer().uid, now_ns_)) continue;
-    const auto packet = std::exchange(connection.postponed, nullptr);
-    update_interest(id, connection);
-    if (const auto fault = handle_control(id, *packet); !fault.empty()) drop(id, fault, true);
+    if (answered_ns_ >= answering_ns) {
+      has_more_to_answer_ = true;
+      return;
+    }
+    last_answered_ = id;
+    const auto packet = std::exchange(connections_.at(id)->postponed, nullptr);
+    if (const auto fault = packet ? handle_control(id, *packet) : go_on_answering(id); !fault.empty())
+      drop(id, fault, true);
   }
-}
-
-bool Server::send_reply(ConnectionId id, const std::string& text) {
-  Connection& connection = *connections_.at(id);
-  std::size_t offset = 0;
-  do {
-    const std::size_t piece = std::min(text.size() - offset, wire::max_reply_piece);
-    wire::Reply head = wire::make<wire::Reply>();
-    head.header.length = static_cast<std::uint32_t>(sizeof(wire::Reply) - sizeof(wire::Header) + piece);
-    head.flags = offset + piece < text.size() ? wire::reply_more : 0;
-    std::vector<char> packet(sizeof head + piece);
-    std::memcpy(packet.data(), &head, sizeof head);
-    std::memcpy(packet.data() + sizeof head, text.data() + offset, piece);
-    if (connection.send(packet.data(), packet.size()) != 0) return false;
-    offset += piece;
-  } while (offset < text.size());
-  update_interest(id, connection);
-  return true;
 }
 
 template <class Message>

@@ -10,11 +10,16 @@ std::size_t Lifetimes::KeyHash::operator()(const Key& key) const noexcept {
   return static_cast<std::size_t>(mixed ^ (mixed >> 32));
 }
 
+void Lifetimes::share_room(std::size_t sessions) {
+  most_sites_ = std::min(max_sites, sites_of_all / std::max<std::size_t>(sessions, 1));
+  most_live_ = std::min(max_live, live_of_all / std::max<std::size_t>(sessions, 1));
+}
+
 Site& Lifetimes::site_of(const wire::Event& event) {
   const Key key{event.call_site, event.bytes};
   const auto found = sites_.find(key);
   if (found != sites_.end()) return found->second;
-  if (sites_.size() >= max_sites) return others_;
+  if (sites_.size() >= most_sites_) return others_;
   Site& site = sites_[key];
   site.call_site = event.call_site;
   site.bytes = event.bytes;
@@ -24,7 +29,8 @@ Site& Lifetimes::site_of(const wire::Event& event) {
 void Lifetimes::take_alloc(const wire::Event& event) {
   Site& site = site_of(event);
   ++site.allocations;
-  if (live_.size() < max_live || live_.contains(event.address)) live_[event.address] = {event.time_ns, &site};
+  if (live_.size() < most_live_ || live_.contains(event.address))
+    live_[event.address] = {event.time_ns, &site};
 }
 
 void Lifetimes::take_free(const wire::Event& event) {

@@ -1,6 +1,7 @@
 // What a job's events say about its allocations: per call site and size, how many, how long they live, how
 // often their pages were waited for. Input is hostile, so everything is bounded: past the bounds, counts go
-// to "others" and lifetimes are not followed.
+// to "others" and lifetimes are not followed. All sessions together have room for some thousands of sites and
+// live allocations, each an equal part: a thousand jobs must not make the daemon large.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +27,15 @@ class Lifetimes {
  public:
   static constexpr std::size_t max_sites = 512;
   static constexpr std::size_t max_live = 4096;
+  static constexpr std::size_t sites_of_all = 16 * max_sites;  // some 100 bytes each
+  static constexpr std::size_t live_of_all = 16 * max_live;    // some 60 bytes each
 
   Lifetimes() = default;
   Lifetimes(const Lifetimes&) = delete;
   Lifetimes& operator=(const Lifetimes&) = delete;
 
+  // So many sessions share the room from now on. What is there already stays.
+  void share_room(std::size_t sessions);
   // `event.kind` must be a known one (RingReader sees to it).
   void take(const wire::Event& event);
 
@@ -62,6 +67,8 @@ class Lifetimes {
   std::unordered_map<Key, Site, KeyHash> sites_;
   std::unordered_map<std::uint64_t, Birth> live_;
   Site others_;
+  std::size_t most_sites_ = max_sites;
+  std::size_t most_live_ = max_live;
   std::uint64_t counts_[static_cast<std::size_t>(wire::EventKind::count)] = {};
 };
 

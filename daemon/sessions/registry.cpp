@@ -17,9 +17,6 @@ Refusal too_many(const char* what, std::size_t most) {
   return {EUSERS, 0, fmt::format("{} are in session already (at most {}); wait for one to end", what, most)};
 }
 
-// Of one round's events of one process, the last that go to the journal.
-constexpr std::size_t journal_share = 512;
-
 JobKey job_of(const wire::Hello& hello, uid_t uid) {
   return {uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
 }
@@ -183,6 +180,7 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   session->announced_pool_limit = pools_.limit_bytes(id);
   admission.session = session.get();
   sessions_[id] = std::move(session);
+  ++revision_;
   note(id, admission.session->reattached ? "reattached" : "joined", admission.session->program(), now_ns);
   return admission;
 }
@@ -204,12 +202,14 @@ Promises Registry::promises() const {
 void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   Session* session = find(id);
   if (session == nullptr) return;
-  digest(*session);
+  take_counters(*session);
+  take_events(*session, now_ns);
   remember_ended(*session, now_ns);
   note(id, "left", why, now_ns);
   arbiter_.leave(id);
   pools_.leave(id);
   sessions_.erase(id);
+  ++revision_;
 }
 
 // Bounded: the job that ended longest ago makes room.
@@ -227,65 +227,9 @@ void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
   }));
 }
 
-void Registry::digest(Session& session) {
-  session.snapshot();
-  const std::size_t count = session.read_events(scratch_.data());
-  for (std::size_t i = 0; i < count; ++i) {
-    const wire::Event& event = scratch_[i];
-    session.lifetimes().take(event);
-    if (i + journal_share < count) continue;
-    journal_.add({0,
-                  event.time_ns,
-                  session.id(),
-                  session.peer().uid,
-                  session.job_name(),
-                  wire::name_of(event.kind),
-                  {},
-                  event});
-  }
-  // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
-  // Until then that says nothing, which must not be taken for a job that holds nothing.
-  if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
-  arbiter_.observe(session.id(), {session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)});
-  pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
-}
-
-void Registry::take_in(std::uint64_t now_ns) {
-  for (auto& [id, session] : sessions_) digest(*session);
-  if (now_ns < next_round_ns_) return;
-  next_round_ns_ = now_ns + round_ns;
-  if (claims_ && now_ns >= expected_until_ns_) claims_->forget();
-  check_reports(now_ns);
-  name_late_givers(now_ns);
-}
-
-// In turn, so that a round has a bound: those for which others wait in every round, all others now and then.
-void Registry::check_reports(std::uint64_t now_ns) {
-  std::size_t left = checks_per_round;
-  auto next = sessions_.upper_bound(last_checked_);
-  for (std::size_t i = 0; i < sessions_.size() && left != 0; ++i, ++next) {
-    if (next == sessions_.end()) next = sessions_.begin();
-    Session& session = *next->second;
-    last_checked_ = session.id();
-    const bool is_due = arbiter_.is_waited_for(session.id()) || now_ns >= session.checked_ns() + check_ns;
-    if (!is_due) continue;
-    check_report(session, now_ns);
-    --left;
-  }
-}
-
-void Registry::check_report(Session& session, std::uint64_t now_ns) {
-  const std::uint64_t reported = session.counter(wire::Stat::resident_bytes);
-  session.check_resident(arbiter_.is_waited_for(session.id()), now_ns);
-  if (!session.resident_check().is_understated(reported)) arbiter_.restrain(session.id(), false);
-  if (!pools_.measure(session.id())) return;
-  const std::string what = fmt::format("takes up more of {} than its pool of {}", pools_.directory(),
-                                       format_size(pools_.capacity_bytes(session.id())));
-  spdlog::warn("job \"{}\" {}: less is left for others' pools", *session.job_name(), what);
-  note(session.id(), "overfull", what, now_ns);
-}
-
 std::vector<Announcement> Registry::announcements() {
+  if (announced_revision_ == revision_) return {};
+  announced_revision_ = revision_;
   std::map<SessionId, Announcement> changed;
   std::vector<SessionId> order;  // givers first, as the arbiter says
   for (const Change& change : arbiter_.rebalance()) {
@@ -309,36 +253,10 @@ std::vector<Announcement> Registry::announcements() {
     announcement.pool_limit_bytes = pools_.limit_bytes(id);
     if (find(id) != nullptr) result.push_back(announcement);
   }
+  if (result.empty()) return result;
+  ++revision_;  // what was lowered may make room for what could not be raised yet
+  may_have_givers_ = true;
   return result;
-}
-
-void Registry::name_late_givers(std::uint64_t now_ns) {
-  for (const SessionId id : arbiter_.end_round()) {
-    const Session* session = find(id);
-    if (session == nullptr) continue;
-    const bool is_understated =
-        session->resident_check().is_understated(session->counter(wire::Stat::resident_bytes));
-    is_understated ? name_understated(*session, now_ns) : name_late(*session, now_ns);
-  }
-}
-
-void Registry::name_late(const Session& session, std::uint64_t now_ns) {
-  const std::string granted = format_size(arbiter_.granted_bytes(session.id()));
-  spdlog::warn(
-      "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for it",
-      session.peer().pid, *session.job_name(), granted);
-  note(session.id(), "overdue", "holds more than its budget of " + granted, now_ns);
-}
-
-void Registry::name_understated(const Session& session, std::uint64_t now_ns) {
-  arbiter_.restrain(session.id(), true);
-  const std::string what = fmt::format("was told to keep {}, reports {}, and the kernel counts {}",
-                                       format_size(arbiter_.granted_bytes(session.id())),
-                                       format_size(session.counter(wire::Stat::resident_bytes)),
-                                       format_size(session.resident_bytes()));
-  spdlog::warn("process {} of job \"{}\" {}: it is granted at most {} until its reports can be true",
-               session.peer().pid, *session.job_name(), what, format_size(Arbiter::starting_bytes));
-  note(session.id(), "understated", what, now_ns);
 }
 
 void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {

@@ -78,9 +78,17 @@ class Registry {
   // named.
   static constexpr std::uint64_t round_ns = 100'000'000;
   static constexpr std::uint64_t check_ns =
-      1'000'000'000;                                   // between two checks of a process nobody waits for
-  static constexpr std::size_t checks_per_round = 64;  // of some 30 us each
+      1'000'000'000;                                       // between two checks of a process nobody waits for
+  static constexpr std::size_t checks_per_round = 64;      // of some 30 us each
+  static constexpr std::size_t idle_checks_per_round = 4;  // of processes that nobody waits for
+  static constexpr std::size_t events_per_call = std::size_t{8} * Session::events_per_round;  // some 10 ms
   void take_in(std::uint64_t now_ns);
+  // The same for as many sessions as a round has time for, in turn, and for those that others wait for.
+  // Events are left until there are many or some are old.
+  static constexpr std::size_t sessions_per_turn = 64;
+  void take_turn(std::uint64_t now_ns);
+  // Another one whenever grants or promises may have changed, or all sessions had their turn.
+  std::uint64_t revision() const { return revision_; }
   // Budgets and pool limits that changed since they were last announced.
   std::vector<Announcement> announcements();
   void note(SessionId session, const char* kind, std::string text, std::uint64_t now_ns);
@@ -88,7 +96,12 @@ class Registry {
   Session* find(SessionId session);
   const std::map<SessionId, std::unique_ptr<Session>>& sessions() const { return sessions_; }
   const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_; }
-  Arbiter& arbiter() { return arbiter_; }
+  // What it grants is looked at anew, and a pause may begin, which it counts in rounds.
+  Arbiter& change_arbiter() {
+    ++revision_;
+    rounds_to_count_ = Arbiter::pausing_rounds;
+    return arbiter_;
+  }
   const Arbiter& arbiter() const { return arbiter_; }
   Pools& pools() { return pools_; }
   const Pools& pools() const { return pools_; }
@@ -96,8 +109,15 @@ class Registry {
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
  private:
+  std::map<SessionId, std::unique_ptr<Session>>::iterator after(SessionId* last);
+  void take_counters(Session& session);
+  std::size_t take_events(Session& session, std::uint64_t now_ns);
+  void take_events_of_all(std::uint64_t now_ns);
+  void end_round(std::uint64_t now_ns);
+  void find_givers();
   void check_reports(std::uint64_t now_ns);
   void check_report(Session& session, std::uint64_t now_ns);
+  void count_round(std::uint64_t now_ns);
   void name_late_givers(std::uint64_t now_ns);
   void name_late(const Session& session, std::uint64_t now_ns);
   void name_understated(const Session& session, std::uint64_t now_ns);
@@ -115,7 +135,6 @@ class Registry {
                                     const std::optional<PoolFile>& pool, Admission* admission);
   std::optional<Refusal> check_pool_is_free(const FileId& file, const Peer& peer) const;
   void open_pool(Session& session, Admission* admission);
-  void digest(Session& session);
   void remember_ended(const Session& session, std::uint64_t now_ns);
 
   Limits limits_;
@@ -129,6 +148,15 @@ class Registry {
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
   SessionId last_checked_ = 0;
+  SessionId last_giver_checked_ = 0;
+  SessionId last_counted_ = 0;
+  SessionId last_read_ = 0;
+  std::vector<SessionId> givers_;  // others wait for them; as of the last round
+  std::uint64_t revision_ = 1;
+  std::uint64_t announced_revision_ = 0;
+  std::uint64_t counted_revision_ = 0;
+  unsigned rounds_to_count_ = 0;
+  bool may_have_givers_ = false;
   std::uint64_t next_round_ns_ = 0;
 };
 

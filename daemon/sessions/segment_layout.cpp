@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <boost/interprocess/indexes/iset_index.hpp>
 #include <boost/interprocess/managed_external_buffer.hpp>
 #include <boost/interprocess/mem_algo/rbtree_best_fit.hpp>
@@ -48,6 +49,7 @@ int Segment::create(Segment* out) {
   made.base_ = base;
   made.bytes_ = segment_bytes;
   if (const int error = made.lay_out(); error != 0) return error;
+  made.let_go_of_events();
   *out = std::move(made);
   return 0;
 }
@@ -67,6 +69,14 @@ int Segment::lay_out() {
   } catch (const ipc::interprocess_exception&) {
     return ENOMEM;
   }
+}
+
+// All pages but those of the counters and the ring's head, which are read again and again.
+void Segment::let_go_of_events() const {
+  const std::uint64_t kept =
+      std::max(stats_offset_ + sizeof(wire::JobStats), ring_offset_ + sizeof(wire::EventRing));
+  const std::uint64_t from = (kept + page_bytes - 1) / page_bytes * page_bytes;
+  if (from < bytes_) ::madvise(static_cast<char*>(base_) + from, bytes_ - from, MADV_DONTNEED);
 }
 
 Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }

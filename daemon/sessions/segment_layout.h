@@ -29,6 +29,9 @@ class Segment {
   std::uint64_t ring_offset() const { return ring_offset_; }
   const wire::JobStats& stats() const;
   const wire::EventRing* ring() const;
+  // What was read of the events counts as ours no longer. A full ring is 320 KiB, and there may be a
+  // thousand.
+  void let_go_of_events() const;
 
   // To be sent; close_fd() afterwards, the mapping stays.
   int fd() const { return fd_.get(); }

@@ -56,6 +56,22 @@ void Session::snapshot() {
   for (std::size_t i = 0; i < wire::stat_count; ++i) counters_[i] = stats.get(static_cast<wire::Stat>(i));
 }
 
+// The head may be anything; it decides no more than when it is looked at again.
+bool Session::has_events_due(std::uint64_t now_ns) const {
+  const std::uint64_t fresh = segment_.ring()->head.load(std::memory_order_relaxed) - read_head_;
+  return fresh >= many_events || (fresh != 0 && now_ns >= read_at_ns_ + read_ns);
+}
+
+std::size_t Session::read_events(wire::Event* out, std::uint64_t now_ns) {
+  const std::uint64_t head = segment_.ring()->head.load(std::memory_order_relaxed);
+  if (head == read_head_) return 0;
+  read_head_ = head;
+  read_at_ns_ = now_ns;
+  const std::size_t count = reader_.read(out, events_per_round);
+  segment_.let_go_of_events();
+  return count;
+}
+
 void Session::check_resident(bool is_waited_for, std::uint64_t now_ns) {
   checked_ns_ = now_ns;
   const auto counted = memory_.resident_bytes();

@@ -28,6 +28,8 @@ using Counters = std::array<std::uint64_t, wire::stat_count>;
 class Session {
  public:
   static constexpr std::size_t events_per_round = 8192;
+  static constexpr std::uint64_t many_events = Segment::ring_capacity / 8;
+  static constexpr std::uint64_t read_ns = 10'000'000'000;
 
   Session(SessionId id, const Peer& peer, JobKey job, std::string program, Segment segment);
 
@@ -53,8 +55,11 @@ class Session {
   const Counters& counters() const { return counters_; }
   std::uint64_t counter(wire::Stat stat) const { return counters_[static_cast<std::size_t>(stat)]; }
 
+  // Whether events are to be read: many, or some and none were for a while. Reading a few costs as much as
+  // reading a thousand.
+  bool has_events_due(std::uint64_t now_ns) const;
   // Up to events_per_round new events.
-  std::size_t read_events(wire::Event* out) { return reader_.read(out, events_per_round); }
+  std::size_t read_events(wire::Event* out, std::uint64_t now_ns);
   std::uint64_t lost_events() const { return reader_.lost(); }
   Lifetimes& lifetimes() { return lifetimes_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
@@ -76,6 +81,8 @@ class Session {
   ProcessMemory memory_;
   ResidentCheck resident_check_;
   std::uint64_t checked_ns_ = 0;
+  std::uint64_t read_head_ = 0;  // the ring's when it was read last
+  std::uint64_t read_at_ns_ = 0;
 };
 
 // A name out of a message as we keep and print it: bounded, valid UTF-8 without control characters, those

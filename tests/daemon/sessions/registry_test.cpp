@@ -354,9 +354,9 @@ TEST_CASE_METHOD(RegistryFixture, "what is on record waits for its jobs for a wh
   registry.announcements();
   CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2});
   CHECK(registry.promises().size() == 2);
-  REQUIRE_FALSE(registry.arbiter().pause({1000, "here"}, true));
+  REQUIRE_FALSE(registry.change_arbiter().pause({1000, "here"}, true));
   CHECK(registry.promises() == on_record);  // others may have what it was promised
-  REQUIRE_FALSE(registry.arbiter().resume({1000, "here"}, Arbiter::By::owner));
+  REQUIRE_FALSE(registry.change_arbiter().resume({1000, "here"}, Arbiter::By::owner));
   registry.take_in(10 * Registry::round_ns);
   CHECK(registry.promises().size() == 1);
 }
