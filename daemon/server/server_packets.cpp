@@ -249,6 +249,9 @@ void Server::answer_postponed() {
   }
   std::rotate(waiting.begin(), std::upper_bound(waiting.begin(), waiting.end(), last_answered_),
               waiting.end());
+  // What is begun is ended first: who asks on many connections would else wait for all of them to get one.
+  std::stable_partition(waiting.begin(), waiting.end(),
+                        [this](ConnectionId id) { return connections_.at(id)->unfinished != nullptr; });
   for (const ConnectionId id : waiting) {
     if (answered_ns_ >= answering_ns) {
       has_more_to_answer_ = true;
