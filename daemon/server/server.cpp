@@ -98,6 +98,7 @@ void Server::divide_budget() {
   arbiter.set_machine_budget(pressure_.of(budget));
   if (options_.is_private) return;
   SharesResult users = resolve_shares(options_.config.shares, budget);
+  if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
   users.shares.set_cap(options_.config.per_user.of(budget));
   arbiter.set_users(std::move(users.shares));
 }

@@ -30,7 +30,6 @@ class UserShares {
   // The most that one user's jobs are promised in all, where nothing else is said of him.
   void set_cap(std::uint64_t bytes) { cap_bytes_ = bytes; }
   void set(std::uint32_t uid, const UserShare& share) { shares_[uid] = share; }
-  void clear() { shares_.clear(); }
 
   UserShare of(std::uint32_t uid) const {
     const auto found = shares_.find(uid);

@@ -2,7 +2,6 @@
 #include "tests/daemon/scale/client.h"
 
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -95,25 +94,10 @@ bool send_request(int socket, const std::string& json) {
 JobSegment::JobSegment(const wire::Welcome& welcome, int fd) {
   void* base = ::mmap(nullptr, welcome.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return;
-  base_ = static_cast<char*>(base);
-  bytes_ = welcome.segment_bytes;
+  mapping_ = std::unique_ptr<char, Unmap>(static_cast<char*>(base), Unmap{welcome.segment_bytes});
   stats_offset_ = welcome.stats_offset;
-  auto* ring = reinterpret_cast<wire::EventRing*>(base_ + welcome.ring_offset);
+  auto* ring = reinterpret_cast<wire::EventRing*>(mapping_.get() + welcome.ring_offset);
   writer_ = wire::RingWriter(ring, wire::slots_of(ring), welcome.ring_capacity);
-}
-
-JobSegment::JobSegment(JobSegment&& other) noexcept { *this = std::move(other); }
-
-JobSegment& JobSegment::operator=(JobSegment&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(stats_offset_, other.stats_offset_);
-  std::swap(writer_, other.writer_);
-  return *this;
-}
-
-JobSegment::~JobSegment() {
-  if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
 std::optional<Joined> join(const std::string& path, uid_t uid, const std::string& job, bool map) {

@@ -1,9 +1,11 @@
 // A client of terraced without a library in between: it connects as any user, and joins as a job does.
 #pragma once
 
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,21 +26,22 @@ Fd connect_as(uid_t uid, const std::string& socket);
 bool send_packet(int socket, const void* bytes, std::size_t size, int flags = 0);
 bool send_request(int socket, const std::string& json);
 
+struct Unmap {
+  std::uint64_t bytes = 0;
+  void operator()(char* base) const { ::munmap(base, bytes); }
+};
+
 // The segment of a session, as its job sees it.
 class JobSegment {
  public:
   JobSegment() = default;
   JobSegment(const wire::Welcome& welcome, int fd);
-  JobSegment(JobSegment&& other) noexcept;
-  JobSegment& operator=(JobSegment&& other) noexcept;
-  ~JobSegment();
-  bool is_mapped() const { return base_ != nullptr; }
-  wire::JobStats& stats() { return *reinterpret_cast<wire::JobStats*>(base_ + stats_offset_); }
+  bool is_mapped() const { return mapping_ != nullptr; }
+  wire::JobStats& stats() { return *reinterpret_cast<wire::JobStats*>(mapping_.get() + stats_offset_); }
   wire::RingWriter& events() { return writer_; }
 
  private:
-  char* base_ = nullptr;
-  std::uint64_t bytes_ = 0;
+  std::unique_ptr<char, Unmap> mapping_;
   std::uint64_t stats_offset_ = 0;
   wire::RingWriter writer_;
 };

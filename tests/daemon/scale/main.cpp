@@ -1,11 +1,10 @@
 // Whether the daemon holds at scale: the real terraced, real sockets, real segments.
 //
-//   grants  1,000 sessions are joined and ten clients ask it a hundred times a second each. Meanwhile others
-//   join and
-//           leave: how long they wait for their budget, and whether the watchdog is fed.
+//   grants  1,000 sessions are joined and ten clients ask it a hundred times a second each. Others join and
+//           leave meanwhile: how long they wait for their budget, and whether the watchdog is fed.
 //   events  1,024 sessions write 10,000 events a second: processor time and memory. First each ring is
-//   written full
-//           several times, so that the daemon is as large as after a long while.
+//   written
+//           full several times, so that the daemon is as large as after a long while.
 //
 //   terrace-daemon-scale --short               a few seconds each, with bounds that a busy machine can keep
 //   terrace-daemon-scale --json FILE           half a minute each, with the bounds that count
@@ -47,7 +46,7 @@ constexpr Bounds on_a_busy_machine{400, 3, 64};
 struct Options {
   bool is_short = false;
   std::string json_path;
-  std::size_t per_job = 1;
+  std::string command = "terrace-daemon-scale";
   int seconds = 30;
 };
 
@@ -73,8 +72,7 @@ std::vector<std::uint64_t> wait_for_grants(const std::string& socket, int second
 json measure_grants(const std::string& program, const Options& options) {
   MeasuredDaemon daemon(program);
   Sessions sessions;
-  if (const auto error = sessions.join_all(daemon.socket(), 1000, Sessions::per_user, options.per_job);
-      !error.empty())
+  if (const auto error = sessions.join_all(daemon.socket(), 1000, Sessions::per_user); !error.empty())
     return {{"error", error}};
   sessions.follow();
   sessions.write_events(10'000);
@@ -111,7 +109,7 @@ json measure_grants(const std::string& program, const Options& options) {
 json measure_events(const std::string& program, const Options& options) {
   MeasuredDaemon daemon(program);
   Sessions sessions;
-  if (const auto error = sessions.join_all(daemon.socket(), 1024, 256, options.per_job); !error.empty())
+  if (const auto error = sessions.join_all(daemon.socket(), 1024, 256); !error.empty())
     return {{"error", error}};
   sessions.follow();
   options.is_short ? sessions.age(1, 2048) : sessions.age(3, 8192);
@@ -185,6 +183,7 @@ json view_machine() {
 
 bool parse(int argc, char** argv, Options* options) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words) options->command += " " + word;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool has_value = i + 1 < words.size();
     if (words[i] == "--short") {
@@ -194,13 +193,11 @@ bool parse(int argc, char** argv, Options* options) {
       options->json_path = words[++i];
     } else if (words[i] == "--seconds" && has_value) {
       options->seconds = std::stoi(words[++i]);
-    } else if (words[i] == "--per-job" && has_value) {
-      options->per_job = std::stoul(words[++i]);
     } else {
       return false;
     }
   }
-  return options->seconds > 0 && options->per_job > 0;
+  return options->seconds > 0;
 }
 
 // "" or why this machine cannot.
@@ -224,10 +221,9 @@ int run(const Options& options) {
   const bool holds = judge_all(grants, events, options);
   const json result{{"format", "terrace-daemon-scale"},
                     {"version", 1},
-                    {"command", "terrace-daemon-scale --json FILE"},
+                    {"command", options.command},
                     {"commit", first_line("git -C " TERRACE_SOURCE_DIR " rev-parse --short HEAD")},
                     {"machine", view_machine()},
-                    {"processes_per_job", options.per_job},
                     {"grants", grants},
                     {"events", events},
                     {"within_bounds", holds}};
@@ -243,7 +239,7 @@ int main(int argc, char** argv) {
   using namespace terrace::tests::scale;
   Options options;
   if (!parse(argc, argv, &options)) {
-    fmt::print(stderr, "Usage: terrace-daemon-scale [--short] [--seconds N] [--per-job N] [--json FILE]\n");
+    fmt::print(stderr, "Usage: terrace-daemon-scale [--short] [--seconds N] [--json FILE]\n");
     return 2;
   }
   if (const std::string reason = missing(); !reason.empty()) {

@@ -29,11 +29,10 @@ void report(wire::JobStats& stats, std::uint64_t budget_bytes) {
 
 }  // namespace
 
-std::string Sessions::join_all(const std::string& socket, std::size_t count, std::size_t of_user,
-                               std::size_t per_job) {
+std::string Sessions::join_all(const std::string& socket, std::size_t count, std::size_t of_user) {
   for (std::size_t i = 0; i < count; ++i) {
     const uid_t uid = first_user + static_cast<uid_t>(i / of_user);
-    auto joined = join(socket, uid, job_name(i / per_job), /*map=*/true);
+    auto joined = join(socket, uid, job_name(i), /*map=*/true);
     if (!joined) return "session " + std::to_string(i) + " was not let in";
     report(joined->segment.stats(), joined->welcome.budget_bytes);
     sessions_.push_back(std::move(*joined));

@@ -25,9 +25,8 @@ class Sessions {
   ~Sessions() { stop(); }
   Sessions(const Sessions&) = delete;
 
-  // `per_job` processes each. "" or what failed.
-  std::string join_all(const std::string& socket, std::size_t count, std::size_t per_user,
-                       std::size_t per_job);
+  // `per_user` of each user, each a job of its own. "" or what failed.
+  std::string join_all(const std::string& socket, std::size_t count, std::size_t per_user);
   // Reads what the daemon sends from now on.
   void follow();
   // So many events for each at once, `rounds` times: what a daemon has seen after a long while.

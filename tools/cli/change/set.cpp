@@ -5,7 +5,6 @@
 #include <charconv>
 #include <iostream>
 #include <optional>
-#include <string_view>
 
 #include "liballoc/wire/protocol.h"
 #include "tools/cli/budget.h"
@@ -20,14 +19,13 @@ using nlohmann::json;
 
 namespace {
 
-void print_set(const FoundJob& job, const char* what, std::uint64_t before, std::uint64_t after) {
-  const json document{{"format", "terrace-set"},
-                      {"version", 1},
-                      {"job", job.name()},
-                      {"uid", job.uid()},
-                      {"socket", job.socket()},
-                      {fmt::format("previous_{}", what), before},
-                      {what == std::string_view("bytes") ? "budget_bytes" : what, after}};
+void print_set(const FoundJob& job, json change) {
+  json document{{"format", "terrace-set"},
+                {"version", 1},
+                {"job", job.name()},
+                {"uid", job.uid()},
+                {"socket", job.socket()}};
+  document.update(change);
   std::cout << document.dump(2) << '\n';
 }
 
@@ -38,7 +36,7 @@ int set_budget(const ChangeOptions& options, FoundJob& job, std::uint64_t bytes)
   const std::uint64_t before = job.answer().value("previous_bytes", job.budget_bytes());
   const std::uint64_t after = job.answer().value("budget_bytes", bytes);
   if (options.json) {
-    print_set(job, "bytes", before, after);
+    print_set(job, {{"previous_bytes", before}, {"budget_bytes", after}});
   } else {
     std::cout << fmt::format("{}: DRAM budget {} -> {}\n", job.name(), bytes_text(before, options.bytes),
                              bytes_text(after, options.bytes));
@@ -52,7 +50,7 @@ int set_weight(const ChangeOptions& options, FoundJob& job, std::uint64_t weight
     return complain(failure.code, fmt::format("set {}: {}", job.name(), failure.text));
   const std::uint64_t before = job.answer().value("previous_weight", std::uint64_t{1});
   if (options.json) {
-    print_set(job, "weight", before, weight);
+    print_set(job, {{"previous_weight", before}, {"weight", weight}});
     return exit_ok;
   }
   const bool is_lent = job.answer().value("is_lent", true);
