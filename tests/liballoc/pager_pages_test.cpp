@@ -1,6 +1,7 @@
 // Pages of a run that part: touches that are scattered move pages, what was not changed is not written again,
 // and what the program discards is gone wherever it lay.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <thread>
 #include <vector>
@@ -270,11 +271,14 @@ TEST_CASE("A run that came back page by page comes as a whole once most of it wa
   f.check();
 }
 
+namespace {
+
 // As in a product of matrices: the result is written all over in each round, the factors are read in strips.
-TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
+// What a round wrote to the tier, once it is known what comes straight back; the median of eight, as other
+// work on the machine disturbs a round now and then. 0: SKIP.
+std::uint64_t write_result_beside_strips() {
   RawDramPager f;
-  if (!f.ready()) return;
-  INFO(f.mover.name());
+  if (!f.ready()) return 0;
   constexpr std::size_t result_runs = test::budget_runs * 7 / 8;
   constexpr std::size_t factor_runs = 2 * test::budget_runs;
   constexpr std::size_t stride = 9 * words_per_page;
@@ -294,10 +298,19 @@ TEST_CASE("What comes straight back whenever it leaves, and is written each time
     });
     written.push_back(f.statistics().written_bytes - before);
   }
-  // The median: other work on the machine disturbs a round now and then. By order of arrival: 7.3 to 12.7.
-  std::sort(written.end() - measured, written.end());
-  CHECK(written[rounds - measured / 2 - 1] <= 7 * test::mib);
   f.check();
+  std::sort(written.end() - measured, written.end());
+  return written[rounds - measured / 2 - 1];
+}
+
+}  // namespace
+
+// One pager learns less on a busy machine than another: of three. By order of arrival: 7.3 to 12.7.
+TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
+  std::array<std::uint64_t, 3> written{};
+  for (std::uint64_t& each : written) each = write_result_beside_strips();
+  std::sort(written.begin(), written.end());
+  CHECK(written[1] <= 7 * test::mib);
 }
 
 TEST_CASE("Strides are kept ahead of") {
