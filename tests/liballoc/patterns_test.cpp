@@ -188,8 +188,8 @@ TEST_CASE(
   CHECK_FALSE(trial.begin(9, 1, 100));  // one at a time
   CHECK_FALSE(trial.is_due(31));
   REQUIRE(trial.is_due(32));
-  CHECK(trial.finding(pages_per_run / 12 - 1, 15, 32) == Trial::Finding::sparse);
-  CHECK(trial.finding(pages_per_run / 12, 15, 32) == Trial::Finding::unclear);
+  CHECK(trial.finding(pages_per_run / 3 - 1, 15, 32) == Trial::Finding::sparse);
+  CHECK(trial.finding(pages_per_run / 3, 15, 32) == Trial::Finding::unclear);
   CHECK(trial.finding(pages_per_run * 3 / 4, 15, 32) == Trial::Finding::full);
   CHECK(trial.finding(0, 30, 32) == Trial::Finding::unclear);  // it left since
   trial.end(32);

@@ -38,7 +38,7 @@ class Trial {
   // has left since it is tried, what is there tells nothing.
   Finding finding(std::uint32_t pages, std::uint32_t left, std::uint32_t arrivals) const {
     if (arrivals - left <= arrivals - since_) return Finding::unclear;
-    if (pages < pages_per_run / 12) return Finding::sparse;
+    if (pages < pages_per_run / 3) return Finding::sparse;
     return pages >= pages_per_run / 4 * 3 ? Finding::full : Finding::unclear;
   }
   void end(std::uint32_t arrivals) {
