@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-void print_set(const FoundJob& job, json change) {
+void print_set(const FoundJob& job, const json& change) {
   json document{{"format", "terrace-set"},
                 {"version", 1},
                 {"job", job.name()},
