@@ -72,6 +72,16 @@ bool ExtentAllocator::is_reserved(const Extent& extent) const noexcept {
   return all_used(extent.offset / unit_bytes, (extent.bytes + unit_bytes - 1) / unit_bytes);
 }
 
+// The bits past the end are set, and stand for nothing.
+std::uint64_t ExtentAllocator::end_of_reserved() const noexcept {
+  for (std::uint64_t word = words(); word-- > 0;) {
+    const std::uint64_t there = std::min(units_ - word * word_bits, word_bits);
+    const std::uint64_t used = used_[word] & bits(0, there);
+    if (used != 0) return (word * word_bits + static_cast<std::uint64_t>(std::bit_width(used))) * unit_bytes;
+  }
+  return 0;
+}
+
 std::uint64_t ExtentAllocator::find(std::uint64_t count) const noexcept {
   std::uint64_t unit = next_free(floor_[std::min<std::uint64_t>(count, floors)]);
   while (unit != none) {

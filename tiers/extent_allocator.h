@@ -52,6 +52,9 @@ class ExtentAllocator {
   // Whole units count as used (whole_units()): a 4 KiB extent uses 64 KiB.
   Space space() const noexcept { return {units_ * unit_bytes, used_units_ * unit_bytes}; }
 
+  // Where the highest extent ends, in whole units; 0 where there is none. Linear in the capacity at worst.
+  std::uint64_t end_of_reserved() const noexcept;
+
   // Recounts everything from the bitmap; for tests, linear in the capacity.
   bool check_invariants() const noexcept;
 

@@ -7,8 +7,8 @@
 // Contract
 //  * After construction nothing here allocates, throws, logs, or takes a lock of the C library: the paging
 //    agent inside a job calls it while other threads may hold any lock (fork, malloc).
-//  * Threads: {reserve, release, space, set_limit} must be serialised by the caller, and so must {submit,
-//    poll}; the two groups are independent of each other and may run at the same time.
+//  * Threads: {reserve, release, space, set_limit and their like} must be serialised by the caller, and so
+//    must {submit, poll}; the two groups are independent of each other and may run at the same time.
 //  * Units: bytes. Buffers, extent offsets and transfer lengths are multiples of `block_bytes` (4096).
 //  * Ownership: the caller keeps the buffer alive and unmoved until the transfer's completion is
 //    polled, and the extent reserved. Transfers on one extent are not ordered among each other:
@@ -38,6 +38,9 @@ struct Space {
 
 enum class Direction : std::uint8_t { read, write };
 
+// What an extent lies on. `dram` is memory of this process, which a budget of DRAM must count.
+enum class Medium : std::uint8_t { drive, nvm, dram };
+
 struct Transfer {
   Direction direction = Direction::read;
   Extent extent = {};       // whole, as reserved, or a part of it
@@ -63,6 +66,8 @@ class Tier {
   virtual const char* io() const noexcept = 0;
 
   virtual Space space() const noexcept = 0;
+  // The part of the space that set_limit() is about.
+  virtual Space limited_space() const noexcept { return space(); }
   // Several share the space, and the caller will have no more than `bytes` of it: a tier that takes room
   // ahead of need stays within that, and reserve() answers ENOSPC where it would have to go beyond.
   virtual void set_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
@@ -84,6 +89,16 @@ class Tier {
   virtual int wait_fd() const noexcept = 0;
   virtual std::size_t in_flight() const noexcept = 0;
   virtual std::size_t queue_depth() const noexcept = 0;
+  virtual Medium medium_of(std::uint64_t offset) const noexcept {
+    static_cast<void>(offset);
+    return Medium::drive;
+  }
+  // Memory of this process that the tier takes for what is stored in it. At most so much, from now on: what
+  // lies beyond is moved away in the background.
+  virtual std::uint64_t memory_bytes() const noexcept { return 0; }
+  virtual void set_memory_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
+  // How much more of it could be stored in before the limit is reached.
+  virtual std::uint64_t memory_room() const noexcept { return 0; }
   // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
   // "".
   virtual const char* place_of(std::uint64_t offset) const noexcept {

@@ -14,7 +14,7 @@
 #include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/pager_fixture.h"
 #include "tiers/adaptors/failing_adaptor.h"
-#include "tiers/dram_tier.h"
+#include "tiers/memory/dram_tier.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -17,7 +17,7 @@
 #include "liballoc/base/options.h"
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/mover_fixture.h"
-#include "tiers/dram_tier.h"
+#include "tiers/memory/dram_tier.h"
 #include "tiers/extent_allocator.h"
 
 namespace terrace::liballoc::test {

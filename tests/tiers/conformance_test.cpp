@@ -6,7 +6,8 @@
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
-#include "tiers/dram_tier.h"
+#include "tiers/chain/chained_tier.h"
+#include "tiers/memory/dram_tier.h"
 #include "tiers/striped_tier.h"
 
 using namespace terrace::tiers;
@@ -59,6 +60,21 @@ struct Striped : Subject {
   StripedTier striped_;
 };
 
+// A quarter in DRAM, for extents of at most `largest_bytes`, a quarter in a second one, the rest on a drive.
+struct Chained : Subject {
+  Chained(std::uint64_t capacity, NvmeTier::Io io, std::uint64_t largest_bytes)
+      : drive_(capacity, io), chain_(std::make_unique<ChainedTier>()) {
+    REQUIRE(first_.open(capacity / 4, 64, DramTier::Released::stays) == 0);
+    REQUIRE(second_.open(capacity / 4) == 0);
+    const ChainedTier::Upper uppers[] = {{&first_, largest_bytes, &first_}, {&second_, largest_bytes}};
+    REQUIRE(chain_->open(uppers, &drive_.nvme_) == 0);
+  }
+  Tier& tier() override { return *chain_; }
+  Nvme drive_;
+  DramTier first_, second_;
+  std::unique_ptr<ChainedTier> chain_;
+};
+
 bool io_uring_works() {
   NvmeTier tier;
   return open_nvme(tier, {.capacity_bytes = mib, .grow_step_bytes = 0, .io = NvmeTier::Io::io_uring}) == 0;
@@ -100,6 +116,13 @@ TEST_CASE("StripedOverTwo conforms") {
   check_conformance([io](std::uint64_t capacity) {
     return std::make_unique<Striped>(capacity, std::initializer_list<NvmeTier::Io>{io, io});
   });
+}
+
+TEST_CASE("Chained conforms") {
+  const NvmeTier::Io io = GENERATE(NvmeTier::Io::automatic, NvmeTier::Io::pread);
+  const std::uint64_t largest = GENERATE(64 * kib, 512 * kib, UINT64_MAX);
+  check_conformance(
+      [io, largest](std::uint64_t capacity) { return std::make_unique<Chained>(capacity, io, largest); });
 }
 
 // The second has no ring: as where the limit on locked memory or on descriptors is reached.

@@ -6,8 +6,8 @@
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
-#include "tiers/dram_tier.h"
-#include "tiers/null_tier.h"
+#include "tiers/memory/dram_tier.h"
+#include "tiers/memory/null_tier.h"
 
 using namespace terrace::tiers;
 using namespace terrace::tiers::test;

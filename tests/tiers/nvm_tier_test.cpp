@@ -1,6 +1,6 @@
 // The NVM tier: conformance over a directory (works anywhere) and over slow NUMA nodes (where there are
 // some).
-#include "tiers/nvm_tier.h"
+#include "tiers/memory/nvm_tier.h"
 
 #include <catch2/catch.hpp>
 

@@ -9,7 +9,7 @@
 #include "support.h"
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
-#include "tiers/dram_tier.h"
+#include "tiers/memory/dram_tier.h"
 #include "tiers/striped_tier.h"
 
 namespace terrace::tiers::test {

@@ -16,6 +16,7 @@ class TierAdaptor : public Tier {
   const char* name() const noexcept override { return name_; }
   const char* io() const noexcept override { return inner_.io(); }
   Space space() const noexcept override { return inner_.space(); }
+  Space limited_space() const noexcept override { return inner_.limited_space(); }
   void set_limit(std::uint64_t bytes) noexcept override { inner_.set_limit(bytes); }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override { return inner_.reserve(bytes, out); }
   void release(const Extent& extent) noexcept override { inner_.release(extent); }
@@ -24,6 +25,10 @@ class TierAdaptor : public Tier {
   int wait_fd() const noexcept override { return inner_.wait_fd(); }
   std::size_t in_flight() const noexcept override { return inner_.in_flight(); }
   std::size_t queue_depth() const noexcept override { return inner_.queue_depth(); }
+  Medium medium_of(std::uint64_t offset) const noexcept override { return inner_.medium_of(offset); }
+  std::uint64_t memory_bytes() const noexcept override { return inner_.memory_bytes(); }
+  void set_memory_limit(std::uint64_t bytes) noexcept override { inner_.set_memory_limit(bytes); }
+  std::uint64_t memory_room() const noexcept override { return inner_.memory_room(); }
   const char* place_of(std::uint64_t offset) const noexcept override { return inner_.place_of(offset); }
   int reopen_after_fork() noexcept override { return inner_.reopen_after_fork(); }
 

@@ -1,11 +1,10 @@
 // The only file that knows memkind.
-#include "tiers/nvm_tier.h"
+#include "tiers/memory/nvm_tier.h"
 
 #include <memkind.h>
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
 
 namespace terrace::tiers {
 namespace {
@@ -34,30 +33,21 @@ int NvmTier::open_directory(const char* directory, std::uint64_t capacity_bytes,
 
 int NvmTier::take_arena(memkind* kind) noexcept {
   kind_ = kind;
-  void* arena = nullptr;
-  if (memkind_posix_memalign(kind, &arena, arena_alignment, space().capacity_bytes) != 0) return ENOMEM;
-  arena_ = static_cast<std::byte*>(arena);
+  void* taken = nullptr;
+  if (memkind_posix_memalign(kind, &taken, arena_alignment, space().capacity_bytes) != 0) return ENOMEM;
+  use_arena(static_cast<std::byte*>(taken));
   return 0;
 }
 
 void NvmTier::close() noexcept {
-  if (arena_ != nullptr) memkind_free(kind_, arena_);
+  if (arena() != nullptr) memkind_free(kind_, arena());
   if (owns_kind_) memkind_destroy_kind(kind_);
-}
-
-int NvmTier::carry_out(const Transfer& transfer) noexcept {
-  std::byte* const place = arena_ + transfer.extent.offset;
-  if (transfer.direction == Direction::write)
-    std::memcpy(place, transfer.buffer, transfer.extent.bytes);
-  else
-    std::memcpy(transfer.buffer, place, transfer.extent.bytes);
-  return 0;
 }
 
 // DONTNEED frees private memory, REMOVE the blocks of a shared file; each is refused
 // or harmless for the other.
 void NvmTier::discard(const Extent& extent) noexcept {
-  std::byte* const place = arena_ + extent.offset;
+  std::byte* const place = arena() + extent.offset;
   ::madvise(place, extent.bytes, owns_kind_ ? MADV_REMOVE : MADV_DONTNEED);
 }
 

@@ -1,5 +1,5 @@
 // Forgets what is written.
-#include "tiers/null_tier.h"
+#include "tiers/memory/null_tier.h"
 
 #include <cerrno>
 #include <cstring>

@@ -16,6 +16,8 @@ class ImmediateTier : public Tier {
 
   const char* io() const noexcept override { return "memcpy"; }
   Space space() const noexcept final { return extents_.space(); }
+  // Extents end below it.
+  void set_limit(std::uint64_t bytes) noexcept override { limit_bytes_ = bytes; }
   int reserve(std::uint64_t bytes, Extent* out) noexcept final;
   void release(const Extent& extent) noexcept final;
   int submit(const Transfer& transfer) noexcept final;
@@ -33,13 +35,17 @@ class ImmediateTier : public Tier {
 
   // Moves the bytes of a checked transfer; the result becomes the completion's error.
   virtual int carry_out(const Transfer& transfer) noexcept = 0;
+  virtual void note_reserved(const Extent& extent) noexcept { static_cast<void>(extent); }
   // The extent's bytes are of no more use to anybody.
   virtual void discard(const Extent& extent) noexcept = 0;
+  // No extent ends above. Looks through the bookkeeping.
+  std::uint64_t end_of_reserved() const noexcept { return extents_.end_of_reserved(); }
 
  private:
   ExtentAllocator extents_;
   CompletionQueue ready_;
   std::size_t queue_depth_ = 0;
+  std::uint64_t limit_bytes_ = UINT64_MAX;
   bool frozen_ = false;  // a forked child's copy: nothing is reserved, written or given back
 };
 

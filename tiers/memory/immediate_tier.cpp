@@ -1,5 +1,5 @@
 // The rules of tier.h for tiers that finish a transfer inside submit().
-#include "tiers/immediate_tier.h"
+#include "tiers/memory/immediate_tier.h"
 
 #include <cassert>
 #include <cerrno>
@@ -16,7 +16,16 @@ int ImmediateTier::open_space(std::uint64_t capacity_bytes, std::size_t queue_de
 }
 
 int ImmediateTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
-  return frozen_ ? EROFS : extents_.reserve(bytes, out);
+  if (frozen_) return EROFS;
+  Extent extent;
+  if (const int error = extents_.reserve(bytes, &extent)) return error;
+  if (extent.offset + whole_units(extent.bytes) > limit_bytes_) {
+    static_cast<void>(extents_.release(extent));
+    return ENOSPC;
+  }
+  note_reserved(extent);
+  *out = extent;
+  return 0;
 }
 
 void ImmediateTier::release(const Extent& extent) noexcept {

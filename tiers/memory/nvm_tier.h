@@ -17,13 +17,13 @@
 // not release or overwrite an extent that a child may still read, as with the NVMe tier.
 #pragma once
 
-#include "tiers/immediate_tier.h"
+#include "tiers/memory/arena_tier.h"
 
 struct memkind;
 
 namespace terrace::tiers {
 
-class NvmTier final : public ImmediateTier {
+class NvmTier final : public ArenaTier {
  public:
   constexpr NvmTier() = default;
   ~NvmTier() override { close(); }
@@ -37,16 +37,15 @@ class NvmTier final : public ImmediateTier {
   // Both: EINVAL as ImmediateTier::open_space, ENOMEM when memkind has not that much, EBUSY when open.
 
   const char* name() const noexcept override { return "nvm"; }
+  Medium medium_of(std::uint64_t) const noexcept override { return Medium::nvm; }
 
  private:
   int take_arena(memkind* kind) noexcept;
   void close() noexcept;
-  int carry_out(const Transfer& transfer) noexcept override;
   void discard(const Extent& extent) noexcept override;
 
   memkind* kind_ = nullptr;
   bool owns_kind_ = false;
-  std::byte* arena_ = nullptr;
 };
 
 }  // namespace terrace::tiers

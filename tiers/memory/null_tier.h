@@ -5,7 +5,7 @@
 // to finish; nothing that checks its data may be pointed at it. Space is accounted for as in a real tier.
 #pragma once
 
-#include "tiers/immediate_tier.h"
+#include "tiers/memory/immediate_tier.h"
 
 namespace terrace::tiers {
 

@@ -1,0 +1,424 @@
+#include "tiers/chain/chained_tier.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "tiers/fixed_queue.h"
+#include "tiers/transfer.h"
+
+namespace terrace::tiers {
+namespace {
+
+constexpr std::uint64_t unit_bytes = ExtentAllocator::unit_bytes;
+// A period varies a little, and what comes back twice as late as all others is not known to be cold.
+constexpr std::uint64_t stays_until_cold = 3;
+// A stay that is not seen again is forgotten by so much with each read.
+constexpr std::uint32_t forgotten_part = 1024;
+// Cold extents leave while the drive has no more than this to do.
+constexpr std::size_t idle_in_flight = 2;
+// After a demotion that failed, in units that came: 256 MiB.
+constexpr std::uint32_t rest_units = 4096;
+
+constexpr std::uint32_t unit_of(std::uint64_t offset) noexcept {
+  return static_cast<std::uint32_t>(offset / unit_bytes);
+}
+
+constexpr std::uint32_t units_of(std::uint64_t bytes) noexcept { return unit_of(whole_units(bytes)); }
+
+// Space for names is looser than the tiers, so that its holes refuse nobody.
+constexpr std::uint64_t names_bytes(std::uint64_t capacity_bytes) noexcept {
+  return std::min(2 * capacity_bytes, ExtentAllocator::max_capacity_bytes);
+}
+
+}  // namespace
+
+void Stays::note(std::uint32_t units) noexcept {
+  longest_ = std::max({units, longest_ - longest_ / forgotten_part, 1U});
+}
+
+bool Stays::is_cold(std::uint64_t units, std::uint64_t stored) const noexcept {
+  return longest_ > 0 && units > stays_until_cold * std::max<std::uint64_t>(longest_, stored);
+}
+
+// ---- life -------------------------------------------------------------------------------------------------
+
+int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
+  if (last_ != nullptr) return EBUSY;
+  if (uppers.empty() || uppers.size() > most_uppers || last == nullptr) return EINVAL;
+  std::uint64_t capacity = last->space().capacity_bytes;
+  std::size_t depth = last->queue_depth();
+  for (const Upper& upper : uppers) {
+    if (upper.tier == nullptr) return EINVAL;
+    capacity += upper.tier->space().capacity_bytes;
+    depth = std::min(depth, upper.tier->queue_depth());
+  }
+  if (depth <= most_demotions) return EINVAL;
+  if (const int error = names_.open(names_bytes(capacity))) return error;
+  last_ = last;
+  int error = table_.map(names_.capacity_bytes() / unit_bytes * sizeof(Entry));
+  for (const Upper& upper : uppers) {
+    Level& level = levels_[count_++];
+    level.tier = upper.tier;
+    level.dram = upper.dram;
+    level.largest_bytes = upper.largest_bytes;
+    if (error == 0) error = level.occupants.open(upper.tier->space().capacity_bytes);
+  }
+  if (error != 0) {
+    close();
+    return error;
+  }
+  entries_ = reinterpret_cast<Entry*>(table_.data());  // zeroed: nothing is reserved
+  queue_depth_ = depth - most_demotions;
+  return 0;
+}
+
+void ChainedTier::close() noexcept {
+  for (Level& level : uppers()) level.occupants.close();
+  count_ = 0;
+  last_ = nullptr;
+  table_.unmap();
+  names_.close();
+}
+
+int ChainedTier::reopen_after_fork() noexcept {
+  lock_.unlock();  // whoever held it is not here
+  is_frozen_ = true;
+  demotions_.fill({});
+  for (const Level& level : uppers())
+    if (const int error = level.tier->reopen_after_fork()) return error;
+  return last_->reopen_after_fork();
+}
+
+Tier& ChainedTier::tier_of(std::uint32_t level) const noexcept {
+  return level == last_level ? *last_ : *levels_[level].tier;
+}
+
+// ---- space ------------------------------------------------------------------------------------------------
+
+Space ChainedTier::space() const noexcept {
+  const SpinGuard guard(lock_);
+  Space all = last_->space();
+  for (const Level& level : uppers()) {
+    const Space one = level.tier->space();
+    all.capacity_bytes += one.capacity_bytes;
+    all.used_bytes += one.used_bytes;
+  }
+  return all;
+}
+
+void ChainedTier::set_limit(std::uint64_t bytes) noexcept {
+  const SpinGuard guard(lock_);
+  last_->set_limit(bytes);
+}
+
+int ChainedTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
+  const SpinGuard guard(lock_);
+  if (is_frozen_) return EROFS;
+  Extent name;
+  if (const int error = names_.reserve(bytes, &name)) return error;
+  Extent place;
+  std::uint32_t level = 0;
+  if (const int error = find_room(name.bytes, 0, true, &level, &place)) {
+    static_cast<void>(names_.release(name));
+    return error;
+  }
+  map(unit_of(name.offset), level, place);
+  entries_[unit_of(name.offset)].since = now_;
+  if (Level* const on = upper(level)) on->occupants.add(place, unit_of(name.offset), now_);
+  now_ = std::max(now_ + units_of(name.bytes), 1U);
+  *out = name;
+  return 0;
+}
+
+int ChainedTier::find_room(std::uint64_t bytes, std::uint32_t from_level, bool for_new, std::uint32_t* level,
+                           Extent* out) noexcept {
+  for (*level = from_level; *level < count_; ++*level) {
+    Level& one = levels_[*level];
+    if (bytes > one.largest_bytes) continue;
+    if (one.tier->reserve(bytes, out) == 0) return 0;
+    one.has_refused = one.has_refused || for_new;
+  }
+  *level = last_level;
+  return last_->reserve(bytes, out);
+}
+
+void ChainedTier::map(std::uint32_t name, std::uint32_t level, const Extent& place) noexcept {
+  for (std::uint32_t i = 0; i < units_of(place.bytes); ++i)
+    entries_[name + i].place = pack({level, unit_of(place.offset) + i});
+}
+
+// Neighbours that were given out as two may come back as one, and they may lie apart.
+void ChainedTier::release(const Extent& extent) noexcept {
+  const SpinGuard guard(lock_);
+  if (is_frozen_) return;
+  const bool was_reserved = names_.is_reserved(extent);
+  assert(was_reserved && "release() of an extent that is not reserved");
+  if (!was_reserved) return;
+  const std::uint32_t begin = unit_of(extent.offset);
+  const std::uint32_t end = begin + units_of(extent.bytes);
+  for (std::uint32_t name = begin; name < end;) {
+    const Place first = unpack(entries_[name].place);
+    std::uint32_t units = 0;
+    for (; name < end && entries_[name].place == pack({first.level, first.unit + units}); ++name, ++units)
+      entries_[name] = {};
+    take_stretch(first, units);
+  }
+  static_cast<void>(names_.release(extent));
+}
+
+void ChainedTier::take_stretch(Place first, std::uint32_t units) noexcept {
+  const Extent place{first.unit * unit_bytes, units * unit_bytes};
+  if (Level* const on = upper(first.level)) {
+    call_off(first.level, place);
+    on->occupants.remove(place);
+  }
+  tier_of(first.level).release(place);
+}
+
+Medium ChainedTier::medium_of(std::uint64_t offset) const noexcept {
+  const SpinGuard guard(lock_);
+  if (offset >= names_.capacity_bytes() || entries_[unit_of(offset)].place == 0) return Medium::drive;
+  const Place at = unpack(entries_[unit_of(offset)].place);
+  return tier_of(at.level).medium_of(at.unit * unit_bytes);
+}
+
+const char* ChainedTier::place_of(std::uint64_t offset) const noexcept {
+  const SpinGuard guard(lock_);
+  if (offset >= names_.capacity_bytes() || entries_[unit_of(offset)].place == 0) return "";
+  const Place at = unpack(entries_[unit_of(offset)].place);
+  return tier_of(at.level).place_of(at.unit * unit_bytes);
+}
+
+std::uint64_t ChainedTier::memory_bytes() const noexcept {
+  const SpinGuard guard(lock_);
+  std::uint64_t bytes = 0;
+  for (const Level& level : uppers()) bytes += level.tier->memory_bytes();
+  return bytes;
+}
+
+void ChainedTier::set_memory_limit(std::uint64_t bytes) noexcept {
+  const SpinGuard guard(lock_);
+  for (Level& level : uppers()) {
+    if (level.dram == nullptr) continue;
+    level.memory_limit_bytes = bytes;
+    level.dram->set_limit(bytes);
+    level.dram->trim(bytes);
+  }
+}
+
+std::uint64_t ChainedTier::memory_room() const noexcept {
+  const SpinGuard guard(lock_);
+  std::uint64_t room = 0;
+  for (const Level& level : uppers()) {
+    if (level.dram == nullptr) continue;
+    const Space space = level.dram->space();
+    const std::uint64_t most = std::min(space.capacity_bytes, level.memory_limit_bytes);
+    room += most - std::min(most, space.used_bytes);
+  }
+  return room;
+}
+
+// ---- transfers --------------------------------------------------------------------------------------------
+
+std::size_t ChainedTier::demotions() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(demotions_.begin(), demotions_.end(), [](const Demotion& one) { return one.is_busy; }));
+}
+
+std::size_t ChainedTier::in_flight() const noexcept {
+  std::size_t all = last_->in_flight();
+  for (const Level& level : uppers()) all += level.tier->in_flight();
+  return all - demotions();
+}
+
+int ChainedTier::submit(const Transfer& transfer) noexcept {
+  Transfer below;
+  std::uint32_t level = 0;
+  {
+    const SpinGuard guard(lock_);
+    if (const int error = translate(transfer, &level, &below)) return error;
+  }
+  return in_flight() < queue_depth_ ? tier_of(level).submit(below) : EAGAIN;
+}
+
+int ChainedTier::translate(const Transfer& transfer, std::uint32_t* level, Transfer* out) noexcept {
+  if (const int error = check_transfer(transfer, names_.capacity_bytes())) return error;
+  if (transfer.token >= own_tokens) return EINVAL;
+  Entry& first = entries_[unit_of(transfer.extent.offset)];
+  const std::uint64_t end = transfer.extent.offset + transfer.extent.bytes;
+  const Entry& end_entry = entries_[unit_of(end - 1)];
+  const auto units = static_cast<std::uint32_t>(&end_entry - &first);
+  if (first.place == 0 || end_entry.place != first.place + units) return EINVAL;
+  if (is_frozen_ && transfer.direction == Direction::write) return EROFS;
+  const Place at = unpack(first.place);
+  *level = at.level;
+  *out = transfer;
+  out->extent.offset = at.unit * unit_bytes + transfer.extent.offset % unit_bytes;
+  if (transfer.direction == Direction::write) {
+    call_off(at.level, out->extent);
+  } else if (first.since != 0) {
+    stays_.note(now_ - first.since);
+    first.since = 0;
+  }
+  return 0;
+}
+
+std::size_t ChainedTier::poll(std::span<Completion> out) noexcept {
+  std::size_t count = 0;
+  for (const Level& level : uppers()) count += poll_level(*level.tier, out.subspan(count));
+  count += poll_level(*last_, out.subspan(count));
+  while (!is_frozen_ && demote_one()) continue;
+  return count;
+}
+
+// Takes our own completions out.
+std::size_t ChainedTier::poll_level(Tier& tier, std::span<Completion> out) noexcept {
+  std::size_t count = 0;
+  while (count < out.size()) {
+    const std::span<Completion> came = out.subspan(count).first(tier.poll(out.subspan(count)));
+    if (came.empty()) break;
+    for (const Completion& one : came) {
+      if (one.token < own_tokens) {
+        out[count++] = one;
+        continue;
+      }
+      const SpinGuard guard(lock_);
+      finish(demotions_[one.token - own_tokens], one.error);
+    }
+  }
+  return count;
+}
+
+// ---- demotion ---------------------------------------------------------------------------------------------
+
+void ChainedTier::call_off(std::uint32_t level, const Extent& place) noexcept {
+  for (Demotion& one : demotions_) {
+    if (!one.is_busy || one.level != level) continue;
+    const bool is_apart = one.from.offset + one.from.bytes <= place.offset ||
+                          place.offset + place.bytes <= one.from.offset;
+    one.is_called_off = one.is_called_off || !is_apart;
+  }
+}
+
+bool ChainedTier::is_leaving(std::uint32_t level, std::uint64_t offset) const noexcept {
+  return std::any_of(demotions_.begin(), demotions_.end(), [&](const Demotion& one) {
+    return one.is_busy && !one.is_called_off && one.level == level && one.from.offset == offset;
+  });
+}
+
+// False: there is nothing that should move down, or no way to.
+bool ChainedTier::demote_one() noexcept {
+  Demotion* demotion = nullptr;
+  {
+    const SpinGuard guard(lock_);
+    demotion = prepare();
+  }
+  if (demotion == nullptr) return false;
+  const std::byte* const bytes = levels_[demotion->level].tier->at(demotion->from.offset);
+  const auto number = static_cast<std::uint64_t>(demotion - demotions_.data());
+  const int error = tier_of(demotion->to_level)
+                        .submit({.direction = Direction::write,
+                                 .extent = demotion->to,
+                                 .buffer = const_cast<std::byte*>(bytes),
+                                 .token = own_tokens + number});
+  if (error == 0) return true;
+  const SpinGuard guard(lock_);
+  finish(*demotion, error);
+  return false;
+}
+
+ChainedTier::Demotion* ChainedTier::prepare() noexcept {
+  if (demotions() == most_demotions || static_cast<std::int32_t>(rest_until_ - now_) > 0) return nullptr;
+  for (std::uint32_t level = 0; level < count_; ++level) {
+    std::uint32_t unit = beyond_limit(level);
+    if (unit == Occupants::none) unit = cold_one(level);
+    if (unit != Occupants::none) return prepare(level, unit);
+  }
+  return nullptr;
+}
+
+// The highest extent, as long as it ends above the limit: the memory below it goes with it.
+std::uint32_t ChainedTier::beyond_limit(std::uint32_t level) const noexcept {
+  const Level& on = levels_[level];
+  if (on.dram == nullptr || on.dram->memory_bytes() <= on.memory_limit_bytes) return Occupants::none;
+  for (std::uint64_t end = on.dram->end_of_reserved(); end > on.memory_limit_bytes;) {
+    const std::uint32_t unit = on.occupants.at(end - unit_bytes);
+    if (unit == Occupants::none) break;
+    end = on.occupants.place_of(unit).offset;
+    if (!is_leaving(level, end)) return unit;
+    if (end == 0) break;
+  }
+  return Occupants::none;
+}
+
+// The first that came and is not on its way, if it is cold and the last tier has the time.
+std::uint32_t ChainedTier::cold_one(std::uint32_t level) const noexcept {
+  const Level& on = levels_[level];
+  if (!on.has_refused || last_->in_flight() > idle_in_flight) return Occupants::none;
+  std::uint32_t unit = on.occupants.oldest();
+  while (unit != Occupants::none && is_leaving(level, on.occupants.place_of(unit).offset))
+    unit = on.occupants.after(unit);
+  if (unit == Occupants::none) return Occupants::none;
+  const std::uint64_t stored = names_.space().used_bytes / unit_bytes;
+  return stays_.is_cold(now_ - on.occupants.since(unit), stored) ? unit : Occupants::none;
+}
+
+ChainedTier::Demotion* ChainedTier::prepare(std::uint32_t level, std::uint32_t unit) noexcept {
+  Demotion& one = *std::find_if(demotions_.begin(), demotions_.end(),
+                                [](const Demotion& other) { return !other.is_busy; });
+  Level& on = levels_[level];
+  one = {.level = level, .from = on.occupants.place_of(unit), .name = on.occupants.name_of(unit)};
+  if (find_room(one.from.bytes, level + 1, false, &one.to_level, &one.to) != 0) {
+    rest_until_ = now_ + rest_units;
+    return nullptr;
+  }
+  one.is_busy = true;
+  on.has_refused = false;
+  return &one;
+}
+
+void ChainedTier::finish(Demotion& one, int error) noexcept {
+  one.is_busy = false;
+  if (error != 0 || one.is_called_off) {
+    tier_of(one.to_level).release(one.to);
+    counts_.failed += error != 0 ? 1 : 0;
+    if (error != 0 && error != EAGAIN) rest_until_ = now_ + rest_units;
+    return;
+  }
+  Level& on = levels_[one.level];
+  const std::uint32_t since = on.occupants.since(on.occupants.at(one.from.offset));
+  map(one.name, one.to_level, one.to);
+  on.occupants.remove(one.from);
+  on.tier->release(one.from);
+  if (on.dram != nullptr) on.dram->trim(on.memory_limit_bytes);
+  if (Level* const to = upper(one.to_level)) to->occupants.add(one.to, one.name, since);
+  counts_.demoted_bytes += one.to.bytes;
+  ++counts_.demotions;
+}
+
+// ---- for tests --------------------------------------------------------------------------------------------
+
+bool ChainedTier::check_invariants() const noexcept {
+  const SpinGuard guard(lock_);
+  std::uint64_t mapped = 0;
+  for (std::uint64_t name = 0; name < names_.capacity_bytes() / unit_bytes; ++name) {
+    const bool is_reserved = names_.is_reserved({name * unit_bytes, block_bytes});
+    if (is_reserved != (entries_[name].place != 0)) return false;
+    mapped += is_reserved ? unit_bytes : 0;
+  }
+  std::uint64_t used = last_->space().used_bytes;
+  for (const Level& level : uppers()) {
+    if (!level.occupants.check_invariants()) return false;
+    used += level.tier->space().used_bytes;
+    for (std::uint32_t unit = level.occupants.oldest(); unit != Occupants::none;
+         unit = level.occupants.after(unit)) {
+      const Place at = unpack(entries_[level.occupants.name_of(unit)].place);
+      if (&tier_of(at.level) != level.tier || at.unit != unit) return false;
+    }
+  }
+  for (const Demotion& one : demotions_) used -= one.is_busy ? whole_units(one.to.bytes) : 0;
+  return used == mapped;
+}
+
+}  // namespace terrace::tiers

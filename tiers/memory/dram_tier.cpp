@@ -1,0 +1,61 @@
+#include "tiers/memory/dram_tier.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace terrace::tiers {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
+
+constexpr std::uint64_t in_huge_pages(std::uint64_t bytes) noexcept {
+  return (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+}
+
+}  // namespace
+
+int DramTier::open(std::uint64_t capacity_bytes, std::size_t queue_depth, Released released) noexcept {
+  if (const int error = open_space(capacity_bytes, queue_depth)) return error;
+  released_ = released;
+  const std::uint64_t capacity = space().capacity_bytes;
+  if (released == Released::returns) {
+    const int error = mapping_.map(capacity);
+    if (error == 0) use_arena(mapping_.data());
+    return error;
+  }
+  if (const int error = mapping_.map(capacity + huge_page_bytes)) return error;
+  const std::uint64_t begin = in_huge_pages(reinterpret_cast<std::uintptr_t>(mapping_.data()));
+  use_arena(reinterpret_cast<std::byte*>(begin));
+  ::madvise(arena(), capacity, MADV_HUGEPAGE);  // a wish: without huge pages it is slower
+  return 0;
+}
+
+// With `returns` an extent's memory goes with it, so that the extents are what is taken.
+std::uint64_t DramTier::memory_bytes() const noexcept {
+  const Space now = space();
+  return released_ == Released::returns ? now.used_bytes
+                                        : std::min(in_huge_pages(touched_bytes_), now.capacity_bytes);
+}
+
+void DramTier::note_reserved(const Extent& extent) noexcept {
+  touched_bytes_ = std::max(touched_bytes_, extent.offset + whole_units(extent.bytes));
+}
+
+void DramTier::discard(const Extent& extent) noexcept {
+  if (released_ == Released::returns)
+    ::madvise(arena() + extent.offset, whole_units(extent.bytes), MADV_DONTNEED);
+  else if (space().used_bytes == 0)
+    trim(0);
+}
+
+void DramTier::trim(std::uint64_t bytes) noexcept {
+  if (released_ == Released::returns) return;
+  if (bytes >= touched_bytes_) return;
+  const std::uint64_t from = in_huge_pages(std::max(bytes, end_of_reserved()));
+  if (from >= touched_bytes_) return;
+  ::madvise(arena() + from, touched_bytes_ - from, MADV_DONTNEED);
+  touched_bytes_ = from;
+}
+
+}  // namespace terrace::tiers
