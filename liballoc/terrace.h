@@ -87,14 +87,14 @@ struct terrace_statistics {
   uint64_t resident_peak_bytes;      /* highest resident_bytes so far */
   uint64_t recycled_bytes;           /* part of resident_bytes: freed pages kept for the next allocation */
   uint64_t staging_bytes;            /* part of resident_bytes: being written, being read, or cached */
-  uint64_t stored_bytes;             /* live data that lies on the lower tier only */
+  uint64_t stored_bytes;             /* live data that lies on lower tiers only */
   uint64_t budget_bytes;             /* the DRAM budget in force; 0: none */
   uint64_t allocations, frees;       /* blocks */
   uint64_t recycled_allocations;     /* allocations served without any fresh page */
   uint64_t evictions, evicted_bytes; /* runs taken out from under their address */
-  uint64_t written_bytes;            /* to the lower tier */
+  uint64_t written_bytes;            /* to the drives */
   uint64_t restores, restored_bytes; /* runs put back */
-  uint64_t read_bytes;               /* from the lower tier */
+  uint64_t read_bytes;               /* from the drives */
   uint64_t faults;                   /* touches of a page that was not there */
   uint64_t stall_ns;                 /* time that faults waited for their page, summed over threads */
   uint64_t prefetch_hits;            /* restores whose bytes were in DRAM before the touch */
@@ -104,6 +104,12 @@ struct terrace_statistics {
   uint64_t checksum_failures, io_errors, lost_runs;
   struct terrace_codec_statistics codecs[TERRACE_CODECS];
   uint64_t refaulted_bytes; /* part of read_bytes: written, and back before a budget's worth was */
+  uint64_t compressed_bytes; /* part of resident_bytes: memory that holds compressed runs */
+  uint64_t kept_bytes;       /* compressed runs that went there instead of to a drive */
+  uint64_t fetched_bytes;    /* and came back from there */
+  uint64_t demoted_bytes;    /* part of written_bytes: what nobody wanted, moved on to a drive */
+  uint64_t nvm_used_bytes;   /* what NVM holds */
+  uint64_t nvm_written_bytes, nvm_read_bytes;
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

@@ -93,11 +93,15 @@ class Tier {
     static_cast<void>(offset);
     return Medium::drive;
   }
-  // Memory of this process that the tier takes for what is stored in it. At most so much, from now on: what
-  // lies beyond is moved away in the background.
-  virtual std::uint64_t memory_bytes() const noexcept { return 0; }
+  // What is taken of it for what is stored: of DRAM, memory of this process; else as space() counts.
+  virtual std::uint64_t bytes_on(Medium medium) const noexcept {
+    return medium == Medium::drive ? space().used_bytes : 0;
+  }
+  // What was moved to the drives without being asked, since it was opened.
+  virtual std::uint64_t demoted_bytes() const noexcept { return 0; }
+  // At most so much DRAM, from now on: what lies beyond is moved away in the background.
   virtual void set_memory_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
-  // How much more of it could be stored in before the limit is reached.
+  // How much of that is free, or will be once something newer is stored.
   virtual std::uint64_t memory_room() const noexcept { return 0; }
   // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
   // "".

@@ -158,15 +158,16 @@ void Advisor::learn_sample(History& history, const Sample& fresh) const {
 }
 
 Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tensor, const Transfer& transfer,
-                         const Link& link) const {
+                         const Link& link, const Shelf* shelf) const {
   const Sample& estimate = history.estimate_;
   const double predicted = predicted_fraction(codec, tensor.element, estimate, tensor.bytes);
   Candidate one;
   one.codec = codec;
   one.fraction = predicted < smaller ? predicted * history.correction_[static_cast<int>(codec)] : predicted;
   const bool moves_raw = codec == Codec::raw || !is_kept(one);
-  one.times.out_ns = link_ns(link.out, tensor.bytes, moves_raw ? 1 : one.fraction);
-  one.times.in_ns = link_ns(link.in, tensor.bytes, moves_raw ? 1 : one.fraction);
+  const Link& way = shelf != nullptr && fits(one, *shelf) ? shelf->link : link;
+  one.times.out_ns = link_ns(way.out, tensor.bytes, moves_raw ? 1 : one.fraction);
+  one.times.in_ns = link_ns(way.in, tensor.bytes, moves_raw ? 1 : one.fraction);
   if (moves_raw) {
     one.times.compress_ns = transfer.raw_out_ns;
     one.times.decompress_ns = transfer.raw_in_ns;
@@ -183,7 +184,18 @@ Candidate Advisor::weigh(Codec codec, const History& history, const Tensor& tens
   return one;
 }
 
-Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer& transfer, const Link& link) {
+bool Advisor::fits(const Candidate& candidate, const Shelf& shelf) const {
+  return candidate.codec != Codec::raw && is_kept(candidate) && candidate.fraction <= shelf.largest_fraction;
+}
+
+void Advisor::weigh_all(const History& history, Decision& decision, const Tensor& tensor,
+                        const Transfer& transfer, const Link& link, const Shelf* shelf) const {
+  for (int i = 0; i < candidate_count; ++i)
+    decision.candidates[i] = weigh(predictable_codecs[i], history, tensor, transfer, link, shelf);
+}
+
+Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer& transfer, const Link& link,
+                         const Shelf* shelf) {
   ++decisions_;
   ++history.decisions_;
   Decision decision;
@@ -192,9 +204,14 @@ Decision Advisor::decide(History& history, const Tensor& tensor, const Transfer&
   decision.bytes = tensor.bytes;
   decision.sparsity = history.estimate_.sparsity;
   decision.standard_error = history.estimate_.standard_error;
-  for (int i = 0; i < candidate_count; ++i)
-    decision.candidates[i] = weigh(predictable_codecs[i], history, tensor, transfer, link);
-  choose(history, decision, transfer);
+  Transfer counted = transfer;
+  if (shelf != nullptr) counted.hidden_out_ns = counted.hidden_in_ns = 0;
+  weigh_all(history, decision, tensor, counted, link, shelf);
+  const bool some_fit =
+      std::any_of(decision.candidates.begin(), decision.candidates.end(),
+                  [&](const Candidate& one) { return shelf != nullptr && fits(one, *shelf); });
+  if (shelf != nullptr && !some_fit) weigh_all(history, decision, tensor, transfer, link, nullptr);
+  choose(history, decision, some_fit ? counted : transfer);
   return decision;
 }
 

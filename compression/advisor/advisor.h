@@ -37,6 +37,13 @@ struct Link {
   TimeModel in{{20'000, 0.5}};
 };
 
+// Frames that are small enough stay nearer than at the end of the link: in compressed memory. What is on the
+// link wears a drive and stands in the way of other transfers, so that all of its time counts then, hidden or not.
+struct Shelf {
+  Link link;
+  double largest_fraction = 0;
+};
+
 struct AdvisorOptions {
   double margin = 0.01;                 // a gain below it is none
   double evidence = 0.1;                // gains beyond the margin that must add up, in a row, before a switch
@@ -118,7 +125,9 @@ class Advisor {
  public:
   explicit Advisor(const AdvisorOptions& options = {});
 
-  Decision decide(History& history, const Tensor& tensor, const Transfer& transfer, const Link& link);
+  // `shelf`: there is one, and it has room.
+  Decision decide(History& history, const Tensor& tensor, const Transfer& transfer, const Link& link,
+                  const Shelf* shelf = nullptr);
 
   // What came of it: the frame's bytes and the time that compress() took. Also right after compressing
   // without having asked; `decision` is the last one on this tensor.
@@ -137,8 +146,11 @@ class Advisor {
   bool look(History& history, const Tensor& tensor);
   void learn_sample(History& history, const Sample& fresh) const;
   Candidate weigh(Codec codec, const History& history, const Tensor& tensor, const Transfer& transfer,
-                  const Link& link) const;
+                  const Link& link, const Shelf* shelf) const;
+  void weigh_all(const History& history, Decision& decision, const Tensor& tensor, const Transfer& transfer,
+                 const Link& link, const Shelf* shelf) const;
   bool is_kept(const Candidate& candidate) const { return candidate.fraction < options_.largest_fraction; }
+  bool fits(const Candidate& candidate, const Shelf& shelf) const;
   void choose(History& history, Decision& decision, const Transfer& transfer);
   Codec settle(History& history, const Decision& decision, Codec best) const;
   bool worth_trying(const History& history, const Decision& decision, const Candidate& candidate,

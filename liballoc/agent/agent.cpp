@@ -59,6 +59,7 @@ void Agent::set_up() {
 
 bool Agent::activate_pager() {
   Client& client = daemon_.client();
+  guarded_.pager.keep_compressed(guarded_.options.tiers.compressed());
   const int error = guarded_.pager.activate(&mover_access_.mover(), pool_.tier(), &client,
                                             budget_.granted_bytes(), guarded_.options.compression, &workers_);
   if (error != 0) {

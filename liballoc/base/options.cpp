@@ -83,6 +83,15 @@ bool directories_option(const char* name, PoolDirectories* out) {
          refuse(name, std::strlen(value) <= most_shown ? value : "(a long list)", problem);
 }
 
+bool tiers_option(const char* name, TierList* out) {
+  constexpr std::size_t most_shown = 200;
+  const char* value = secure_getenv(name);
+  if (value == nullptr || *value == '\0') return true;
+  const char* problem = out->read(value);
+  return problem == nullptr ||
+         refuse(name, std::strlen(value) <= most_shown ? value : "(a long list)", problem);
+}
+
 // A respawned daemon is started from inside the program, whose directory may have changed by then.
 bool program_option(const char* name, char* out, std::size_t capacity) {
   if (!text_option(name, out, capacity)) return false;
@@ -157,6 +166,7 @@ bool read_options(Options* o) {
       count_option("TERRACE_WORKERS", Options::most_workers, &o->workers) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
       directories_option("TERRACE_POOL_DIR", &o->pool_directories) &&
+      tiers_option("TERRACE_TIERS", &o->tiers) &&
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
       program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
       text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&

@@ -10,6 +10,7 @@
 
 #include "liballoc/base/message.h"
 #include "liballoc/base/pool_directories.h"
+#include "liballoc/base/tier_list.h"
 
 namespace terrace::liballoc {
 
@@ -37,6 +38,7 @@ struct Options {
   unsigned workers = 0;  // threads that compute for the agent; read_options() counts the processors
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
+  TierList tiers;  // before the pool
   char socket[path_bytes] = "";
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";

@@ -8,6 +8,7 @@
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/terrace.h"
+#include "tiers/tier.h"
 
 namespace terrace::liballoc {
 
@@ -18,9 +19,16 @@ class Accounts {
   void tell_to(Client* client) { client_ = client; }
 
   // Bytes came from the tier. `is_refault`: they had been written, and left a moment ago.
-  void note_read(std::uint64_t bytes, bool is_refault) {
-    counts.read_bytes += bytes;
-    counts.refaulted_bytes += is_refault ? bytes : 0;
+  void note_read(tiers::Medium from, std::uint64_t bytes, bool is_refault) {
+    (from == tiers::Medium::dram  ? counts.fetched_bytes
+     : from == tiers::Medium::nvm ? counts.nvm_read_bytes
+                                  : counts.read_bytes) += bytes;
+    counts.refaulted_bytes += is_refault && from == tiers::Medium::drive ? bytes : 0;
+  }
+  void note_written(tiers::Medium to, std::uint64_t bytes) {
+    (to == tiers::Medium::dram  ? counts.kept_bytes
+     : to == tiers::Medium::nvm ? counts.nvm_written_bytes
+                                : counts.written_bytes) += bytes;
   }
   // What has happened to run n.
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) const;

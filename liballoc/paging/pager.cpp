@@ -69,7 +69,16 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
 void Pager::set_budget(std::uint64_t bytes) {
   const auto runs = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, runs_.size()));
   fit_codec(bytes / run_bytes);
-  budget_.ask(runs - std::min(runs - std::min(runs, 1U), codec_.taken_runs()));
+  if (compressed_.is_wanted()) extents_.tier().set_memory_limit(codec_.is_on() ? compressed_.of(bytes) : 0);
+  granted_runs_ = runs;
+  fit_budget();
+}
+
+// What the codec and compressed runs take is the data's no more.
+void Pager::fit_budget() {
+  kept_runs_ = extents_.memory_runs();
+  const std::uint32_t most = granted_runs_ - std::min(granted_runs_, 1U);
+  budget_.ask(granted_runs_ - std::min(most, codec_.taken_runs() + kept_runs_));
   runs_.set_age_of_cold(budget_.runs());
 }
 
@@ -136,6 +145,7 @@ void Pager::handle_fault(const Fault& fault) {
 bool Pager::balance() {
   constexpr int most_shed = 64;
   follow_blocks();
+  if (extents_.memory_runs() != kept_runs_) fit_budget();
   bool progress = faults_.serve_line();
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();
@@ -259,12 +269,17 @@ void Pager::fill(terrace_statistics* out) const {
   const std::size_t size = out->size;
   *out = accounts_.counts;
   out->size = size;
-  out->resident_bytes = is_paging() ? budget_.backed_bytes() : estimate_bytes_;
+  const std::uint64_t kept = std::uint64_t{kept_runs_} * run_bytes;
+  out->resident_bytes = is_paging() ? budget_.backed_bytes() + kept : estimate_bytes_;
   out->resident_peak_bytes = budget_.peak_bytes();
   out->recycled_bytes = (std::uint64_t{runs_.lists().recycled.size()} + staging_.free_frames()) * run_bytes;
   out->staging_bytes = std::uint64_t{frames_.used()} * run_bytes;
   out->stored_bytes = std::uint64_t{runs_.lists().stored.size()} * run_bytes;
-  out->budget_bytes = budget_.bytes();
+  out->budget_bytes = budget_.bytes() + kept;
+  out->compressed_bytes = kept;
+  out->demoted_bytes = extents_.demoted_bytes();
+  out->written_bytes += out->demoted_bytes;
+  out->nvm_used_bytes = extents_.bytes_on(tiers::Medium::nvm);
   std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);
 }
 

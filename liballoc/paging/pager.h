@@ -64,6 +64,8 @@ class Pager {
   // ---- set-up; before any other thread knows of the heap, or with the gate -------------------------------
   int initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
                  FreeRuns* free_runs);
+  // How much of the budget may hold compressed runs, where the tier has a place for them. Before activate().
+  void keep_compressed(const CompressedSize& size) { compressed_ = size; }
   // Makes everything ready with an open mover; then the pager is dormant. The tier, the client and the
   // workers outlive it.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
@@ -134,6 +136,7 @@ class Pager {
  private:
   void use(Mover* mover);
   void fit_codec(std::uint64_t runs);
+  void fit_budget();
   bool evict_one();
   bool release_held(bool at_once);
   bool relieve();
@@ -165,6 +168,9 @@ class Pager {
 
   Mover* mover_ = nullptr;
   Compression compression_ = Compression::off;  // as was asked for
+  CompressedSize compressed_;
+  std::uint32_t granted_runs_ = 0;  // of which codec and compressed runs take their part
+  std::uint32_t kept_runs_ = 0;     // what those took when the budget was fitted
   std::uint64_t estimate_bytes_ = 0;
   bool over_budget_told_ = false;
   Thrashing thrashing_;

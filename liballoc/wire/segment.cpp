@@ -68,7 +68,14 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "csr8_frame_bytes",
                                       "csr8_compress_ns",
                                       "csr8_decompress_ns",
-                                      "refaulted_bytes"};
+                                      "refaulted_bytes",
+                                      "compressed_bytes",
+                                      "kept_bytes",
+                                      "fetched_bytes",
+                                      "demoted_bytes",
+                                      "nvm_used_bytes",
+                                      "nvm_written_bytes",
+                                      "nvm_read_bytes"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",    "alloc",      "free",      "fault",   "evict",

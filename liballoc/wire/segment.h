@@ -77,6 +77,13 @@ enum class Stat : std::uint32_t {
   csr8_compress_ns,
   csr8_decompress_ns,
   refaulted_bytes,
+  compressed_bytes,
+  kept_bytes,
+  fetched_bytes,
+  demoted_bytes,
+  nvm_used_bytes,
+  nvm_written_bytes,
+  nvm_read_bytes,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

@@ -49,7 +49,7 @@ struct Fixture {
   // What is to be written, a compressed frame or the run as it is.
   Stored encode(std::uint32_t number, std::uint32_t generation) {
     RunEncoding encoding;
-    if (codec.begin_encoding(run.base(), number, generation, &encoding)) {
+    if (codec.begin_encoding(run.base(), number, generation, false, &encoding)) {
       encoding.work(*codec.scratch());
       if (codec.end_encoding(encoding))
         return {encoding.buffer, encoding.bytes, encoding.sum, encoding.number};

@@ -26,7 +26,8 @@ class TierAdaptor : public Tier {
   std::size_t in_flight() const noexcept override { return inner_.in_flight(); }
   std::size_t queue_depth() const noexcept override { return inner_.queue_depth(); }
   Medium medium_of(std::uint64_t offset) const noexcept override { return inner_.medium_of(offset); }
-  std::uint64_t memory_bytes() const noexcept override { return inner_.memory_bytes(); }
+  std::uint64_t bytes_on(Medium medium) const noexcept override { return inner_.bytes_on(medium); }
+  std::uint64_t demoted_bytes() const noexcept override { return inner_.demoted_bytes(); }
   void set_memory_limit(std::uint64_t bytes) noexcept override { inner_.set_memory_limit(bytes); }
   std::uint64_t memory_room() const noexcept override { return inner_.memory_room(); }
   const char* place_of(std::uint64_t offset) const noexcept override { return inner_.place_of(offset); }

@@ -190,12 +190,19 @@ const char* ChainedTier::place_of(std::uint64_t offset) const noexcept {
   return tier_of(at.level).place_of(at.unit * unit_bytes);
 }
 
-std::uint64_t ChainedTier::memory_bytes() const noexcept {
+std::uint64_t ChainedTier::bytes_on(Medium medium) const noexcept {
   const SpinGuard guard(lock_);
-  std::uint64_t bytes = 0;
-  for (const Level& level : uppers()) bytes += level.tier->memory_bytes();
+  std::uint64_t bytes = last_->bytes_on(medium);
+  for (const Level& level : uppers()) bytes += level.tier->bytes_on(medium);
   return bytes;
 }
+
+ChainedTier::Counts ChainedTier::counts() const noexcept {
+  const SpinGuard guard(lock_);
+  return counts_;
+}
+
+std::uint64_t ChainedTier::demoted_bytes() const noexcept { return counts().to_last_bytes; }
 
 void ChainedTier::set_memory_limit(std::uint64_t bytes) noexcept {
   const SpinGuard guard(lock_);
@@ -215,6 +222,8 @@ std::uint64_t ChainedTier::memory_room() const noexcept {
     const Space space = level.dram->space();
     const std::uint64_t most = std::min(space.capacity_bytes, level.memory_limit_bytes);
     room += most - std::min(most, space.used_bytes);
+    const std::uint32_t oldest = level.occupants.oldest();
+    if (oldest != Occupants::none && is_cold(level, oldest)) room += level.largest_bytes;
   }
   return room;
 }
@@ -359,9 +368,12 @@ std::uint32_t ChainedTier::cold_one(std::uint32_t level) const noexcept {
   std::uint32_t unit = on.occupants.oldest();
   while (unit != Occupants::none && is_leaving(level, on.occupants.place_of(unit).offset))
     unit = on.occupants.after(unit);
-  if (unit == Occupants::none) return Occupants::none;
+  return unit != Occupants::none && is_cold(on, unit) ? unit : Occupants::none;
+}
+
+bool ChainedTier::is_cold(const Level& level, std::uint32_t unit) const noexcept {
   const std::uint64_t stored = names_.space().used_bytes / unit_bytes;
-  return stays_.is_cold(now_ - on.occupants.since(unit), stored) ? unit : Occupants::none;
+  return stays_.is_cold(now_ - level.occupants.since(unit), stored);
 }
 
 ChainedTier::Demotion* ChainedTier::prepare(std::uint32_t level, std::uint32_t unit) noexcept {
@@ -393,7 +405,7 @@ void ChainedTier::finish(Demotion& one, int error) noexcept {
   on.tier->release(one.from);
   if (on.dram != nullptr) on.dram->trim(on.memory_limit_bytes);
   if (Level* const to = upper(one.to_level)) to->occupants.add(one.to, one.name, since);
-  counts_.demoted_bytes += one.to.bytes;
+  counts_.to_last_bytes += one.to_level == last_level ? one.to.bytes : 0;
   ++counts_.demotions;
 }
 

@@ -62,8 +62,8 @@ class ChainedTier final : public Tier {
   };
 
   struct Counts {
-    std::uint64_t demoted_bytes = 0;  // moved down
     std::uint64_t demotions = 0;
+    std::uint64_t to_last_bytes = 0;  // moved to the last tier
     std::uint64_t failed = 0;
   };
 
@@ -90,13 +90,14 @@ class ChainedTier final : public Tier {
   std::size_t in_flight() const noexcept override;
   std::size_t queue_depth() const noexcept override { return queue_depth_; }
   Medium medium_of(std::uint64_t offset) const noexcept override;
-  std::uint64_t memory_bytes() const noexcept override;
+  std::uint64_t bytes_on(Medium medium) const noexcept override;
+  std::uint64_t demoted_bytes() const noexcept override;
   void set_memory_limit(std::uint64_t bytes) noexcept override;
   std::uint64_t memory_room() const noexcept override;
   const char* place_of(std::uint64_t offset) const noexcept override;
   int reopen_after_fork() noexcept override;
 
-  const Counts& counts() const noexcept { return counts_; }
+  Counts counts() const noexcept;
   // For tests: the table, the tiers' bookkeeping and what lies where agree.
   bool check_invariants() const noexcept;
 
@@ -149,6 +150,7 @@ class ChainedTier final : public Tier {
   bool is_leaving(std::uint32_t level, std::uint64_t offset) const noexcept;
   std::uint32_t beyond_limit(std::uint32_t level) const noexcept;
   std::uint32_t cold_one(std::uint32_t level) const noexcept;
+  bool is_cold(const Level& level, std::uint32_t unit) const noexcept;
   Demotion* prepare() noexcept;
   Demotion* prepare(std::uint32_t level, std::uint32_t unit) noexcept;
   void finish(Demotion& demotion, int error) noexcept;

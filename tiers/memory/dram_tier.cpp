@@ -32,7 +32,8 @@ int DramTier::open(std::uint64_t capacity_bytes, std::size_t queue_depth, Releas
 }
 
 // With `returns` an extent's memory goes with it, so that the extents are what is taken.
-std::uint64_t DramTier::memory_bytes() const noexcept {
+std::uint64_t DramTier::bytes_on(Medium medium) const noexcept {
+  if (medium != Medium::dram) return 0;
   const Space now = space();
   return released_ == Released::returns ? now.used_bytes
                                         : std::min(in_huge_pages(touched_bytes_), now.capacity_bytes);

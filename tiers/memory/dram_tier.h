@@ -29,7 +29,8 @@ class DramTier final : public ArenaTier {
 
   const char* name() const noexcept override { return "dram"; }
   Medium medium_of(std::uint64_t) const noexcept override { return Medium::dram; }
-  std::uint64_t memory_bytes() const noexcept override;
+  std::uint64_t bytes_on(Medium medium) const noexcept override;
+  std::uint64_t memory_bytes() const noexcept { return bytes_on(Medium::dram); }
   // Gives back the memory above `bytes` where nothing lies. What lies there is the caller's to move away.
   void trim(std::uint64_t bytes) noexcept;
 

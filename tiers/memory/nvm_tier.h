@@ -38,6 +38,9 @@ class NvmTier final : public ArenaTier {
 
   const char* name() const noexcept override { return "nvm"; }
   Medium medium_of(std::uint64_t) const noexcept override { return Medium::nvm; }
+  std::uint64_t bytes_on(Medium medium) const noexcept override {
+    return medium == Medium::nvm ? space().used_bytes : 0;
+  }
 
  private:
   int take_arena(memkind* kind) noexcept;

@@ -9,6 +9,7 @@
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
 #include "liballoc/heap/address_space.h"
+#include "liballoc/paging/transfers/run_frame.h"
 #include "tiers/fixed_queue.h"
 #include "tiers/high_descriptor.h"
 
@@ -154,9 +155,43 @@ bool PoolTier::wrap() {
   return false;
 }
 
+// The tiers before the pool. One that is not to be had is done without, and that is said: the job has asked for
+// speed, not for its end.
+bool PoolTier::chain() {
+  tiers::ChainedTier::Upper uppers[tiers::ChainedTier::most_uppers];
+  std::size_t count = 0;
+  if (open_compressed(&uppers[count])) ++count;
+  if (count == 0) return true;
+  if (const int error = chain_.open({uppers, count}, tier_); error != 0) {
+    Message m(Severity::warning);
+    m << "TERRACE_TIERS: no tables for a chain of tiers, ";
+    m.error(error) << "; the pool alone is used";
+    return true;
+  }
+  tier_ = &chain_;
+  return true;
+}
+
+// Address space for as much as any budget may allow: it takes memory as it is used.
+bool PoolTier::open_compressed(tiers::ChainedTier::Upper* upper) {
+  const CompressedSize& size = options_.tiers.compressed();
+  if (!size.is_wanted()) return false;
+  const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+  const int error = compressed_.open(std::max<std::uint64_t>(size.of(pages * os::page_bytes), run_bytes),
+                                     tiers::max_queue_depth, tiers::DramTier::Released::stays);
+  if (error != 0) {
+    Message m(Severity::warning);
+    m << "TERRACE_TIERS: no address space for compressed DRAM, ";
+    m.error(error) << "; the job does without it";
+    return false;
+  }
+  *upper = {.tier = &compressed_, .largest_bytes = RunFrame::most_kept_bytes, .dram = &compressed_};
+  return true;
+}
+
 bool PoolTier::open(Client& client) {
   PoolFiles files;
-  if (!open_files(client, &files) || !open_drives(files.files()) || !join() || !wrap()) {
+  if (!open_files(client, &files) || !open_drives(files.files()) || !join() || !wrap() || !chain()) {
     close();
     return false;
   }
@@ -166,6 +201,7 @@ bool PoolTier::open(Client& client) {
 }
 
 void PoolTier::close() {
+  chain_.close();
   striped_.close();
   for (std::size_t i = 0; i < drives_; ++i) drive(i).close();
   drives_ = 0;

@@ -1,4 +1,4 @@
-// The tier below DRAM: a pool file, the daemon's where it granted one, else one of our own in each directory
+// The tiers below DRAM: what TERRACE_TIERS names, and at the end of the chain a pool file, the daemon's where it granted one, else one of our own in each directory
 // of TERRACE_POOL_DIR, of which the daemon then knows nothing; with what TERRACE_FAULT wraps around it.
 #pragma once
 
@@ -10,7 +10,9 @@
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/agent/pool/pool_files.h"
 #include "liballoc/base/options.h"
+#include "tiers/chain/chained_tier.h"
 #include "tiers/mapping.h"
+#include "tiers/memory/dram_tier.h"
 #include "tiers/nvme_tier.h"
 #include "tiers/striped_tier.h"
 
@@ -45,6 +47,8 @@ class PoolTier {
   bool open_drive(PoolFiles::File* file, std::size_t depth);
   bool join();
   bool wrap();
+  bool chain();
+  bool open_compressed(tiers::ChainedTier::Upper* upper);
   void close();
   bool no_file(const char* directory, int error);
   bool unusable(const char* directory, int error);
@@ -65,6 +69,8 @@ class PoolTier {
   tiers::StripedTier striped_;     // over several
   tiers::Tier* joined_ = nullptr;  // nvme_ or striped_
   FaultInjection injection_;
+  tiers::DramTier compressed_;
+  tiers::ChainedTier chain_;  // of the tiers before it and what was injected into the drives
   tiers::Tier* tier_ = nullptr;
 };
 

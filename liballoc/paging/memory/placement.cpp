@@ -77,6 +77,7 @@ void Placement::arrived_whole(std::uint32_t n, bool keeps_memory) {
   r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
   parts_.runs.note_arrival();
   r.came = parts_.runs.arrivals();
+  parts_.extents.release_copy_in_dram(n);
   parts_.extents.settle(n);
 }
 
@@ -116,6 +117,7 @@ bool Placement::put_back_pages(std::uint32_t n, PageRange range) {
       r.from_read = r.page_out = r.held = false;
       parts_.runs.note_arrival();
       r.came = parts_.runs.arrivals();
+      parts_.extents.release_copy_in_dram(n);
       parts_.extents.settle(n);
     }
   }

@@ -6,6 +6,7 @@
 
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/runs/run_table.h"
+#include "liballoc/paging/transfers/extents.h"
 #include "liballoc/paging/transfers/operations.h"
 #include "liballoc/paging/transfers/run_codec.h"
 #include "liballoc/paging/waiting_line.h"
@@ -19,6 +20,7 @@ class DeviceTimes {
     OperationTable& operations;
     const WaitingLine& line;
     RunCodec& codec;
+    Extents& extents;
   };
   constexpr explicit DeviceTimes(const Parts& parts) : parts_(parts) {}
 
@@ -26,6 +28,7 @@ class DeviceTimes {
   void note_done(TierOperation& op);
 
  private:
+  void note_copied(TierOperation& op, std::uint64_t ns);
   void tell_codec(const TierOperation& op, std::uint64_t now_ns, std::uint64_t ns);
   std::uint64_t awaited_since(bool write) const;
 

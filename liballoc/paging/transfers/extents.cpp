@@ -19,8 +19,13 @@ void Extents::set_limit(std::uint64_t bytes) {
 int Extents::reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share) {
   int error = ENOSPC;
   for (int attempt = 0; attempt < 2 && error == ENOSPC; ++attempt) {
-    *by_share = used_bytes() + tiers::whole_units(bytes) > limit_bytes_;
-    error = *by_share ? ENOSPC : tier_->reserve(bytes, extent);
+    error = tier_->reserve(bytes, extent);
+    const std::uint64_t more = error == 0 ? 0 : tiers::whole_units(bytes);
+    *by_share = used_bytes() + more > limit_bytes_;
+    if (error == 0 && *by_share) {
+      tier_->release(*extent);
+      error = ENOSPC;
+    }
     if (error == ENOSPC && !give_up_copies()) break;
   }
   if (error == 0) is_full_ = false;
@@ -50,6 +55,15 @@ void Extents::release(const tiers::Extent& extent, std::uint32_t epoch) {
 void Extents::release(Run& r) {
   if (r.has_slot) release({r.slot_offset, r.slot_bytes}, r.slot_epoch);
   r.has_slot = false;
+}
+
+void Extents::release_copy_in_dram(std::uint32_t n) {
+  Run& r = runs_[n];
+  Pages& p = runs_.pages(n);
+  const bool may_be = r.has_slot && r.slot_bytes < run_bytes && !r.in_flight && r.pieces == 0;
+  if (!may_be || medium_of(r.slot_offset) != tiers::Medium::dram || !p.away().is_empty()) return;
+  p.stored = PageSet{};
+  release(r);
 }
 
 void Extents::release_unread() {

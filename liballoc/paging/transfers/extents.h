@@ -30,7 +30,14 @@ class Extents {
   // For messages: on which of several drives the run's extent lies, or "".
   const char* place_of(const Run& r) const { return r.has_slot ? tier_->place_of(r.slot_offset) : ""; }
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
-  std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->space().used_bytes : 0; }
+  std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->limited_space().used_bytes : 0; }
+  std::uint64_t bytes_on(tiers::Medium medium) const { return tier_ != nullptr ? tier_->bytes_on(medium) : 0; }
+  std::uint64_t demoted_bytes() const { return tier_ != nullptr ? tier_->demoted_bytes() : 0; }
+  tiers::Medium medium_of(std::uint64_t offset) const { return tier_->medium_of(offset); }
+  // Memory of this process that holds what was stored, in runs.
+  std::uint32_t memory_runs() const {
+    return static_cast<std::uint32_t>((bytes_on(tiers::Medium::dram) + run_bytes - 1) / run_bytes);
+  }
 
   // Finds room for `bytes`, if need be that of copies of what is in DRAM as well. 0 or the tier's error;
   // ENOSPC: there is none, which *by_share says is this process's share of the pool.
@@ -38,6 +45,9 @@ class Extents {
   // The run's extent, if it has one. Kept from reuse while a forked child may read it.
   void release(Run& r);
   void release(const tiers::Extent& extent, std::uint32_t epoch);
+  // All of the run is in DRAM: a copy in DRAM beside it is of no use. One on a drive is, as the run may leave
+  // without a write.
+  void release_copy_in_dram(std::uint32_t n);
   // A child has gone: gives back what only it could still read.
   void release_unread();
   // Says what run n is that has no frame and no transfer but of pieces, by where its pages are: inside a

@@ -39,6 +39,9 @@ constexpr ElementType likely_types[] = {ElementType::f32, ElementType::bf16, Ele
                                         ElementType::f64};
 constexpr std::uint32_t known_runs = 4096;  // of which the advisor keeps a history
 
+// Before the first frame that is kept in DRAM: a copy.
+compression::TimeModel copying() { return compression::TimeModel{{2'000, 0.15}}; }
+
 struct Place {
   compression::History history;
   ElementType element = ElementType::f32;
@@ -109,6 +112,8 @@ struct RunCodec::Choice {
 struct RunCodec::Memory {
   CodecScratch scratch;
   compression::Link link;
+  compression::Shelf shelf{.link = {.out = copying(), .in = copying()},
+                           .largest_fraction = double{RunFrame::most_kept_bytes} / run_bytes};
   Pace out, in;  // of the tier
   Exposure exposed_out, exposed_in;
   Pace sum_out;  // of the checksum of a run that is stored as it is
@@ -181,6 +186,14 @@ compression::Transfer RunCodec::transfer() const {
           .raw_out_ns = memory_->sum_out.of(run_bytes)};
 }
 
+void RunCodec::kept(std::uint32_t bytes, std::uint64_t ns) {
+  if (memory_ != nullptr) memory_->shelf.link.out.observe({.bytes = bytes}, static_cast<double>(ns));
+}
+
+void RunCodec::fetched(std::uint32_t bytes, std::uint64_t ns) {
+  if (memory_ != nullptr) memory_->shelf.link.in.observe({.bytes = bytes}, static_cast<double>(ns));
+}
+
 void RunCodec::summed(std::uint64_t ns) {
   if (memory_ != nullptr) memory_->sum_out.smooth(run_bytes, ns);
 }
@@ -188,9 +201,9 @@ void RunCodec::summed(std::uint64_t ns) {
 CodecScratch* RunCodec::scratch() { return memory_ != nullptr ? &memory_->scratch : nullptr; }
 
 bool RunCodec::begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation,
-                              RunEncoding* encoding) {
+                              bool may_be_kept, RunEncoding* encoding) {
   if (!is_on() || !has_free_buffer()) return false;
-  const Choice choice = choose({run, run_bytes}, number);
+  const Choice choice = choose({run, run_bytes}, number, may_be_kept);
   if (choice.codec == Codec::raw) return false;
   const auto buffer = static_cast<unsigned>(__builtin_ctz(free_buffers_));
   free_buffers_ &= ~(1U << buffer);
@@ -204,7 +217,7 @@ bool RunCodec::begin_encoding(const std::byte* run, std::uint32_t number, std::u
   return true;
 }
 
-RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t number) {
+RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t number, bool may_be_kept) {
   constexpr std::uint16_t typed_for = 16;
   Place& place = memory_->places[number % known_runs];
   if (place.until_typed == 0) {
@@ -215,7 +228,8 @@ RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t 
   Choice choice{.codec = codec_of(compression_), .element = place.element, .decision = {}, .place = &place};
   if (compression_ != Compression::automatic) return choice;
   const compression::Tensor tensor{.element = place.element, .bytes = run.size(), .content = run};
-  choice.decision = memory_->advisor.decide(place.history, tensor, transfer(), memory_->link);
+  choice.decision = memory_->advisor.decide(place.history, tensor, transfer(), memory_->link,
+                                              may_be_kept ? &memory_->shelf : nullptr);
   choice.codec = choice.decision.codec;
   return choice;
 }

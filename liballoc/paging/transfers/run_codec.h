@@ -45,13 +45,16 @@ class RunCodec {
   unsigned free_buffers() const { return static_cast<unsigned>(__builtin_popcount(free_buffers_)); }
 
   // Whether to compress the run that is to be written. `number` is the run's: what lies there is mostly alike
-  // from step to step. True: *encoding is to be done, by any thread, and has a buffer until end_encoding().
-  bool begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation,
+  // from step to step. `may_be_kept`: a frame that is small enough would be, in DRAM. True: *encoding is to be done, by any thread, and has a buffer until end_encoding().
+  bool begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation, bool may_be_kept,
                       RunEncoding* encoding);
   // Learns from it. False: the run is stored as it is, and the buffer is free again; else it is to be given
   // back when it is written.
   bool end_encoding(const RunEncoding& encoding);
   void give_back(unsigned buffer);
+  // The same of frames that are kept in DRAM.
+  void kept(std::uint32_t bytes, std::uint64_t ns);
+  void fetched(std::uint32_t bytes, std::uint64_t ns);
   // How long the sums of a whole run took, which a compressed one would not need.
   void summed(std::uint64_t ns);
   // Learns from what was read.
@@ -69,7 +72,7 @@ class RunCodec {
   struct Choice;
   void release_buffers();
   compression::Transfer transfer() const;
-  Choice choose(std::span<const std::byte> run, std::uint32_t number);
+  Choice choose(std::span<const std::byte> run, std::uint32_t number, bool may_be_kept);
 
   Compression compression_ = Compression::off;
   Memory* memory_ = nullptr;

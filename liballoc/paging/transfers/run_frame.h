@@ -31,6 +31,8 @@ struct RunFrame {
       (run_bytes + head_bytes + os::page_bytes - 1) / os::page_bytes * os::page_bytes;
   // A frame that saves less is not worth the time that bringing it back takes.
   static constexpr std::size_t most_stored_bytes = run_bytes / 16 * 15;
+  // Nor is one that saves less than this worth the DRAM that it would take.
+  static constexpr std::size_t most_kept_bytes = run_bytes / 8 * 5;
 
   // Where in a staging frame to read so many stored bytes to.
   static std::byte* place(std::byte* frame, std::uint32_t bytes) { return frame + run_bytes - bytes; }

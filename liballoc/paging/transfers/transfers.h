@@ -109,7 +109,7 @@ class Transfers {
   void tidy(TierOperation* op);
 
   Parts parts_;
-  DeviceTimes times_{{parts_.runs, parts_.operations, parts_.line, parts_.codec}};
+  DeviceTimes times_{{parts_.runs, parts_.operations, parts_.line, parts_.codec, parts_.extents}};
   Mover* mover_ = nullptr;
   Workers* workers_ = nullptr;
   std::uint32_t generation_ = 0;

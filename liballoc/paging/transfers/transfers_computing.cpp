@@ -85,7 +85,9 @@ bool Transfers::may_be_compressed(const TierOperation& op) const {
 bool Transfers::encode(TierOperation* op) {
   RunEncoding& encoding = parts_.operations.job_of(*op).encoding;
   op->generation = ++generation_;
-  if (!parts_.codec.begin_encoding(op->data, op->run, generation_, &encoding)) return write_into(op);
+  const bool may_be_kept = parts_.extents.tier().memory_room() >= RunFrame::most_kept_bytes;
+  if (!parts_.codec.begin_encoding(op->data, op->run, generation_, may_be_kept, &encoding))
+    return write_into(op);
   return compute(op, Job::Kind::encode);
 }
 
