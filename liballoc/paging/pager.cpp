@@ -85,9 +85,10 @@ void Pager::fit_budget() {
 // The codec's memory is a part of the budget, so each budget says whether it works: a process that joins a
 // job begins with little and is granted more, and what is granted is taken back for others.
 void Pager::fit_codec(std::uint64_t runs) {
-  const bool by_default = compression_ == Compression::by_budget;
+  const bool is_free = compression_ == Compression::by_budget;
+  const bool by_default = is_free && !compressed_.is_wanted();
   const bool has_room = runs >= (by_default ? least_runs_by_default : least_runs_to_compress);
-  const Compression wanted = by_default ? Compression::automatic : compression_;
+  const Compression wanted = is_free ? Compression::automatic : compression_;
   if (codec_.use(has_room ? wanted : Compression::off) == 0) return;
   Message(Severity::warning) << "no memory for compressing; nothing is compressed";
   compression_ = Compression::off;
@@ -270,7 +271,7 @@ void Pager::fill(terrace_statistics* out) const {
   *out = accounts_.counts;
   out->size = size;
   const std::uint64_t kept = std::uint64_t{kept_runs_} * run_bytes;
-  out->resident_bytes = is_paging() ? budget_.backed_bytes() + kept : estimate_bytes_;
+  out->resident_bytes = is_paging() ? held_bytes() : estimate_bytes_;
   out->resident_peak_bytes = budget_.peak_bytes();
   out->recycled_bytes = (std::uint64_t{runs_.lists().recycled.size()} + staging_.free_frames()) * run_bytes;
   out->staging_bytes = std::uint64_t{frames_.used()} * run_bytes;

@@ -123,6 +123,8 @@ class Pager {
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;
   const MemoryBudget& budget() const { return budget_; }
+  // In pages, in frames, and for compressed runs: what it answers for in what the process takes.
+  std::uint64_t held_bytes() const { return budget_.backed_bytes() + std::uint64_t{kept_runs_} * run_bytes; }
   Extents& extents() { return extents_; }
   const Extents& extents() const { return extents_; }
   // Nothing is under way and nothing is to be done.

@@ -168,13 +168,24 @@ const RunList* ReactivePolicy::next_victims() const {
   return lists.streamed.is_empty() ? nullptr : &lists.streamed;
 }
 
+// Among those that came longest ago: one that DRAM will hold as a smaller frame leaves without a write.
+std::uint32_t ReactivePolicy::first_that_shrinks(const RunList& list) const {
+  constexpr unsigned most_looks = 128;
+  const std::uint32_t first = list.front();
+  if (!parts_.extents.has_room_in_dram()) return first;
+  std::uint32_t n = first;
+  for (unsigned looks = 0; n != none && looks < most_looks; n = parts_.runs[n].next, ++looks)
+    if (parts_.runs[n].shrinks && parts_.runs[n].heat == 0) return n;
+  return first;
+}
+
 // One that came back before gets another round first, one of a long-lived block as many as there are.
 Policy::Victim ReactivePolicy::next_victim() {
   Victim victim;
   for (unsigned scanned = 0; scanned < most_scanned; ++scanned) {
     const RunList* const victims = next_victims();
     if (victims == nullptr) break;
-    const std::uint32_t n = victims->front();
+    const std::uint32_t n = victims == &parts_.runs.lists().idle ? first_that_shrinks(*victims) : victims->front();
     if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
       ++evictions_;
       if (victims == &parts_.runs.lists().streamed) window_.note_leave();
@@ -234,12 +245,12 @@ bool ReactivePolicy::reads_over_cached() const {
   return is_streaming() && !parts_.runs.lists().cached.is_empty();
 }
 
-// It is on the tier, and of use as a whole.
+// It is on the tier, and of use as a whole. What DRAM keeps for it is there at once, and smaller until then.
 bool ReactivePolicy::may_be_read(std::uint32_t n) const {
   if (n >= parts_.runs.top()) return false;
   const Run& r = parts_.runs[n];
   return r.state == RunState::stored && (!r.scattered || r.dense) && !r.queued &&
-         !parts_.blocks.is_sparse(r.block);
+         !parts_.blocks.is_sparse(r.block) && !parts_.extents.is_kept_in_dram(r);
 }
 
 // What followed last time.
@@ -262,9 +273,17 @@ std::uint32_t ReactivePolicy::next_of_block() {
   return none;
 }
 
+// The last of those that were evicted to a drive, as far as that is soon found.
+std::uint32_t ReactivePolicy::last_evicted() const {
+  constexpr unsigned most_looks = 256;
+  std::uint32_t n = parts_.runs.lists().stored.back();
+  for (unsigned looks = 0; n != none && looks < most_looks; n = parts_.runs[n].previous, ++looks)
+    if (!parts_.extents.is_kept_in_dram(parts_.runs[n])) return n;
+  return none;
+}
+
 // The block evicted last: back to where it begins to be away, as it is wanted from its beginning.
-bool ReactivePolicy::find_last_evicted_block() {
-  const std::uint32_t last = parts_.runs.lists().stored.back();
+bool ReactivePolicy::find_block_of(std::uint32_t last) {
   cursor_block_ = parts_.runs[last].block;
   cursor_run_ = last;
   if (cursor_block_ == 0) return false;
@@ -280,8 +299,9 @@ std::uint32_t ReactivePolicy::next_read() {
   if (n != none) return n;
   const RunList& stored = parts_.runs.lists().stored;
   if (stored.is_empty() || (phase_.growing() && parts_.standing.mode == PagerMode::paging)) return none;
-  if (parts_.runs[stored.back()].scattered) return none;
-  return find_last_evicted_block() ? next_of_block() : stored.back();
+  const std::uint32_t last = last_evicted();
+  if (last == none || parts_.runs[last].scattered) return none;
+  return find_block_of(last) ? next_of_block() : last;
 }
 
 bool ReactivePolicy::wants_agent() const {

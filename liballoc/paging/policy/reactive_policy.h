@@ -90,11 +90,13 @@ class ReactivePolicy final : public Policy {
   std::uint32_t most_loaded() const;
   bool has_old_idle() const;
   const RunList* next_victims() const;
+  std::uint32_t first_that_shrinks(const RunList& list) const;
   void let_late_ones_go_by();
   bool may_be_read(std::uint32_t n) const;
   std::uint32_t next_follower();
   std::uint32_t next_of_block();
-  bool find_last_evicted_block();
+  std::uint32_t last_evicted() const;
+  bool find_block_of(std::uint32_t last);
 
   Parts parts_;
   Phase phase_;

@@ -83,6 +83,7 @@ struct Run {
   bool dense : 1 = false;  // came back page by page once, and soon most of it was there: all of it is used
   bool was_dirty : 1 = false;  // something of it had to be written when it left last
   bool small : 1 = false;      // its memory is in small pages
+  bool shrinks : 1 = false;    // made a frame that is worth its place in DRAM when it left last
   bool has_sums : 1 = false;   // memory for the sums of its pages
   bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
 };

@@ -60,8 +60,7 @@ void Extents::release(Run& r) {
 void Extents::release_copy_in_dram(std::uint32_t n) {
   Run& r = runs_[n];
   Pages& p = runs_.pages(n);
-  const bool may_be = r.has_slot && r.slot_bytes < run_bytes && !r.in_flight && r.pieces == 0;
-  if (!may_be || medium_of(r.slot_offset) != tiers::Medium::dram || !p.away().is_empty()) return;
+  if (r.in_flight || r.pieces > 0 || !is_kept_in_dram(r) || !p.away().is_empty()) return;
   p.stored = PageSet{};
   release(r);
 }

@@ -11,6 +11,7 @@
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
 #include "liballoc/paging/transfers/fork_ledger.h"
+#include "liballoc/paging/transfers/run_frame.h"
 #include "tiers/tier.h"
 
 namespace terrace::liballoc {
@@ -32,6 +33,13 @@ class Extents {
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
   std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->limited_space().used_bytes : 0; }
   std::uint64_t bytes_on(tiers::Medium medium) const { return tier_ != nullptr ? tier_->bytes_on(medium) : 0; }
+  bool is_kept_in_dram(const Run& r) const {
+    return r.has_slot && r.slot_bytes < run_bytes && medium_of(r.slot_offset) == tiers::Medium::dram;
+  }
+  // For a frame that is worth it.
+  bool has_room_in_dram() const {
+    return tier_ != nullptr && tier_->memory_room() >= RunFrame::most_kept_bytes;
+  }
   std::uint64_t demoted_bytes() const { return tier_ != nullptr ? tier_->demoted_bytes() : 0; }
   tiers::Medium medium_of(std::uint64_t offset) const { return tier_->medium_of(offset); }
   // Memory of this process that holds what was stored, in runs.

@@ -319,7 +319,10 @@ void Transfers::finish_write(TierOperation* op) {
   }
   parts_.runs.pages(n).stored |= op->pages;
   const std::uint32_t bytes = op->bytes;
-  parts_.accounts.note_written(parts_.extents.medium_of(op->slot_offset), bytes);
+  const tiers::Medium medium = parts_.extents.medium_of(op->slot_offset);
+  parts_.accounts.note_written(medium, bytes);
+  // A frame beside a copy in DRAM is memory for nothing: it comes back as fast as it was made.
+  if (medium == tiers::Medium::dram && r.state == RunState::writing) r.page_out = true;
   tidy(op);
   parts_.extents.note_write_done();
   parts_.accounts.tell(wire::EventKind::write_done, n, bytes);

@@ -85,17 +85,21 @@ bool Transfers::may_be_compressed(const TierOperation& op) const {
 bool Transfers::encode(TierOperation* op) {
   RunEncoding& encoding = parts_.operations.job_of(*op).encoding;
   op->generation = ++generation_;
-  const bool may_be_kept = parts_.extents.tier().memory_room() >= RunFrame::most_kept_bytes;
-  if (!parts_.codec.begin_encoding(op->data, op->run, generation_, may_be_kept, &encoding))
+  const bool may_be_kept = parts_.extents.has_room_in_dram();
+  if (!parts_.codec.begin_encoding(op->data, op->run, generation_, may_be_kept, &encoding)) {
+    parts_.runs[op->run].shrinks = false;
     return write_into(op);
+  }
   return compute(op, Job::Kind::encode);
 }
 
 bool Transfers::encoded(TierOperation* op) {
   const RunEncoding& encoding = parts_.operations.job_of(*op).encoding;
-  if (parts_.codec.end_encoding(encoding)) op->buffer = encoding.number;
+  const bool is_smaller = parts_.codec.end_encoding(encoding);
+  if (is_smaller) op->buffer = encoding.number;
   parts_.codec.publish_counts();
   const std::uint32_t n = op->run;
+  if (n != none) parts_.runs[n].shrinks = is_smaller && encoding.bytes <= RunFrame::most_kept_bytes;
   if (n == none || parts_.runs[n].state != RunState::writing) return call_off(op);
   if (parts_.runs.pages(n).in_frame.is_empty()) return end_unwritten(op);
   if (op->buffer != RunCodec::no_buffer) {
