@@ -6,6 +6,7 @@
 #include <new>
 
 #include "liballoc/agent/budget_follower.h"
+#include "liballoc/wire/size.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -53,8 +54,19 @@ bool FaultInjection::slow(const char* text, tiers::Tier** tier) {
   std::uint64_t milliseconds = 0;
   if (!parse_number(text, &milliseconds) || std::strstr(text, "ms") == nullptr || milliseconds > 60000)
     return false;
-  auto* adaptor = new (slow_storage_) tiers::SlowAdaptor(**tier, {.latency_ns = milliseconds * 1000000});
+  return make_slow({.latency_ns = milliseconds * 1000000}, tier);
+}
+
+bool FaultInjection::pace(const char* text, tiers::Tier** tier) {
+  std::uint64_t bytes = 0;
+  return wire::read_size(text, &bytes) == 0 && bytes != 0 && make_slow({.bytes_per_second = bytes}, tier);
+}
+
+bool FaultInjection::make_slow(const tiers::SlowAdaptor::Speed& speed, tiers::Tier** tier) {
+  if (is_slow_) return false;
+  auto* adaptor = new (slow_storage_) tiers::SlowAdaptor(**tier, speed);
   if (adaptor->open() != 0) return false;
+  is_slow_ = true;
   *tier = adaptor;
   return true;
 }
@@ -86,6 +98,7 @@ bool FaultInjection::apply(const char* word, std::size_t length, tiers::Tier** t
     failing(tier)->fail_from(Operation::read, 1, EIO);
     return true;
   }
+  if (starts_with(text, "pace:", &rest)) return pace(rest, tier);
   return starts_with(text, "slow:", &rest) && slow(rest, tier);
 }
 

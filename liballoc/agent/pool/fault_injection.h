@@ -5,6 +5,7 @@
 //   reserve:4:ENOSPC  likewise for reservations
 //   corrupt:2         one bit of the 2nd read is wrong
 //   slow:20ms         every transfer takes that long
+//   pace:400M        all transfers together move so many bytes a second; not beside slow
 //   lose:10           the device is gone after 10 writes
 //
 // Several, separated by commas. The doubles of tiers/ do the work; without the variable nothing is wrapped.
@@ -22,7 +23,7 @@ class FaultInjection {
  public:
   static constexpr const char* accepted =
       "read:N:ERROR, write:N:ERROR, reserve:N:ERROR with EIO, ENOSPC, ENODEV or EAGAIN, corrupt:N, lose:N, "
-      "slow:Nms, "
+      "slow:Nms or pace:SIZE (a second), "
       "separated by commas";
 
   constexpr FaultInjection() = default;
@@ -33,11 +34,14 @@ class FaultInjection {
   bool apply(const char* word, std::size_t length, tiers::Tier** tier);
   tiers::FailingAdaptor* failing(tiers::Tier** tier);
   bool slow(const char* text, tiers::Tier** tier);
+  bool pace(const char* text, tiers::Tier** tier);
+  bool make_slow(const tiers::SlowAdaptor::Speed& speed, tiers::Tier** tier);
 
   // Storage, so that a library without damage constructs and destroys nothing.
   alignas(tiers::FailingAdaptor) std::byte failing_storage_[sizeof(tiers::FailingAdaptor)] = {};
   alignas(tiers::SlowAdaptor) std::byte slow_storage_[sizeof(tiers::SlowAdaptor)] = {};
   tiers::FailingAdaptor* failing_ = nullptr;
+  bool is_slow_ = false;
 };
 
 }  // namespace terrace::liballoc

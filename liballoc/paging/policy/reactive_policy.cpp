@@ -168,14 +168,18 @@ const RunList* ReactivePolicy::next_victims() const {
   return lists.streamed.is_empty() ? nullptr : &lists.streamed;
 }
 
-// Among those that came longest ago: one that DRAM will hold as a smaller frame leaves without a write.
+// Among those that came at least half as long ago as the first: one that DRAM will hold as a smaller frame
+// leaves without a write.
 std::uint32_t ReactivePolicy::first_that_shrinks(const RunList& list) const {
   constexpr unsigned most_looks = 128;
   const std::uint32_t first = list.front();
   if (!parts_.extents.has_room_in_dram()) return first;
+  const std::uint32_t least_age = parts_.runs.age(first) / 2;
   std::uint32_t n = first;
-  for (unsigned looks = 0; n != none && looks < most_looks; n = parts_.runs[n].next, ++looks)
+  for (unsigned looks = 0; n != none && looks < most_looks; n = parts_.runs[n].next, ++looks) {
+    if (parts_.runs.age(n) < least_age) break;
     if (parts_.runs[n].shrinks && parts_.runs[n].heat == 0) return n;
+  }
   return first;
 }
 
@@ -273,17 +277,9 @@ std::uint32_t ReactivePolicy::next_of_block() {
   return none;
 }
 
-// The last of those that were evicted to a drive, as far as that is soon found.
-std::uint32_t ReactivePolicy::last_evicted() const {
-  constexpr unsigned most_looks = 256;
-  std::uint32_t n = parts_.runs.lists().stored.back();
-  for (unsigned looks = 0; n != none && looks < most_looks; n = parts_.runs[n].previous, ++looks)
-    if (!parts_.extents.is_kept_in_dram(parts_.runs[n])) return n;
-  return none;
-}
-
 // The block evicted last: back to where it begins to be away, as it is wanted from its beginning.
-bool ReactivePolicy::find_block_of(std::uint32_t last) {
+bool ReactivePolicy::find_last_evicted_block() {
+  const std::uint32_t last = parts_.runs.lists().stored.back();
   cursor_block_ = parts_.runs[last].block;
   cursor_run_ = last;
   if (cursor_block_ == 0) return false;
@@ -299,9 +295,9 @@ std::uint32_t ReactivePolicy::next_read() {
   if (n != none) return n;
   const RunList& stored = parts_.runs.lists().stored;
   if (stored.is_empty() || (phase_.growing() && parts_.standing.mode == PagerMode::paging)) return none;
-  const std::uint32_t last = last_evicted();
-  if (last == none || parts_.runs[last].scattered) return none;
-  return find_block_of(last) ? next_of_block() : last;
+  const std::uint32_t last = stored.back();
+  if (parts_.runs[last].scattered || parts_.extents.is_kept_in_dram(parts_.runs[last])) return none;
+  return find_last_evicted_block() ? next_of_block() : last;
 }
 
 bool ReactivePolicy::wants_agent() const {

@@ -95,8 +95,7 @@ class ReactivePolicy final : public Policy {
   bool may_be_read(std::uint32_t n) const;
   std::uint32_t next_follower();
   std::uint32_t next_of_block();
-  std::uint32_t last_evicted() const;
-  bool find_block_of(std::uint32_t last);
+  bool find_last_evicted_block();
 
   Parts parts_;
   Phase phase_;
