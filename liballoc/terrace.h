@@ -108,8 +108,6 @@ struct terrace_statistics {
   uint64_t kept_bytes;       /* compressed runs that went there instead of to a drive */
   uint64_t fetched_bytes;    /* and came back from there */
   uint64_t demoted_bytes;    /* part of written_bytes: what nobody wanted, moved on to a drive */
-  uint64_t nvm_used_bytes;   /* what NVM holds */
-  uint64_t nvm_written_bytes, nvm_read_bytes;
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

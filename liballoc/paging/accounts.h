@@ -20,15 +20,12 @@ class Accounts {
 
   // Bytes came from the tier. `is_refault`: they had been written, and left a moment ago.
   void note_read(tiers::Medium from, std::uint64_t bytes, bool is_refault) {
-    (from == tiers::Medium::dram  ? counts.fetched_bytes
-     : from == tiers::Medium::nvm ? counts.nvm_read_bytes
-                                  : counts.read_bytes) += bytes;
-    counts.refaulted_bytes += is_refault && from == tiers::Medium::drive ? bytes : 0;
+    const bool was_kept = from == tiers::Medium::dram;
+    (was_kept ? counts.fetched_bytes : counts.read_bytes) += bytes;
+    counts.refaulted_bytes += is_refault && !was_kept ? bytes : 0;
   }
   void note_written(tiers::Medium to, std::uint64_t bytes) {
-    (to == tiers::Medium::dram  ? counts.kept_bytes
-     : to == tiers::Medium::nvm ? counts.nvm_written_bytes
-                                : counts.written_bytes) += bytes;
+    (to == tiers::Medium::dram ? counts.kept_bytes : counts.written_bytes) += bytes;
   }
   // What has happened to run n.
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) const;

@@ -61,6 +61,10 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
     Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
                                   "compressed until it grows";
+  if (compressed_.exceeds(budget_bytes))
+    Message(Severity::warning) << "TERRACE_TIERS: compressed DRAM takes half of the budget, as more was asked for";
+  if (compressed_.is_wanted() && compression == Compression::off)
+    Message(Severity::warning) << "TERRACE_TIERS: TERRACE_COMPRESS=off leaves nothing to keep in compressed DRAM";
   standing_.mode = Mode::dormant;
   set_budget(budget_bytes);
   return 0;
@@ -280,7 +284,6 @@ void Pager::fill(terrace_statistics* out) const {
   out->compressed_bytes = kept;
   out->demoted_bytes = extents_.demoted_bytes();
   out->written_bytes += out->demoted_bytes;
-  out->nvm_used_bytes = extents_.bytes_on(tiers::Medium::nvm);
   std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);
 }
 

@@ -72,10 +72,7 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "compressed_bytes",
                                       "kept_bytes",
                                       "fetched_bytes",
-                                      "demoted_bytes",
-                                      "nvm_used_bytes",
-                                      "nvm_written_bytes",
-                                      "nvm_read_bytes"};
+                                      "demoted_bytes"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",    "alloc",      "free",      "fault",   "evict",

@@ -81,9 +81,6 @@ enum class Stat : std::uint32_t {
   kept_bytes,
   fetched_bytes,
   demoted_bytes,
-  nvm_used_bytes,
-  nvm_written_bytes,
-  nvm_read_bytes,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

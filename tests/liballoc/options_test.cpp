@@ -163,6 +163,28 @@ TEST_CASE("A bad list of pool directories is refused, with what helps") {
   CHECK(line.find("running without Terrace") != std::string::npos);
 }
 
+TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half") {
+  Options options;
+  Variable tiers("TERRACE_TIERS", "compressed=20%");
+  REQUIRE(read_options(&options));
+  CHECK(options.tiers.compressed().of(1000 << 20) == 200 << 20);
+  Variable size("TERRACE_TIERS", "compressed=300M");
+  REQUIRE(read_options(&options));
+  CHECK(options.tiers.compressed().of(1000 << 20) == 300 << 20);
+  CHECK_FALSE(options.tiers.compressed().exceeds(1000 << 20));
+  CHECK(options.tiers.compressed().exceeds(500 << 20));
+  CHECK(options.tiers.compressed().of(500 << 20) == 250 << 20);
+  for (const char* list : {"compressed", "compressed=", "compressed=x", "compressed=0", "compressed=0%", "=4G",
+                           "dram=4G", "compressed=1G,", ",compressed=1G", "compressed=-1G", "compressed=1G "}) {
+    const std::string line = refusal("TERRACE_TIERS", list);
+    INFO(line);
+    CHECK(line.find("TERRACE_TIERS=" + std::string(list)) != std::string::npos);
+    CHECK(line.find("compressed=20%") != std::string::npos);
+  }
+  CHECK(refusal("TERRACE_TIERS", "compressed=51%").find("at most 50%") != std::string::npos);
+  CHECK(refusal("TERRACE_TIERS", "compressed=1G,compressed=1G").find("twice") != std::string::npos);
+}
+
 TEST_CASE("A pool in named directories is the job's own, but for a private daemon's single one") {
   Options options;
   REQUIRE(read_options(&options));

@@ -17,8 +17,9 @@
 #include "liballoc/base/options.h"
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/mover_fixture.h"
-#include "tiers/memory/dram_tier.h"
+#include "tests/tiers/as_drive.h"
 #include "tiers/extent_allocator.h"
+#include "tiers/memory/dram_tier.h"
 
 namespace terrace::liballoc::test {
 
@@ -41,14 +42,15 @@ inline unsigned workers_of_this_run() {
 class PagerFixture {
  public:
   PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs, std::size_t heap_bytes = 1024 * mib,
-               Compression compression = compression_of_this_run())
-      : tier_(tier), budget_bytes_(runs * run_bytes), heap_(heap_bytes, PROT_READ | PROT_WRITE, MADV_NORMAL) {
+               Compression compression = compression_of_this_run(), const CompressedSize& kept = {})
+      : drive_(tier), tier_(kept.is_wanted() ? tier : drive_), budget_bytes_(runs * run_bytes), heap_(heap_bytes, PROT_READ | PROT_WRITE, MADV_NORMAL) {
     if (!open_or_skip(mover, kind)) return;
     if (space.initialise(heap_.base(), heap_bytes) != 0 || queue_.initialise() != 0 ||
         pager.initialise(heap_.base(), heap_bytes, space.most_records(), &queue_, &free_runs_) != 0)
       std::abort();
     workers.start(workers_of_this_run());
-    if (pager.activate(&mover, &tier, nullptr, budget_bytes_, compression, &workers) != 0 ||
+    pager.keep_compressed(kept);
+    if (pager.activate(&mover, &tier_, nullptr, budget_bytes_, compression, &workers) != 0 ||
         pager.watch() != 0)
       std::abort();
     pager.take_over();
@@ -268,6 +270,7 @@ class PagerFixture {
 
   BlockQueue queue_;
   FreeRuns free_runs_{&lock, &space};
+  tiers::test::AsDrive drive_;  // tests store in memory, which is not to count as the job's
   tiers::Tier& tier_;
   std::uint64_t budget_bytes_;
   std::uint64_t most_backed_ = 0;

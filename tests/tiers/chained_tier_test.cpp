@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "as_drive.h"
 #include "support.h"
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/memory/dram_tier.h"
@@ -50,16 +51,8 @@ struct Chain {
   }
 
   DramTier upper;
-  // What is "below" must not say that it is DRAM.
-  struct Below final : TierAdaptor {
-    explicit Below(Tier& inner) : TierAdaptor(inner, "below") {}
-    Medium medium_of(std::uint64_t) const noexcept override { return Medium::drive; }
-    std::uint64_t bytes_on(Medium medium) const noexcept override {
-      return medium == Medium::drive ? space().used_bytes : 0;
-    }
-  };
   DramTier lower;
-  Below below{lower};
+  AsDrive below{lower};
   FailingAdaptor drive{below};
   ChainedTier tier;
 };

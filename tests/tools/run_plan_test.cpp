@@ -267,3 +267,17 @@ TEST_CASE("PreloadIsNotAddedTwice") {
   CHECK(before_list("/t.so", "/t.so") == "/t.so");
   CHECK(before_list("/t.so", "/t.so:/jemalloc.so") == "/t.so:/jemalloc.so");
 }
+
+TEST_CASE("--tiers is passed on, and refused where it cannot be met") {
+  const auto with = [](const std::string& tiers) {
+    return asking({{&RunOptions::tiers, tiers}, {&RunOptions::dram, "1G"}});
+  };
+  REQUIRE(plan(with("compressed=20%")));
+  CHECK(variable(*plan(with("compressed=20%")), "TERRACE_TIERS") == "compressed=20%");
+  CHECK(plan(with("compressed=600M")).error == "--tiers compressed=600M: more than half of the DRAM budget of 1.00 GiB");
+  CHECK(plan(with("compressed=60%")).error.find("at most 50%") != std::string::npos);
+  CHECK(plan(with("nvme=/x")).error.find("write compressed=SIZE") != std::string::npos);
+  RunOptions off = with("compressed=20%");
+  off.compress = "off";
+  CHECK(plan(off).error.find("leave one of them out") != std::string::npos);
+}

@@ -10,7 +10,7 @@ namespace terrace::cli {
 
 struct RunOptions {
   std::string dram, limit;  // a size or a percentage
-  std::string pool, pool_size;
+  std::string pool, pool_size, tiers;
   std::string threshold;
   std::string compress, mover, io, log;  // empty: the library's default
   std::string gpu, gpu_budget;

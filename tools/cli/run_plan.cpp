@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "liballoc/base/tier_list.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/extent_allocator.h"
 #include "tools/cli/format.h"
@@ -59,6 +60,23 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
 }
 
+std::string take_tiers(const RunOptions& options, RunPlan* plan) {
+  if (options.tiers.empty()) return "";
+  liballoc::TierList list;
+  if (const char* problem = list.read(options.tiers); problem != nullptr)
+    return problem == liballoc::TierList::grammar
+               ? fmt::format("--tiers {}: write {}", options.tiers, problem)
+               : fmt::format("--tiers {}: {}", options.tiers, problem);
+  if (options.compress == "off")
+    return fmt::format("--tiers {} needs compressing, and --compress off forbids it: leave one of them out",
+                       options.tiers);
+  const auto budget = plan->dram_bytes ? plan->dram_bytes : plan->limit_bytes;
+  if (budget && list.compressed().exceeds(*budget))
+    return fmt::format("--tiers {}: more than half of the DRAM budget of {}", options.tiers, bytes_text(*budget));
+  plan->environment.emplace_back("TERRACE_TIERS", options.tiers);
+  return "";
+}
+
 std::string take_threshold(const std::string& text, RunPlan* plan) {
   if (text.empty()) return "";
   const auto bytes = parse_size(text);
@@ -109,7 +127,7 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
        {take_budget("--limit", options.limit, ceiling, smallest_limit_bytes, &plan.limit_bytes),
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
         check_against_limit(plan), take_pool_directories(options.pool, &plan),
-        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
+        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan), take_tiers(options, &plan),
         take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())

@@ -49,6 +49,7 @@ constexpr std::array job_state{
     Column{"resident_peak_bytes", "RES-PEAK", Kind::bytes, false, false},
     Column{"recycled_bytes", "RECYCLED", Kind::bytes, false, false},
     Column{"staging_bytes", "STAGING", Kind::bytes, false, false},
+    Column{"compressed_bytes", "COMPRESSED", Kind::bytes, false, false},
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
     Column{"cgroup_usage_bytes", "CGROUP", Kind::bytes, false, false},
     Column{"cgroup_limit_bytes", "LIMIT", Kind::bytes, false, false},
@@ -63,6 +64,9 @@ constexpr std::array job_events{
     Column{"prefetch_hits", "IN-TIME", Kind::count, true, false},
     Column{"prefetch_wasted", "WASTED", Kind::count, true, false},
     Column{"refaulted_bytes", "REFAULTED", Kind::bytes, true, false},
+    Column{"kept_bytes", "KEPT", Kind::bytes, true, false},
+    Column{"fetched_bytes", "FETCHED", Kind::bytes, true, false},
+    Column{"demoted_bytes", "DEMOTED", Kind::bytes, true, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},
@@ -209,6 +213,14 @@ Rows job_rows(const json& status) {
   return rows;
 }
 
+// Compressed DRAM is the jobs' own, each a part of its budget: what the daemon tells of tiers does not name it.
+json compressed_row(const Rows& jobs) {
+  return {{"tier", "compressed"},
+          {"used_bytes", sum_of(jobs, "compressed_bytes")},
+          {"written_bytes", sum_of(jobs, "kept_bytes")},
+          {"read_bytes", sum_of(jobs, "fetched_bytes")}};
+}
+
 Rows tier_rows(const json& status) {
   const Rows jobs = job_rows(status);
   Rows rows;
@@ -222,6 +234,10 @@ Rows tier_rows(const json& status) {
     row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : "written_bytes");
     row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : "read_bytes");
     rows.push_back(std::move(row));
+    json compressed = compressed_row(jobs);
+    if (!dram || compressed["written_bytes"] == 0) continue;
+    compressed["socket"] = socket_of(status);
+    rows.push_back(std::move(compressed));
   }
   return rows;
 }
