@@ -207,6 +207,9 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list,
                  "List the policies with their sources, and the machines that are built in");
+  plan->footer(
+      "With a machine, BOUND beside each SLOWDOWN is the least that any schedule can have, by a\nlinear "
+      "programme over what rests between operations, the first tier's room and the links.");
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {

@@ -52,10 +52,27 @@ void move_all(const std::vector<planner::SwapPolicy>& policies, const wire::Trac
   }
 }
 
+void bound_steps(PlanReport* report) {
+  bool any = false;
+  bool recomputes = false;
+  for (const SwapRun& run : report->swap) {
+    any |= run.report.has_value();
+    recomputes |= run.report && run.report->recompute_us > 0;
+  }
+  if (!any || SearchWatch::interrupted()) return;
+  StepBounds& bounds = report->bounds.emplace();
+  bounds.moving = planner::step_bound(*report->input->trace, *report->machine);
+  if (!recomputes) return;
+  planner::StepBoundOptions options;
+  options.recomputes = true;
+  bounds.recomputing = planner::step_bound(*report->input->trace, *report->machine, options);
+}
+
 void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {
   place_all(chosen.reuse, report, watch);
   if (report->input->trace != nullptr && report->machine != nullptr)
     move_all(chosen.swap, *report->input->trace, *report->machine, report, watch);
+  bound_steps(report);
   report->interrupted = SearchWatch::interrupted();
 }
 

@@ -73,18 +73,20 @@ std::string placement_table(const PlanReport& report, const TableStyle& style) {
 // Columns whose names depend on the machine; the table holds pointers to them.
 class SwapTable {
  public:
-  explicit SwapTable(const planner::Machine& machine) : machine_(machine) {
+  explicit SwapTable(const PlanReport& report) : machine_(*report.machine), bounds_(report.bounds) {
     add("policy", "POLICY", Kind::text);
     add("total", "STEP", Kind::seconds);
     add("slowdown", "SLOWDOWN", Kind::count);
+    add("bound", "BOUND", Kind::count);
+    add("over", "OVER BOUND", Kind::count);
     add("late", "LATE", Kind::seconds);
     add("fetch", "FETCHED", Kind::seconds);
     add("room", "NO ROOM", Kind::seconds);
-    for (const planner::Link& link : machine.links) {
+    for (const planner::Link& link : machine_.links) {
       add("in " + link.name, link.name + " IN", Kind::bytes);
       add("out " + link.name, link.name + " OUT", Kind::bytes);
     }
-    for (const planner::Tier& tier : machine.tiers)
+    for (const planner::Tier& tier : machine_.tiers)
       add("peak " + tier.name, tier.name + " PEAK", Kind::bytes);
     add("valid", "VALID", Kind::text);
     add("note", "", Kind::text);
@@ -108,6 +110,11 @@ class SwapTable {
   void fill(const SimulationReport& report, json* row) const {
     (*row)["total"] = report.total_us / 1e6;
     (*row)["slowdown"] = fmt::format("{:.4g}", ratio_of(report.total_us, report.bounds.compute_us));
+    if (bounds_) {
+      const double least_us = bounds_->of(report).step_us;
+      (*row)["bound"] = fmt::format("{:.4g}", ratio_of(least_us, report.bounds.compute_us));
+      (*row)["over"] = percent_over(ratio_of(report.total_us, least_us));
+    }
     (*row)["late"] = report.stalls.late_prefetch_us / 1e6;
     (*row)["fetch"] = report.stalls.fetch_us / 1e6;
     (*row)["room"] = report.stalls.room_us / 1e6;
@@ -120,6 +127,7 @@ class SwapTable {
   }
 
   const planner::Machine& machine_;
+  const std::optional<StepBounds>& bounds_;
   std::deque<std::string> names_;
   Columns columns_;
   Rows rows_;
@@ -131,6 +139,13 @@ std::string seconds_text(double us) {
                         : duration_text(static_cast<std::uint64_t>(std::min(us * 1e3, most_ns)));
 }
 
+std::string step_bounds_text(const StepBounds& bounds) {
+  std::string text = ", step " + seconds_text(bounds.moving.step_us);
+  if (bounds.recomputing) text += ", with recomputation " + seconds_text(bounds.recomputing->step_us);
+  const bool finished = bounds.moving.finished && (!bounds.recomputing || bounds.recomputing->finished);
+  return text + (finished ? "" : " (its search was cut short: it could be higher)");
+}
+
 std::string machine_summary(const PlanReport& report, bool exact) {
   std::string text = "machine  " + report.machine->name;
   for (const planner::Tier& tier : report.machine->tiers)
@@ -140,16 +155,16 @@ std::string machine_summary(const PlanReport& report, bool exact) {
                                                                     : bytes_text(tier.capacity_bytes, exact));
   if (report.input->trace == nullptr) return text + "\n";
   const planner::LowerBounds bounds = planner::lower_bounds(*report.input->trace, *report.machine);
-  return text + fmt::format("\nbounds   computing {}, transfers {}, longest chain {}, largest operation {}\n",
-                            seconds_text(bounds.compute_us), seconds_text(bounds.transfer_us),
-                            seconds_text(bounds.critical_path_us),
-                            bytes_text(bounds.largest_op_bytes, exact));
+  text += fmt::format("\nbounds   computing {}, transfers {}, longest chain {}, largest operation {}",
+                      seconds_text(bounds.compute_us), seconds_text(bounds.transfer_us),
+                      seconds_text(bounds.critical_path_us), bytes_text(bounds.largest_op_bytes, exact));
+  return text + (report.bounds ? step_bounds_text(*report.bounds) : "") + "\n";
 }
 
 std::string swap_tables(const PlanReport& report, const TableStyle& style) {
   std::string text = machine_summary(report, style.exact_bytes);
   if (report.swap.empty()) return text;
-  SwapTable table(*report.machine);
+  SwapTable table(report);
   for (const SwapRun& run : report.swap) table.add_row(run);
   return text.append("\n").append(table.text(style)).append(reasons(report.swap));
 }
@@ -184,12 +199,18 @@ ordered_json json_of(const ReuseRun& run, std::uint64_t bound) {
   return out;
 }
 
-ordered_json json_of(const SwapRun& run, const planner::Machine& machine) {
+ordered_json json_of(const SwapRun& run, const PlanReport& report) {
+  const planner::Machine& machine = *report.machine;
   ordered_json out = run_heading(run);
   if (!run.report) return out;
   const SimulationReport& r = *run.report;
   out["total_us"] = r.total_us;
   out["slowdown"] = ratio_of(r.total_us, r.bounds.compute_us);
+  if (report.bounds) {
+    const double least_us = report.bounds->of(r).step_us;
+    out["bound"] = ratio_of(least_us, r.bounds.compute_us);
+    out["to_bound"] = ratio_of(r.total_us, least_us);
+  }
   out["compute_us"] = r.compute_us;
   out["recompute_us"] = r.recompute_us;
   out["codec_us"] = r.codec_us;
@@ -214,6 +235,10 @@ ordered_json bounds_json(const PlanReport& report, std::uint64_t max_live) {
   out["compute_us"] = bounds.compute_us;
   if (std::isfinite(bounds.transfer_us)) out["transfer_us"] = bounds.transfer_us;
   out["critical_path_us"] = bounds.critical_path_us;
+  if (!report.bounds) return out;
+  out["step_us"] = report.bounds->moving.step_us;
+  out["step_finished"] = report.bounds->moving.finished;
+  if (report.bounds->recomputing) out["recomputing_step_us"] = report.bounds->recomputing->step_us;
   return out;
 }
 
@@ -288,7 +313,7 @@ ordered_json plan_json(const PlanReport& report) {
   if (report.machine == nullptr) return out;
   out["machine"] = report.machine->name;
   out["steps"] = ordered_json::array();
-  for (const SwapRun& run : report.swap) out["steps"].push_back(json_of(run, *report.machine));
+  for (const SwapRun& run : report.swap) out["steps"].push_back(json_of(run, report));
   return out;
 }
 

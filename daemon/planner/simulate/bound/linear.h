@@ -1,0 +1,51 @@
+// A linear programme, and a bound on its least value that does not depend on who solved it.
+//
+// Minimise the columns' cost under limits of rows and columns. Whatever multipliers of the rows one has, the
+// Lagrangian with them is a lower bound of the least value (weak duality): it is computed here, from the data
+// and with plain sums. So the solver cannot make a bound wrong: bad multipliers, be they of a solver stopped
+// early or of one with loose tolerances, only make it lower.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace terrace::planner {
+
+inline constexpr double without_limit = std::numeric_limits<double>::infinity();
+
+class LinearProgramme {
+ public:
+  std::uint32_t add_row(double least, double most);
+  std::uint32_t add_column(double cost, double least, double most);
+  void add(std::uint32_t row, std::uint32_t column, double value);  // adds up where it is called again
+
+  std::uint32_t rows() const { return static_cast<std::uint32_t>(rows_.size()); }
+  std::uint32_t columns() const { return static_cast<std::uint32_t>(columns_.size()); }
+
+  // The Lagrangian's least value. A multiplier that its row's limits do not allow counts as 0; minus infinity
+  // where a column without limit would gain.
+  double lagrangian(std::vector<double> multipliers) const;
+
+  // One multiplier per row. False where the solver was stopped by the limit of its iterations, or failed.
+  bool solve(std::uint32_t most_iterations, std::vector<double>* multipliers) const;
+
+ private:
+  struct Limits {
+    double least = 0, most = 0;
+  };
+  struct Entry {
+    std::uint32_t row = 0;
+    double value = 0;
+  };
+  struct Column {
+    double cost = 0;
+    Limits limits;
+    std::vector<Entry> entries;
+  };
+
+  std::vector<Limits> rows_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace terrace::planner
