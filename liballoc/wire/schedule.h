@@ -12,7 +12,7 @@
 namespace terrace::wire {
 
 enum class Action : std::uint8_t {
-  evict,      // copy to `tier`; the memory is free once the copy has ended
+  evict,  // copy to `tier`; the memory is free once the copy has ended, at once where a valid one lies there
   prefetch,   // bring back to the compute tier; its memory is taken when the transfer begins
   drop,       // forget the content: dead, or to be computed again
   recompute,  // run the operation that made it once more

@@ -2,7 +2,8 @@
 //
 // The computation's points (ready, present, end of each run; drops) are walked in order, and transfers are
 // merged in by time: at one instant ends come first, then the computation, then begins, which is the order in
-// which one lets the other happen. Lives are worked out again from the trace and the recomputations told.
+// which one lets the other happen; uses of copies come after ends, and after as many runs as they say. Lives
+// are worked out again from the trace and the recomputations told.
 #include <algorithm>
 #include <limits>
 
@@ -20,7 +21,7 @@ enum class Direction : std::uint8_t { none, in, out };
 struct MemoryState {
   Holding content = Holding::none;
   Direction moving = Direction::none;
-  bool near = false, far = false;  // memory is held there; both only in transfer
+  bool near = false, far = false;  // memory is held there; both in transfer, or with a clean copy
   bool coded = false;              // nothing but the coded form exists in tier 0
   bool departed = false;
   std::uint32_t tier = 0;
@@ -61,6 +62,7 @@ class MemoryChecker {
     }
     until(report_.total_us, true);
     move_to(std::numeric_limits<double>::infinity());
+    if (next_copy_ != report_.copies.size()) wrong("a copy's use stands out of order");
     if (wrong_.empty()) check_kept();
     if (wrong_.empty()) check_peaks();
     return wrong_;
@@ -75,7 +77,8 @@ class MemoryChecker {
   std::vector<std::uint64_t> used_, peak_;
   std::vector<Work> work_;  // in order
   std::vector<std::uint32_t> ends_;
-  std::size_t next_start_ = 0, next_end_ = 0, next_sample_ = 0;
+  std::size_t next_start_ = 0, next_end_ = 0, next_sample_ = 0, next_copy_ = 0;
+  std::uint32_t runs_ended_ = 0;
   std::vector<const ExtraWork*> decoded_;
   std::vector<Use> current_;  // of the run that is ready or runs
   bool running_ = false;
@@ -140,7 +143,23 @@ class MemoryChecker {
         wrong(name_of(r.tensor) + " begins in " + std::to_string(r.stored_bytes) +
               " bytes, which no codec makes of it,");
       take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes);
+      if (r.copy_tier != 0) place_copy(r);
     }
+  }
+
+  void place_copy(const Residence& r) {
+    MemoryState& s = states_[r.tensor];
+    if (r.tier != 0 || r.copy_tier >= used_.size()) {
+      wrong(name_of(r.tensor) + " begins with a copy where none can be,");
+      return;
+    }
+    if (!codecs_.stored_at_start(r.tensor, r.copy_bytes))
+      wrong(name_of(r.tensor) + " begins with a copy of " + std::to_string(r.copy_bytes) +
+            " bytes, which no codec makes of it,");
+    s.far = true;
+    s.tier = r.copy_tier;
+    s.stored = r.copy_bytes;
+    take(r.copy_tier, r.copy_bytes);
   }
 
   void order_ends() {
@@ -163,6 +182,14 @@ class MemoryChecker {
   }
   void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
 
+  static bool has_copy(const MemoryState& s) { return s.near && s.far && s.moving == Direction::none; }
+
+  void lose_copy(MemoryState* s) {
+    if (!has_copy(*s)) return;
+    give(s->tier, s->stored);
+    s->far = false;
+  }
+
   void forget(std::uint32_t t, Holding left) {
     MemoryState& s = states_[t];
     if (s.near || s.departed) give(0, trace_.tensors[t].bytes);
@@ -184,6 +211,10 @@ class MemoryChecker {
       const bool start = next_start_ < all.size() && (all[next_start_].start_us < time_us ||
                                                       (with_starts && all[next_start_].start_us == time_us));
       const bool end = next_end_ < all.size() && all[ends_[next_end_]].end_us <= time_us;
+      if (copy_is_next(time_us, start, end)) {
+        use(report_.copies[next_copy_++]);
+        continue;
+      }
       if (!start && !end) break;
       const bool start_first = start && (!end || all[next_start_].start_us < all[ends_[next_end_]].end_us);
       if (start_first || (end && !begun(ends_[next_end_]))) {
@@ -192,6 +223,36 @@ class MemoryChecker {
         finish(all[ends_[next_end_++]]);
       }
     }
+  }
+
+  bool copy_is_next(double time_us, bool start, bool end) const {
+    if (next_copy_ == report_.copies.size()) return false;
+    const CopyUse& c = report_.copies[next_copy_];
+    if (c.time_us > time_us || c.runs_ended != runs_ended_) return false;
+    const std::vector<Transfer>& all = report_.transfers;
+    return (!start || c.time_us <= all[next_start_].start_us) &&
+           (!end || c.time_us < all[ends_[next_end_]].end_us);
+  }
+
+  // The tensor must lie in tier 0 with a copy, and no run may be using it.
+  void use(const CopyUse& c) {
+    move_to(c.time_us);
+    if (c.tensor >= states_.size()) {
+      wrong("a copy is of a tensor that does not exist");
+      return;
+    }
+    MemoryState& s = states_[c.tensor];
+    if (s.content != Holding::held || !has_copy(s)) wrong(name_of(c.tensor) + " has no valid copy");
+    if (!wrong_.empty()) return;
+    if (c.kind == CopyUse::Kind::gave_way) {
+      lose_copy(&s);
+      return;
+    }
+    const auto names_it = [&](const Use& u) { return u.tensor == c.tensor; };
+    if (running_ && std::any_of(current_.begin(), current_.end(), names_it))
+      wrong(name_of(c.tensor) + " leaves to its copy while an operation uses it");
+    give(0, trace_.tensors[c.tensor].bytes);
+    s.near = s.coded = false;
   }
 
   bool begun(std::uint32_t transfer) const { return transfer < next_start_; }
@@ -218,6 +279,7 @@ class MemoryChecker {
   void begin(const Transfer& t) {
     move_to(t.start_us);
     MemoryState& s = states_[t.tensor];
+    if (!t.in) lose_copy(&s);  // of another tier
     const bool here = s.near && !s.far && s.moving == Direction::none;
     const bool there =
         s.far && !s.near && s.moving == Direction::none && s.tier == t.tier && s.stored == t.stored_bytes;
@@ -259,10 +321,12 @@ class MemoryChecker {
     }
   }
 
-  // Also an aborted one: out, it stays; in, it is lost.
+  // Also an aborted one: out, it stays; in, it is lost. What came in leaves a copy behind.
   void arrive(const Transfer& t, MemoryState* s) {
-    s->far = false;
-    give(t.tier, t.stored_bytes);
+    if (!t.in || t.aborted) {
+      s->far = false;
+      give(t.tier, t.stored_bytes);
+    }
     if (t.in && t.aborted) {
       s->near = false;
       give(0, trace_.tensors[t.tensor].bytes);
@@ -310,6 +374,7 @@ class MemoryChecker {
       if (!codecs_.compressed(t, *w.timing, s.coded))
         wrong(name_of(t) + " was compressed in a time that no codec takes");
       s.coded = false;
+      lose_copy(&s);
     }
   }
 
@@ -330,12 +395,13 @@ class MemoryChecker {
     current_.clear();
     running_ = false;
     for (const Use& u : uses) let_go(u);
+    ++runs_ended_;
   }
 
   // A far copy that will be written over is forgotten as soon as the run is next.
   void give_way(const Use& u) {
     MemoryState& s = states_[u.tensor];
-    if (u.reads || !s.far || s.moving != Direction::none || starts_now(u.tensor)) return;
+    if (u.reads || s.near || !s.far || s.moving != Direction::none || starts_now(u.tensor)) return;
     give(s.tier, s.stored);
     s.far = false;
   }
@@ -367,7 +433,9 @@ class MemoryChecker {
       wrong(name_of(u.tensor) + " is read while it is compressed");
     }
     s.coded = false;
-    if (u.writes) codecs_.written(u.tensor);
+    if (!u.writes) return;
+    lose_copy(&s);
+    codecs_.written(u.tensor);
   }
 
   void check_decoded(const ExtraWork& work) {

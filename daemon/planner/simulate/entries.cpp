@@ -26,7 +26,7 @@ void Runner::evict(std::uint32_t index) {
   std::uint32_t codec = p_.entry_codec[index];
   std::uint64_t stored = p_.entry_stored[index];
   const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
-  if (codec != no_codec && will_move) compress(e, codec);
+  if (codec != no_codec && will_move && !store_.clean_in(e.tensor, e.tier)) compress(e, codec);
   if (codec == no_codec && s.codec != no_codec && (s.coded || s.place == Place::coming)) {
     codec = s.codec;  // still coded since it came: it leaves as it is
     stored = s.stored;
@@ -73,6 +73,7 @@ void Runner::recode(std::uint32_t t, std::uint32_t codec) {
   double work_us = static_cast<double>(store_.bytes(t)) / speed * 1e6;
   if (store_.at(t).coded) work_us += decode_us(t);
   store_.decoded(t);
+  store_.forget_copy(t);
   pass(now() + work_us);
 }
 

@@ -19,6 +19,9 @@ bool Runner::perform(std::uint32_t index) {
   store_.reserve(claim_);
   if (!wait(index, &timing)) return false;
   for (const std::uint32_t t : taken_) store_.take(t);
+  for (const Named& n : p_.names_of(index)) {
+    if (n.writes) store_.forget_copy(n.tensor);
+  }
   store_.take_bytes(run.extra_bytes);
   store_.reserve_none();
   store_.start_ready();
@@ -111,7 +114,7 @@ bool Runner::make_room(std::uint32_t index) {
     const std::uint32_t t = store_.victims().top();
     const TensorState& s = store_.at(t);
     const std::uint64_t stored = s.coded ? s.stored : store_.bytes(t);
-    const std::uint32_t tier = store_.tier_with_room(stored);
+    const std::uint32_t tier = s.copied ? s.tier : store_.tier_with_room(stored);
     if (tier == 0) {
       return fail(run_name(p_.runs[index]) + " needs room, but no other tier has any for " +
                   std::to_string(stored) + " bytes of " + tensor_name(t));
@@ -169,6 +172,7 @@ void Runner::pass(double until_us) {
 
 void Runner::finish(std::uint32_t index) {
   store_.give_bytes(p_.runs[index].extra_bytes);
+  store_.run_ended();
   for (const Named& n : p_.names_of(index)) {
     const std::uint32_t t = n.tensor;
     store_.unpin(t);

@@ -9,9 +9,14 @@
 // either. Pure: no clock, no I/O, deterministic.
 //
 // Rules, where the schedule's words leave room:
-// * A tensor is in one place: moving in frees the far copy, moving out frees tier 0, both at the transfer's
-//   end; the receiving side is taken at its start. Operations may read what is on its way out (its memory
-//   then stays until they end) but not write it. Whoever dies or is dropped in transfer ends the transfer.
+// * Moving out frees tier 0 at the transfer's end; the receiving side is taken at its start. Operations may
+//   read what is on its way out (its memory then stays until they end) but not write it. Whoever dies or is
+//   dropped in transfer ends the transfer.
+// * Moving in leaves a clean copy in the tier that it came from. It is valid, and takes room there, until an
+//   operation that writes the tensor runs, the tensor dies or is dropped, it is compressed anew, or leaves
+//   for another tier. An eviction to the copy's tier moves nothing and frees tier 0 at once, or when the
+//   operation that is next and reads it has ended; victims go where their copy is. An eviction that finds its
+//   tier full takes the room of copies whose tensors lie in tier 0, oldest copy first.
 // * An eviction or prefetch of what already lies, or is on its way, where it should be does nothing; it calls
 //   off an opposite transfer that still waits in its queue.
 // * Memory goes to the waiting operation first: a prefetch that it does not need starts only if room for it
@@ -121,6 +126,20 @@ struct Residence {
   std::uint32_t tensor = 0;
   std::uint32_t tier = 0;
   std::uint64_t stored_bytes = 0;  // of its coded form, if it has one
+  std::uint32_t copy_tier = 0;     // in tier 0 with a clean copy there; 0: without
+  std::uint64_t copy_bytes = 0;
+};
+
+// What became of a clean copy, but for writes, deaths and drops, with which it ends by itself.
+struct CopyUse {
+  enum class Kind : std::uint8_t {
+    left_to_it,  // the tensor's memory in tier 0 became free: the copy is the tensor now
+    gave_way     // the copy's room went to an eviction
+  };
+  Kind kind = Kind::left_to_it;
+  std::uint32_t tensor = 0;
+  double time_us = 0;
+  std::uint32_t runs_ended = 0;  // operations and recomputations of the step until then
 };
 
 struct SimulationReport {
@@ -135,6 +154,7 @@ struct SimulationReport {
   std::vector<Residence> start;
   std::vector<OpTiming> ops;
   std::vector<ExtraWork> extra;
+  std::vector<CopyUse> copies;       // in order
   std::vector<Transfer> transfers;   // by start; those under way at the end are told to their end
   std::vector<MemorySample> memory;  // after each change, to the step's end
 };

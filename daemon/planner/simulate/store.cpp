@@ -18,7 +18,10 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const Program& pr
       lanes_(network_.lanes()),
       used_(machine.tiers.size(), 0),
       peak_(used_),
-      asked_(used_) {}
+      asked_(used_),
+      spare_(used_),
+      copies_(machine.tiers.size()),
+      copy_numbers_(trace.tensors.size(), 0) {}
 
 void Store::grow(std::uint32_t tier, std::uint64_t bytes) {
   used_[tier] += bytes;
@@ -46,12 +49,24 @@ void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
   s.asked_tier = tier;
   s.asked = stored;
   s.asked_codec = codec;
-  s.ticket = ++tickets_;
   leaving_bytes_ += bytes(tensor);
-  asked_[tier] += stored;
   victims_.remove(tensor);
-  lanes_[lane_of(tier, false)].normal.requests.push_back(
-      {tensor, s.ticket, tier, codec, stored, now_us(), on_demand});
+  if (!clean_in(tensor, tier)) {
+    queue_out(tensor);
+    return;
+  }
+  if (s.copied) spare_[tier] -= s.stored;
+  s.asked_clean = true;
+  s.asked_codec = no_codec;
+  clean_.push_back(tensor);
+}
+
+void Store::queue_out(std::uint32_t tensor) {
+  TensorState& s = states_[tensor];
+  s.ticket = ++tickets_;
+  asked_[s.asked_tier] += s.asked;
+  lanes_[lane_of(s.asked_tier, false)].normal.requests.push_back(
+      {tensor, s.ticket, s.asked_tier, s.asked_codec, s.asked, now_us(), s.asked_on_demand});
 }
 
 void Store::fetch(std::uint32_t tensor, bool on_demand) {
@@ -73,9 +88,11 @@ void Store::fetch(std::uint32_t tensor, bool on_demand) {
 void Store::call_off(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.queued_out) {
-    asked_[s.asked_tier] -= s.asked;
+    if (!s.asked_clean) asked_[s.asked_tier] -= s.asked;
+    if (s.asked_clean && s.copied) spare_[s.tier] += s.stored;
     leaving_bytes_ -= bytes(tensor);
   }
+  s.asked_clean = false;
   s.queued_in = s.queued_out = false;
   offer(tensor);
 }
@@ -85,7 +102,9 @@ bool Store::call_off_blocked() {
   for (std::uint32_t lane = 0; lane < lanes_.size(); lane += 2) {
     for (const Request& r : lanes_[lane].normal.requests) {
       const TensorState& s = states_[r.tensor];
-      if (!s.queued_out || s.ticket != r.ticket || fits(r.tier, used_[r.tier], r.stored)) continue;
+      if (!s.queued_out || s.ticket != r.ticket || s.asked_clean ||
+          fits(r.tier, without_copies(r.tier), r.stored))
+        continue;
       call_off(r.tensor);
       any = true;
     }
@@ -116,6 +135,7 @@ void Store::release(std::uint32_t tensor) {
     used_[s.tier] -= s.stored;
     used_[0] -= bytes(tensor);
   }
+  forget_copy(tensor);
   if (s.place == Place::here || s.departed) used_[0] -= bytes(tensor);
   if (s.place == Place::away) used_[s.tier] -= s.stored;
   victims_.remove(tensor);
@@ -143,6 +163,12 @@ void Store::unpin(std::uint32_t tensor) {
   s.pinned = s.written = s.needed = false;
   if (s.departed) used_[0] -= bytes(tensor);
   s.departed = false;
+  if (s.asked_clean && s.place == Place::here && !s.copied) {  // written: its copy is of old content
+    s.asked_clean = false;
+    s.asked = bytes(tensor);
+    s.asked_codec = no_codec;
+    queue_out(tensor);
+  }
 }
 
 void Store::need(std::uint32_t tensor) {
@@ -165,7 +191,8 @@ bool Store::short_of_room(std::uint64_t stuck_bytes) const {
 
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
   for (std::uint32_t tier = 1; tier < used_.size(); ++tier) {
-    if (program_.route_of_tier[tier] != no_run && fits(tier, used_[tier] + asked_[tier], bytes)) return tier;
+    if (program_.route_of_tier[tier] != no_run && fits(tier, without_copies(tier) + asked_[tier], bytes))
+      return tier;
   }
   return 0;
 }
@@ -186,7 +213,7 @@ Store::Request* Store::head(Fifo* fifo) {
   for (; fifo->head < fifo->requests.size(); ++fifo->head) {
     Request& r = fifo->requests[fifo->head];
     const TensorState& s = states_[r.tensor];
-    if ((s.queued_in || s.queued_out) && s.ticket == r.ticket) return &r;
+    if ((s.queued_in || s.queued_out) && !s.asked_clean && s.ticket == r.ticket) return &r;
   }
   fifo->requests.clear();
   fifo->head = 0;
@@ -196,7 +223,8 @@ Store::Request* Store::head(Fifo* fifo) {
 bool Store::can_start(const Request& request, bool in) const {
   const TensorState& s = states_[request.tensor];
   if (!in)
-    return s.place == Place::here && !s.written && fits(request.tier, used_[request.tier], request.stored);
+    return s.place == Place::here && !s.written &&
+           fits(request.tier, without_copies(request.tier), request.stored);
   if (s.place != Place::away || s.departed) return false;
   const std::uint64_t kept = s.needed ? 0 : reserved_;
   return free_bytes() >= kept && free_bytes() - kept >= bytes(request.tensor);
@@ -213,6 +241,7 @@ bool Store::start_head(std::uint32_t lane, Fifo* fifo) {
 }
 
 void Store::start_ready() {
+  settle();
   for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
     if (network_.busy(lane)) continue;
     if (!start_head(lane, &lanes_[lane].urgent) && head(&lanes_[lane].urgent) == nullptr) {
@@ -224,6 +253,10 @@ void Store::start_ready() {
 
 void Store::start(std::uint32_t lane, const Request& request, bool in) {
   TensorState& s = states_[request.tensor];
+  if (!in) {
+    forget_copy(request.tensor);
+    let_copies_give_way(request.tier, request.stored);
+  }
   s.queued_in = s.queued_out = false;
   s.on_demand = request.on_demand;
   s.tier = request.tier;
@@ -262,8 +295,11 @@ void Store::finish(std::uint32_t lane) {
 
 void Store::arrived(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
-  used_[s.tier] -= s.stored;
   s.place = Place::here;
+  s.copied = true;
+  if (!s.asked_clean) spare_[s.tier] += s.stored;
+  copy_numbers_[tensor] = ++tickets_;
+  copies_[s.tier].push_back({tensor, tickets_});
   s.coded = s.codec != no_codec;
   if (rule_ == Victims::lru || rule_ == Victims::fifo) keys_[tensor] = ++clock_;
   offer(tensor);
@@ -303,6 +339,7 @@ void Store::begin_report(bool record_timeline) {
   base_us_ = now_us();
   peak_ = used_;
   network_.reset_use();
+  runs_ended_ = 0;
   recording_ = record_timeline;
   if (!recording_) return;
   for (std::uint32_t t = 0; t < states_.size(); ++t) {
@@ -313,7 +350,8 @@ void Store::begin_report(bool record_timeline) {
     const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
                                : packed                                  ? s.stored
                                                                          : bytes(t);
-    start_.push_back({t, far ? s.tier : 0, far ? s.stored : form});
+    start_.push_back(
+        {t, far ? s.tier : 0, far ? s.stored : form, s.copied ? s.tier : 0, s.copied ? s.stored : 0});
   }
   sample();
 }
@@ -334,6 +372,7 @@ void Store::end_report(SimulationReport* report) {
   report->transfers = std::move(transfers_);
   report->memory = std::move(samples_);
   report->start = std::move(start_);
+  report->copies = std::move(copy_uses_);
 }
 
 }  // namespace terrace::planner

@@ -2,14 +2,16 @@
 //
 //   nowhere ──take──▶ here ──evict──▶ leaving ──▶ away ──fetch──▶ coming ──▶ here
 //
-// A tensor is in one place. Requests wait in the FIFO of their lane; a request whose ticket is no longer the
-// tensor's was called off and is skipped. Memory of the receiving side is taken when a transfer starts, that
-// of the giving side is free when it ends, or, of a tensor that the current run reads meanwhile, when it is
-// unpinned ("departed"). simulate.cpp drives this: it pins what a run names, says how many bytes are reserved
-// for it, and lets time pass.
+// A tensor that came in has a clean copy where it came from (`copied`); evicting it there again needs no
+// transfer, only that nothing uses it at the moment ("settle"). Requests of transfers wait in the FIFO of
+// their lane; a request whose ticket is no longer the tensor's was called off and is skipped. Memory of the
+// receiving side is taken when a transfer starts, that of the giving side is free when it ends, or, of a
+// tensor that the current run reads meanwhile, when it is unpinned ("departed"). simulate.cpp drives this: it
+// pins what a run names, says how many bytes are reserved for it, and lets time pass.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "daemon/planner/simulate/network.h"
@@ -36,6 +38,8 @@ struct TensorState {
   bool pinned = false;           // named by the current run
   bool written = false;          // by the current run
   bool departed = false;         // away, and its memory here still in use
+  bool copied = false;           // here, and `stored` bytes of it in `tier` are valid
+  bool asked_clean = false;      // queued_out, to where its copy is, or will be once it has come
   bool needed = false;           // the current run waits for its fetch to start
 };
 
@@ -58,7 +62,9 @@ class Store {
   bool call_off_blocked();             // all evictions that their tier has no room for; whether there was one
   void stay(std::uint32_t tensor);     // ends a transfer out that is under way
   void release(std::uint32_t tensor);  // death or drop: wherever it lies
-  void take(std::uint32_t tensor);     // memory here for one that lies nowhere
+  void forget_copy(std::uint32_t tensor);                         // if it has one
+  bool clean_in(std::uint32_t tensor, std::uint32_t tier) const;  // evicting it there moves nothing
+  void take(std::uint32_t tensor);                                // memory here for one that lies nowhere
   void take_bytes(std::uint64_t bytes);
   void give_bytes(std::uint64_t bytes) { used_[0] -= bytes; }
   void decoded(std::uint32_t tensor) { states_[tensor].coded = false; }
@@ -66,6 +72,7 @@ class Store {
   // The current run's claims.
   void pin(std::uint32_t tensor, bool writes);
   void unpin(std::uint32_t tensor);
+  void run_ended() { ++runs_ended_; }
   void need(std::uint32_t tensor);  // it waits for this one's fetch: before others, and room is kept for it
   void reserve(std::uint64_t bytes) { reserved_ += bytes; }
   void reserve_none() { reserved_ = 0; }
@@ -96,6 +103,9 @@ class Store {
     double queued_us = 0;
     bool on_demand = false;
   };
+  struct Copy {
+    std::uint32_t tensor = 0, number = 0;
+  };
   struct Fifo {
     std::vector<Request> requests;
     std::size_t head = 0;
@@ -120,6 +130,15 @@ class Store {
   void start(std::uint32_t lane, const Request& request, bool in);
   void finish(std::uint32_t lane);
   void arrived(std::uint32_t tensor);
+  void settle();  // evictions to clean copies, where nothing uses the tensor
+  void leave_to_copy(std::uint32_t tensor);
+  void queue_out(std::uint32_t tensor);
+  bool may_give_way(std::uint32_t tensor) const {
+    return states_[tensor].copied && !states_[tensor].asked_clean;
+  }
+  std::uint64_t without_copies(std::uint32_t tier) const { return used_[tier] - spare_[tier]; }
+  void let_copies_give_way(std::uint32_t tier, std::uint64_t bytes);
+  void note_copy(CopyUse::Kind kind, std::uint32_t tensor);
   void left(std::uint32_t tensor);
   void grow(std::uint32_t tier, std::uint64_t bytes);
   void offer(std::uint32_t tensor);  // to the victims, if it may be one
@@ -137,6 +156,11 @@ class Store {
   std::vector<Lane> lanes_;
   std::vector<std::uint64_t> used_, peak_, asked_;  // per tier; asked: by evictions that wait
   std::vector<std::uint32_t> ended_;
+  std::vector<std::uint64_t> spare_;         // per tier: copies that may give way
+  std::vector<std::deque<Copy>> copies_;     // per tier, oldest first; some are gone
+  std::vector<std::uint32_t> copy_numbers_;  // per tensor: of its copy
+  std::vector<std::uint32_t> clean_;         // asked to leave to their copies
+  std::uint32_t runs_ended_ = 0;
   std::uint64_t reserved_ = 0, leaving_bytes_ = 0;
   std::uint32_t tickets_ = 0;
   std::int64_t clock_ = 0;  // of touches and arrivals
@@ -145,6 +169,7 @@ class Store {
   std::vector<Transfer> transfers_;
   std::vector<MemorySample> samples_;
   std::vector<Residence> start_;
+  std::vector<CopyUse> copy_uses_;
 };
 
 }  // namespace terrace::planner

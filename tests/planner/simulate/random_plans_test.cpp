@@ -55,6 +55,8 @@ void check_bounds(const Case& c, const SimulationReport& r) {
 TEST_CASE("Ten thousand random plans: the judge passes, bounds hold, no byte comes from nowhere") {
   std::uint32_t done = 0;
   std::uint32_t moved = 0;
+  std::uint32_t left_to_copies = 0;
+  std::uint32_t given_up = 0;
   for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
     const Case c = make_case(seed);
     const Result<SimulationReport> r = simulate(c.trace, c.machine, c.schedule, c.options);
@@ -63,6 +65,8 @@ TEST_CASE("Ten thousand random plans: the judge passes, bounds hold, no byte com
     if (!r) continue;
     ++done;
     moved += r->transfers.empty() ? 0 : 1;
+    for (const CopyUse& use : r->copies)
+      ++(use.kind == CopyUse::Kind::left_to_it ? left_to_copies : given_up);
     const std::string wrong = check_timeline(c.trace, c.machine, *r);
     INFO(wrong);
     REQUIRE(wrong.empty());
@@ -70,6 +74,8 @@ TEST_CASE("Ten thousand random plans: the judge passes, bounds hold, no byte com
   }
   CHECK(done > 4'000);
   CHECK(moved > 2'000);
+  CHECK(left_to_copies > 1'000);
+  CHECK(given_up > 100);
 }
 
 TEST_CASE("On demand, everything that fits runs") {

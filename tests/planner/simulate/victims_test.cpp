@@ -32,6 +32,14 @@ std::vector<std::uint32_t> moved(const SimulationReport& r, bool in) {
   return tensors;
 }
 
+// Nothing is written, so everything leaves to the copy that it came from.
+std::vector<std::uint32_t> left(const SimulationReport& r) {
+  CHECK(moved(r, false).empty());
+  std::vector<std::uint32_t> tensors;
+  for (const CopyUse& c : r.copies) tensors.push_back(c.tensor);
+  return tensors;
+}
+
 const std::vector<std::uint32_t> silberschatz = {7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1};
 using Tensors = std::vector<std::uint32_t>;
 
@@ -42,19 +50,19 @@ using Tensors = std::vector<std::uint32_t>;
 TEST_CASE("First in, first out on the textbook's string") {
   const auto r = referenced(silberschatz, 3, Victims::fifo);
   CHECK(moved(r, true).size() == 15);
-  CHECK(moved(r, false) == Tensors{7, 0, 1, 2, 3, 0, 4, 2, 3, 0, 1, 2});
+  CHECK(left(r) == Tensors{7, 0, 1, 2, 3, 0, 4, 2, 3, 0, 1, 2});
 }
 
 TEST_CASE("Least recently used on the textbook's string") {
   const auto r = referenced(silberschatz, 3, Victims::lru);
   CHECK(moved(r, true).size() == 12);
-  CHECK(moved(r, false) == Tensors{7, 1, 2, 3, 0, 4, 0, 3, 2});
+  CHECK(left(r) == Tensors{7, 1, 2, 3, 0, 4, 0, 3, 2});
 }
 
 TEST_CASE("Belady's rule on the textbook's string") {
   const auto r = referenced(silberschatz, 3, Victims::belady);
   CHECK(moved(r, true).size() == 9);
-  CHECK(moved(r, false) == Tensors{7, 1, 0, 4, 3, 2});
+  CHECK(left(r) == Tensors{7, 1, 0, 4, 3, 2});
 }
 
 TEST_CASE("A tensor that was just prefetched is no victim of the least recently used") {
@@ -65,7 +73,7 @@ TEST_CASE("A tensor that was just prefetched is no victim of the least recently 
   SimulationOptions options{Victims::lru, StallRule::strict, 1, true, 1};
   const auto r = simulate(trace, two_tiers(3), {"", "", {{2, 0, wire::Action::prefetch, 1, {}}}}, options);
   REQUIRE(r);
-  CHECK(moved(*r, false) == Tensors{1});
+  CHECK(left(*r) == Tensors{1});
   CHECK(r->ops[4].stalls.total_us() == 0);
 }
 
