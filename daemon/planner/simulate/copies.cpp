@@ -11,8 +11,8 @@ bool Store::clean_in(std::uint32_t tensor, std::uint32_t tier) const {
 void Store::forget_copy(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (!s.copied) return;
-  used_[s.tier] -= s.stored;
-  if (may_give_way(tensor)) spare_[s.tier] -= s.stored;
+  room_.give(s.tier, s.stored);
+  if (may_give_way(tensor)) room_.unspare(s.tier, s.stored);
   s.copied = false;
 }
 
@@ -29,32 +29,28 @@ void Store::settle() {
 
 void Store::leave_to_copy(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
-  note_copy(CopyUse::Kind::left_to_it, tensor);
+  recording_.copy(CopyUse::Kind::left_to_it, tensor, now_us());
   s.queued_out = s.asked_clean = s.copied = s.coded = false;
   s.place = Place::away;
   leaving_bytes_ -= bytes(tensor);
-  used_[0] -= bytes(tensor);
+  room_.give(0, bytes(tensor));
 }
 
 void Store::let_copies_give_way(std::uint32_t tier, std::uint64_t bytes) {
   std::deque<Copy>& copies = copies_[tier];
   std::vector<Copy> kept;
-  while (!copies.empty() && !fits(tier, used_[tier], bytes)) {
+  while (!copies.empty() && !room_.fits(tier, bytes)) {
     const Copy copy = copies.front();
     copies.pop_front();
     if (copy.number != copy_numbers_[copy.tensor] || !states_[copy.tensor].copied) continue;
     if (may_give_way(copy.tensor)) {
-      note_copy(CopyUse::Kind::gave_way, copy.tensor);
+      recording_.copy(CopyUse::Kind::gave_way, copy.tensor, now_us());
       forget_copy(copy.tensor);
     } else {
       kept.push_back(copy);
     }
   }
   copies.insert(copies.begin(), kept.begin(), kept.end());
-}
-
-void Store::note_copy(CopyUse::Kind kind, std::uint32_t tensor) {
-  if (recording_) copy_uses_.push_back({kind, tensor, now_us() - base_us_, runs_ended_});
 }
 
 }  // namespace terrace::planner

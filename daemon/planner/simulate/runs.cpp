@@ -16,14 +16,14 @@ bool Runner::perform(std::uint32_t index) {
   for (const Named& n : p_.names_of(index)) {
     if (!prepare(run, n)) return false;
   }
-  store_.reserve(claim_);
+  store_.room().reserve(claim_);
   if (!wait(index, &timing)) return false;
   for (const std::uint32_t t : taken_) store_.take(t);
   for (const Named& n : p_.names_of(index)) {
     if (n.writes) store_.forget_copy(n.tensor);
   }
-  store_.take_bytes(run.extra_bytes);
-  store_.reserve_none();
+  store_.room().take(0, run.extra_bytes);
+  store_.room().reserve_none();
   store_.start_ready();
   compute(index, &timing);
   finish(index);
@@ -69,7 +69,7 @@ bool Runner::wait(std::uint32_t index, OpTiming* timing) {
     if (options_.victims != Victims::none && !make_room(index)) return false;
     store_.start_ready();
     std::erase_if(missing_, [&](std::uint32_t t) { return store_.at(t).place == Place::here; });
-    if (missing_.empty() && store_.free_bytes() >= claim_) break;
+    if (missing_.empty() && store_.room().free_bytes() >= claim_) break;
     const double next = store_.next_us();
     if (next == std::numeric_limits<double>::infinity()) {
       // Evictions that the schedule sends where there is no room: the victims' rule finds them another
@@ -90,14 +90,14 @@ bool Runner::wait(std::uint32_t index, OpTiming* timing) {
 
 double& Runner::cause_of_wait(Stalls* stalls) const {
   bool on_demand = false;
-  bool no_room = store_.free_bytes() < claim_;
+  bool no_room = store_.room().free_bytes() < claim_;
   for (const std::uint32_t t : missing_) {
     const TensorState& s = store_.at(t);
     if (s.place == Place::coming) {
       on_demand |= s.on_demand;
     } else {
       on_demand |= s.asked_on_demand;
-      no_room |= s.place == Place::away && store_.free_bytes() < store_.bytes(t);
+      no_room |= s.place == Place::away && store_.room().free_bytes() < store_.bytes(t);
     }
   }
   if (no_room) return stalls->room_us;
@@ -110,7 +110,7 @@ bool Runner::make_room(std::uint32_t index) {
     const TensorState& s = store_.at(n.tensor);
     if (s.queued_out || (s.place == Place::leaving && !n.writes)) stuck_bytes += store_.bytes(n.tensor);
   }
-  while (store_.short_of_room(stuck_bytes) && !store_.victims().empty()) {
+  while (store_.room().short_of_reserved(store_.leaving_bytes() - stuck_bytes) && !store_.victims().empty()) {
     const std::uint32_t t = store_.victims().top();
     const TensorState& s = store_.at(t);
     const std::uint64_t stored = s.coded ? s.stored : store_.bytes(t);
@@ -130,7 +130,7 @@ bool Runner::stuck(std::uint32_t index) {
   for (const Named& n : p_.names_of(index)) bytes += store_.bytes(n.tensor);
   std::string why = run_name(run) + " names " + std::to_string(bytes) + " bytes; of tier 0 ('" +
                     machine_.tiers[0].name + "', " + std::to_string(machine_.tiers[0].capacity_bytes) +
-                    " bytes) " + std::to_string(store_.used_bytes(0)) + " are in use, it waits for " +
+                    " bytes) " + std::to_string(store_.room().used(0)) + " are in use, it waits for " +
                     std::to_string(claim_) + " more";
   for (const std::uint32_t t : missing_) why += " and for " + tensor_name(t);
   return fail(why + ", and nothing under way frees any: evict more before it, or use a policy with victims");
@@ -171,8 +171,8 @@ void Runner::pass(double until_us) {
 }
 
 void Runner::finish(std::uint32_t index) {
-  store_.give_bytes(p_.runs[index].extra_bytes);
-  store_.run_ended();
+  store_.room().give(0, p_.runs[index].extra_bytes);
+  store_.recording().run_ended();
   for (const Named& n : p_.names_of(index)) {
     const std::uint32_t t = n.tensor;
     store_.unpin(t);

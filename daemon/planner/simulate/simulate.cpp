@@ -46,7 +46,7 @@ std::uint32_t Runner::first_tier_for(std::uint64_t bytes) const {
   std::uint32_t tier = options_.initial_tier;
   for (; tier < machine_.tiers.size(); ++tier) {
     const bool reachable = tier == 0 || p_.route_of_tier[tier] != no_run;
-    const std::uint64_t used = store_.used_bytes(tier);
+    const std::uint64_t used = store_.room().used(tier);
     const std::uint64_t capacity = machine_.tiers[tier].capacity_bytes;
     if (reachable && used <= capacity && bytes <= capacity - used) break;
   }

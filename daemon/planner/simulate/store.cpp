@@ -1,14 +1,11 @@
 #include "daemon/planner/simulate/store.h"
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace terrace::planner {
 
 Store::Store(const wire::Trace& trace, const Machine& machine, const Program& program, Victims rule)
     : trace_(trace),
-      machine_(machine),
       program_(program),
       rule_(rule),
       network_(machine),
@@ -16,26 +13,16 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const Program& pr
       states_(trace.tensors.size()),
       keys_(trace.tensors.size(), 0),
       lanes_(network_.lanes()),
-      used_(machine.tiers.size(), 0),
-      peak_(used_),
-      asked_(used_),
-      spare_(used_),
+      room_(machine),
       copies_(machine.tiers.size()),
       copy_numbers_(trace.tensors.size(), 0) {}
-
-void Store::grow(std::uint32_t tier, std::uint64_t bytes) {
-  used_[tier] += bytes;
-  peak_[tier] = std::max(peak_[tier], used_[tier]);
-}
-
-void Store::take_bytes(std::uint64_t bytes) { grow(0, bytes); }
 
 void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
   TensorState& s = states_[tensor];
   s.place = tier == 0 ? Place::here : Place::away;
   s.tier = tier;
   s.stored = bytes(tensor);
-  grow(tier, bytes(tensor));
+  room_.take(tier, bytes(tensor));
 }
 
 void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec, std::uint64_t stored,
@@ -55,7 +42,7 @@ void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
     queue_out(tensor);
     return;
   }
-  if (s.copied) spare_[tier] -= s.stored;
+  if (s.copied) room_.unspare(tier, s.stored);
   s.asked_clean = true;
   s.asked_codec = no_codec;
   clean_.push_back(tensor);
@@ -64,7 +51,7 @@ void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
 void Store::queue_out(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.ticket = ++tickets_;
-  asked_[s.asked_tier] += s.asked;
+  room_.ask(s.asked_tier, s.asked);
   lanes_[lane_of(s.asked_tier, false)].normal.requests.push_back(
       {tensor, s.ticket, s.asked_tier, s.asked_codec, s.asked, now_us(), s.asked_on_demand});
 }
@@ -88,8 +75,8 @@ void Store::fetch(std::uint32_t tensor, bool on_demand) {
 void Store::call_off(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.queued_out) {
-    if (!s.asked_clean) asked_[s.asked_tier] -= s.asked;
-    if (s.asked_clean && s.copied) spare_[s.tier] += s.stored;
+    if (!s.asked_clean) room_.unask(s.asked_tier, s.asked);
+    if (s.asked_clean && s.copied) room_.spare(s.tier, s.stored);
     leaving_bytes_ -= bytes(tensor);
   }
   s.asked_clean = false;
@@ -103,7 +90,7 @@ bool Store::call_off_blocked() {
     for (const Request& r : lanes_[lane].normal.requests) {
       const TensorState& s = states_[r.tensor];
       if (!s.queued_out || s.ticket != r.ticket || s.asked_clean ||
-          fits(r.tier, without_copies(r.tier), r.stored))
+          room_.fits_without_copies(r.tier, r.stored))
         continue;
       call_off(r.tensor);
       any = true;
@@ -118,7 +105,7 @@ void Store::stay(std::uint32_t tensor) {
   record(lane, true, now_us());
   network_.abort(lane);
   if (s.queued_in) call_off(tensor);
-  used_[s.tier] -= s.stored;
+  room_.give(s.tier, s.stored);
   leaving_bytes_ -= bytes(tensor);
   s.codec = s.coded ? s.codec : no_codec;
   s.place = Place::here;
@@ -132,12 +119,12 @@ void Store::release(std::uint32_t tensor) {
     const std::uint32_t lane = lane_of(s.tier, true);
     record(lane, true, now_us());
     network_.abort(lane);
-    used_[s.tier] -= s.stored;
-    used_[0] -= bytes(tensor);
+    room_.give(s.tier, s.stored);
+    room_.give(0, bytes(tensor));
   }
   forget_copy(tensor);
-  if (s.place == Place::here || s.departed) used_[0] -= bytes(tensor);
-  if (s.place == Place::away) used_[s.tier] -= s.stored;
+  if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor));
+  if (s.place == Place::away) room_.give(s.tier, s.stored);
   victims_.remove(tensor);
   const bool pinned = s.pinned;
   const bool written = s.written;
@@ -149,7 +136,7 @@ void Store::release(std::uint32_t tensor) {
 void Store::take(std::uint32_t tensor) {
   states_[tensor].place = Place::here;
   if (rule_ == Victims::fifo) keys_[tensor] = ++clock_;
-  grow(0, bytes(tensor));
+  room_.take(0, bytes(tensor));
 }
 
 void Store::pin(std::uint32_t tensor, bool writes) {
@@ -161,7 +148,7 @@ void Store::pin(std::uint32_t tensor, bool writes) {
 void Store::unpin(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.pinned = s.written = s.needed = false;
-  if (s.departed) used_[0] -= bytes(tensor);
+  if (s.departed) room_.give(0, bytes(tensor));
   s.departed = false;
   if (s.asked_clean && s.place == Place::here && !s.copied) {  // written: its copy is of old content
     s.asked_clean = false;
@@ -175,7 +162,7 @@ void Store::need(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.needed) return;
   s.needed = true;
-  reserved_ += bytes(tensor);
+  room_.reserve(bytes(tensor));
   if (rule_ == Victims::none || !s.queued_in) return;
   // A prefetch that waits overtakes: asked for again in the urgent queue, and still counted as scheduled.
   s.ticket = ++tickets_;
@@ -183,16 +170,9 @@ void Store::need(std::uint32_t tensor) {
       {tensor, s.ticket, s.tier, s.codec, s.stored, now_us(), s.asked_on_demand});
 }
 
-bool Store::short_of_room(std::uint64_t stuck_bytes) const {
-  const std::uint64_t wanted = used_[0] + reserved_;
-  const std::uint64_t coming_free = leaving_bytes_ - stuck_bytes;
-  return wanted > coming_free && wanted - coming_free > capacity(0);
-}
-
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
-  for (std::uint32_t tier = 1; tier < used_.size(); ++tier) {
-    if (program_.route_of_tier[tier] != no_run && fits(tier, without_copies(tier) + asked_[tier], bytes))
-      return tier;
+  for (std::uint32_t tier = 1; tier < room_.used().size(); ++tier) {
+    if (program_.route_of_tier[tier] != no_run && room_.fits_beside_asked(tier, bytes)) return tier;
   }
   return 0;
 }
@@ -223,11 +203,10 @@ Store::Request* Store::head(Fifo* fifo) {
 bool Store::can_start(const Request& request, bool in) const {
   const TensorState& s = states_[request.tensor];
   if (!in)
-    return s.place == Place::here && !s.written &&
-           fits(request.tier, without_copies(request.tier), request.stored);
+    return s.place == Place::here && !s.written && room_.fits_without_copies(request.tier, request.stored);
   if (s.place != Place::away || s.departed) return false;
-  const std::uint64_t kept = s.needed ? 0 : reserved_;
-  return free_bytes() >= kept && free_bytes() - kept >= bytes(request.tensor);
+  const std::uint64_t kept = s.needed ? 0 : room_.reserved();
+  return room_.free_bytes() >= kept && room_.free_bytes() - kept >= bytes(request.tensor);
 }
 
 bool Store::start_head(std::uint32_t lane, Fifo* fifo) {
@@ -248,7 +227,7 @@ void Store::start_ready() {
       start_head(lane, &lanes_[lane].normal);
     }
   }
-  if (recording_) sample();
+  recording_.sample(now_us(), room_.used());
 }
 
 void Store::start(std::uint32_t lane, const Request& request, bool in) {
@@ -264,12 +243,12 @@ void Store::start(std::uint32_t lane, const Request& request, bool in) {
   s.stored = request.stored;
   s.place = in ? Place::coming : Place::leaving;
   if (in) {
-    grow(0, bytes(request.tensor));
-    if (s.needed) reserved_ -= bytes(request.tensor);
+    room_.take(0, bytes(request.tensor));
+    if (s.needed) room_.unreserve(bytes(request.tensor));
     s.needed = false;
   } else {
-    asked_[request.tier] -= request.stored;
-    grow(request.tier, request.stored);
+    room_.unask(request.tier, request.stored);
+    room_.take(request.tier, request.stored);
   }
   lanes_[lane].active = request;
   lanes_[lane].start_us = now_us();
@@ -297,7 +276,7 @@ void Store::arrived(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.place = Place::here;
   s.copied = true;
-  if (!s.asked_clean) spare_[s.tier] += s.stored;
+  if (!s.asked_clean) room_.spare(s.tier, s.stored);
   copy_numbers_[tensor] = ++tickets_;
   copies_[s.tier].push_back({tensor, tickets_});
   s.coded = s.codec != no_codec;
@@ -313,36 +292,21 @@ void Store::left(std::uint32_t tensor) {
   if (s.pinned && !s.written) {
     s.departed = true;
   } else {
-    used_[0] -= bytes(tensor);
+    room_.give(0, bytes(tensor));
   }
 }
 
 void Store::record(std::uint32_t lane, bool aborted, double end_us) {
   const Lane& l = lanes_[lane];
-  if (!recording_ || (aborted && end_us == l.start_us)) return;  // nothing moved
-  transfers_.push_back({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
-                        l.active.stored, l.active.queued_us - base_us_, l.start_us - base_us_,
-                        end_us - base_us_});
-}
-
-void Store::sample() {
-  const double time_us = now_us() - base_us_;
-  if (!samples_.empty() && samples_.back().tier_bytes == used_) return;
-  if (!samples_.empty() && samples_.back().time_us == time_us) {
-    samples_.back().tier_bytes = used_;
-  } else {
-    samples_.push_back({time_us, used_});
-  }
+  recording_.transfer({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
+                       l.active.stored, l.active.queued_us, l.start_us, end_us});
 }
 
 void Store::begin_report(bool record_timeline) {
-  base_us_ = now_us();
-  peak_ = used_;
+  room_.begin_report();
   network_.reset_use();
-  runs_ended_ = 0;
-  recording_ = record_timeline;
-  if (!recording_) return;
-  for (std::uint32_t t = 0; t < states_.size(); ++t) {
+  recording_.begin(now_us(), record_timeline);
+  for (std::uint32_t t = 0; t < states_.size() && record_timeline; ++t) {
     const TensorState& s = states_[t];
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
@@ -350,29 +314,24 @@ void Store::begin_report(bool record_timeline) {
     const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
                                : packed                                  ? s.stored
                                                                          : bytes(t);
-    start_.push_back(
+    recording_.start(
         {t, far ? s.tier : 0, far ? s.stored : form, s.copied ? s.tier : 0, s.copied ? s.stored : 0});
   }
-  sample();
+  recording_.sample(now_us(), room_.used());
 }
 
 // What is under way is followed to its end, with nothing new beginning, for the transfers' end times.
 void Store::end_report(SimulationReport* report) {
   report->links = network_.use();
-  report->tier_peak_bytes = peak_;
-  if (!recording_) return;
-  sample();
+  report->tier_peak_bytes = room_.peak();
+  if (!recording_.on()) return;
+  recording_.sample(now_us(), room_.used());
   while (network_.next_us() < std::numeric_limits<double>::infinity()) {
     ended_.clear();
     network_.advance(network_.next_us(), &ended_);
     for (const std::uint32_t lane : ended_) record(lane, false, now_us());
   }
-  std::stable_sort(transfers_.begin(), transfers_.end(),
-                   [](const Transfer& a, const Transfer& b) { return a.start_us < b.start_us; });
-  report->transfers = std::move(transfers_);
-  report->memory = std::move(samples_);
-  report->start = std::move(start_);
-  report->copies = std::move(copy_uses_);
+  recording_.end(report);
 }
 
 }  // namespace terrace::planner

@@ -16,6 +16,8 @@
 
 #include "daemon/planner/simulate/network.h"
 #include "daemon/planner/simulate/program.h"
+#include "daemon/planner/simulate/recording.h"
+#include "daemon/planner/simulate/room.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "daemon/planner/simulate/victim_heap.h"
 
@@ -65,23 +67,16 @@ class Store {
   void forget_copy(std::uint32_t tensor);                         // if it has one
   bool clean_in(std::uint32_t tensor, std::uint32_t tier) const;  // evicting it there moves nothing
   void take(std::uint32_t tensor);                                // memory here for one that lies nowhere
-  void take_bytes(std::uint64_t bytes);
-  void give_bytes(std::uint64_t bytes) { used_[0] -= bytes; }
   void decoded(std::uint32_t tensor) { states_[tensor].coded = false; }
 
   // The current run's claims.
   void pin(std::uint32_t tensor, bool writes);
   void unpin(std::uint32_t tensor);
-  void run_ended() { ++runs_ended_; }
   void need(std::uint32_t tensor);  // it waits for this one's fetch: before others, and room is kept for it
-  void reserve(std::uint64_t bytes) { reserved_ += bytes; }
-  void reserve_none() { reserved_ = 0; }
 
-  // Room in tier 0: free now; short of what is reserved even after all evictions asked for.
-  std::uint64_t free_bytes() const { return capacity(0) > used_[0] ? capacity(0) - used_[0] : 0; }
-  std::uint64_t used_bytes(std::uint32_t tier) const { return used_[tier]; }
-  bool short_of_room(std::uint64_t stuck_bytes) const;
-  std::uint64_t leaving_bytes() const { return leaving_bytes_; }
+  Room& room() { return room_; }
+  const Room& room() const { return room_; }
+  std::uint64_t leaving_bytes() const { return leaving_bytes_; }  // of all evictions asked for
 
   VictimHeap& victims() { return victims_; }
   void touch(std::uint32_t tensor, std::int64_t belady_key);  // used now; may become a victim
@@ -93,6 +88,7 @@ class Store {
   void advance(double time_us);  // not beyond next_us()
 
   // The reported part.
+  Recording& recording() { return recording_; }
   void begin_report(bool record_timeline);
   void end_report(SimulationReport* report);
 
@@ -116,10 +112,6 @@ class Store {
     double start_us = 0;
   };
 
-  std::uint64_t capacity(std::uint32_t tier) const { return machine_.tiers[tier].capacity_bytes; }
-  bool fits(std::uint32_t tier, std::uint64_t used, std::uint64_t bytes) const {
-    return used <= capacity(tier) && bytes <= capacity(tier) - used;
-  }
   bool moves(std::uint32_t tensor) const { return bytes(tensor) > 0; }
   std::uint32_t lane_of(std::uint32_t tier, bool in) const {
     return Network::lane(program_.route_of_tier[tier], in);
@@ -136,17 +128,12 @@ class Store {
   bool may_give_way(std::uint32_t tensor) const {
     return states_[tensor].copied && !states_[tensor].asked_clean;
   }
-  std::uint64_t without_copies(std::uint32_t tier) const { return used_[tier] - spare_[tier]; }
   void let_copies_give_way(std::uint32_t tier, std::uint64_t bytes);
-  void note_copy(CopyUse::Kind kind, std::uint32_t tensor);
   void left(std::uint32_t tensor);
-  void grow(std::uint32_t tier, std::uint64_t bytes);
   void offer(std::uint32_t tensor);  // to the victims, if it may be one
   void record(std::uint32_t lane, bool aborted, double end_us);
-  void sample();
 
   const wire::Trace& trace_;
-  const Machine& machine_;
   const Program& program_;
   Victims rule_;
   Network network_;
@@ -154,22 +141,15 @@ class Store {
   std::vector<TensorState> states_;
   std::vector<std::int64_t> keys_;  // of the victims' order
   std::vector<Lane> lanes_;
-  std::vector<std::uint64_t> used_, peak_, asked_;  // per tier; asked: by evictions that wait
+  Room room_;
   std::vector<std::uint32_t> ended_;
-  std::vector<std::uint64_t> spare_;         // per tier: copies that may give way
   std::vector<std::deque<Copy>> copies_;     // per tier, oldest first; some are gone
   std::vector<std::uint32_t> copy_numbers_;  // per tensor: of its copy
   std::vector<std::uint32_t> clean_;         // asked to leave to their copies
-  std::uint32_t runs_ended_ = 0;
-  std::uint64_t reserved_ = 0, leaving_bytes_ = 0;
+  std::uint64_t leaving_bytes_ = 0;
   std::uint32_t tickets_ = 0;
   std::int64_t clock_ = 0;  // of touches and arrivals
-  bool recording_ = false;
-  double base_us_ = 0;
-  std::vector<Transfer> transfers_;
-  std::vector<MemorySample> samples_;
-  std::vector<Residence> start_;
-  std::vector<CopyUse> copy_uses_;
+  Recording recording_;
 };
 
 }  // namespace terrace::planner

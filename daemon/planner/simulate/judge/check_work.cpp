@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/judge/check_parts.h"
 
 namespace terrace::planner {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/judge/check_parts.h"
 
 namespace terrace::planner {
 namespace {

@@ -3,7 +3,7 @@
 // What is kept of it must be what it wrote, and nobody else since.
 #include <algorithm>
 
-#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/judge/check_parts.h"
 
 namespace terrace::planner {
 namespace {

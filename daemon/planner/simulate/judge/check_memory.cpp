@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "daemon/planner/simulate/check_codecs.h"
-#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/judge/check_codecs.h"
+#include "daemon/planner/simulate/judge/check_parts.h"
 
 namespace terrace::planner {
 namespace {

@@ -1,9 +1,9 @@
-#include "daemon/planner/simulate/check_codecs.h"
+#include "daemon/planner/simulate/judge/check_codecs.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/planner/simulate/check_parts.h"
+#include "daemon/planner/simulate/judge/check_parts.h"
 
 namespace terrace::planner {
 namespace {

@@ -1,0 +1,43 @@
+#include "daemon/planner/simulate/recording.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace terrace::planner {
+
+void Recording::begin(double now_us, bool timeline) {
+  base_us_ = now_us;
+  on_ = timeline;
+  runs_ended_ = 0;
+}
+
+void Recording::sample(double now_us, const std::vector<std::uint64_t>& tier_bytes) {
+  const double time_us = now_us - base_us_;
+  if (!on_ || (!samples_.empty() && samples_.back().tier_bytes == tier_bytes)) return;
+  if (!samples_.empty() && samples_.back().time_us == time_us) {
+    samples_.back().tier_bytes = tier_bytes;
+  } else {
+    samples_.push_back({time_us, tier_bytes});
+  }
+}
+
+void Recording::transfer(Transfer transfer) {
+  if (!on_ || (transfer.aborted && transfer.end_us == transfer.start_us)) return;  // nothing moved
+  for (double* t : {&transfer.queued_us, &transfer.start_us, &transfer.end_us}) *t -= base_us_;
+  transfers_.push_back(transfer);
+}
+
+void Recording::copy(CopyUse::Kind kind, std::uint32_t tensor, double now_us) {
+  if (on_) copies_.push_back({kind, tensor, now_us - base_us_, runs_ended_});
+}
+
+void Recording::end(SimulationReport* report) {
+  std::stable_sort(transfers_.begin(), transfers_.end(),
+                   [](const Transfer& a, const Transfer& b) { return a.start_us < b.start_us; });
+  report->transfers = std::move(transfers_);
+  report->memory = std::move(samples_);
+  report->start = std::move(start_);
+  report->copies = std::move(copies_);
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,66 @@
+// The memory of the tiers: what is in use, what evictions have asked for, what copies could give way.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/planner/machine.h"
+
+namespace terrace::planner {
+
+class Room {
+ public:
+  explicit Room(const Machine& machine)
+      : machine_(machine), used_(machine.tiers.size(), 0), peak_(used_), asked_(used_), spare_(used_) {}
+
+  void take(std::uint32_t tier, std::uint64_t bytes) {
+    used_[tier] += bytes;
+    peak_[tier] = std::max(peak_[tier], used_[tier]);
+  }
+  void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
+  std::uint64_t used(std::uint32_t tier) const { return used_[tier]; }
+  const std::vector<std::uint64_t>& used() const { return used_; }
+  bool fits(std::uint32_t tier, std::uint64_t bytes) const { return fits(tier, used_[tier], bytes); }
+
+  // By evictions that wait.
+  void ask(std::uint32_t tier, std::uint64_t bytes) { asked_[tier] += bytes; }
+  void unask(std::uint32_t tier, std::uint64_t bytes) { asked_[tier] -= bytes; }
+  // Of copies that may give way: in use, and room for evictions all the same.
+  void spare(std::uint32_t tier, std::uint64_t bytes) { spare_[tier] += bytes; }
+  void unspare(std::uint32_t tier, std::uint64_t bytes) { spare_[tier] -= bytes; }
+  bool fits_without_copies(std::uint32_t tier, std::uint64_t bytes) const {
+    return fits(tier, used_[tier] - spare_[tier], bytes);
+  }
+  // Also when all that wait have their room.
+  bool fits_beside_asked(std::uint32_t tier, std::uint64_t bytes) const {
+    return fits(tier, used_[tier] - spare_[tier] + asked_[tier], bytes);
+  }
+
+  // In tier 0, for the run that is next.
+  void reserve(std::uint64_t bytes) { reserved_ += bytes; }
+  void unreserve(std::uint64_t bytes) { reserved_ -= bytes; }
+  void reserve_none() { reserved_ = 0; }
+  std::uint64_t reserved() const { return reserved_; }
+  std::uint64_t free_bytes() const { return capacity(0) > used_[0] ? capacity(0) - used_[0] : 0; }
+  // Short of what is reserved even when `coming_free` has become free.
+  bool short_of_reserved(std::uint64_t coming_free) const {
+    const std::uint64_t wanted = used_[0] + reserved_;
+    return wanted > coming_free && wanted - coming_free > capacity(0);
+  }
+
+  void begin_report() { peak_ = used_; }
+  const std::vector<std::uint64_t>& peak() const { return peak_; }
+
+ private:
+  const Machine& machine_;
+  std::vector<std::uint64_t> used_, peak_, asked_, spare_;  // per tier
+  std::uint64_t reserved_ = 0;
+
+  std::uint64_t capacity(std::uint32_t tier) const { return machine_.tiers[tier].capacity_bytes; }
+  bool fits(std::uint32_t tier, std::uint64_t used, std::uint64_t bytes) const {
+    return used <= capacity(tier) && bytes <= capacity(tier) - used;
+  }
+};
+
+}  // namespace terrace::planner
