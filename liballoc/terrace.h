@@ -103,7 +103,7 @@ struct terrace_statistics {
   uint64_t pinned_refusals;          /* evictions that the kernel refused because of a pin */
   uint64_t checksum_failures, io_errors, lost_runs;
   struct terrace_codec_statistics codecs[TERRACE_CODECS];
-  uint64_t refaulted_bytes; /* part of read_bytes: written, and back before a budget's worth was */
+  uint64_t refaulted_bytes;  /* part of read_bytes: written, and back before a budget's worth was */
   uint64_t compressed_bytes; /* part of resident_bytes: memory that holds compressed runs */
   uint64_t kept_bytes;       /* compressed runs that went there instead of to a drive */
   uint64_t fetched_bytes;    /* and came back from there */

@@ -38,7 +38,8 @@ struct Link {
 };
 
 // Frames that are small enough stay nearer than at the end of the link: in compressed memory. What is on the
-// link wears a drive and stands in the way of other transfers, so that all of its time counts then, hidden or not.
+// link wears a drive and stands in the way of other transfers, so that all of its time counts then, hidden or
+// not.
 struct Shelf {
   Link link;
   double largest_fraction = 0;

@@ -1,5 +1,5 @@
-// The tiers before the drives, as TERRACE_TIERS names them, the fastest first: "compressed=20%". Text from outside:
-// checked and bounded here, for the library and the command line alike. Allocates nothing.
+// The tiers before the drives, as TERRACE_TIERS names them, the fastest first: "compressed=20%". Text from
+// outside: checked and bounded here, for the library and the command line alike. Allocates nothing.
 //
 //   compressed=SIZE|PERCENT   memory for compressed runs: so much, or that part of the DRAM budget, which it
 //                             belongs to
@@ -17,7 +17,7 @@ class CompressedSize {
  public:
   constexpr CompressedSize() = default;
 
-  bool is_wanted() const noexcept { return bytes_ != 0 || share_ != 0; }
+  bool is_wanted() const noexcept { return bytes_ != 0 || millionths_ != 0; }
   // What of a DRAM budget may hold compressed runs: at most half, as data is worked on in the rest.
   std::uint64_t of(std::uint64_t budget_bytes) const noexcept {
     return std::min(asked_of(budget_bytes), most_of(budget_bytes));
@@ -30,11 +30,15 @@ class CompressedSize {
   friend class TierList;
   static std::uint64_t most_of(std::uint64_t budget_bytes) noexcept { return budget_bytes / 2; }
   std::uint64_t asked_of(std::uint64_t budget_bytes) const noexcept {
-    return share_ != 0 ? wire::share_of(budget_bytes, share_) : bytes_;
+    // In 64 bits, for any budget that there can be: the library brings no wider division along.
+    constexpr std::uint64_t page_bytes = 4096;
+    return millionths_ != 0 ? budget_bytes / page_bytes * millionths_ / all * page_bytes : bytes_;
   }
 
+  static constexpr std::uint64_t all = 1'000'000;
+
   std::uint64_t bytes_ = 0;
-  std::uint64_t share_ = 0;  // in wire::whole_share; 0: bytes_ says
+  std::uint64_t millionths_ = 0;  // 0: bytes_ says
 };
 
 class TierList {
@@ -72,8 +76,11 @@ class TierList {
     if (compressed_.is_wanted()) return twice;
     if (!value.ends_with('%'))
       return wire::read_size(value, &compressed_.bytes_) == 0 && compressed_.bytes_ != 0 ? nullptr : grammar;
-    if (wire::read_percent(value, &compressed_.share_) != 0) return grammar;
-    return compressed_.share_ > wire::whole_share / 2 ? too_large : nullptr;
+    std::uint64_t share = 0;
+    if (wire::read_percent(value, &share) != 0) return grammar;
+    compressed_.millionths_ = share / (wire::whole_share / CompressedSize::all);
+    if (compressed_.millionths_ == 0) return grammar;
+    return share > wire::whole_share / 2 ? too_large : nullptr;
   }
 
   CompressedSize compressed_;

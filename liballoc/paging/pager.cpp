@@ -62,9 +62,11 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
     Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
                                   "compressed until it grows";
   if (compressed_.exceeds(budget_bytes))
-    Message(Severity::warning) << "TERRACE_TIERS: compressed DRAM takes half of the budget, as more was asked for";
+    Message(Severity::warning)
+        << "TERRACE_TIERS: compressed DRAM takes half of the budget, as more was asked for";
   if (compressed_.is_wanted() && compression == Compression::off)
-    Message(Severity::warning) << "TERRACE_TIERS: TERRACE_COMPRESS=off leaves nothing to keep in compressed DRAM";
+    Message(Severity::warning)
+        << "TERRACE_TIERS: TERRACE_COMPRESS=off leaves nothing to keep in compressed DRAM";
   standing_.mode = Mode::dormant;
   set_budget(budget_bytes);
   return 0;

@@ -168,14 +168,16 @@ TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half
   Variable tiers("TERRACE_TIERS", "compressed=20%");
   REQUIRE(read_options(&options));
   CHECK(options.tiers.compressed().of(1000 << 20) == 200 << 20);
+  CHECK(options.tiers.compressed().of(std::uint64_t{40} << 40) == std::uint64_t{8} << 40);
   Variable size("TERRACE_TIERS", "compressed=300M");
   REQUIRE(read_options(&options));
   CHECK(options.tiers.compressed().of(1000 << 20) == 300 << 20);
   CHECK_FALSE(options.tiers.compressed().exceeds(1000 << 20));
   CHECK(options.tiers.compressed().exceeds(500 << 20));
   CHECK(options.tiers.compressed().of(500 << 20) == 250 << 20);
-  for (const char* list : {"compressed", "compressed=", "compressed=x", "compressed=0", "compressed=0%", "=4G",
-                           "dram=4G", "compressed=1G,", ",compressed=1G", "compressed=-1G", "compressed=1G "}) {
+  for (const char* list :
+       {"compressed", "compressed=", "compressed=x", "compressed=0", "compressed=0%", "compressed=0.00001%",
+        "=4G", "dram=4G", "compressed=1G,", ",compressed=1G", "compressed=-1G", "compressed=1G "}) {
     const std::string line = refusal("TERRACE_TIERS", list);
     INFO(line);
     CHECK(line.find("TERRACE_TIERS=" + std::string(list)) != std::string::npos);

@@ -43,7 +43,10 @@ class PagerFixture {
  public:
   PagerFixture(MoverKind kind, tiers::Tier& tier, std::size_t runs, std::size_t heap_bytes = 1024 * mib,
                Compression compression = compression_of_this_run(), const CompressedSize& kept = {})
-      : drive_(tier), tier_(kept.is_wanted() ? tier : drive_), budget_bytes_(runs * run_bytes), heap_(heap_bytes, PROT_READ | PROT_WRITE, MADV_NORMAL) {
+      : drive_(tier),
+        tier_(kept.is_wanted() ? tier : drive_),
+        budget_bytes_(runs * run_bytes),
+        heap_(heap_bytes, PROT_READ | PROT_WRITE, MADV_NORMAL) {
     if (!open_or_skip(mover, kind)) return;
     if (space.initialise(heap_.base(), heap_bytes) != 0 || queue_.initialise() != 0 ||
         pager.initialise(heap_.base(), heap_bytes, space.most_records(), &queue_, &free_runs_) != 0)

@@ -50,9 +50,12 @@ void fill_randomly(test::PagerFixture& f, std::byte* block, std::size_t bytes) {
 }
 
 // As ReLU leaves it: one element in four is not zero.
-std::uint64_t word_at(std::uint64_t seed, std::size_t i) { return i % 4 == 0 ? seed * 0x9e3779b97f4a7c15 + i : 0; }
+std::uint64_t word_at(std::uint64_t seed, std::size_t i) {
+  return i % 4 == 0 ? seed * 0x9e3779b97f4a7c15 + i : 0;
+}
 
-void fill_sparsely(test::PagerFixture& f, std::byte* block, std::uint64_t seed, std::size_t bytes = block_bytes) {
+void fill_sparsely(test::PagerFixture& f, std::byte* block, std::uint64_t seed,
+                   std::size_t bytes = block_bytes) {
   f.with([=] {
     auto* const words = reinterpret_cast<std::uint64_t*>(block);
     for (std::size_t i = 0; i < bytes / sizeof *words; ++i) words[i] = word_at(seed, i);

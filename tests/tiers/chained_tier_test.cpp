@@ -94,12 +94,14 @@ TEST_CASE("What nobody reads again moves down once something newer found no room
   std::vector<Extent> cold;
   for (std::uint64_t i = 0; i < 4; ++i) cold.push_back(chain.store(i));
   pass_through(chain, 2);
-  for (const Extent& extent : cold) CHECK(chain.is_above(extent));  // for all that is known it may be wanted next
+  for (const Extent& extent : cold)
+    CHECK(chain.is_above(extent));  // for all that is known it may be wanted next
   pass_through(chain, 30);
   const std::uint64_t moved = chain.tier.counts().demotions;
   CHECK(moved > 0);
   CHECK(chain.tier.demoted_bytes() == moved * mib);
-  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.is_above(cold[i]) == (i >= moved));  // the oldest go first
+  for (std::uint64_t i = 0; i < 4; ++i)
+    CHECK(chain.is_above(cold[i]) == (i >= moved));  // the oldest go first
   const Extent wanted = chain.store(9);
   CHECK(chain.is_above(wanted));
   CHECK(chain.tier.limited_space().used_bytes == moved * mib);

@@ -94,7 +94,7 @@ class OfARun(unittest.TestCase):
         killed = Outcome("swap", 1.0, failure="ended by signal 9", killed_for_memory=True)
         for attempts, killed_before in ((1, 0), (2, 1), (3, 1)):
             turns = iter([killed, finished("swap"), finished("swap")])
-            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, no_swap=False)
+            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, tiers=False, no_swap=False)
             with mock.patch.multiple(competitors, run_stock=lambda *_: finished("stock"), run_terrace=lambda *_: finished("terrace"),
                                      run_swap=lambda *_: next(turns), note=lambda _: None):
                 compared = comparison.Comparison("case", [], arguments, None, attempts)

@@ -38,6 +38,7 @@ class OfTheArguments(unittest.TestCase):
         for words, models, fractions in (([], ["densenet121", "transformer", "unet"], [80, 60, 40, 25]),
                                          (["--quick"], ["densenet121", "transformer", "unet"], [60]),
                                          (["--sparse"], ["relu_cnn"], [60]),
+                                         (["--tiers"], ["relu_cnn"], [60]),
                                          (["--model", "unet", "--fractions", "25%"], ["unet"], [25])):
             arguments = training.parse_arguments(words)
             self.assertEqual((arguments.models, arguments.fractions), (models, fractions), words)
@@ -56,6 +57,7 @@ class OfTheArguments(unittest.TestCase):
     def test_WhatCannotBeMeantIsRefusedByName(self):
         self.assertIn("--timeout must be at least 1 second", self.refusal_of("--timeout", "0"))
         self.assertIn("--steps must be at least 2", self.refusal_of("--steps", "1"))
+        self.assertIn("leave out --sparse", self.refusal_of("--tiers", "--sparse"))
         self.assertIn("/nonexistent is not a directory", self.refusal_of("--pool", "/nonexistent"))
 
 

@@ -274,7 +274,8 @@ TEST_CASE("--tiers is passed on, and refused where it cannot be met") {
   };
   REQUIRE(plan(with("compressed=20%")));
   CHECK(variable(*plan(with("compressed=20%")), "TERRACE_TIERS") == "compressed=20%");
-  CHECK(plan(with("compressed=600M")).error == "--tiers compressed=600M: more than half of the DRAM budget of 1.00 GiB");
+  CHECK(plan(with("compressed=600M")).error ==
+        "--tiers compressed=600M: more than half of the DRAM budget of 1.00 GiB");
   CHECK(plan(with("compressed=60%")).error.find("at most 50%") != std::string::npos);
   CHECK(plan(with("nvme=/x")).error.find("write compressed=SIZE") != std::string::npos);
   RunOptions off = with("compressed=20%");

@@ -64,6 +64,22 @@ TEST_CASE("TrafficOfATierIsThatOfItsJobs") {
   CHECK(rows[1]["written_bytes"] == 900);
 }
 
+TEST_CASE("CompressedDramIsARowWhereJobsKeepSomething") {
+  json status = answer();
+  json& totals = status["jobs"][0]["totals"];
+  totals["kept_bytes"] = 70;
+  totals["fetched_bytes"] = 30;
+  totals["compressed_bytes"] = 20;
+  const Rows rows = tier_rows(status);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1]["tier"] == "compressed");
+  CHECK(rows[1]["used_bytes"] == 20);
+  CHECK(rows[1]["written_bytes"] == 70);
+  CHECK(rows[1]["read_bytes"] == 30);
+  CHECK(rows[1]["socket"] == "/s");
+  CHECK(rows[2]["tier"] == "nvme");
+}
+
 TEST_CASE("StatusSumsWhatTheDaemonHas") {
   const json row = status_row(answer());
   CHECK(row["jobs"] == 1);

@@ -304,8 +304,8 @@ std::size_t ChainedTier::poll_level(Tier& tier, std::span<Completion> out) noexc
 void ChainedTier::call_off(std::uint32_t level, const Extent& place) noexcept {
   for (Demotion& one : demotions_) {
     if (!one.is_busy || one.level != level) continue;
-    const bool is_apart = one.from.offset + one.from.bytes <= place.offset ||
-                          place.offset + place.bytes <= one.from.offset;
+    const bool is_apart =
+        one.from.offset + one.from.bytes <= place.offset || place.offset + place.bytes <= one.from.offset;
     one.is_called_off = one.is_called_off || !is_apart;
   }
 }

@@ -5,8 +5,8 @@
 //               lies beyond a tier's limit moves down at once
 //
 // Nothing moves up by itself: what is read comes to the caller, who stores it anew, or keeps the copy below.
-// An extent keeps its offset while it moves. Offsets are units of a space of the chain's own, and a table says
-// on which tier a unit lies and where:
+// An extent keeps its offset while it moves. Offsets are units of a space of the chain's own, and a table
+// says on which tier a unit lies and where:
 //
 //      offsets  |aaaa|bb|cccccc|dd|...            as reserve() gives them out
 //      tier 0   |cccccc|aaaa|                     dram
@@ -16,13 +16,13 @@
 // first), or in a cycle, the best that a fast tier can do is to stay full: what has no room goes past it, and
 // no byte moves twice. What spoils that is data that nobody reads again. Time is counted in what came to the
 // chain, in units. An extent that is read tells how long extents stay before they are wanted. One above is
-// cold that has stayed several times as long, and until several times of what the chain holds came after it: at
-// the turn of a step the last ones stay for a moment, and the first ones until all others were read. A cold one
-// leaves when a newer one found no room.
+// cold that has stayed several times as long, and until several times of what the chain holds came after it:
+// at the turn of a step the last ones stay for a moment, and the first ones until all others were read. A
+// cold one leaves when a newer one found no room.
 //
 // Like an adaptor this owns nothing: the tiers outlive it. All but the last are in memory. Threads as in
-// tier.h: the two groups of calls share the table under a lock of their own. Tokens from `own_tokens` on are not
-// the caller's. No malloc anywhere.
+// tier.h: the two groups of calls share the table under a lock of their own. Tokens from `own_tokens` on are
+// not the caller's. No malloc anywhere.
 #pragma once
 
 #include <array>
@@ -131,9 +131,7 @@ class ChainedTier final : public Tier {
   };
 
   static std::uint32_t pack(Place place) noexcept { return place.level << 28 | (place.unit + 1); }
-  static Place unpack(std::uint32_t place) noexcept {
-    return {place >> 28, (place & ((1U << 28) - 1)) - 1};
-  }
+  static Place unpack(std::uint32_t place) noexcept { return {place >> 28, (place & ((1U << 28) - 1)) - 1}; }
   Tier& tier_of(std::uint32_t level) const noexcept;
   std::span<Level> uppers() noexcept { return {levels_.data(), count_}; }
   std::span<const Level> uppers() const noexcept { return {levels_.data(), count_}; }

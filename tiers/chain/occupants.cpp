@@ -70,7 +70,8 @@ bool Occupants::check_invariants() const noexcept {
   std::uint32_t listed = 0;
   std::uint32_t before = none;
   for (std::uint32_t unit = oldest_; unit != none; unit = rows_[unit].newer, ++listed) {
-    if (unit >= units_ || listed > units_ || rows_[unit].bytes == 0 || rows_[unit].older != before) return false;
+    if (unit >= units_ || listed > units_ || rows_[unit].bytes == 0 || rows_[unit].older != before)
+      return false;
     before = unit;
   }
   std::uint32_t begun = 0;

@@ -11,8 +11,15 @@ import competitors
 import report
 
 HERE = Path(__file__).resolve().parent
-# What --sparse compares under one limit: the advisor's choice, what could be forced instead, and neither.
-COMPRESSION = ["auto", "zvc", "zvc_exp", "off"]
+def ways_of(arguments):
+    """What is compared under one limit: the name of each way, and what it adds to `terrace run`. With --sparse the
+    advisor's choice, what could be forced instead, and neither; with --tiers where compressed data is kept."""
+    if arguments.sparse:
+        return {f"compress {codec}": ["--compress", codec] for codec in ("auto", "zvc", "zvc_exp", "off")}
+    if arguments.tiers:
+        kept = {f"kept {share}%": ["--tiers", f"compressed={share}%"] for share in (10, 20, 35)}
+        return {"compress auto": ["--compress", "auto"], **kept, "compress off": ["--compress", "off"]}
+    return {"terrace": []}
 
 
 def percentage(text):
@@ -60,8 +67,8 @@ class Comparison:
         for fraction in self.arguments.fractions:
             limit = reference.peak_bytes * fraction // 100 & ~0xfff
             turns = [lambda: competitors.run_stock(self.workload, self.settings)]
-            turns += [lambda how=how: competitors.run_terrace(self.workload, self.settings, limit, how)
-                      for how in (COMPRESSION if self.arguments.sparse else [None])]
+            turns += [lambda name=name, words=words: competitors.run_terrace(self.workload, self.settings, limit, name, words)
+                      for name, words in ways_of(self.arguments).items()]
             if not self.arguments.no_swap and not self.arguments.sparse:
                 turns.append(lambda: self._run_swap(limit, 2 * reference.peak_bytes))
             for turn in turns if number % 2 == 0 else reversed(turns):

@@ -105,10 +105,9 @@ def run_preload(workload, settings):
         return measure("preload", group, workload, settings, environment=preloaded(settings.preload))
 
 
-def run_terrace(workload, settings, limit_bytes, compress=None):
-    budget = ["--limit", str(limit_bytes), *(["--compress", compress] if compress else [])]
-    outcome = launch_terrace(workload, settings, budget, MemoryCgroup())
-    outcome.competitor = f"compress {compress}" if compress else outcome.competitor
+def run_terrace(workload, settings, limit_bytes, name="terrace", words=()):
+    outcome = launch_terrace(workload, settings, ["--limit", str(limit_bytes), *words], MemoryCgroup())
+    outcome.competitor = name
     outcome.limit_bytes = limit_bytes
     if outcome.moved.get("oom_kills"):
         outcome.kill_for_memory()

@@ -107,7 +107,7 @@ def add_limited(verb, name, pattern):
         verb.add_argument("--batch", type=whole_number(1), metavar="N",
                           help="columns (default: such that a pass computes a fifth longer than half of the weights take to read, at 1.7 GB/s "
                                "or what `terrace doctor` reads from the pool's drive, if that is less)")
-    verb.set_defaults(all_cases=False, sparse=False, no_limit=False)  # the last two: of a training comparison only
+    verb.set_defaults(all_cases=False, sparse=False, tiers=False, no_limit=False)  # the last three: of a training comparison only
 
 
 def compare_limited(arguments, settings):

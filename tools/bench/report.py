@@ -82,7 +82,7 @@ def compare_with_off(entries, comparison, fraction):
     """Round by round, as the machine drifts; and by how much less was written, beside what the codecs saved."""
     off = comparison.outcomes("compress off", fraction)
     for item in entries:
-        if item.get("percent_of_stock_peak") != fraction or not item["competitor"].startswith("compress "):
+        if item.get("percent_of_stock_peak") != fraction or not item["competitor"].startswith(("compress ", "kept ")):
             continue
         item |= present(ratio_to_off=paired_ratio(off, comparison.outcomes(item["competitor"], fraction)),
                         codec_ratio=codec_ratio(run.get("moved", {}) for run in item["runs"]))

@@ -16,6 +16,7 @@ The headline is the median over all steps but each run's first; the median with 
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
     terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
     terrace bench training --sparse --disk-rate 400M       the same with a disk of 400 MiB/s
+    terrace bench tiers --disk-rate 400M                   a ReLU network: compressed data kept in DRAM, and not
 """
 import argparse
 import contextlib
@@ -55,6 +56,7 @@ def parse_arguments(words=None):
     parser.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     parser.add_argument("--no-limit", action="store_true", help="the bare preload against stock malloc, in pairs")
     parser.add_argument("--sparse", action="store_true", help="Terrace with compression chosen, forced and off")
+    parser.add_argument("--tiers", action="store_true", help="Terrace with compressed data kept in DRAM, and without")
     parser.add_argument("--quick", action="store_true", help="networks of about 1 GiB")
     parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
     parser.add_argument("--disk-rate", type=parse_size, metavar="SIZE",
@@ -71,8 +73,11 @@ def parse_arguments(words=None):
         parser.error(f"--pool {arguments.pool} is not a directory")
     if arguments.sparse and arguments.no_limit:
         parser.error("--sparse compares under a limit: leave out --no-limit")
-    arguments.models = arguments.models or (["relu_cnn"] if arguments.sparse else DEFAULT_MODELS)
-    arguments.fractions = arguments.fractions or ([60] if arguments.quick or arguments.sparse else DEFAULT_FRACTIONS)
+    if arguments.tiers and (arguments.sparse or arguments.no_limit):
+        parser.error("--tiers compares ways of its own under a limit: leave out --sparse and --no-limit")
+    has_relu = arguments.sparse or arguments.tiers
+    arguments.models = arguments.models or (["relu_cnn"] if has_relu else DEFAULT_MODELS)
+    arguments.fractions = arguments.fractions or ([60] if arguments.quick or has_relu else DEFAULT_FRACTIONS)
     return arguments
 
 
@@ -95,7 +100,8 @@ def compare_all(arguments):
 
 
 def mode_of(arguments):
-    return "no-limit" if arguments.no_limit else "sparse" if arguments.sparse else "limit"
+    modes = {"no-limit": arguments.no_limit, "sparse": arguments.sparse, "tiers": arguments.tiers}
+    return next((mode for mode, is_asked in modes.items() if is_asked), "limit")
 
 
 def main():

@@ -29,7 +29,8 @@ constexpr const char* program_prefix = "terrace-bench-";
 struct Script {
   const char* name;
   const char* file;
-  bool wants_name = false;  // as its first word
+  bool wants_name = false;     // as its first word
+  const char* word = nullptr;  // before all others
 };
 constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
                               {"embedding", "bench/patterns.py", true},
@@ -42,6 +43,7 @@ constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
                               {"merge", "bench/patterns.py", true},
                               {"pause", "bench/pause.py"},
                               {"sparse", "bench/patterns.py", true},
+                              {"tiers", "bench/training.py", false, "--tiers"},
                               {"training", "bench/training.py"}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
@@ -83,6 +85,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"pause", "a job out of memory and back, beside plain direct I/O"},
     {"planner", "placements and simulated steps, beside published ones"},
     {"sparse", "a large array of which little is touched, beside stock"},
+    {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
     {"training", "training steps under a limit, beside stock and kernel swap"}};
 
 int list(const std::set<std::string>& names) {
@@ -101,6 +104,7 @@ std::vector<std::string> command_for(const InstallLayout& layout, const std::vec
     if (script.name != words.front()) continue;
     command = {python(), *layout.share(script.file)};
     if (script.wants_name) command.emplace_back(script.name);
+    if (script.word != nullptr) command.emplace_back(script.word);
   }
   command.insert(command.end(), words.begin() + 1, words.end());
   return command;

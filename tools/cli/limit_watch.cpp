@@ -1,7 +1,5 @@
 #include "tools/cli/limit_watch.h"
 
-#include <algorithm>
-
 namespace terrace::cli {
 
 bool LimitWatch::look(Clock::time_point now) {
@@ -15,7 +13,7 @@ bool LimitWatch::look(Clock::time_point now) {
     return false;
   }
   if (now - since_ >= patience) return cgroup_->let_kill() == 0;
-  if (now - since_ >= until_relief && relief_ < most_relief) set_relief(std::max(least_relief, 2 * relief_));
+  if (now - since_ >= until_relief && relief_ < most_relief) set_relief(relief_ + relief_step);
   return false;
 }
 

@@ -23,8 +23,10 @@ class LimitWatch {
   static constexpr std::chrono::milliseconds pause{250};         // between two looks
   static constexpr std::chrono::milliseconds until_relief{500};  // without a page that leaves
   static constexpr std::chrono::seconds patience{3};
-  static constexpr std::uint64_t least_relief = std::uint64_t{1} << 20;  // twice that with the next look
-  static constexpr std::uint64_t most_relief = 16 * least_relief;
+  // With each look so much more: others that wait may take all of it, and who makes room has to be lucky
+  // once.
+  static constexpr std::uint64_t relief_step = std::uint64_t{2} << 20;
+  static constexpr std::uint64_t most_relief = 8 * relief_step;
 
   // `cgroup` may be nullptr, and outlives it.
   explicit LimitWatch(const JobCgroup* cgroup) : cgroup_(cgroup) {}

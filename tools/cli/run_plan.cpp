@@ -72,7 +72,8 @@ std::string take_tiers(const RunOptions& options, RunPlan* plan) {
                        options.tiers);
   const auto budget = plan->dram_bytes ? plan->dram_bytes : plan->limit_bytes;
   if (budget && list.compressed().exceeds(*budget))
-    return fmt::format("--tiers {}: more than half of the DRAM budget of {}", options.tiers, bytes_text(*budget));
+    return fmt::format("--tiers {}: more than half of the DRAM budget of {}", options.tiers,
+                       bytes_text(*budget));
   plan->environment.emplace_back("TERRACE_TIERS", options.tiers);
   return "";
 }
@@ -127,8 +128,8 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
        {take_budget("--limit", options.limit, ceiling, smallest_limit_bytes, &plan.limit_bytes),
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
         check_against_limit(plan), take_pool_directories(options.pool, &plan),
-        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan), take_tiers(options, &plan),
-        take_name(options, pid, &plan)})
+        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
+        take_tiers(options, &plan), take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
     return refused<RunPlan>(problem);

@@ -213,7 +213,8 @@ Rows job_rows(const json& status) {
   return rows;
 }
 
-// Compressed DRAM is the jobs' own, each a part of its budget: what the daemon tells of tiers does not name it.
+// Compressed DRAM is the jobs' own, each a part of its budget: what the daemon tells of tiers does not name
+// it.
 json compressed_row(const Rows& jobs) {
   return {{"tier", "compressed"},
           {"used_bytes", sum_of(jobs, "compressed_bytes")},

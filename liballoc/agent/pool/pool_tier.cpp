@@ -155,8 +155,8 @@ bool PoolTier::wrap() {
   return false;
 }
 
-// The tiers before the pool. One that is not to be had is done without, and that is said: the job has asked for
-// speed, not for its end.
+// The tiers before the pool. One that is not to be had is done without, and that is said: the job has asked
+// for speed, not for its end.
 bool PoolTier::chain() {
   tiers::ChainedTier::Upper uppers[tiers::ChainedTier::most_uppers];
   std::size_t count = 0;

@@ -1,5 +1,6 @@
-// The tiers below DRAM: what TERRACE_TIERS names, and at the end of the chain a pool file, the daemon's where it granted one, else one of our own in each directory
-// of TERRACE_POOL_DIR, of which the daemon then knows nothing; with what TERRACE_FAULT wraps around it.
+// The tiers below DRAM: what TERRACE_TIERS names, and at the end of the chain a pool file, the daemon's where
+// it granted one, else one of our own in each directory of TERRACE_POOL_DIR, of which the daemon then knows
+// nothing; with what TERRACE_FAULT wraps around it.
 #pragma once
 
 #include <cstddef>

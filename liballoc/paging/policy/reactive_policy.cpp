@@ -189,7 +189,8 @@ Policy::Victim ReactivePolicy::next_victim() {
   for (unsigned scanned = 0; scanned < most_scanned; ++scanned) {
     const RunList* const victims = next_victims();
     if (victims == nullptr) break;
-    const std::uint32_t n = victims == &parts_.runs.lists().idle ? first_that_shrinks(*victims) : victims->front();
+    const std::uint32_t n =
+        victims == &parts_.runs.lists().idle ? first_that_shrinks(*victims) : victims->front();
     if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
       ++evictions_;
       if (victims == &parts_.runs.lists().streamed) window_.note_leave();

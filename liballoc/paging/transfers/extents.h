@@ -32,7 +32,9 @@ class Extents {
   const char* place_of(const Run& r) const { return r.has_slot ? tier_->place_of(r.slot_offset) : ""; }
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
   std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->limited_space().used_bytes : 0; }
-  std::uint64_t bytes_on(tiers::Medium medium) const { return tier_ != nullptr ? tier_->bytes_on(medium) : 0; }
+  std::uint64_t bytes_on(tiers::Medium medium) const {
+    return tier_ != nullptr ? tier_->bytes_on(medium) : 0;
+  }
   bool is_kept_in_dram(const Run& r) const {
     return r.has_slot && r.slot_bytes < run_bytes && medium_of(r.slot_offset) == tiers::Medium::dram;
   }

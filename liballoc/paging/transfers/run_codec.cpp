@@ -229,7 +229,7 @@ RunCodec::Choice RunCodec::choose(std::span<const std::byte> run, std::uint32_t 
   if (compression_ != Compression::automatic) return choice;
   const compression::Tensor tensor{.element = place.element, .bytes = run.size(), .content = run};
   choice.decision = memory_->advisor.decide(place.history, tensor, transfer(), memory_->link,
-                                              may_be_kept ? &memory_->shelf : nullptr);
+                                            may_be_kept ? &memory_->shelf : nullptr);
   choice.codec = choice.decision.codec;
   return choice;
 }

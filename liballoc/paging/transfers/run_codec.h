@@ -45,7 +45,8 @@ class RunCodec {
   unsigned free_buffers() const { return static_cast<unsigned>(__builtin_popcount(free_buffers_)); }
 
   // Whether to compress the run that is to be written. `number` is the run's: what lies there is mostly alike
-  // from step to step. `may_be_kept`: a frame that is small enough would be, in DRAM. True: *encoding is to be done, by any thread, and has a buffer until end_encoding().
+  // from step to step. `may_be_kept`: a frame that is small enough would be, in DRAM. True: *encoding is to
+  // be done, by any thread, and has a buffer until end_encoding().
   bool begin_encoding(const std::byte* run, std::uint32_t number, std::uint32_t generation, bool may_be_kept,
                       RunEncoding* encoding);
   // Learns from it. False: the run is stored as it is, and the buffer is free again; else it is to be given

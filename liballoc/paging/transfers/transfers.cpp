@@ -398,7 +398,8 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   Pages& p = parts_.runs.pages(n);
   p.in_frame = p.stored - p.in_place;
   if (!op->is_compressed()) p.in_frame &= op->pages;
-  parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), op->bytes, parts_.policy.leaves_last(n));
+  parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), op->bytes,
+                            parts_.policy.leaves_last(n));
   r.from_read = true;
   r.late = false;
   parts_.runs.become(n, RunState::cached);
@@ -436,7 +437,8 @@ void Transfers::finish_piece(TierOperation* op, bool intact) {
   if (!intact)
     return parts_.placement.lose(n, op->error != 0 ? "it cannot be read back" : "its checksum is wrong",
                                  op->error != 0 ? op->error : EIO);
-  parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), range.bytes(), parts_.policy.leaves_last(n));
+  parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), range.bytes(),
+                            parts_.policy.leaves_last(n));
   parts_.placement.put_piece(n, range, op->data + range.offset());
   if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;
 }

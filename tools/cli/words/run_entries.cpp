@@ -44,7 +44,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::tiers,
        "compressed=SIZE|PCT%",
        "TERRACE_TIERS",
-       "Keep compressed data in so much of the DRAM budget, up to 50%, before any goes to the pool; 20% suits "
+       "Keep compressed data in so much of the DRAM budget, up to 50%, before any goes to the pool; 20% "
+       "suits "
        "networks with ReLU",
        {}},
       {group_memory,
