@@ -44,7 +44,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::tiers,
        "compressed=SIZE|PCT%",
        "TERRACE_TIERS",
-       "Keep compressed data in so much of the DRAM budget, up to 50%, before any goes to the pool: it spares "
+       "Keep compressed data in so much of the DRAM budget, up to 50%, before any goes to the pool: it "
+       "spares "
        "the drive, and saves no time",
        {}},
       {group_memory,
