@@ -21,7 +21,7 @@ void Budget::follow_limit(std::uint64_t now_ns) {
   next_tick_ns_ = now_ns + follower_.pause_ns();
   const bool is_dormant = take_over_.is_dormant();
   if (!is_dormant && pager_.standing().mode != Pager::Mode::paging) return;
-  const std::uint64_t held = is_dormant ? take_over_.held_estimate() : pager_.held_bytes();
+  const std::uint64_t held = is_dormant ? take_over_.held_estimate() : pager_.budget().held_bytes();
   pager_.set_budget(follower_.budget(held, granted_bytes_));
 }
 

@@ -73,8 +73,9 @@ bool text_option(const char* name, char* out, std::size_t capacity) {
   return true;
 }
 
-// A list may be longer than a line has room for.
-bool directories_option(const char* name, PoolDirectories* out) {
+// A list, which may be longer than a line has room for, is read and checked by its own class.
+template <typename List>
+bool list_option(const char* name, List* out) {
   constexpr std::size_t most_shown = 200;
   const char* value = secure_getenv(name);
   if (value == nullptr || *value == '\0') return true;
@@ -83,13 +84,16 @@ bool directories_option(const char* name, PoolDirectories* out) {
          refuse(name, std::strlen(value) <= most_shown ? value : "(a long list)", problem);
 }
 
-bool tiers_option(const char* name, TierList* out) {
-  constexpr std::size_t most_shown = 200;
-  const char* value = secure_getenv(name);
-  if (value == nullptr || *value == '\0') return true;
-  const char* problem = out->read(value);
-  return problem == nullptr ||
-         refuse(name, std::strlen(value) <= most_shown ? value : "(a long list)", problem);
+// What compressed DRAM needs of the other options; without a budget of the job's own, half of any is the
+// most.
+bool check_tiers(const Options& o) {
+  if (!o.tiers.compressed().is_wanted()) return true;
+  const char* value = secure_getenv("TERRACE_TIERS");
+  if (o.compression == Compression::off)
+    return refuse("TERRACE_TIERS", value,
+                  "compressing, which TERRACE_COMPRESS=off forbids: leave one of them out");
+  return o.dram_bytes == 0 || !o.tiers.compressed().exceeds(o.dram_bytes) ||
+         refuse("TERRACE_TIERS", value, "at most half of TERRACE_DRAM");
 }
 
 // A respawned daemon is started from inside the program, whose directory may have changed by then.
@@ -165,13 +169,13 @@ bool read_options(Options* o) {
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
       count_option("TERRACE_WORKERS", Options::most_workers, &o->workers) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
-      directories_option("TERRACE_POOL_DIR", &o->pool_directories) &&
-      tiers_option("TERRACE_TIERS", &o->tiers) &&
+      list_option("TERRACE_POOL_DIR", &o->pool_directories) && list_option("TERRACE_TIERS", &o->tiers) &&
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
       program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
       text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
       text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
-      text_option("TERRACE_FAULT", o->fault, sizeof(o->fault)) && device_option(&o->device_bytes);
+      text_option("TERRACE_FAULT", o->fault, sizeof(o->fault)) && device_option(&o->device_bytes) &&
+      check_tiers(*o);
   o->threshold_bytes = threshold;
   return good;
 }

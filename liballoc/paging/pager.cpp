@@ -61,12 +61,6 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
     Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
                                   "compressed until it grows";
-  if (compressed_.exceeds(budget_bytes))
-    Message(Severity::warning)
-        << "TERRACE_TIERS: compressed DRAM takes half of the budget, as more was asked for";
-  if (compressed_.is_wanted() && compression == Compression::off)
-    Message(Severity::warning)
-        << "TERRACE_TIERS: TERRACE_COMPRESS=off leaves nothing to keep in compressed DRAM";
   standing_.mode = Mode::dormant;
   set_budget(budget_bytes);
   return 0;
@@ -82,9 +76,9 @@ void Pager::set_budget(std::uint64_t bytes) {
 
 // What the codec and compressed runs take is the data's no more.
 void Pager::fit_budget() {
-  kept_runs_ = extents_.memory_runs();
+  budget_.keep(extents_.memory_runs());
   const std::uint32_t most = granted_runs_ - std::min(granted_runs_, 1U);
-  budget_.ask(granted_runs_ - std::min(most, codec_.taken_runs() + kept_runs_));
+  budget_.ask(granted_runs_ - std::min(most, codec_.taken_runs() + budget_.kept_runs()));
   runs_.set_age_of_cold(budget_.runs());
 }
 
@@ -152,7 +146,7 @@ void Pager::handle_fault(const Fault& fault) {
 bool Pager::balance() {
   constexpr int most_shed = 64;
   follow_blocks();
-  if (extents_.memory_runs() != kept_runs_) fit_budget();
+  if (extents_.memory_runs() != budget_.kept_runs()) fit_budget();
   bool progress = faults_.serve_line();
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();
@@ -276,14 +270,13 @@ void Pager::fill(terrace_statistics* out) const {
   const std::size_t size = out->size;
   *out = accounts_.counts;
   out->size = size;
-  const std::uint64_t kept = std::uint64_t{kept_runs_} * run_bytes;
-  out->resident_bytes = is_paging() ? held_bytes() : estimate_bytes_;
+  out->resident_bytes = is_paging() ? budget_.held_bytes() : estimate_bytes_;
   out->resident_peak_bytes = budget_.peak_bytes();
   out->recycled_bytes = (std::uint64_t{runs_.lists().recycled.size()} + staging_.free_frames()) * run_bytes;
   out->staging_bytes = std::uint64_t{frames_.used()} * run_bytes;
   out->stored_bytes = std::uint64_t{runs_.lists().stored.size()} * run_bytes;
-  out->budget_bytes = budget_.bytes() + kept;
-  out->compressed_bytes = kept;
+  out->budget_bytes = budget_.bytes() + budget_.kept_bytes();
+  out->compressed_bytes = budget_.kept_bytes();
   out->demoted_bytes = extents_.demoted_bytes();
   out->written_bytes += out->demoted_bytes;
   std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);

@@ -123,8 +123,6 @@ class Pager {
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;
   const MemoryBudget& budget() const { return budget_; }
-  // In pages, in frames, and for compressed runs: what it answers for in what the process takes.
-  std::uint64_t held_bytes() const { return budget_.backed_bytes() + std::uint64_t{kept_runs_} * run_bytes; }
   Extents& extents() { return extents_; }
   const Extents& extents() const { return extents_; }
   // Nothing is under way and nothing is to be done.
@@ -172,7 +170,6 @@ class Pager {
   Compression compression_ = Compression::off;  // as was asked for
   CompressedSize compressed_;
   std::uint32_t granted_runs_ = 0;  // of which codec and compressed runs take their part
-  std::uint32_t kept_runs_ = 0;     // what those took when the budget was fitted
   std::uint64_t estimate_bytes_ = 0;
   bool over_budget_told_ = false;
   Thrashing thrashing_;

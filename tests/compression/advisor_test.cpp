@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ class World {
 
   Decision step(const std::vector<float>& content) {
     const Tensor tensor{ElementType::f32, content_bytes, std::as_bytes(std::span(content))};
-    const Decision decision = advisor_->decide(history_, tensor, transfer, link_);
+    const Decision decision = advisor_->decide(history_, tensor, transfer, link_, shelf ? &*shelf : nullptr);
     raw_ns_ += 2 * bytes / link_rate_;
     spent_ns_ += carry_out(decision);
     return decision;
@@ -65,6 +66,7 @@ class World {
   static constexpr std::uint64_t content_bytes = some_elements * sizeof(float);
   static constexpr double bytes = content_bytes;
   Transfer transfer;
+  std::optional<Shelf> shelf;
 
  private:
   double carry_out(const Decision& decision) {
@@ -181,6 +183,23 @@ TEST_CASE("WhatComputeHidesIsNotCompressed") {
   const Decision decision = world.step(tensor_of(0.9, 1));
   CHECK(decision.codec == Codec::raw);
   CHECK(decision.reason == Reason::hidden);
+}
+
+// Compressed memory spares the drive, whose time counts in full then; what does not fit there is as hidden as
+// it was.
+TEST_CASE("WhatComputeHidesIsCompressedWhereAShelfHasRoomForIt") {
+  const bool is_sparse = GENERATE(true, false);
+  const bool is_high = GENERATE(true, false);
+  World world(10, 2);
+  world.transfer = {.schedule = Schedule::overlapped, .hidden_out_ns = 1e10, .hidden_in_ns = 1e10, .chi = 1};
+  const TimeModel copy{{1000, 0.1}};
+  world.shelf = Shelf{.link = {.out = copy, .in = copy}, .largest_fraction = is_high ? 0.6 : 0.05};
+  const auto content = is_sparse ? tensor_of(0.8, 1) : dense_tensor();
+  for (int i = 0; i < 50; ++i) world.step(content);
+  const Decision decision = world.step(content);
+  CHECK((decision.codec != Codec::raw) == (is_sparse && is_high));
+  if (decision.codec != Codec::raw)
+    CHECK(decision.chosen().times.out_ns < 0.2 * World::bytes);  // the shelf's, not the link's
 }
 
 // A frame brings checksums along; what moves as it is needs one more pass over it.

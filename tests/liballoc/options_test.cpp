@@ -187,6 +187,19 @@ TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half
   CHECK(refusal("TERRACE_TIERS", "compressed=1G,compressed=1G").find("twice") != std::string::npos);
 }
 
+TEST_CASE("Compressed DRAM needs compressing and half a budget at most") {
+  Variable tiers("TERRACE_TIERS", "compressed=600M");
+  {
+    Variable budget("TERRACE_DRAM", "1G");
+    CHECK(refusal("TERRACE_TIERS", "compressed=600M").find("at most half of TERRACE_DRAM") !=
+          std::string::npos);
+    CHECK(refusal("TERRACE_TIERS", "compressed=500M").empty());
+  }
+  CHECK(refusal("TERRACE_TIERS", "compressed=600M").empty());  // half of whatever is granted, at most
+  Variable off("TERRACE_COMPRESS", "off");
+  CHECK(refusal("TERRACE_TIERS", "compressed=600M").find("leave one of them out") != std::string::npos);
+}
+
 TEST_CASE("A pool in named directories is the job's own, but for a private daemon's single one") {
   Options options;
   REQUIRE(read_options(&options));

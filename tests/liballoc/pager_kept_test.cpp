@@ -90,6 +90,7 @@ TEST_CASE("What shrinks is kept in DRAM, counts as DRAM, and comes back as it wa
   CHECK(out.written_bytes == 0);
   CHECK(out.compressed_bytes >= out.kept_bytes);
   CHECK(out.resident_bytes == f.pager.budget().backed_bytes() + out.compressed_bytes);
+  CHECK(out.resident_peak_bytes >= out.resident_bytes);
   CHECK(f.pager.budget().bytes() + out.compressed_bytes <= budget_bytes);
   CHECK(f.state(block) == RunState::stored);
   CHECK(is_as_filled(f, block, 3));
@@ -169,6 +170,32 @@ TEST_CASE("What is kept outlives the drive") {
   f.page_out(block, block_bytes);
   CHECK(is_as_filled(f, block, 3));
   CHECK(f.statistics().io_errors == 0);
+}
+
+// As a training step has it: its tensors go, and those of the next one come to the same places.
+TEST_CASE("Of what came long ago, what shrank at the same place last time leaves first") {
+  KeptPager f;
+  if (!f.ready()) return;
+  std::byte* const places[] = {f.allocate(block_bytes), f.allocate(block_bytes)};
+  for (int step = 0; step < 2; ++step) {
+    if (step == 1) {
+      for (std::byte* const place : places) f.release(place);
+      for (int i = 0; i < 2; ++i) {
+        const std::byte* const again = f.allocate(block_bytes);
+        REQUIRE((again == places[0] || again == places[1]));
+      }
+    }
+    fill_randomly(f, places[0], block_bytes);
+    fill_sparsely(f, places[1], 1);
+    for (std::byte* const place : places)
+      if (step == 0) f.page_out(place, block_bytes);
+  }
+  const auto is_away = [&](const std::byte* block) { return f.state(block) != RunState::resident; };
+  REQUIRE_FALSE((is_away(places[0]) || is_away(places[1])));
+  for (std::size_t i = 0; !is_away(places[0]) && !is_away(places[1]) && i < budget_runs; ++i)
+    fill_randomly(f, f.allocate(block_bytes), block_bytes);
+  CHECK(is_away(places[1]));
+  CHECK_FALSE(is_away(places[0]));  // though it came first
 }
 
 TEST_CASE("Freeing gives back what was kept of a block") {

@@ -39,6 +39,13 @@ struct Chain {
     REQUIRE(write(tier, extent, buffer) == 0);
     return extent;
   }
+  // One that is on its way down, and not there yet.
+  Extent store_leaving(std::uint64_t seed) {
+    const Extent extent = store(seed);
+    tier.set_memory_limit(0);
+    poll();
+    return extent;
+  }
   bool holds(const Extent& extent, std::uint64_t seed) {
     Buffer buffer(extent.bytes);
     return read(tier, extent, buffer) == 0 && buffer.holds(seed);
@@ -168,9 +175,7 @@ TEST_CASE("What is released on its way down is gone, and its place is free") {
 
 TEST_CASE("What is written on its way down is what is read afterwards") {
   Chain chain(2 * mib);
-  const Extent extent = chain.store(1);
-  chain.tier.set_memory_limit(0);
-  chain.poll();
+  const Extent extent = chain.store_leaving(1);
   Buffer buffer(mib);
   buffer.fill(2);
   REQUIRE(write(chain.tier, extent, buffer) == 0);
@@ -182,9 +187,7 @@ TEST_CASE("What is written on its way down is what is read afterwards") {
 
 TEST_CASE("The end of an extent is released on its way down, and the rest keeps its bytes") {
   Chain chain(2 * mib);
-  const Extent extent = chain.store(1);
-  chain.tier.set_memory_limit(0);
-  chain.poll();
+  const Extent extent = chain.store_leaving(1);
   chain.tier.release({extent.offset + 512 * kib, 512 * kib});
   chain.settle();
   CHECK_FALSE(chain.is_above(extent));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
+#include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::bench {
 
@@ -36,6 +37,9 @@ Json measure_swaps(const PlannerOptions& options);
 Json measure_simulator(const PlannerOptions& options);
 Json measure_planning(const PlannerOptions& options);
 Json measure_profiles(const PlannerOptions& options);
+
+// "slowdown" by computing alone, "bound" of the same, and how far the one is from the other.
+void add_slowdown(Json* row, const planner::SimulationReport& report, double bound_us);
 
 // Units of columns: "text", "count", "bytes", "s", "ms", "ratio", "percent", "yes".
 Json column(const char* key, const char* heading, const char* unit);

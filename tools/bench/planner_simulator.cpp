@@ -40,9 +40,7 @@ Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& pol
       row["note"] = "does not fit";
       return row;
     }
-    row["slowdown"] = report->total_us / report->bounds.compute_us;
-    row["bound"] = bound_us / report->bounds.compute_us;
-    row["to_bound"] = report->total_us / bound_us;
+    add_slowdown(&row, *report, bound_us);
   }
   row["simulate_ms"] = median(times);
   row["met"] = row["simulate_ms"] < target_ms;

@@ -30,9 +30,7 @@ Json row_of(const wire::Trace& trace, const Machine& machine, const SwapPolicy& 
     row["note"] = "does not fit";
     return row;
   }
-  row["slowdown"] = report->total_us / report->bounds.compute_us;
-  row["bound"] = bound_us / report->bounds.compute_us;
-  row["to_bound"] = report->total_us / bound_us;
+  add_slowdown(&row, *report, bound_us);
   const std::string wrong = planner::check_timeline(trace, machine, *report);
   row["met"] = wrong.empty() && report->total_us >= bound_us * (1 - 1e-9);
   if (!wrong.empty()) row["note"] = wrong;
@@ -40,6 +38,12 @@ Json row_of(const wire::Trace& trace, const Machine& machine, const SwapPolicy& 
 }
 
 }  // namespace
+
+void add_slowdown(Json* row, const planner::SimulationReport& report, double bound_us) {
+  (*row)["slowdown"] = report.total_us / report.bounds.compute_us;
+  (*row)["bound"] = bound_us / report.bounds.compute_us;
+  (*row)["to_bound"] = report.total_us / bound_us;
+}
 
 Json measure_swaps(const PlannerOptions& options) {
   Json out =

@@ -1,4 +1,5 @@
-// How much memory the pager may have and how much it has: pages in place and in frames together.
+// How much memory the pager may have and how much it has: pages in place and in frames together; beside that
+// what compressed runs take, which the budget of the pages is lowered by.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ class MemoryBudget {
   // ---- what there is, in pages
   void gain(std::uint32_t pages) {
     backed_ += pages;
-    note_peak(backed_bytes());
+    note_peak(held_bytes());
   }
   void lose(std::uint32_t pages) { backed_ -= pages; }
   void start_anew() { backed_ = 0; }
@@ -33,6 +34,14 @@ class MemoryBudget {
   std::uint32_t backed_runs() const {
     return static_cast<std::uint32_t>((backed_ + pages_per_run - 1) / pages_per_run);
   }
+  void keep(std::uint32_t runs) {
+    kept_ = runs;
+    note_peak(held_bytes());
+  }
+  std::uint32_t kept_runs() const { return kept_; }
+  std::uint64_t kept_bytes() const { return std::uint64_t{kept_} * run_bytes; }
+  // All that the pager answers for in what the process takes.
+  std::uint64_t held_bytes() const { return backed_bytes() + kept_bytes(); }
   void note_peak(std::uint64_t bytes) { peak_bytes_ = std::max(peak_bytes_, bytes); }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
 
@@ -50,6 +59,7 @@ class MemoryBudget {
   std::uint32_t runs_ = 0;
   std::uint32_t asked_ = 0;  // before it had to give way
   std::uint64_t backed_ = 0;
+  std::uint32_t kept_ = 0;  // runs
   std::uint64_t peak_bytes_ = 0;
   bool outgrown_ = false;
 };

@@ -154,11 +154,8 @@ TEST_CASE("Every policy's plan for random steps passes the judge, or says what d
   std::uint32_t done = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
-    wire::Trace t = random_trace(random, 5 + static_cast<std::uint32_t>(random() % 40),
-                                 5 + static_cast<std::uint32_t>(random() % 40));
-    for (std::size_t i = 0; i < t.tensors.size(); i += 3) t.tensors[i].kind = wire::TensorKind::gradient;
-    Machine m = random_machine(random, t);
-    m.tiers.back().capacity_bytes = unlimited_bytes;
+    const wire::Trace t = random_step(random);
+    const Machine m = roomy_machine(random, t);
     for (const SwapPolicy& p : swap_policies()) {
       const auto schedule = p.plan(t, m);
       if (!schedule) continue;

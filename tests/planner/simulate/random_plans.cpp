@@ -99,6 +99,21 @@ Machine random_machine(Random& random, const wire::Trace& trace) {
   return m;
 }
 
+wire::Trace random_step(Random& random) {
+  const auto tensors = 5 + static_cast<std::uint32_t>(random() % 40);
+  const auto ops = 5 + static_cast<std::uint32_t>(random() % 40);
+  wire::Trace trace = random_trace(random, ops, tensors);
+  for (std::size_t i = 0; i < trace.tensors.size(); i += 3)
+    trace.tensors[i].kind = wire::TensorKind::gradient;
+  return trace;
+}
+
+Machine roomy_machine(Random& random, const wire::Trace& trace) {
+  Machine machine = random_machine(random, trace);
+  machine.tiers.back().capacity_bytes = unlimited_bytes;
+  return machine;
+}
+
 wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const Machine& machine,
                                std::uint32_t entries) {
   const std::vector<Life> lives = lives_of(trace);

@@ -22,6 +22,10 @@ Machine two_tiers(std::uint64_t capacity_bytes);
 wire::Trace random_trace(Random& random, std::uint32_t ops, std::uint32_t tensors);
 // Two or three tiers; tier 0 between the largest operation and somewhat over the most that lives.
 Machine random_machine(Random& random, const wire::Trace& trace);
+// A step of 5 to 44 operations and about as many tensors, a third of them gradients.
+wire::Trace random_step(Random& random);
+// The same machine with a last tier without limit, so that most plans can be carried out.
+Machine roomy_machine(Random& random, const wire::Trace& trace);
 // Entries anywhere in the tensors' lives, of all four actions where they make sense.
 wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const Machine& machine,
                                std::uint32_t entries);

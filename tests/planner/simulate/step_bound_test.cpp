@@ -144,11 +144,8 @@ TEST_CASE("No policy beats the bound on random steps") {
   std::uint32_t above_older = 0;
   for (std::uint64_t seed = 0; seed < 250; ++seed) {
     Random random(seed);
-    wire::Trace t = random_trace(random, 5 + static_cast<std::uint32_t>(random() % 40),
-                                 5 + static_cast<std::uint32_t>(random() % 40));
-    for (std::size_t i = 0; i < t.tensors.size(); i += 3) t.tensors[i].kind = wire::TensorKind::gradient;
-    Machine m = random_machine(random, t);
-    m.tiers.back().capacity_bytes = unlimited_bytes;
+    const wire::Trace t = random_step(random);
+    Machine m = roomy_machine(random, t);
     if (seed % 4 != 0) m.codecs.clear();
     INFO("seed " << seed);
     const double least_us = bound_us(t, m);
