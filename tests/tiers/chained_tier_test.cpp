@@ -204,7 +204,7 @@ TEST_CASE("A drive that does not take it leaves it where it is, and is not asked
   chain.tier.set_memory_limit(2 * mib);
   chain.settle();
   CHECK(chain.tier.counts().demotions == 0);
-  CHECK(chain.tier.counts().failed <= ChainedTier::most_demotions);
+  CHECK(chain.tier.counts().failed <= Demotions::most);
   CHECK(chain.tier.limited_space().used_bytes == 0);
   for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(all[i], i));
   chain.drive.heal();

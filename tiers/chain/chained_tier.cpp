@@ -53,10 +53,10 @@ int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
     capacity += upper.tier->space().capacity_bytes;
     depth = std::min(depth, upper.tier->queue_depth());
   }
-  if (depth <= most_demotions) return EINVAL;
+  if (depth <= Demotions::most) return EINVAL;
   if (const int error = names_.open(names_bytes(capacity))) return error;
   last_ = last;
-  int error = table_.map(names_.capacity_bytes() / unit_bytes * sizeof(Entry));
+  int error = places_.open(names_.capacity_bytes() / unit_bytes);
   for (const Upper& upper : uppers) {
     Level& level = levels_[count_++];
     level.tier = upper.tier;
@@ -68,8 +68,7 @@ int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
     close();
     return error;
   }
-  entries_ = reinterpret_cast<Entry*>(table_.data());  // zeroed: nothing is reserved
-  queue_depth_ = depth - most_demotions;
+  queue_depth_ = depth - Demotions::most;
   return 0;
 }
 
@@ -77,14 +76,14 @@ void ChainedTier::close() noexcept {
   for (Level& level : uppers()) level.occupants.close();
   count_ = 0;
   last_ = nullptr;
-  table_.unmap();
+  places_.close();
   names_.close();
 }
 
 int ChainedTier::reopen_after_fork() noexcept {
   lock_.unlock();  // whoever held it is not here
   is_frozen_ = true;
-  demotions_.fill({});
+  demotions_.clear();
   for (const Level& level : uppers())
     if (const int error = level.tier->reopen_after_fork()) return error;
   return last_->reopen_after_fork();
@@ -124,7 +123,7 @@ int ChainedTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
     return error;
   }
   map(unit_of(name.offset), level, place);
-  entries_[unit_of(name.offset)].since = now_;
+  places_.note_came(unit_of(name.offset), now_);
   if (Level* const on = upper(level)) on->occupants.add(place, unit_of(name.offset), now_);
   now_ = std::max(now_ + units_of(name.bytes), 1U);
   *out = name;
@@ -145,7 +144,7 @@ int ChainedTier::find_room(std::uint64_t bytes, std::uint32_t from_level, bool f
 
 void ChainedTier::map(std::uint32_t name, std::uint32_t level, const Extent& place) noexcept {
   for (std::uint32_t i = 0; i < units_of(place.bytes); ++i)
-    entries_[name + i].place = pack({level, unit_of(place.offset) + i});
+    places_.put(name + i, {level, unit_of(place.offset) + i});
 }
 
 // Neighbours that were given out as two may come back as one, and they may lie apart.
@@ -158,19 +157,19 @@ void ChainedTier::release(const Extent& extent) noexcept {
   const std::uint32_t begin = unit_of(extent.offset);
   const std::uint32_t end = begin + units_of(extent.bytes);
   for (std::uint32_t name = begin; name < end;) {
-    const Place first = unpack(entries_[name].place);
+    const Place first = places_.at(name);
     std::uint32_t units = 0;
-    for (; name < end && entries_[name].place == pack({first.level, first.unit + units}); ++name, ++units)
-      entries_[name] = {};
+    for (; name < end && places_.at(name) == Place{first.level, first.unit + units}; ++name, ++units)
+      places_.clear(name);
     take_stretch(first, units);
   }
   static_cast<void>(names_.release(extent));
 }
 
 void ChainedTier::take_stretch(Place first, std::uint32_t units) noexcept {
-  const Extent place{first.unit * unit_bytes, units * unit_bytes};
+  const Extent place{first.offset(), units * unit_bytes};
   if (Level* const on = upper(first.level)) {
-    call_off(first.level, place);
+    demotions_.call_off(first.level, place);
     on->occupants.remove(place);
   }
   tier_of(first.level).release(place);
@@ -178,16 +177,16 @@ void ChainedTier::take_stretch(Place first, std::uint32_t units) noexcept {
 
 Medium ChainedTier::medium_of(std::uint64_t offset) const noexcept {
   const SpinGuard guard(lock_);
-  if (offset >= names_.capacity_bytes() || entries_[unit_of(offset)].place == 0) return Medium::drive;
-  const Place at = unpack(entries_[unit_of(offset)].place);
-  return tier_of(at.level).medium_of(at.unit * unit_bytes);
+  if (offset >= names_.capacity_bytes() || !places_.has(unit_of(offset))) return Medium::drive;
+  const Place at = places_.at(unit_of(offset));
+  return tier_of(at.level).medium_of(at.offset());
 }
 
 const char* ChainedTier::place_of(std::uint64_t offset) const noexcept {
   const SpinGuard guard(lock_);
-  if (offset >= names_.capacity_bytes() || entries_[unit_of(offset)].place == 0) return "";
-  const Place at = unpack(entries_[unit_of(offset)].place);
-  return tier_of(at.level).place_of(at.unit * unit_bytes);
+  if (offset >= names_.capacity_bytes() || !places_.has(unit_of(offset))) return "";
+  const Place at = places_.at(unit_of(offset));
+  return tier_of(at.level).place_of(at.offset());
 }
 
 std::uint64_t ChainedTier::bytes_on(Medium medium) const noexcept {
@@ -230,15 +229,10 @@ std::uint64_t ChainedTier::memory_room() const noexcept {
 
 // ---- transfers --------------------------------------------------------------------------------------------
 
-std::size_t ChainedTier::demotions() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(demotions_.begin(), demotions_.end(), [](const Demotion& one) { return one.is_busy; }));
-}
-
 std::size_t ChainedTier::in_flight() const noexcept {
   std::size_t all = last_->in_flight();
   for (const Level& level : uppers()) all += level.tier->in_flight();
-  return all - demotions();
+  return all - demotions_.count();
 }
 
 int ChainedTier::submit(const Transfer& transfer) noexcept {
@@ -254,21 +248,19 @@ int ChainedTier::submit(const Transfer& transfer) noexcept {
 int ChainedTier::translate(const Transfer& transfer, std::uint32_t* level, Transfer* out) noexcept {
   if (const int error = check_transfer(transfer, names_.capacity_bytes())) return error;
   if (transfer.token >= own_tokens) return EINVAL;
-  Entry& first = entries_[unit_of(transfer.extent.offset)];
-  const std::uint64_t end = transfer.extent.offset + transfer.extent.bytes;
-  const Entry& end_entry = entries_[unit_of(end - 1)];
-  const auto units = static_cast<std::uint32_t>(&end_entry - &first);
-  if (first.place == 0 || end_entry.place != first.place + units) return EINVAL;
+  const std::uint32_t name = unit_of(transfer.extent.offset);
+  const std::uint32_t end_name = unit_of(transfer.extent.offset + transfer.extent.bytes - 1);
+  if (!places_.has(name) || !places_.has(end_name)) return EINVAL;
+  const Place at = places_.at(name);
+  if (places_.at(end_name) != Place{at.level, at.unit + (end_name - name)}) return EINVAL;
   if (is_frozen_ && transfer.direction == Direction::write) return EROFS;
-  const Place at = unpack(first.place);
   *level = at.level;
   *out = transfer;
-  out->extent.offset = at.unit * unit_bytes + transfer.extent.offset % unit_bytes;
+  out->extent.offset = at.offset() + transfer.extent.offset % unit_bytes;
   if (transfer.direction == Direction::write) {
-    call_off(at.level, out->extent);
-  } else if (first.since != 0) {
-    stays_.note(now_ - first.since);
-    first.since = 0;
+    demotions_.call_off(at.level, out->extent);
+  } else if (const std::uint32_t since = places_.take_since(name); since != 0) {
+    stays_.note(now_ - since);
   }
   return 0;
 }
@@ -301,21 +293,6 @@ std::size_t ChainedTier::poll_level(Tier& tier, std::span<Completion> out) noexc
 
 // ---- demotion ---------------------------------------------------------------------------------------------
 
-void ChainedTier::call_off(std::uint32_t level, const Extent& place) noexcept {
-  for (Demotion& one : demotions_) {
-    if (!one.is_busy || one.level != level) continue;
-    const bool is_apart =
-        one.from.offset + one.from.bytes <= place.offset || place.offset + place.bytes <= one.from.offset;
-    one.is_called_off = one.is_called_off || !is_apart;
-  }
-}
-
-bool ChainedTier::is_leaving(std::uint32_t level, std::uint64_t offset) const noexcept {
-  return std::any_of(demotions_.begin(), demotions_.end(), [&](const Demotion& one) {
-    return one.is_busy && !one.is_called_off && one.level == level && one.from.offset == offset;
-  });
-}
-
 // False: there is nothing that should move down, or no way to.
 bool ChainedTier::demote_one() noexcept {
   Demotion* demotion = nullptr;
@@ -325,20 +302,20 @@ bool ChainedTier::demote_one() noexcept {
   }
   if (demotion == nullptr) return false;
   const std::byte* const bytes = levels_[demotion->level].tier->at(demotion->from.offset);
-  const auto number = static_cast<std::uint64_t>(demotion - demotions_.data());
   const int error = tier_of(demotion->to_level)
                         .submit({.direction = Direction::write,
                                  .extent = demotion->to,
                                  .buffer = const_cast<std::byte*>(bytes),
-                                 .token = own_tokens + number});
+                                 .token = own_tokens + demotions_.number_of(*demotion)});
   if (error == 0) return true;
   const SpinGuard guard(lock_);
   finish(*demotion, error);
   return false;
 }
 
-ChainedTier::Demotion* ChainedTier::prepare() noexcept {
-  if (demotions() == most_demotions || static_cast<std::int32_t>(rest_until_ - now_) > 0) return nullptr;
+Demotion* ChainedTier::prepare() noexcept {
+  if (demotions_.count() == Demotions::most || static_cast<std::int32_t>(rest_until_ - now_) > 0)
+    return nullptr;
   for (std::uint32_t level = 0; level < count_; ++level) {
     std::uint32_t unit = beyond_limit(level);
     if (unit == Occupants::none) unit = cold_one(level);
@@ -355,7 +332,7 @@ std::uint32_t ChainedTier::beyond_limit(std::uint32_t level) const noexcept {
     const std::uint32_t unit = on.occupants.at(end - unit_bytes);
     if (unit == Occupants::none) break;
     end = on.occupants.place_of(unit).offset;
-    if (!is_leaving(level, end)) return unit;
+    if (!demotions_.is_leaving(level, end)) return unit;
     if (end == 0) break;
   }
   return Occupants::none;
@@ -366,7 +343,7 @@ std::uint32_t ChainedTier::cold_one(std::uint32_t level) const noexcept {
   const Level& on = levels_[level];
   if (!on.has_refused || last_->in_flight() > idle_in_flight) return Occupants::none;
   std::uint32_t unit = on.occupants.oldest();
-  while (unit != Occupants::none && is_leaving(level, on.occupants.place_of(unit).offset))
+  while (unit != Occupants::none && demotions_.is_leaving(level, on.occupants.place_of(unit).offset))
     unit = on.occupants.after(unit);
   return unit != Occupants::none && is_cold(on, unit) ? unit : Occupants::none;
 }
@@ -376,9 +353,8 @@ bool ChainedTier::is_cold(const Level& level, std::uint32_t unit) const noexcept
   return stays_.is_cold(now_ - level.occupants.since(unit), stored);
 }
 
-ChainedTier::Demotion* ChainedTier::prepare(std::uint32_t level, std::uint32_t unit) noexcept {
-  Demotion& one = *std::find_if(demotions_.begin(), demotions_.end(),
-                                [](const Demotion& other) { return !other.is_busy; });
+Demotion* ChainedTier::prepare(std::uint32_t level, std::uint32_t unit) noexcept {
+  Demotion& one = demotions_.free_one();
   Level& on = levels_[level];
   one = {.level = level, .from = on.occupants.place_of(unit), .name = on.occupants.name_of(unit)};
   if (find_room(one.from.bytes, level + 1, false, &one.to_level, &one.to) != 0) {
@@ -416,7 +392,7 @@ bool ChainedTier::check_invariants() const noexcept {
   std::uint64_t mapped = 0;
   for (std::uint64_t name = 0; name < names_.capacity_bytes() / unit_bytes; ++name) {
     const bool is_reserved = names_.is_reserved({name * unit_bytes, block_bytes});
-    if (is_reserved != (entries_[name].place != 0)) return false;
+    if (is_reserved != places_.has(name)) return false;
     mapped += is_reserved ? unit_bytes : 0;
   }
   std::uint64_t used = last_->space().used_bytes;
@@ -425,12 +401,11 @@ bool ChainedTier::check_invariants() const noexcept {
     used += level.tier->space().used_bytes;
     for (std::uint32_t unit = level.occupants.oldest(); unit != Occupants::none;
          unit = level.occupants.after(unit)) {
-      const Place at = unpack(entries_[level.occupants.name_of(unit)].place);
+      const Place at = places_.at(level.occupants.name_of(unit));
       if (&tier_of(at.level) != level.tier || at.unit != unit) return false;
     }
   }
-  for (const Demotion& one : demotions_) used -= one.is_busy ? whole_units(one.to.bytes) : 0;
-  return used == mapped;
+  return used - demotions_.bytes_under_way() == mapped;
 }
 
 }  // namespace terrace::tiers

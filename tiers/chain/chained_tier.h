@@ -29,10 +29,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tiers/chain/demotions.h"
 #include "tiers/chain/occupants.h"
+#include "tiers/chain/place_map.h"
 #include "tiers/chain/spin_lock.h"
 #include "tiers/extent_allocator.h"
-#include "tiers/mapping.h"
 #include "tiers/memory/dram_tier.h"
 #include "tiers/tier.h"
 
@@ -52,8 +53,7 @@ class Stays {
 class ChainedTier final : public Tier {
  public:
   static constexpr std::size_t most_uppers = 3;
-  static constexpr std::size_t most_demotions = 4;
-  static constexpr std::uint64_t own_tokens = UINT64_MAX - most_demotions + 1;
+  static constexpr std::uint64_t own_tokens = UINT64_MAX - Demotions::most + 1;
 
   struct Upper {
     ArenaTier* tier = nullptr;
@@ -104,14 +104,6 @@ class ChainedTier final : public Tier {
  private:
   static constexpr std::uint32_t last_level = most_uppers;
 
-  struct Place {
-    std::uint32_t level = 0;
-    std::uint32_t unit = 0;
-  };
-  struct Entry {
-    std::uint32_t place = 0;  // a Place, packed; 0: nothing is reserved
-    std::uint32_t since = 0;  // of an extent's first unit, until it is read: when it came
-  };
   struct Level {
     ArenaTier* tier = nullptr;
     DramTier* dram = nullptr;
@@ -120,32 +112,17 @@ class ChainedTier final : public Tier {
     std::uint64_t memory_limit_bytes = UINT64_MAX;
     bool has_refused = false;  // an extent found no room since one moved down
   };
-  struct Demotion {
-    bool is_busy = false;
-    bool is_called_off = false;  // the extent was written or released meanwhile
-    std::uint32_t level = 0;
-    Extent from = {};
-    std::uint32_t name = 0;
-    std::uint32_t to_level = 0;
-    Extent to = {};
-  };
-
-  static std::uint32_t pack(Place place) noexcept { return place.level << 28 | (place.unit + 1); }
-  static Place unpack(std::uint32_t place) noexcept { return {place >> 28, (place & ((1U << 28) - 1)) - 1}; }
   Tier& tier_of(std::uint32_t level) const noexcept;
   std::span<Level> uppers() noexcept { return {levels_.data(), count_}; }
   std::span<const Level> uppers() const noexcept { return {levels_.data(), count_}; }
   Level* upper(std::uint32_t level) noexcept { return level < count_ ? &levels_[level] : nullptr; }
-  std::size_t demotions() const noexcept;
 
   // ---- under the lock
   int find_room(std::uint64_t bytes, std::uint32_t from_level, bool for_new, std::uint32_t* level,
                 Extent* out) noexcept;
   void map(std::uint32_t name, std::uint32_t level, const Extent& place) noexcept;
   void take_stretch(Place first, std::uint32_t units) noexcept;
-  void call_off(std::uint32_t level, const Extent& place) noexcept;
   int translate(const Transfer& transfer, std::uint32_t* level, Transfer* out) noexcept;
-  bool is_leaving(std::uint32_t level, std::uint64_t offset) const noexcept;
   std::uint32_t beyond_limit(std::uint32_t level) const noexcept;
   std::uint32_t cold_one(std::uint32_t level) const noexcept;
   bool is_cold(const Level& level, std::uint32_t unit) const noexcept;
@@ -161,13 +138,12 @@ class ChainedTier final : public Tier {
   std::size_t count_ = 0;
   Tier* last_ = nullptr;
   std::size_t queue_depth_ = 0;
-  Mapping table_;
-  Entry* entries_ = nullptr;
-  mutable SpinLock lock_;  // of all that follows, of the table and of the tiers' reserve() and release()
+  mutable SpinLock lock_;  // of all that follows, and of the tiers' reserve() and release()
   ExtentAllocator names_;
+  PlaceMap places_;
   std::uint32_t now_ = 1;  // in units that came
   Stays stays_;
-  std::array<Demotion, most_demotions> demotions_{};
+  Demotions demotions_;
   std::uint32_t rest_until_ = 0;  // after one failed
   Counts counts_;
   bool is_frozen_ = false;
