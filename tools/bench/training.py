@@ -45,7 +45,9 @@ DEFAULT_FRACTIONS = [80, 60, 40, 25]
 
 
 def parse_arguments(words=None):
-    parser = argparse.ArgumentParser(prog="terrace bench training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = sys.argv[1:] if words is None else words
+    name = "tiers" if "--tiers" in words else "training"
+    parser = argparse.ArgumentParser(prog=f"terrace bench {name}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=sorted(FULL),
                         help=f"({' '.join(DEFAULT_MODELS)}; with --sparse relu_cnn)")
     parser.add_argument("--fractions", nargs="+", type=percentage,
