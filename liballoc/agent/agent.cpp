@@ -89,11 +89,8 @@ void Agent::sleep() {
   waker_.end_rest();
 }
 
-// A thread that waited for a page touches the next one soon, and a page that was asked for comes soon: to
-// fall asleep and be woken takes as long. Its processor is the one that the waiting thread does not use.
 bool Agent::is_busy() const {
-  constexpr std::uint64_t soon_ns = 60'000;
-  return guarded_.pager.is_paging() && os::now_ns() - last_fault_ns_ < soon_ns;
+  return guarded_.pager.is_paging() && busy_wait_.goes_on(os::now_ns(), guarded_.pager.awaits_piece());
 }
 
 int Agent::timeout_ms() const {
@@ -127,10 +124,16 @@ void Agent::round() {
 void Agent::page() {
   for (bool progress = true; progress && !guarded_.gate.somebody_waits();) {
     serve_faults();
-    guarded_.pager.handle_completions();
+    take_completions();
     progress = guarded_.pager.balance();
     if (budget_.follows_limit()) budget_.follow_limit(os::now_ns());
   }
+}
+
+void Agent::take_completions() {
+  const bool awaited_piece = guarded_.pager.awaits_piece();
+  guarded_.pager.handle_completions();
+  if (awaited_piece && !guarded_.pager.awaits_piece()) busy_wait_.note_served(os::now_ns());
 }
 
 void Agent::serve_faults() {
@@ -140,7 +143,7 @@ void Agent::serve_faults() {
     // A limit that falls while a storm of faults is served is not outrun by it.
     if (budget_.follows_limit()) budget_.follow_limit(os::now_ns());
     guarded_.pager.handle_fault(fault);
-    last_fault_ns_ = os::now_ns();
+    busy_wait_.note_fault(os::now_ns());
   }
 }
 

@@ -18,10 +18,9 @@
 // They start with the agent, and like it never end.
 #pragma once
 
-#include <cstdint>
-
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
+#include "liballoc/agent/busy_wait.h"
 #include "liballoc/agent/daemon_link.h"
 #include "liballoc/agent/mover_access.h"
 #include "liballoc/agent/pool/pool_tier.h"
@@ -85,6 +84,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   void round();
   void page();
   void serve_faults();
+  void take_completions();
 
   const GuardedPager& guarded_;
   Blocks& blocks_;
@@ -99,7 +99,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   DaemonLink daemon_;
   Publisher publisher_;
   Workers workers_;
-  std::uint64_t last_fault_ns_ = 0;
+  BusyWait busy_wait_;
   bool is_set_up_ = false;  // as far as it will be: set_up() came to its end. Under the gate
   bool restoring_ = false;  // in a forked child: serves what the parent had evicted
 };

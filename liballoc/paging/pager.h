@@ -119,6 +119,8 @@ class Pager {
   // ---- accounts ------------------------------------------------------------------------------------------
   const Standing& standing() const { return standing_; }
   bool is_paging() const { return standing_.is_paging(); }
+  // Pages that a thread waits for are on their way.
+  bool awaits_piece() const { return operations_.pieces() > 0; }
   // While it is dormant: what the heap holds at most, for the statistics.
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;

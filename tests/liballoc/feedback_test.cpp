@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "liballoc/agent/busy_wait.h"
 #include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/recent_share.h"
@@ -49,6 +50,34 @@ TEST_CASE("Small reads and such that had the drive for themselves say nothing ab
   for (unsigned i = 0; i < 4000; ++i) depth.note(700'000, 4096, ReadDepth::most);
   for (unsigned i = 0; i < 4000; ++i) depth.note(700'000, bytes_of_a_run, 1);
   CHECK(depth.reads() == deep);
+}
+
+TEST_CASE("The agent stays awake for a piece as long as pieces take, and sleeps where they take too long") {
+  constexpr std::uint64_t us = 1000;
+  std::uint64_t now = 1'000'000'000;
+  BusyWait wait;
+  const auto serve = [&](unsigned pieces, std::uint64_t ns) {
+    for (unsigned i = 0; i < pieces; ++i) {
+      wait.note_fault(now);
+      now += ns;
+      wait.note_served(now);
+      now += 10 * us;
+    }
+  };
+  CHECK_FALSE(wait.goes_on(now, true));  // nothing was touched
+  serve(50, 100 * us);
+  CHECK(wait.goes_on(now, false));  // for the next touch
+  CHECK_FALSE(wait.goes_on(now + 60 * us, false));
+  wait.note_fault(now);
+  CHECK(wait.goes_on(now + 150 * us, true));
+  CHECK_FALSE(wait.goes_on(now + 150 * us, false));  // it comes as a whole, which takes long
+  CHECK_FALSE(wait.goes_on(now + 210 * us, true));
+  serve(50, 5000 * us);
+  wait.note_fault(now);
+  CHECK_FALSE(wait.goes_on(now + 60 * us, true));
+  serve(50, 80 * us);  // it becomes another drive
+  wait.note_fault(now);
+  CHECK(wait.goes_on(now + 140 * us, true));
 }
 
 TEST_CASE("Reading ahead goes further while it comes late, and back when it is in vain or early") {
