@@ -6,11 +6,11 @@
 
 #include "liballoc/agent/busy_wait.h"
 #include "liballoc/paging/policy/lookahead.h"
-#include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"
 #include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/read_depth.h"
+#include "tests/liballoc/next_expected.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -133,11 +133,11 @@ TEST_CASE("The threads that share a tensor have a sequence each") {
   for (std::uint32_t tensor = 0; tensor < 4; ++tensor)
     for (const std::uint32_t half : {1U, 0U})
       for (std::uint32_t i = 0; i < runs_of_a_tensor / 2; ++i)
-        ahead.used(100 + half, tensor * runs_of_a_tensor + half * runs_of_a_tensor / 2 + i, none_away);
+        ahead.used(100 + half, tensor * runs_of_a_tensor + half * runs_of_a_tensor / 2 + i, 0, none_away);
   ahead.clear();
-  ahead.used(101, runs_of_a_tensor / 2, all_away);
+  ahead.used(101, runs_of_a_tensor / 2, 0, all_away);
   bool is_next_tensor_expected = false;
-  for (std::uint32_t n = ahead.pop(); n != none; n = ahead.pop())
+  for (std::uint32_t n = test::next_expected(ahead); n != none; n = test::next_expected(ahead))
     is_next_tensor_expected |= n >= runs_of_a_tensor && n < 2 * runs_of_a_tensor;
   CHECK(is_next_tensor_expected);
 }

@@ -327,6 +327,29 @@ TEST_CASE("What was read ahead in vain makes room for what is expected now") {
   f.check();
 }
 
+// Towards the end of a block there is room for more than lies ahead, but not for what has been used.
+TEST_CASE("What a stream has passed is not read ahead") {
+  constexpr std::size_t runs = 2 * budget_runs;
+  RawDramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate(runs * run_bytes);
+  const auto run = [&](std::size_t i) { return block + i * run_bytes; };
+  for (std::size_t i = 0; i < runs; ++i) {
+    f.write(run(i), i);
+    f.settle();
+  }
+  std::size_t behind = 0;
+  for (std::size_t at = 0; at < 2 * runs; ++at) {
+    const std::size_t i = at % runs;
+    CHECK(f.reads(run(i), i));
+    f.settle();
+    for (std::size_t passed = 0; passed < i; ++passed) behind += f.is_read_ahead(run(passed)) ? 1 : 0;
+  }
+  CHECK(behind == 0);
+  f.check();
+}
+
 // Its first run is another block's as well.
 TEST_CASE("A block that grew from a part of a run is read ahead like any other") {
   constexpr std::size_t bytes = 8 * run_bytes;

@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include "liballoc/paging/memory/memory_budget.h"
-#include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/transfers/operations.h"
 #include "liballoc/paging/waiting_line.h"
+#include "tests/liballoc/next_expected.h"
 
 namespace terrace::liballoc {
 
@@ -71,11 +71,11 @@ TEST_CASE("What followed last time is expected again") {
   const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
-  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(1, n, all_away);
+  for (const std::uint32_t n : {1U, 500U, 3U}) ahead.used(1, n, 0, all_away);
   ahead.clear();
-  ahead.used(1, 1, all_away);
-  CHECK(ahead.pop() == 500);
-  CHECK(ahead.pop() == 3);
+  ahead.used(1, 1, 0, all_away);
+  CHECK(test::next_expected(ahead) == 500);
+  CHECK(test::next_expected(ahead) == 3);
 }
 
 TEST_CASE("An operation outlives its run and knows what it has to give back") {

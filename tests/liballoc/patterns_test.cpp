@@ -5,10 +5,10 @@
 
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/reach.h"
-#include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/policy/trial.h"
 #include "liballoc/paging/runs/block_table.h"
+#include "tests/liballoc/next_expected.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -148,23 +148,37 @@ TEST_CASE("What is next in each stream comes before what is far ahead in one") {
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
   const auto is_away = [](std::uint32_t run) { return run % 2 == 0; };
-  ahead.used(1, 100, is_away);
-  ahead.used(1, 700, is_away);
-  for (const std::uint32_t n : {102, 104, 106, 108, 702, 704, 706, 708, 110, 112}) CHECK(ahead.pop() == n);
+  ahead.used(1, 100, 0, is_away);
+  ahead.used(1, 700, 0, is_away);
+  for (const std::uint32_t n : {102, 104, 106, 108, 702, 704, 706, 708, 110, 112})
+    CHECK(test::next_expected(ahead) == n);
+}
+
+TEST_CASE("What came and left since it was asked for is not expected any more") {
+  ReadAhead ahead;
+  REQUIRE(ahead.initialise(1000) == 0);
+  const auto all_away = [](std::uint32_t) { return true; };
+  ahead.used(1, 100, 40, all_away);
+  ahead.used(2, 500, 45, all_away);
+  // The first stream's runs came and left once more while 42 others did.
+  const auto has_not_left = [](std::uint32_t run, std::uint32_t asked) { return run >= 500 || asked > 42; };
+  CHECK(ahead.pop(has_not_left) == 501);
+  ahead.used(1, 100, 46, all_away);
+  for (const std::uint32_t n : {502, 503, 504, 101}) CHECK(ahead.pop(has_not_left) == n);
 }
 
 TEST_CASE("What lies between a run and its successor is expected, too") {
   const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
-  ahead.used(1, 10, all_away);
-  ahead.used(1, 14, all_away);
-  ahead.used(1, 500, all_away);
+  ahead.used(1, 10, 0, all_away);
+  ahead.used(1, 14, 0, all_away);
+  ahead.used(1, 500, 0, all_away);
   ahead.clear();
-  ahead.used(1, 10, all_away);
-  CHECK(ahead.pop() == 11);
-  for (std::uint32_t n = 12; n <= 14; ++n) CHECK(ahead.pop() == n);
-  CHECK(ahead.pop() == 500);  // far from what it followed: nothing lies between
+  ahead.used(1, 10, 0, all_away);
+  CHECK(test::next_expected(ahead) == 11);
+  for (std::uint32_t n = 12; n <= 14; ++n) CHECK(test::next_expected(ahead) == n);
+  CHECK(test::next_expected(ahead) == 500);  // far from what it followed: nothing lies between
 }
 
 TEST_CASE("A block is known as scattered by many lone touches, and not after streams") {

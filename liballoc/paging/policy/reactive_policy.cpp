@@ -23,9 +23,17 @@ void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs()
 void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
   let_late_ones_go_by();
   lookahead_.note_use(from_tier, parts_.accounts.counts.prefetch_wasted);
-  ahead_.used(thread_, n, [this](std::uint32_t at) { return may_be_read(at); });
-  if (!from_tier) return;
-  cursor_block_ = parts_.runs[n].block;
+  ahead_.used(thread_, n, parts_.runs.arrivals(), [this](std::uint32_t at) { return may_be_read(at); });
+  follow(n, from_tier);
+}
+
+// Also by what was read ahead and is used now: behind it lies what was used, and may have left since.
+void ReactivePolicy::follow(std::uint32_t n, bool from_tier) {
+  constexpr std::uint32_t most_ahead = 64;
+  const std::uint32_t block = parts_.runs[n].block;
+  const bool is_ahead = cursor_run_ > n && cursor_run_ - n <= most_ahead;
+  if (!from_tier && (block != cursor_block_ || is_ahead)) return;
+  cursor_block_ = block;
   cursor_run_ = n + 1;
 }
 
@@ -258,12 +266,11 @@ bool ReactivePolicy::may_be_read(std::uint32_t n) const {
          !parts_.blocks.is_sparse(r.block) && !parts_.extents.is_kept_in_dram(r);
 }
 
-// What followed last time.
+// What followed last time, and has not been there since it was asked for.
 std::uint32_t ReactivePolicy::next_follower() {
-  for (std::uint32_t n = ahead_.pop(); n != none; n = ahead_.pop()) {
-    if (may_be_read(n)) return n;
-  }
-  return none;
+  return ahead_.pop([this](std::uint32_t n, std::uint32_t asked) {
+    return may_be_read(n) && static_cast<std::int32_t>(parts_.runs[n].left - asked) <= 0;
+  });
 }
 
 // The rest of the block that was touched or begun last.

@@ -78,6 +78,7 @@ class ReactivePolicy final : public Policy {
 
  private:
   void note_back(std::uint32_t n);
+  void follow(std::uint32_t n, bool from_tier);
   std::uint32_t reserve_runs() const;
   std::uint64_t pages_to_hold() const;
   bool is_tight() const;

@@ -24,9 +24,10 @@ class ReadAhead {
     return next_ == nullptr ? ENOMEM : 0;
   }
 
-  // A thread touched run n, which had been away. `is_away` tells what of what follows would have to be read.
+  // A thread touched run n, which had been away. `is_away` tells what of what follows would have to be read;
+  // `arrivals`: how many runs have come, ever.
   template <typename IsAway>
-  void used(std::uint32_t thread, std::uint32_t n, const IsAway& is_away) {
+  void used(std::uint32_t thread, std::uint32_t n, std::uint32_t arrivals, const IsAway& is_away) {
     Toucher& toucher = touchers_[thread % most_touchers];
     if (toucher.thread != thread) toucher = {.thread = thread};
     if (toucher.last != none && toucher.last != n) next_[toucher.last] = n + 1;
@@ -35,11 +36,19 @@ class ReadAhead {
     for (std::uint32_t i = 0, at = n; i < depth && found < most_near + most_far; ++i) {
       at = after(at);
       if (at >= runs_ || at == n) return;
-      if (is_away(at)) (found++ < most_near ? near_ : far_).push(at);
+      if (is_away(at)) (found++ < most_near ? near_ : far_).push({at, arrivals});
     }
   }
-  // The next run to look at; `none` when there is none.
-  std::uint32_t pop() { return near_.is_empty() ? far_.pop() : near_.pop(); }
+  // The next run that `is_wanted(run, arrivals when it was asked for)`; `none` when there is none. What was
+  // not read in time may have come, been used and left since: then it is not what is touched next.
+  template <typename IsWanted>
+  std::uint32_t pop(const IsWanted& is_wanted) {
+    while (!is_empty()) {
+      const Wanted next = (near_.is_empty() ? far_ : near_).pop();
+      if (is_wanted(next.run, next.asked)) return next.run;
+    }
+    return none;
+  }
   bool is_empty() const { return near_.is_empty() && far_.is_empty(); }
   void clear() {
     near_.clear();
@@ -55,20 +64,25 @@ class ReadAhead {
     return next > run && next - run <= near ? run + 1 : next;
   }
 
+  struct Wanted {
+    std::uint32_t run = none;
+    std::uint32_t asked = 0;  // in arrivals
+  };
+
   // What came first goes first, and is forgotten first.
   class Ring {
    public:
     bool is_empty() const { return tail_ == head_; }
     void clear() { tail_ = head_; }
-    void push(std::uint32_t run) {
-      wanted_[head_++ % capacity] = run;
+    void push(Wanted wanted) {
+      wanted_[head_++ % capacity] = wanted;
       if (head_ - tail_ > capacity) tail_ = head_ - capacity;
     }
-    std::uint32_t pop() { return is_empty() ? none : wanted_[tail_++ % capacity]; }
+    Wanted pop() { return wanted_[tail_++ % capacity]; }
 
    private:
     static constexpr std::uint32_t capacity = 64;
-    std::uint32_t wanted_[capacity] = {};
+    Wanted wanted_[capacity] = {};
     std::uint32_t head_ = 0;
     std::uint32_t tail_ = 0;
   };
