@@ -40,6 +40,32 @@ TEST_CASE("Rows whose pages are there leave gaps in a stride") {
   CHECK(ahead.count == 7 + 1 + 8);
 }
 
+// Rows of 9,000 doubles: with every eighth column every 64th row goes on to the next page, other rows each
+// time.
+TEST_CASE("Down the columns of a matrix most pages come ahead, also those of rows far apart") {
+  constexpr std::uint64_t width = 9000, row = width * sizeof(double);
+  std::vector<bool> is_there(width * row / 4096 + 16 * 64 * row);
+  Strides strides;
+  std::uint64_t faults = 0, pages = 0;
+  for (std::uint64_t column = 0; column < 512; column += 8) {
+    for (std::uint64_t n = 0; n < width; ++n) {
+      const std::uint64_t address = n * row + column * sizeof(double);
+      if (is_there[address / 4096]) continue;
+      is_there[address / 4096] = true;
+      const bool is_first_column = column == 0;  // which brings all rows
+      faults += is_first_column ? 0 : 1;
+      const Strides::Ahead ahead = strides.touched(address);
+      for (std::uint64_t i = 0; i < ahead.count; ++i) {
+        const std::uint64_t page = (ahead.first + i * static_cast<std::uint64_t>(ahead.stride)) / 4096;
+        pages += is_first_column || is_there[page] ? 0 : 1;
+        is_there[page] = true;
+      }
+    }
+  }
+  CHECK(pages > 63 * 9 * (width / 64) / 10);
+  CHECK(faults < pages / 10);
+}
+
 TEST_CASE("Rows that come four at a time, out of order, are one stride") {
   constexpr std::uint64_t order[] = {1, 3, 0, 2};  // as a library packs the strip of a matrix
   constexpr std::uint64_t rows = 400, begin = 4 * 4096 + 64;
