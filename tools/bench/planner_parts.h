@@ -34,6 +34,7 @@ Json measure_g10(const PlannerOptions& options);
 Json measure_g10_times(const PlannerOptions& options);
 Json measure_g10_policies(const PlannerOptions& options);
 Json measure_swaps(const PlannerOptions& options);
+Json measure_recompute(const PlannerOptions& options);
 Json measure_simulator(const PlannerOptions& options);
 Json measure_planning(const PlannerOptions& options);
 Json measure_profiles(const PlannerOptions& options);

@@ -1,0 +1,35 @@
+#include "daemon/planner/recompute/eviction_pool.h"
+
+namespace terrace::planner::recompute {
+
+void EvictionPool::add(std::uint32_t storage) {
+  if (places_[storage] != nothing) return;
+  places_[storage] = static_cast<std::uint32_t>(members_.size());
+  members_.push_back({storage, entries_++});
+}
+
+void EvictionPool::remove(std::uint32_t storage) {
+  const std::uint32_t place = places_[storage];
+  if (place == nothing) return;
+  members_[place] = members_.back();
+  places_[members_[place].storage] = place;
+  members_.pop_back();
+  places_[storage] = nothing;
+}
+
+std::uint32_t EvictionPool::choose(Heuristic* heuristic) const {
+  const Member* best = nullptr;
+  double least = 0;
+  for (const Member& m : members_) {
+    const double value = heuristic->value(m.storage);
+    const bool first_wins = value == 0;
+    const bool wins =
+        best == nullptr || value < least || (value == least && (m.entry < best->entry) == first_wins);
+    if (!wins) continue;
+    best = &m;
+    least = value;
+  }
+  return best->storage;
+}
+
+}  // namespace terrace::planner::recompute

@@ -1,0 +1,140 @@
+#include "daemon/planner/recompute/heuristic.h"
+
+#include <limits>
+#include <random>
+
+#include "daemon/planner/recompute/evicted_classes.h"
+#include "daemon/planner/recompute/evicted_reach.h"
+
+namespace terrace::planner::recompute {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+double ratio(double cost, double by) { return by > 0 ? cost / by : infinite; }
+
+double bytes_of(const Residency& r, std::uint32_t s) { return static_cast<double>(r.step.storages[s].bytes); }
+
+double stale_bytes_of(const Residency& r, std::uint32_t s) {
+  return bytes_of(r, s) * static_cast<double>(r.clock_ns - r.last_used_ns[s]);
+}
+
+class Full : public Heuristic {
+ public:
+  explicit Full(const Residency& r) : r_(r), above_(r, Towards::parents), below_(r, Towards::children) {}
+  double value(std::uint32_t s) override {
+    return ratio(static_cast<double>(r_.cost_ns(s) + above_.cost_ns(s) + below_.cost_ns(s)),
+                 stale_bytes_of(r_, s));
+  }
+  void evicted(std::uint32_t s) override { changed(s); }
+  void came_back(std::uint32_t s) override { changed(s); }
+
+ private:
+  void changed(std::uint32_t s) {
+    above_.changed(s);
+    below_.changed(s);
+  }
+  const Residency& r_;
+  EvictedReach above_, below_;
+};
+
+class Classes : public Heuristic {
+ public:
+  explicit Classes(const Residency& r) : r_(r), classes_(r) {}
+  double value(std::uint32_t s) override {
+    return ratio(static_cast<double>(r_.cost_ns(s) + classes_.cost_around_ns(s)), stale_bytes_of(r_, s));
+  }
+  void evicted(std::uint32_t s) override { classes_.evicted(s); }
+  void came_back(std::uint32_t s) override { classes_.came_back(s); }
+
+ private:
+  const Residency& r_;
+  EvictedClasses classes_;
+};
+
+class Local : public Heuristic {
+ public:
+  explicit Local(const Residency& r) : r_(r) {}
+  double value(std::uint32_t s) override {
+    return ratio(static_cast<double>(r_.cost_ns(s)), stale_bytes_of(r_, s));
+  }
+
+ private:
+  const Residency& r_;
+};
+
+// The order of 1 / a is that of the time of the last use.
+class LeastRecentlyUsed : public Heuristic {
+ public:
+  explicit LeastRecentlyUsed(const Residency& r) : r_(r) {}
+  double value(std::uint32_t s) override { return static_cast<double>(r_.last_used_ns[s]); }
+
+ private:
+  const Residency& r_;
+};
+
+class Largest : public Heuristic {
+ public:
+  explicit Largest(const Residency& r) : r_(r) {}
+  double value(std::uint32_t s) override { return ratio(1, bytes_of(r_, s)); }
+
+ private:
+  const Residency& r_;
+};
+
+class MemoryPerSecond : public Heuristic {
+ public:
+  explicit MemoryPerSecond(const Residency& r) : r_(r), above_(r, Towards::parents) {}
+  double value(std::uint32_t s) override {
+    return ratio(static_cast<double>(r_.cost_ns(s) + above_.cost_ns(s)), bytes_of(r_, s));
+  }
+  void evicted(std::uint32_t s) override { above_.changed(s); }
+  void came_back(std::uint32_t s) override { above_.changed(s); }
+
+ private:
+  const Residency& r_;
+  EvictedReach above_;
+};
+
+// The least of as many draws as there are candidates is each of them with the same chance.
+class Random : public Heuristic {
+ public:
+  explicit Random(std::uint64_t seed) : random_(seed) {}
+  double value(std::uint32_t) override { return static_cast<double>((random_() >> 11) + 1); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+const std::vector<NamedHeuristic>& dtr_heuristics() {
+  static const std::vector<NamedHeuristic> all = {
+      {"h_DTR", HeuristicKind::dtr},      {"h_DTR-eq", HeuristicKind::dtr_eq},
+      {"h_MSPS", HeuristicKind::msps},    {"h_DTR-local", HeuristicKind::dtr_local},
+      {"h_LRU", HeuristicKind::lru},      {"h_size", HeuristicKind::size},
+      {"h_random", HeuristicKind::random}};
+  return all;
+}
+
+std::unique_ptr<Heuristic> make_heuristic(HeuristicKind kind, std::uint64_t seed, const Residency& r) {
+  switch (kind) {
+    case HeuristicKind::dtr:
+      return std::make_unique<Full>(r);
+    case HeuristicKind::dtr_eq:
+      return std::make_unique<Classes>(r);
+    case HeuristicKind::dtr_local:
+      return std::make_unique<Local>(r);
+    case HeuristicKind::lru:
+      return std::make_unique<LeastRecentlyUsed>(r);
+    case HeuristicKind::size:
+      return std::make_unique<Largest>(r);
+    case HeuristicKind::msps:
+      return std::make_unique<MemoryPerSecond>(r);
+    case HeuristicKind::random:
+      break;
+  }
+  return std::make_unique<Random>(seed);
+}
+
+}  // namespace terrace::planner::recompute
