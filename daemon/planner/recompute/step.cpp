@@ -116,6 +116,7 @@ std::uint64_t peak_bytes_of(const Step& step) {
 
 std::uint64_t least_bytes_of(const Step& step) {
   std::uint64_t most = 0;
+  for (const Storage& s : step.storages) most += s.kept && !s.constant() ? s.bytes : 0;
   for (const Operation& op : step.operations) {
     std::uint64_t bytes = op.made_bytes + op.workspace_bytes;
     for (const std::uint32_t s : op.reads)

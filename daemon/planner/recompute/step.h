@@ -86,8 +86,8 @@ Result<Step> step_of(const wire::Trace& trace);
 // The most that lies in memory when nothing is recomputed and what is not kept goes with its last reader.
 std::uint64_t peak_bytes_of(const Step& step);
 
-// What no schedule can do without: constants, and the reads, results and workspace of the operation that
-// needs most.
+// What no schedule can do without: constants, and either the reads, results and workspace of the operation
+// that needs most, or all that is kept.
 std::uint64_t least_bytes_of(const Step& step);
 
 }  // namespace terrace::planner::recompute
