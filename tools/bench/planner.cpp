@@ -27,7 +27,7 @@ constexpr const char* usage =
     "PROGRAM]\n"
     "                             [--json FILE] [--markdown FILE]\n"
     "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
-    "g10-times, g10-policies, swaps, recompute, simulator, planning, profile.\n"
+    "g10-times, g10-policies, swaps, recompute, recompute-chains, simulator, planning, profile.\n"
     "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
     "checkout);\n"
     "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
@@ -56,6 +56,7 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"g10-policies", measure_g10_policies},
                                 {"swaps", measure_swaps},
                                 {"recompute", measure_recompute},
+                                {"recompute-chains", measure_recompute_chains},
                                 {"simulator", measure_simulator},
                                 {"planning", measure_planning},
                                 {"profile", measure_profiles}};

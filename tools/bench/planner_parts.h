@@ -35,6 +35,7 @@ Json measure_g10_times(const PlannerOptions& options);
 Json measure_g10_policies(const PlannerOptions& options);
 Json measure_swaps(const PlannerOptions& options);
 Json measure_recompute(const PlannerOptions& options);
+Json measure_recompute_chains(const PlannerOptions& options);
 Json measure_simulator(const PlannerOptions& options);
 Json measure_planning(const PlannerOptions& options);
 Json measure_profiles(const PlannerOptions& options);

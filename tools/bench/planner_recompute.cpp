@@ -1,12 +1,16 @@
-// DTR on its authors' own logs, beside what their simulator says at the same budgets in bytes.
-#include "daemon/planner/recompute/dtr.h"
+// Recomputation: DTR and segments on DTR's authors' logs, beside what their simulator says at the same
+// budgets in bytes; every policy on Checkmate's chains, beside the integer programme's optimum.
+#include "daemon/planner/recompute/dtr/dtr.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 
+#include "daemon/planner/recompute/static/policies.h"
 #include "daemon/planner/trace_json.h"
 #include "tools/bench/planner_parts.h"
 
@@ -16,8 +20,10 @@ namespace {
 namespace recompute = planner::recompute;
 
 constexpr const char* title = "Recomputation as DTR does it, beside simrd at the same budgets in bytes";
-constexpr double close_enough = 0.02;       // of simrd's overhead
-constexpr double peaks_agree_from = 0.999;  // our peak over the log's
+constexpr const char* chains_title = "Recomputation on Checkmate's chains, beside the integer programme";
+constexpr double close_enough = 0.02;                   // of simrd's overhead
+constexpr std::size_t most_operations_of_plans = 3000;  // segments take the square of them
+constexpr double peaks_agree_from = 0.999;              // our peak over the log's
 
 const std::map<std::string, std::string>& names_in_simrd() {
   static const std::map<std::string, std::string> names = {
@@ -45,6 +51,15 @@ const char* name_of(recompute::DtrOutcome outcome) {
       break;
   }
   return "thrashing";
+}
+
+Json priced(const recompute::Step& step, const Result<recompute::Schedule>& schedule,
+            std::uint64_t budget_bytes) {
+  if (!schedule) return {{"outcome", "no plan"}};
+  const recompute::Price price = check_schedule(step, *schedule, budget_bytes);
+  if (!price.wrong.empty()) return {{"outcome", "does not fit"}};
+  return {{"overhead", static_cast<double>(price.cost_ns) / static_cast<double>(step.cost_ns)},
+          {"again", price.recomputations}};
 }
 
 // Ours, as "overhead" or as "outcome".
@@ -87,6 +102,22 @@ std::string log_of(const PlannerOptions& options, const std::string& model) {
   return {};
 }
 
+// Policies that plan ahead, at each budget that the reference names for the log.
+void add_plans(const recompute::Step& step, const Json& of_log, const std::vector<Json>& points, Json* out) {
+  std::map<double, std::uint64_t, std::greater<>> budgets;
+  for (const Json& point : points) budgets[point["ratio"]] = point["budget"];
+  for (const auto& [ratio, budget_bytes] : budgets) {
+    for (const auto& [name, plan] : recompute::static_policies()) {
+      if (!name.starts_with("Chen")) continue;
+      Json row = of_log;
+      row["ratio"] = ratio;
+      row["policy"] = name;
+      row.update(priced(step, plan(step, budget_bytes), budget_bytes));
+      (*out)["rows"].push_back(std::move(row));
+    }
+  }
+}
+
 void add_log(const PlannerOptions& options, const std::string& model, const std::vector<Json>& points,
              Json* out, Agreement* agreement) {
   const std::string file = log_of(options, model);
@@ -98,14 +129,79 @@ void add_log(const PlannerOptions& options, const std::string& model, const std:
   const bool agrees = std::abs(peak - 1) <= 1 - peaks_agree_from;
   for (const Json& point : points) {
     const std::string heuristic = names_in_simrd().at(point["heuristic"]);
-    Json row{{"log", model}, {"peak", peak}, {"ratio", point["ratio"]}, {"heuristic", heuristic}};
+    Json row{{"log", model}, {"peak", peak}, {"ratio", point["ratio"]}, {"policy", heuristic}};
     row.update(measured(*step, heuristic, point["budget"].get<std::uint64_t>()));
     compare(point, agrees, &row, agreement);
     (*out)["rows"].push_back(std::move(row));
   }
+  if (step->operations.size() <= most_operations_of_plans)
+    add_plans(*step, {{"log", model}, {"peak", peak}}, points, out);
+}
+
+Result<recompute::Step> step_of_instance(const Json& instance) {
+  recompute::NodeGraph graph;
+  graph.cost_ns = instance["cpu"].get<std::vector<std::int64_t>>();
+  graph.bytes = instance["ram"].get<std::vector<std::uint64_t>>();
+  graph.edges = instance["edges"].get<std::vector<std::pair<std::uint32_t, std::uint32_t>>>();
+  graph.backward_begins = instance["fwd_layers"].get<std::uint32_t>() + 1;  // after the loss
+  return step_of(graph);
+}
+
+void add_dtr(const recompute::Step& step, std::uint64_t budget_bytes, Json* row) {
+  for (const char* heuristic : {"h_DTR", "h_DTR-eq", "h_MSPS"}) {
+    const Json ours = measured(step, heuristic, budget_bytes);
+    if (ours.contains("overhead"))
+      (*row)[heuristic] = ours["overhead"].get<double>() * static_cast<double>(step.cost_ns);
+  }
+}
+
+Json chain_row(const Json& instance, const recompute::Step& step) {
+  const auto budget_bytes = instance["budget"].get<std::uint64_t>();
+  Json row{{"layers", instance["fwd_layers"]},
+           {"budget", budget_bytes},
+           {"once", step.cost_ns},
+           {"optimum", instance["best_objective"]}};
+  if (instance["lower_bound"].is_number()) row["bound"] = instance["lower_bound"];
+  for (const auto& [name, plan] : recompute::static_policies()) {
+    const auto schedule = plan(step, budget_bytes);
+    if (!schedule) continue;
+    const recompute::Price price = check_schedule(step, *schedule, budget_bytes);
+    if (price.wrong.empty()) row[std::string(name)] = price.cost_ns;
+  }
+  add_dtr(step, budget_bytes, &row);
+  const double best = row.value("chain programme", std::numeric_limits<double>::infinity());
+  row["met"] = best <= 1.01 * instance["best_objective"].get<double>();
+  return row;
 }
 
 }  // namespace
+
+Json measure_recompute_chains(const PlannerOptions& options) {
+  const auto text = data_file(options, "checkmate_chain_instances.json");
+  if (!text) return skipped(chains_title, "no checkmate_chain_instances.json in the data");
+  std::vector<Json> columns{column("layers", "layers", "count"), column("budget", "budget", "count"),
+                            column("once", "computing once", "count"),
+                            column("optimum", "CBC's best", "count"),
+                            column("bound", "CBC's bound", "count")};
+  for (const auto& policy : recompute::static_policies()) {
+    const std::string name(policy.name);
+    columns.push_back(column(name.c_str(), name.c_str(), "count"));
+  }
+  for (const char* heuristic : {"h_DTR", "h_DTR-eq", "h_MSPS"})
+    columns.push_back(column(heuristic, heuristic, "count"));
+  columns.push_back(column("met", "within 1%", "yes"));
+  Json out = section(chains_title, std::move(columns));
+  const Json data = Json::parse(*text);
+  for (const Json& instance : data["instances"]) {
+    const auto step = step_of_instance(instance);
+    if (step) out["rows"].push_back(chain_row(instance, *step));
+  }
+  out["notes"] = {
+      "costs of valid schedules in the instances' units, replayed by the checker; empty: refused, or over "
+      "the budget",
+      "within 1%: the chain programme's cost over the best that CBC found"};
+  return out;
+}
 
 Json measure_recompute(const PlannerOptions& options) {
   const auto text = data_file(options, "dtr/simrd_reference.json");
@@ -114,7 +210,7 @@ Json measure_recompute(const PlannerOptions& options) {
   const Json reference = Json::parse(*text);
   for (const Json& point : reference["results"]) points[point["model"]].push_back(point);
   Json out = section(title, {column("log", "log", "text"), column("peak", "peak over simrd's", "ratio"),
-                             column("ratio", "budget", "ratio"), column("heuristic", "heuristic", "text"),
+                             column("ratio", "budget", "ratio"), column("policy", "policy", "text"),
                              column("overhead", "cost", "ratio"), column("outcome", "", "text"),
                              column("simrd", "simrd's cost", "ratio"), column("simrd_outcome", "", "text"),
                              column("off", "off", "percent"), column("evictions", "evictions", "count"),

@@ -45,6 +45,11 @@ void add(const wire::TraceOp& op, Contents* contents, StepBuilder* builder) {
     if (std::find(op.outputs.begin(), t, *t) == t) contents->write(*t);
 }
 
+bool makes_gradient(const wire::Trace& trace, const wire::TraceOp& op) {
+  return std::any_of(op.outputs.begin(), op.outputs.end(),
+                     [&](std::uint32_t t) { return trace.tensors[t].kind == wire::TensorKind::gradient; });
+}
+
 bool makes_something(const Step& step, std::uint32_t operation) {
   return !step.operations[operation].makes.empty();
 }
@@ -95,8 +100,30 @@ Result<Step> step_of(const wire::Trace& trace) {
   StepBuilder builder;
   Contents contents(trace, &builder);
   contents.add_persistent();
-  for (const wire::TraceOp& op : trace.ops) add(op, &contents, &builder);
+  bool backward = false;
+  for (const wire::TraceOp& op : trace.ops) {
+    add(op, &contents, &builder);
+    if (!backward && makes_gradient(trace, op)) builder.begin_backward();
+    backward = backward || makes_gradient(trace, op);
+  }
   contents.keep_persistent();
+  return ok(builder.finish());
+}
+
+Result<Step> step_of(const NodeGraph& graph) {
+  const std::size_t nodes = graph.cost_ns.size();
+  if (graph.bytes.size() != nodes) return refused<Step>("as many sizes as costs are needed");
+  std::vector<std::vector<std::uint32_t>> reads(nodes);
+  for (const auto& [from, to] : graph.edges) {
+    if (from >= to || to >= nodes) return refused<Step>("an edge leads backward or nowhere");
+    reads[to].push_back(from);
+  }
+  StepBuilder builder;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    builder.add_operation(graph.cost_ns[i], reads[i]);
+    if (i == graph.backward_begins) builder.begin_backward();
+    builder.add_result(graph.bytes[i]);
+  }
   return ok(builder.finish());
 }
 

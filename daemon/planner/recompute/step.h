@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "liballoc/wire/result.h"
@@ -60,6 +61,7 @@ struct Step {
   std::vector<Storage> storages;
   std::int64_t cost_ns = 0;  // every operation once
   std::uint64_t constant_bytes = 0;
+  std::uint32_t backward_begins = nothing;  // an operation; nothing: not known, or no backward pass
 };
 
 // Puts a step together in the order of its operations; numbers of storages count up from 0.
@@ -72,6 +74,8 @@ class StepBuilder {
   std::uint32_t add_result(std::uint64_t bytes);
   void set_workspace(std::uint64_t bytes) { step_.operations.back().workspace_bytes = bytes; }
   void set_unrepeatable() { step_.operations.back().repeatable = false; }
+  // With the operation that was added last.
+  void begin_backward() { step_.backward_begins = static_cast<std::uint32_t>(step_.operations.size() - 1); }
   void keep(std::uint32_t storage) { step_.storages[storage].kept = true; }
   // Also keeps what no operation that makes anything reads, and what cannot be made again.
   Step finish();
@@ -80,8 +84,20 @@ class StepBuilder {
   Step step_;
 };
 
-// Refused where the trace does not know what operations read. Times are rounded to nanoseconds.
+// Refused where the trace does not know what operations read. Times are rounded to nanoseconds. The backward
+// pass begins with the first operation that makes a gradient.
 Result<Step> step_of(const wire::Trace& trace);
+
+// Checkmate's form: each node makes one storage of its number, and an edge says that its second node reads
+// what the first one made. Nodes are in an order in which edges lead forward.
+struct NodeGraph {
+  std::vector<std::int64_t> cost_ns;
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  std::uint32_t backward_begins = nothing;  // a node
+};
+// Refused where lengths differ, or an edge leads backward or nowhere.
+Result<Step> step_of(const NodeGraph& graph);
 
 // The most that lies in memory when nothing is recomputed and what is not kept goes with its last reader.
 std::uint64_t peak_bytes_of(const Step& step);

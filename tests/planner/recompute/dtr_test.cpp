@@ -1,11 +1,11 @@
 // DTR: hand-made steps with known evictions, and random ones against the checker.
-#include "daemon/planner/recompute/dtr.h"
+#include "daemon/planner/recompute/dtr/dtr.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/recompute/evicted_classes.h"
-#include "daemon/planner/recompute/evicted_reach.h"
+#include "daemon/planner/recompute/dtr/evicted_classes.h"
+#include "daemon/planner/recompute/dtr/evicted_reach.h"
 #include "tests/planner/recompute/random_steps.h"
 
 namespace terrace::planner::recompute {

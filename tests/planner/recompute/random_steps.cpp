@@ -38,6 +38,7 @@ recompute::Step unit_chain(std::uint32_t layers) {
     std::vector<std::uint32_t> reads{gradient, outputs[i]};
     if (i > 0) reads.push_back(outputs[i - 1]);
     builder.add_operation(1, reads);
+    if (i + 1 == layers) builder.begin_backward();
     gradient = builder.add_result(1);
   }
   return builder.finish();

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "daemon/planner/recompute/dtr.h"
+#include "daemon/planner/recompute/dtr/dtr.h"
 #include "daemon/planner/trace_json.h"
 #include "tests/planner/reference_data.h"
 

@@ -58,14 +58,15 @@ double LinearProgramme::lagrangian(std::vector<double> multipliers) const {
   return sum;
 }
 
-bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* multipliers) const {
+bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* multipliers,
+                            std::vector<double>* values) const {
   std::vector<CoinBigIndex> begins{0};
   std::vector<int> places;
-  std::vector<double> values, least, most, cost, row_least, row_most;
+  std::vector<double> entries, least, most, cost, row_least, row_most;
   for (const Column& column : columns_) {
     for (const Entry& e : column.entries) {
       places.push_back(static_cast<int>(e.row));
-      values.push_back(e.value);
+      entries.push_back(e.value);
     }
     begins.push_back(static_cast<CoinBigIndex>(places.size()));
     cost.push_back(column.cost);
@@ -79,7 +80,7 @@ bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* 
   const std::unique_ptr<Clp_Simplex, DeleteModel> model(Clp_newModel());
   Clp_setLogLevel(model.get(), 0);
   Clp_loadProblem(model.get(), static_cast<int>(columns()), static_cast<int>(rows()), begins.data(),
-                  places.data(), values.data(), least.data(), most.data(), cost.data(), row_least.data(),
+                  places.data(), entries.data(), least.data(), most.data(), cost.data(), row_least.data(),
                   row_most.data());
   Clp_setMaximumIterations(model.get(), static_cast<int>(most_iterations));
   const std::unique_ptr<Clp_Solve, DeleteOptions> options(ClpSolve_new());
@@ -88,6 +89,10 @@ bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* 
   Clp_initialSolveWithOptions(model.get(), options.get());
   const double* found = Clp_dualRowSolution(model.get());
   multipliers->assign(found, found + rows());
+  if (values != nullptr) {
+    const double* primal = Clp_primalColumnSolution(model.get());
+    values->assign(primal, primal + columns());
+  }
   return Clp_status(model.get()) == 0;
 }
 

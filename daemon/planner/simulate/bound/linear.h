@@ -27,8 +27,10 @@ class LinearProgramme {
   // where a column without limit would gain.
   double lagrangian(std::vector<double> multipliers) const;
 
-  // One multiplier per row. False where the solver was stopped by the limit of its iterations, or failed.
-  bool solve(std::uint32_t most_iterations, std::vector<double>* multipliers) const;
+  // One multiplier per row and, where asked for, one value per column, as far as the solver got. False where
+  // it was stopped by the limit of its iterations, or failed, or there is no solution.
+  bool solve(std::uint32_t most_iterations, std::vector<double>* multipliers,
+             std::vector<double>* values = nullptr) const;
 
  private:
   struct Limits {

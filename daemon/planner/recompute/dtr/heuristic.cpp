@@ -1,10 +1,10 @@
-#include "daemon/planner/recompute/heuristic.h"
+#include "daemon/planner/recompute/dtr/heuristic.h"
 
 #include <limits>
 #include <random>
 
-#include "daemon/planner/recompute/evicted_classes.h"
-#include "daemon/planner/recompute/evicted_reach.h"
+#include "daemon/planner/recompute/dtr/evicted_classes.h"
+#include "daemon/planner/recompute/dtr/evicted_reach.h"
 
 namespace terrace::planner::recompute {
 namespace {

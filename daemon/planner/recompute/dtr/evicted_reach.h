@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/planner/recompute/residency.h"
+#include "daemon/planner/recompute/dtr/residency.h"
 
 namespace terrace::planner::recompute {
 

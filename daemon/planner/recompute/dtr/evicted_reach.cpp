@@ -1,4 +1,4 @@
-#include "daemon/planner/recompute/evicted_reach.h"
+#include "daemon/planner/recompute/dtr/evicted_reach.h"
 
 namespace terrace::planner::recompute {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/planner/recompute/residency.h"
+#include "daemon/planner/recompute/dtr/residency.h"
 
 namespace terrace::planner::recompute {
 

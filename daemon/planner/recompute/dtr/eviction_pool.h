@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/planner/recompute/heuristic.h"
+#include "daemon/planner/recompute/dtr/heuristic.h"
 
 namespace terrace::planner::recompute {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "daemon/planner/recompute/dtr.h"
-#include "daemon/planner/recompute/residency.h"
+#include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/dtr/residency.h"
 
 namespace terrace::planner::recompute {
 

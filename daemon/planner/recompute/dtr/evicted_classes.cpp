@@ -1,4 +1,4 @@
-#include "daemon/planner/recompute/evicted_classes.h"
+#include "daemon/planner/recompute/dtr/evicted_classes.h"
 
 namespace terrace::planner::recompute {
 

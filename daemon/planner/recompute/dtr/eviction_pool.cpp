@@ -1,4 +1,4 @@
-#include "daemon/planner/recompute/eviction_pool.h"
+#include "daemon/planner/recompute/dtr/eviction_pool.h"
 
 namespace terrace::planner::recompute {
 

@@ -1,10 +1,10 @@
-#include "daemon/planner/recompute/dtr.h"
+#include "daemon/planner/recompute/dtr/dtr.h"
 
 #include <algorithm>
 
-#include "daemon/planner/recompute/eviction_pool.h"
-#include "daemon/planner/recompute/heuristic.h"
-#include "daemon/planner/recompute/residency.h"
+#include "daemon/planner/recompute/dtr/eviction_pool.h"
+#include "daemon/planner/recompute/dtr/heuristic.h"
+#include "daemon/planner/recompute/dtr/residency.h"
 
 namespace terrace::planner::recompute {
 namespace {

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/planner/recompute/static/policies.h"
+#include "daemon/planner/recompute/static/stages.h"
+
+namespace terrace::planner::recompute {
+namespace {
+
+using Segments = std::vector<std::uint32_t>;  // of each operation of the forward pass; counting up
+
+class Chen {
+ public:
+  Chen(const Step& step, const Segments& segments)
+      : step_(step),
+        segments_(segments),
+        forward_(static_cast<std::uint32_t>(segments.size())),
+        again_(segments.back() + 1, nothing) {}
+
+  Schedule schedule();
+
+ private:
+  bool internal(const Storage& s) const;
+  std::uint32_t first_backward_reader(const Storage& s) const;
+  void keep_internal(std::uint32_t storage, Stages* stages) const;
+
+  const Step& step_;
+  const Segments& segments_;
+  std::uint32_t forward_;
+  std::vector<std::uint32_t> again_;  // stage in which a segment is made again
+};
+
+// Whether it goes after the forward pass of its segment.
+bool Chen::internal(const Storage& s) const {
+  if (s.constant() || s.kept || s.maker >= forward_) return false;
+  const std::uint32_t segment = segments_[s.maker];
+  if (segment == segments_.back()) return false;
+  return std::none_of(s.readers.begin(), s.readers.end(),
+                      [&](std::uint32_t r) { return r < forward_ && segments_[r] != segment; });
+}
+
+std::uint32_t Chen::first_backward_reader(const Storage& s) const {
+  const auto found = std::lower_bound(s.readers.begin(), s.readers.end(), forward_);
+  return found == s.readers.end() ? nothing : *found;
+}
+
+void Chen::keep_internal(std::uint32_t storage, Stages* stages) const {
+  const Storage& s = step_.storages[storage];
+  const auto end_of_forward = std::lower_bound(s.readers.begin(), s.readers.end(), forward_);
+  if (end_of_forward != s.readers.begin()) stages->keep_between(storage, s.maker + 1, *(end_of_forward - 1));
+  if (end_of_forward != s.readers.end())
+    stages->keep_between(storage, again_[segments_[s.maker]] + 1, s.readers.back());
+}
+
+Schedule Chen::schedule() {
+  for (const Storage& s : step_.storages) {
+    if (!internal(s)) continue;
+    std::uint32_t& stage = again_[segments_[s.maker]];
+    stage = std::min(stage, first_backward_reader(s));
+  }
+  Stages stages(step_);
+  for (std::uint32_t s = 0; s < step_.storages.size(); ++s)
+    internal(step_.storages[s]) ? keep_internal(s, &stages) : stages.keep_to_last_reader(s);
+  return stages.schedule();
+}
+
+// A new segment begins when the one before has more bytes.
+Segments segments_by_bytes(const Step& step, std::uint64_t most_bytes) {
+  Segments segments;
+  std::uint64_t bytes = 0;
+  std::uint32_t segment = 0;
+  for (std::uint32_t i = 0; i < step.backward_begins; ++i) {
+    if (bytes > most_bytes) {
+      ++segment;
+      bytes = 0;
+    }
+    segments.push_back(segment);
+    bytes += step.operations[i].made_bytes;
+  }
+  return segments;
+}
+
+bool has_both_passes(const Step& step) {
+  return step.backward_begins > 0 && step.backward_begins < step.operations.size();
+}
+
+constexpr const char* one_pass = "the step has no forward pass with a backward pass after it";
+
+}  // namespace
+
+Result<Schedule> chen_sqrt(const Step& step) {
+  if (!has_both_passes(step)) return refused<Schedule>(one_pass);
+  const auto length = static_cast<std::uint32_t>(std::lround(std::sqrt(step.backward_begins)));
+  Segments segments;
+  for (std::uint32_t i = 0; i < step.backward_begins; ++i) segments.push_back(i / length);
+  return ok(Chen(step, segments).schedule());
+}
+
+Result<Schedule> chen_greedy(const Step& step, std::uint64_t budget_bytes) {
+  if (!has_both_passes(step)) return refused<Schedule>(one_pass);
+  double forward_bytes = 1;
+  for (std::uint32_t i = 0; i < step.backward_begins; ++i)
+    forward_bytes += static_cast<double>(step.operations[i].made_bytes);
+  constexpr int tries = 40;
+  std::int64_t least_ns = 0;
+  std::optional<Schedule> best;
+  for (int i = 0; i < tries; ++i) {
+    // From one segment to segments of a thousandth, in even ratios.
+    const double most_bytes = forward_bytes * std::pow(1e-3, static_cast<double>(i) / (tries - 1));
+    const Segments segments = segments_by_bytes(step, static_cast<std::uint64_t>(most_bytes));
+    Schedule schedule = Chen(step, segments).schedule();
+    const Price price = check_schedule(step, schedule, budget_bytes);
+    if (!price.wrong.empty() || (best && price.cost_ns >= least_ns)) continue;
+    least_ns = price.cost_ns;
+    best = std::move(schedule);
+  }
+  if (!best) return refused<Schedule>("no segments fit into the budget");
+  return ok(std::move(*best));
+}
+
+}  // namespace terrace::planner::recompute
