@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/static/policies.h"
 #include "daemon/planner/trace_json.h"
 #include "tests/planner/reference_data.h"
 
@@ -53,6 +54,21 @@ void check_log(const std::string& file, const std::string& model, std::uint32_t 
   }
   CHECK(seen == points);
   CHECK(off <= most_off);
+}
+
+TEST_CASE("Chen's segments of DenseNet121 are made again at most once") {
+  const auto text = test::reference_data("dtr/tv_densenet121-84.json.gz");
+  if (!text) return;
+  const auto step = step_of(*parse_trace(*text));
+  REQUIRE(step);
+  const auto schedule = chen_sqrt(*step);
+  REQUIRE(schedule);
+  const Price price = check_schedule(*step, *schedule, peak_bytes_of(*step));
+  INFO(price.wrong);
+  REQUIRE(price.wrong.empty());
+  CHECK(price.recomputations > 0);
+  CHECK(price.recomputations <= step->backward_begins);
+  CHECK(price.peak_bytes < peak_bytes_of(*step) / 2);
 }
 
 TEST_CASE("DTR is within 2% of simrd on ResNet32") { check_log("resnet32-56", "resnet32", 42, 4); }

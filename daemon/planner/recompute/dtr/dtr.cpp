@@ -19,6 +19,7 @@ class DtrRun {
   // be as long as the step.
   struct Pending {
     std::uint32_t operation = 0;
+    std::uint32_t wanted = nothing;      // of its results; the first run wants the first one
     std::vector<std::uint32_t> missing;  // of what it reads, when it began to wait
     std::size_t next = 0;
   };
@@ -26,12 +27,12 @@ class DtrRun {
   bool going_on() const { return report_.outcome == DtrOutcome::finished; }
   void give_up(DtrOutcome why) { report_.outcome = why; }
 
-  void materialize(std::uint32_t operation);
-  void begin(std::uint32_t operation);
+  void materialize(std::uint32_t operation, std::uint32_t wanted);
+  void begin(std::uint32_t operation, std::uint32_t wanted);
   void advance();
-  void compute(std::uint32_t operation);
+  void compute(std::uint32_t operation, std::uint32_t wanted);
   bool make_room(std::uint64_t bytes);
-  void add_results(const Operation& op);
+  void add_results(const Operation& op, std::uint32_t wanted);
   void note_run(std::uint32_t operation);
   void finish_operation(std::uint32_t operation);
   void release(std::uint32_t operation);
@@ -106,15 +107,19 @@ bool DtrRun::make_room(std::uint64_t bytes) {
   return true;
 }
 
-void DtrRun::add_results(const Operation& op) {
+// The one that is wanted enters the pool last.
+void DtrRun::add_results(const Operation& op, std::uint32_t wanted) {
   std::vector<std::uint32_t> back;
-  for (const std::uint32_t s : op.makes) {
-    if (residency_.present[s] != 0) continue;
+  const auto add = [&](std::uint32_t s) {
+    if (residency_.present[s] != 0) return;
     if (residency_.made[s] != 0) back.push_back(s);
     residency_.present[s] = residency_.made[s] = 1;
     live_bytes_ += step_.storages[s].bytes;
-    if (evictable(s) && locks_[s] == 0) pool_.add(s);
-  }
+    if (evictable(s)) pool_.add(s);
+  };
+  for (const std::uint32_t s : op.makes)
+    if (s != wanted) add(s);
+  if (wanted != nothing) add(wanted);
   for (const std::uint32_t s : back) heuristic_->came_back(s);
 }
 
@@ -131,19 +136,19 @@ void DtrRun::note_run(std::uint32_t operation) {
     give_up(DtrOutcome::thrashing);
 }
 
-void DtrRun::compute(std::uint32_t operation) {
+void DtrRun::compute(std::uint32_t operation, std::uint32_t wanted) {
   const Operation& op = step_.operations[operation];
   const std::uint64_t needed = op.made_bytes + op.workspace_bytes;
   if (!make_room(needed)) return;
   report_.peak_bytes = std::max(report_.peak_bytes, live_bytes_ + needed);
   note_run(operation);
-  add_results(op);
+  add_results(op, wanted);
   for (const std::uint32_t s : op.reads) unlock(s);
 }
 
 // A use counts when the operation begins to wait, and what is there is locked before anything comes back.
-void DtrRun::begin(std::uint32_t operation) {
-  Pending pending{operation, {}, 0};
+void DtrRun::begin(std::uint32_t operation, std::uint32_t wanted) {
+  Pending pending{operation, wanted, {}, 0};
   for (const std::uint32_t s : step_.operations[operation].reads) {
     residency_.last_used_ns[s] = residency_.clock_ns;
     residency_.present[s] != 0 ? lock(s) : pending.missing.push_back(s);
@@ -154,18 +159,18 @@ void DtrRun::begin(std::uint32_t operation) {
 void DtrRun::advance() {
   Pending& top = pending_.back();
   if (top.next == top.missing.size()) {
-    const std::uint32_t operation = top.operation;
+    const auto [operation, wanted] = std::pair(top.operation, top.wanted);
     pending_.pop_back();
-    return compute(operation);
+    return compute(operation, wanted);
   }
-  const std::uint32_t wanted = top.missing[top.next];
-  if (residency_.present[wanted] == 0) return begin(step_.storages[wanted].maker);
-  lock(wanted);
+  const std::uint32_t missing = top.missing[top.next];
+  if (residency_.present[missing] == 0) return begin(step_.storages[missing].maker, missing);
+  lock(missing);
   ++top.next;
 }
 
-void DtrRun::materialize(std::uint32_t operation) {
-  begin(operation);
+void DtrRun::materialize(std::uint32_t operation, std::uint32_t wanted) {
+  begin(operation, wanted);
   while (going_on() && !pending_.empty()) advance();
 }
 
@@ -190,7 +195,7 @@ void DtrRun::keep_results() {
   for (std::uint32_t s = 0; s < step_.storages.size() && going_on(); ++s) {
     const Storage& storage = step_.storages[s];
     if (!storage.kept || storage.constant()) continue;
-    if (residency_.present[s] == 0) materialize(storage.maker);
+    if (residency_.present[s] == 0) materialize(storage.maker, s);
     if (going_on()) lock(s);
   }
 }
@@ -198,7 +203,8 @@ void DtrRun::keep_results() {
 DtrReport DtrRun::run() {
   if (live_bytes_ > options_.budget_bytes) give_up(DtrOutcome::out_of_memory);
   for (std::uint32_t i = 0; i < step_.operations.size() && going_on(); ++i) {
-    materialize(i);
+    const std::vector<std::uint32_t>& makes = step_.operations[i].makes;
+    materialize(i, makes.empty() ? nothing : makes.front());
     if (going_on()) finish_operation(i);
   }
   keep_results();

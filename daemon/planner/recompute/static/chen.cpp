@@ -23,6 +23,7 @@ class Chen {
   bool internal(const Storage& s) const;
   std::uint32_t first_backward_reader(const Storage& s) const;
   void keep_internal(std::uint32_t storage, Stages* stages) const;
+  void keep_for_segments(std::uint32_t storage, Stages* stages) const;
 
   const Step& step_;
   const Segments& segments_;
@@ -52,6 +53,18 @@ void Chen::keep_internal(std::uint32_t storage, Stages* stages) const {
     stages->keep_between(storage, again_[segments_[s.maker]] + 1, s.readers.back());
 }
 
+// Until its last reader, and until every segment that reads it has been made again.
+void Chen::keep_for_segments(std::uint32_t storage, Stages* stages) const {
+  stages->keep_to_last_reader(storage);
+  const Storage& s = step_.storages[storage];
+  if (s.constant()) return;
+  for (const std::uint32_t reader : s.readers) {
+    if (reader >= forward_) break;
+    if (const std::uint32_t stage = again_[segments_[reader]]; stage != nothing)
+      stages->keep_between(storage, s.maker + 1, stage);
+  }
+}
+
 Schedule Chen::schedule() {
   for (const Storage& s : step_.storages) {
     if (!internal(s)) continue;
@@ -60,7 +73,7 @@ Schedule Chen::schedule() {
   }
   Stages stages(step_);
   for (std::uint32_t s = 0; s < step_.storages.size(); ++s)
-    internal(step_.storages[s]) ? keep_internal(s, &stages) : stages.keep_to_last_reader(s);
+    internal(step_.storages[s]) ? keep_internal(s, &stages) : keep_for_segments(s, &stages);
   return stages.schedule();
 }
 
