@@ -36,11 +36,6 @@ struct Agreement {
   std::uint32_t points = 0, within = 0, other_outcome = 0;
 };
 
-recompute::HeuristicKind kind_of(std::string_view name) {
-  const auto& all = recompute::dtr_heuristics();
-  return std::find_if(all.begin(), all.end(), [&](const auto& h) { return h.name == name; })->kind;
-}
-
 const char* name_of(recompute::DtrOutcome outcome) {
   switch (outcome) {
     case recompute::DtrOutcome::finished:
@@ -63,9 +58,8 @@ Json priced(const recompute::Step& step, const Result<recompute::Schedule>& sche
 }
 
 // Ours, as "overhead" or as "outcome".
-Json measured(const recompute::Step& step, std::string_view heuristic, std::uint64_t budget_bytes) {
-  const recompute::DtrReport report =
-      run_dtr(step, {.heuristic = kind_of(heuristic), .budget_bytes = budget_bytes});
+Json measured(const recompute::Step& step, recompute::HeuristicKind kind, std::uint64_t budget_bytes) {
+  const recompute::DtrReport report = run_dtr(step, {.heuristic = kind, .budget_bytes = budget_bytes});
   Json row;
   if (report.outcome != recompute::DtrOutcome::finished) return {{"outcome", name_of(report.outcome)}};
   const recompute::Price price = check_schedule(step, report.schedule, budget_bytes);
@@ -81,7 +75,6 @@ void compare(const Json& point, bool peaks_agree, Json* row, Agreement* agreemen
   const bool theirs = point["status"] == "ok";
   const bool ours = row->contains("overhead");
   if (theirs) (*row)["simrd"] = point["overhead"];
-  if (!theirs && row->value("outcome", "").empty()) (*row)["outcome"] = "";
   if (!theirs) (*row)["simrd_outcome"] = point["status"] == "OOM" ? "out of memory" : "thrashing";
   bool within = theirs == ours;
   if (theirs && ours) {
@@ -102,17 +95,47 @@ std::string log_of(const PlannerOptions& options, const std::string& model) {
   return {};
 }
 
+using Budgets = std::map<double, std::uint64_t, std::greater<>>;  // bytes by their ratio to simrd's peak
+
+Budgets budgets_of(const std::vector<Json>& points) {
+  Budgets budgets;
+  for (const Json& point : points) budgets[point["ratio"]] = point["budget"];
+  return budgets;
+}
+
 // Policies that plan ahead, at each budget that the reference names for the log.
 void add_plans(const recompute::Step& step, const Json& of_log, const std::vector<Json>& points, Json* out) {
-  std::map<double, std::uint64_t, std::greater<>> budgets;
-  for (const Json& point : points) budgets[point["ratio"]] = point["budget"];
-  for (const auto& [ratio, budget_bytes] : budgets) {
+  for (const auto& [ratio, budget_bytes] : budgets_of(points)) {
     for (const auto& [name, plan] : recompute::static_policies()) {
       if (!name.starts_with("Chen")) continue;
       Json row = of_log;
       row["ratio"] = ratio;
       row["policy"] = name;
       row.update(priced(step, plan(step, budget_bytes), budget_bytes));
+      (*out)["rows"].push_back(std::move(row));
+    }
+  }
+}
+
+const Json* point_of(const std::vector<Json>& points, std::string_view heuristic, double ratio) {
+  for (const Json& point : points)
+    if (names_in_simrd().at(point["heuristic"]) == heuristic && point["ratio"] == ratio) return &point;
+  return nullptr;
+}
+
+// Every heuristic at each budget that the reference names for the log; on large logs only those that it has.
+void add_heuristics(const recompute::Step& step, const Json& of_log, const std::vector<Json>& points,
+                    Json* out, Agreement* agreement) {
+  const bool agrees = std::abs(of_log["peak"].get<double>() - 1) <= 1 - peaks_agree_from;
+  for (const auto& [ratio, budget_bytes] : budgets_of(points)) {
+    for (const auto& [heuristic, kind] : recompute::dtr_heuristics()) {
+      const Json* point = point_of(points, heuristic, ratio);
+      if (point == nullptr && step.operations.size() > most_operations_of_plans) continue;
+      Json row = of_log;
+      row["ratio"] = ratio;
+      row["policy"] = heuristic;
+      row.update(measured(step, kind, budget_bytes));
+      if (point != nullptr) compare(*point, agrees, &row, agreement);
       (*out)["rows"].push_back(std::move(row));
     }
   }
@@ -126,16 +149,9 @@ void add_log(const PlannerOptions& options, const std::string& model, const std:
   const auto step = recompute::step_of(*trace);
   if (!step) return;
   const double peak = static_cast<double>(peak_bytes_of(*step)) / points[0]["baseline"]["mem"].get<double>();
-  const bool agrees = std::abs(peak - 1) <= 1 - peaks_agree_from;
-  for (const Json& point : points) {
-    const std::string heuristic = names_in_simrd().at(point["heuristic"]);
-    Json row{{"log", model}, {"peak", peak}, {"ratio", point["ratio"]}, {"policy", heuristic}};
-    row.update(measured(*step, heuristic, point["budget"].get<std::uint64_t>()));
-    compare(point, agrees, &row, agreement);
-    (*out)["rows"].push_back(std::move(row));
-  }
-  if (step->operations.size() <= most_operations_of_plans)
-    add_plans(*step, {{"log", model}, {"peak", peak}}, points, out);
+  const Json of_log{{"log", model}, {"peak", peak}};
+  add_heuristics(*step, of_log, points, out, agreement);
+  if (step->operations.size() <= most_operations_of_plans) add_plans(*step, of_log, points, out);
 }
 
 Result<recompute::Step> step_of_instance(const Json& instance) {
@@ -148,10 +164,11 @@ Result<recompute::Step> step_of_instance(const Json& instance) {
 }
 
 void add_dtr(const recompute::Step& step, std::uint64_t budget_bytes, Json* row) {
-  for (const char* heuristic : {"h_DTR", "h_DTR-eq", "h_MSPS"}) {
-    const Json ours = measured(step, heuristic, budget_bytes);
+  for (const auto& [heuristic, kind] : recompute::dtr_heuristics()) {
+    const Json ours = measured(step, kind, budget_bytes);
     if (ours.contains("overhead"))
-      (*row)[heuristic] = ours["overhead"].get<double>() * static_cast<double>(step.cost_ns);
+      (*row)[std::string(heuristic)] =
+          std::llround(ours["overhead"].get<double>() * static_cast<double>(step.cost_ns));
   }
 }
 
@@ -187,8 +204,10 @@ Json measure_recompute_chains(const PlannerOptions& options) {
     const std::string name(policy.name);
     columns.push_back(column(name.c_str(), name.c_str(), "count"));
   }
-  for (const char* heuristic : {"h_DTR", "h_DTR-eq", "h_MSPS"})
-    columns.push_back(column(heuristic, heuristic, "count"));
+  for (const auto& heuristic : recompute::dtr_heuristics()) {
+    const std::string name(heuristic.name);
+    columns.push_back(column(name.c_str(), name.c_str(), "count"));
+  }
   columns.push_back(column("met", "within 1%", "yes"));
   Json out = section(chains_title, std::move(columns));
   const Json data = Json::parse(*text);
