@@ -1,9 +1,9 @@
 // terrace bench planner: every table that says what the planner is worth, on published data.
 //
 // Conformance with the systems that its policies come from, exact search beside MiniMalloc, large instances
-// beside every other policy, PyTorch's own memory events, G10's workloads under G10's rules, the simulator's
-// speed, and the judges themselves on random and on damaged plans. Searches run in processes of their own,
-// one after the other, on one core.
+// beside every other policy, PyTorch's own memory events, G10's workloads under G10's rules, recomputation
+// beside DTR's simulator and Checkmate's optimum, the simulator's speed, and the judges themselves on random
+// and on damaged plans. Searches run in processes of their own, one after the other, on one core.
 #include <fmt/format.h>
 
 #include <algorithm>

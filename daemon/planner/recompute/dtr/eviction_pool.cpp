@@ -18,18 +18,17 @@ void EvictionPool::remove(std::uint32_t storage) {
 }
 
 std::uint32_t EvictionPool::choose(Heuristic* heuristic) const {
-  const Member* best = nullptr;
-  double least = 0;
-  for (const Member& m : members_) {
+  Member best = members_.front();
+  double least = heuristic->value(best.storage);
+  for (std::size_t i = 1; i < members_.size(); ++i) {
+    const Member& m = members_[i];
     const double value = heuristic->value(m.storage);
     const bool first_wins = value == 0;
-    const bool wins =
-        best == nullptr || value < least || (value == least && (m.entry < best->entry) == first_wins);
-    if (!wins) continue;
-    best = &m;
+    if (value > least || (value == least && (m.entry < best.entry) != first_wins)) continue;
+    best = m;
     least = value;
   }
-  return best->storage;
+  return best.storage;
 }
 
 }  // namespace terrace::planner::recompute
