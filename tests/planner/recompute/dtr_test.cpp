@@ -175,7 +175,7 @@ TEST_CASE("Remembered costs of evicted surroundings are those of a fresh search"
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     Shuffled s(seed);
     EvictedReach above(s.residency, Towards::parents), below(s.residency, Towards::children);
-    for (std::uint32_t i = 0; i < 200; ++i) {
+    for (std::uint64_t i = 0; i < 200; ++i) {
       const auto which = static_cast<std::uint32_t>((i * 7919 + seed * 31) % s.step.storages.size());
       if (s.step.storages[which].constant()) continue;
       s.residency.present[which] ^= 1;

@@ -11,6 +11,7 @@ recompute::Step random_step(std::uint64_t seed, std::uint32_t operations) {
   recompute::StepBuilder builder;
   std::vector<std::uint32_t> storages;
   std::size_t unread = 0;  // from here on
+  storages.reserve(3 + std::size_t{2} * operations);
   for (int i = 0; i < 3; ++i) storages.push_back(builder.add_constant(1 + below(50)));
   for (std::uint32_t i = 0; i < operations; ++i) {
     std::vector<std::uint32_t> reads;

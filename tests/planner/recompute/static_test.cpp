@@ -64,7 +64,10 @@ TEST_CASE("Stages run what was not kept, in order, and free after the last use")
   builder.add_operation(1, {2, 0});
   builder.add_result(1);
   const Step step = builder.finish();
-  CHECK(text_of(keep_all(step)) == " c0 c1 c2 f1 c3 f0 f2");
+  CHECK(text_of(keep_all(step)) == " c0 c1 c2 f1 c3 f2 f0");
+  Stages to_last(step);
+  for (std::uint32_t s = 0; s < step.storages.size(); ++s) to_last.keep_to_last_reader(s);
+  CHECK(text_of(to_last.schedule()) == " c0 c1 c2 f1 c3 f0 f2");
   Stages stages(step);
   stages.keep(1, 0);
   stages.keep(2, 1);
@@ -107,6 +110,7 @@ TEST_CASE("Chen's segments of about sqrt(n) run everything but their ends twice"
   CHECK(cost_of(step, schedule, 1000) == 33 + 4 * 3);
   // Ends of four segments, the three others of the one that is made again, and two gradients.
   CHECK(check_schedule(step, *schedule, 1000).peak_bytes == 4 + 3 + 2);
+  CHECK(chen_sqrt(test::unit_chain(5'000)).error == "the step has more than 10,000 operations");
   CHECK(chen_sqrt(test::random_step(1, 20)).error ==
         "the step has no forward pass with a backward pass after it");
 }

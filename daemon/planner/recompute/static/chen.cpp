@@ -93,16 +93,19 @@ Segments segments_by_bytes(const Step& step, std::uint64_t most_bytes) {
   return segments;
 }
 
-bool has_both_passes(const Step& step) {
-  return step.backward_begins > 0 && step.backward_begins < step.operations.size();
-}
+constexpr std::size_t most_in_square = 10'000;  // what is kept when takes the square of them in bits
 
-constexpr const char* one_pass = "the step has no forward pass with a backward pass after it";
+// Why there can be no plan; empty if there may be one.
+std::string objection(const Step& step) {
+  if (step.backward_begins == 0 || step.backward_begins >= step.operations.size())
+    return "the step has no forward pass with a backward pass after it";
+  return step.operations.size() > most_in_square ? "the step has more than 10,000 operations" : "";
+}
 
 }  // namespace
 
 Result<Schedule> chen_sqrt(const Step& step) {
-  if (!has_both_passes(step)) return refused<Schedule>(one_pass);
+  if (std::string why = objection(step); !why.empty()) return refused<Schedule>(std::move(why));
   const auto length = static_cast<std::uint32_t>(std::lround(std::sqrt(step.backward_begins)));
   Segments segments;
   for (std::uint32_t i = 0; i < step.backward_begins; ++i) segments.push_back(i / length);
@@ -110,18 +113,21 @@ Result<Schedule> chen_sqrt(const Step& step) {
 }
 
 Result<Schedule> chen_greedy(const Step& step, std::uint64_t budget_bytes) {
-  if (!has_both_passes(step)) return refused<Schedule>(one_pass);
+  if (std::string why = objection(step); !why.empty()) return refused<Schedule>(std::move(why));
   double forward_bytes = 1;
   for (std::uint32_t i = 0; i < step.backward_begins; ++i)
     forward_bytes += static_cast<double>(step.operations[i].made_bytes);
   constexpr int tries = 40;
   std::int64_t least_ns = 0;
   std::optional<Schedule> best;
+  Segments before;
   for (int i = 0; i < tries; ++i) {
     // From one segment to segments of a thousandth, in even ratios.
     const double most_bytes = forward_bytes * std::pow(1e-3, static_cast<double>(i) / (tries - 1));
-    const Segments segments = segments_by_bytes(step, static_cast<std::uint64_t>(most_bytes));
-    Schedule schedule = Chen(step, segments).schedule();
+    Segments segments = segments_by_bytes(step, static_cast<std::uint64_t>(most_bytes));
+    if (segments == before) continue;
+    before = std::move(segments);
+    Schedule schedule = Chen(step, before).schedule();
     const Price price = check_schedule(step, schedule, budget_bytes);
     if (!price.wrong.empty() || (best && price.cost_ns >= least_ns)) continue;
     least_ns = price.cost_ns;

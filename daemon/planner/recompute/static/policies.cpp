@@ -1,13 +1,18 @@
 #include "daemon/planner/recompute/static/policies.h"
 
-#include "daemon/planner/recompute/static/stages.h"
-
 namespace terrace::planner::recompute {
 
 Schedule keep_all(const Step& step) {
-  Stages stages(step);
-  for (std::uint32_t s = 0; s < step.storages.size(); ++s) stages.keep_to_last_reader(s);
-  return stages.schedule();
+  Schedule schedule;
+  for (std::uint32_t i = 0; i < step.operations.size(); ++i) {
+    schedule.push_back({Move::Kind::compute, i});
+    for (const std::uint32_t s : step.operations[i].reads) {
+      const Storage& storage = step.storages[s];
+      if (!storage.constant() && !storage.kept && storage.readers.back() == i)
+        schedule.push_back({Move::Kind::free, s});
+    }
+  }
+  return schedule;
 }
 
 const std::vector<StaticPolicy>& static_policies() {

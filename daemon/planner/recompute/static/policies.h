@@ -21,7 +21,7 @@ Schedule keep_all(const Step& step);
 // pass is cut into about sqrt(n) segments of as many operations. What one segment hands to a later one stays,
 // the rest of it goes after its last reader in the forward pass and is made again, once, when the backward
 // pass first needs some of it. The last segment stays. The budget plays no part. Refused without a backward
-// pass.
+// pass, and for more than 10,000 operations.
 Result<Schedule> chen_sqrt(const Step& step);
 
 // The same (algorithm 3): a segment ends when its results have more than some number of bytes. Tries 40 such
