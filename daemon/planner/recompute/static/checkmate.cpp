@@ -10,11 +10,11 @@
 //     U[t][i]   bytes in memory when operation i may run in stage t, not above the budget
 //
 //     minimise   sum of R[t][i] cost[i]
-//     (1b) R[t][i] <= R[t][maker of s] + S[t][s]        for each s that i reads
-//     (1c) S[t+1][s] <= S[t][s] + R[t][maker of s]
-//     (2)  U[t][0] = sum of S[t][s] bytes[s] + R[t][0] bytes made by 0
+//          R[t][i] <= R[t][maker of s] + S[t][s]        for each s that i reads
+//          S[t+1][s] <= S[t][s] + R[t][maker of s]
+//          U[t][0] = sum of S[t][s] bytes[s] + R[t][0] bytes made by 0
 //          U[t][i+1] = U[t][i] - what the readings of i free + R[t][i+1] bytes made by i+1
-//     (5)  1 - F[t][r] <= h,  k (1 - F[t][r]) >= h      where h counts what speaks against freeing:
+//          1 - F[t][r] <= h,  k (1 - F[t][r]) >= h      where h counts what speaks against freeing:
 //          h = 1 - R[t][i] + S[t+1][s] + sum of R[t][j] over later readers j of s,  k its greatest value
 //
 // The relaxation is solved for nine tenths of the budget, as Checkmate does, because rounding needs room.
