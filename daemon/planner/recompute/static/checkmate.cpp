@@ -19,7 +19,8 @@
 //
 // The relaxation is solved for nine tenths of the budget, as Checkmate does, because rounding needs room.
 // Then what is kept is rounded at nine thresholds, what runs follows (stages.h), and the cheapest that fits
-// is taken. Clp solves; nothing here depends on its answer being right, because the schedules are checked.
+// is taken. Where none fits Checkmate has no answer; here the relaxation is solved again for a tenth less,
+// down to a half. Clp solves; nothing depends on its answer being right, because schedules are checked.
 #include <algorithm>
 
 #include "daemon/planner/recompute/static/policies.h"

@@ -2,14 +2,13 @@
 //
 // Checkmate's view of a step (Jain et al., MLSys 2020, section 4): stage t ends with the first run of
 // operation t. S[t][s] says that storage s is kept from stage t - 1 into stage t. Given S, the least
-// recomputation follows: stage t runs operation t, what makes the storages that are kept into stage t + 1 but
-// were not into t, and whatever these read that was not kept, in the order of the step (section 4.7, "solve
-// for R").
+// recomputation follows (the second stage of Checkmate's rounding): stage t runs operation t, what makes the
+// storages that are kept into stage t + 1 but were not into t, and whatever these read that was not kept, in
+// the order of the step.
 //
-//             s0 s1 s2 s3          stage 3 runs operation 3, which reads s0 and s2. s2 was not kept: its
-//             maker
-//     S[3]     1  0  0  -          runs before, and that of s1, which it reads.
-//     S[4]     0  0  1  1          s0 is freed after its last reader in the stage, s2 is not.
+//             s0 s1 s2 s3      stage 3 runs operation 3, which reads s0 and s2. s2 was not kept: its maker
+//     S[3]     1  0  0  -      runs before, and that of s1, which it reads.
+//     S[4]     0  0  1  1      s0 is freed after its last reader in the stage, s2 is not.
 //
 // Constants count as kept always, and S after the last stage is what the step keeps.
 #pragma once
