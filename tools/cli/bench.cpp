@@ -32,7 +32,8 @@ struct Script {
   bool wants_name = false;     // as its first word
   const char* word = nullptr;  // before all others
 };
-constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
+constexpr Script scripts[] = {{"argsort", "bench/patterns.py", true},
+                              {"arrays", "bench/patterns.py", true},
                               {"embedding", "bench/patterns.py", true},
                               {"fft", "bench/patterns.py", true},
                               {"first-touch", "bench/patterns.py", true},
@@ -44,7 +45,8 @@ constexpr Script scripts[] = {{"arrays", "bench/patterns.py", true},
                               {"pause", "bench/pause.py"},
                               {"sparse", "bench/patterns.py", true},
                               {"tiers", "bench/training.py", false, "--tiers"},
-                              {"training", "bench/training.py"}};
+                              {"training", "bench/training.py"},
+                              {"transpose", "bench/patterns.py", true}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
 // one, such as the one whose PyTorch sees the GPU.
@@ -67,6 +69,7 @@ std::set<std::string> available(const InstallLayout& layout) {
 
 constexpr std::pair<const char*, const char*> about[] = {
     {"advisor", "the advisor's predictions and choices, beside what is measured"},
+    {"argsort", "words sorted by an index of them under a limit, beside stock and kernel swap"},
     {"arrays", "single lines of many arrays under a limit, beside stock and kernel swap"},
     {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},
     {"embedding", "random rows of a large table under a limit, beside stock and kernel swap"},
@@ -86,7 +89,8 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"planner", "placements and simulated steps, beside published ones"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
-    {"training", "training steps under a limit, beside stock and kernel swap"}};
+    {"training", "training steps under a limit, beside stock and kernel swap"},
+    {"transpose", "a matrix made into its transpose under a limit, beside stock and kernel swap"}};
 
 int list(const std::set<std::string>& names) {
   for (const std::string& name : names) {
