@@ -162,6 +162,8 @@ TEST_CASE("PoliciesAreChosenByNameOnceEach") {
   REQUIRE(chosen->reuse.size() == 2);
   CHECK(std::string(chosen->reuse[1].name) == "bfc");
   CHECK(choose_policies({"nonsense"}, false).error.find("--list") != std::string::npos);
+  CHECK(choose_policies({"minimalloc"}, false).error.find("'exact'") != std::string::npos);
+  CHECK(choose_policies({"exact"}, false)->reuse.size() == 1);
   CHECK(choose_policies({"lru"}, false).error.find("--machine") != std::string::npos);
   CHECK(choose_policies({"lru"}, true)->swap.size() == 1);
   CHECK(choose_policies({"all"}, false)->swap.empty());

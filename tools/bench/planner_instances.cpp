@@ -11,7 +11,7 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* exact_policy = "minimalloc";
+constexpr const char* exact_policy = "exact";
 constexpr const char* our_policy = "terrace";
 
 // Seconds of google/minimalloc@9f5cf810 on two cores of an AMD EPYC (g++ 12.2, Release), single-threaded: the

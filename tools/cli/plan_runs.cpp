@@ -24,6 +24,12 @@ bool add_named(const std::vector<Policy>& all, const std::string& name, std::vec
   return true;
 }
 
+std::string no_such_policy(const std::string& name) {
+  // What the exact search was called before, as in results that were kept.
+  if (name == "minimalloc") return "--policy minimalloc: there is no such policy; did you mean 'exact'?";
+  return fmt::format("--policy {}: there is no such policy; 'terrace plan --list' names them", name);
+}
+
 template <class Run, class Less>
 const Run* least(const std::vector<Run>& runs, const Less& less) {
   const Run* best = nullptr;
@@ -71,8 +77,7 @@ Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bo
       if (with_machine) chosen.swap = swap;
     } else if (add_named(reuse, name, &chosen.reuse)) {
     } else if (!add_named(swap, name, &chosen.swap)) {
-      return refused<ChosenPolicies>(
-          fmt::format("--policy {}: there is no such policy; 'terrace plan --list' names them", name));
+      return refused<ChosenPolicies>(no_such_policy(name));
     } else if (!with_machine) {
       return refused<ChosenPolicies>(fmt::format(
           "--policy {} moves tensors between the tiers of a machine: say which with --machine", name));

@@ -61,7 +61,7 @@ struct SearchControl {
 
 // One published (or our own) way to place. Throws nothing but std::bad_alloc.
 struct ReusePolicy {
-  const char* name;    // as typed: "greedy_by_size", "minimalloc", "terrace"
+  const char* name;    // as typed: "tflite_by_size", "exact", "terrace"
   const char* family;  // "tflite", "tvm", "allocator", "terrace", …
   const char* source;  // paper and section, or project and file
   // The placement, or why this policy has none for the instance ("needs a trace", "stopped before any was

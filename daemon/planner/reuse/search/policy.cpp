@@ -1,4 +1,4 @@
-// The policy `minimalloc`: the smallest placement that the exact search finds.
+// The policy `exact`: the smallest placement that the exact search finds.
 //
 // Every partition begins with the best of a few skylines. Then the one that is highest is searched: at the
 // goal (the caller's capacity, or the largest sum of bytes alive), and if that is not found, by bisection
@@ -132,9 +132,9 @@ class Minimiser {
   bool stopped_ = false;
 };
 
-Result<Placement> minimalloc(const Instance& instance, const SearchControl& control) {
+Result<Placement> place_exact(const Instance& instance, const SearchControl& control) {
   // Skylines lie above each other with paddings between them: their sum must fit, not only what is alive.
-  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>("minimalloc: " + why);
+  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>("exact: " + why);
   return ok(Minimiser(instance, control).run());
 }
 
@@ -142,8 +142,8 @@ Result<Placement> minimalloc(const Instance& instance, const SearchControl& cont
 }  // namespace search
 
 std::vector<ReusePolicy> search_policies() {
-  return {{"minimalloc", "search", "Moffitt, MiniMalloc (ASPLOS'23 vol 4), with learning; google/minimalloc",
-           search::minimalloc}};
+  return {{"exact", "search", "Moffitt, MiniMalloc (ASPLOS'23 vol 4), with learning; google/minimalloc",
+           search::place_exact}};
 }
 
 }  // namespace terrace::planner
