@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/planner/import/gunzip.h"
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/machine_json.h"
 #include "daemon/planner/trace_json.h"
+#include "tools/import/gunzip.h"
+#include "tools/import/import.h"
 
 using namespace terrace;
 using namespace terrace::planner;

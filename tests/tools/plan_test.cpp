@@ -6,13 +6,13 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "daemon/planner/import/gunzip.h"
 #include "tests/tools/temporary_directory.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_files.h"
 #include "tools/cli/plan_load.h"
 #include "tools/cli/plan_report.h"
 #include "tools/cli/plan_runs.h"
+#include "tools/import/gunzip.h"
 
 using namespace terrace;
 using namespace terrace::cli;

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/planner/import/gunzip.h"
-#include "daemon/planner/import/import.h"
-#include "daemon/planner/import/kineto_events.h"
 #include "daemon/planner/reuse/allocators/caching.h"
 #include "liballoc/gpu/heap/heap.h"
 #include "tools/bench/measure.h"
+#include "tools/import/gunzip.h"
+#include "tools/import/import.h"
+#include "tools/import/kineto_events.h"
 
 namespace terrace::bench {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <map>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/reuse/tflite/shapes.h"
 #include "daemon/planner/reuse/tflite/strategies.h"
 #include "tools/cli/plan_load.h"
+#include "tools/import/import.h"
 
 namespace terrace::bench {
 namespace {

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <unordered_map>
 
-#include "daemon/planner/import/import.h"
 #include "tools/bench/planner_child.h"
+#include "tools/import/import.h"
 
 namespace terrace::bench {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <iostream>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/trace_json.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_files.h"
 #include "tools/cli/plan_load.h"
 #include "tools/cli/plan_report.h"
 #include "tools/cli/verbs.h"
+#include "tools/import/import.h"
 
 namespace terrace::cli {
 

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/planner/import/gunzip.h"
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/machine_json.h"
 #include "daemon/planner/order/order.h"
 #include "daemon/planner/simulate/machines.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
+#include "tools/import/gunzip.h"
+#include "tools/import/import.h"
 
 namespace terrace::cli {
 

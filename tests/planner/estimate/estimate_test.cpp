@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/reuse/instance.h"
 #include "daemon/planner/trace_json.h"
 #include "tests/planner/reference_data.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {

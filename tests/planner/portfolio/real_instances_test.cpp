@@ -4,10 +4,10 @@
 #include <random>
 #include <string_view>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/reuse/families.h"
 #include "daemon/planner/trace_json.h"
 #include "tests/planner/reference_data.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {

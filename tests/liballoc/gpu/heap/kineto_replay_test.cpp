@@ -5,10 +5,10 @@
 #include <random>
 #include <unordered_map>
 
-#include "daemon/planner/import/kineto_events.h"
 #include "liballoc/gpu/heap/heap.h"
 #include "tests/liballoc/gpu/heap/told_device.h"
 #include "tests/planner/reference_data.h"
+#include "tools/import/kineto_events.h"
 
 namespace terrace::liballoc::gpu {
 namespace {

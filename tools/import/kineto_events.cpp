@@ -1,4 +1,4 @@
-#include "daemon/planner/import/kineto_events.h"
+#include "tools/import/kineto_events.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "daemon/planner/import/onnx_flops.h"
+#include "tools/import/onnx_flops.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
 
-#include "daemon/planner/import/onnx_shapes.h"
+#include "tools/import/onnx_shapes.h"
 
 namespace terrace::planner {
 namespace {

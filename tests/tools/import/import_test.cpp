@@ -1,5 +1,5 @@
 // simrd's logs, execution traces, lifetimes, and which is which.
-#include "daemon/planner/import/import.h"
+#include "tools/import/import.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -306,6 +306,15 @@ TEST_CASE("Wrong lifetimes are refused with the line") {
   CHECK(parse_csv("id,lower,upper,size,alignment\n0,0,1,5,3\n").error ==
         "line 2: alignment: expected a power of two");
   CHECK(parse_csv("").error == "the file is empty");
+}
+
+TEST_CASE("A trace that does not know its reads is imported with a note") {
+  wire::Trace trace{"n", "s", {}, {}, false};
+  const Result<Imported> back = import_trace(trace_json(trace), TraceFormat::terrace);
+  REQUIRE(back);
+  CHECK(back->notes == std::vector<std::string>{reads_unknown_note});
+  trace.reads_known = true;
+  CHECK(import_trace(trace_json(trace), TraceFormat::terrace)->notes.empty());
 }
 
 TEST_CASE("Formats are told apart by their beginning") {

@@ -1,4 +1,4 @@
-#include "daemon/planner/import/onnx_memory.h"
+#include "tools/import/onnx_memory.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>

@@ -12,7 +12,7 @@
 #include <functional>
 #include <vector>
 
-#include "daemon/planner/import/onnx_flops.h"
+#include "tools/import/onnx_flops.h"
 
 namespace terrace::planner {
 

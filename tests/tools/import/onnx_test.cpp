@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/import/import.h"
-#include "daemon/planner/import/onnx_memory.h"
 #include "daemon/planner/trace_json.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
+#include "tools/import/onnx_memory.h"
 
 namespace terrace::planner {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/planner/import/onnx_shapes.h"
+#include "tools/import/onnx_shapes.h"
 
 #include <algorithm>
 #include <string>

@@ -1,10 +1,10 @@
-#include "daemon/planner/import/import.h"
+#include "tools/import/import.h"
 
 #include <algorithm>
 
-#include "daemon/planner/import/gunzip.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_json.h"
+#include "tools/import/gunzip.h"
 
 namespace terrace::planner {
 namespace {

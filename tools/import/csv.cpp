@@ -2,9 +2,9 @@
 #include <charconv>
 #include <limits>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/planner/import/gunzip.h"
+#include "tools/import/gunzip.h"
 
 #include <zlib.h>
 

@@ -15,9 +15,9 @@
 #include <limits>
 #include <unordered_map>
 
-#include "daemon/planner/import/import.h"
-#include "daemon/planner/import/kineto_events.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
+#include "tools/import/kineto_events.h"
 
 namespace terrace::planner {
 namespace {

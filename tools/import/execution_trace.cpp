@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {

@@ -15,12 +15,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "daemon/planner/import/import.h"
-#include "daemon/planner/import/onnx_flops.h"
-#include "daemon/planner/import/onnx_memory.h"
-#include "daemon/planner/import/onnx_shapes.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
+#include "tools/import/onnx_flops.h"
+#include "tools/import/onnx_memory.h"
+#include "tools/import/onnx_shapes.h"
 
 namespace terrace::planner {
 namespace {

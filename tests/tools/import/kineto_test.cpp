@@ -1,8 +1,8 @@
 // Lives as the log says, times by correlation, and hostile profiles.
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/import/import.h"
 #include "tests/planner/reference_data.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {

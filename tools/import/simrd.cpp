@@ -22,9 +22,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "daemon/planner/import/import.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
+#include "tools/import/import.h"
 
 namespace terrace::planner {
 namespace {
