@@ -2,7 +2,8 @@
 //
 // The error shape of everything that reads what people and files say: whatever was typed, or stood in a file,
 // or was refused by the machine becomes a message that names the input, what was expected and what to do. The
-// caller that decides prints it once. Exceptions stay inside the libraries that need them (CLI11,
+// caller that decides prints it once. What only checks, and has no value to give, returns the sentence
+// itself, empty where nothing is wrong. Exceptions stay inside the libraries that need them (CLI11,
 // nlohmann-json).
 #pragma once
 

@@ -49,6 +49,16 @@ inline bool overlap_in_time(const Buffer& a, const Buffer& b) {
   return a.lower < b.upper && b.lower < a.upper;
 }
 
+// The begin or the end of a life.
+struct LifeEvent {
+  std::uint32_t time;
+  bool begins;
+  std::uint32_t buffer;
+};
+
+// Of all buffers that have bytes, by time, ends first (lives are half-open), then by index. O(n log n).
+std::vector<LifeEvent> events_of(std::span<const Buffer> buffers);
+
 // How a search is steered. The planner has no clock: the caller says when time is up.
 struct SearchControl {
   std::uint64_t seed = 0;
@@ -64,9 +74,12 @@ struct ReusePolicy {
   const char* name;    // as typed: "tflite_by_size", "exact", "terrace"
   const char* family;  // "tflite", "tvm", "allocator", "terrace", …
   const char* source;  // paper and section, or project and file
-  // The placement, or why this policy has none for the instance ("needs a trace", "stopped before any was
-  // found").
-  Result<Placement> (*place)(const Instance&, const SearchControl&);
+  // Of an instance that refusal() lets pass.
+  Result<Placement> (*solve)(const Instance&, const SearchControl&);
+
+  // The placement, or why there is none: refusal(), or what this policy cannot do ("needs a trace", "stopped
+  // before any was found").
+  Result<Placement> place(const Instance& instance, const SearchControl& control) const;
 };
 
 // Every policy, in the order of the table of `terrace plan --policy all`.
@@ -75,6 +88,18 @@ std::vector<ReusePolicy> reuse_policies();
 // Buffers of a trace: one per tensor that some operation names or that is persistent, then one per workspace;
 // time is the index of the operation.
 Instance instance_of(const wire::Trace& trace, std::uint64_t alignment = 1);
+
+// All bytes of an instance together, paddings included; leaves room for sums of two totals.
+inline constexpr std::uint64_t max_instance_bytes = std::uint64_t{1} << 61;
+
+// Why no policy can place this instance; empty if any may. O(n).
+std::string refusal(const Instance& instance);
+
+// The smallest multiple of a power of two that is not below the offset.
+template <class Bytes>
+Bytes align_up(Bytes offset, Bytes alignment) {
+  return (offset + alignment - 1) & ~(alignment - 1);
+}
 
 // Objects one after the other, in the order of their ids (TFLite's ObjectsToOffsets).
 Placement offsets_of(const Objects& objects);

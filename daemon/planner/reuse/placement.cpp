@@ -17,25 +17,26 @@ Placement offsets_of(const Objects& objects) {
   return placement;
 }
 
-std::uint64_t max_live_bytes(std::span<const Buffer> buffers) {
-  struct Change {
-    std::uint32_t time;
-    bool begins;
-    std::uint64_t bytes;
-  };
-  std::vector<Change> changes;
-  changes.reserve(buffers.size() * 2);
-  for (const Buffer& b : buffers) {
-    changes.push_back({b.lower, true, b.bytes});
-    changes.push_back({b.upper, false, b.bytes});
+std::vector<LifeEvent> events_of(std::span<const Buffer> buffers) {
+  std::vector<LifeEvent> events;
+  events.reserve(buffers.size() * 2);
+  for (std::uint32_t n = 0; n < buffers.size(); ++n) {
+    if (buffers[n].bytes == 0) continue;
+    events.push_back({buffers[n].lower, true, n});
+    events.push_back({buffers[n].upper, false, n});
   }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return a.time != b.time ? a.time < b.time : a.begins < b.begins;  // ends first: intervals are half-open
+  std::stable_sort(events.begin(), events.end(), [](const LifeEvent& a, const LifeEvent& b) {
+    return a.time != b.time ? a.time < b.time : a.begins < b.begins;
   });
+  return events;
+}
+
+std::uint64_t max_live_bytes(std::span<const Buffer> buffers) {
   std::uint64_t live = 0;
   std::uint64_t most = 0;
-  for (const Change& c : changes) {
-    live = c.begins ? live + c.bytes : live - c.bytes;
+  for (const LifeEvent& event : events_of(buffers)) {
+    const std::uint64_t bytes = buffers[event.buffer].bytes;
+    live = event.begins ? live + bytes : live - bytes;
     most = std::max(most, live);
   }
   return most;

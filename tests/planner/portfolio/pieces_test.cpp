@@ -98,17 +98,6 @@ TEST_CASE("Lives nested ten thousand deep are cut without a round for each") {
   CHECK(parts.bound_bytes == 30'000);
 }
 
-TEST_CASE("What cannot be placed is refused by name") {
-  CHECK(refuse(instance_of_lives({{1, 0, 1, 1, 0}, {1, 3, 3, 1, 0}})).find("buffer 1 ") == 0);
-  CHECK(refuse(instance_of_lives({{1, 0, 1, 3, 0}})).find("power of two") != std::string::npos);
-  CHECK(refuse(instance_of_lives({{1, 0, 1, 0, 0}})).find("power of two") != std::string::npos);
-  const std::uint64_t half = std::uint64_t{1} << 61;
-  CHECK(refuse(instance_of_lives({{half, 0, 1, 1, 0}})).empty());
-  CHECK(refuse(instance_of_lives({{half, 0, 1, 1, 0}, {half, 4, 5, 1, 0}})).find("2^62") !=
-        std::string::npos);
-  CHECK(refuse(instance_of_lives({{~std::uint64_t{0}, 0, 1, 1, 0}})).find("2^62") != std::string::npos);
-}
-
 TEST_CASE("A pass of the skyline is a placement whatever the priorities are") {
   std::mt19937_64 random(3);
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

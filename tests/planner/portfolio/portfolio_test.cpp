@@ -57,12 +57,6 @@ TEST_CASE("Nothing, empty buffers and a single one are placed") {
   CHECK(terrace({"one", {{5, 3, 4, 8, 0}}, nullptr}, {}).total_bytes == 5);
 }
 
-TEST_CASE("What cannot be placed is refused with the reason") {
-  const Result<Placement> placed = terrace_policies().at(0).place({"bad", {{1, 2, 2, 1, 0}}, nullptr}, {});
-  REQUIRE_FALSE(placed);
-  CHECK(placed.error.find("buffer 0 of bad has an empty life") == 0);
-}
-
 TEST_CASE("The same seed gives the same placement") {
   const Instance instance = test::random_instance(5, 200, 100, 1000);
   const Placement a = terrace(instance, steps(50'000, 9));

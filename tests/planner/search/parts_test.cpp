@@ -41,7 +41,7 @@ TEST_CASE("Bytes alive are compared with a limit without overflow") {
   CHECK(live_within(chain(), 6));
   CHECK_FALSE(live_within(chain(), 5));
   const Instance huge{"huge", {{~std::uint64_t{0}, 0, 1, 1, 0}, {~std::uint64_t{0}, 0, 1, 1, 1}}, nullptr};
-  CHECK_FALSE(live_within(huge, most_bytes));
+  CHECK_FALSE(live_within(huge, max_instance_bytes));
 }
 
 TEST_CASE("The granule is the sizes' divisor only where alignments allow it") {

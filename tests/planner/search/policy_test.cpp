@@ -85,21 +85,4 @@ TEST_CASE("An instance too large to be searched gets a skyline") {
   check_sound(instance, place(instance, 0, -1));
 }
 
-TEST_CASE("More bytes alive than can be counted are refused") {
-  const Instance instance{
-      "huge", {{~std::uint64_t{0}, 0, 1, 1, 0}, {~std::uint64_t{0}, 0, 1, 1, 1}}, nullptr};
-  const Result<Placement> placement = search_policies().at(0).place(instance, {});
-  REQUIRE_FALSE(placement);
-  CHECK(placement.error.find("2^61") != std::string::npos);
-}
-
-TEST_CASE("Paddings that would not fit 64 bits are refused") {
-  Instance instance;
-  for (std::uint32_t i = 0; i < 16'400; ++i)
-    instance.buffers.push_back({1, 0, 10, std::uint64_t{1} << 50, no_tensor});
-  const Result<Placement> placement = search_policies().at(0).place(instance, {});
-  CHECK_FALSE(placement);
-  CHECK(placement.error.find("paddings of alignment 1125899906842624") != std::string::npos);
-}
-
 }  // namespace terrace::planner

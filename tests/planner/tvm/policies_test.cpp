@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/tvm/usmp.h"
 #include "tests/planner/policies.h"
 #include "tests/planner/reference_data.h"

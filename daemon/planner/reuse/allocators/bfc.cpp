@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "daemon/planner/reuse/instance.h"
+
 namespace terrace::planner {
-namespace {
-
-std::uint64_t rounded_up(std::uint64_t bytes) {
-  constexpr std::uint64_t unit = BfcAllocator::granularity_bytes;
-  return (bytes + unit - 1) / unit * unit;
-}
-
-}  // namespace
 
 BfcAllocator::BfcAllocator(std::uint64_t limit_bytes)
     : limit_(std::min(limit_bytes, most_request_bytes)),
-      next_region_(rounded_up(std::min(limit_, first_region_bytes))) {}
+      next_region_(align_up(std::min(limit_, first_region_bytes), granularity_bytes)) {}
 
 std::optional<std::uint64_t> BfcAllocator::find(std::uint64_t rounded) {
   const Chunks::Handle chunk = chunks_.best_fit(0, rounded);
@@ -35,7 +29,7 @@ bool BfcAllocator::extend(std::uint64_t rounded) {
 
 std::optional<std::uint64_t> BfcAllocator::allocate(std::uint64_t bytes) {
   if (bytes > most_request_bytes) return std::nullopt;
-  const std::uint64_t rounded = rounded_up(bytes);
+  const std::uint64_t rounded = align_up(bytes, granularity_bytes);
   if (const auto address = find(rounded)) return address;
   if (extend(rounded)) return find(rounded);
   const std::uint64_t idle = chunks_.free_region_bytes();

@@ -1,9 +1,9 @@
 #include "daemon/planner/reuse/allocators/caching.h"
 
+#include "daemon/planner/reuse/instance.h"
+
 namespace terrace::planner {
 namespace {
-
-std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 bool splits(std::uint32_t pool, std::uint64_t rest) {
   return pool == 0 ? rest >= CachingAllocator::granularity_bytes : rest > CachingAllocator::small_bytes;
@@ -14,7 +14,7 @@ bool splits(std::uint32_t pool, std::uint64_t rest) {
 std::uint64_t CachingAllocator::segment_bytes(std::uint64_t rounded) {
   if (rounded <= small_bytes) return small_segment_bytes;
   if (rounded < own_segment_bytes) return large_segment_bytes;
-  return rounded_up(rounded, own_segment_unit);
+  return align_up(rounded, own_segment_unit);
 }
 
 bool CachingAllocator::add_segment(std::uint64_t rounded, std::uint32_t pool) {
@@ -29,7 +29,7 @@ bool CachingAllocator::add_segment(std::uint64_t rounded, std::uint32_t pool) {
 
 std::optional<std::uint64_t> CachingAllocator::allocate(std::uint64_t bytes) {
   if (bytes > most_request_bytes) return std::nullopt;
-  const std::uint64_t rounded = rounded_up(bytes, granularity_bytes);
+  const std::uint64_t rounded = align_up(bytes, granularity_bytes);
   const std::uint32_t pool = rounded <= small_bytes ? 0 : 1;
   Chunks::Handle block = chunks_.best_fit(pool, rounded);
   if (block == Chunks::none) {

@@ -2,23 +2,12 @@
 // makes, in order of time. At one time what ends is freed first (lives are half-open), by index, and then
 // what begins is allocated, by index. total_bytes is what the allocator has reserved at the end: nothing is
 // given back without a limit, and none is set.
-#include <algorithm>
-#include <numeric>
-
 #include "daemon/planner/reuse/allocators/bfc.h"
 #include "daemon/planner/reuse/allocators/caching.h"
 #include "daemon/planner/reuse/families.h"
 
 namespace terrace::planner {
 namespace {
-
-std::vector<std::uint32_t> sorted_by(const std::vector<Buffer>& buffers, std::uint32_t Buffer::*time) {
-  std::vector<std::uint32_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return buffers[a].*time < buffers[b].*time; });
-  return order;
-}
 
 template <class Allocator>
 std::string unfit(const Instance& instance) {
@@ -35,24 +24,22 @@ std::string unfit(const Instance& instance) {
 template <class Allocator>
 Result<Placement> replay(const Instance& instance, const SearchControl& /*control*/) {
   if (std::string why = unfit<Allocator>(instance); !why.empty()) return refused<Placement>(why);
-  const std::vector<Buffer>& buffers = instance.buffers;
-  const std::vector<std::uint32_t> begins = sorted_by(buffers, &Buffer::lower);
-  const std::vector<std::uint32_t> ends = sorted_by(buffers, &Buffer::upper);
   Allocator allocator;
-  Placement placement{std::vector<std::uint64_t>(buffers.size()), 0};
-  std::size_t ended = 0;
-  for (const std::uint32_t n : begins) {
-    for (; buffers[ends[ended]].upper <= buffers[n].lower; ++ended) {
-      if (buffers[ends[ended]].bytes > 0) allocator.free(placement.offsets[ends[ended]]);
+  Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
+  for (const LifeEvent& event : events_of(instance.buffers)) {
+    std::uint64_t& offset = placement.offsets[event.buffer];
+    if (!event.begins) {
+      allocator.free(offset);
+      continue;
     }
-    if (buffers[n].bytes == 0) continue;
-    const auto address = allocator.allocate(buffers[n].bytes);
+    const std::uint64_t bytes = instance.buffers[event.buffer].bytes;
+    const auto address = allocator.allocate(bytes);
     if (!address) {
       return refused<Placement>(std::string(Allocator::title) + " has no room for buffer " +
-                                std::to_string(n) + " of " + std::to_string(buffers[n].bytes) +
+                                std::to_string(event.buffer) + " of " + std::to_string(bytes) +
                                 " bytes: all would exceed 2^47");
     }
-    placement.offsets[n] = *address;
+    offset = *address;
   }
   placement.total_bytes = allocator.chunks().peak_reserved_bytes();
   return ok(std::move(placement));

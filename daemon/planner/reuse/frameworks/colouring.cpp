@@ -35,13 +35,12 @@ std::uint32_t take(Colours& colours, std::uint64_t bytes, Objects& objects) {
 }  // namespace
 
 Result<Placement> place_left_edge(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   std::map<std::uint64_t, Colours> by_size;
   std::vector<std::uint32_t> colour_of(instance.buffers.size(), 0);
   Objects objects{std::vector<std::uint32_t>(instance.buffers.size(), 0), {}};
-  for (const Event& event : events_of(instance.buffers)) {
-    const std::uint64_t bytes = sizes->bytes[event.buffer];
+  for (const LifeEvent& event : events_of(instance.buffers)) {
+    const std::uint64_t bytes = sizes.bytes[event.buffer];
     Colours& colours = by_size[bytes];
     if (event.begins) {
       colour_of[event.buffer] = take(colours, bytes, objects);

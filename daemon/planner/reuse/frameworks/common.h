@@ -1,27 +1,16 @@
-// What the planners of the frameworks share: events in order of time, sizes rounded to one alignment, placed
-// ranges in order of their offsets.
+// What the planners of the frameworks share: sizes rounded to one alignment, placed ranges in order of their
+// offsets.
 //
 // Each of these frameworks knows one alignment for all buffers; here it is the largest that any buffer of the
 // instance asks for. Empty buffers get offset 0 and take part in nothing.
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
 
 namespace terrace::planner::frameworks {
-
-struct Event {
-  std::uint32_t time;
-  bool begins;
-  std::uint32_t buffer;
-};
-
-// Begins and ends of all buffers that are not empty by time, ends first (lives are half-open), then by index.
-std::vector<Event> events_of(std::span<const Buffer> buffers);
 
 // A buffer's size and life as a planner sees them.
 struct Sizes {
@@ -29,12 +18,7 @@ struct Sizes {
   std::vector<std::uint64_t> bytes;  // per buffer, rounded up to the alignment
 };
 
-// Refuses what cannot be added up: more than 2^62 bytes in all.
-Result<Sizes> aligned_sizes(const Instance& instance);
-
-inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
+Sizes aligned_sizes(const Instance& instance);
 
 // Buffers that have their offsets, in order of them.
 class Placed {

@@ -21,31 +21,30 @@ std::uint64_t find(const Placed& placed, const Buffer& slice, std::uint64_t byte
   std::uint64_t current = 0;
   for (const Placed::Range& range : placed.ranges()) {
     if (range.lower >= slice.upper || slice.lower >= range.upper) continue;
-    const std::uint64_t aligned = rounded_up(current, alignment);
+    const std::uint64_t aligned = align_up(current, alignment);
     if (aligned + bytes <= range.begin && range.begin - aligned < best_fit) {
       best = aligned;
       best_fit = range.begin - current;
     }
     current = std::max(current, range.end);
   }
-  return best == unassigned ? rounded_up(current, alignment) : best;
+  return best == unassigned ? align_up(current, alignment) : best;
 }
 
 }  // namespace
 
 Result<Placement> place_iree(const Instance& instance, const SearchControl& control) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   Placed placed;
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (std::size_t n = 0; n < instance.buffers.size(); ++n) {
     if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
     const Buffer& slice = instance.buffers[n];
     if (slice.bytes == 0) continue;
-    const std::uint64_t offset = find(placed, slice, sizes->bytes[n], sizes->alignment);
+    const std::uint64_t offset = find(placed, slice, sizes.bytes[n], sizes.alignment);
     placement.offsets[n] = offset;
-    placed.insert_before_equals({offset, offset + sizes->bytes[n], slice.lower, slice.upper});
-    placement.total_bytes = std::max(placement.total_bytes, offset + sizes->bytes[n]);
+    placed.insert_before_equals({offset, offset + sizes.bytes[n], slice.lower, slice.upper});
+    placement.total_bytes = std::max(placement.total_bytes, offset + sizes.bytes[n]);
   }
   return ok(std::move(placement));
 }

@@ -53,13 +53,13 @@ class Heap {
 
   std::uint64_t append(std::uint64_t bytes) {
     const std::uint64_t address = top_;
-    top_ = rounded_up(address + bytes, alignment_);
+    top_ = align_up(address + bytes, alignment_);
     insert(address + bytes, top_ - address - bytes);
     return address;
   }
 
   [[nodiscard]] bool usable(std::uint64_t begin, std::uint64_t bytes, Usable& usable) const {
-    const std::uint64_t address = rounded_up(begin, alignment_);
+    const std::uint64_t address = align_up(begin, alignment_);
     if (address - begin >= bytes) return false;
     usable = {bytes - (address - begin), address, begin};
     return true;
@@ -85,11 +85,10 @@ class Heap {
 }  // namespace
 
 Result<Placement> place_megengine_best_fit(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
-  Heap heap(sizes->alignment);
+  const Sizes sizes = aligned_sizes(instance);
+  Heap heap(sizes.alignment);
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
-  for (const Event& event : events_of(instance.buffers)) {
+  for (const LifeEvent& event : events_of(instance.buffers)) {
     const std::uint64_t bytes = instance.buffers[event.buffer].bytes;
     if (event.begins) {
       placement.offsets[event.buffer] = heap.allocate(bytes);

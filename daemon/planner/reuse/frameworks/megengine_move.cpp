@@ -246,14 +246,13 @@ std::vector<std::uint32_t> longest_first(const std::vector<Buffer>& buffers) {
 }  // namespace
 
 Result<Placement> place_interval_move(const Instance& instance, const SearchControl& control) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   std::vector<std::uint32_t> order = longest_first(instance.buffers);
   std::erase_if(order, [&](std::uint32_t n) { return instance.buffers[n].bytes == 0; });
   Mover mover(order.size());
   for (const std::uint32_t n : order) {
     if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");
-    mover.insert({0, sizes->bytes[n], instance.buffers[n].lower, instance.buffers[n].upper, {}, 0, 0});
+    mover.insert({0, sizes.bytes[n], instance.buffers[n].lower, instance.buffers[n].upper, {}, 0, 0});
   }
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size(), 0), mover.peak()};
   for (std::size_t i = 0; i < order.size(); ++i) placement.offsets[order[i]] = mover.begin(i);

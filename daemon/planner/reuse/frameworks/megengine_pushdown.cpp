@@ -97,7 +97,7 @@ Below neighbours(const std::vector<Buffer>& buffers) {
   Line line;
   std::vector<Line::Position> position(buffers.size());
   Below below(buffers.size());
-  for (const Event& event : events_of(buffers)) {
+  for (const LifeEvent& event : events_of(buffers)) {
     const std::uint32_t n = event.buffer;
     if (!event.begins) {
       line.release(position[n]);
@@ -142,7 +142,7 @@ class Sinker {
         }
       }
       if (waits) continue;
-      if (offsets_[n] == unknown) offsets_[n] = rounded_up(offset, alignment_);
+      if (offsets_[n] == unknown) offsets_[n] = align_up(offset, alignment_);
       stack.pop_back();
     }
   }
@@ -156,12 +156,11 @@ class Sinker {
 }  // namespace
 
 Result<Placement> place_pushdown(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   const std::vector<Buffer>& buffers = instance.buffers;
-  Placement placement{Sinker(buffers, neighbours(buffers), sizes->alignment).run(), 0};
+  Placement placement{Sinker(buffers, neighbours(buffers), sizes.alignment).run(), 0};
   for (std::size_t n = 0; n < buffers.size(); ++n) {
-    const std::uint64_t end = rounded_up(placement.offsets[n] + buffers[n].bytes, sizes->alignment);
+    const std::uint64_t end = align_up(placement.offsets[n] + buffers[n].bytes, sizes.alignment);
     placement.total_bytes = std::max(placement.total_bytes, end);
   }
   return ok(std::move(placement));

@@ -77,10 +77,10 @@ std::vector<std::uint64_t> release_ranks(const Instance& instance) {
   return ranks;
 }
 
-std::vector<Event> requests_in_order(const Instance& instance, const std::vector<std::uint64_t>& bytes) {
+std::vector<LifeEvent> requests_in_order(const Instance& instance, const std::vector<std::uint64_t>& bytes) {
   const std::vector<std::uint64_t> ranks = release_ranks(instance);
-  std::vector<Event> events = events_of(instance.buffers);
-  std::sort(events.begin(), events.end(), [&](const Event& a, const Event& b) {
+  std::vector<LifeEvent> events = events_of(instance.buffers);
+  std::sort(events.begin(), events.end(), [&](const LifeEvent& a, const LifeEvent& b) {
     if (a.time != b.time) return a.time < b.time;
     if (a.begins != b.begins) return b.begins;
     if (!a.begins) return ranks[a.buffer] < ranks[b.buffer];
@@ -101,7 +101,7 @@ Objects mxnet_objects(const Instance& instance, const std::vector<std::uint64_t>
                       std::uint64_t match_range) {
   GraphAllocator allocator(match_range);
   Objects objects{std::vector<std::uint32_t>(bytes.size(), 0), {}};
-  for (const Event& event : requests_in_order(instance, bytes)) {
+  for (const LifeEvent& event : requests_in_order(instance, bytes)) {
     if (event.begins) {
       objects.object_of[event.buffer] = allocator.request(bytes[event.buffer]);
     } else {
@@ -114,17 +114,15 @@ Objects mxnet_objects(const Instance& instance, const std::vector<std::uint64_t>
 }
 
 Result<Placement> place_mxnet(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
-  return ok(offsets_of(mxnet_objects(instance, sizes->bytes, default_range)));
+  const Sizes sizes = aligned_sizes(instance);
+  return ok(offsets_of(mxnet_objects(instance, sizes.bytes, default_range)));
 }
 
 Result<Placement> place_mxnet_search(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
-  Objects best = mxnet_objects(instance, sizes->bytes, 1);
+  const Sizes sizes = aligned_sizes(instance);
+  Objects best = mxnet_objects(instance, sizes.bytes, 1);
   for (std::uint64_t range = 2; range <= default_range; range *= 2) {
-    Objects objects = mxnet_objects(instance, sizes->bytes, range);
+    Objects objects = mxnet_objects(instance, sizes.bytes, range);
     if (total_of(objects) < total_of(best)) best = std::move(objects);
   }
   return ok(offsets_of(best));

@@ -50,13 +50,12 @@ class Pattern {
 }  // namespace
 
 Result<Placement> place_onnxruntime(const Instance& instance, const SearchControl& /*control*/) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   Pattern pattern;
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
-  for (const Event& event : events_of(instance.buffers)) {
+  for (const LifeEvent& event : events_of(instance.buffers)) {
     if (event.begins) {
-      placement.offsets[event.buffer] = pattern.allocate(sizes->bytes[event.buffer]);
+      placement.offsets[event.buffer] = pattern.allocate(sizes.bytes[event.buffer]);
     } else {
       pattern.free(placement.offsets[event.buffer]);
     }

@@ -116,13 +116,12 @@ std::string unfit(const Instance& instance) {
 
 Result<Placement> place_parallel_safe(const Instance& instance, const SearchControl& /*control*/) {
   if (std::string why = unfit(instance); !why.empty()) return refused<Placement>(why);
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
+  const Sizes sizes = aligned_sizes(instance);
   const Dependencies graph = dependencies_of(*instance.trace);
   AncestorSweep sweep(graph);
   std::uint32_t reached = 0;  // operations the sweep has advanced to
-  SafeAllocator allocator(sizes->bytes, uses_of_buffers(instance));
-  for (const Event& event : events_of(instance.buffers)) {
+  SafeAllocator allocator(sizes.bytes, uses_of_buffers(instance));
+  for (const LifeEvent& event : events_of(instance.buffers)) {
     const std::uint32_t n = event.buffer;
     if (!event.begins) {
       allocator.release(n);

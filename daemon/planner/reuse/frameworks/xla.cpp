@@ -40,7 +40,7 @@ class Heap {
     for (const Placed::Range& range : placed_.ranges()) {
       if (range.lower >= buffer.upper || buffer.lower >= range.upper) continue;
       if (offset < range.begin) consider(offset, range.begin);
-      offset = std::max(offset, rounded_up(range.end, alignment_));
+      offset = std::max(offset, align_up(range.end, alignment_));
     }
     return best_bytes == ~std::uint64_t{0} ? offset : best;
   }
@@ -52,9 +52,8 @@ class Heap {
 
 Result<Placement> place_in_order(const Instance& instance, const SearchControl& control,
                                  const std::vector<std::uint32_t>& order) {
-  const Result<Sizes> sizes = aligned_sizes(instance);
-  if (!sizes) return refused<Placement>(sizes.error);
-  Heap heap(sizes->alignment);
+  const Sizes sizes = aligned_sizes(instance);
+  Heap heap(sizes.alignment);
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (const std::uint32_t n : order) {
     if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");

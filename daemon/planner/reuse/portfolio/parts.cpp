@@ -1,7 +1,6 @@
 #include "daemon/planner/reuse/portfolio/parts.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace terrace::planner::portfolio {
 namespace {
@@ -9,7 +8,6 @@ namespace {
 // Each round of taking the bottom away costs O(n), and lives nested in each other come apart one by one: what
 // is left after so many rounds is left to the search.
 constexpr int most_rounds = 64;
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
 
 struct Group {
   std::vector<Block> blocks;  // by lower, in the instance's time
@@ -22,7 +20,7 @@ bool begins_before(const Block& a, const Block& b) {
 }
 
 std::uint64_t shared_alignment(const Instance& instance) {
-  std::uint64_t granule = most_bytes;
+  std::uint64_t granule = max_instance_bytes;
   for (const Buffer& b : instance.buffers) {
     if (b.bytes > 0) granule = std::min(granule, b.alignment);
   }
@@ -110,21 +108,6 @@ Part part_of(Group group) {
 }
 
 }  // namespace
-
-std::string refuse(const Instance& instance) {
-  std::uint64_t sum = 0;
-  for (std::size_t n = 0; n < instance.buffers.size(); ++n) {
-    const Buffer& b = instance.buffers[n];
-    const std::string which = "buffer " + std::to_string(n) + " of " + instance.name;
-    if (b.upper <= b.lower) return which + " has an empty life; give it an end after its begin";
-    if (!std::has_single_bit(b.alignment)) return which + " has an alignment that is no power of two";
-    if (b.bytes > most_bytes || b.alignment > most_bytes || sum > most_bytes) {
-      return which + " and those before it are larger than 2^62 bytes together";
-    }
-    sum += b.bytes + b.alignment;
-  }
-  return sum <= most_bytes ? "" : "the buffers of " + instance.name + " are larger than 2^62 bytes together";
-}
 
 Parts cut(const Instance& instance) {
   Parts all;

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
@@ -29,10 +28,6 @@ struct Block {
   std::uint64_t end_at(std::uint64_t offset) const { return offset + bytes - tail; }
 };
 
-inline std::uint64_t align_up(std::uint64_t offset, std::uint64_t alignment) {
-  return (offset + alignment - 1) & ~(alignment - 1);
-}
-
 // Blocks that must be placed together, at offsets of at least floor_bytes.
 struct Part {
   std::vector<Block> blocks;  // by lower, then upper descending
@@ -49,11 +44,7 @@ struct Parts {
   std::uint64_t bound_bytes = 0;       // of the whole
 };
 
-// What makes an instance impossible to place, empty if nothing: an empty life, an alignment that is no power
-// of two, or sizes whose sum does not fit 62 bits.
-std::string refuse(const Instance& instance);
-
-// O(n log n). The instance must not be refused.
+// O(n log n). Of an instance that refusal() lets pass.
 Parts cut(const Instance& instance);
 
 }  // namespace terrace::planner::portfolio

@@ -63,7 +63,7 @@ class Portfolio {
       if (control.stop && control.stop()) return;
       const std::string_view family = other.family;
       if (family == "terrace") continue;
-      Result<Placement> placed = other.place(instance_, family == "search" ? brief : control);
+      Result<Placement> placed = other.solve(instance_, family == "search" ? brief : control);
       if (!placed || placed->total_bytes >= best->total_bytes) continue;
       if (!check_placement(instance_, *placed).empty()) continue;
       *best = std::move(*placed);
@@ -115,7 +115,6 @@ class Portfolio {
 };
 
 Result<Placement> place_terrace(const Instance& instance, const SearchControl& control) {
-  if (std::string why = portfolio::refuse(instance); !why.empty()) return refused<Placement>(std::move(why));
   return ok(Portfolio(instance, control).run());
 }
 

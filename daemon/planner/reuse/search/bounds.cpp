@@ -42,7 +42,7 @@ void Bounds::raise(Rank r, std::int64_t low, const Word* why) {
 // its low does; in the second case the reason of low is part of this one.
 void Bounds::stack(Rank r, Rank base, std::int64_t offset) {
   Cell& cell = cells_[r];
-  const std::int64_t top = aligned(offset + cells_[base].bytes, cell.alignment);
+  const std::int64_t top = align_up(offset + cells_[base].bytes, cell.alignment);
   if (cell.floor >= top) return;
   save(r);
   set_floor(r, top);

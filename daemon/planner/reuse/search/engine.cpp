@@ -99,7 +99,7 @@ Verdict Engine::component(List left, std::size_t depth) {
     const Rank twin = bounds_[r].twin;
     if (twin == no_rank || placed_[twin] != 0) continue;
     // Twins have one floor, hence one reason.
-    bounds_.raise(r, aligned(bounds_[twin].low + bounds_[r].bytes, bounds_[r].alignment),
+    bounds_.raise(r, align_up(bounds_[twin].low + bounds_[r].bytes, bounds_[r].alignment),
                   bounds_.floor_why(r));
   }
   std::sort(left.begin(), left.end(), [&](Rank a, Rank b) { return before(a, b); });
@@ -249,7 +249,7 @@ std::int64_t Engine::next_support(const List& left) const {
   std::int64_t low = nowhere;
   for (std::size_t i = 1; i < left.size() && bounds_[left[i]].low < low; ++i)
     if (const Cell& base = bounds_[left[i]]; overlap(base, cell)) low = std::min(low, base.low + base.bytes);
-  return low == nowhere ? nowhere : aligned(low, cell.alignment);
+  return low == nowhere ? nowhere : align_up(low, cell.alignment);
 }
 
 // The reason that the first of `left` lies at `low` or higher. It does not rest on what is placed, as that

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "daemon/planner/reuse/families.h"
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/search/partition_search.h"
 #include "daemon/planner/reuse/search/skyline.h"
 
@@ -57,7 +56,7 @@ class Minimiser {
       bound_ = std::max(bound_, problem.bound);
       parts_.push_back(first_placement(std::move(problem), control.seed));
     }
-    goal_ = std::max(bound_, static_cast<std::int64_t>(std::min(control.capacity_bytes, most_bytes)));
+    goal_ = std::max(bound_, static_cast<std::int64_t>(std::min(control.capacity_bytes, max_instance_bytes)));
   }
 
   Placement run() {
@@ -133,8 +132,6 @@ class Minimiser {
 };
 
 Result<Placement> place_exact(const Instance& instance, const SearchControl& control) {
-  // Skylines lie above each other with paddings between them: their sum must fit, not only what is alive.
-  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>("exact: " + why);
   return ok(Minimiser(instance, control).run());
 }
 

@@ -7,27 +7,6 @@
 namespace terrace::planner::search {
 namespace {
 
-struct Event {
-  std::uint32_t time;
-  bool begins;
-  std::uint32_t buffer;
-};
-
-// Ends before begins at one time: lives are half-open.
-std::vector<Event> events(const std::vector<Buffer>& buffers) {
-  std::vector<Event> all;
-  for (std::uint32_t n = 0; n < buffers.size(); ++n) {
-    if (buffers[n].bytes == 0) continue;
-    all.push_back({buffers[n].lower, true, n});
-    all.push_back({buffers[n].upper, false, n});
-  }
-  std::sort(all.begin(), all.end(), [](const Event& a, const Event& b) {
-    if (a.time != b.time) return a.time < b.time;
-    return a.begins != b.begins ? a.begins < b.begins : a.buffer < b.buffer;
-  });
-  return all;
-}
-
 Item item_of(const Buffer& b, std::uint32_t n, std::int32_t section) {
   const double width = static_cast<double>(b.upper) - b.lower;
   return {static_cast<std::int64_t>(b.bytes),
@@ -46,7 +25,7 @@ class Sweep {
   explicit Sweep(const std::vector<Buffer>& buffers) : buffers_(buffers), item_of_(buffers.size()) {}
 
   std::vector<Problem> run() {
-    for (const Event& e : events(buffers_)) e.begins ? begin(e.buffer) : end(e.buffer);
+    for (const LifeEvent& e : events_of(buffers_)) e.begins ? begin(e.buffer) : end(e.buffer);
     return std::move(done_);
   }
 
@@ -89,7 +68,7 @@ void sum_sections(Problem& problem) {
 
 bool live_within(const Instance& instance, std::uint64_t limit) {
   std::uint64_t live = 0;
-  for (const Event& e : events(instance.buffers)) {
+  for (const LifeEvent& e : events_of(instance.buffers)) {
     const std::uint64_t bytes = instance.buffers[e.buffer].bytes;
     if (e.begins && bytes > limit - live) return false;
     live = e.begins ? live + bytes : live - bytes;

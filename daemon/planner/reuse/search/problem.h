@@ -32,19 +32,11 @@ struct Problem {
 
 inline bool overlap(const Item& a, const Item& b) { return a.first <= b.last && b.first <= a.last; }
 
-// Smallest multiple of a power of two that is not below `offset`.
-inline std::int64_t aligned(std::int64_t offset, std::int64_t alignment) {
-  return (offset + alignment - 1) & ~(alignment - 1);
-}
-
-// Sizes, offsets and sums of a section are at most this, so that no sum of two of them overflows.
-inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 61;
-
-// Whether the bytes alive never exceed `limit` <= most_bytes. Safe for any sizes.
+// Whether the bytes alive never exceed `limit` <= max_instance_bytes. Safe for any sizes.
 bool live_within(const Instance& instance, std::uint64_t limit);
 
 // The partitions of all buffers that have bytes, in order of time. Requires live_within(instance,
-// most_bytes).
+// max_instance_bytes).
 std::vector<Problem> partitions(const Instance& instance);
 
 // What all heights of canonical placements are multiples of: the sizes' greatest common divisor, if all

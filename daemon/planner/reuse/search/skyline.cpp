@@ -85,7 +85,7 @@ std::vector<std::int64_t> skyline_offsets(const Problem& problem, std::span<cons
       continue;
     }
     const Item& item = problem.items[order[rank]];
-    offsets[order[rank]] = aligned(segment->second.height, item.alignment);
+    offsets[order[rank]] = align_up(segment->second.height, item.alignment);
     skyline.place(segment, item, offsets[order[rank]] + item.bytes);
     left.remove(rank);
     ++placed;

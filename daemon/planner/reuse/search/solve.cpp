@@ -32,10 +32,10 @@ SearchResult solve_partitions(const Instance& instance, std::int64_t capacity, c
 }  // namespace
 
 SearchResult solve(const Instance& instance, std::uint64_t capacity_bytes, const SearchLimits& limits) {
-  const std::uint64_t capacity = std::min(capacity_bytes, most_bytes);
+  const std::uint64_t capacity = std::min(capacity_bytes, max_instance_bytes);
   if (live_within(instance, capacity))
     return solve_partitions(instance, static_cast<std::int64_t>(capacity), limits);
-  // Above most_bytes nothing is known.
+  // Above max_instance_bytes nothing is known.
   return {capacity == capacity_bytes ? Verdict::infeasible : Verdict::stopped, {}, 0};
 }
 

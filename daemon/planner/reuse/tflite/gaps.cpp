@@ -9,7 +9,6 @@
 #include <limits>
 #include <numeric>
 
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/tflite/strategies.h"
 
 namespace terrace::planner::tflite {

@@ -1,7 +1,6 @@
 // TFLite's strategies as policies: an instance becomes records, the answer goes back to the order of the
 // buffers.
 #include "daemon/planner/reuse/families.h"
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/tflite/strategies.h"
 
 namespace terrace::planner {
@@ -14,7 +13,6 @@ using tflite::Stop;
 // Solve: (const InstanceRecords&, const Stop&) -> Result<Objects> or Result<Placement>, of the records.
 template <class Solve>
 Result<Placement> place(const Instance& instance, const SearchControl& control, Solve solve) {
-  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>(std::move(why));
   const InstanceRecords records = tflite::records_of(instance);
   auto of_records = solve(records, control.stop);
   if (!of_records) return refused<Placement>(of_records.error);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "daemon/planner/reuse/refusal.h"
-
 namespace terrace::planner::tflite {
 namespace {
 

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/tvm/usmp.h"
 
 namespace terrace::planner::tvm {

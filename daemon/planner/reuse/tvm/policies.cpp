@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "daemon/planner/reuse/families.h"
-#include "daemon/planner/reuse/refusal.h"
 #include "daemon/planner/reuse/tvm/usmp.h"
 
 namespace terrace::planner {
@@ -110,7 +109,6 @@ Placement place_above(const std::vector<Buffer>& buffers, const Times& times, co
 // Key: (bytes, conflicts, index) -> what to sort by, descending.
 template <class Key>
 Result<Placement> place_greedily(const Instance& instance, Key key) {
-  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>(std::move(why));
   const Times times = times_of(instance.buffers);
   std::vector<decltype(key(std::uint64_t{}, std::uint32_t{}, std::uint32_t{}))> keys;
   for (std::uint32_t n = 0; n < instance.buffers.size(); ++n)
@@ -149,7 +147,6 @@ void add_conflicts(const Instance& instance, std::vector<tvm::PoolBuffer>* poole
 }
 
 Result<Placement> place_climbing(const Instance& instance, const SearchControl& control) {
-  if (std::string why = refusal(instance); !why.empty()) return refused<Placement>(std::move(why));
   const Times times = times_of(instance.buffers);
   std::uint64_t conflicts = 0;
   std::vector<tvm::PoolBuffer> pooled;

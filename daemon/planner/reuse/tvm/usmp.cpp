@@ -5,8 +5,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "daemon/planner/reuse/refusal.h"
-
 namespace terrace::planner::tvm {
 namespace {
 
