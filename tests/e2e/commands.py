@@ -12,6 +12,7 @@ The job changes and sums up three quarters of its budget in random blocks, over 
 that of the same program without Terrace.
 """
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -32,16 +33,25 @@ ROUNDS = 60
 # ---- the jobs -----------------------------------------------------------------------------------------------
 
 def work(progress):
-    """Prints a digest of everything that was ever in its blocks; tells each round in the file `progress`."""
+    """Prints a digest of everything that was in its blocks in ROUNDS rounds; tells each round in the file `progress`. Then it
+    goes on until it is told to end, so that no test is too slow for it."""
     blocks = [bytearray(random.Random(i).randbytes(BLOCK_BYTES)) for i in range(BLOCKS)]
     digest = b""
-    for number in range(ROUNDS):
+    for number in itertools.count():
         for i, block in enumerate(blocks):
             digest = hashlib.sha256(digest + hashlib.sha256(block).digest()).digest()
             at = (number * 37 + i) % 15 * MIB
             block[at:at + MIB] = random.Random(number * BLOCKS + i).randbytes(MIB)
         Path(progress).write_text(str(number + 1), encoding="utf-8")
-    print(digest.hex())
+        if number + 1 == ROUNDS:
+            print(digest.hex(), flush=True)
+        if number + 1 >= ROUNDS and end_of(progress).exists():
+            return
+
+
+def end_of(progress):
+    """The file that tells a job to end."""
+    return Path(progress).with_suffix(".end")
 
 
 def hold(progress):
@@ -145,6 +155,7 @@ class Machine:
         wait_for(lambda: self.rounds(name) > before, f"{name} to go on")
 
     def result(self, name):
+        end_of(self.directory / f"{name}.progress").touch()
         check(self.jobs[name].wait(timeout=300) == 0, f"{name} ended with {self.jobs[name].returncode}")
         return (self.directory / f"{name}.out").read_text(encoding="utf-8").strip()
 
@@ -164,6 +175,7 @@ class Machine:
 
 def stock_result(directory):
     progress = Path(directory, "stock.progress")
+    end_of(progress).touch()
     command = [sys.executable, __file__, "--work", progress]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
