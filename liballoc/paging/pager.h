@@ -119,7 +119,7 @@ class Pager {
   // ---- accounts ------------------------------------------------------------------------------------------
   const Standing& standing() const { return standing_; }
   bool is_paging() const { return standing_.is_paging(); }
-  // Pages that a thread waits for are on their way.
+  // Single pages are on their way; a thread waits for them, or soon will.
   bool awaits_piece() const { return operations_.pieces() > 0; }
   // While it is dormant: what the heap holds at most, for the statistics.
   void estimate_resident(std::uint64_t bytes);

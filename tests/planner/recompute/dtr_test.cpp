@@ -67,12 +67,7 @@ TEST_CASE("The random heuristic repeats itself for the same seed only") {
 TEST_CASE("Evicted inputs come back recursively, and what the last reader has read goes") {
   // a chain of four, whose ends meet: 4 reads 0 and 3.
   StepBuilder builder;
-  builder.add_operation(1, {});
-  builder.add_result(4);
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    builder.add_operation(1, {i});
-    builder.add_result(4);
-  }
+  test::add_line(&builder, 4, 4);
   builder.add_operation(1, {3, 0, 1});
   builder.add_result(4);
   const Step step = builder.finish();
@@ -90,12 +85,7 @@ TEST_CASE("Evicted inputs come back recursively, and what the last reader has re
 TEST_CASE("A chain of evicted storages is recomputed from its begin") {
   // 0 -> 1 -> ... -> 9; then each operation reads what the one before made, and one of the chain again.
   StepBuilder builder;
-  builder.add_operation(1, {});
-  builder.add_result(1);
-  for (std::uint32_t i = 0; i < 9; ++i) {
-    builder.add_operation(1, {i});
-    builder.add_result(1);
-  }
+  test::add_line(&builder, 10, 1);
   std::uint32_t last = 9;
   for (const std::uint32_t s : {7U, 5U, 3U, 1U}) {
     builder.add_operation(1, {last, s});

@@ -26,18 +26,21 @@ recompute::Step random_step(std::uint64_t seed, std::uint32_t operations) {
   return builder.finish();
 }
 
+void add_line(recompute::StepBuilder* builder, std::uint32_t operations, std::uint64_t bytes) {
+  std::vector<std::uint32_t> reads;
+  for (std::uint32_t i = 0; i < operations; ++i) {
+    builder->add_operation(1, reads);
+    reads = {builder->add_result(bytes)};
+  }
+}
+
 recompute::Step unit_chain(std::uint32_t layers) {
   recompute::StepBuilder builder;
-  std::vector<std::uint32_t> outputs;
-  for (std::uint32_t i = 0; i < layers; ++i) {
-    builder.add_operation(1, i == 0 ? std::vector<std::uint32_t>{} : std::vector{outputs.back()});
-    outputs.push_back(builder.add_result(1));
-  }
-  builder.add_operation(1, {outputs.back()});
-  std::uint32_t gradient = builder.add_result(1);
+  add_line(&builder, layers + 1, 1);
+  std::uint32_t gradient = layers;
   for (std::uint32_t i = layers; i-- > 0;) {
-    std::vector<std::uint32_t> reads{gradient, outputs[i]};
-    if (i > 0) reads.push_back(outputs[i - 1]);
+    std::vector<std::uint32_t> reads{gradient, i};
+    if (i > 0) reads.push_back(i - 1);
     builder.add_operation(1, reads);
     if (i + 1 == layers) builder.begin_backward();
     gradient = builder.add_result(1);

@@ -11,6 +11,9 @@ namespace terrace::planner::test {
 // some make nothing. The same for the same seed.
 recompute::Step random_step(std::uint64_t seed, std::uint32_t operations);
 
+// Adds operations 0 -> 1 -> ... of cost 1 to an empty step: each makes one storage, which the next one reads.
+void add_line(recompute::StepBuilder* builder, std::uint32_t operations, std::uint64_t bytes);
+
 // a0 -> a1 -> ... and back, each backward operation reading its layer's input, its output and the gradient:
 // 2 * layers + 1 operations of cost 1, each making one storage of 1 byte, the loss in the middle.
 recompute::Step unit_chain(std::uint32_t layers);

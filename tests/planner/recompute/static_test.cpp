@@ -55,12 +55,7 @@ Step random_chain(std::uint64_t seed, std::uint32_t layers) {
 TEST_CASE("Stages run what was not kept, in order, and free after the last use") {
   // 0 -> 1 -> 2, and operation 3 reads 2 and 0.
   StepBuilder builder;
-  builder.add_operation(1, {});
-  builder.add_result(1);
-  for (std::uint32_t i = 0; i < 2; ++i) {
-    builder.add_operation(1, {i});
-    builder.add_result(1);
-  }
+  test::add_line(&builder, 3, 1);
   builder.add_operation(1, {2, 0});
   builder.add_result(1);
   const Step step = builder.finish();

@@ -17,19 +17,20 @@ STRIP = 256
 
 def main():
     parser = measured.parser(__doc__, steps=1)
-    parser.add_argument("--width", type=measured.positive, default=8192, help="rows and columns (8192: 512 MiB)")
+    parser.add_argument("--width", type=measured.positive, default=8192, help="columns, and rows (8192: 512 MiB)")
+    parser.add_argument("--rows", type=measured.positive, help="rows, if not as many as columns")
     arguments = parser.parse_args()
     run = measured.Measured("fft", arguments)
     random = numpy.random.default_rng(arguments.seed)
-    matrix = numpy.empty((arguments.width, arguments.width), numpy.complex64)
-    strips = [slice(begin, begin + STRIP) for begin in range(0, arguments.width, STRIP)]
-    for rows in strips:
+    matrix = numpy.empty((arguments.rows or arguments.width, arguments.width), numpy.complex64)
+    strips_of_rows, strips_of_columns = ([slice(begin, begin + STRIP) for begin in range(0, size, STRIP)] for size in matrix.shape)
+    for rows in strips_of_rows:
         matrix[rows] = random.standard_normal(matrix[rows].shape)
     for _ in range(arguments.steps):
         with run.step():
-            for rows in strips:
+            for rows in strips_of_rows:
                 matrix[rows] = numpy.fft.fft(matrix[rows], axis=1, norm="ortho")
-            for columns in strips:
+            for columns in strips_of_columns:
                 matrix[:, columns] = numpy.fft.fft(matrix[:, columns], axis=0, norm="ortho")
         run.digest(matrix[::64].copy())
     run.finish(data_bytes=matrix.nbytes)

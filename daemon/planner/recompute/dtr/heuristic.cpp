@@ -52,35 +52,26 @@ class Classes : public Heuristic {
   EvictedClasses classes_;
 };
 
-class Local : public Heuristic {
+// Of the storage alone, whatever was evicted around it.
+class Alone : public Heuristic {
  public:
-  explicit Local(const Residency& r) : r_(r) {}
-  double value(std::uint32_t s) override {
-    return ratio(static_cast<double>(r_.cost_ns(s)), stale_bytes_of(r_, s));
-  }
+  using Formula = double (*)(const Residency&, std::uint32_t);
+  Alone(const Residency& r, Formula formula) : r_(r), formula_(formula) {}
+  double value(std::uint32_t s) override { return formula_(r_, s); }
 
  private:
   const Residency& r_;
+  Formula formula_;
 };
+
+double local_value(const Residency& r, std::uint32_t s) {
+  return ratio(static_cast<double>(r.cost_ns(s)), stale_bytes_of(r, s));
+}
 
 // The order of 1 / a is that of the time of the last use.
-class LeastRecentlyUsed : public Heuristic {
- public:
-  explicit LeastRecentlyUsed(const Residency& r) : r_(r) {}
-  double value(std::uint32_t s) override { return static_cast<double>(r_.last_used_ns[s]); }
+double age_value(const Residency& r, std::uint32_t s) { return static_cast<double>(r.last_used_ns[s]); }
 
- private:
-  const Residency& r_;
-};
-
-class Largest : public Heuristic {
- public:
-  explicit Largest(const Residency& r) : r_(r) {}
-  double value(std::uint32_t s) override { return ratio(1, bytes_of(r_, s)); }
-
- private:
-  const Residency& r_;
-};
+double size_value(const Residency& r, std::uint32_t s) { return ratio(1, bytes_of(r, s)); }
 
 class MemoryPerSecond : public Heuristic {
  public:
@@ -124,11 +115,11 @@ std::unique_ptr<Heuristic> make_heuristic(HeuristicKind kind, std::uint64_t seed
     case HeuristicKind::dtr_eq:
       return std::make_unique<Classes>(r);
     case HeuristicKind::dtr_local:
-      return std::make_unique<Local>(r);
+      return std::make_unique<Alone>(r, local_value);
     case HeuristicKind::lru:
-      return std::make_unique<LeastRecentlyUsed>(r);
+      return std::make_unique<Alone>(r, age_value);
     case HeuristicKind::size:
-      return std::make_unique<Largest>(r);
+      return std::make_unique<Alone>(r, size_value);
     case HeuristicKind::msps:
       return std::make_unique<MemoryPerSecond>(r);
     case HeuristicKind::random:
