@@ -97,12 +97,11 @@ bool Faults::is_tried(std::uint32_t n) {
   const bool has_room =
       parts_.budget.has_room_for(Reach::longest_piece) || lists.cached.size() + lists.loaded.size() > 1;
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;  // comes as a whole only
-  const bool may_go_on = has_room && !r.dense;  // of what is used all over that is known
-  if (trial_.is_of(n) && may_go_on) return true;
+  if (trial_.is_of(n) && has_room) return true;
   if (trial_.is_of(n)) end_trial();
   const bool is_recalled = r.frame != none && !r.from_read;  // it is told when, and whether it is to stay
-  if (!may_go_on || r.scattered || is_recalled || is_compressed) return false;
-  if (!trial_.begin(n, r.block, parts_.runs.arrivals())) return false;
+  if (!has_room || r.scattered || is_recalled || is_compressed) return false;
+  if (!trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense)) return false;
   r.scattered = true;
   parts_.policy.on_use(n, r.frame == none);  // what follows it is expected all the same
   return true;

@@ -359,4 +359,41 @@ TEST_CASE("What is read in columns comes in pages, and once it is streamed again
   f.check();
 }
 
+TEST_CASE("What was used all over and is read in columns now comes in pages again") {
+  test::RawDramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = 4 * test::budget_runs;
+  constexpr std::size_t pages_per_row = 16;
+  std::byte* const matrix = f.allocate_filled(runs * run_bytes, 1);
+  const auto read_page = [&](std::size_t page) {
+    return words(matrix)[page * words_per_page] == word_of(1, page * words_per_page);
+  };
+  std::size_t wrong = 0;
+  f.with([&] {  // from the end of each run to its beginning, which is no stream
+    for (std::size_t run = 0; run < runs; ++run)
+      for (std::size_t page = pages_per_run; page-- > 0;)
+        wrong += read_page(run * pages_per_run + page) ? 0 : 1;
+  });
+  f.settle();
+  std::size_t dense = 0;
+  for (std::size_t run = 0; run < runs; ++run)
+    dense += f.pager.runs()[f.run_of(matrix + run * run_bytes)].dense;
+  REQUIRE(dense > runs * 3 / 4);
+  const auto read_column = [&](std::size_t first) {
+    f.with([&] {
+      for (std::size_t page = first; page < runs * pages_per_run; page += pages_per_row)
+        wrong += read_page(page) ? 0 : 1;
+    });
+    f.settle();
+  };
+  for (std::size_t column = 0; column < 4; ++column) read_column(column);
+  const std::uint64_t before = f.statistics().read_bytes;
+  for (std::size_t column = 4; column < 8; ++column) read_column(column);
+  constexpr std::size_t column_bytes = runs * run_bytes / pages_per_row;  // in runs it is 16 times as much
+  CHECK(f.statistics().read_bytes - before <= 4 * column_bytes * 3 / 2);
+  CHECK(wrong == 0);
+  f.check();
+}
+
 }  // namespace terrace::liballoc

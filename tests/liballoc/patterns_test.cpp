@@ -221,11 +221,11 @@ TEST_CASE("A block is known as scattered by many lone touches, and not after str
 TEST_CASE(
     "Of what comes as a whole one run in so many is tried, and what is there of it later is the finding") {
   Trial trial;
-  CHECK_FALSE(trial.begin(7, 1, 15));  // too few have come
-  CHECK_FALSE(trial.begin(7, 0, 16));  // of no block: others may use the rest of it
-  REQUIRE(trial.begin(7, 1, 16));
+  CHECK_FALSE(trial.begin(7, 1, 15, false));  // too few have come
+  CHECK_FALSE(trial.begin(7, 0, 16, false));  // of no block: others may use the rest of it
+  REQUIRE(trial.begin(7, 1, 16, false));
   CHECK(trial.is_of(7));
-  CHECK_FALSE(trial.begin(9, 1, 100));  // one at a time
+  CHECK_FALSE(trial.begin(9, 1, 100, false));  // one at a time
   CHECK_FALSE(trial.is_due(31));
   REQUIRE(trial.is_due(32));
   CHECK(trial.finding(pages_per_run / 3 - 1, 15, 32) == Trial::Finding::sparse);
@@ -235,8 +235,11 @@ TEST_CASE(
   trial.end(32);
   CHECK_FALSE(trial.is_of(7));
   CHECK_FALSE(trial.is_due(1000));
-  CHECK_FALSE(trial.begin(8, 1, 47));
-  CHECK(trial.begin(8, 1, 48));
+  CHECK_FALSE(trial.begin(8, 1, 47, false));
+  CHECK_FALSE(trial.begin(8, 1, 32 + 127, true));  // what was used all over before is tried more rarely
+  CHECK(trial.begin(8, 1, 48, false));
+  trial.end(48);
+  CHECK(trial.begin(8, 1, 48 + 128, true));
 }
 
 TEST_CASE(

@@ -2,9 +2,10 @@
 //
 // A run that comes whole raises no further fault, so nothing tells how much of it is used. A pass over a few
 // columns of a matrix uses 32 pages of 512 and then goes on to the next run: whole runs are sixteen times the
-// reads, and sixteen times the memory. So one run in `pause` is tried. A stream has all of it again after
-// three touches, as each piece is four times as long (reach.h). What is there of it when `patience` others
-// have come is what was used. Pure.
+// reads, and sixteen times the memory. So one run in `pause` is tried, also of those that were used all over
+// once, but fewer: what has come in columns for long enough looks like that, and then nothing else would
+// tell. A stream has all of it again after three touches, as each piece is four times as long (reach.h). What
+// is there of it when `patience` others have come is what was used. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,12 @@ class Trial {
   std::uint32_t run() const { return run_; }
   std::uint32_t block() const { return block_; }
 
-  // Run n of `block` would come as a whole now; `arrivals`: how many runs have come, ever. True: it is tried.
-  bool begin(std::uint32_t n, std::uint32_t block, std::uint32_t arrivals) {
+  // Run n of `block` would come as a whole now; `arrivals`: how many runs have come, ever; `is_dense`: all of
+  // it was used once. True: it is tried.
+  bool begin(std::uint32_t n, std::uint32_t block, std::uint32_t arrivals, bool is_dense) {
     constexpr std::uint32_t pause = 16;
-    if (run_ != none || block == 0 || arrivals - since_ < pause) return false;
+    constexpr std::uint32_t pause_of_dense = 128;
+    if (run_ != none || block == 0 || arrivals - since_ < (is_dense ? pause_of_dense : pause)) return false;
     run_ = n;
     block_ = block;
     since_ = arrivals;
