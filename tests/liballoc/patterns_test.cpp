@@ -1,8 +1,10 @@
 // What the touches of a program tell: strides, streams, cycles, successors. Pure parts, tested as such.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 
+#include "liballoc/paging/policy/hot_looks.h"
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/strides.h"
@@ -140,6 +142,32 @@ TEST_CASE("A run of a small block that is touched in a few places at a time come
 }
 
 std::uint8_t returned_once() { return 1; }
+
+// How many leave from one look to the next, the look included.
+std::uint32_t leaves_to_look(HotLooks& looks, std::uint32_t run, std::uint32_t arrivals) {
+  std::uint32_t leaves = 1;
+  for (; !looks.is_due(); ++leaves) looks.note_leave();
+  looks.begin(run, arrivals);
+  looks.note_leave();
+  return leaves;
+}
+
+TEST_CASE("What is hot is looked at less often while it comes straight back, and often again once it does not") {
+  constexpr std::uint32_t budget = 100;
+  HotLooks looks;
+  std::uint32_t arrivals = 0;
+  CHECK(leaves_to_look(looks, 7, arrivals) == HotLooks::least_pause + 1);
+  for (std::uint32_t pause = HotLooks::least_pause; pause < 2 * HotLooks::most_pause; pause *= 2) {
+    looks.note_return(8, arrivals, budget);  // another one
+    looks.note_return(7, arrivals += budget, budget);
+    CHECK(leaves_to_look(looks, 7, arrivals) == std::min(2 * pause, HotLooks::most_pause));
+  }
+  CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::most_pause);  // 7 is still watched
+  looks.note_return(9, arrivals += budget, budget);
+  CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::most_pause);
+  looks.note_return(8, ++arrivals, budget);  // and has not come back in time
+  CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::least_pause);
+}
 
 TEST_CASE("On a cycle what stays is spread over it") {
   constexpr std::uint32_t cycle = 90;

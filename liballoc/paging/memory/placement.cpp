@@ -81,13 +81,13 @@ void Placement::arrived_whole(std::uint32_t n, bool keeps_memory) {
   parts_.extents.settle(n);
 }
 
-// From pages of it that have come back one by one.
+// From pages of it that have come back one by one. What is used all over leaves last also where it came so.
 void Placement::learn_density(std::uint32_t n) {
   Run& r = parts_.runs[n];
-  if (r.dense || !r.scattered || !parts_.policy.is_dense(n)) return;
+  r.dense |= r.scattered && parts_.policy.is_dense(n);
+  if (!r.dense || r.turn != Turn::usual || !parts_.policy.leaves_last(n)) return;
   const RunTable::Change change(parts_.runs, n);
-  r.dense = true;
-  r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
+  r.turn = Turn::last;
 }
 
 // Whoever waits for a page that the kernel refuses asks again.

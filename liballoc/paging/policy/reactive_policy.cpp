@@ -9,9 +9,8 @@ namespace {
 
 constexpr std::uint32_t most_queued = 2;  // staged beyond the writes in flight
 constexpr unsigned most_scanned = 64;
-constexpr std::uint32_t least_idle = 4;     // runs that make room before what is hot does
-constexpr std::uint32_t looks_at_hot = 32;  // one in so many evictions
-constexpr std::uint32_t few = 1;            // of 16
+constexpr std::uint32_t least_idle = 2;  // runs that make room before what is hot does
+constexpr std::uint32_t few = 1;         // of 16
 constexpr std::uint32_t most_of_all = 12;
 
 }  // namespace
@@ -40,7 +39,9 @@ void ReactivePolicy::follow(std::uint32_t n, bool from_tier) {
 void ReactivePolicy::on_recall(std::uint32_t n) { note_back(n); }
 
 void ReactivePolicy::note_back(std::uint32_t n) {
-  window_.note_return(parts_.runs.arrivals() - parts_.runs[n].left, parts_.budget.runs());
+  const std::uint32_t now = parts_.runs.arrivals();
+  window_.note_return(now - parts_.runs[n].left, parts_.budget.runs());
+  looks_.note_return(n, now, parts_.budget.runs());
 }
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
@@ -99,7 +100,7 @@ std::uint32_t ReactivePolicy::reserve_runs() const {
 }
 
 // In their frames, for what is touched again.
-std::uint64_t ReactivePolicy::pages_to_hold() const { return parts_.budget.pages() / (is_tight() ? 32 : 16); }
+std::uint64_t ReactivePolicy::pages_to_hold() const { return parts_.budget.pages() / (is_tight() ? 64 : 16); }
 
 // Memory that holds nothing.
 std::uint32_t ReactivePolicy::unused_runs() const {
@@ -169,7 +170,7 @@ const RunList* ReactivePolicy::next_victims() const {
   const RunLists& lists = parts_.runs.lists();
   if (lists.streamed.size() > stream_window()) return &lists.streamed;
   if (!lists.hot.is_empty()) {
-    if (evictions_ % looks_at_hot == 0) return &lists.hot;
+    if (looks_.is_due()) return &lists.hot;
     if (lists.idle.size() < least_idle) return lists.streamed.size() > 1 ? &lists.streamed : &lists.hot;
   }
   if (!lists.idle.is_empty()) return &lists.idle;
@@ -200,7 +201,8 @@ Policy::Victim ReactivePolicy::next_victim() {
     const std::uint32_t n =
         victims == &parts_.runs.lists().idle ? first_that_shrinks(*victims) : victims->front();
     if (parts_.runs[n].heat == 0 || victims != &parts_.runs.lists().idle) {
-      ++evictions_;
+      if (victims == &parts_.runs.lists().hot && looks_.is_due()) looks_.begin(n, parts_.runs.arrivals());
+      looks_.note_leave();
       if (victims == &parts_.runs.lists().streamed) window_.note_leave();
       victim.run = n;
       break;

@@ -24,6 +24,7 @@
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/memory/staging.h"
+#include "liballoc/paging/policy/hot_looks.h"
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/phase.h"
@@ -104,10 +105,10 @@ class ReactivePolicy final : public Policy {
   ReadAhead ahead_;
   Lookahead lookahead_;
   StreamWindow window_;
+  HotLooks looks_;
   RecentShare writes_;                // of what leaves, what is written
   RecentShare streams_;               // of what returns, what goes by
   std::uint32_t thread_ = 0;          // whose touch is served
-  std::uint32_t evictions_ = 0;       // to look at what is hot now and then
   std::uint32_t expected_ = none;     // of what was read ahead, the first
   std::uint32_t expected_since_ = 0;  // in arrivals
   std::uint32_t cursor_run_ = none;   // reading ahead goes on here
