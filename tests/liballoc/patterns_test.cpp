@@ -152,21 +152,27 @@ std::uint32_t leaves_to_look(HotLooks& looks, std::uint32_t run, std::uint32_t a
   return leaves;
 }
 
-TEST_CASE("What is hot is looked at less often while it comes straight back, and often again once it does not") {
+TEST_CASE("What is hot is looked at less often while it comes straight back, and often once it does not") {
   constexpr std::uint32_t budget = 100;
   HotLooks looks;
   std::uint32_t arrivals = 0;
-  CHECK(leaves_to_look(looks, 7, arrivals) == HotLooks::least_pause + 1);
-  for (std::uint32_t pause = HotLooks::least_pause; pause < 2 * HotLooks::most_pause; pause *= 2) {
-    looks.note_return(8, arrivals, budget);  // another one
-    looks.note_return(7, arrivals += budget, budget);
+  CHECK(leaves_to_look(looks, 7, arrivals) == HotLooks::usual_pause + 1);
+  CHECK(looks.run() == 7);
+  for (std::uint32_t pause = HotLooks::usual_pause; pause < 2 * HotLooks::most_pause; pause *= 2) {
+    looks.settle(false, arrivals += budget, budget);  // it may still come
+    CHECK(looks.run() == 7);
+    looks.settle(true, arrivals, budget);
     CHECK(leaves_to_look(looks, 7, arrivals) == std::min(2 * pause, HotLooks::most_pause));
   }
-  CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::most_pause);  // 7 is still watched
-  looks.note_return(9, arrivals += budget, budget);
   CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::most_pause);
-  looks.note_return(8, ++arrivals, budget);  // and has not come back in time
-  CHECK(leaves_to_look(looks, 9, arrivals) == HotLooks::least_pause);
+  CHECK(looks.run() == 7);
+  for (std::uint32_t pause = HotLooks::usual_pause; pause > HotLooks::least_pause / 2; pause /= 2) {
+    looks.settle(false, arrivals += budget + 1, budget);
+    CHECK(looks.run() == none);
+    CHECK(leaves_to_look(looks, 7, arrivals) == std::max(pause, HotLooks::least_pause));
+  }
+  looks.settle(true, arrivals, budget);
+  CHECK(leaves_to_look(looks, 7, arrivals) == 2 * HotLooks::least_pause);
 }
 
 TEST_CASE("On a cycle what stays is spread over it") {

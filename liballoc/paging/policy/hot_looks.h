@@ -2,7 +2,8 @@
 //
 // One eviction in 32 to begin with. What is still hot comes straight back, and was moved twice for nothing:
 // then the next look is twice as far away. What has not come back before a memory's worth of others has
-// cooled down, and the looks are as close as at first. Of several looks one at a time is watched. Pure.
+// cooled down, and others beside it, most likely: one eviction in 32 at least, twice as many with each more
+// of these. Of several looks one at a time is watched. Pure.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,9 @@ namespace terrace::liballoc {
 
 class HotLooks {
  public:
-  static constexpr std::uint32_t least_pause = 32;
-  static constexpr std::uint32_t most_pause = 512;
+  static constexpr std::uint32_t least_pause = 4;
+  static constexpr std::uint32_t usual_pause = 32;
+  static constexpr std::uint32_t most_pause = 64;
 
   // A run has left, hot or not.
   void note_leave() { ++leaves_; }
@@ -27,20 +29,23 @@ class HotLooks {
     run_ = n;
     begun_ = arrivals;
   }
-  // Run n came back that had left; `arrivals` as above, `budget` in runs.
-  void note_return(std::uint32_t n, std::uint32_t arrivals, std::uint32_t budget) {
-    if (run_ == none) return;
-    const bool is_late = arrivals - begun_ > budget;
-    if (!is_late && n != run_) return;
-    pause_ = is_late ? least_pause : std::min(2 * pause_, most_pause);
-    run_ = none;
+  // The one that is watched; none.
+  std::uint32_t run() const { return run_; }
+  // When that left, in arrivals.
+  std::uint32_t begun() const { return begun_; }
+  // `is_back`: it, or a part of it, has come back since; `arrivals` as above, `budget` in runs.
+  void settle(bool is_back, std::uint32_t arrivals, std::uint32_t budget) {
+    const bool has_cooled = !is_back && arrivals - begun_ > budget;
+    if (is_back) pause_ = std::min(2 * pause_, most_pause);
+    if (has_cooled) pause_ = std::max(std::min(pause_, 2 * usual_pause) / 2, least_pause);
+    if (is_back || has_cooled) run_ = none;
   }
 
  private:
-  std::uint32_t run_ = none;  // the one that is watched
-  std::uint32_t begun_ = 0;   // when it left, in arrivals
+  std::uint32_t run_ = none;
+  std::uint32_t begun_ = 0;
   std::uint32_t leaves_ = 0;  // since the last look
-  std::uint32_t pause_ = least_pause;
+  std::uint32_t pause_ = usual_pause;
 };
 
 }  // namespace terrace::liballoc

@@ -39,9 +39,7 @@ void ReactivePolicy::follow(std::uint32_t n, bool from_tier) {
 void ReactivePolicy::on_recall(std::uint32_t n) { note_back(n); }
 
 void ReactivePolicy::note_back(std::uint32_t n) {
-  const std::uint32_t now = parts_.runs.arrivals();
-  window_.note_return(now - parts_.runs[n].left, parts_.budget.runs());
-  looks_.note_return(n, now, parts_.budget.runs());
+  window_.note_return(parts_.runs.arrivals() - parts_.runs[n].left, parts_.budget.runs());
 }
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
@@ -192,9 +190,18 @@ std::uint32_t ReactivePolicy::first_that_shrinks(const RunList& list) const {
   return first;
 }
 
+// A look may have shown whether what is hot still is.
+void ReactivePolicy::settle_look() {
+  const std::uint32_t n = looks_.run();
+  if (n == none) return;
+  const bool is_back = parts_.runs[n].left != looks_.begun() || !parts_.runs.pages(n).in_place.is_empty();
+  looks_.settle(is_back, parts_.runs.arrivals(), parts_.budget.runs());
+}
+
 // One that came back before gets another round first, one of a long-lived block as many as there are.
 Policy::Victim ReactivePolicy::next_victim() {
   Victim victim;
+  settle_look();
   for (unsigned scanned = 0; scanned < most_scanned; ++scanned) {
     const RunList* const victims = next_victims();
     if (victims == nullptr) break;

@@ -91,6 +91,7 @@ class ReactivePolicy final : public Policy {
   bool leaves_clean() const;
   std::uint32_t most_loaded() const;
   bool has_old_idle() const;
+  void settle_look();
   const RunList* next_victims() const;
   std::uint32_t first_that_shrinks(const RunList& list) const;
   void let_late_ones_go_by();
