@@ -1,0 +1,35 @@
+// Which kernels the machine can run. The checks come first, the vector sets' code after: these lie in files
+// compiled for instructions that may be missing here. Each set's machines can run those behind it, too.
+#include "liballoc/gpu/optimizer/kernels.h"
+
+#include "liballoc/gpu/optimizer/kernels_sets.h"
+
+namespace terrace::liballoc::optimizer {
+namespace {
+
+constexpr const Kernels* sets[] = {&avx512::table, &avx2::table, &scalar::table};
+
+bool has_avx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+}  // namespace
+
+const Kernels& scalar_kernels() { return scalar::table; }
+const Kernels* avx2_kernels() { return has_avx2() ? &avx2::table : nullptr; }
+const Kernels* avx512_kernels() { return has_avx512() ? &avx512::table : nullptr; }
+
+std::span<const Kernels* const> all_kernels() {
+  static const std::size_t first = has_avx512() ? 0 : has_avx2() ? 1 : 2;
+  return std::span<const Kernels* const>(sets).subspan(first);
+}
+
+const Kernels& kernels() { return *all_kernels().front(); }
+
+}  // namespace terrace::liballoc::optimizer
