@@ -35,17 +35,18 @@ struct Vector {
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
     return _mm256_castsi256_si128(packed);
   }
-  __m128i rounded(const Half*) const {
-    // One NaN for all: the instruction would keep the payload.
-    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
-    const __m256 sign = _mm256_and_ps(value, _mm256_set1_ps(-0.0F));
-    const __m256 is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
-    return _mm256_cvtps_ph(_mm256_blendv_ps(value, _mm256_or_ps(nan, sign), is_nan),
-                           _MM_FROUND_TO_NEAREST_INT);
+  __m128i rounded(const Half*) const { return _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT); }
+  // Bits that are less than half of the last place away, or half and the narrow number is even.
+  static __m256 rounds_to(Vector wide, const Bf16* narrow) {
+    const __m256i bits = _mm256_cvtepu16_epi32(words(narrow));
+    const __m256i odd = _mm256_and_si256(bits, _mm256_set1_epi32(1));
+    const __m256i apart = _mm256_sub_epi32(_mm256_castps_si256(wide.value), _mm256_slli_epi32(bits, 16));
+    const __m256i distance = _mm256_add_epi32(_mm256_abs_epi32(apart), odd);
+    const __m256i near = _mm256_min_epu32(distance, _mm256_set1_epi32(0x8000));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(near, distance));
   }
-  template <class P>
-  static __m256 rounds_to(Vector wide_value, const P* narrow) {
-    const __m128i equal = _mm_cmpeq_epi16(wide_value.rounded(narrow), words(narrow));
+  static __m256 rounds_to(Vector wide, const Half* narrow) {
+    const __m128i equal = _mm_cmpeq_epi16(wide.rounded(narrow), words(narrow));
     return _mm256_castsi256_ps(_mm256_cvtepi16_epi32(equal));
   }
   static Vector select(__m256 first, Vector a, Vector b) {

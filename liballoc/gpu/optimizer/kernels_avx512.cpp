@@ -42,17 +42,17 @@ struct Vector {
         _mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), is_nan(), _mm512_set1_epi32(0x7fc0));
     return _mm512_cvtepi32_epi16(wide);
   }
-  __m256i rounded(const Half*) const {
-    // One NaN for all: the instruction would keep the payload.
-    const __m512i bits = _mm512_castps_si512(value);
-    const __m512i sign = _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0x80000000)));
-    const __m512i nan = _mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000));
-    const __m512 plain = _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, is_nan(), nan));
-    return _mm512_cvtps_ph(plain, _MM_FROUND_TO_NEAREST_INT);
+  __m256i rounded(const Half*) const { return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT); }
+  // Bits that are less than half of the last place away, or half and the narrow number is even.
+  static __mmask16 rounds_to(Vector wide, const Bf16* narrow) {
+    const __m512i bits = _mm512_cvtepu16_epi32(words(narrow));
+    const __m512i odd = _mm512_and_si512(bits, _mm512_set1_epi32(1));
+    const __m512i apart = _mm512_sub_epi32(_mm512_castps_si512(wide.value), _mm512_slli_epi32(bits, 16));
+    const __m512i distance = _mm512_add_epi32(_mm512_abs_epi32(apart), odd);
+    return _mm512_cmple_epu32_mask(distance, _mm512_set1_epi32(0x8000));
   }
-  template <class P>
-  static __mmask16 rounds_to(Vector wide_value, const P* narrow) {
-    return _mm256_cmpeq_epi16_mask(wide_value.rounded(narrow), words(narrow));
+  static __mmask16 rounds_to(Vector wide, const Half* narrow) {
+    return _mm256_cmpeq_epi16_mask(wide.rounded(narrow), words(narrow));
   }
   static Vector select(__mmask16 first, Vector a, Vector b) {
     return {_mm512_mask_mov_ps(b.value, first, a.value)};

@@ -3,8 +3,8 @@
 //   V::lanes                                    how many floats
 //   V::load(float*), (Bf16*), (Half*); store    unaligned; to a narrow type rounded to nearest, ties to even
 //   + - * /, fused(a, b, c) = a * b + c rounded once, root(a), larger(a, b) with NaN if either is, negated(a)
-//   V::same(a, b)                               a lane mask: the stored bits are equal
-//   V::select(mask, a, b)
+//   V::rounds_to(a, (Bf16*), (Half*))           which lanes would be stored as they are there
+//   V::select(lanes, a, b)
 //
 // The order, each line one rounding unless it says "fused" (g gradient, p parameter, m, v, s states):
 //
@@ -71,7 +71,7 @@ void step_at(const Rule& rule, P* parameter, const G* gradient, float* const* pl
   V p = V::load(parameter + i);
   if constexpr (has_master) {
     const V kept = V::load(master + i);
-    p = V::select(V::template rounds_to<P>(kept, parameter + i), kept, p);
+    p = V::select(V::rounds_to(kept, parameter + i), kept, p);
   }
   V g = V::load(gradient + i);
   if (rule.maximize) g = negated(g);
@@ -103,12 +103,12 @@ void step_rest(const Rule& rule, const Piece& piece, std::size_t from) {
 
 // The processor does so by itself, but not across pages, and with so many streams it is late: 4% on Zen 5.
 // Past the end it fetches what is of no use, and cannot fault.
-template <bool is_sgd, class P, class G>
-void fetch_ahead(const P* parameter, const G* gradient, float* const* planes, std::size_t i) {
+template <class P, class G>
+void fetch_ahead(const P* parameter, const G* gradient, float* const* planes, unsigned count, std::size_t i) {
   constexpr std::size_t distance = 512;  // elements; 256 gains less
   __builtin_prefetch(parameter + distance, 1);
   __builtin_prefetch(gradient + distance, 0);
-  for (unsigned k = 0; k < (is_sgd ? 1 : 2); ++k) __builtin_prefetch(planes[k] + i + distance, 1);
+  for (unsigned k = 0; k < count; ++k) __builtin_prefetch(planes[k] + i + distance, 1);
 }
 
 template <class V, bool is_sgd, class P, class G>
@@ -117,9 +117,10 @@ void update(const Rule& from, const Piece& piece) {
   float* const planes[max_planes] = {piece.planes[0], piece.planes[1], piece.planes[2], piece.planes[3]};
   auto* const parameter = static_cast<P*>(piece.parameter);
   const auto* const gradient = static_cast<const G*>(piece.gradient);
+  const unsigned count = (is_sgd ? 1 : rule.amsgrad ? 3 : 2) + (std::is_same_v<P, float> ? 0 : 1);
   std::size_t i = 0;
   for (; i + V::lanes <= piece.elements; i += V::lanes) {
-    fetch_ahead<is_sgd>(parameter + i, gradient + i, planes, i);
+    fetch_ahead(parameter + i, gradient + i, planes, count, i);
     step_at<V, is_sgd>(rule, parameter, gradient, planes, i);
   }
   if (i < piece.elements) step_rest<V, is_sgd, P, G>(rule, piece, i);

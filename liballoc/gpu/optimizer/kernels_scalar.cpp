@@ -23,7 +23,7 @@ float wide(Bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} <
 std::uint16_t half_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<std::uint16_t>(sign | 0x7e00);
+  if (magnitude > 0x7f800000) return static_cast<std::uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
   if (magnitude >= 0x477ff000) return static_cast<std::uint16_t>(sign | 0x7c00);  // 65520 and more
   if (magnitude < 0x38800000) {  // below 2^-14: a whole number of 2^-24, which adding 0.5 rounds to
     const float rounded = std::bit_cast<float>(magnitude) + 0.5F;
