@@ -202,6 +202,15 @@ def limit_lines(limited):
         yield "the same parameters, to the last bit" if limited["bit_identical"] else "OTHER PARAMETERS"
 
 
+def command():
+    """This command without --json FILE, which changes nothing and names a place of this machine."""
+    words = sys.argv[1:]
+    if "--json" in words:
+        at = words.index("--json")
+        del words[at:at + 2]
+    return shlex.join(["terrace", "bench", "optimizer", *words])
+
+
 def main():
     arguments = parse_arguments()
     arguments.terrace = find_terrace(arguments.terrace)
@@ -216,7 +225,7 @@ def main():
         return 4
     document["targets"] = wanted(document)
     commit = machine.commit(HERE)
-    document |= {"machine": machine.describe(arguments.pool), "command": shlex.join(["terrace", "bench", "optimizer", *sys.argv[1:]])}
+    document |= {"machine": machine.describe(arguments.pool), "command": command()}
     document |= {"commit": commit} if commit else {}
     print(table(document))
     if arguments.json:
