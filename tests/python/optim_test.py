@@ -127,6 +127,14 @@ class Training(OptimizerTest):
         self.assertEqual([float(s["step"]) for s in results[0][1].state_dict()["state"].values()],
                          [float(s["step"]) for s in results[1][1].state_dict()["state"].values()])
 
+    def test_AnEmptyParameterIsNoTrouble(self):
+        given = [torch.nn.Parameter(torch.zeros(0)), torch.nn.Parameter(torch.ones(3))]
+        optimizer = terrace.torch.AdamW(given)
+        for parameter in given:
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        self.assertLess(float(given[1].detach().max()), 1)
+
     def test_ParametersThatAreNotContiguousGoThroughCopies(self):
         for place in PLACES[1:]:
             results = []
@@ -273,6 +281,29 @@ class Delayed(OptimizerTest):
             late.step()
 
 
+@unittest.skipUnless(torch.cuda.is_available(), "PyTorch finds no GPU")
+class OnAGpu(OptimizerTest):
+    def test_ParametersOfAGpuGetWhatThoseOfTheHostGet(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for place in (*PLACES, {"delay": 1}):
+                host, device = parameters(dtype), [torch.nn.Parameter(p.detach().cuda()) for p in parameters(dtype)]
+                one, other = terrace.torch.AdamW(device, **place), terrace.torch.AdamW(host)
+                for step in range(5):
+                    for pair in zip(device, host, gradients(step)):
+                        pair[0].grad, pair[1].grad = pair[2].to(dtype).cuda(), pair[2].to(dtype)
+                    one.step()
+                    other.step()
+                    for parameter in device:
+                        parameter.grad = None
+                one.synchronize()
+                for pair in zip(device, host):
+                    self.assertTrue(torch.equal(pair[0].detach().cpu().nan_to_num(), pair[1].detach().nan_to_num()))
+                saved = one.state_dict()["state"][0]["exp_avg"]
+                self.assertEqual(saved.device.type, "cuda")
+                one.close()
+                other.close()
+
+
 class Refusals(OptimizerTest):
     def refused(self, error, text, name="AdamW", given=None, **arguments):
         with self.assertRaisesRegex(error, text):
@@ -290,6 +321,16 @@ class Refusals(OptimizerTest):
 
     def test_Parameters(self):
         self.refused(TypeError, "parameter 0 of group 0 is torch.float64", given=[torch.zeros(3, dtype=torch.float64)])
+
+    def test_AParameterThatBecameAnother(self):
+        for change in (lambda p: p[:100].clone(), lambda p: p.bfloat16()):
+            model, optimizer = self.ours(steps=1)
+            weight = model[0].weight
+            weight.grad = None
+            weight.data = change(weight.data)
+            weight.grad = torch.ones_like(weight)
+            with self.assertRaisesRegex(RuntimeError, r"parameter 0 .* has states for shape \[300, 20\]"):
+                optimizer.step()
 
     def test_SparseGradients(self):
         table = torch.nn.Embedding(9, 3, sparse=True)

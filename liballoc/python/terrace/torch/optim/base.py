@@ -22,12 +22,12 @@ MASTER = "master_param"
 
 
 class Record:
-    """A parameter's states: their number in the library, and how many updates they had."""
+    """A parameter's states: their number in the library, what they were made for, and how many updates they had."""
 
-    __slots__ = ("number", "planes", "steps")
+    __slots__ = ("number", "planes", "made_for", "steps")
 
-    def __init__(self, number, planes, steps=0):
-        self.number, self.planes, self.steps = number, planes, steps
+    def __init__(self, number, planes, parameter):
+        self.number, self.planes, self.made_for, self.steps = number, planes, (parameter.shape, parameter.dtype), 0
 
 
 class Offloaded:
@@ -97,7 +97,7 @@ class Offloaded:
         for number, group in enumerate(self.param_groups):
             rule = None
             for index, parameter in enumerate(group["params"]):
-                if parameter.grad is None:
+                if parameter.grad is None or parameter.numel() == 0:
                     continue
                 _check_gradient(parameter.grad, f"parameter {index} of group {number}")
                 if rule is None:
@@ -111,10 +111,14 @@ class Offloaded:
         if record is None:
             planes = len(self._names(group)) + (parameter.dtype != torch.float32)
             try:
-                record = Record(self._states.add(parameter.numel(), planes), planes)
+                record = Record(self._states.add(parameter.numel(), planes), planes, parameter)
             except OffloadError as error:
                 raise OffloadError(f"{self._name(parameter)} cannot get its states: {error}") from None
             self._records[parameter] = record
+        if record.made_for != (parameter.shape, parameter.dtype):
+            raise RuntimeError(f"{self._name(parameter)} has states for shape {list(record.made_for[0])} and "
+                               f"{record.made_for[1]}, but is {parameter.dtype} now; make a new optimizer after a model's "
+                               "parameters were replaced")
         return record
 
     def _carry_out(self, planned, copies):
