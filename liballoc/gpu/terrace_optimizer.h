@@ -107,7 +107,8 @@ struct terrace_optimizer_flow {
  * -EIO and other errnos: it cannot be read, -EINVAL, -ENOENT: an update is malformed (then nothing is done).
  * After a failure done_elements say what was carried out, which stands; *failed is the update that was not,
  * and `reason` has the words. A drive that refuses a write fails nothing: that state stays in DRAM from then
- * on (terrace_optimizer_warning). An id comes once at most. `flow` may be NULL. */
+ * on (terrace_optimizer_warning), or, where there is no room, is lost: -ENOMEM, after all else was done. An
+ * id comes once at most. `flow` may be NULL. */
 TERRACE_API int terrace_optimizer_step(terrace_optimizer* optimizer, struct terrace_optimizer_update* updates,
                                        size_t count, const struct terrace_optimizer_flow* flow,
                                        size_t* failed, char* reason, size_t reason_bytes);

@@ -2,6 +2,8 @@
 // compiled for instructions that may be missing here. Each set's machines can run those behind it, too.
 #include "liballoc/gpu/optimizer/kernels.h"
 
+#include <cpuid.h>
+
 #include "liballoc/gpu/optimizer/kernels_sets.h"
 
 namespace terrace::liballoc::optimizer {
@@ -9,9 +11,15 @@ namespace {
 
 constexpr const Kernels* sets[] = {&avx512::table, &avx2::table, &scalar::table};
 
+// clang 14 has no name for it.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 bool has_avx2() {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 bool has_avx512() {

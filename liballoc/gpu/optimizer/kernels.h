@@ -22,8 +22,7 @@ namespace terrace::liballoc::optimizer {
 inline constexpr unsigned max_planes = 4;
 inline constexpr unsigned number_types = 3;  // terrace_optimizer_type
 
-// Consecutive elements of one parameter. Nothing overlaps, but that planes' and parameter's addresses are the
-// same in no two pieces is all that is asked.
+// Consecutive elements of one parameter. None of its arrays overlaps another.
 struct Piece {
   std::size_t elements = 0;
   void* parameter = nullptr;       // aligned to its type; read and written

@@ -37,8 +37,10 @@ struct Plan {
     return std::span(parts).subspan(begins[visit], begins[visit + 1] - begins[visit]);
   }
   std::span<const Part> of(std::size_t visit, std::size_t slice) const {
-    const auto range = std::ranges::equal_range(of(visit), slice, {}, &Part::slice);
-    return {range.begin(), range.end()};
+    const std::span<const Part> all = of(visit);
+    const auto before = [](const Part& part, std::size_t number) { return part.slice < number; };
+    const auto begin = std::lower_bound(all.begin(), all.end(), slice, before);
+    return {begin, std::lower_bound(begin, all.end(), slice + 1, before)};
   }
 };
 
@@ -188,7 +190,7 @@ int Optimizer::add(std::uint64_t elements, unsigned planes, std::uint64_t* id, s
 
 void Optimizer::say_what_is_lost(int error, std::string* reason) {
   *reason = error == EBADMSG ? "stored states are damaged: their checksum does not fit"
-                             : std::string("stored states cannot be read: ") + std::strerror(error);
+                             : std::string("states cannot be streamed: ") + std::strerror(error);
 }
 
 int Optimizer::copy(std::uint64_t id, const Copy& prototype, bool writes, std::string* reason) {

@@ -10,8 +10,6 @@ constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 
 }  // namespace
 
-Shelf::~Shelf() = default;
-
 // Several streams of memory are read and written at once: with pages of 4 KiB their translations do not fit
 // the processor's tables.
 int Shelf::add_in_dram(std::vector<Block>* blocks) {

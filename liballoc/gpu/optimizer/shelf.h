@@ -31,7 +31,6 @@ class Shelf {
   explicit Shelf(unsigned planes) : planes_(planes) {}
   Shelf(const Shelf&) = delete;
   Shelf& operator=(const Shelf&) = delete;
-  ~Shelf();
 
   // Room for so many elements, all zero, in DRAM or, if `drive` is not null, there. 0 or errno, and nothing
   // is taken then. `number` is the next block's, and counted on. *first is where they begin.

@@ -104,7 +104,7 @@ int Stream::verify(Slot& slot, std::size_t* damaged) {
 void Stream::keep(Slot& slot, int error) {
   auto kept = std::make_unique<tiers::Mapping>();
   if (kept->map(slot.block->bytes()) != 0) {
-    lost_error_ = error;
+    lost_ = slot.block;
     return;
   }
   std::memcpy(kept->data(), memory_of(slot), slot.block->bytes());
@@ -141,7 +141,7 @@ int Stream::visit_on_drive(Run& run, std::size_t i, std::size_t* slice) {
   });
   put_away(*slot, run.writes);
   run.work.end(i);
-  return lost_error_;
+  return 0;
 }
 
 int Stream::visit_in_dram(Run& run, std::size_t i, std::size_t end) {
@@ -157,6 +157,7 @@ int Stream::visit_in_dram(Run& run, std::size_t i, std::size_t end) {
 
 int Stream::run(std::span<Block* const> blocks, bool writes, std::size_t together, Work& work,
                 std::size_t* failed, std::size_t* slice) {
+  lost_ = nullptr;
   Run run{.blocks = blocks, .writes = writes, .together = together, .work = work};
   int error = 0;
   for (std::size_t i = 0; i < blocks.size() && error == 0;) {
@@ -169,7 +170,9 @@ int Stream::run(std::span<Block* const> blocks, bool writes, std::size_t togethe
       i = std::max(end, i + 1);
   }
   if (drive_ != nullptr) drain();
-  return error != 0 ? error : lost_error_;
+  if (error != 0 || lost_ == nullptr) return error;
+  *failed = static_cast<std::size_t>(std::ranges::find(blocks, lost_) - blocks.begin());
+  return ENOMEM;
 }
 
 }  // namespace terrace::liballoc::optimizer

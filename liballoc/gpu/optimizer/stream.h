@@ -44,7 +44,9 @@ class Stream {
 
   // Visits blocks, each once at most. `writes`: they are changed. `together`: how many that are in DRAM may
   // be worked on between a begin() and an end(). 0, or why it ended, with *failed the visit that was not
-  // worked on and *slice the damaged one for EBADMSG; visits before it were.
+  // worked on and *slice the damaged one for EBADMSG; visits before it were. ENOMEM after all of them: for
+  // states that the drive refused there was no room in DRAM either. What it has of them is older, and is
+  // refused when read.
   int run(std::span<Block* const> blocks, bool writes, std::size_t together, Work& work, std::size_t* failed,
           std::size_t* slice);
 
@@ -94,7 +96,7 @@ class Stream {
   std::vector<std::unique_ptr<tiers::Mapping>> kept_;
   std::uint64_t kept_bytes_ = 0;
   std::uint64_t checksum_failures_ = 0;
-  int lost_error_ = 0;  // a changed block could neither be written nor be kept
+  const Block* lost_ = nullptr;  // a changed block that could neither be written nor be kept, in this run
   std::string warning_;
 };
 
