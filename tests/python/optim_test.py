@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+import subprocess
+import sys
 import unittest
 
 from support import MIB, engine_or_skip, main, skip
@@ -265,6 +267,12 @@ class Delayed(OptimizerTest):
         model, late = self.ours(delay=1)
         self.assertEqual(float(late.state_dict()["state"][0]["step"]), 6)
         self.assertGreater(late.statistics()["steps"], 0)
+
+    def test_AProgramMayEndWithAnUpdateUnderWay(self):
+        code = ("import support, torch, terrace.torch\n"
+                "p = torch.nn.Parameter(torch.ones(30_000_000)); p.grad = torch.ones_like(p)\n"
+                "terrace.torch.AdamW([p], delay=1, threads=1).step()\n")
+        subprocess.run([sys.executable, "-c", code], cwd=os.path.dirname(os.path.abspath(__file__)), timeout=60, check=True)
 
     def test_AChangeMeanwhileIsRefusedAndAfterSynchronizeTaken(self):
         model, late = self.ours(delay=1, steps=2)

@@ -86,8 +86,10 @@ class Offloaded:
 
     def close(self):
         """Ends threads and forgets the states; no step can follow."""
-        self.synchronize()
-        self._states.close()
+        try:
+            self.synchronize()
+        finally:
+            self._states.close()
 
     # One step
 

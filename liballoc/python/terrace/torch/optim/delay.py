@@ -35,7 +35,8 @@ class Delay:
                 copies.events.append(streams.mark(parameter))
         streams.join()  # the program may overwrite its gradients
         self._pending = {parameter: parameter._version for parameter in parameters}
-        self._thread = threading.Thread(target=self._run, args=(planned, copies, carry_out), daemon=True)
+        # No daemon: a program that ends waits for it before the states are closed.
+        self._thread = threading.Thread(target=self._run, args=(planned, copies, carry_out))
         self._thread.start()
 
     def wait(self):
