@@ -65,6 +65,7 @@ compiled() {
 }
 compiled terrace.h terrace 'terrace_version()[0]'
 [ ! -e "$libraries/libterrace_gpu.so" ] || compiled terrace_gpu.h terrace_gpu 'terrace_offload_open(0, 0, 0, 0) < 0'
+[ ! -e "$libraries/libterrace_gpu.so" ] || compiled terrace_optimizer.h terrace_gpu 'terrace_optimizer_open(0, 0, 0, 0) < 0'
 
 "$PYTHON" -c 'import torch' 2>/dev/null || skip "$PYTHON has no PyTorch; everything but the Python package is fine"
 PYTHONPATH=$prefix/share/terrace/python "$PYTHON" - "$prefix" <<'SCRIPT' || fail "the installed Python package"

@@ -2,6 +2,7 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -65,7 +66,9 @@ def file_system(directory):
 
 
 def commit(repository):
-    """The commit that was measured, with '+' if files were changed since; None outside a checkout."""
+    """The commit that was measured, with '+' if files were changed since; None outside a checkout, or without git."""
+    if shutil.which("git") is None:
+        return None
     git = ["git", "-C", str(repository)]
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
     if head.returncode:

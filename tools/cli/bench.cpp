@@ -32,21 +32,15 @@ struct Script {
   bool wants_name = false;     // as its first word
   const char* word = nullptr;  // before all others
 };
-constexpr Script scripts[] = {{"argsort", "bench/patterns.py", true},
-                              {"arrays", "bench/patterns.py", true},
-                              {"embedding", "bench/patterns.py", true},
-                              {"fft", "bench/patterns.py", true},
-                              {"first-touch", "bench/patterns.py", true},
-                              {"gpu", "bench/gpu/bench.py"},
-                              {"gups", "bench/patterns.py", true},
-                              {"inference", "bench/patterns.py", true},
-                              {"matmul", "bench/patterns.py", true},
-                              {"merge", "bench/patterns.py", true},
-                              {"pause", "bench/pause.py"},
-                              {"sparse", "bench/patterns.py", true},
-                              {"tiers", "bench/training.py", false, "--tiers"},
-                              {"training", "bench/training.py"},
-                              {"transpose", "bench/patterns.py", true}};
+constexpr Script scripts[] = {
+    {"argsort", "bench/patterns.py", true},     {"arrays", "bench/patterns.py", true},
+    {"embedding", "bench/patterns.py", true},   {"fft", "bench/patterns.py", true},
+    {"first-touch", "bench/patterns.py", true}, {"gpu", "bench/gpu/bench.py"},
+    {"gups", "bench/patterns.py", true},        {"inference", "bench/patterns.py", true},
+    {"matmul", "bench/patterns.py", true},      {"merge", "bench/patterns.py", true},
+    {"optimizer", "bench/optimizer.py"},        {"pause", "bench/pause.py"},
+    {"sparse", "bench/patterns.py", true},      {"tiers", "bench/training.py", false, "--tiers"},
+    {"training", "bench/training.py"},          {"transpose", "bench/patterns.py", true}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
 // one, such as the one whose PyTorch sees the GPU.
@@ -84,6 +78,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"matmul", "one large product under a limit, beside stock and kernel swap"},
     {"merge", "sorted runs merged under a limit, beside stock and kernel swap"},
     {"offload", "storing and fetching of CPU tensors, beside memcpy"},
+    {"optimizer", "AdamW with its states off the device, beside PyTorch's and memory's speed"},
     {"pager", "eviction, refill and faults, beside fio"},
     {"pause", "a job out of memory and back, beside plain direct I/O"},
     {"planner", "placements and simulated steps, beside published ones"},

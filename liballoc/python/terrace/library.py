@@ -1,4 +1,5 @@
-"""libterrace_gpu.so through ctypes: where it lies, and its offload functions as liballoc/gpu/terrace_gpu.h has them.
+"""libterrace_gpu.so through ctypes: where it lies, its offload functions as liballoc/gpu/terrace_gpu.h has them, and
+its optimizers' as liballoc/gpu/terrace_optimizer.h has them.
 
 Nothing is compiled against PyTorch or Python, so one package serves every version of both. Calls that may wait
 let other Python threads run meanwhile (CDLL); the few that only look something up keep the interpreter lock
@@ -12,7 +13,7 @@ import ctypes
 import errno
 import os
 import platform
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
 NAME = "libterrace_gpu.so"
@@ -42,6 +43,42 @@ class Statistics(ctypes.Structure):
         "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes")]
 
 
+class OptimizerConfig(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("nvme_bytes", c_uint64), ("nvme_directory", c_char_p), ("staging_bytes", c_uint64),
+                ("threads", c_uint), ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64),
+                ("fault", c_char_p)]
+
+
+class OptimizerRule(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("kind", c_int), ("flags", c_uint)] + [(name, c_double) for name in (
+        "lr", "weight_decay", "beta1", "beta2", "eps", "momentum", "dampening")]
+
+
+class OptimizerUpdate(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("id", c_uint64), ("parameter", c_void_p), ("gradient", c_void_p),
+                ("parameter_type", c_int), ("gradient_type", c_int), ("step", c_uint64),
+                ("rule", POINTER(OptimizerRule)), ("done_elements", c_uint64)]
+
+
+READY = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t)
+DONE = ctypes.CFUNCTYPE(None, c_void_p, c_size_t)
+
+
+class OptimizerFlow(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("context", c_void_p), ("ready", READY), ("done", DONE)]
+
+
+class OptimizerStatistics(ctypes.Structure):
+    _fields_ = [("size", c_size_t)] + [(name, c_uint64) for name in (
+        "parameters", "elements", "steps", "dram_bytes", "staging_bytes", "nvme_bytes", "nvme_read_bytes",
+        "nvme_written_bytes", "checksum_failures", "io_errors", "step_ns", "drive_wait_ns", "writes_today_bytes",
+        "writes_total_bytes")]
+
+
+ADAM, SGD = range(2)
+MAXIMIZE, DECOUPLED, AMSGRAD, NESTEROV, LERP, FUSED_SQUARE = (1 << bit for bit in range(6))
+
+
 class LibraryError(OSError):
     """libterrace_gpu.so is missing, or not the one that this package was made for."""
 
@@ -66,21 +103,36 @@ _FUNCTIONS = {
     "path": (True, c_char_p, [_ENGINE]),
     "warning": (True, c_char_p, [_ENGINE]),
 }
+_REASON = [c_char_p, c_size_t]
+_OPTIMIZER_FUNCTIONS = {
+    "optimizer_open": (True, c_int, [POINTER(OptimizerConfig), POINTER(c_void_p), *_REASON]),
+    "optimizer_close": (True, None, [c_void_p]),
+    "optimizer_add": (True, c_int, [c_void_p, c_uint64, c_uint, POINTER(c_uint64), *_REASON]),
+    "optimizer_read": (True, c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
+    "optimizer_write": (True, c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
+    "optimizer_step": (True, c_int, [c_void_p, POINTER(OptimizerUpdate), c_size_t, POINTER(OptimizerFlow),
+                                     POINTER(c_size_t), *_REASON]),
+    "optimizer_get_statistics": (True, c_int, [c_void_p, POINTER(OptimizerStatistics)]),
+    "optimizer_path": (True, c_char_p, [c_void_p]),
+    "optimizer_warning": (True, c_char_p, [c_void_p]),
+}
+_SYMBOLS = {**{name: f"terrace_offload_{name}" for name in _FUNCTIONS},
+            **{name: f"terrace_{name}" for name in _OPTIMIZER_FUNCTIONS}}
 
 
 class Library:
-    """The functions terrace_offload_* as attributes without that prefix."""
+    """The functions terrace_offload_* as attributes without that prefix, and terrace_optimizer_* as optimizer_*."""
 
-    __slots__ = ("file", *_FUNCTIONS)
+    __slots__ = ("file", *_SYMBOLS)
 
     def __init__(self, file):
         self.file = str(file)
         waiting, quick = ctypes.CDLL(self.file), ctypes.PyDLL(self.file)
-        for name, (may_wait, result, arguments) in _FUNCTIONS.items():
+        for name, (may_wait, result, arguments) in {**_FUNCTIONS, **_OPTIMIZER_FUNCTIONS}.items():
             try:
-                function = getattr(waiting if may_wait else quick, f"terrace_offload_{name}")
+                function = getattr(waiting if may_wait else quick, _SYMBOLS[name])
             except AttributeError:
-                raise LibraryError(errno.ENOSYS, f"{self.file} has no terrace_offload_{name}; it belongs to "
+                raise LibraryError(errno.ENOSYS, f"{self.file} has no {_SYMBOLS[name]}; it belongs to "
                                    "another version of Terrace, install both from one") from None
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)

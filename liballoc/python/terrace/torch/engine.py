@@ -16,6 +16,12 @@ from .errors import OffloadError, say
 _engines = weakref.WeakSet()
 
 
+def follow(engine):
+    """Sees to it that `engine`, which has `handle`, `gone_because` and close(), is not used in a forked child and is
+    closed before the program ends."""
+    _engines.add(engine)
+
+
 class StoreArguments:
     """The memory that one terrace_offload_store() reads and writes, made once and used again."""
 
@@ -46,7 +52,7 @@ class Engine:
         warning = (self.library.warning(self.handle) or b"").decode(errors="replace")
         if warning:
             say(warning)
-        _engines.add(self)
+        follow(self)
 
     def _open(self, device, settings):
         config = library.Config(size=ctypes.sizeof(library.Config), device=device.encode(),

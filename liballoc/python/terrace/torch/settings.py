@@ -50,7 +50,7 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
     directory = os.fspath(directory) if directory is not None else DIRECTORY
     return Settings(
         dram_bytes=_dram(budget, tiers),
-        nvme_bytes=_nvme(nvme_bytes, directory) if "nvme" in tiers else 0,
+        nvme_bytes=drive_bytes(nvme_bytes, directory) if "nvme" in tiers else 0,
         directory=directory,
         compress=one_of(compress, "compress", CODECS),
         min_bytes=sizes.parse(min_bytes, "min_bytes"),
@@ -117,7 +117,8 @@ def _limit(limit):
         raise ValueError(f"{error}, 'auto', or None (in TERRACE_OFFLOAD_LIMIT: none) to offload everything") from None
 
 
-def _nvme(nvme_bytes, directory):
+def drive_bytes(nvme_bytes, directory):
+    """What a pool file in `directory` may take, where `nvme_bytes` may say it."""
     if nvme_bytes is not None:
         return sizes.parse(nvme_bytes, "nvme_bytes")
     try:
