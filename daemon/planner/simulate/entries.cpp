@@ -73,8 +73,8 @@ void Runner::recode(std::uint32_t t, std::uint32_t codec) {
   double work_us = static_cast<double>(store_.bytes(t)) / speed * 1e6;
   if (store_.at(t).coded) work_us += decode_us(t);
   store_.decoded(t);
-  store_.forget_copy(t);
   pass(now() + work_us);
+  store_.forget_copy(t);
 }
 
 double Runner::decode_us(std::uint32_t t) const {

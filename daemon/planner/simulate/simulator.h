@@ -155,7 +155,7 @@ struct SimulationReport {
   std::vector<OpTiming> ops;
   std::vector<ExtraWork> extra;
   std::vector<CopyUse> copies;       // in order
-  std::vector<Transfer> transfers;   // by start; those under way at the end are told to their end
+  std::vector<Transfer> transfers;   // as they begin; those under way at the end are told to their end
   std::vector<MemorySample> memory;  // after each change, to the step's end
 };
 
