@@ -1,4 +1,6 @@
 // What the schedule asks of the computation at a position.
+#include <limits>
+
 #include "daemon/planner/simulate/runner.h"
 
 namespace terrace::planner {
@@ -8,6 +10,10 @@ using wire::ScheduleEntry;
 
 bool Runner::obey(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
+  if (e.action == Action::wait) {
+    await(e);
+    return true;
+  }
   bool right = content_[e.tensor] == Content::held ||
                fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) +
                     " has no content at position " + std::to_string(e.position) + " that could be " +
@@ -52,6 +58,24 @@ void Runner::drop(const ScheduleEntry& e) {
   OpTiming at;
   at.ready_us = at.present_us = at.start_us = at.end_us = now();
   log(ExtraWork::Kind::drop, e.position, 0, {e.tensor}, at);
+}
+
+void Runner::await(const ScheduleEntry& e) {
+  OpTiming timing;
+  timing.ready_us = now();
+  store_.start_ready();
+  const TensorState& s = store_.at(e.tensor);
+  for (;;) {
+    const bool leaves = s.queued_out || s.place == Place::leaving;
+    const bool comes = s.queued_in || s.place == Place::coming;
+    const double next = store_.next_us();
+    if ((!leaves && !comes) || next == std::numeric_limits<double>::infinity()) break;
+    (leaves ? timing.stalls.room_us : timing.stalls.late_prefetch_us) += next - now();
+    store_.advance(next);
+  }
+  timing.present_us = timing.start_us = timing.end_us = now();
+  add(timing.stalls);
+  log(ExtraWork::Kind::wait, e.position, 0, {e.tensor}, timing);
 }
 
 void Runner::compress(const ScheduleEntry& e, std::uint32_t codec) {

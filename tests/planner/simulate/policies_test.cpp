@@ -76,6 +76,28 @@ TEST_CASE("vDNN offloads what forward layers read, last made first back, one lay
   CHECK_FALSE(simulate(t, two_tiers(540), {}));
 }
 
+TEST_CASE("vDNN waits at the end of each layer for what it moves, vDNN++ only for what it lacks") {
+  // Forward: operation 0 makes 1 of 0; operation 1 reads both, so that 0 leaves while it runs (100 µs for its
+  // 10); operation 2 needs neither. Backward: 3 makes the gradient 3, 4 reads 0.
+  std::vector<wire::TraceTensor> tensors(5, tensor(100));
+  tensors[3].kind = tensors[4].kind = wire::TensorKind::gradient;
+  const wire::Trace t = step(tensors, {op(10, {0}, {1}), op(10, {0}, {1}), op(10, {1}, {2}),
+                                       op(150, {2}, {3}), op(10, {0, 3}, {4})});
+  const Machine m = two_tiers(1000);
+  const auto waits =
+      simulate(t, m, planned("vdnn_all", t, m), {Victims::none, StallRule::strict, 1, true, 0});
+  const auto goes_on =
+      simulate(t, m, planned("vdnnpp_all", t, m), {Victims::none, StallRule::strict, 1, true, 0});
+  REQUIRE((waits && goes_on));
+  CHECK_THAT(check_timeline(t, m, *waits), Catch::Equals(""));
+  // 0 leaves from 10 to 110, and operation 2 begins at 110 instead of 20. Its way back hides in operation 3.
+  CHECK(waits->ops[2].start_us == 110);
+  CHECK(waits->total_us == 110 + 10 + 150 + 10);
+  // Operation 3 begins at 30; 0 has left at 110 and is back at 210, after its end at 180.
+  CHECK(goes_on->ops[2].start_us == 20);
+  CHECK(goes_on->total_us == 210 + 10);
+}
+
 TEST_CASE("FlashNeuron offloads the first made until the rest fits, and compresses only when late") {
   wire::Trace t = network(6, 100, 200);
   const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
