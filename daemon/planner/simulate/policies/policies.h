@@ -14,6 +14,7 @@ Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& mach
 Result<wire::Schedule> plan_swapadvisor(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_capuchin_swap(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_capuchin(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_sentinel_interval(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_g10(const wire::Trace& trace, const Machine& machine);
 

@@ -31,6 +31,8 @@ std::vector<SwapPolicy> swap_policies() {
        Victims::belady, plan_swapadvisor},
       {"capuchin_swap", "capuchin", "Capuchin (ASPLOS'20), section 4: by free time; swap only", Victims::lru,
        plan_capuchin_swap},
+      {"capuchin", "capuchin", "Capuchin (ASPLOS'20), section 4: by free time, and recomputation by MSPS",
+       Victims::lru, plan_capuchin},
       {"sentinel_interval", "sentinel", "Sentinel (HPCA'21): migration intervals of k operations",
        Victims::lru, plan_sentinel_interval},
       {"g10", "g10", "G10 (MICRO'23), section 4: smart tensor migration, without its pages", Victims::fifo,
