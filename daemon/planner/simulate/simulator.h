@@ -24,9 +24,8 @@
 // * A tensor lives until the last operation or recomputation that names it. The first operation that names a
 //   non-persistent tensor needs only memory; an output that is not an input is written whole, and what it
 //   held before need not be fetched. Empty tensors never move.
-// * A wait holds the computation up while the tensor is in transfer, or asked for and something else is; it
-// is
-//   nothing where the tensor rests. An order that nothing under way can bring forward is not waited for.
+// * A wait holds the computation up while a transfer of the tensor is under way, or is asked for and another
+//   one is under way that may let it start. It never ends a step: what nothing can start is not waited for.
 // * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
 //   decompression takes place before the first operation that names the tensor.
 // * Recompute entries in a row that name outputs of one operation share one run; its other outputs take

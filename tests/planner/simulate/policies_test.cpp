@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/simulate/policies/eviction_walk.h"
 #include "daemon/planner/simulate/policies/lineage.h"
 #include "daemon/planner/simulate/policies/swapadvisor.h"
 #include "tests/planner/simulate/random_plans.h"
@@ -181,6 +182,29 @@ TEST_CASE("SwapAdvisor's first plan is Belady's: as early as the last use, back 
   // 2 dies with operation 4, and from 5 on there is room.
   CHECK(
       (s->entries[1].action == Action::prefetch && s->entries[1].tensor == 0 && s->entries[1].position == 5));
+}
+
+TEST_CASE("What persists leaves behind its last use, and is back in the next step before its first") {
+  // Weight 0 is used by operation 3 alone. 1 fills the memory in operations 0 and 1, 2 in 5 and 6: 250 bytes,
+  // and there is room for 200.
+  const wire::Trace t = step({tensor(100, true), tensor(150), tensor(150)},
+                             {op(100, {}, {1}), op(100, {1}, {}), op(100, {}, {}), op(100, {0}, {}),
+                              op(100, {}, {}), op(100, {}, {2}), op(100, {2}, {})});
+  const EvictionWalk walk(t, 200, 0);
+  REQUIRE(walk.gaps().size() == 1);
+  const auto any = [](std::uint32_t, bool) { return std::int64_t{0}; };
+  const std::vector<Leaving> leaving = walk.run(any);
+  REQUIRE(leaving.size() == 1);  // taken at 0, and not again at 5
+  CHECK(leaving[0].at == 0);
+  CHECK(EvictionWalk(t, 250, 0).run(any).empty());
+  const wire::Schedule s = planned("swapadvisor", t, two_tiers(200));
+  REQUIRE(s.entries.size() == 2);
+  CHECK((s.entries[0].action == Action::prefetch && s.entries[0].position == 2));
+  CHECK((s.entries[1].action == Action::evict && s.entries[1].position == 4));
+  const auto r = simulate(t, two_tiers(200), s, {Victims::belady, StallRule::strict, 2, true, 0});
+  REQUIRE(r);
+  CHECK_THAT(check_timeline(t, two_tiers(200), *r), Catch::Equals(""));
+  CHECK(r->total_us == 700);
 }
 
 TEST_CASE("SwapAdvisor gives the same for a seed, never worse for more plans, and stops when told") {

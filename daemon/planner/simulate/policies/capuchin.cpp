@@ -285,6 +285,7 @@ class Capuchin {
     std::stable_sort(priced.begin(), priced.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<std::size_t> order;
+    order.reserve(priced.size());
     for (const auto& [saving, i] : priced) order.push_back(i);
     return order;
   }

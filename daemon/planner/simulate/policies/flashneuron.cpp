@@ -76,7 +76,7 @@ class Selection {
   // What is wrong with the machine for this step, empty if nothing.
   std::string choose() {
     if (!far_.any()) return "the machine has no second tier";
-    const std::string wrong = take_first_made();
+    std::string wrong = take_first_made();
     if (wrong.empty() && late()) compress_taken();
     if (wrong.empty() && late()) replace();
     return wrong;

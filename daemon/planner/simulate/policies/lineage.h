@@ -7,7 +7,6 @@
 // MSPS.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -52,7 +51,9 @@ class Lineage {
   };
   struct Need {
     std::uint32_t maker = 0, tensor = 0;
-    auto operator<=>(const Need&) const = default;
+    bool operator<(const Need& other) const {
+      return maker != other.maker ? maker < other.maker : tensor < other.tensor;
+    }
   };
 
   std::optional<std::uint32_t> maker(std::uint32_t tensor, std::uint32_t at) const;
