@@ -173,15 +173,11 @@ TEST_CASE("SwapAdvisor's first plan is Belady's: as early as the last use, back 
   const wire::Trace t = step({tensor(100), tensor(100), tensor(150), tensor(10)},
                              {op(10, {}, {0}), op(10, {}, {1}), op(10, {}, {3}), op(10, {3}, {2}),
                               op(10, {2}, {3}), op(10, {1}, {3}), op(10, {3}, {3}), op(10, {0}, {3})});
-  SwapAdvisorOptions first;
-  first.most_plans = first.fewest_plans = 1;
-  const auto s = search_swaps(t, two_tiers(310), first);
-  REQUIRE(s);
-  REQUIRE(s->entries.size() == 2);
-  CHECK((s->entries[0].action == Action::evict && s->entries[0].tensor == 0 && s->entries[0].position == 1));
+  const wire::Schedule s = planned("swapadvisor_first", t, two_tiers(310));
+  REQUIRE(s.entries.size() == 2);
+  CHECK((s.entries[0].action == Action::evict && s.entries[0].tensor == 0 && s.entries[0].position == 1));
   // 2 dies with operation 4, and from 5 on there is room.
-  CHECK(
-      (s->entries[1].action == Action::prefetch && s->entries[1].tensor == 0 && s->entries[1].position == 5));
+  CHECK((s.entries[1].action == Action::prefetch && s.entries[1].tensor == 0 && s.entries[1].position == 5));
 }
 
 TEST_CASE("What persists leaves behind its last use, and is back in the next step before its first") {

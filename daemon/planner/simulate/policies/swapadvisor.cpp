@@ -157,6 +157,14 @@ Result<wire::Schedule> search_swaps(const wire::Trace& trace, const Machine& mac
   return ok(Search(trace, machine, options).best());
 }
 
+Result<wire::Schedule> plan_swapadvisor_first(const wire::Trace& trace, const Machine& machine) {
+  SwapAdvisorOptions options;
+  options.fewest_plans = options.most_plans = 1;
+  Result<wire::Schedule> first = search_swaps(trace, machine, options);
+  first->policy = "swapadvisor_first";
+  return first;
+}
+
 Result<wire::Schedule> plan_swapadvisor(const wire::Trace& trace, const Machine& machine) {
   return search_swaps(trace, machine, {});
 }
