@@ -19,7 +19,8 @@ using wire::Schedule;
 using wire::ScheduleEntry;
 
 constexpr std::size_t most_entries = std::size_t{1} << 23;
-constexpr std::array<const char*, 4> actions = {"evict", "prefetch", "drop", "recompute"};  // as wire::Action
+constexpr std::array<const char*, 5> actions = {"evict", "prefetch", "drop", "recompute",
+                                                "wait"};  // as wire::Action
 
 class ScheduleReader {
  public:
@@ -64,7 +65,7 @@ void ScheduleReader::action(JsonFields* fields, ScheduleEntry* entry) {
   const std::string name = fields->text("action", most_text_bytes);
   const auto* found = std::find(actions.begin(), actions.end(), name);
   if (found == actions.end()) {
-    return fields->complain("action", in_quotes(name) + " is none of evict, prefetch, drop, recompute");
+    return fields->complain("action", in_quotes(name) + " is none of evict, prefetch, drop, recompute, wait");
   }
   entry->action = static_cast<Action>(found - actions.begin());
 }

@@ -16,6 +16,7 @@ enum class Action : std::uint8_t {
   prefetch,   // bring back to the compute tier; its memory is taken when the transfer begins
   drop,       // forget the content: dead, or to be computed again
   recompute,  // run the operation that made it once more
+  wait,       // hold the computation up until the tensor is on no way
 };
 
 struct ScheduleEntry {

@@ -92,13 +92,15 @@ TEST_CASE("A schedule names tensors by id and reads back the same") {
                          {{0, 0, wire::Action::evict, 1, "zvc"},
                           {1, 0, wire::Action::prefetch, 1, ""},
                           {2, 1, wire::Action::drop, 0, ""},
-                          {2, 1, wire::Action::recompute, 0, ""}}};
+                          {2, 1, wire::Action::recompute, 0, ""},
+                          {2, 1, wire::Action::wait, 0, ""}}};
   const std::string text = schedule_json(s, trace(), machine());
   CHECK(text.find(R"("tensor":40)") != std::string::npos);
   const Result<wire::Schedule> back = parse_schedule(text, trace(), machine());
   INFO(back.error);
   REQUIRE(back);
-  CHECK(back->entries.size() == 4);
+  CHECK(back->entries.size() == 5);
+  CHECK(back->entries[4].action == wire::Action::wait);
   CHECK(schedule_json(*back, trace(), machine()) == text);
 }
 
@@ -111,7 +113,7 @@ TEST_CASE("A wrong schedule is refused with the place") {
   CHECK(schedule_error(R"({"position":0,"tensor":0,"action":"drop"})") ==
         "entries[0].tensor: there is no tensor 0 in the trace");
   CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"burn"})") ==
-        "entries[0].action: \"burn\" is none of evict, prefetch, drop, recompute");
+        "entries[0].action: \"burn\" is none of evict, prefetch, drop, recompute, wait");
   CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict"})") == "entries[0].tier: missing");
   CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":0})") ==
         "entries[0].tier: no route of the machine leads to tier 0");

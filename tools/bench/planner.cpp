@@ -13,7 +13,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "tools/bench/measure.h"
 #include "tools/bench/planner_child.h"
@@ -66,11 +65,6 @@ struct Options {
   std::string json, markdown, only, named_data;
 };
 
-std::string default_data() {
-  const char* chosen = std::getenv("TERRACE_REFERENCE_DATA");
-  return chosen != nullptr && *chosen != '\0' ? chosen : TERRACE_REFERENCE_DATA;
-}
-
 // --quick has no value, which Arguments expects of every option.
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
@@ -89,13 +83,6 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream text(list);
-  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
-  return words;
-}
-
 bool chosen(const Options& options, const std::string& section) {
   const std::vector<std::string> only = words_of(options.only);
   return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
@@ -108,11 +95,7 @@ std::string check(const Options& options) {
     if (std::none_of(std::begin(sections), std::end(sections), named))
       return "--only " + word + ": there is no such section; see --help";
   }
-  if (!options.named_data.empty() && !std::filesystem::is_directory(options.named_data))
-    return "--data " + options.named_data +
-           " is not a directory; name the reference data's (CONTRIBUTING.md), or leave it out: what needs "
-           "them "
-           "is skipped";
+  if (std::string wrong = wrong_data(options.named_data); !wrong.empty()) return wrong;
   if (!options.planner.minimalloc.empty() && !std::filesystem::exists(options.planner.minimalloc))
     return "--minimalloc " + options.planner.minimalloc + " does not exist";
   for (const std::string& path : {options.json, options.markdown})
@@ -144,12 +127,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "bench: %s\n", wrong.c_str());
     return 2;
   }
-  if (!std::filesystem::is_directory(options.planner.data))
-    std::fprintf(
-        stderr,
-        "bench: no reference data at %s: what needs them is skipped; CONTRIBUTING.md says where they "
-        "come from, --data or TERRACE_REFERENCE_DATA names them\n",
-        options.planner.data.c_str());
+  note_missing(options.planner.data);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Json report = begin_report("terrace-bench-planner");
   report["command"] = command_line(options);

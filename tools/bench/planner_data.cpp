@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "tools/bench/planner_parts.h"
 #include "tools/cli/plan_load.h"
@@ -11,6 +12,34 @@
 namespace terrace::bench {
 
 namespace fs = std::filesystem;
+
+std::string default_data() {
+  const char* chosen = std::getenv("TERRACE_REFERENCE_DATA");
+  return chosen != nullptr && *chosen != '\0' ? chosen : TERRACE_REFERENCE_DATA;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
+std::string wrong_data(const std::string& named) {
+  if (named.empty() || fs::is_directory(named)) return "";
+  return "--data " + named +
+         " is not a directory; name the reference data's (CONTRIBUTING.md), or leave it out: what needs them "
+         "is "
+         "skipped";
+}
+
+void note_missing(const std::string& data) {
+  if (fs::is_directory(data)) return;
+  std::fprintf(stderr,
+               "bench: no reference data at %s: what needs them is skipped; CONTRIBUTING.md says where they "
+               "come from, --data or TERRACE_REFERENCE_DATA names them\n",
+               data.c_str());
+}
 
 std::optional<std::string> data_file(const PlannerOptions& options, const std::string& name) {
   const fs::path path = fs::path(options.data) / name;

@@ -52,6 +52,16 @@ Json skipped(const char* title, const std::string& why);
 std::string as_text(const Json& section);
 std::string as_markdown(const Json& section);
 
+// Of a list with commas.
+std::vector<std::string> words_of(const std::string& list);
+
+// What TERRACE_REFERENCE_DATA names, or ../shared/data of the checkout.
+std::string default_data();
+// What is wrong with what --data names, empty if nothing or none is named; a line on standard error where
+// there are no data.
+std::string wrong_data(const std::string& named);
+void note_missing(const std::string& data);
+
 // A file of the reference data, unpacked; nothing if it is not there.
 std::optional<std::string> data_file(const PlannerOptions& options, const std::string& name);
 // The names of the files of a folder that end in `suffix`, sorted.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "daemon/planner/simulate/bound/step_bound.h"
+#include "tools/bench/least_step.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/planner_step.h"
 
@@ -20,7 +20,7 @@ using wire::Trace;
 constexpr std::uint32_t layers = 2500;  // 5,000 operations, 10,000 tensors
 constexpr double target_ms = 50;
 
-Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& policy, double bound_us,
+Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& policy, LeastStep* least,
                long rounds) {
   Json row{{"policy", policy.name}};
   double start = now_s();
@@ -40,7 +40,7 @@ Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& pol
       row["note"] = "does not fit";
       return row;
     }
-    add_slowdown(&row, *report, bound_us);
+    add_slowdown(&row, *report, least->of(*report).step_us);
   }
   row["simulate_ms"] = median(times);
   row["met"] = row["simulate_ms"] < target_ms;
@@ -150,14 +150,17 @@ Json measure_simulator(const PlannerOptions& options) {
        column("to_bound", "to bound", "ratio"), column("met", "met", "yes"), column("note", "", "text")});
   const Trace trace = training_step(layers, 0);
   const Machine machine = machine_for(trace, 0.6);
+  LeastStep least(trace, machine);
   const double start = now_s();
-  const planner::StepBound bound = planner::step_bound(trace, machine);
+  const bool finished = least.of({}).finished;
   const double bound_s = now_s() - start;
   for (const SwapPolicy& policy : planner::swap_policies())
-    out["rows"].push_back(speed_row(trace, machine, policy, bound.step_us, std::max(options.rounds, 3L)));
-  out["notes"] = {fmt::format("target: {:.0f} ms a run", target_ms),
-                  fmt::format("bound: the least slowdown of any schedule, found in {:.1f} s{}", bound_s,
-                              bound.finished ? "" : ", where its search was cut short")};
+    out["rows"].push_back(speed_row(trace, machine, policy, &least, std::max(options.rounds, 3L)));
+  out["notes"] = {
+      fmt::format("target: {:.0f} ms a run", target_ms),
+      fmt::format("bound: the least slowdown of any schedule that moves (or, of one that recomputes, of "
+                  "any), the first found in {:.1f} s{}",
+                  bound_s, finished ? "" : ", where its search was cut short")};
   return out;
 }
 

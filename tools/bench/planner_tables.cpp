@@ -61,6 +61,12 @@ std::string markdown_line(const Line& line) { return fmt::format("| {} |\n", fmt
 
 }  // namespace
 
+void add_slowdown(Json* row, const planner::SimulationReport& report, double bound_us) {
+  (*row)["slowdown"] = report.total_us / report.bounds.compute_us;
+  (*row)["bound"] = bound_us / report.bounds.compute_us;
+  (*row)["to_bound"] = report.total_us / bound_us;
+}
+
 Json column(const char* key, const char* heading, const char* unit) {
   return {{"key", key}, {"heading", heading}, {"unit", unit}};
 }

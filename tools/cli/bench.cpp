@@ -82,6 +82,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"pager", "eviction, refill and faults, beside fio"},
     {"pause", "a job out of memory and back, beside plain direct I/O"},
     {"planner", "placements and simulated steps, beside published ones"},
+    {"policies", "all policies that move tensors, on simulated steps, beside what no plan can beat"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
     {"training", "training steps under a limit, beside stock and kernel swap"},

@@ -38,6 +38,7 @@ std::string unknown_here(const wire::Schedule& schedule) {
     const wire::ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entry " + std::to_string(i) + ": ";
     if (e.action == Action::recompute) return place + "G10's rules know no recomputation";
+    if (e.action == Action::wait) return place + "G10's rules know no wait";
     if (!e.codec.empty()) return place + "G10's rules know no codec";
   }
   return {};

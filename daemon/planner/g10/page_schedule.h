@@ -56,8 +56,8 @@ Result<PageSchedule> plan_deepum_pages(const wire::Trace& trace, const G10Machin
 // tier whose route has one link is host memory, one behind several links the SSD. What the tensor simulator
 // does by itself is added, as G10's own plan has it: pages are allocated ahead of a tensor's first operation
 // and released after its last read. These rules know no reading of pages on their way out, so an eviction at
-// an operation that names the tensor waits for the next one. Refused: recomputation and codecs, which the
-// rules do not know, and what simulate_g10() refuses.
+// an operation that names the tensor waits for the next one. Refused: recomputation, waits and codecs, which
+// the rules do not know, and what simulate_g10() refuses.
 Result<PageSchedule> page_schedule(const wire::Trace& trace, const Machine& tiers,
                                    const wire::Schedule& schedule, const G10Machine& machine);
 

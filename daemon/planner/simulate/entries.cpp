@@ -1,4 +1,6 @@
 // What the schedule asks of the computation at a position.
+#include <limits>
+
 #include "daemon/planner/simulate/runner.h"
 
 namespace terrace::planner {
@@ -8,6 +10,10 @@ using wire::ScheduleEntry;
 
 bool Runner::obey(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
+  if (e.action == Action::wait) {
+    await(e);
+    return true;
+  }
   bool right = content_[e.tensor] == Content::held ||
                fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) +
                     " has no content at position " + std::to_string(e.position) + " that could be " +
@@ -54,6 +60,24 @@ void Runner::drop(const ScheduleEntry& e) {
   log(ExtraWork::Kind::drop, e.position, 0, {e.tensor}, at);
 }
 
+void Runner::await(const ScheduleEntry& e) {
+  OpTiming timing;
+  timing.ready_us = now();
+  store_.start_ready();
+  const TensorState& s = store_.at(e.tensor);
+  for (;;) {
+    const bool leaves = s.queued_out || s.place == Place::leaving;
+    const bool comes = s.queued_in || s.place == Place::coming;
+    const double next = store_.next_us();
+    if ((!leaves && !comes) || next == std::numeric_limits<double>::infinity()) break;
+    (leaves ? timing.stalls.room_us : timing.stalls.late_prefetch_us) += next - now();
+    store_.advance(next);
+  }
+  timing.present_us = timing.start_us = timing.end_us = now();
+  add(timing.stalls);
+  log(ExtraWork::Kind::wait, e.position, 0, {e.tensor}, timing);
+}
+
 void Runner::compress(const ScheduleEntry& e, std::uint32_t codec) {
   OpTiming timing;
   timing.ready_us = now();
@@ -73,8 +97,8 @@ void Runner::recode(std::uint32_t t, std::uint32_t codec) {
   double work_us = static_cast<double>(store_.bytes(t)) / speed * 1e6;
   if (store_.at(t).coded) work_us += decode_us(t);
   store_.decoded(t);
-  store_.forget_copy(t);
   pass(now() + work_us);
+  store_.forget_copy(t);
 }
 
 double Runner::decode_us(std::uint32_t t) const {

@@ -82,6 +82,7 @@ class Writer {
   void extra(const ExtraWork& work) {
     using Kind = ExtraWork::Kind;
     if (work.kind == Kind::drop) return;
+    if (work.kind == Kind::wait) return stall("wait for " + tensor_name(work.tensors.at(0)), work.timing);
     const std::string name = work.kind == Kind::recompute  ? "recompute " + trace_.ops[work.op].name
                              : work.kind == Kind::compress ? "compress " + tensor_name(work.tensors.at(0))
                                                            : "decompress " + tensor_name(work.tensors.at(0));

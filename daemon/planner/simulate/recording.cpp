@@ -21,10 +21,10 @@ void Recording::sample(double now_us, const std::vector<std::uint64_t>& tier_byt
   }
 }
 
-void Recording::transfer(Transfer transfer) {
+void Recording::transfer(Transfer transfer, std::uint32_t number) {
   if (!on_ || (transfer.aborted && transfer.end_us == transfer.start_us)) return;  // nothing moved
   for (double* t : {&transfer.queued_us, &transfer.start_us, &transfer.end_us}) *t -= base_us_;
-  transfers_.push_back(transfer);
+  transfers_.push_back({number, transfer});
 }
 
 void Recording::copy(CopyUse::Kind kind, std::uint32_t tensor, double now_us) {
@@ -32,9 +32,10 @@ void Recording::copy(CopyUse::Kind kind, std::uint32_t tensor, double now_us) {
 }
 
 void Recording::end(SimulationReport* report) {
-  std::stable_sort(transfers_.begin(), transfers_.end(),
-                   [](const Transfer& a, const Transfer& b) { return a.start_us < b.start_us; });
-  report->transfers = std::move(transfers_);
+  std::sort(transfers_.begin(), transfers_.end(),
+            [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
+  report->transfers.reserve(transfers_.size());
+  for (const Numbered& n : transfers_) report->transfers.push_back(n.transfer);
   report->memory = std::move(samples_);
   report->start = std::move(start_);
   report->copies = std::move(copies_);

@@ -18,18 +18,24 @@ class Recording {
     if (on_) start_.push_back(residence);
   }
   void sample(double now_us, const std::vector<std::uint64_t>& tier_bytes);
-  void transfer(Transfer transfer);
+  // `number` grows with each start: of those that begin at one instant it is known which came first.
+  void transfer(Transfer transfer, std::uint32_t number);
   void copy(CopyUse::Kind kind, std::uint32_t tensor, double now_us);
   void run_ended() { ++runs_ended_; }
 
   void end(SimulationReport* report);
 
  private:
+  struct Numbered {
+    std::uint32_t number = 0;
+    Transfer transfer;
+  };
+
   bool on_ = false;
   double base_us_ = 0;
   std::uint32_t runs_ended_ = 0;
   std::vector<Residence> start_;
-  std::vector<Transfer> transfers_;
+  std::vector<Numbered> transfers_;
   std::vector<MemorySample> samples_;
   std::vector<CopyUse> copies_;
 };

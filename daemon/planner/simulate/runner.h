@@ -71,6 +71,7 @@ class Runner {
   void evict(std::uint32_t index);
   bool prefetch(std::uint32_t index);
   void drop(const wire::ScheduleEntry& e);
+  void await(const wire::ScheduleEntry& e);
   // Holds the computation up: for the arrival if it is still coming, then for the codec.
   void compress(const wire::ScheduleEntry& e, std::uint32_t codec);
   void recode(std::uint32_t t, std::uint32_t codec);

@@ -24,6 +24,8 @@
 // * A tensor lives until the last operation or recomputation that names it. The first operation that names a
 //   non-persistent tensor needs only memory; an output that is not an input is written whole, and what it
 //   held before need not be fetched. Empty tensors never move.
+// * A wait holds the computation up while a transfer of the tensor is under way, or is asked for and another
+//   one is under way that may let it start. It never ends a step: what nothing can start is not waited for.
 // * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
 //   decompression takes place before the first operation that names the tensor.
 // * Recompute entries in a row that name outputs of one operation share one run; its other outputs take
@@ -96,9 +98,10 @@ struct OpTiming {
   Stalls stalls;
 };
 
-// What the computation did beside the operations, in order; also drops, which take no time.
+// What the computation did beside the operations, in order; also drops, which take no time, and waits,
+// which take none of the processor's.
 struct ExtraWork {
-  enum class Kind : std::uint8_t { recompute, compress, decompress, drop };
+  enum class Kind : std::uint8_t { recompute, compress, decompress, drop, wait };
   Kind kind = Kind::drop;
   std::uint32_t position = 0;          // before this operation; of a decompression: after it was present
   std::uint32_t op = 0;                // recompute: which
@@ -155,7 +158,7 @@ struct SimulationReport {
   std::vector<OpTiming> ops;
   std::vector<ExtraWork> extra;
   std::vector<CopyUse> copies;       // in order
-  std::vector<Transfer> transfers;   // by start; those under way at the end are told to their end
+  std::vector<Transfer> transfers;   // as they begin; those under way at the end are told to their end
   std::vector<MemorySample> memory;  // after each change, to the step's end
 };
 

@@ -252,6 +252,7 @@ void Store::start(std::uint32_t lane, const Request& request, bool in) {
   }
   lanes_[lane].active = request;
   lanes_[lane].start_us = now_us();
+  lanes_[lane].number = ++tickets_;
   network_.start(lane, request.stored);
 }
 
@@ -299,7 +300,8 @@ void Store::left(std::uint32_t tensor) {
 void Store::record(std::uint32_t lane, bool aborted, double end_us) {
   const Lane& l = lanes_[lane];
   recording_.transfer({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
-                       l.active.stored, l.active.queued_us, l.start_us, end_us});
+                       l.active.stored, l.active.queued_us, l.start_us, end_us},
+                      l.number);
 }
 
 void Store::begin_report(bool record_timeline) {

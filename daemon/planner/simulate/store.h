@@ -110,6 +110,7 @@ class Store {
     Fifo urgent, normal;
     Request active;
     double start_us = 0;
+    std::uint32_t number = 0;  // of the start
   };
 
   bool moves(std::uint32_t tensor) const { return bytes(tensor) > 0; }

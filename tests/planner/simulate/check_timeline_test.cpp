@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tests/planner/simulate/random_plans.h"
+#include "tests/planner/simulate/simulated.h"
 
 namespace terrace::planner {
 namespace {
@@ -109,6 +110,29 @@ TEST_CASE("Damage to recomputation, drops and codecs is seen") {
   CHECK(!without(ExtraWork::Kind::compress).empty());
   CHECK(!without(ExtraWork::Kind::decompress).empty());
   CHECK(!s.damaged([](auto& r) { std::swap(r.extra[0], r.extra[3]); }).empty());
+}
+
+TEST_CASE("A wait holds the computation up until the transfer's end, and one that ends earlier is seen") {
+  // Tensor 0 leaves from 10 to 110 while operation 1 runs; operation 2 would not need it.
+  const wire::Trace t =
+      step({tensor(100), tensor(10)}, {op(10, {}, {0}), op(10, {}, {1}), op(10, {1}, {}), op(10, {0}, {})});
+  const Machine m = two_tiers(1000);
+  SimulationReport r = simulated(
+      t, m, {{1, 0, Action::evict, 1, {}}, {1, 1, Action::wait, 0, {}}, {2, 0, Action::wait, 0, {}}});
+  CHECK(r.ops[1].start_us == 10);  // nothing to wait for
+  CHECK(r.ops[2].start_us == 110);
+  CHECK(r.stalls.room_us == 90);
+  CHECK(r.total_us == 110 + 10 + 100 + 10);
+  // The same without having waited: everything behind comes 90 earlier, the way back included.
+  for (OpTiming* late : {&r.ops[2], &r.ops[3]}) {
+    for (double* us : {&late->ready_us, &late->present_us, &late->start_us, &late->end_us}) *us -= 90;
+  }
+  r.ops[3].present_us = r.ops[3].start_us = 220;
+  r.ops[3].end_us = r.total_us = 230;
+  r.ops[3].stalls.fetch_us = 190;
+  r.stalls = {0, 190, 0};
+  r.extra[1].timing = {20, 20, 20, 20, {}};
+  CHECK(says(check_timeline(t, m, r), "was waited for and is still on its way"));
 }
 
 // op 0 makes A of X, op 1 changes X in place, op 2 reads A. A is dropped and made again where that is right,

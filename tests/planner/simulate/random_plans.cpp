@@ -132,6 +132,7 @@ wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const M
     if (chance(random, 10)) e.action = chance(random, 50) ? Action::drop : Action::recompute;
     if (e.action == Action::evict && chance(random, 20)) e.codec = chance(random, 50) ? "half" : "zeros";
     schedule.entries.push_back(e);
+    if (chance(random, 5)) schedule.entries.push_back({e.position, e.tensor, Action::wait, 0, {}});
   }
   std::stable_sort(schedule.entries.begin(), schedule.entries.end(),
                    [](const auto& a, const auto& b) { return a.position < b.position; });

@@ -26,7 +26,7 @@ Machine random_machine(Random& random, const wire::Trace& trace);
 wire::Trace random_step(Random& random);
 // The same machine with a last tier without limit, so that most plans can be carried out.
 Machine roomy_machine(Random& random, const wire::Trace& trace);
-// Entries anywhere in the tensors' lives, of all four actions where they make sense.
+// Entries anywhere in the tensors' lives, of all actions where they make sense.
 wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const Machine& machine,
                                std::uint32_t entries);
 

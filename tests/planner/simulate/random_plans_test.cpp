@@ -34,7 +34,7 @@ Case make_case(std::uint64_t seed) {
 
 bool moves_only(const wire::Schedule& schedule) {
   return std::all_of(schedule.entries.begin(), schedule.entries.end(), [](const wire::ScheduleEntry& e) {
-    return e.codec.empty() && (e.action == wire::Action::evict || e.action == wire::Action::prefetch);
+    return e.codec.empty() && e.action != wire::Action::drop && e.action != wire::Action::recompute;
   });
 }
 

@@ -65,6 +65,26 @@ TEST_CASE("Belady's rule on the textbook's string") {
   CHECK(left(r) == Tensors{7, 1, 0, 4, 3, 2});
 }
 
+// Pages of one size, read only: here no rule loads less than Belady's (Mattson et al., IBM Systems Journal
+// 1970).
+TEST_CASE("Belady's rule never loads more than the other two where all are of one size") {
+  std::uint32_t fewer = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    Tensors string(20 + random() % 60);
+    for (std::uint32_t& t : string) t = static_cast<std::uint32_t>(random() % 8);
+    const std::uint64_t frames = 1 + random() % 7;
+    const std::size_t least = moved(referenced(string, frames, Victims::belady), true).size();
+    const std::size_t lru = moved(referenced(string, frames, Victims::lru), true).size();
+    const std::size_t fifo = moved(referenced(string, frames, Victims::fifo), true).size();
+    INFO("seed " << seed);
+    REQUIRE(least <= lru);
+    REQUIRE(least <= fifo);
+    fewer += least < lru ? 1 : 0;
+  }
+  CHECK(fewer > 100);
+}
+
 TEST_CASE("A tensor that was just prefetched is no victim of the least recently used") {
   // Tensor 0 lies away from before; its prefetch arrives at 3, when 1 and 2 were used longer ago.
   std::vector<wire::TraceOp> ops = {op(1, {1}, {}), op(1, {2}, {}), op(3, {2}, {}), op(1, {3}, {}),

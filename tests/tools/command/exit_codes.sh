@@ -46,6 +46,14 @@ if [ -x "$(dirname "$terrace")/terrace-bench-planner" ]; then
   expect_text out "SKIP: no minimalloc/" "no reference data"
   expect_text err "no reference data at /nonexistent" "no reference data"
 fi
+if [ -x "$(dirname "$terrace")/terrace-bench-policies" ]; then
+  expect_code 2 "a group of policies that does not exist" "$terrace" bench policies --only nonsense
+  expect_text err "there is no such group" "a group of policies that does not exist"
+  TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "policies without reference data" "$terrace" bench policies --quick --only g10-a100-ssd,made-up-60 --json "$directory/policies.json"
+  expect_text out "SKIP: no g10/" "policies without reference data"
+  expect_text out "swapadvisor  *1 of 1 .*yes" "policies on made-up steps"
+  grep -q '"to_bound"' "$directory/policies.json" || fail "bench policies --json has no bounds"
+fi
 for name in $("$terrace" bench 2>/dev/null | awk '{print $1}'); do
   expect_code 0 "bench $name --help" "$terrace" bench "$name" --help
   expect_text out "^usage: terrace bench $name " "bench $name names itself"

@@ -366,6 +366,10 @@ class MemoryChecker {
       return;
     }
     reach(w.timing->end_us);
+    if (w.extra->kind == Kind::wait) {
+      if (s.moving != Direction::none) wrong(name_of(t) + " was waited for and is still on its way");
+      return;
+    }
     if (s.content != Holding::held) wrong(name_of(t) + " has no content to drop or to code");
     if (w.extra->kind == Kind::drop) {
       forget(t, Holding::dropped);

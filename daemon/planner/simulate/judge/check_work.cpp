@@ -70,6 +70,9 @@ class WorkChecker {
     if (!same(work.timing.stalls.total_us(), work.timing.present_us - work.timing.ready_us)) {
       wrong_ = "extra work waited longer or shorter than its stalls say";
     }
+    if (work.kind == Kind::wait && !same(work.timing.end_us, work.timing.present_us)) {
+      wrong_ = "a wait went on after its end";
+    }
     if (work.kind == Kind::compress) codec_us_ += work.timing.end_us - work.timing.start_us;
     add(work.timing.stalls);
     end_us_ = work.timing.end_us;

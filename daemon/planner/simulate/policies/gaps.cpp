@@ -155,6 +155,32 @@ std::optional<std::uint32_t> FarTiers::place(const Gap& gap, std::uint64_t bytes
   return std::nullopt;
 }
 
+std::vector<wire::ScheduleEntry> moves_of(const wire::Trace& trace, const Machine& machine,
+                                          std::uint32_t first, std::vector<Offload> offloads) {
+  using wire::Action;
+  const auto ops = static_cast<std::uint32_t>(trace.ops.size());
+  Residency residency(trace);
+  std::vector<wire::ScheduleEntry> entries;
+  for (const Offload& o : offloads) {
+    const std::uint64_t bytes = trace.tensors[o.gap.tensor].bytes;
+    for_ranges(o.gap, ops,
+               [&](std::uint32_t begin, std::uint32_t end) { residency.remove(begin, end, bytes); });
+    entries.push_back({o.gap.from + 1, o.gap.tensor, Action::evict, o.tier, o.codec});
+  }
+  std::stable_sort(offloads.begin(), offloads.end(),
+                   [](const Offload& a, const Offload& b) { return a.gap.to < b.gap.to; });
+  std::uint32_t at = first;  // prefetches keep their order
+  for (const Offload& o : offloads) {
+    const std::uint64_t bytes = trace.tensors[o.gap.tensor].bytes;
+    const std::uint32_t away_from = o.gap.wraps ? 0 : o.gap.from + 1;
+    const std::uint32_t begin = std::min(std::max(at, away_from), o.gap.to);
+    at = residency.earliest(begin, o.gap.to, bytes, machine.tiers[0].capacity_bytes);
+    residency.add(at, o.gap.to, bytes);
+    entries.push_back({at, o.gap.tensor, Action::prefetch, o.tier, {}});
+  }
+  return entries;
+}
+
 wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
                                std::vector<wire::ScheduleEntry> entries) {
   std::vector<std::size_t> next(trace.ops.size() + 2, 0);  // by position: where its next entry goes

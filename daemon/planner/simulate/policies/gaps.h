@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/planner/load_tree.h"
@@ -78,6 +79,18 @@ class FarTiers {
   std::vector<LoadTree> used_;  // per tier of the machine, by operation
   std::uint32_t ops_;
 };
+
+// What leaves in a gap, and where to.
+struct Offload {
+  Gap gap;
+  std::uint32_t tier = 0;
+  std::string codec;  // empty: as it is
+};
+
+// Each leaves as soon as its gap begins. They come back in the order of need, each as early as the others
+// leave room in tier 0 until it is needed, and no earlier than operation `first`.
+std::vector<wire::ScheduleEntry> moves_of(const wire::Trace& trace, const Machine& machine,
+                                          std::uint32_t first, std::vector<Offload> offloads);
 
 // Entries by position, those of one position as they came.
 wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,

@@ -8,8 +8,14 @@ namespace terrace::planner {
 Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_vdnn_all(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_vdnn_conv(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_vdnnpp_all(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_vdnnpp_conv(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_swapadvisor_first(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_swapadvisor(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_capuchin_swap(const wire::Trace& trace, const Machine& machine);
+Result<wire::Schedule> plan_capuchin(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_sentinel_interval(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_g10(const wire::Trace& trace, const Machine& machine);
 

@@ -1,9 +1,12 @@
 // vDNN (Rhu et al., MICRO'16), section III: the inputs of a layer leave during its forward computation, by
 // the layer that uses them last, and come back one layer ahead of the backward computation that needs them.
 //
-// A layer is an operation here. vDNN also makes the next layer wait for the offload's end; a schedule cannot
-// say so, the next operation waits only for memory that it needs. It has no fallback: what does not fit
-// fails.
+// A layer is an operation here. At the end of each layer vDNN waits for what it moved during it; vDNN++
+// (shriramsb/vdnn-plus-plus, IPDPS'19) is the same without that wait, which is what its README names first.
+// Of what else that README names, ways to place buffers with fewer holes between them, and compression on the
+// CPU of what lies in host memory, nothing shows here: tier 0 counts bytes, and the link carries as many as
+// before. Left out: vDNN's dynamic policy, which also picks an algorithm for each convolution; a trace has
+// one of each operation. There is no fallback: what does not fit fails.
 #include <algorithm>
 #include <cctype>
 
@@ -14,6 +17,12 @@ namespace terrace::planner {
 namespace {
 
 using wire::Action;
+
+struct Form {
+  const char* name;
+  bool convolutions_only = false;
+  bool waits = false;  // at each layer's end
+};
 
 bool is_convolution(const wire::TraceOp& op) {
   std::string name = op.name;
@@ -51,44 +60,60 @@ bool leaves_early(const wire::Trace& trace, const std::vector<std::uint32_t>& fi
          std::find(written.begin(), written.end(), gap.tensor) == written.end();
 }
 
-Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, const char* name,
-                            bool convolutions_only) {
-  const std::optional<std::uint32_t> backward = backward_begin(trace);
-  if (!backward) return refused<wire::Schedule>("the trace has no gradient, so no backward pass to plan for");
-  FarTiers far(trace, machine);
-  const std::vector<bool> offloaded = layer_inputs(trace, *backward, convolutions_only);
+// Gaps of what is offloaded, over the turn to backward, in the order in which they end.
+std::vector<Gap> offloads(const wire::Trace& trace, std::uint32_t backward, bool convolutions_only) {
+  const std::vector<bool> offloaded = layer_inputs(trace, backward, convolutions_only);
   std::vector<Gap> gaps;
   for (const Gap& gap : gaps_of(trace)) {
-    if (!gap.wraps && offloaded[gap.tensor] && gap.from < *backward && gap.to >= *backward)
-      gaps.push_back(gap);
+    if (!gap.wraps && offloaded[gap.tensor] && gap.from < backward && gap.to >= backward) gaps.push_back(gap);
   }
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const Gap& a, const Gap& b) { return a.to != b.to ? a.to < b.to : a.from < b.from; });
+  return gaps;
+}
+
+Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, const Form& form) {
+  const std::optional<std::uint32_t> backward = backward_begin(trace);
+  if (!backward) return refused<wire::Schedule>("the trace has no gradient, so no backward pass to plan for");
+  FarTiers far(trace, machine);
+  const std::vector<Gap> gaps = offloads(trace, *backward, form.convolutions_only);
   const std::vector<std::uint32_t> first = first_named(trace);
-  std::vector<wire::ScheduleEntry> entries;
-  std::vector<wire::ScheduleEntry> evictions;  // last used first
-  std::uint32_t ahead = *backward;             // the backward operation before the one that needs the tensor
+  std::vector<wire::ScheduleEntry> entries;  // waits: a layer ends before the next one moves anything
+  std::vector<wire::ScheduleEntry> evictions, prefetches;
+  std::uint32_t ahead = *backward;  // the backward operation before the one that needs the tensor
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     const Gap& gap = gaps[i];
     if (i > 0 && gaps[i - 1].to < gap.to) ahead = gaps[i - 1].to;
     const std::optional<std::uint32_t> tier = far.place(gap, trace.tensors[gap.tensor].bytes);
     if (!tier) return refused<wire::Schedule>("no tier has room for all that vDNN offloads");
-    const std::uint32_t during = leaves_early(trace, first, gap) ? gap.from : gap.from + 1;
-    evictions.push_back({during, gap.tensor, Action::evict, *tier, {}});
-    entries.push_back({std::max(ahead, during), gap.tensor, Action::prefetch, *tier, {}});
+    const std::uint32_t out = leaves_early(trace, first, gap) ? gap.from : gap.from + 1;
+    const std::uint32_t in = std::max(ahead, out);
+    evictions.push_back({out, gap.tensor, Action::evict, *tier, {}});
+    prefetches.push_back({in, gap.tensor, Action::prefetch, *tier, {}});
+    if (form.waits && out < in) entries.push_back({out + 1, gap.tensor, Action::wait, 0, {}});
+    if (form.waits) entries.push_back({in + 1, gap.tensor, Action::wait, 0, {}});
   }
-  entries.insert(entries.begin(), evictions.rbegin(), evictions.rend());
-  return ok(sorted_schedule(trace, name, std::move(entries)));
+  entries.insert(entries.end(), evictions.rbegin(), evictions.rend());  // last used first
+  entries.insert(entries.end(), prefetches.begin(), prefetches.end());
+  return ok(sorted_schedule(trace, form.name, std::move(entries)));
 }
 
 }  // namespace
 
 Result<wire::Schedule> plan_vdnn_all(const wire::Trace& trace, const Machine& machine) {
-  return plan(trace, machine, "vdnn_all", false);
+  return plan(trace, machine, {"vdnn_all", false, true});
 }
 
 Result<wire::Schedule> plan_vdnn_conv(const wire::Trace& trace, const Machine& machine) {
-  return plan(trace, machine, "vdnn_conv", true);
+  return plan(trace, machine, {"vdnn_conv", true, true});
+}
+
+Result<wire::Schedule> plan_vdnnpp_all(const wire::Trace& trace, const Machine& machine) {
+  return plan(trace, machine, {"vdnnpp_all", false, false});
+}
+
+Result<wire::Schedule> plan_vdnnpp_conv(const wire::Trace& trace, const Machine& machine) {
+  return plan(trace, machine, {"vdnnpp_conv", true, false});
 }
 
 }  // namespace terrace::planner

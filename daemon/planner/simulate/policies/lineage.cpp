@@ -1,0 +1,125 @@
+#include "daemon/planner/simulate/policies/lineage.h"
+
+#include <algorithm>
+
+namespace terrace::planner {
+namespace {
+
+constexpr std::size_t longest_chain = 32;  // tensors; longer ones cost more than any transfer
+
+bool same_gap(const Gap& a, const Gap& b) { return a.tensor == b.tensor && a.from == b.from; }
+
+}  // namespace
+
+Lineage::Lineage(const wire::Trace& trace)
+    : trace_(trace),
+      writers_(trace.tensors.size()),
+      last_use_(trace.tensors.size(), 0),
+      dropped_(trace.tensors.size()),
+      moved_(trace.tensors.size()) {
+  for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+    for (const std::uint32_t t : trace.ops[op].inputs) last_use_[t] = op;
+    for (const std::uint32_t t : trace.ops[op].outputs) {
+      last_use_[t] = op;
+      if (writers_[t].empty() || writers_[t].back() != op) writers_[t].push_back(op);
+    }
+  }
+}
+
+void Lineage::keep(const Gap& gap) {
+  std::erase_if(dropped_[gap.tensor], [&](const Gap& g) { return same_gap(g, gap); });
+  std::erase_if(moved_[gap.tensor], [&](const Moved& m) { return same_gap(m.gap, gap); });
+}
+
+void Lineage::keep_all() {
+  for (auto& gaps : dropped_) gaps.clear();
+  for (auto& gaps : moved_) gaps.clear();
+}
+
+// The last operation before `at` that wrote it.
+std::optional<std::uint32_t> Lineage::maker(std::uint32_t tensor, std::uint32_t at) const {
+  const std::vector<std::uint32_t>& writers = writers_[tensor];
+  const auto next = std::lower_bound(writers.begin(), writers.end(), at);
+  if (next == writers.begin()) return std::nullopt;
+  return *(next - 1);
+}
+
+bool Lineage::repeatable(std::uint32_t op, std::uint32_t at) const {
+  const wire::TraceOp& o = trace_.ops[op];
+  return o.recomputable && std::all_of(o.inputs.begin(), o.inputs.end(), [&](std::uint32_t t) {
+           const std::vector<std::uint32_t>& writers = writers_[t];
+           const auto changed = std::lower_bound(writers.begin(), writers.end(), op);  // in place, or since
+           return changed == writers.end() || *changed >= at;
+         });
+}
+
+// Right before the operation after its last use it still lies there.
+bool Lineage::dead(std::uint32_t tensor, std::uint32_t at) const {
+  return !trace_.tensors[tensor].persistent && last_use_[tensor] + 1 < at;
+}
+
+const Gap* Lineage::dropped_over(std::uint32_t tensor, std::uint32_t at) const {
+  for (const Gap& gap : dropped_[tensor]) {
+    if (gap.from < at && at <= gap.to) return &gap;
+  }
+  return nullptr;
+}
+
+double Lineage::fetch_us(std::uint32_t tensor, std::uint32_t at) const {
+  for (const Moved& m : moved_[tensor]) {
+    if (m.gap.wraps ? at < m.gap.to || at > m.gap.from : m.gap.from < at && at < m.gap.to) return m.in_us;
+  }
+  return 0;
+}
+
+bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* needs) const {
+  const std::size_t first = needs->size();
+  const auto add = [&](std::uint32_t t) {
+    const auto known = [t](const Need& n) { return n.tensor == t; };
+    if (std::any_of(needs->begin(), needs->end(), known)) return true;
+    const std::optional<std::uint32_t> op = maker(t, at);
+    if (!op || !repeatable(*op, at)) return false;
+    needs->push_back({*op, t});
+    return needs->size() - first <= longest_chain;
+  };
+  if (!add(tensor)) return false;
+  for (std::size_t i = first; i < needs->size(); ++i) {
+    for (const std::uint32_t t : trace_.ops[(*needs)[i].maker].inputs) {
+      if ((dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<double> Lineage::price_us(const Gap& gap) const {
+  std::vector<Need> needs;
+  if (gap.wraps || trace_.tensors[gap.tensor].persistent || !gather(gap.tensor, gap.to, &needs))
+    return std::nullopt;
+  std::sort(needs.begin(), needs.end());
+  double price_us = 0;
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    const Gap* dropped = dropped_over(needs[i].tensor, gap.to);
+    // What is made again for this operation anyway costs nothing more.
+    if (needs[i].tensor != gap.tensor && dropped != nullptr && dropped->to == gap.to) continue;
+    if (i > 0 && needs[i].maker == needs[i - 1].maker) continue;
+    const wire::TraceOp& op = trace_.ops[needs[i].maker];
+    price_us += op.time_us;
+    for (const std::uint32_t t : op.inputs) price_us += fetch_us(t, gap.to);
+  }
+  return price_us;
+}
+
+std::vector<Lineage::Again> Lineage::again_at(std::uint32_t at, const std::vector<Gap>& ending) const {
+  std::vector<Need> needs;
+  for (const Gap& gap : ending) gather(gap.tensor, at, &needs);
+  std::sort(needs.begin(), needs.end());
+  std::vector<Again> again;
+  for (const Need& need : needs) {
+    const Gap* dropped = dropped_over(need.tensor, at);
+    const bool goes_on = dropped != nullptr && dropped->to > at;
+    again.push_back({need.tensor, dead(need.tensor, at) ? Then::dead : goes_on ? Then::dropped : Then::used});
+  }
+  return again;
+}
+
+}  // namespace terrace::planner

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/static/policies.h"
+#include "tools/bench/least_step.h"
+#include "tools/bench/measure.h"
+#include "tools/bench/policies_parts.h"
+
+namespace terrace::bench {
+namespace {
+
+namespace recompute = planner::recompute;
+using planner::SwapPolicy;
+
+constexpr std::uint32_t steps = 2;  // the second is reported: what persists has found its place
+constexpr std::uint32_t quick_instants = 16;
+constexpr std::size_t most_operations_of_segments = 3000;  // Chen's take the square of them
+
+// One policy on one case: "slowdown", "bound", "to_bound" where it ran, else "note"; "plan_ms".
+using Cases = std::vector<Json>;
+
+Json moved(const PolicyCase& c, const SwapPolicy& policy, LeastStep* least) {
+  Json row{{"workload", c.workload}, {"policy", policy.name}};
+  const double start = now_s();
+  const auto schedule = policy.plan(c.trace, c.machine);
+  row["plan_ms"] = (now_s() - start) * 1e3;
+  if (!schedule) {
+    row["note"] = schedule.error;
+    return row;
+  }
+  const auto report = planner::simulate(c.trace, c.machine, *schedule,
+                                        {.victims = policy.victims, .steps = steps, .record_timeline = true});
+  if (!report) {
+    row["note"] = "does not fit";
+    return row;
+  }
+  const double bound_us = least->of(*report).step_us;
+  add_slowdown(&row, *report, bound_us);
+  const std::string wrong = planner::check_timeline(c.trace, c.machine, *report);
+  row["valid"] = wrong.empty() && report->total_us >= bound_us * (1 - 1e-9);
+  if (!wrong.empty()) row["note"] = wrong;
+  return row;
+}
+
+using Remake = std::function<Result<recompute::Schedule>(const recompute::Step&, std::uint64_t)>;
+
+std::vector<std::pair<std::string, Remake>> remaking_policies() {
+  std::vector<std::pair<std::string, Remake>> all;
+  for (const auto& [name, plan] : recompute::static_policies())
+    if (name.starts_with("Chen")) all.emplace_back(name, plan);
+  for (const auto& heuristic : recompute::dtr_heuristics())
+    all.emplace_back(
+        heuristic.name, [kind = heuristic.kind](const recompute::Step& step, std::uint64_t budget) {
+          recompute::DtrReport report = run_dtr(step, {.heuristic = kind, .budget_bytes = budget});
+          if (report.outcome != recompute::DtrOutcome::finished)
+            return refused<recompute::Schedule>(
+                report.outcome == recompute::DtrOutcome::thrashing ? "thrashing" : "out of memory");
+          return ok(std::move(report.schedule));
+        });
+  return all;
+}
+
+Json remade(const PolicyCase& c, const recompute::Step& step, const std::string& policy, const Remake& plan) {
+  Json row{{"workload", c.workload}, {"policy", policy}};
+  if (policy.starts_with("Chen") && step.operations.size() > most_operations_of_segments) {
+    row["note"] = "left out: more than 3,000 operations";
+    return row;
+  }
+  const std::uint64_t budget_bytes = c.machine.tiers[0].capacity_bytes;
+  const double start = now_s();
+  const auto schedule = plan(step, budget_bytes);
+  row["plan_ms"] = (now_s() - start) * 1e3;
+  if (!schedule) {
+    row["note"] = schedule.error;
+    return row;
+  }
+  const recompute::Price price = check_schedule(step, *schedule, budget_bytes);
+  if (!price.wrong.empty()) {
+    row["note"] = "does not fit";
+    return row;
+  }
+  row["slowdown"] = static_cast<double>(price.cost_ns) / static_cast<double>(step.cost_ns);
+  row["bound"] = 1;  // every operation runs once
+  row["to_bound"] = row["slowdown"];
+  row["valid"] = true;
+  return row;
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += std::log(v);
+  return std::exp(sum / static_cast<double>(values.size()));
+}
+
+std::vector<double> values_of(const Cases& cases, const char* key) {
+  std::vector<double> values;
+  for (const Json& c : cases)
+    if (c.contains(key)) values.push_back(c[key]);
+  return values;
+}
+
+Json summary(const std::string& policy, const Cases& cases) {
+  Json row{{"policy", policy}};
+  const std::vector<double> slowdowns = values_of(cases, "slowdown");
+  row["ran"] = fmt::format("{} of {}", slowdowns.size(), cases.size());
+  if (const std::vector<double> times = values_of(cases, "plan_ms"); !times.empty()) {
+    row["plan_ms"] = median(times);
+    row["longest_ms"] = *std::max_element(times.begin(), times.end());
+  }
+  if (slowdowns.empty()) return row;
+  row["mean"] = geometric_mean(slowdowns);
+  row["worst"] = *std::max_element(slowdowns.begin(), slowdowns.end());
+  row["bound"] = geometric_mean(values_of(cases, "bound"));
+  row["to_bound"] = geometric_mean(values_of(cases, "to_bound"));
+  row["met"] = std::all_of(cases.begin(), cases.end(), [](const Json& c) { return c.value("valid", true); });
+  return row;
+}
+
+Json table(const std::string& title) {
+  return section(title.c_str(), {column("policy", "policy", "text"), column("ran", "ran", "text"),
+                                 column("mean", "geometric mean", "ratio"), column("worst", "worst", "ratio"),
+                                 column("bound", "bound", "ratio"), column("to_bound", "to bound", "ratio"),
+                                 column("plan_ms", "planning, ms", "ms"),
+                                 column("longest_ms", "longest, ms", "ms"), column("met", "valid", "yes")});
+}
+
+std::vector<Cases> move_all(const PolicyGroup& group, bool quick) {
+  const std::vector<SwapPolicy> policies = planner::swap_policies();
+  std::vector<Cases> of_policies(policies.size());
+  for (const PolicyCase& c : group.cases) {
+    LeastStep least(c.trace, c.machine, quick ? quick_instants : 0);
+    for (std::size_t p = 0; p < policies.size(); ++p) of_policies[p].push_back(moved(c, policies[p], &least));
+  }
+  return of_policies;
+}
+
+std::vector<Cases> remake_all(const PolicyGroup& group) {
+  const auto policies = remaking_policies();
+  std::vector<Cases> of_policies(policies.size());
+  for (const PolicyCase& c : group.cases) {
+    const auto step = recompute::step_of(c.trace);
+    if (!step) continue;
+    for (std::size_t p = 0; p < policies.size(); ++p)
+      of_policies[p].push_back(remade(c, *step, policies[p].first, policies[p].second));
+  }
+  return of_policies;
+}
+
+}  // namespace
+
+Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
+  if (!group.missing.empty()) return skipped(group.title.c_str(), group.missing);
+  Json out = table(group.title);
+  const bool alone = group.name.starts_with("recompute");
+  for (const Cases& cases : alone ? remake_all(group) : move_all(group, options.quick)) {
+    if (cases.empty()) continue;
+    const auto policy = cases.front()["policy"].get<std::string>();
+    if (policy != "keep") out["rows"].push_back(summary(policy, cases));
+    for (const Json& c : cases) out["cases"].push_back(c);
+  }
+  out["notes"] = {
+      alone ? "slowdown: computing, with what is computed again, to computing once; no bound is known"
+            : "mean, worst and bound are slowdowns to computing alone, over the cases that ran; bound: "
+              "the least of any schedule (of those that recompute only where the policy does)"};
+  return out;
+}
+
+}  // namespace terrace::bench
