@@ -381,18 +381,21 @@ TEST_CASE("What was used all over and is read in columns now comes in pages agai
   for (std::size_t run = 0; run < runs; ++run)
     dense += f.pager.runs()[f.run_of(matrix + run * run_bytes)].dense;
   REQUIRE(dense > runs * 3 / 4);
-  const auto read_column = [&](std::size_t first) {
+  std::vector<std::uint64_t> read;  // for each column
+  for (std::size_t column = 0; column < pages_per_row; ++column) {
+    const std::uint64_t before = f.statistics().read_bytes;
     f.with([&] {
-      for (std::size_t page = first; page < runs * pages_per_run; page += pages_per_row)
+      for (std::size_t page = column; page < runs * pages_per_run; page += pages_per_row)
         wrong += read_page(page) ? 0 : 1;
     });
     f.settle();
-  };
-  for (std::size_t column = 0; column < 4; ++column) read_column(column);
-  const std::uint64_t before = f.statistics().read_bytes;
-  for (std::size_t column = 4; column < 8; ++column) read_column(column);
+    read.push_back(f.statistics().read_bytes - before);
+  }
+  // Two trials decide, of one run in 128; a column in twenty or so comes in runs again.
+  constexpr std::size_t learning = 4;
+  std::sort(read.begin() + learning, read.end());
   constexpr std::size_t column_bytes = runs * run_bytes / pages_per_row;  // in runs it is 16 times as much
-  CHECK(f.statistics().read_bytes - before <= 4 * column_bytes * 3 / 2);
+  CHECK(read[(learning + pages_per_row) / 2] <= column_bytes * 3 / 2);
   CHECK(wrong == 0);
   f.check();
 }

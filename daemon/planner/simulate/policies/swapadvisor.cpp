@@ -7,10 +7,9 @@
 // one in says how good that is. Parents are drawn by the softmax of their speed, children take a part up to a
 // random cut from one and the rest from the other, some are mutated.
 //
-// Of the chromosome only what a schedule can say is left. The order of operations is the trace's (`terrace
-// plan
-// --order` changes it beforehand), and tier 0 counts bytes, in which pools bind nothing. What pools decide is
-// who leaves for whom. So a gene is here one gap between two uses, and shifts the time of its next use, as
+// Of the chromosome only what a schedule can say is left. The order of operations is the trace's, which
+// `terrace plan --order` may have changed beforehand, and tier 0 counts bytes, in which pools bind nothing.
+// What pools decide is who leaves for whom. So a gene is here one gap between two uses, and shifts the time of its next use, as
 // Belady's rule sees it, by up to half a step to either side; all else is as above. The first plan has no
 // shifts, so the search begins with Belady's. Reconstructed by guess: the number of parents, the share of
 // genes that mutate, and that the two best survive. The paper searches half an hour with samples of 144; here
