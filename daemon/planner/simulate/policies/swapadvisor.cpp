@@ -9,11 +9,11 @@
 //
 // Of the chromosome only what a schedule can say is left. The order of operations is the trace's, which
 // `terrace plan --order` may have changed beforehand, and tier 0 counts bytes, in which pools bind nothing.
-// What pools decide is who leaves for whom. So a gene is here one gap between two uses, and shifts the time of its next use, as
-// Belady's rule sees it, by up to half a step to either side; all else is as above. The first plan has no
-// shifts, so the search begins with Belady's. Reconstructed by guess: the number of parents, the share of
-// genes that mutate, and that the two best survive. The paper searches half an hour with samples of 144; here
-// the work is bounded by the number of plans.
+// What pools decide is who leaves for whom. So a gene is here one gap between two uses, and shifts the time
+// of its next use, as Belady's rule sees it, by up to half a step to either side; all else is as above. The
+// first plan has no shifts, so the search begins with Belady's. Reconstructed by guess: the number of
+// parents, the share of genes that mutate, and that the two best survive. The paper searches half an hour
+// with samples of 144; here the work is bounded by the number of plans.
 #include "daemon/planner/simulate/policies/swapadvisor.h"
 
 #include <algorithm>

@@ -151,21 +151,21 @@ TEST_CASE("A malformed step does nothing and says why", "[optimizer]") {
     CHECK_THAT(optimizer.reason, Catch::Contains(words));
     CHECK(model.parameters == before);
   };
-  using Update = terrace_optimizer_update;
+  using Change = terrace_optimizer_update;
   using Terms = terrace_optimizer_rule;
-  refused([](Update& u, Terms&) { u.id = 9; }, ENOENT, "no parameter 9");
-  refused([](Update& u, Terms&) { u.id = 1; }, EINVAL, "twice");
-  refused([](Update& u, Terms&) { u.gradient = nullptr; }, EINVAL, "NULL");
-  refused([](Update& u, Terms&) { u.parameter_type = 3; }, EINVAL, "terrace_optimizer_type");
-  refused([](Update& u, Terms&) { u.parameter_type = TERRACE_OPTIMIZER_BF16; }, EINVAL, "need 3");
-  refused([](Update& u, Terms&) { u.step = 0; }, EINVAL, "step is 0");
-  refused([](Update&, Terms& r) { r.kind = 2; }, EINVAL, "kind is 2");
-  refused([](Update&, Terms& r) { r.flags |= TERRACE_OPTIMIZER_AMSGRAD; }, EINVAL, "need 3");
-  refused([](Update&, Terms& r) { r.beta1 = 1; }, EINVAL, "beta1 is 1");
-  refused([](Update&, Terms& r) { r.beta2 = NAN; }, EINVAL, "beta2");
-  refused([](Update&, Terms& r) { r.eps = -1; }, EINVAL, "eps");
-  refused([](Update&, Terms& r) { r.lr = INFINITY; }, EINVAL, "lr");
-  refused([](Update&, Terms& r) { r.weight_decay = -0.5; }, EINVAL, "weight_decay");
+  refused([](Change& u, Terms&) { u.id = 9; }, ENOENT, "no parameter 9");
+  refused([](Change& u, Terms&) { u.id = 1; }, EINVAL, "twice");
+  refused([](Change& u, Terms&) { u.gradient = nullptr; }, EINVAL, "NULL");
+  refused([](Change& u, Terms&) { u.parameter_type = 3; }, EINVAL, "terrace_optimizer_type");
+  refused([](Change& u, Terms&) { u.parameter_type = TERRACE_OPTIMIZER_BF16; }, EINVAL, "need 3");
+  refused([](Change& u, Terms&) { u.step = 0; }, EINVAL, "step is 0");
+  refused([](Change&, Terms& r) { r.kind = 2; }, EINVAL, "kind is 2");
+  refused([](Change&, Terms& r) { r.flags |= TERRACE_OPTIMIZER_AMSGRAD; }, EINVAL, "need 3");
+  refused([](Change&, Terms& r) { r.beta1 = 1; }, EINVAL, "beta1 is 1");
+  refused([](Change&, Terms& r) { r.beta2 = NAN; }, EINVAL, "beta2");
+  refused([](Change&, Terms& r) { r.eps = -1; }, EINVAL, "eps");
+  refused([](Change&, Terms& r) { r.lr = INFINITY; }, EINVAL, "lr");
+  refused([](Change&, Terms& r) { r.weight_decay = -0.5; }, EINVAL, "weight_decay");
 }
 
 TEST_CASE("What cannot be opened or added is said", "[optimizer]") {
