@@ -305,8 +305,8 @@ std::uint64_t write_result_beside_strips() {
 
 }  // namespace
 
-// One pager learns less on a busy machine than another: of three. By order of arrival: 7.3 to 12.7. Where what
-// comes back in pages leaves like any other: 4.4 to 8.1.
+// One pager learns less on a busy machine than another: of three. By order of arrival: 7.3 to 12.7. Where
+// what comes back in pages leaves like any other: 4.4 to 8.1.
 TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
   std::array<std::uint64_t, 3> written{};
   for (std::uint64_t& each : written) each = write_result_beside_strips();
