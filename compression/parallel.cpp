@@ -1,4 +1,4 @@
-// How the crew shares a frame; see parallel.h.
+// How the team shares a frame; see parallel.h.
 #include "compression/parallel.h"
 
 #include <algorithm>
@@ -187,57 +187,17 @@ struct ParallelCompressor::Decompression final : Job {
 };
 
 ParallelCompressor::ParallelCompressor(unsigned threads)
-    : workspaces_(std::clamp(threads, 1U, max_threads)), claims_(workspaces_.size()) {
-  crew_.reserve(workspaces_.size() - 1);
-  try {
-    for (std::size_t i = 1; i < workspaces_.size(); ++i)
-      crew_.emplace_back([this, i] { serve(workspaces_[i]); });
-  } catch (...) {
-    dismiss();  // those that did start: a thread that nobody joined ends the program
-    throw;
-  }
-}
-
-ParallelCompressor::~ParallelCompressor() { dismiss(); }
-
-void ParallelCompressor::dismiss() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  begun_.notify_all();
-  for (std::thread& thread : crew_) thread.join();
-}
-
-void ParallelCompressor::serve(Workspace& workspace) {
-  std::unique_lock lock(mutex_);
-  for (std::uint64_t seen = 0;; ++seen) {
-    begun_.wait(lock, [&] { return ending_ || jobs_ > seen; });
-    if (ending_) return;
-    Job* job = job_;
-    lock.unlock();
-    job->work(workspace);
-    lock.lock();
-    if (--working_ == 0) done_.notify_one();
-  }
-}
+    : workspaces_(std::clamp(threads, 1U, max_threads)),
+      claims_(workspaces_.size()),
+      team_(this->threads()) {}
 
 void ParallelCompressor::run(Job& job) {
-  {
-    const std::lock_guard lock(mutex_);
-    job_ = &job;
-    working_ = crew_.size();
-    ++jobs_;
-  }
-  begun_.notify_all();
-  job.work(workspaces_.front());
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return working_ == 0; });
+  team_.run([&](unsigned i) { job.work(workspaces_[i]); });
 }
 
 Compressed ParallelCompressor::compress(std::span<const std::byte> content, std::span<std::byte> frame,
                                         const FrameOptions& options, CodecSet codecs, const Kernels& with) {
-  if (content.size() <= streamed_above || crew_.empty())
+  if (content.size() <= streamed_above || threads() == 1)
     return compression::compress(content, frame, options, workspaces_.front(), codecs, with);
   NewFrame target = begin_frame(content, frame, options, codecs);
   if (target.error != FrameError::none) return {target.error};
@@ -250,7 +210,7 @@ Compressed ParallelCompressor::compress(std::span<const std::byte> content, std:
 
 FrameError ParallelCompressor::decompress(std::span<const std::byte> frame, std::span<std::byte> content,
                                           CodecSet codecs, const Kernels& with) {
-  if (content.size() <= streamed_above || crew_.empty())
+  if (content.size() <= streamed_above || threads() == 1)
     return compression::decompress(frame, content, workspaces_.front(), codecs, with);
   Header header;
   if (const FrameError error = open_frame(frame, content.size(), header); error != FrameError::none)

@@ -21,13 +21,11 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "compression/compressor.h"
+#include "compression/thread_team.h"
 
 namespace terrace::compression {
 
@@ -41,7 +39,6 @@ class ParallelCompressor {
   explicit ParallelCompressor(unsigned threads);
   ParallelCompressor(const ParallelCompressor&) = delete;
   ParallelCompressor& operator=(const ParallelCompressor&) = delete;
-  ~ParallelCompressor();
 
   unsigned threads() const { return static_cast<unsigned>(workspaces_.size()); }
 
@@ -71,18 +68,10 @@ class ParallelCompressor {
   struct Decompression;
 
   void run(Job& job);
-  void serve(Workspace& workspace);
-  void dismiss();
 
   std::vector<Workspace> workspaces_;
   std::vector<Claims> claims_;
-  std::mutex mutex_;
-  std::condition_variable begun_, done_;
-  Job* job_ = nullptr;       // under mutex_, as the rest
-  std::uint64_t jobs_ = 0;   // how many have begun
-  std::size_t working_ = 0;  // threads that have not finished the last one
-  bool ending_ = false;
-  std::vector<std::thread> crew_;
+  ThreadTeam team_;  // each thread has the workspace of its number
 };
 
 }  // namespace terrace::compression

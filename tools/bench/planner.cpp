@@ -65,12 +65,10 @@ struct Options {
   std::string json, markdown, only, named_data;
 };
 
-// --quick has no value, which Arguments expects of every option.
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
   Options options;
-  options.planner.quick =
-      std::erase_if(rest, [](const char* word) { return std::strcmp(word, "--quick") == 0; }) != 0;
+  options.planner.quick = take_quick(&rest);
   const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
                             {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
   options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);

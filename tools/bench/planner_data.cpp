@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -12,6 +13,10 @@
 namespace terrace::bench {
 
 namespace fs = std::filesystem;
+
+bool take_quick(std::vector<char*>* words) {
+  return std::erase_if(*words, [](const char* word) { return std::strcmp(word, "--quick") == 0; }) != 0;
+}
 
 std::string default_data() {
   const char* chosen = std::getenv("TERRACE_REFERENCE_DATA");

@@ -55,6 +55,10 @@ std::string as_markdown(const Json& section);
 // Of a list with commas.
 std::vector<std::string> words_of(const std::string& list);
 
+// Takes --quick out of the command line, which has no value as Arguments expects of every option. True: it
+// was there.
+bool take_quick(std::vector<char*>* words);
+
 // What TERRACE_REFERENCE_DATA names, or ../shared/data of the checkout.
 std::string default_data();
 // What is wrong with what --data names, empty if nothing or none is named; a line on standard error where

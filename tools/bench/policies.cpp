@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 
 #include "tools/bench/measure.h"
@@ -34,12 +33,10 @@ struct Options {
   std::string json, plot, only, named_data;
 };
 
-// --quick has no value, which Arguments expects of every option.
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
   Options options;
-  options.planner.quick =
-      std::erase_if(rest, [](const char* word) { return std::strcmp(word, "--quick") == 0; }) != 0;
+  options.planner.quick = take_quick(&rest);
   const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
                             {"--only", "--data", "--json", "--plot"}, usage);
   options.named_data = arguments.text("--data", "");
