@@ -74,10 +74,7 @@ bool Faults::comes_whole_again(std::uint32_t n) const {
 // All of its block could come and drive out little. Then a few touches are enough to bring it: planes of an
 // image that are read side by side look like scattered ones at first.
 bool Faults::is_cheap(std::uint32_t n) const {
-  constexpr std::uint64_t pages_of_granule = granule_bytes / os::page_bytes;
-  constexpr std::uint64_t share = 4;
-  const std::uint32_t block = parts_.runs[n].block;
-  return block == 0 || parts_.blocks[block].granules * pages_of_granule <= parts_.budget.pages() / share;
+  return parts_.blocks.is_small(parts_.runs[n].block, parts_.budget.pages());
 }
 
 // Of a block of which few pages are used nothing but a run's own touches say so.

@@ -400,4 +400,46 @@ TEST_CASE("What was used all over and is read in columns now comes in pages agai
   f.check();
 }
 
+// What is compressed comes as a whole, so that nothing could show how little of it is used.
+TEST_CASE("What was compressed and is read in columns now comes in pages") {
+  test::Dram dram;
+  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
+                       Compression::zvc);
+  if (!f.ready()) return;
+  constexpr std::size_t runs = 4 * test::budget_runs;
+  constexpr std::size_t pages_per_row = 16;
+  std::byte* const matrix = f.allocate(runs * run_bytes);
+  f.with([&] {  // three words of four are zero
+    for (std::size_t word = 0; word < runs * run_bytes / sizeof(std::uint64_t); word += 4)
+      words(matrix)[word] = word_of(1, word);
+  });
+  f.settle();
+  const auto compressed_runs = [&] {
+    std::size_t count = 0;
+    for (std::size_t run = 0; run < runs; ++run) {
+      const Run& r = f.pager.runs()[f.run_of(matrix + run * run_bytes)];
+      count += r.has_slot && r.slot_bytes != run_bytes ? 1 : 0;
+    }
+    return count;
+  };
+  REQUIRE(compressed_runs() > runs / 2);
+  std::size_t wrong = 0;
+  std::vector<std::uint64_t> read;  // for each column
+  for (std::size_t column = 0; column < 4 * pages_per_row; ++column) {
+    const std::uint64_t before = f.statistics().read_bytes;
+    f.with([&] {
+      for (std::size_t page = column % pages_per_row; page < runs * pages_per_run; page += pages_per_row)
+        wrong += words(matrix)[page * words_per_page] == word_of(1, page * words_per_page) ? 0 : 1;
+    });
+    f.settle();
+    read.push_back(f.statistics().read_bytes - before);
+  }
+  CHECK(compressed_runs() < runs / 4);
+  std::sort(read.begin() + 3 * pages_per_row, read.end());  // it was known by then
+  constexpr std::size_t column_bytes = runs * run_bytes / pages_per_row;
+  CHECK(read[pages_per_row * 7 / 2] <= column_bytes * 3 / 2);
+  CHECK(wrong == 0);
+  f.check();
+}
+
 }  // namespace terrace::liballoc

@@ -57,6 +57,11 @@ class BlockTable {
   }
   KnownBlock& operator[](std::uint32_t id) { return blocks_[id]; }
   const KnownBlock& operator[](std::uint32_t id) const { return blocks_[id]; }
+  // Whether it takes a quarter of a budget of so many pages at most, or is no block.
+  bool is_small(std::uint32_t id, std::uint64_t budget_pages) const {
+    constexpr std::uint64_t pages_of_granule = granule_bytes / os::page_bytes;
+    return id == 0 || blocks_[id].granules * pages_of_granule <= budget_pages / 4;
+  }
   // Whether single pages of it are used; not of no block.
   bool is_scattered(std::uint32_t id) const { return id != 0 && blocks_[id].is_scattered(); }
   // Whether few pages of each run are used before it leaves.

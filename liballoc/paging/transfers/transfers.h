@@ -90,6 +90,8 @@ class Transfers {
   bool sum(TierOperation* op, const PageSet& pages);
   bool summed(TierOperation* op);
   bool may_be_compressed(const TierOperation& op) const;
+  bool is_left_to_be_tried(std::uint32_t n) const;
+  bool is_to_come_in_pages(const TierOperation& op) const;
   bool encode(TierOperation* op);
   bool encoded(TierOperation* op);
   bool call_off(TierOperation* op);

@@ -68,6 +68,7 @@ bool Transfers::summed(TierOperation* op) {
   if (job.is_timed) parts_.codec.summed(job.sum_ns);
   op->dirty = parts_.runs.sums().take_dirty(n, job.sums, parts_.runs.pages(n).in_frame);
   parts_.runs[n].was_dirty = !op->dirty.is_empty();
+  if (op->dirty.is_empty() && is_to_come_in_pages(*op)) op->dirty = parts_.runs.pages(n).in_frame;
   if (op->dirty.is_empty()) return end_unwritten(op);
   return may_be_compressed(*op) ? encode(op) : write_into(op);
 }
@@ -79,7 +80,22 @@ bool Transfers::may_be_compressed(const TierOperation& op) const {
   const bool are_few = has_pages_extent && op.dirty.count() <= pages_per_run / 2;
   const bool is_scattered =
       r.scattered || parts_.blocks.is_scattered(r.block) || parts_.blocks.is_sparse(r.block);
-  return parts_.codec.is_on() && parts_.runs.pages(op.run).in_frame.is_all() && !is_scattered && !are_few;
+  return parts_.codec.is_on() && parts_.runs.pages(op.run).in_frame.is_all() && !is_scattered && !are_few &&
+         !is_left_to_be_tried(op.run);
+}
+
+// Only a run that can come in pages shows how many of its block's are used (policy/trial.h): one in sixteen
+// stays as it is where that matters.
+bool Transfers::is_left_to_be_tried(std::uint32_t n) const {
+  constexpr std::uint32_t one_in = 16;
+  return n % one_in == 0 && !parts_.blocks.is_small(parts_.runs[n].block, parts_.budget.pages());
+}
+
+// It was compressed before few pages of its runs were known to be used.
+bool Transfers::is_to_come_in_pages(const TierOperation& op) const {
+  const Run& r = parts_.runs[op.run];
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
+  return is_compressed && parts_.blocks.is_sparse(r.block) && parts_.runs.pages(op.run).in_frame.is_all();
 }
 
 bool Transfers::encode(TierOperation* op) {
