@@ -34,6 +34,7 @@ void check_gpu(const std::string& pool, bool quick, Findings* out);  // driver, 
 void check_cgroup(Findings* out);  // version, limits above us, whether a child can be made
 void check_pool(const PoolList& directories, Findings* out);      // of each O_DIRECT, space
 void measure_speeds(const PoolList& directories, Findings* out);  // DRAM and pool; seconds of work
+void measure_wake_up(Findings* out);                              // of a sleeping thread; 50 ms
 
 const Finding* find(const Findings& findings, const std::string& name);
 // Of several pool directories each has its findings: the worst of that name, or nullptr.

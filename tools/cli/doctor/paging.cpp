@@ -12,7 +12,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor/checks.h"
 #include "tools/cli/files.h"
 
 namespace terrace::cli {

@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "tools/cli/color.h"
-#include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/verbs.h"
 
@@ -140,7 +140,10 @@ int doctor(const DoctorOptions& options) {
   check_cgroup(&findings);
   check_pool(*pools, &findings);
   check_gpu(pools->front(), options.quick, &findings);  // what is offloaded goes there
-  if (!options.quick) measure_speeds(*pools, &findings);
+  if (!options.quick) {
+    measure_speeds(*pools, &findings);
+    measure_wake_up(&findings);
+  }
   options.json ? print_json(findings) : print_text(findings);
   return options.check && worst(findings) != Health::good ? exit_degraded : exit_ok;
 }

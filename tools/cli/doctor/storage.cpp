@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tiers/probe.h"
-#include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor/checks.h"
 #include "tools/cli/files.h"
 #include "tools/cli/format.h"
 

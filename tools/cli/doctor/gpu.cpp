@@ -14,7 +14,7 @@
 #include "tiers/gpu/direct_probe.h"
 #include "tiers/gpu/direct_storage.h"
 #include "tiers/gpu/in_context.h"
-#include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor/checks.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
