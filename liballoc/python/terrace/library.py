@@ -27,7 +27,7 @@ class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
                 ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
                 ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p),
-                ("staging_bytes", c_uint64)]
+                ("staging_bytes", c_uint64), ("checksums", c_char_p)]
 
 
 class Tensor(ctypes.Structure):
@@ -40,7 +40,8 @@ class Statistics(ctypes.Structure):
         "dram_bytes", "dram_peak_bytes", "dram_content_bytes", "nvme_bytes", "nvme_peak_bytes",
         "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
-        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes")]
+        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes",
+        "summed_bytes")]
 
 
 class OptimizerConfig(ctypes.Structure):

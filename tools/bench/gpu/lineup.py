@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 AGAIN = "plain again"    # against itself: what the machine's noise is worth
 FITS = "terrace, fits"
 DRAM, NVME, AUTO = "terrace dram", "terrace dram+nvme", "terrace compress auto"
+SUMMED = "terrace dram, all sums"
 LEAST_DRAM = 64 << 20
 
 
@@ -29,6 +30,7 @@ def lineup(place, dram_bytes, pool, plain_peak_bytes):
         Contender("streams", "streams", says="stream offload as torchtune publishes it, stash of 5, written anew"),
         Contender("checkpoint", "checkpoint", says="torch.utils.checkpoint around every block"),
         terrace(DRAM, "everything to host memory"),
+        terrace(SUMMED, "the same, and the host sums each byte on both ways (checksums='all')", checksums="all"),
         terrace(NVME, "host memory of a quarter of plain's peak, the rest to the drive", tiers=("dram", "nvme"),
                 budget=max(LEAST_DRAM, plain_peak_bytes // 4), directory=str(pool)),
         compressing,

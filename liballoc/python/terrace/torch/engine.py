@@ -61,7 +61,8 @@ class Engine:
                                 compress=settings.compress.encode(), read_ahead_bytes=0,
                                 writes_per_day_bytes=settings.writes_per_day,
                                 writes_total_bytes=settings.writes_total,
-                                fault=settings.fault and settings.fault.encode())
+                                fault=settings.fault and settings.fault.encode(),
+                                checksums=settings.checksums.encode())
         handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
         code = self.library.open(ctypes.byref(config), ctypes.byref(handle), reason, library.REASON_BYTES)
         if code != 0:

@@ -43,15 +43,17 @@ class offload:  # noqa: N801, read as torch.no_grad is
                     offloaded (terrace/torch/fit.py). A size; or None: everything is offloaded
     prefetch        device memory for what comes back before it is asked for; None: a 32nd of what a step saves, or
                     its largest tensor
+    checksums       "drive": what is written to the drive, and what was compressed, is verified when it comes back;
+                    "all": what stays in host memory, too, which costs a pass of a processor each way
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
 
     def __init__(self, budget=None, tiers=("dram",), directory=None, compress="auto", min_bytes="1MiB",
                  keep_last=None, device=None, writes_per_day=None, writes_total=None, on_full="keep", *,
-                 limit="auto", nvme_bytes=None, prefetch=None):
+                 limit="auto", nvme_bytes=None, prefetch=None, checksums="drive"):
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
-                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch))
+                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")
         if wanted:
             self._open(wanted)
