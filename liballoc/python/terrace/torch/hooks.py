@@ -16,6 +16,7 @@ import torch
 from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
+from .memory import FreedMemory
 from .outbound import Outbound
 from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, range_to_store, record_of, source_of,
                       storage_of, view_of)
@@ -60,6 +61,7 @@ class Hooks:
     def __init__(self, engine, device, settings):
         self.engine, self.device = engine, device
         self.fit = None  # a Fit, where a limit is known
+        self.freed = FreedMemory() if engine.device == "cpu" else None
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
         self.by_id = {}  # weak references to the Packed, of what the engine has a copy of
@@ -230,11 +232,17 @@ class Hooks:
         except RuntimeError:
             return  # somebody looks at a saved tensor outside of any backward pass
         self._thread.backward = backward
+        self._give_back_freed(self.steps.saved_bytes(), step_ends=False)
         if self.fit is not None:
             self.fit.look()
 
+    def _give_back_freed(self, saved_bytes, step_ends):
+        if self.freed is not None:
+            self.freed.give_back(self.counts.offloaded, saved_bytes, step_ends)
+
     def _backward_ended(self, backward):
         backward.ended = True
+        saved_bytes = self.steps.saved_bytes()
         if not self.steps.end():
             return
         if self.fit is not None:
@@ -245,6 +253,7 @@ class Hooks:
                 self.engine.library.next_step(handle)
             elif handle is not None:
                 self.engine.library.end_step(handle)
+        self._give_back_freed(saved_bytes, step_ends=True)
 
     def end_step(self):
         """What is still stored is forgotten, but for what has not left yet."""
