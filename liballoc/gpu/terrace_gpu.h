@@ -91,9 +91,9 @@ struct terrace_offload_config {
   uint64_t staging_bytes; /* device memory for frames between kernel and link, taken when first needed; a
                              tensor that is larger is stored as it is; 0: a 32nd of the device's memory, at
                              most 256 MiB */
-  const char* checksums;  /* "drive": of what is written to the drive, and of frames; "all": also of what stays
-                             in host memory, on the way there and back, for whoever looks for the cause of
-                             wrong bytes; NULL: "drive" */
+  const char* checksums; /* "drive": of what is written to the drive, and of frames; "all": also of what stays
+                            in host memory, on the way there and back, for whoever looks for the cause of
+                            wrong bytes; NULL: "drive" */
 };
 
 /* On failure `reason` says what is wrong and what helps (always terminated). */

@@ -2,8 +2,8 @@
 //
 //   bytes lie in                     proof                               the host reads them
 //   host memory alone                none: the memory has its own (ECC)  never
-//   host memory, then the drive      their sum (stored_sum.h)            as they are written, as they come back
-//   a frame, wherever                the sum in its header, which is     8 bytes of them
+//   host memory, then the drive      their sum (stored_sum.h)            as they are written, as they come
+//   back a frame, wherever                the sum in its header, which is     8 bytes of them
 //                                    over all others; whoever decodes it
 //                                    verifies the rest, a GPU's kernels
 //                                    on the GPU
@@ -61,8 +61,8 @@ class Proofs {
     }
   }
 
-  // Whether the host is to look at what came back. Under the engine's lock: the drive's thread may be about to
-  // give a tensor its sum, but none that this is true of.
+  // Whether the host is to look at what came back. Under the engine's lock: the drive's thread may be about
+  // to give a tensor its sum, but none that this is true of.
   bool are_to_be_seen(const Tensor& tensor) const {
     if (tensor.proof == Tensor::Proof::sum) return everything_ || tensor.from_drive;
     return tensor.proof == Tensor::Proof::header;

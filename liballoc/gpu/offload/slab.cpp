@@ -36,8 +36,9 @@ int may_lock(std::byte* base, std::uint64_t bytes) {
   return 0;
 }
 
-// Pages come from that NUMA node while it has any: a copy to a device behind the other socket goes at half the
-// link's speed on many machines. Where the kernel knows no nodes, or forbids the call, they come as always.
+// Pages come from that NUMA node while it has any: a copy to a device behind the other socket goes at half
+// the link's speed on many machines. Where the kernel knows no nodes, or forbids the call, they come as
+// always.
 void prefer_node(std::byte* base, std::uint64_t bytes, int node) {
   constexpr int most_nodes = 1024;
   constexpr int word_bits = sizeof(unsigned long) * CHAR_BIT;

@@ -1,13 +1,13 @@
-/* terrace_saves: what terrace.torch does for each saved tensor and can do sooner in C. Looking at a tensor asks a dozen
- * of its attributes, and ctypes takes as long for a call as the engine does for a small tensor.
+/* terrace_saves: what terrace.torch does for each saved tensor and can do sooner in C. Looking at a tensor
+ * asks a dozen of its attributes, and ctypes takes as long for a call as the engine does for a small tensor.
  *
- *   look_for(...)        a function that looks at a tensor (terrace/torch/look.py has the same in Python, and the reasons)
- *   function(address)    calls int f(uint64_t, …) at that address, 1 to 4 arguments, without the interpreter's lock
- *   save(address)        calls terrace_offload_store_left() there
+ *   look_for(...)        a function that looks at a tensor (terrace/torch/look.py has the same in Python, and
+ * the reasons) function(address)    calls int f(uint64_t, …) at that address, 1 to 4 arguments, without the
+ * interpreter's lock save(address)        calls terrace_offload_store_left() there
  *
- * Only Python's stable ABI is used, and PyTorch through Python, so that one build serves every version of both. Where
- * it is missing or cannot be loaded the package does without. Errors are Python's exceptions; of PyTorch's own, those
- * that say "this tensor has no memory" mean that it is left alone. */
+ * Only Python's stable ABI is used, and PyTorch through Python, so that one build serves every version of
+ * both. Where it is missing or cannot be loaded the package does without. Errors are Python's exceptions; of
+ * PyTorch's own, those that say "this tensor has no memory" mean that it is left alone. */
 #define Py_LIMITED_API 0x030A0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -19,7 +19,8 @@
 enum { bytes_of_kind = 255, complex_kind = 256 }; /* what look_for()'s dictionary says of an element's type */
 
 static struct {
-  PyObject *base, *device, *dtype, *is_leaf, *is_neg, *is_conj, *is_nested, *layout, *requires_grad, *size, *storage_offset, *stride, *data_ptr;
+  PyObject *base, *device, *dtype, *is_leaf, *is_neg, *is_conj, *is_nested, *layout, *requires_grad, *size,
+      *storage_offset, *stride, *data_ptr;
 } names;
 
 /* ---- What a tensor says. NULL, -1, false with an exception on failure. ---- */
@@ -70,8 +71,8 @@ static int is_of_the_kind(PyObject* rules, struct seen* seen) {
   return says(PyObject_GetAttr(seen->tensor, names.is_nested), &nested) ? !nested : -1;
 }
 
-/* Elements; those from the first to the end of the last; and whether that is all of them, in order: a dimension of one
- * element may have any stride. */
+/* Elements; those from the first to the end of the last; and whether that is all of them, in order: a
+ * dimension of one element may have any stride. */
 static bool measure(struct seen* seen) {
   Py_ssize_t elements = 1, last = 0;
   seen->contiguous = 1;
@@ -156,7 +157,8 @@ static PyMethodDef look_method = {"look", look, METH_O, NULL};
 static PyObject* look_for(PyObject* module, PyObject* rules) {
   (void)module;
   if (!PyTuple_Check(rules) || PyTuple_Size(rules) != 5 || !PyDict_Check(PyTuple_GetItem(rules, at_kinds))) {
-    PyErr_SetString(PyExc_TypeError, "look_for() takes device, layout, dictionary of types, storage_of, least bytes");
+    PyErr_SetString(PyExc_TypeError,
+                    "look_for() takes device, layout, dictionary of types, storage_of, least bytes");
     return NULL;
   }
   return PyCFunction_NewEx(&look_method, rules, NULL);
@@ -188,8 +190,8 @@ static PyObject* call(PyObject* address, PyObject* const* arguments, Py_ssize_t 
   if (count == 3) code = ((int (*)(uint64_t, uint64_t, uint64_t))at)(values[0], values[1], values[2]);
   if (count == 4) code = ((int (*)(uint64_t, uint64_t, uint64_t, uint64_t))at)(values[0], values[1], values[2], values[3]);
   Py_END_ALLOW_THREADS
-  /* clang-format on */
-  return PyLong_FromLong(code);
+      /* clang-format on */
+      return PyLong_FromLong(code);
 }
 
 typedef int (*store_left_function)(terrace_offload*, const struct terrace_offload_tensor*, void*, uint64_t*);
@@ -201,7 +203,8 @@ static PyObject* save_call(PyObject* address, PyObject* const* arguments, Py_ssi
   }
   uint64_t values[6];
   for (Py_ssize_t i = 0; i < count; ++i) values[i] = number(arguments[i]);
-  const store_left_function store_left = (store_left_function)(uintptr_t)PyLong_AsUnsignedLongLongMask(address);
+  const store_left_function store_left =
+      (store_left_function)(uintptr_t)PyLong_AsUnsignedLongLongMask(address);
   if (PyErr_Occurred() != NULL) return NULL;
   const struct terrace_offload_tensor tensor = {.size = sizeof(tensor),
                                                 .data = (const void*)(uintptr_t)values[1],
@@ -214,8 +217,8 @@ static PyObject* save_call(PyObject* address, PyObject* const* arguments, Py_ssi
   Py_BEGIN_ALLOW_THREADS
   code = store_left((terrace_offload*)(uintptr_t)values[0], &tensor, (void*)(uintptr_t)values[5], &id);
   Py_END_ALLOW_THREADS
-  /* clang-format on */
-  return PyLong_FromLongLong(code < 0 ? code : (long long)(id << 1 | (code == 1)));
+      /* clang-format on */
+      return PyLong_FromLongLong(code < 0 ? code : (long long)(id << 1 | (code == 1)));
 }
 
 static PyMethodDef call_method = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
@@ -234,18 +237,34 @@ static PyObject* save(PyObject* module, PyObject* address) {
 /* ---- The module ---- */
 
 static PyMethodDef methods[] = {
-    {"look_for", look_for, METH_O, "look_for((device, layout, {dtype: bytes | 256 if complex}, storage_of, least)): look(tensor)"},
+    {"look_for", look_for, METH_O,
+     "look_for((device, layout, {dtype: bytes | 256 if complex}, storage_of, least)): look(tensor)"},
     {"function", function, METH_O, "function(address): f(integers or None) -> int"},
-    {"save", save, METH_O, "save(address of store_left): f(handle, data, bytes, element, site, stream) -> id << 1 | left, or -errno"},
+    {"save", save, METH_O,
+     "save(address of store_left): f(handle, data, bytes, element, site, stream) -> id << 1 | left, or "
+     "-errno"},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "terrace_saves", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "terrace_saves", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_terrace_saves(void) {
   const struct {
     PyObject** name;
     const char* text;
-  } all[] = {{&names.base, "_base"}, {&names.device, "device"}, {&names.dtype, "dtype"}, {&names.is_leaf, "is_leaf"}, {&names.is_neg, "is_neg"}, {&names.is_conj, "is_conj"}, {&names.is_nested, "is_nested"}, {&names.layout, "layout"}, {&names.requires_grad, "requires_grad"}, {&names.size, "size"}, {&names.storage_offset, "storage_offset"}, {&names.stride, "stride"}, {&names.data_ptr, "data_ptr"}};
+  } all[] = {{&names.base, "_base"},
+             {&names.device, "device"},
+             {&names.dtype, "dtype"},
+             {&names.is_leaf, "is_leaf"},
+             {&names.is_neg, "is_neg"},
+             {&names.is_conj, "is_conj"},
+             {&names.is_nested, "is_nested"},
+             {&names.layout, "layout"},
+             {&names.requires_grad, "requires_grad"},
+             {&names.size, "size"},
+             {&names.storage_offset, "storage_offset"},
+             {&names.stride, "stride"},
+             {&names.data_ptr, "data_ptr"}};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i)
     if ((*all[i].name = PyUnicode_InternFromString(all[i].text)) == NULL) return NULL;
   return PyModule_Create(&definition);

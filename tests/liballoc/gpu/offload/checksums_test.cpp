@@ -1,5 +1,5 @@
-// What the host sums, and what is found by it: everything that was on the drive, and nothing of what stayed in
-// host memory unless somebody asked for that.
+// What the host sums, and what is found by it: everything that was on the drive, and nothing of what stayed
+// in host memory unless somebody asked for that.
 #include <cerrno>
 
 #include "liballoc/gpu/offload/proofs.h"

@@ -40,8 +40,8 @@ void make_chunks(const Opened& engine) {
   for (const std::uint64_t id : ids) engine.release(id);
 }
 
-// Mappings of this process that prefer node 0, where the fake driver says that the device is. -1: the kernel has
-// no nodes.
+// Mappings of this process that prefer node 0, where the fake driver says that the device is. -1: the kernel
+// has no nodes.
 int mappings_on_its_node() {
   std::ifstream maps("/proc/self/numa_maps");
   if (!maps) return -1;
