@@ -16,9 +16,9 @@ import torch
 from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
+from .look import look_for
 from .memory import FreedMemory
 from .outbound import Outbound
-from .look import look_for
 from .records import Packed, Record, View, range_to_store, record_of, source_of, view_of
 from .steps import Steps
 
