@@ -71,8 +71,9 @@ TERRACE_API int terrace_gpu_get_statistics(int device, struct terrace_gpu_statis
  *                 └─────leave()=1─────▲
  *
  * A failure leaves the tensor where it was: store() that fails has done nothing; left() < 0 means that the
- * caller's memory is still the only copy. What a drive refuses to take stays in host memory. Every stored
- * byte has a checksum, verified before it comes back: -EBADMSG is never followed by the data. */
+ * caller's memory is still the only copy. What a drive refuses to take stays in host memory. What was on the
+ * drive, and every frame that a codec made, has a checksum, verified before it comes back: -EBADMSG is never
+ * followed by the data. What stayed as it is in host memory has one with `checksums` "all" alone. */
 typedef struct terrace_offload terrace_offload;
 
 struct terrace_offload_config {
@@ -90,6 +91,9 @@ struct terrace_offload_config {
   uint64_t staging_bytes; /* device memory for frames between kernel and link, taken when first needed; a
                              tensor that is larger is stored as it is; 0: a 32nd of the device's memory, at
                              most 256 MiB */
+  const char* checksums; /* "drive": of what is written to the drive, and of frames; "all": also of what stays
+                            in host memory, on the way there and back, for whoever looks for the cause of
+                            wrong bytes; NULL: "drive" */
 };
 
 /* On failure `reason` says what is wrong and what helps (always terminated). */
@@ -194,6 +198,7 @@ struct terrace_offload_statistics {
   uint64_t in_pieces;     /* tensors that went to the drive past host memory, which had no room for them */
   uint64_t not_staged;    /* stored as they are because the staging is too small, or could not be had */
   uint64_t direct_bytes;  /* of nvme_written_bytes and nvme_read_bytes: by GPUDirect Storage */
+  uint64_t summed_bytes;  /* that the host's processors read for a checksum, out and back */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);

@@ -7,6 +7,7 @@ skipped or empty-handed step for a good one.
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -98,8 +99,8 @@ class Run(unittest.TestCase):
         file.write_text("\n".join(("#!/bin/bash", *lines, "")), encoding="utf-8")
         file.chmod(0o755)
 
-    def run_compression(self):
-        ran = subprocess.run([HERE / "run", self.results, self.build, "compression"], capture_output=True, text=True,
+    def run_compression(self, *options):
+        ran = subprocess.run([HERE / "run", *options, self.results, self.build, "compression"], capture_output=True, text=True,
                              check=False)
         return ran.returncode, ran.stdout
 
@@ -131,9 +132,48 @@ class Run(unittest.TestCase):
         self.program("terrace-bench-gpu-compression", 'echo "{}" > "${@: -1}"')
         self.run_compression()
         self.assertEqual(sorted(file.name for file in self.results.iterdir()),
-                         ["compression.json", "texts-compression.tar.gz"])
+                         ["compression.json", "summary.txt", "texts-compression.tar.gz"])
         with tarfile.open(self.results / "texts-compression.tar.gz") as archive:
             self.assertEqual(archive.extractfile("texts/device_test.txt").read(), b"good\n")
+
+    def test_what_decides_most_comes_first_and_each_step_is_told_as_it_ends(self):
+        self.program("terrace-bench-gpu-compression", 'echo "{}" > "${@: -1}"')
+        self.program("gpu_device_test", f'cat "{self.results}/summary.txt"')
+        self.run_compression()
+        with tarfile.open(self.results / "texts-compression.tar.gz") as archive:
+            self.assertIn(b"ok       bench", archive.extractfile("texts/device_test.txt").read())
+
+    def test_the_commit_is_an_argument(self):
+        self.program("terrace-bench-gpu-compression", 'echo "$@"; echo "{}" > "${@: -1}"')
+        self.run_compression("--commit", "0123abc")
+        with tarfile.open(self.results / "texts-compression.tar.gz") as archive:
+            self.assertIn(b"--commit 0123abc", archive.extractfile("texts/bench.txt").read())
+
+    def test_it_ends_in_time(self):
+        self.program("gpu_device_test", "sleep 100")
+        self.program("terrace-bench-gpu-compression", "sleep 100")
+        code, said = self.run_compression("--seconds", "11")
+        self.assertRegex(said, "FAILED   bench: not done after 1[01] s")
+        self.assertIn("no time  device_test", said)
+        self.assertNotIn(code, (0, 77))
+
+    def test_a_library_that_is_missing_is_named_first(self):
+        (self.build / "lib").mkdir()
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("no C compiler")
+        for name, needs in (("libneeded.so", []), ("libterrace_gpu.so", ["-L.", "-lneeded"])):
+            subprocess.run([compiler, "-shared", "-o", name, "-x", "c", "/dev/null", "-Wl,--no-as-needed", *needs],
+                           cwd=self.build / "lib", check=True)
+        (self.build / "lib/libneeded.so").unlink()
+        code, said = self.run_compression()
+        self.assertIn("FAILED   libraries: libterrace_gpu.so lacks libneeded.so", said)
+        self.assertLess(said.index("libraries"), said.index("bench"))
+        self.assertNotIn(code, (0, 77))
+
+    def test_an_option_that_is_not_known_is_refused(self):
+        self.assertEqual(self.run_compression("--seconds", "soon")[0], 2)
+        self.assertEqual(self.run_compression("--fast")[0], 2)
 
     def test_a_program_that_is_not_built_has_failed(self):
         code, said = self.run_compression()

@@ -61,6 +61,12 @@ int CudaDevice::attribute(CUdevice_attribute which) const noexcept {
   return driver_->device_get_attribute(&value, which, device_) == CUDA_SUCCESS ? value : 0;
 }
 
+int CudaDevice::host_node() const noexcept {
+  int node = -1;
+  const CUresult told = driver_->device_get_attribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device_);
+  return told == CUDA_SUCCESS ? node : -1;
+}
+
 std::string CudaDevice::check_memory_management() {
   if (attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0) {
     return "no virtual memory management, which the GPU heap is built on (vGPU and old cards have none)";

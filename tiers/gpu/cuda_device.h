@@ -33,6 +33,7 @@ class CudaDevice final : public Device {
   std::string_view name() const noexcept override { return name_; }
   std::uint64_t frame_bytes() const noexcept override;
   Memory memory() const noexcept override;
+  int host_node() const noexcept override;
 
   int reserve_address(std::uint64_t bytes, std::byte** out) noexcept override;
   int release_address(std::byte* base, std::uint64_t bytes) noexcept override;

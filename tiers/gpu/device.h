@@ -84,6 +84,8 @@ class Device {
   // Whether wait() on the default stream orders what the program does in it from then on. False where the
   // host does that work itself, at once: then the host has to wait.
   virtual bool orders_programs_work() const noexcept { return true; }
+  // The NUMA node of the host whose memory is nearest to the device. -1: not known.
+  virtual int host_node() const noexcept { return -1; }
 
   virtual int reserve_address(std::uint64_t bytes, std::byte** out) noexcept = 0;
   virtual int release_address(std::byte* base, std::uint64_t bytes) noexcept = 0;

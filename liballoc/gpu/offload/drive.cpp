@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "liballoc/base/os.h"
+#include "liballoc/gpu/offload/stored_sum.h"
 #include "tiers/extent_allocator.h"
 #include "tiers/gpu/start_without_signals.h"
 #include "tiers/pool_file.h"
@@ -102,9 +103,19 @@ bool Drive::take_next() {
   return false;
 }
 
+// Piece by piece, so that the drive is at work meanwhile. A piece that the tier refused is not summed twice.
+void Drive::sum_up_to(Moving& job, std::uint64_t end) {
+  static_assert(piece_bytes % sum_piece_bytes == 0, "the sum of pieces is that of the whole");
+  end = std::min(end, job.summed_bytes);
+  if (job.sum_at >= end) return;
+  job.sum = stored_sum(job.memory + job.sum_at, end - job.sum_at, job.sum);
+  job.sum_at = end;
+}
+
 // False: the tier takes no more until something has completed.
 bool Drive::submit_piece(Moving& job) {
   const std::uint64_t bytes = std::min(piece_bytes, job.extent.bytes - job.submitted_bytes);
+  sum_up_to(job, job.submitted_bytes + bytes);
   const tiers::Transfer transfer{.direction = job.direction,
                                  .extent = {job.extent.offset + job.submitted_bytes, bytes},
                                  .buffer = job.memory + job.submitted_bytes,

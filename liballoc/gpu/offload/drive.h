@@ -36,6 +36,9 @@ class Drive {
     tiers::Direction direction = tiers::Direction::read;
     bool urgent = false;
     bool is_piece = false;  // of a tensor that goes in pieces
+    // To be summed as it is written (stored_sum.h), so many bytes, onto `sum`. 0: it has a proof already.
+    std::uint64_t summed_bytes = 0;
+    std::uint64_t sum = 0;
     std::byte* memory = nullptr;
     tiers::Extent extent{};
     std::uint64_t begun_ns = 0;
@@ -73,6 +76,7 @@ class Drive {
   struct Moving : Job {
     unsigned in_flight = 0;
     int error = 0;
+    std::uint64_t sum_at = 0;  // bytes that are in it
   };
   using Active = std::list<Moving>;
 
@@ -81,6 +85,7 @@ class Drive {
   void serve();
   bool submit_some();
   bool submit_piece(Moving& job);
+  static void sum_up_to(Moving& job, std::uint64_t end);
   void collect();
   void finish_ended();
   void wait();

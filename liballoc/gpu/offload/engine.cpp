@@ -24,6 +24,7 @@ int Engine::open(const Settings& settings, std::unique_ptr<Engine>* out, std::st
 
 int Engine::open_parts(const Settings& settings, std::string* reason) {
   if (const int error = open_device(settings, reason); error != 0) return error;
+  if (settings.sums_everything) proofs_.sum_everything();
   tiers::gpu::Device* device = on_host() ? nullptr : &link_->device();
   if (const int error = slab_.open(settings.dram_bytes, device, reason); error != 0) return error;
   if (const int error = open_codec(settings, reason); error != 0) return error;
@@ -129,6 +130,7 @@ terrace_offload_statistics Engine::statistics() {
   counts.size = sizeof(counts);
   counts.live = live_.size();
   counts.waiting_bytes = waiting_bytes_;
+  counts.summed_bytes = proofs_.summed_bytes();
   counts.dram_bytes = slab_.committed_bytes();
   counts.dram_peak_bytes = slab_.committed_peak_bytes();
   counts.writes_today_bytes = ledger_.today_bytes();

@@ -1,6 +1,6 @@
 // The offload engine: stores tensors in host memory and on a drive, and brings them back (terrace_gpu.h).
 //
-//   caller      store() ───────────────► out crew: sum                    fetch() ──► in crew: verify
+//   caller      store() ───────────────► out crew: await                  fetch() ──► in crew: verify
 //                  │ queues the copy           │                             ▲              │ queues the copy
 //   streams        └──► own stream, out        ▼                             │              └──► own stream,
 //   in host                               slab (pinned) ◄──── drive thread ─────┘
@@ -37,6 +37,7 @@
 #include "liballoc/gpu/offload/endurance_ledger.h"
 #include "liballoc/gpu/offload/fetch_order.h"
 #include "liballoc/gpu/offload/host_codec.h"
+#include "liballoc/gpu/offload/proofs.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/offload/slab.h"
 #include "liballoc/gpu/offload/tensor.h"
@@ -193,7 +194,6 @@ class Engine {
   void give_up_cufile(Tensor& tensor);
   int check_frame(const Tensor& tensor, const Piece& piece);
   int frame_sum(const Piece& piece, std::uint64_t* out);
-  static bool is_remembered(const Tensor& tensor, const std::byte* frame);
 
   // Fetches (engine_fetch.cpp)
   int begin_fetch(const TensorPtr& tensor, void* to, Stream stream);
@@ -203,7 +203,7 @@ class Engine {
   void run_arrival(const TensorPtr& tensor, Lock& lock);
   int carry_in(Tensor& tensor, Lock& lock);
   int carry_in_on_host(Tensor& tensor);
-  std::uint64_t copy_in_on_host(Tensor& tensor, const std::byte* memory);
+  bool copy_in_on_host(Tensor& tensor, const std::byte* memory);
   int carry_in_by_device(Tensor& tensor, Lock& lock);
   int decode(Tensor& tensor, const std::byte* frame);
   int arrive(const TensorPtr& tensor, Stream stream, Lock& lock);
@@ -261,6 +261,7 @@ class Engine {
   std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
+  Proofs proofs_;
   FetchOrder order_;
   std::unordered_map<std::uint64_t, TensorPtr> live_;
   std::vector<TensorPtr> by_position_;         // of this step; nullptr once released

@@ -16,7 +16,6 @@
 // directly.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "compression/frame.h"
@@ -24,12 +23,6 @@
 #include "liballoc/gpu/offload/engine.h"
 
 namespace terrace::liballoc::offload {
-namespace {
-
-constexpr std::uint64_t header_sum_at = 56;
-
-}  // namespace
-
 // Chosen where it pays, and said in path() where not. The frames need kernels, also where nothing is
 // compressed.
 void Engine::try_direct(const Settings& settings) {
@@ -101,6 +94,7 @@ int Engine::write_directly(Tensor& tensor) {
   tensor.codec = tensor.codec_to_try;
   tensor.stored_bytes = made.bytes;
   tensor.sum = sum;
+  tensor.proof = Tensor::Proof::header;
   tensor.disk_filled = true;
   return 0;
 }
@@ -204,13 +198,6 @@ int Engine::frame_sum(const Piece& piece, std::uint64_t* out) {
   link_->give_event(copied);
   if (error == 0) *out = sum;
   return error;
-}
-
-// The same of a frame that was read ahead.
-bool Engine::is_remembered(const Tensor& tensor, const std::byte* frame) {
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, frame + header_sum_at, sizeof(sum));
-  return sum == tensor.sum;
 }
 
 }  // namespace terrace::liballoc::offload

@@ -105,6 +105,8 @@ int Engine::start_write(const TensorPtr& victim) {
   writing_bytes_ += bytes;
   drive_->queue({.tensor = victim,
                  .direction = tiers::Direction::write,
+                 .summed_bytes = victim->proof == Tensor::Proof::none ? victim->stored_bytes : 0,
+                 .sum = victim->id,
                  .memory = slab_.at(victim->memory),
                  .extent = victim->disk});
   return 0;
@@ -142,6 +144,11 @@ void Engine::written(const Drive::Job& job, int error) {
     return;
   }
   counts_.nvme_written_bytes += tensor->disk.bytes;
+  if (job.summed_bytes != 0) {
+    tensor->sum = job.sum;
+    tensor->proof = Tensor::Proof::sum;
+    proofs_.count(job.summed_bytes);
+  }
   tensor->disk_filled = true;
   now_clean(tensor);
 }
@@ -151,7 +158,7 @@ void Engine::was_read(const TensorPtr& tensor, int error) {
   const bool awaited = tensor->arrival == Tensor::Arrival::awaiting;
   if (error == 0) {
     counts_.nvme_read_bytes += tensor->disk.bytes;
-    tensor->memory_filled = true;
+    tensor->memory_filled = tensor->from_drive = true;
     if (!on_bounce(*tensor)) now_clean(tensor);
     if (!awaited || tensor->gone) return;
     tensor->arrival = Tensor::Arrival::queued;

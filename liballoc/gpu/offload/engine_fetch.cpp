@@ -4,7 +4,6 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
-#include "liballoc/gpu/offload/stored_sum.h"
 
 namespace terrace::liballoc::offload {
 namespace {
@@ -119,19 +118,19 @@ int Engine::carry_in_on_host(Tensor& tensor) {
   }
   const std::byte* memory = slab_.at(tensor.memory);
   if (tensor.codec != compression::Codec::raw) {
-    if (stored_sum(memory, tensor.stored_bytes, tensor.id) == tensor.sum) return decode(tensor, memory);
-  } else if (copy_in_on_host(tensor, memory) == tensor.sum) {
+    if (proofs_.hold(tensor, memory)) return decode(tensor, memory);
+  } else if (copy_in_on_host(tensor, memory)) {
     return 0;
   }
   std::memset(tensor.to, poison, tensor.bytes);
   return EBADMSG;
 }
 
-std::uint64_t Engine::copy_in_on_host(Tensor& tensor, const std::byte* memory) {
+bool Engine::copy_in_on_host(Tensor& tensor, const std::byte* memory) {
   const std::uint64_t start = os::now_ns();
-  const std::uint64_t sum = copy_and_sum(tensor.to, memory, tensor.bytes, tensor.id);
+  const bool intact = proofs_.hold_copy(tensor, memory);
   if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, false, tensor.bytes, os::now_ns() - start);
-  return sum;
+  return intact;
 }
 
 int Engine::decode(Tensor& tensor, const std::byte* frame) {
@@ -149,12 +148,12 @@ int Engine::carry_in_by_device(Tensor& tensor, Lock& lock) {
   if (tensor.handed_back)
     return link_->copy_across(tensor.to, tensor.source, tensor.bytes, tensor.to_free, tensor.ready,
                               &tensor.arrived);
-  lock.unlock();
-  const std::byte* memory = slab_.at(tensor.memory);
-  const bool intact = tensor.direct ? is_remembered(tensor, memory)
-                                    : stored_sum(memory, tensor.stored_bytes, tensor.id) == tensor.sum;
-  lock.lock();
-  if (!intact) return EBADMSG;
+  if (proofs_.are_to_be_seen(tensor)) {
+    lock.unlock();
+    const bool intact = proofs_.hold(tensor, slab_.at(tensor.memory));
+    lock.lock();
+    if (!intact) return EBADMSG;
+  }
   if (tensor.direct || tensor.codec != compression::Codec::raw) return carry_frame_by_device(tensor, lock);
   return link_->copy_in({&slab_, tensor.memory.offset, tensor.to, tensor.bytes}, tensor.to_free,
                         &tensor.arrived);

@@ -73,6 +73,8 @@ int Engine::carry_out_in_pieces(Tensor& tensor) {
   }
   leave_transit();
   tensor.sum = sum;
+  tensor.proof = Tensor::Proof::sum;
+  proofs_.count(tensor.bytes);
   tensor.disk_filled = error == 0;
   if (error == 0) ++counts_.in_pieces;
   return error;
@@ -106,6 +108,7 @@ int Engine::carry_in_in_pieces(Tensor& tensor, Lock& lock) {
     error = piece_by_drive(tensor, piece, tiers::Direction::read, lock);
     if (error == 0) error = piece_from_transit(tensor, piece, &sum, lock);
   }
+  proofs_.count(std::min(at, tensor.bytes));
   if (error == 0 && sum != tensor.sum) error = EBADMSG;
   if (error != 0) spoil(tensor, std::min(at, tensor.bytes), lock);
   leave_transit();

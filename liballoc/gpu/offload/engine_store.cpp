@@ -3,7 +3,6 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/gpu/offload/engine.h"
-#include "liballoc/gpu/offload/stored_sum.h"
 
 namespace terrace::liballoc::offload {
 namespace {
@@ -156,18 +155,18 @@ int Engine::carry_out(Tensor& tensor) {
   const int error = synchronized(tensor.departed, tensor.error);  // an error: of an attempt to make a frame
   if (tensor.leaving_piece != nullptr) give_back_piece(tensor);
   if (error != 0 || tensor.departed == nullptr) return error;  // gone before it was copied
-  tensor.sum = stored_sum(slab_.at(tensor.memory), tensor.stored_bytes, tensor.id);
+  proofs_.take(tensor, slab_.at(tensor.memory));
   return 0;
 }
 
 int Engine::carry_out_on_host(Tensor& tensor) {
   std::byte* memory = slab_.at(tensor.memory);
   if (codec_ != nullptr && encode(tensor, memory)) {
-    tensor.sum = stored_sum(memory, tensor.stored_bytes, tensor.id);
+    proofs_.take(tensor, memory);
     return 0;
   }
   const std::uint64_t start = os::now_ns();
-  tensor.sum = copy_and_sum(memory, tensor.source, tensor.bytes, tensor.id);
+  proofs_.take_copy(tensor, memory, drive_ != nullptr);
   if (codec_ != nullptr) codec_->moved(HostCodec::Way::memory, true, tensor.bytes, os::now_ns() - start);
   return 0;
 }
@@ -188,7 +187,7 @@ bool Engine::encode(Tensor& tensor, std::byte* frame) {
   return true;
 }
 
-// The copy out has passed, and so has one that handed the source back. The sum may still be missing.
+// The copy out has passed, and so has one that handed the source back. Its crew may not have seen it yet.
 bool Engine::source_is_free(Tensor& tensor) {
   if (tensor.handed_back && (is_moving(tensor) || is_pending(tensor.arrived))) return false;
   if (tensor.state == Tensor::State::stored) return true;

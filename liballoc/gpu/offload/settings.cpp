@@ -42,6 +42,14 @@ int read_compress(const char* text, Settings* out, std::string* reason) {
   return 0;
 }
 
+int read_checksums(const char* text, Settings* out, std::string* reason) {
+  const std::string_view word = text == nullptr ? "drive" : text;
+  out->sums_everything = word == "all";
+  if (word == "drive" || word == "all") return 0;
+  *reason = "checksums is '" + std::string(word) + "': say drive (what is written to the drive) or all";
+  return EINVAL;
+}
+
 int read_amounts(const terrace_offload_config& config, Settings* out, std::string* reason) {
   if (config.dram_bytes < Settings::least_dram_bytes) {
     *reason =
@@ -81,6 +89,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   settings.fault = config.fault != nullptr ? config.fault : "";
   if (const int error = read_device(config.device, &settings, reason); error != 0) return error;
   if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;
+  if (const int error = read_checksums(config.checksums, &settings, reason); error != 0) return error;
   if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
   *out = settings;
   return 0;

@@ -26,6 +26,7 @@ struct Settings {
   std::uint64_t staging_bytes = 0;  // 0: by the device's memory (staging.h)
   std::uint64_t writes_per_day_bytes = 0;
   std::uint64_t writes_total_bytes = 0;
+  bool sums_everything = false;  // not only what goes to the drive (proofs.h)
   std::string fault;
 };
 

@@ -16,7 +16,7 @@ namespace terrace::liballoc::offload {
 struct Piece;
 
 struct Tensor : std::enable_shared_from_this<Tensor> {
-  // leaving: the copy out is queued or under way. stored: its sum is known. failed: nothing was stored, or
+  // leaving: the copy out is queued or under way. stored: it has passed. failed: nothing was stored, or
   // what was is lost; `error` says why.
   // waiting: it needs room first.
   enum class State : std::uint8_t { waiting, leaving, stored, failed };
@@ -24,6 +24,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   // rest is in the device's stream.
   enum class Arrival : std::uint8_t { none, awaiting, queued, running, decoding, under_way, failed };
   enum class Drive : std::uint8_t { idle, writing, reading };
+  enum class Proof : std::uint8_t { none, sum, header };  // what `sum` is (proofs.h)
 
   std::uint64_t id = 0;
   std::size_t position = 0;  // in its step
@@ -52,12 +53,14 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   compression::Codec codec = compression::Codec::raw;
   std::uint64_t stored_bytes = 0;
   std::uint64_t sum = 0;
+  Proof proof = Proof::none;
   tiers::Extent memory{};           // no bytes: not in host memory
   tiers::Extent disk{};             // no bytes: not on the drive
   std::uint64_t charged_bytes = 0;  // in the endurance ledger, and not given to the drive yet
   Drive drive = Drive::idle;
   bool memory_filled = false;  // `memory` holds the stored bytes
   bool disk_filled = false;
+  bool from_drive = false;    // what `memory` holds came from there
   bool clean = false;         // both are filled: the memory can be had
   bool pressed = false;       // stored while host memory was short: it will go on to the drive
   bool read_ahead = false;    // brought back before it was asked for

@@ -1,9 +1,10 @@
 """libterrace_gpu.so through ctypes: where it lies, its offload functions as liballoc/gpu/terrace_gpu.h has them, and
 its optimizers' as liballoc/gpu/terrace_optimizer.h has them.
 
-Nothing is compiled against PyTorch or Python, so one package serves every version of both. Calls that may wait
-let other Python threads run meanwhile (CDLL); the few that only look something up keep the interpreter lock
-(PyDLL), since giving it up and taking it back costs more than they do.
+Nothing is compiled against PyTorch, so one package serves every version of it. Every call lets other Python threads
+run meanwhile: whoever has the engine's lock may be in the driver, and whoever waited for it with the interpreter's
+would stop them all. Where the build has terrace_saves (native/saves.c), beside the library, the calls that each saved
+tensor takes go through it; it needs Python's stable ABI alone, and without it ctypes does.
 
 The library is looked for, in this order: TERRACE_GPU_LIBRARY; beside the preload library that `terrace run` put
 into LD_PRELOAD; in the lib folders above this package (an installation's prefix, a build tree); where the
@@ -11,12 +12,15 @@ dynamic loader looks.
 """
 import ctypes
 import errno
+import importlib.machinery
+import importlib.util
 import os
 import platform
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
 NAME = "libterrace_gpu.so"
+NATIVE = "terrace_saves"
 REASON_BYTES = 1024
 
 ELEMENT_U8, ELEMENT_U16, ELEMENT_U32, ELEMENT_U64, ELEMENT_F8E4M3, ELEMENT_F8E5M2 = range(6)
@@ -27,7 +31,7 @@ class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
                 ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
                 ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p),
-                ("staging_bytes", c_uint64)]
+                ("staging_bytes", c_uint64), ("checksums", c_char_p)]
 
 
 class Tensor(ctypes.Structure):
@@ -40,7 +44,8 @@ class Statistics(ctypes.Structure):
         "dram_bytes", "dram_peak_bytes", "dram_content_bytes", "nvme_bytes", "nvme_peak_bytes",
         "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
-        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes")]
+        "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes",
+        "summed_bytes")]
 
 
 class OptimizerConfig(ctypes.Structure):
@@ -83,39 +88,41 @@ class LibraryError(OSError):
     """libterrace_gpu.so is missing, or not the one that this package was made for."""
 
 
-# name: (may wait, result, arguments)
+# name: (result, arguments)
 _ENGINE = c_void_p
 _FUNCTIONS = {
-    "open": (True, c_int, [POINTER(Config), POINTER(c_void_p), c_char_p, c_size_t]),
-    "close": (True, None, [_ENGINE]),
-    "store": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
-    "store_left": (True, c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
-    "left": (False, c_int, [_ENGINE, c_uint64]),
-    "leave": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
-    "fetch": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
-    "arrive": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
-    "fetch_arrive": (True, c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
-    "release": (True, c_int, [_ENGINE, c_uint64, c_void_p]),
-    "end_step": (True, c_int, [_ENGINE]),
-    "next_step": (True, c_int, [_ENGINE]),
-    "expect": (False, c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
-    "get_statistics": (True, c_int, [_ENGINE, POINTER(Statistics)]),
-    "path": (True, c_char_p, [_ENGINE]),
-    "warning": (True, c_char_p, [_ENGINE]),
+    "open": (c_int, [POINTER(Config), POINTER(c_void_p), c_char_p, c_size_t]),
+    "close": (None, [_ENGINE]),
+    "store": (c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
+    "store_left": (c_int, [_ENGINE, POINTER(Tensor), c_void_p, POINTER(c_uint64)]),
+    "left": (c_int, [_ENGINE, c_uint64]),
+    "leave": (c_int, [_ENGINE, c_uint64, c_void_p]),
+    "fetch": (c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
+    "arrive": (c_int, [_ENGINE, c_uint64, c_void_p]),
+    "fetch_arrive": (c_int, [_ENGINE, c_uint64, c_void_p, c_void_p]),
+    "release": (c_int, [_ENGINE, c_uint64, c_void_p]),
+    "end_step": (c_int, [_ENGINE]),
+    "next_step": (c_int, [_ENGINE]),
+    "expect": (c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
+    "get_statistics": (c_int, [_ENGINE, POINTER(Statistics)]),
+    "path": (c_char_p, [_ENGINE]),
+    "warning": (c_char_p, [_ENGINE]),
 }
 _REASON = [c_char_p, c_size_t]
 _OPTIMIZER_FUNCTIONS = {
-    "optimizer_open": (True, c_int, [POINTER(OptimizerConfig), POINTER(c_void_p), *_REASON]),
-    "optimizer_close": (True, None, [c_void_p]),
-    "optimizer_add": (True, c_int, [c_void_p, c_uint64, c_uint, POINTER(c_uint64), *_REASON]),
-    "optimizer_read": (True, c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
-    "optimizer_write": (True, c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
-    "optimizer_step": (True, c_int, [c_void_p, POINTER(OptimizerUpdate), c_size_t, POINTER(OptimizerFlow),
+    "optimizer_open": (c_int, [POINTER(OptimizerConfig), POINTER(c_void_p), *_REASON]),
+    "optimizer_close": (None, [c_void_p]),
+    "optimizer_add": (c_int, [c_void_p, c_uint64, c_uint, POINTER(c_uint64), *_REASON]),
+    "optimizer_read": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
+    "optimizer_write": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), *_REASON]),
+    "optimizer_step": (c_int, [c_void_p, POINTER(OptimizerUpdate), c_size_t, POINTER(OptimizerFlow),
                                      POINTER(c_size_t), *_REASON]),
-    "optimizer_get_statistics": (True, c_int, [c_void_p, POINTER(OptimizerStatistics)]),
-    "optimizer_path": (True, c_char_p, [c_void_p]),
-    "optimizer_warning": (True, c_char_p, [c_void_p]),
+    "optimizer_get_statistics": (c_int, [c_void_p, POINTER(OptimizerStatistics)]),
+    "optimizer_path": (c_char_p, [c_void_p]),
+    "optimizer_warning": (c_char_p, [c_void_p]),
 }
+# by terrace_saves, where it is: their arguments are numbers
+_OF_EACH_TENSOR = ("left", "leave", "fetch", "arrive", "fetch_arrive", "release")
 _SYMBOLS = {**{name: f"terrace_offload_{name}" for name in _FUNCTIONS},
             **{name: f"terrace_{name}" for name in _OPTIMIZER_FUNCTIONS}}
 
@@ -123,19 +130,56 @@ _SYMBOLS = {**{name: f"terrace_offload_{name}" for name in _FUNCTIONS},
 class Library:
     """The functions terrace_offload_* as attributes without that prefix, and terrace_optimizer_* as optimizer_*."""
 
-    __slots__ = ("file", *_SYMBOLS)
+    __slots__ = ("file", "save", *_SYMBOLS)
 
     def __init__(self, file):
         self.file = str(file)
-        waiting, quick = ctypes.CDLL(self.file), ctypes.PyDLL(self.file)
-        for name, (may_wait, result, arguments) in {**_FUNCTIONS, **_OPTIMIZER_FUNCTIONS}.items():
+        loaded = ctypes.CDLL(self.file)
+        for name, (result, arguments) in {**_FUNCTIONS, **_OPTIMIZER_FUNCTIONS}.items():
             try:
-                function = getattr(waiting if may_wait else quick, _SYMBOLS[name])
+                function = getattr(loaded, _SYMBOLS[name])
             except AttributeError:
                 raise LibraryError(errno.ENOSYS, f"{self.file} has no {_SYMBOLS[name]}; it belongs to "
                                    "another version of Terrace, install both from one") from None
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
+        self.save = Save(self)
+        native_beside = _native_beside(Path(self.file).parent)
+        if native_beside is not None:
+            self._take(native_beside)
+
+    def _take(self, native):
+        self.save = native.save(_address_of(self.store_left))
+        for name in _OF_EACH_TENSOR:
+            setattr(self, name, native.function(_address_of(getattr(self, name))))
+
+
+def _address_of(function):
+    return ctypes.cast(function, c_void_p).value
+
+
+class Save:
+    """store_left() with plain numbers: the tensor's, 2 × id, and 1 more if it has left; or -errno. Any thread."""
+
+    __slots__ = ("_library", "_slots")
+
+    def __init__(self, loaded):
+        self._library = loaded
+        self._slots = []  # what a call reads and writes, made once and used again
+
+    def __call__(self, handle, data, nbytes, element, site, stream):
+        tensor, tensor_pointer, number, number_pointer = slot = self._slots.pop() if self._slots else self._slot()
+        tensor.data, tensor.bytes, tensor.element, tensor.site = data, nbytes, element, site
+        code = self._library.store_left(handle, tensor_pointer, stream, number_pointer)
+        if code >= 0:
+            code |= number.value << 1
+        self._slots.append(slot)
+        return code
+
+    @staticmethod
+    def _slot():
+        tensor, number = Tensor(size=ctypes.sizeof(Tensor)), c_uint64()
+        return tensor, ctypes.pointer(tensor), number, ctypes.pointer(number)
 
 
 def _preload_directories():
@@ -175,6 +219,28 @@ def _open(file, how):
 
 
 _library = None
+
+
+def _native_beside(folder):
+    """The module terrace_saves in `folder`, or None: it was not built, or this Python cannot load it."""
+    file = folder / f"{NATIVE}.abi3.so"
+    if not file.is_file():
+        return None
+    loader = importlib.machinery.ExtensionFileLoader(NATIVE, str(file))
+    try:
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(NATIVE, loader))
+        loader.exec_module(module)
+    except ImportError:
+        return None
+    return module
+
+
+def native():
+    """terrace_saves, or None. It lies beside the library that load() finds, whichever library is in use."""
+    named = os.environ.get("TERRACE_GPU_LIBRARY")
+    for file in [Path(named)] if named else _candidates():
+        return _native_beside(file.parent)
+    return None
 
 
 def load():

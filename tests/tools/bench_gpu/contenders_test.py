@@ -1,9 +1,13 @@
 #!/usr/bin/python3
 """The contenders of `terrace bench gpu` compute what plain computes, and keep to their own rules. Needs PyTorch."""
+import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
+from unittest import mock
 
 import bench_gpu_path
 
@@ -13,6 +17,7 @@ except ImportError:
     print("SKIP: PyTorch is not installed for", sys.executable)
     sys.exit(77)
 
+import bench
 import networks
 from bench_gpu_path import BENCH
 from contenders import open_contender
@@ -58,8 +63,8 @@ class RecordedLanes:
         def give_back(self, tensor):
             pass
 
-    def __init__(self):
-        self.host, self.notes, self.copies = self.Host(), [], 0
+    def __init__(self, host_is_ahead=False):
+        self.host, self.notes, self.copies, self.host_is_ahead = self.Host(), [], 0, host_is_ahead
 
     def copy(self, to, source, way):
         to.copy_(source)
@@ -67,13 +72,23 @@ class RecordedLanes:
         self.notes.append((way, self.copies))
         return self.copies
 
+    def fetch(self, host):
+        tensor = torch.empty_like(host)
+        return tensor, self.copy(tensor, host, "to_device")
+
+    def passed(self):
+        return self.copies
+
+    def reuse_behind(self, event):
+        self.notes.append(("reuse behind", event))
+
     def wait(self, ticket):
         self.notes.append(("wait", ticket))
 
 
 class Streams(unittest.TestCase):
-    def forward(self, depth):
-        lanes = RecordedLanes()
+    def forward(self, depth, host_is_ahead=False):
+        lanes = RecordedLanes(host_is_ahead)
         offload = StreamOffload(lanes, min_bytes=4)
         value = torch.ones(64, requires_grad=True)
         with offload:
@@ -91,6 +106,26 @@ class Streams(unittest.TestCase):
         lanes, _, value = self.forward(MAX_STASH + 2)
         value.sum().backward()
         self.assertEqual(sum(way == "to_device" for way, _ in lanes.notes), 2)
+
+    def back(self, host_is_ahead):
+        """What became of three tensors that were away, numbers 3 to 1 of the copies out; copies back are 9 to 11."""
+        lanes, offload, value = self.forward(MAX_STASH + 3, host_is_ahead)
+        lanes.notes.clear()
+        value.sum().backward()
+        notes = [note for note in lanes.notes if note[1] > MAX_STASH + 3 or note[0] == "reuse behind"]
+        lanes.notes.clear()
+        offload.end_step()
+        return notes, lanes.notes
+
+    def test_the_next_nodes_tensor_comes_while_this_one_is_waited_for(self):
+        self.assertEqual(self.back(host_is_ahead=False)[0], [
+            ("to_device", 9), ("to_device", 10), ("wait", 9), ("to_device", 11), ("wait", 10), ("reuse behind", 10), ("wait", 11)])
+
+    def test_a_host_that_is_ahead_queues_copies_behind_the_node_before_the_previous_one(self):
+        notes, at_the_end = self.back(host_is_ahead=True)
+        self.assertEqual(notes, [("to_device", 9), ("wait", 9), ("to_device", 10), ("wait", 10), ("reuse behind", 9),
+                                 ("to_device", 11), ("wait", 11)])
+        self.assertEqual(at_the_end, [("reuse behind", 10), ("reuse behind", 11)])
 
     def test_graph_without_backward_leaves_no_stash_behind(self):
         lanes, offload, _ = self.forward(3)
@@ -161,6 +196,28 @@ class Memory(unittest.TestCase):
         self.assertEqual(host.numel(), kept.numel())
         self.assertGreaterEqual(peak, 2 * 4 << 20)
         self.assertLess(peak, (2 * 4 << 20) + (1 << 16))
+
+
+class Partial(unittest.TestCase):
+    """What a run that is cut off leaves."""
+
+    def test_each_entry_is_told_as_it_ends(self):
+        lengths = []
+        round_of = {"link": {"to_device": 2.0}, "engine": {"to_device": 1.0}}
+        arguments = argparse.Namespace(only=["fetches"], transfers=(4, 4), fetch_bytes=(1, 8), gpu=PLACE, rounds=1, pool="/tmp")
+        with mock.patch("copies.run_script", side_effect=[{"rounds": [round_of]}, {"failure": "it broke"}]) as script:
+            done = bench.measure(arguments, None, lambda sections: lengths.append(len(sections["fetches"]["entries"])))
+        self.assertEqual(lengths, [1, 2, 2])
+        self.assertEqual([call.args[1]["count"] for call in script.call_args_list], [16, 2])
+        self.assertEqual([entry.get("share", entry.get("failure")) for entry in done["fetches"]["entries"]], [0.5, "it broke"])
+
+    def test_a_file_is_replaced_as_a_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "gpu.json")
+            for number in (1, 2):
+                bench.write({"number": number}, file)
+                self.assertEqual(json.loads(file.read_text(encoding="utf-8")), {"number": number})
+            self.assertEqual(list(Path(folder).iterdir()), [file])
 
 
 class Child(unittest.TestCase):

@@ -6,6 +6,7 @@ device the processor is the GPU: the figures say what the engine does with links
 does.
 
   steps     each contender beside plain in turns: step time, peak of device memory, equal bits
+  fetches   the engine's way back beside pinned copies, for tensors of several sizes
   copies    the engine's copies beside pinned copies: each way, and both at once
   drive     the engine's writes and reads of the drive beside the bare drive's
   largest   the largest batch in a fixed amount of memory, plain and with Terrace
@@ -15,6 +16,9 @@ does.
     terrace bench gpu --gpu emulated:8G,h2d=2G,d2h=2G --only steps --contenders plain terrace
     terrace bench gpu --lag 50ms --only steps            behind the host, as a GPU is: peaks, and what was handed back
     terrace bench gpu --quick                            that all of it works (a minute)
+
+The file of --json is written anew after each contender and each section, with "incomplete" until all of them are in it, so
+that what ends early leaves what it had measured.
 
 Ends with 1 where bits differ or something failed that should not, else 0; a missed target is a finding.
 """
@@ -80,18 +84,29 @@ def environment_of(library, package):
     return found | ({"TERRACE_GPU_LIBRARY": str(library)} if library else {})
 
 
-def measure(arguments, scratch):
+def measure(arguments, scratch, tell):
+    """The sections by name. `tell` is given those that there are, whenever something was added."""
+    done = {}
+
+    def tell_of(name):
+        return lambda section: tell(done | {name: section})
+
     terrace = find_terrace()
     library = find_library(terrace) if terrace else None
     environment = environment_of(library, find_package())
     sections = {
-        "steps": lambda: Steps(arguments, scratch, environment).run(),
+        "steps": lambda: Steps(arguments, scratch, environment, tell_of("steps")).run(),
+        "fetches": lambda: copies.fetches(arguments, environment, tell_of("fetches")),
         "copies": lambda: copies.copies(arguments, environment),
         "drive": lambda: copies.drive(arguments, environment),
         "largest": lambda: Largest(arguments, scratch, environment, terrace).run(),
         "heap": lambda: heap.heap(arguments, scratch, environment, terrace, library),
     }
-    return {name: attempt(name, sections[name]) for name in sections if name in arguments.only}
+    for name in sections:
+        if name in arguments.only:
+            done[name] = attempt(name, sections[name])
+            tell(done)
+    return done
 
 
 def attempt(name, section):
@@ -102,8 +117,19 @@ def attempt(name, section):
         return {"failure": str(error)}
 
 
+def head_of(arguments):
+    return {"format": "terrace-bench-gpu", "version": 1, "device": device_facts(arguments.gpu)}
+
+
+def write(document, file):
+    """As a whole, or what was there before stays."""
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+
+
 def document_of(arguments, sections):
-    document = {"format": "terrace-bench-gpu", "version": 1, "device": device_facts(arguments.gpu)} | sections
+    document = head_of(arguments) | sections
     facts = machine.describe(arguments.pool)
     facts.get("disk", {}).pop("directory", None)  # of one machine only
     commit = os.environ.get("TERRACE_COMMIT") or machine.commit(HERE)
@@ -155,14 +181,16 @@ def main():
     check(arguments)
     scratch = Path(tempfile.mkdtemp(prefix="terrace-bench-gpu-"))
     try:
-        document = document_of(arguments, measure(arguments, scratch))
+        head = head_of(arguments) | {"incomplete": True}
+        document = document_of(arguments, measure(
+            arguments, scratch, lambda sections: arguments.json and write(head | sections, arguments.json)))
     except ValueError as error:
         sys.exit(f"bench gpu: {error}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(findings.text(document))
     if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write(document, arguments.json)
     return 0 if ended_well(document) else 1
 
 

@@ -40,8 +40,21 @@ def compare(rounds, bare, ours):
             "share": median(ours(each) / bare(each) for each in rounds)}
 
 
-def transfer(arguments, environment, what):
-    count, tensor_bytes = arguments.transfers
+def fetches(arguments, environment, tell):
+    """The same way back for tensors of each size, as many as fill what `copies` moves, two at least."""
+    entries, total = [], arguments.transfers[0] * arguments.transfers[1]
+    for tensor_bytes in arguments.fetch_bytes:
+        result = transfer(arguments, environment, "link", max(2, total // tensor_bytes), tensor_bytes)
+        if "rounds" in result:
+            result |= compare(result.pop("rounds"), lambda each: each["link"]["to_device"],
+                              lambda each: each["engine"]["to_device"])
+        entries.append(result)
+        tell({"entries": entries})
+    return {"entries": entries}
+
+
+def transfer(arguments, environment, what, count=None, tensor_bytes=None):
+    count, tensor_bytes = count or arguments.transfers[0], tensor_bytes or arguments.transfers[1]
     config = {"place": arguments.gpu.spec, "what": what, "count": count, "tensor_bytes": tensor_bytes,
               "rounds": arguments.rounds, "directory": str(arguments.pool)}
     return run_script(TRANSFERS, config, os.environ | threads_environment(1) | environment) | {

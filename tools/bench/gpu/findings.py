@@ -9,7 +9,7 @@ GIGA = 1e9
 
 
 def text(document):
-    parts = [heading(document), steps(document.get("steps")), speeds("copies", document.get("copies"), "pinned copy"),
+    parts = [heading(document), steps(document.get("steps")), fetches(document.get("fetches")), speeds("copies", document.get("copies"), "pinned copy"),
              speeds("drive", document.get("drive"), "bare drive or link"), largest(document.get("largest")),
              heap(document.get("heap")), targets(document["targets"]), context(document["context"]), foot(document)]
     return "\n\n".join(part for part in parts if part)
@@ -55,6 +55,17 @@ def speeds(name, section, bare):
               f"{facts['share']:.0%}") for way, facts in section["ways"].items()]
     size = f"{section['tensors']} tensors of {format_size(section['tensor_bytes'])}, {section.get('path', '')}"
     return "\n".join([f"{name}: {size}", *columns(rows)])
+
+
+def fetches(section):
+    if not section or "entries" not in section:
+        return failed("fetches", section)
+    rows = [("back to the device, by size", "pinned copy", "engine", "share")]
+    for entry in section["entries"]:
+        facts = ("-", "-", entry["failure"]) if "failure" in entry else (
+            rate(entry["bare_bytes_per_second"]), rate(entry["engine_bytes_per_second"]), f"{entry['share']:.0%}")
+        rows.append((f"{entry['tensors']} of {format_size(entry['tensor_bytes'])}", *facts))
+    return "\n".join(["fetches:", *columns(rows)])
 
 
 def rate(bytes_per_second):

@@ -41,6 +41,8 @@ class HostMemory:
 
 
 class CudaLanes:
+    host_is_ahead = True
+
     def __init__(self, place):
         self._device = torch.device(place.torch_device)
         self._streams = {way: torch.cuda.Stream(self._device) for way in ("to_host", "to_device")}
@@ -53,6 +55,20 @@ class CudaLanes:
             to.copy_(source, non_blocking=True)
             return stream.record_event()
 
+    def fetch(self, host):
+        """A copy back, behind nothing but the copies before it and reuse_behind(): its memory is the lane's own."""
+        stream = self._streams["to_device"]
+        with torch.cuda.stream(stream):
+            return host.to(self._device, non_blocking=True), stream.record_event()
+
+    def passed(self):
+        """Where the computation is."""
+        return torch.cuda.current_stream(self._device).record_event()
+
+    def reuse_behind(self, event):
+        """What fetch() gave and the computation used until then may be dropped."""
+        self._streams["to_device"].wait_event(event)
+
     def wait(self, ticket):
         torch.cuda.current_stream(self._device).wait_event(ticket)
 
@@ -61,6 +77,8 @@ class CudaLanes:
 
 
 class EmulatedLanes:
+    host_is_ahead = False  # it computes
+
     def __init__(self, place):
         rates = {"to_host": place.to_host_bytes_per_second, "to_device": place.to_device_bytes_per_second}
         self._lanes = {way: _AheadLane() if place.lag_seconds else _PacedLane(rate, place.latency_seconds)
@@ -69,6 +87,16 @@ class EmulatedLanes:
 
     def copy(self, to, source, way):
         return self._lanes[way].copy(to, source)
+
+    def fetch(self, host):
+        tensor = torch.empty(host.shape, dtype=host.dtype)
+        return tensor, self.copy(tensor, host, "to_device")
+
+    def passed(self):
+        return None
+
+    def reuse_behind(self, event):
+        pass
 
     def wait(self, ticket):
         ticket.wait()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 AGAIN = "plain again"    # against itself: what the machine's noise is worth
 FITS = "terrace, fits"
 DRAM, NVME, AUTO = "terrace dram", "terrace dram+nvme", "terrace compress auto"
+SUMMED = "terrace, all sums"
 LEAST_DRAM = 64 << 20
 
 
@@ -26,9 +27,10 @@ def lineup(place, dram_bytes, pool, plain_peak_bytes):
         Contender(AGAIN, "plain", says="plain against itself: the noise"),
         Contender("save_on_cpu", "save_on_cpu", says="torch.autograd.graph.save_on_cpu, pinned" if place.is_cuda else
                   "what save_on_cpu does, over the emulated links"),
-        Contender("streams", "streams", says="stream offload as torchtune publishes it, stash of 5, written anew"),
+        Contender("streams", "streams", says="stream offload in torchtune's published order, stash of 5, one node ahead, written anew"),
         Contender("checkpoint", "checkpoint", says="torch.utils.checkpoint around every block"),
         terrace(DRAM, "everything to host memory"),
+        terrace(SUMMED, "everything to host memory, where each byte is summed on both ways (checksums='all')", checksums="all"),
         terrace(NVME, "host memory of a quarter of plain's peak, the rest to the drive", tiers=("dram", "nvme"),
                 budget=max(LEAST_DRAM, plain_peak_bytes // 4), directory=str(pool)),
         compressing,

@@ -6,7 +6,7 @@ from pathlib import Path
 from place import DEFAULT_EMULATED, parse_place
 from sizes import parse_size
 
-SECTIONS = ("steps", "copies", "drive", "largest", "heap")
+SECTIONS = ("steps", "fetches", "copies", "drive", "largest", "heap")
 
 # On a GPU a long sequence: arithmetic for each saved byte as PCIe 5 has rate, parameters a tenth of the activations,
 # and a peak (by count 60 GB) that leaves room on a card of 80 GB. On a processor about half a second a step.
@@ -24,6 +24,8 @@ LARGEST = {
 LARGEST_MEMORY = {"cuda": "4G", "emulated": "384M", "quick": "256M"}
 DRAM = {"cuda": "64G", "emulated": "4G", "quick": "1G"}
 TRANSFERS = {"cuda": (16, 64 << 20), "emulated": (16, 16 << 20), "quick": (16, 4 << 20)}
+FETCH_BYTES = {"cuda": (1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30), "emulated": (1 << 20, 16 << 20, 64 << 20),
+               "quick": (1 << 20, 4 << 20)}
 
 
 def parse_arguments(description, default_place):
@@ -73,7 +75,7 @@ def complete(parser, arguments):
     arguments.largest_network = LARGEST[scale] | {"seed": 0}
     arguments.largest_memory = arguments.largest_memory or parse_size(LARGEST_MEMORY[scale])
     arguments.dram = arguments.dram or parse_size(DRAM[scale])
-    arguments.transfers = TRANSFERS[scale]
+    arguments.transfers, arguments.fetch_bytes = TRANSFERS[scale], FETCH_BYTES[scale]
     return arguments
 
 

@@ -11,7 +11,10 @@ from sizes import format_size
 
 
 class Steps:
-    def __init__(self, arguments, scratch, environment):
+    """`tell` is given the section as far as it has come, after each contender."""
+
+    def __init__(self, arguments, scratch, environment, tell):
+        self._tell = tell
         self._arguments, self._scratch, self._environment = arguments, scratch, environment
         self._losses = []  # plain's, step by step
 
@@ -21,8 +24,11 @@ class Steps:
             self._losses += reference["losses"]
             contenders = chosen(lineup(self._arguments.gpu, self._arguments.dram, self._arguments.pool,
                                        reference["peak_allocated_bytes"]), self._arguments.contenders)
-            entries = [self._entry(plain, reference, contender) for contender in contenders]
-        return {"network": self._arguments.network, "plain": memory_of(reference), "entries": entries}
+            section = {"network": self._arguments.network, "plain": memory_of(reference), "entries": []}
+            for contender in contenders:
+                section["entries"].append(self._entry(plain, reference, contender))
+                self._tell(section)
+        return section
 
     def _entry(self, plain, reference, contender):
         entry = {"contender": contender.name, "says": contender.says}

@@ -4,7 +4,12 @@ use_pin_memory, use_streams, max_fwd_stash_size 5, min_offload_size 1024); writt
 Forward: every saved tensor that is no parameter is copied to pinned host memory beside the computation. The
 source stays in a stash until its copy is over; the stash holds five, so before the sixth enters, the
 computation waits for the oldest copy. Backward: what is still in the stash is handed back; the rest is copied
-back when it is asked for, and the computation waits for that copy: there is no prefetch.
+back when it is asked for, and the computation waits for that copy.
+
+That copy itself waits for the node before the previous one alone, whose tensors' memory it may be given: the host is
+ahead of the GPU, so a node's tensors come while the previous node computes. Where the host is the device
+(emulated) nobody is ahead, and the copy for the next node is begun as this one's are waited for: the newest of
+what was saved before. That is one tensor ahead, where torchtune's order has one node's.
 """
 from collections import OrderedDict
 
@@ -13,6 +18,8 @@ import torch
 MAX_STASH = 5
 MIN_BYTES = 1024
 
+current_node = getattr(torch._C, "_current_autograd_node", lambda: None)  # None: each tensor is a node of its own
+
 
 class StreamOffload:
     """A context for the forward pass: `with StreamOffload(lanes): output = model(inputs)`. One thread."""
@@ -20,6 +27,8 @@ class StreamOffload:
     def __init__(self, lanes, max_stash=MAX_STASH, min_bytes=MIN_BYTES):
         self._lanes, self._max_stash, self._min_bytes = lanes, max_stash, min_bytes
         self._stash = OrderedDict()  # _Offloaded: (the source, the ticket of its copy out), oldest first
+        self._away = OrderedDict()  # what left the stash, oldest first
+        self._node, self._used, self._used_before = None, [], None
         self._hooks = None
         self.offloaded_bytes = self.handed_back = 0
 
@@ -35,6 +44,9 @@ class StreamOffload:
         """After the backward pass: what was never asked for leaves the stash."""
         while self._stash:
             self._drop_oldest()
+        self._away.clear()  # of a graph without a backward pass
+        for _ in range(2):
+            self._leave_node(None)
 
     def _pack(self, tensor):
         if isinstance(tensor, torch.nn.Parameter) or tensor.numel() * tensor.element_size() < self._min_bytes:
@@ -51,16 +63,37 @@ class StreamOffload:
         entry, (_, ticket) = next(iter(self._stash.items()))
         self._lanes.wait(ticket)
         del self._stash[entry]
+        self._away[entry] = True
 
     def _unpack(self, packed):
         if isinstance(packed, torch.Tensor):
             return packed
         if packed in self._stash:
             return self._hand_back(packed)
-        tensor = torch.empty(packed.host.shape, dtype=packed.host.dtype, device=packed.device)
-        self._lanes.wait(self._lanes.copy(tensor, packed.host, "to_device"))
+        node = current_node()
+        if node is None or node is not self._node:
+            self._leave_node(node)
+        tensor, ticket = packed.coming or self._lanes.fetch(packed.host)
+        packed.coming = None
+        self._away.pop(packed, None)
+        if not self._lanes.host_is_ahead:
+            self._begin_next()
+        self._lanes.wait(ticket)
         self._lanes.host.give_back(packed.host)
+        self._used.append(tensor)
         return tensor
+
+    def _begin_next(self):
+        if self._away:
+            entry = next(reversed(self._away))
+            entry.coming = entry.coming or self._lanes.fetch(entry.host)
+
+    def _leave_node(self, node):
+        """What the node before the one that is left used may be used again, by copies that come behind it."""
+        if self._used_before is not None:
+            self._lanes.reuse_behind(self._used_before[0])
+        self._used_before = (self._lanes.passed(), self._used) if self._used else None
+        self._node, self._used = node, []
 
     def _hand_back(self, entry):
         self.handed_back += 1
@@ -71,10 +104,10 @@ class StreamOffload:
 
 
 class _Offloaded:
-    __slots__ = ("host", "device")
+    __slots__ = ("host", "device", "coming")
 
     def __init__(self, host, device):
-        self.host, self.device = host, device
+        self.host, self.device, self.coming = host, device, None  # coming: (tensor, ticket) of a copy back
 
 
 class BlockingOffload:

@@ -22,28 +22,17 @@ def follow(engine):
     _engines.add(engine)
 
 
-class StoreArguments:
-    """The memory that one terrace_offload_store() reads and writes, made once and used again."""
-
-    __slots__ = ("tensor", "tensor_pointer", "id", "id_pointer")
-
-    def __init__(self):
-        self.tensor = library.Tensor(size=ctypes.sizeof(library.Tensor))
-        self.tensor_pointer = ctypes.pointer(self.tensor)
-        self.id = ctypes.c_uint64()
-        self.id_pointer = ctypes.pointer(self.id)
-
-
 class Engine:
     """Owns the engine; closed by close() or with the last reference. Raises OffloadError when it cannot be made."""
 
-    __slots__ = ("library", "handle", "device", "gone_because", "path", "_final", "__weakref__")
+    __slots__ = ("library", "save", "handle", "device", "gone_because", "path", "_final", "__weakref__")
 
     def __init__(self, device, settings):
         try:
             self.library = library.load()
         except library.LibraryError as error:
             raise OffloadError(f"the offload engine is not there: {error.strerror}") from error
+        self.save = getattr(self.library, "save", None) or library.Save(self.library)
         self.device = device
         self.handle = self._open(device, settings)
         self.gone_because = None
@@ -61,7 +50,8 @@ class Engine:
                                 compress=settings.compress.encode(), read_ahead_bytes=0,
                                 writes_per_day_bytes=settings.writes_per_day,
                                 writes_total_bytes=settings.writes_total,
-                                fault=settings.fault and settings.fault.encode())
+                                fault=settings.fault and settings.fault.encode(),
+                                checksums=settings.checksums.encode())
         handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
         code = self.library.open(ctypes.byref(config), ctypes.byref(handle), reason, library.REASON_BYTES)
         if code != 0:

@@ -16,12 +16,13 @@ import torch
 from . import compat
 from .errors import OffloadError, describe
 from .inbound import Inbound
+from .look import look_for
+from .memory import FreedMemory
 from .outbound import Outbound
-from .records import (ELEMENTS, Packed, Record, View, byte_range, geometry_of, range_to_store, record_of, source_of,
-                      storage_of, view_of)
+from .records import Packed, Record, View, range_to_store, record_of, source_of, view_of
 from .steps import Steps
 
-_Tensor, _strided = torch.Tensor, torch.strided
+_Tensor = torch.Tensor
 _is_grad_enabled, _identity = torch.is_grad_enabled, threading.get_ident
 
 
@@ -60,6 +61,7 @@ class Hooks:
     def __init__(self, engine, device, settings):
         self.engine, self.device = engine, device
         self.fit = None  # a Fit, where a limit is known
+        self.freed = FreedMemory() if engine.device == "cpu" else None
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
         self.by_id = {}  # weak references to the Packed, of what the engine has a copy of
@@ -67,6 +69,7 @@ class Hooks:
         self.inbound = Inbound(device, settings.prefetch_bytes)
         self._by_storage = {}
         self._min_bytes = settings.min_bytes
+        self._look = look_for(device, settings.min_bytes)
         self._records = 0
         self._thread = OfThread()
         self._stream_index = device.index if device.type == "cuda" else None
@@ -77,36 +80,19 @@ class Hooks:
         counts = self.counts
         counts.packed += 1
         version = tensor._version
-        root = self._root_of(tensor) if type(tensor) is _Tensor else None
-        if root is not None:
-            try:
-                storage = storage_of(tensor)
-                address = storage.data_ptr()
-            except (RuntimeError, NotImplementedError):  # a wrapper of vmap or grad, or a tensor of another kind
-                address = 0
-            if address:
-                packed = self._pack(tensor, root, version, storage, address)
-                if packed is not None:
-                    return packed
+        if type(tensor) is _Tensor and self._may_take():
+            seen = self._look(tensor)
+            packed = None if seen is None else self._pack(tensor, version, seen)
+            if packed is not None:
+                return packed
         counts.left_alone += 1
         return tensor.detach(), version
 
-    def _root_of(self, tensor):
-        """Whose version counter a tensor has: itself, or what it is a view of. None: it is left alone."""
-        if tensor.device != self.device or tensor.layout is not _strided or tensor.dtype not in ELEMENTS:
-            return None
-        if tensor.is_leaf and tensor.requires_grad:
-            return None
-        root = tensor._base
-        if root is None:
-            root = tensor
-        elif type(root) is not _Tensor or (root.requires_grad and root.is_leaf):
-            return None  # a view of a parameter
-        if (tensor.is_nested or self.engine.handle is None or compat.dispatch_modes()
-                or (self._thread.backward is not None and self._inside_backward())
-                or (self._stream_index is not None and compat.is_capturing())):
-            return None
-        return root
+    def _may_take(self):
+        """Whether what is saved now may be offloaded at all."""
+        return not (self.engine.handle is None or compat.dispatch_modes()
+                    or (self._thread.backward is not None and self._inside_backward())
+                    or (self._stream_index is not None and compat.is_capturing()))
 
     def _inside_backward(self):
         """What a backward pass saves, to recompute a checkpoint, it needs at once."""
@@ -116,16 +102,15 @@ class Hooks:
         self._thread.backward = None  # it has ended, by itself or by an exception
         return False
 
-    def _pack(self, tensor, root, version, storage, address):
-        """A Packed or a View; None when the tensor is too small."""
-        geometry = geometry_of(tensor)
+    def _pack(self, tensor, version, seen):
+        """A Packed or a View; None when the tensor is too small. `seen` is what look() says."""
+        root, storage, address, geometry, begin, end = seen
         reference = self._by_storage.get(storage._cdata)
         packed = None if reference is None else reference()
         record = None if packed is None else packed.record
         known = record is not None and record.version == version and record.root() is root and not record.forgotten
         if known and record.geometry == geometry:
             return self._share(record, packed)
-        begin, end = byte_range(tensor, geometry)
         if known and record.covers(begin, end):
             return self._share(record, View(packed, geometry))
         plain = not geometry[4]
@@ -230,11 +215,17 @@ class Hooks:
         except RuntimeError:
             return  # somebody looks at a saved tensor outside of any backward pass
         self._thread.backward = backward
+        self._give_back_freed(self.steps.saved_bytes(), step_ends=False)
         if self.fit is not None:
             self.fit.look()
 
+    def _give_back_freed(self, saved_bytes, step_ends):
+        if self.freed is not None:
+            self.freed.give_back(self.counts.offloaded, saved_bytes, step_ends)
+
     def _backward_ended(self, backward):
         backward.ended = True
+        saved_bytes = self.steps.saved_bytes()
         if not self.steps.end():
             return
         if self.fit is not None:
@@ -245,6 +236,7 @@ class Hooks:
                 self.engine.library.next_step(handle)
             elif handle is not None:
                 self.engine.library.end_step(handle)
+        self._give_back_freed(saved_bytes, step_ends=True)
 
     def end_step(self):
         """What is still stored is forgotten, but for what has not left yet."""

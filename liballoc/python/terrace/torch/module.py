@@ -1,12 +1,17 @@
 """terrace.torch.offload_module: the same without a with-block in the training loop."""
+from __future__ import annotations
+
 import copyreg
+from typing import Any
+
+import torch
 
 from .session import offload
 
 _ATTRIBUTE = "_terrace_offload"
 
 
-def offload_module(model, session=None, **settings):
+def offload_module(model: torch.nn.Module, session: offload | None = None, **settings: Any) -> ModuleHandle:
     """From now on what `model` saves in its forward passes is offloaded; the handle's remove() ends it.
 
     `settings` are those of terrace.torch.offload; `session` is one that exists, to be shared. The model stays the
@@ -30,7 +35,7 @@ class ModuleHandle:
     def __init__(self, model, plain, session):
         self._model, self._plain, self.session = model, plain, session
 
-    def remove(self):
+    def remove(self) -> None:
         """The model is as it was. What is stored stays until its backward. Again is allowed."""
         if vars(self._model).pop(_ATTRIBUTE, None) is not None:
             object.__setattr__(self._model, "__class__", self._plain)

@@ -27,9 +27,9 @@ from collections import deque
 import torch
 
 from ..library import error_name
-from .engine import StoreArguments
 from .errors import OffloadError, describe, say
-from .records import ELEMENTS, record_of, source_of, storage_of
+from .look import ELEMENTS
+from .records import record_of, source_of, storage_of
 
 _identity = threading.get_ident
 STUCK = 4  # that cannot be queued to be copied yet: there is little sense in asking for more of them
@@ -43,7 +43,7 @@ _REMEDIES = {errno.EAGAIN: _LOCKING, errno.EPERM: _LOCKING, errno.ENOMEM: _LOCKI
 class Outbound:
     """Its hooks are those of the record at hand: one that held them would be a cycle, and keep the engine with it."""
 
-    __slots__ = ("leaving", "storing", "choosing", "_slots", "_polling", "_raises_when_full", "_said_full",
+    __slots__ = ("leaving", "storing", "choosing", "_polling", "_raises_when_full", "_said_full",
                  "_entered_bytes", "_gone_bytes")
 
     def __init__(self, raises_when_full):
@@ -52,7 +52,6 @@ class Outbound:
         self.leaving = deque()  # weak references and bytes, oldest first: the stash
         self._entered_bytes = 0  # in all; changed under `storing`
         self._gone_bytes = 0  # changed under `_polling`
-        self._slots = []
         self.storing = threading.RLock()  # no step ends between a store and its entry in by_id
         self.choosing = threading.Lock()  # which of source and copy a record keeps; for moments, and not by __del__
         self._polling = threading.Lock()  # nobody waits for it
@@ -60,26 +59,21 @@ class Outbound:
     def store(self, record, address, tensor):
         """Starts a record's way out; False when the engine refused it, and it stays where it is. `tensor`: what it
         is made of; the record takes hold of it if it has not left at once. None: the record holds it already."""
-        slot = self._slots.pop() if self._slots else StoreArguments()
-        arguments = slot.tensor
-        arguments.data = address
-        arguments.bytes = record.nbytes
-        arguments.element = ELEMENTS[record.geometry[3]]
-        arguments.site = (record.ordinal << 40 ^ record.nbytes) + 1 & 2**64 - 1
         hooks = record.hooks
         engine, stream = hooks.engine, hooks.stream()
+        element, site = ELEMENTS[record.geometry[3]], (record.ordinal << 40 ^ record.nbytes) + 1 & 2**64 - 1
         with self.storing:
-            code = engine.library.store_left(engine.handle, slot.tensor_pointer, stream, slot.id_pointer)
+            code = engine.save(engine.handle, address, record.nbytes, element, site, stream)
+            left = code >= 0 and code & 1
             if code >= 0:
-                record.id = number = slot.id.value
-            if code != 1 and tensor is not None:
+                record.id = number = code >> 1
+            if not left and tensor is not None:
                 record.source = source_of(tensor)
             if code >= 0:
                 hooks.by_id[number] = record.reference
                 if record.source is not None:
                     self._entered_bytes += record.nbytes
                     self.leaving.append((record.reference, record.nbytes))
-        self._slots.append(slot)
         if code < 0:
             self._refused(record, code)
             return False

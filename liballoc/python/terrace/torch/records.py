@@ -32,9 +32,8 @@ from weakref import ref
 
 import torch
 
-from ..library import (ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32, ELEMENT_F64, ELEMENT_F8E4M3, ELEMENT_F8E5M2,
-                       ELEMENT_U16, ELEMENT_U32, ELEMENT_U64, ELEMENT_U8)
 from .compat import storage_of
+from .look import span_bytes
 
 _free_weak_reference = torch.UntypedStorage._free_weak_ref
 _from_weak_reference = torch.UntypedStorage._new_with_weak_ptr
@@ -42,16 +41,6 @@ _is_expired = torch.UntypedStorage._expired
 
 ALIGNMENT = 512  # of what PyTorch's caching allocator gives: kernels may choose their way by alignment
 NOWHERE = -1  # no stream's address
-
-ELEMENTS = {torch.bool: ELEMENT_U8, torch.uint8: ELEMENT_U8, torch.int8: ELEMENT_U8, torch.int16: ELEMENT_U16,
-            torch.int32: ELEMENT_U32, torch.int64: ELEMENT_U64, torch.float16: ELEMENT_F16,
-            torch.bfloat16: ELEMENT_BF16, torch.float32: ELEMENT_F32, torch.float64: ELEMENT_F64,
-            torch.complex64: ELEMENT_F32, torch.complex128: ELEMENT_F64}
-for _name, _element in (("float8_e4m3fn", ELEMENT_F8E4M3), ("float8_e5m2", ELEMENT_F8E5M2), ("uint16", ELEMENT_U16),
-                        ("uint32", ELEMENT_U32), ("uint64", ELEMENT_U64)):
-    if hasattr(torch, _name):  # since 2.1, 2.3
-        ELEMENTS[getattr(torch, _name)] = _element
-_ITEM_BYTES = {dtype: torch.empty(0, dtype=dtype).element_size() for dtype in ELEMENTS}
 
 
 class Record:
@@ -165,20 +154,6 @@ def view_of(tensor, geometry, start=0):
     return view._neg_view() if bits & 2 else view
 
 
-def geometry_of(tensor):
-    dtype = tensor.dtype  # in ELEMENTS
-    bits = (dtype.is_complex and tensor.is_conj()) | tensor.is_neg() << 1
-    return tensor.size(), tensor.stride(), tensor.storage_offset(), dtype, bits
-
-
-def byte_range(tensor, geometry):
-    """From a tensor's first byte in its storage to the end of the last."""
-    itemsize = _ITEM_BYTES[geometry[3]]
-    begin = geometry[2] * itemsize
-    span = tensor.numel() * itemsize if tensor.is_contiguous() else span_bytes(geometry, itemsize)
-    return begin, begin + span
-
-
 def range_to_store(root, storage, begin, end):
     """For a view of `root` with gaps, as a chunk of a projection's columns: all of the root, where it spans half of it.
 
@@ -193,13 +168,3 @@ def range_to_store(root, storage, begin, end):
     if first <= begin and end <= last <= storage.nbytes() and 2 * (end - begin) >= last - first:
         return first, last
     return begin, end  # as_strided() reaches beyond the root, where other tensors may be
-
-
-def span_bytes(geometry, itemsize):
-    """From the first element to the end of the last."""
-    last = 0
-    for size, stride in zip(*geometry[:2]):
-        if size == 0:
-            return 0
-        last += (size - 1) * stride
-    return (last + 1) * itemsize

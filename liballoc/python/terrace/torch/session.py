@@ -1,6 +1,9 @@
 """terrace.torch.offload: the user's handle on an engine and its hooks."""
+from __future__ import annotations
+
 import os
 import threading
+from collections.abc import Iterable
 from weakref import WeakMethod
 
 import torch
@@ -43,15 +46,20 @@ class offload:  # noqa: N801, read as torch.no_grad is
                     offloaded (terrace/torch/fit.py). A size; or None: everything is offloaded
     prefetch        device memory for what comes back before it is asked for; None: a 32nd of what a step saves, or
                     its largest tensor
+    checksums       "drive": what is written to the drive, and what was compressed, is verified when it comes back;
+                    "all": what stays in host memory, too, which costs a pass of a processor each way
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
 
-    def __init__(self, budget=None, tiers=("dram",), directory=None, compress="auto", min_bytes="1MiB",
-                 keep_last=None, device=None, writes_per_day=None, writes_total=None, on_full="keep", *,
-                 limit="auto", nvme_bytes=None, prefetch=None):
+    def __init__(self, budget: int | str | None = None, tiers: str | Iterable[str] = ("dram",),
+                 directory: str | os.PathLike[str] | None = None, compress: str = "auto", min_bytes: int | str = "1MiB",
+                 keep_last: int | None = None, device: str | torch.device | None = None,
+                 writes_per_day: int | str | None = None, writes_total: int | str | None = None, on_full: str = "keep", *,
+                 limit: int | str | None = "auto", nvme_bytes: int | str | None = None, prefetch: int | str | None = None,
+                 checksums: str = "drive") -> None:
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
-                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch))
+                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")
         if wanted:
             self._open(wanted)
@@ -82,7 +90,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
 
     # ---- as a context ---------------------------------------------------------------------------------------
 
-    def __enter__(self):
+    def __enter__(self) -> offload:
         hooks = self._hooks
         pair = _saved_tensors_hooks(hooks.pack if hooks else self._pack, hooks.unpack if hooks else unpack)
         pair.__enter__()
@@ -92,7 +100,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
             self._entered.pairs = [pair]
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._entered.pairs.pop().__exit__(*exception)
 
     def _pack(self, tensor):
@@ -110,7 +118,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
 
     # ---- as an object ---------------------------------------------------------------------------------------
 
-    def step(self):
+    def step(self) -> None:
         """The step is over: what it offloaded and nobody released is forgotten; its backward would raise.
 
         Not needed where graphs are dropped after their backward pass, which is nearly always.
@@ -118,7 +126,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
         if self._hooks is not None:
             self._hooks.end_step()
 
-    def statistics(self):
+    def statistics(self) -> dict[str, int | str]:
         """Counters by name: those of struct terrace_offload_statistics and of terrace.torch.hooks.Counts."""
         if self._hooks is None:
             return {}
@@ -126,7 +134,11 @@ class offload:  # noqa: N801, read as torch.no_grad is
         return {**engine.statistics(), **{name: getattr(counts, name) for name in counts.__slots__},
                 "device": engine.device, "path": engine.path}
 
-    def close(self):
+    def metrics(self) -> dict[str, int]:
+        """The numbers of statistics() under the names that loggers group by: "terrace/stored_bytes" and so on."""
+        return {f"terrace/{name}": value for name, value in self.statistics().items() if isinstance(value, int)}
+
+    def close(self) -> None:
         """Gives everything back. No backward pass is under way; one that still needs what is stored will raise."""
         if self._hooks is not None:
             self._hooks.close()

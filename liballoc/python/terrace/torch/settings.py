@@ -15,6 +15,7 @@ from .memory import host_limit
 
 CODECS = ("auto", "off", "zvc", "zvc_exp", "rle", "csr8")
 TIERS = ("dram", "nvme")
+CHECKSUMS = ("drive", "all")
 LEAST_DRAM = 16 * 2**20  # terrace_gpu.h
 STAGING = 256 * 2**20  # where nothing is to stay in host memory
 DIRECTORY = "/var/tmp"
@@ -35,6 +36,7 @@ class Settings:
     limit: int | str | None  # bytes, "auto", or None: everything is offloaded
     prefetch_bytes: int | None  # None: by what a step saves
     fault: str | None
+    checksums: str = CHECKSUMS[0]
 
 
 def one_of(value, name, accepted):
@@ -44,7 +46,8 @@ def one_of(value, name, accepted):
 
 
 def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_bytes="1MiB", keep_last=None, device=None,
-         writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None):
+         writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None,
+         checksums=CHECKSUMS[0]):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
     directory = os.fspath(directory) if directory is not None else DIRECTORY
@@ -61,12 +64,13 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         on_full=one_of(on_full, "on_full", ("keep", "raise")),
         limit=_limit(limit),
         prefetch_bytes=None if prefetch is None else sizes.parse(prefetch, "prefetch"),
-        fault=os.environ.get("TERRACE_FAULT") or None)
+        fault=os.environ.get("TERRACE_FAULT") or None,
+        checksums=one_of(checksums, "checksums", CHECKSUMS))
 
 
 # variable: argument of make()
 _VARIABLES = {"TERRACE_OFFLOAD_BUDGET": "budget", "TERRACE_OFFLOAD_TIERS": "tiers", "TERRACE_OFFLOAD_MIN": "min_bytes",
-              "TERRACE_OFFLOAD_LIMIT": "limit",
+              "TERRACE_OFFLOAD_LIMIT": "limit", "TERRACE_OFFLOAD_CHECKSUMS": "checksums",
               "TERRACE_COMPRESS": "compress", "TERRACE_POOL_DIR": "directory", "TERRACE_POOL_SIZE": "nvme_bytes",
               "TERRACE_WRITES_PER_DAY": "writes_per_day", "TERRACE_WRITES_TOTAL": "writes_total"}
 

@@ -53,6 +53,10 @@ class Steps:
             self._kept_bytes += nbytes
         return ordinal, keeps
 
+    def saved_bytes(self):
+        """Of this step, until now."""
+        return self._saved_bytes
+
     def stash_bytes(self):
         """The bound of the stash, what is kept in it included."""
         return max(2 * self._largest, max(self._saved_bytes, self._last_saved_bytes) // STASH_SHARE)

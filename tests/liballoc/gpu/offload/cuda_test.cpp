@@ -2,7 +2,9 @@
 // driver may be slow or fail.
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "tests/liballoc/gpu/offload/cuda_fixture.h"
 #include "tests/tiers/gpu/fake_cuda.h"
@@ -36,6 +38,16 @@ void make_chunks(const Opened& engine) {
   for (const std::uint64_t id : ids) REQUIRE(engine.fetch(id, back) == 0);
   wait_for_stream();
   for (const std::uint64_t id : ids) engine.release(id);
+}
+
+// Mappings of this process that prefer node 0, where the fake driver says that the device is. -1: the kernel
+// has no nodes.
+int mappings_on_its_node() {
+  std::ifstream maps("/proc/self/numa_maps");
+  if (!maps) return -1;
+  int found = 0;
+  for (std::string line; std::getline(maps, line);) found += line.find(" prefer:0 ") != std::string::npos;
+  return found;
 }
 
 bool comes_back(const Opened& engine, std::uint64_t id, const std::vector<std::byte>& expected) {
@@ -265,4 +277,18 @@ TEST_CASE("AStoreRightAfterAReleaseWaitsForTheMemory") {
   gate.open();
   CHECK(engine.left(id) == 1);
   CHECK(comes_back(engine, id, second));
+}
+
+TEST_CASE("HostMemoryComesFromTheDevicesNode") {
+  const int before = mappings_on_its_node();
+  if (before < 0) {
+    std::printf("SKIP: this kernel has no /proc/self/numa_maps\n");
+    return;
+  }
+  const Opened other({.device = "emulated:1G"});
+  CHECK(survives(other, mib, 1));
+  CHECK(mappings_on_its_node() == before);  // nobody said where that one is
+  const Opened engine(cuda());
+  CHECK(returns(engine, 3 * mib, 2));
+  CHECK(mappings_on_its_node() > before);
 }

@@ -183,6 +183,7 @@ TEST_CASE("ADriveThatDoesNotReadIsEioAndNothingElseIsLost") {
 TEST_CASE("AFlippedBitIsEbadmsgAndNeverData") {
   Options options = small;
   options.fault = "corrupt:2";
+  options.device = GENERATE("cpu", "emulated:1G");
   options.compress = GENERATE("off", "zvc");
   const Opened engine(options);
   Stored stored;

@@ -40,6 +40,7 @@ struct Options {
   std::uint64_t writes_total_bytes = 0;
   std::uint64_t read_ahead_bytes = 0;
   std::uint64_t staging_bytes = 0;
+  const char* checksums = nullptr;
 };
 
 inline terrace_offload_config config_of(const Options& options) {
@@ -53,7 +54,8 @@ inline terrace_offload_config config_of(const Options& options) {
           .writes_per_day_bytes = options.writes_per_day_bytes,
           .writes_total_bytes = options.writes_total_bytes,
           .fault = options.fault,
-          .staging_bytes = options.staging_bytes};
+          .staging_bytes = options.staging_bytes,
+          .checksums = options.checksums};
 }
 
 class Opened {
