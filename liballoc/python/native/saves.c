@@ -1,9 +1,9 @@
 /* terrace_saves: what terrace.torch does for each saved tensor and can do sooner in C. Looking at a tensor
  * asks a dozen of its attributes, and ctypes takes as long for a call as the engine does for a small tensor.
  *
- *   look_for(...)        a function that looks at a tensor (terrace/torch/look.py has the same in Python, and
- * the reasons) function(address)    calls int f(uint64_t, …) at that address, 1 to 4 arguments, without the
- * interpreter's lock save(address)        calls terrace_offload_store_left() there
+ * - look_for(...): a function that looks at a tensor, as terrace/torch/look.py does (and gives the reasons).
+ * - function(address): calls int f(uint64_t, ...) there, 1 to 4 arguments, without the interpreter's lock.
+ * - save(address): calls terrace_offload_store_left() there.
  *
  * Only Python's stable ABI is used, and PyTorch through Python, so that one build serves every version of
  * both. Where it is missing or cannot be loaded the package does without. Errors are Python's exceptions; of
@@ -183,15 +183,14 @@ static PyObject* call(PyObject* address, PyObject* const* arguments, Py_ssize_t 
   const uintptr_t at = PyLong_AsUnsignedLongLongMask(address);
   if (PyErr_Occurred() != NULL) return NULL;
   int code = 0;
-  /* clang-format off */
-  Py_BEGIN_ALLOW_THREADS
+  PyThreadState* const others = PyEval_SaveThread();
   if (count == 1) code = ((int (*)(uint64_t))at)(values[0]);
   if (count == 2) code = ((int (*)(uint64_t, uint64_t))at)(values[0], values[1]);
   if (count == 3) code = ((int (*)(uint64_t, uint64_t, uint64_t))at)(values[0], values[1], values[2]);
-  if (count == 4) code = ((int (*)(uint64_t, uint64_t, uint64_t, uint64_t))at)(values[0], values[1], values[2], values[3]);
-  Py_END_ALLOW_THREADS
-      /* clang-format on */
-      return PyLong_FromLong(code);
+  if (count == 4)
+    code = ((int (*)(uint64_t, uint64_t, uint64_t, uint64_t))at)(values[0], values[1], values[2], values[3]);
+  PyEval_RestoreThread(others);
+  return PyLong_FromLong(code);
 }
 
 typedef int (*store_left_function)(terrace_offload*, const struct terrace_offload_tensor*, void*, uint64_t*);
@@ -212,13 +211,11 @@ static PyObject* save_call(PyObject* address, PyObject* const* arguments, Py_ssi
                                                 .element = (enum terrace_element)values[3],
                                                 .site = values[4]};
   uint64_t id = 0;
-  int code = 0;
-  /* clang-format off */
-  Py_BEGIN_ALLOW_THREADS
-  code = store_left((terrace_offload*)(uintptr_t)values[0], &tensor, (void*)(uintptr_t)values[5], &id);
-  Py_END_ALLOW_THREADS
-      /* clang-format on */
-      return PyLong_FromLongLong(code < 0 ? code : (long long)(id << 1 | (code == 1)));
+  PyThreadState* const others = PyEval_SaveThread();
+  const int code =
+      store_left((terrace_offload*)(uintptr_t)values[0], &tensor, (void*)(uintptr_t)values[5], &id);
+  PyEval_RestoreThread(others);
+  return PyLong_FromLongLong(code < 0 ? code : (long long)(id << 1 | (code == 1)));
 }
 
 static PyMethodDef call_method = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
