@@ -107,6 +107,8 @@ class Server {
   void begin_waiting_sessions();
   void drop_silent_connections();
   void announce();
+  void announce_writes();
+  void name_spent(const Session& session);
   bool nobody_needs_us() const;
 
   ServerOptions options_;

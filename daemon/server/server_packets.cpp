@@ -281,6 +281,32 @@ void Server::announce() {
     message.pool_limit_bytes = announcement.pool_limit_bytes;
     send_to_session(announcement.session, message);
   }
+  announce_writes();
+}
+
+void Server::announce_writes() {
+  const Arbiter& arbiter = registry_->arbiter();
+  const auto weight_of = [&](const JobKey& job) { return std::max(1U, arbiter.job_weight(job)); };
+  for (const WriteLease& lease : registry_->writes().round(now_ns_, weight_of)) {
+    const Session* session = registry_->find(lease.session);
+    if (session == nullptr) continue;
+    if (lease.is_last) name_spent(*session);
+    if (!session->takes_write_leases) continue;
+    wire::Writes message = wire::make<wire::Writes>();
+    message.flags = lease.is_last ? wire::writes_are_last : 0;
+    message.most_written_bytes = lease.most_written_bytes;
+    send_to_session(lease.session, message);
+  }
+}
+
+void Server::name_spent(const Session& session) {
+  const Writes& writes = registry_->writes();
+  const std::string what = fmt::format(
+      "may write no more to {} today than the {} that it was given: {} of {} a day are charged to all jobs",
+      registry_->pools().directory(), format_size(writes.ahead_bytes(session.id())),
+      format_size(writes.today_bytes()), format_size(writes.limit_bytes()));
+  spdlog::info("process {} of job \"{}\" {}", session.peer().pid, session.job().name, what);
+  registry_->note(session.id(), "spent", what, now_ns_);
 }
 
 }  // namespace terrace::daemon

@@ -178,6 +178,8 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   session->reattached = comes_back(hello);
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
+  session->takes_write_leases = (hello.features & wire::feature_write_lease) != 0;
+  if (pools_.capacity_bytes(id) != 0) writes_.join(id, job);
   admission.session = session.get();
   sessions_[id] = std::move(session);
   ++revision_;
@@ -208,6 +210,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   note(id, "left", why, now_ns);
   arbiter_.leave(id);
   pools_.leave(id);
+  writes_.leave(id, session->peer().uid);
   sessions_.erase(id);
   ++revision_;
 }

@@ -38,13 +38,15 @@ enum class Type : std::uint16_t {
   refused = 17,  // daemon -> job, and the connection is closed
   budget = 18,   // daemon -> job: new limits
   trim = 19,     // daemon -> job: give recycled memory back to the kernel
+  writes = 20,   // daemon -> job, if it has feature_write_lease: what it may write to the pool
   control = 32,  // control client -> daemon: a JSON request
   reply = 33,    // daemon -> control client: a piece of a JSON answer
 };
 
 // Feature words: a bit set by both sides is in force. None is defined for version 1 beyond the base.
 inline constexpr std::uint64_t feature_pool_limit = 1;  // understands Budget::pool_limit_bytes
-inline constexpr std::uint64_t known_features = feature_pool_limit;
+inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
+inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease;
 
 struct Header {
   std::uint32_t magic = wire::magic;
@@ -135,6 +137,17 @@ struct Trim {
   Header header;
 };
 static_assert(sizeof(Trim) == 16);
+
+inline constexpr std::uint32_t writes_are_last = 1;  // there is no more today
+
+struct Writes {
+  static constexpr Type type = Type::writes;
+  Header header;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t most_written_bytes = any_bytes;  // how far Stat::written_bytes may go; any_bytes: no limit
+};
+static_assert(sizeof(Writes) == 16 + 4 + 4 + 8);
 
 // Control is a Header and then JSON text, not terminated. Reply is this and then a piece of the JSON text;
 // the answer is whole when a piece comes without reply_more.

@@ -189,6 +189,10 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   if (cgroup && plan.limit_bytes) set_variable("TERRACE_LIMIT_CGROUP", cgroup->directory().string());
   if (cgroup && plan.limit_bytes && !options.disable) cgroup->let_wait(*plan.limit_bytes);
   const JobDaemon daemon = found.brings_own ? bring_daemon(options, plan, layout) : found.daemon;
+  if (!daemon.why_not.empty() && plan.writes_per_day && !options.disable) {
+    if (cgroup) cgroup->remove();
+    return complain(exit_failure, "--writes-per-day: there is no daemon that could count: " + daemon.why_not);
+  }
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);
   const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan));

@@ -45,6 +45,8 @@ struct Grant {
   int pool_fd = -1;
   std::uint64_t pool_capacity_bytes = 0;
   std::uint64_t pool_limit_bytes = 0;  // how much of the pool may be in use now (processes of one job share)
+  std::uint64_t most_written_bytes = wire::any_bytes;  // how far written_bytes may go on the pool's drive
+  bool is_last_lease = false;                          // that is all for today
   int uffd_device_fd = -1;
   std::uint64_t session_id = 0;
 };
@@ -116,6 +118,7 @@ class Client {
   int accept_welcome(Descriptors* descriptors) noexcept;
   int accept_refusal() noexcept;
   void accept_budget(Notice* notice) noexcept;
+  void accept_writes(Notice* notice) noexcept;
   Notice step_disconnected(std::uint64_t now_ns) noexcept;
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;

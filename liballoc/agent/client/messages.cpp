@@ -68,6 +68,8 @@ int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) 
     *notice = Notice::trim;
   else if (type == wire::Type::budget)
     accept_budget(notice);
+  else if (type == wire::Type::writes)
+    accept_writes(notice);
   else
     return EBADMSG;
   return 0;
@@ -110,6 +112,13 @@ void Client::accept_budget(Notice* notice) noexcept {
   const auto budget = wire::read_as<wire::Budget>(packet_);
   grant_.budget_bytes = budget.budget_bytes;
   grant_.pool_limit_bytes = budget.pool_limit_bytes;
+  *notice = Notice::budget_changed;
+}
+
+void Client::accept_writes(Notice* notice) noexcept {
+  const auto writes = wire::read_as<wire::Writes>(packet_);
+  grant_.most_written_bytes = writes.most_written_bytes;
+  grant_.is_last_lease = (writes.flags & wire::writes_are_last) != 0;
   *notice = Notice::budget_changed;
 }
 
