@@ -60,7 +60,8 @@ void Endurance::begin_day(std::uint64_t now_day) {
 
 void Endurance::charge(std::uint32_t user, std::uint64_t bytes) {
   const bool has_room = today.contains(user) || today.size() + 1 < most_writers;
-  const std::uint64_t counted = std::min(bytes, most_written_bytes - std::min(most_written_bytes, total_bytes));
+  const std::uint64_t counted =
+      std::min(bytes, most_written_bytes - std::min(most_written_bytes, total_bytes));
   if (counted == 0) return;
   today[has_room ? user : nobody] += counted;
   total_bytes += counted;
@@ -81,7 +82,8 @@ std::size_t most_endurance_bytes() {
 
 std::string encode_endurance(const Endurance& written) {
   std::string bytes;
-  put(&bytes, EnduranceHead{.day = written.day, .total_bytes = written.total_bytes, .count = written.today.size()});
+  put(&bytes,
+      EnduranceHead{.day = written.day, .total_bytes = written.total_bytes, .count = written.today.size()});
   for (const auto& [user, today_bytes] : written.today) put(&bytes, EnduranceEntry{user, 0, today_bytes});
   put(&bytes, Sum{XXH3_64bits(bytes.data(), bytes.size())});
   return bytes;

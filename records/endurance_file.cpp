@@ -19,8 +19,8 @@ constexpr std::uint64_t open_patience_ns = 2'000'000'000;
 
 }  // namespace
 
-int EnduranceFile::open(const std::string& state, const std::string& pool_directory, Outlives outlives,
-                        std::string* reason) {
+int EnduranceFile::open(const std::string& state, const std::string& pool_directory, std::uint64_t now_day,
+                        Outlives outlives, std::string* reason) {
   close();
   outlives_ = outlives;
   path_ = state + "/" + drive_name(pool_directory);
@@ -29,7 +29,7 @@ int EnduranceFile::open(const std::string& state, const std::string& pool_direct
     directory_fd_ = ::open(state.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     error = directory_fd_ < 0 ? errno : 0;
   }
-  if (error == 0) error = update(day_of_clock(), open_patience_ns, [](Endurance*) { return 0; });
+  if (error == 0) error = update(now_day, open_patience_ns, [](Endurance*) { return 0; });
   if (error == 0) return 0;
   *reason = reason_of(error);
   close();
@@ -43,10 +43,12 @@ void EnduranceFile::close() {
 
 std::string EnduranceFile::reason_of(int error) const {
   if (error == EBADMSG)
-    return path_ + " is damaged, or none of ours: it counts what was written to the drive. Remove it to begin at 0, "
-                   "or restore it";
+    return path_ +
+           " is damaged, or none of ours: it counts what was written to the drive. Remove it to begin at 0, "
+           "or restore it";
   return path_ + " cannot be kept (" + std::strerror(error) +
-         "): it counts what is written to the drive; let XDG_STATE_HOME name a directory of your own that nobody "
+         "): it counts what is written to the drive; let XDG_STATE_HOME name a directory of your own that "
+         "nobody "
          "else may write to";
 }
 
@@ -79,8 +81,9 @@ int EnduranceFile::change_locked(std::uint64_t now_day, const Change& change) {
   Endurance written = *record;
   written.begin_day(now_day);
   if (const int error = change(&written); error != 0) return error;
-  return written == *record && !file.bytes.empty() ? 0
-                                                  : replace_private_file(path_, encode_endurance(written), outlives_);
+  return written == *record && !file.bytes.empty()
+             ? 0
+             : replace_private_file(path_, encode_endurance(written), outlives_);
 }
 
 }  // namespace terrace::records

@@ -20,10 +20,10 @@ class EnduranceFile {
   EnduranceFile& operator=(const EnduranceFile&) = delete;
   ~EnduranceFile() { close(); }
 
-  // For the drive of `pool_directory`, in `state`, which is made. 0, or errno with *reason, which names the
-  // remedy: EBADMSG for a damaged record.
-  int open(const std::string& state, const std::string& pool_directory, Outlives outlives,
-           std::string* reason);
+  // For the drive of `pool_directory`, in `state`, which is made; begins the day. 0, or errno with *reason,
+  // which names the remedy: EBADMSG for a damaged record.
+  int open(const std::string& state, const std::string& pool_directory, std::uint64_t now_day,
+           Outlives outlives, std::string* reason);
   void close();
   bool is_open() const { return directory_fd_ >= 0; }
   const std::string& path() const { return path_; }

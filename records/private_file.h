@@ -14,7 +14,7 @@ namespace terrace::records {
 
 struct PrivateFile {
   std::string bytes;
-  int error = 0;        // errno: ENOENT, that there is none, or why it cannot be read; EBADMSG: it is none of ours
+  int error = 0;  // errno: ENOENT, that there is none, or why it cannot be read; EBADMSG: it is none of ours
   std::string problem;  // "" or why there are no bytes, for people
 };
 

@@ -43,8 +43,8 @@ PoolQuota pool_quota(const Config& config) {
   return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
 }
 
-// Where no record can be kept, the day's bytes are counted from this start on. A private daemon without a limit
-// leaves nothing in its user's home.
+// Where no record can be kept, the day's bytes are counted from this start on. A private daemon without a
+// limit leaves nothing in its user's home.
 void keep_writes(const Config& config, bool is_private, Writes* writes) {
   if (!is_private) writes->watch(DriveCounter(config.pool_directory));
   if (is_private && !config.writes_per_day) return;
@@ -213,8 +213,9 @@ void Server::reload() {
     return spdlog::error("{}; the old settings stay", error);
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
       config->pool_directory != options_.config.pool_directory || config->state != options_.config.state)
-    spdlog::warn("the socket, its group, the pool directory and the state directory change only with a restart of "
-                 "terraced");
+    spdlog::warn(
+        "the socket, its group, the pool directory and the state directory change only with a restart of "
+        "terraced");
   config->pool_directory = options_.config.pool_directory;
   // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
   if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));

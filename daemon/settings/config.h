@@ -26,9 +26,9 @@ struct Config {
   Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
   std::vector<ShareRule> shares;          // what single users and groups get of `dram`
   std::string pool_directory = "/var/tmp";
-  std::optional<std::uint64_t> pool_bytes;  // nothing: 64 GiB or 80% of what is free, the smaller
-  std::optional<std::uint64_t> writes_per_day;     // to the pool's drive, of all jobs; nothing: no limit
-  Amount writes_per_user = Amount::percent(50);    // of that, the most that one user's jobs write
+  std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
+  std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit
+  Amount writes_per_user = Amount::percent(50);  // of that, the most that one user's jobs write
   std::string log_level = "info";
 };
 

@@ -68,8 +68,9 @@ std::string check_pool_size(const Config& config) {
 
 std::string check_writes(const Config& config) {
   if (!config.writes_per_day || *config.writes_per_day >= wire::least_pool_bytes) return {};
-  return fmt::format("[pool] writes_per_day: nothing can be moved with {} a day; give at least {}, or leave it out",
-                     format_size(*config.writes_per_day), format_size(wire::least_pool_bytes));
+  return fmt::format(
+      "[pool] writes_per_day: nothing can be moved with {} a day; give at least {}, or leave it out",
+      format_size(*config.writes_per_day), format_size(wire::least_pool_bytes));
 }
 
 }  // namespace

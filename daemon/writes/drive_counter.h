@@ -7,8 +7,8 @@
 
 namespace terrace::daemon {
 
-// Of the block device with the file system of `directory`, since the machine started. Nothing where that is on
-// none (tmpfs, NFS), or on one that the kernel gives no number (btrfs, overlayfs). `root` is where /sys is
+// Of the block device with the file system of `directory`, since the machine started. Nothing where that is
+// on none (tmpfs, NFS), or on one that the kernel gives no number (btrfs, overlayfs). `root` is where /sys is
 // looked for: "" on a real machine.
 class DriveCounter {
  public:

@@ -16,8 +16,8 @@ void WriteShares::set_limit(std::uint64_t bytes) {
   for (auto& [id, session] : sessions_) session.is_told = false;
 }
 
-void WriteShares::join(SessionId session, const JobKey& job) {
-  if (!sessions_.try_emplace(session, Session{.job = job}).second) return;
+void WriteShares::join(SessionId session, const JobKey& job, bool has_lease) {
+  if (!sessions_.try_emplace(session, Session{.job = job, .has_lease = has_lease}).second) return;
   ++jobs_[job].sessions;
 }
 
@@ -111,7 +111,8 @@ void WriteShares::divide(const WeightOf& weight_of, const Endurance& written) {
     std::uint64_t whole = rooms.at(uid);
     std::vector<Holding> holders;
     for (auto job = first; job != jobs_.end() && job->first.uid == uid; ++job) {
-      holders.push_back({.bytes = job->second.charged_bytes, .borrows = true, .weight = weight_of(job->first)});
+      holders.push_back(
+          {.bytes = job->second.charged_bytes, .borrows = true, .weight = weight_of(job->first)});
       whole += job->second.charged_bytes;
     }
     const std::vector<std::uint64_t> lent = loans(whole, holders);
@@ -156,16 +157,18 @@ bool WriteShares::lease_to(Session& session, Endurance* written) {
   std::uint64_t& room = job.room_bytes;
   const std::uint64_t part = std::max(room / (2 * job.sessions), std::min(room, least_bytes));
   const std::uint64_t given = room < none_bytes ? 0 : std::min(wanted, part);
-  if (limit_bytes_ != no_limit) room -= given;
+  const bool is_limited = limit_bytes_ != no_limit;
+  if (is_limited) room -= given;
   const bool is_last = room < none_bytes;
-  const bool is_news = limit_bytes_ != no_limit && (given != 0 || is_last != session.is_last);
-  const bool was_told = session.is_told;
+  const bool has_changed = given != 0 || is_last != session.is_last || !session.is_told;
+  const bool is_news = is_limited ? has_changed : session.has_lease;
+  session.has_lease = is_limited;
   session.most_bytes += given;
   session.is_last = is_last;
   session.is_told = true;
   job.charged_bytes += given;
   written->charge(session.job.uid, given);
-  return is_news || !was_told;
+  return is_news;
 }
 
 std::vector<WriteLease> WriteShares::lease(const WeightOf& weight_of, Endurance* written) {

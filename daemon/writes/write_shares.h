@@ -8,10 +8,10 @@
 // charged. So the count may be too high, never too low, by what the sessions were leased and have not
 // written.
 //
-// What is left is divided as DRAM is (shares/shares.h): among the users who have sessions, whoever wrote least
-// today for his weight first, and by each of them to his jobs, by theirs. A user is leased at most his cap. A
-// lease is at most half of what there is for a session, so that leases get smaller as the day's bytes run
-// out, and no process holds much that another one of its user needs.
+// What is left is divided as DRAM is (shares/shares.h): among the users who have sessions, whoever wrote
+// least today for his weight first, and by each of them to his jobs, by theirs. A user is leased at most his
+// cap. A lease is at most half of what there is for a session, so that leases get smaller as the day's bytes
+// run out, and no process holds much that another one of its user needs.
 //
 // What a session reports moves nothing but its own leases: of a report beyond its lease no more counts than
 // the lease, and one that goes back is ignored.
@@ -53,8 +53,9 @@ class WriteShares {
   void set_users(UserShares users) { users_ = std::move(users); }
   std::uint64_t limit_bytes() const { return limit_bytes_; }
 
-  // The first report of a session says where its count stands: before it nothing is leased.
-  void join(SessionId session, const JobKey& job);
+  // The first report of a session says where its count stands: before it nothing is leased. `has_lease`: it
+  // obeys one of an earlier daemon.
+  void join(SessionId session, const JobKey& job, bool has_lease = false);
   void observe(SessionId session, std::uint64_t written_bytes);
   // What it was leased and has not written, which its user is to be given back.
   std::uint64_t leave(SessionId session);
@@ -87,7 +88,8 @@ class WriteShares {
     std::uint64_t most_bytes = 0;
     bool has_written = false;
     bool is_last = false;
-    bool is_told = false;
+    bool is_told = false;    // how things stand
+    bool has_lease = false;  // that it obeys
     std::uint64_t ahead_bytes() const { return most_bytes - written_bytes; }
   };
   struct Job {

@@ -14,7 +14,7 @@ using records::Endurance;
 
 std::string Writes::open(const std::string& state, const std::string& pool_directory) {
   std::string reason;
-  if (file_.open(state, pool_directory, records::Outlives::programs, &reason) != 0) return reason;
+  if (file_.open(state, pool_directory, day_(), records::Outlives::programs, &reason) != 0) return reason;
   update([](Endurance*) {});
   return {};
 }
@@ -41,8 +41,9 @@ void Writes::update(const std::function<void(Endurance*)>& change) {
   const int error = file_.is_open() ? file_.update(day_(), 0, once) : 0;
   if (error == EAGAIN) return;
   if (error != 0 && !has_failed_)
-    spdlog::warn("cannot keep {}: {}; what is written to the drive is counted in memory, and forgotten at the end",
-                 file_.path(), std::strerror(error));
+    spdlog::warn(
+        "cannot keep {}: {}; what is written to the drive is counted in memory, and forgotten at the end",
+        file_.path(), std::strerror(error));
   has_failed_ = error != 0;
   if (is_done) return;
   Endurance written = record_;

@@ -1,7 +1,7 @@
 // What is written to the drive behind the pool: counted for the day, over restarts, and leased to sessions
-// (write_shares.h). The record is one file of the daemon's user for the drive (records/endurance_file.h), which
-// private daemons of that user share. A machine that has the file under a lock too long is no reason to wait:
-// nothing is leased until the next round.
+// (write_shares.h). The record is one file of the daemon's user for the drive (records/endurance_file.h),
+// which private daemons of that user share. A machine that has the file under a lock too long is no reason to
+// wait: nothing is leased until the next round.
 //
 // The thread of the loop only.
 #pragma once
@@ -31,7 +31,9 @@ class Writes {
   // A day's, or no_limit; weights and caps of users.
   void set_limit(std::uint64_t bytes, UserShares users);
 
-  void join(SessionId session, const JobKey& job) { shares_.join(session, job); }
+  void join(SessionId session, const JobKey& job, bool has_lease = false) {
+    shares_.join(session, job, has_lease);
+  }
   void observe(SessionId session, std::uint64_t written_bytes) { shares_.observe(session, written_bytes); }
   void leave(SessionId session, std::uint32_t user);
   // Leases what is due. What is to be told.

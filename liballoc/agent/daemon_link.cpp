@@ -83,7 +83,7 @@ void DaemonLink::take_write_lease() {
   pager.fill(&now);
   pool_.set_write_lease(now.written_bytes, is_obeyed ? grant.most_written_bytes : wire::any_bytes);
   const bool is_leased = pool_.is_granted() && grant.most_written_bytes != wire::any_bytes;
-  pager.extents().note_leased(!is_leased              ? WriteLease::unlimited
+  pager.extents().note_leased(!is_leased            ? WriteLease::unlimited
                               : grant.is_last_lease ? WriteLease::last_of_today
                                                     : WriteLease::more_follows,
                               is_obeyed);

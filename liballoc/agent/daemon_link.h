@@ -17,8 +17,8 @@ namespace terrace::liballoc {
 
 class DaemonLink {
  public:
-  constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, PoolTier& pool,
-                       Budget& budget, Availability& availability)
+  constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, PoolTier& pool, Budget& budget,
+                       Availability& availability)
       : guarded_(guarded), recycled_(recycled), pool_(pool), budget_(budget), availability_(availability) {}
 
   // Greets the daemon, if the options name one, and takes its grant. A refusal makes the pager unavailable.

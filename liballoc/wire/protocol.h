@@ -44,7 +44,7 @@ enum class Type : std::uint16_t {
 };
 
 // Feature words: a bit set by both sides is in force. None is defined for version 1 beyond the base.
-inline constexpr std::uint64_t feature_pool_limit = 1;  // understands Budget::pool_limit_bytes
+inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::pool_limit_bytes
 inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease;
 

@@ -30,7 +30,8 @@ int judge_changed_hello(Change change) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("every fixed message passes and comes back under its type", "", wire::Hello, wire::Goodbye,
-                   wire::Log, wire::Welcome, wire::Refused, wire::Budget, wire::Trim, wire::Reply) {
+                   wire::Log, wire::Welcome, wire::Refused, wire::Budget, wire::Trim, wire::Writes,
+                   wire::Reply) {
   wire::Header header;
   REQUIRE(judge(packet_of(wire::make<TestType>()), &header) == 0);
   CHECK(header.type == TestType::type);

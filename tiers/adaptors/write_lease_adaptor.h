@@ -2,7 +2,8 @@
 // longer one is given. Reads pass.
 //
 // After a refusal nothing passes until the next lease, however small: what is refused at times and taken at
-// times would look like a tier that comes and goes. Counted is what was submitted, so that the lease is kept whatever becomes of it.
+// times would look like a tier that comes and goes. Counted is what was submitted, so that the lease is kept
+// whatever becomes of it.
 #pragma once
 
 #include <cerrno>

@@ -131,7 +131,8 @@ FoundDaemon find_daemon(const RunOptions& options, const std::string& service_so
 std::string refusal_of_writes(const RunPlan& plan) {
   if (!plan.writes_per_day || plan.offloads_to_drive) return "";
   return fmt::format(
-      "--writes-per-day {} cannot be met: a daemon that serves others, too, divides what it is told to ([pool] "
+      "--writes-per-day {} cannot be met: a daemon that serves others, too, divides what it is told to "
+      "([pool] "
       "writes_per_day); leave it out, or take a daemon of the job's own with --private",
       exact_size(*plan.writes_per_day));
 }
@@ -155,8 +156,9 @@ JobDaemon bring_daemon(const RunOptions& options, const RunPlan& plan, const Ins
   // Over several directories the job makes its pool without the daemon, whose own stays unused.
   const bool stripes = plan.pool_directories.size() > 1;
   const std::string directory = plan.pool_directories.empty() ? "" : plan.pool_directories.front();
-  const auto started = start_private_daemon({*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes,
-                                             plan.writes_per_day, options.log});
+  const auto started =
+      start_private_daemon({*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes,
+                            plan.writes_per_day, options.log});
   if (!started) return {"", started.error, ""};
   return {*started, "", program->string()};
 }

@@ -66,9 +66,11 @@ std::string take_writes(const std::string& text, RunPlan* plan) {
   const auto bytes = parse_size(text);
   if (!bytes) return "--writes-per-day: " + bytes.error;
   if (*bytes < wire::least_pool_bytes)
-    return fmt::format("--writes-per-day {}: the smallest possible is {}", text, bytes_text(wire::least_pool_bytes));
+    return fmt::format("--writes-per-day {}: the smallest possible is {}", text,
+                       bytes_text(wire::least_pool_bytes));
   if (plan->pool_directories.size() > 1)
-    return "--writes-per-day counts what is written to one drive, and --pool names several: leave one of them out";
+    return "--writes-per-day counts what is written to one drive, and --pool names several: leave one of "
+           "them out";
   plan->writes_per_day = *bytes;
   plan->environment.emplace_back("TERRACE_WRITES_PER_DAY", exact_size(*bytes));
   return "";
@@ -143,7 +145,8 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
         check_against_limit(plan), take_pool_directories(options.pool, &plan),
         take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
-        take_writes(options.writes_per_day, &plan), take_tiers(options, &plan), take_name(options, pid, &plan)})
+        take_writes(options.writes_per_day, &plan), take_tiers(options, &plan),
+        take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
     return refused<RunPlan>(problem);

@@ -47,7 +47,8 @@ std::string dram_line(const json& row, bool exact) {
 
 std::string writes_words(const json& row, bool exact) {
   if (!row.contains("pool_writes_left_bytes")) return "";
-  return fmt::format("; {} of {} written today, {} left", bytes_text(whole(row, "pool_written_today_bytes"), exact),
+  return fmt::format("; {} of {} written today, {} left",
+                     bytes_text(whole(row, "pool_written_today_bytes"), exact),
                      bytes_text(whole(row, "pool_writes_per_day_bytes"), exact),
                      bytes_text(whole(row, "pool_writes_left_bytes"), exact));
 }

@@ -133,7 +133,8 @@ void Extents::note_lease_spent() {
   retry_after_ns_ = os::now_ns() + retry_pause_ns;
   accounts_.tell_pool_full(used_bytes());
   if (lease_ != WriteLease::last_of_today) return;
-  tell_lease_spent("data stays in DRAM, over the budget if need be, until the next day (UTC) or until more is allowed");
+  tell_lease_spent(
+      "data stays in DRAM, over the budget if need be, until the next day (UTC) or until more is allowed");
 }
 
 void Extents::tell_lease_spent(const char* what_now) {

@@ -60,7 +60,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_per_day,
        "SIZE",
        "TERRACE_WRITES_PER_DAY",
-       "Write at most this much to the pool's drive in a day, all jobs of yours together that say so; what is "
+       "Write at most this much to the pool's drive in a day, all jobs of yours together that say so; what "
+       "is "
        "offloaded there, too",
        {}},
       {group_pool,
@@ -141,7 +142,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_total,
        "SIZE",
        "TERRACE_WRITES_TOTAL",
-       "With nvme among --offload-tiers: offload at most this much to the drive ever, all jobs of yours together",
+       "With nvme among --offload-tiers: offload at most this much to the drive ever, all jobs of yours "
+       "together",
        {}},
       {group_daemon, "--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
       {group_daemon,
