@@ -105,7 +105,8 @@ std::optional<Endurance> decode_endurance(std::string_view bytes) {
     left -= entry.today_bytes;
     written.today[entry.user] = entry.today_bytes;
   }
-  return encode_endurance(written) == bytes ? std::optional(written) : std::nullopt;
+  const bool lacks_nobody = written.today.size() == most_writers && !written.today.contains(nobody);
+  return !lacks_nobody && encode_endurance(written) == bytes ? std::optional(written) : std::nullopt;
 }
 
 std::uint64_t day_of_clock() { return static_cast<std::uint64_t>(::time(nullptr)) / 86400; }

@@ -108,7 +108,6 @@ class Server {
   void drop_silent_connections();
   void announce();
   void announce_writes();
-  void name_spent(const Session& session);
   bool nobody_needs_us() const;
 
   ServerOptions options_;

@@ -50,6 +50,14 @@ void log_admission(const Admission& admission, const wire::Hello& hello) {
         format_size(hello.pool_capacity_bytes));
 }
 
+std::string spent_words(const Registry& registry, SessionId session) {
+  const Writes& writes = registry.writes();
+  return fmt::format(
+      "may write no more to {} today than {} that it was leased: {} of {} a day are charged to all jobs",
+      registry.pools().directory(), format_size(writes.ahead_bytes(session)),
+      format_size(writes.today_bytes()), format_size(writes.limit_bytes()));
+}
+
 }  // namespace
 
 // False when the connection is gone.
@@ -290,23 +298,14 @@ void Server::announce_writes() {
   for (const WriteLease& lease : registry_->writes().round(now_ns_, weight_of)) {
     const Session* session = registry_->find(lease.session);
     if (session == nullptr) continue;
-    if (lease.is_last) name_spent(*session);
+    if (lease.is_last)
+      registry_->note(lease.session, "spent", spent_words(*registry_, lease.session), now_ns_);
     if (!session->takes_write_leases) continue;
     wire::Writes message = wire::make<wire::Writes>();
     message.flags = lease.is_last ? wire::writes_are_last : 0;
     message.most_written_bytes = lease.most_written_bytes;
     send_to_session(lease.session, message);
   }
-}
-
-void Server::name_spent(const Session& session) {
-  const Writes& writes = registry_->writes();
-  const std::string what = fmt::format(
-      "may write no more to {} today than the {} that it was given: {} of {} a day are charged to all jobs",
-      registry_->pools().directory(), format_size(writes.ahead_bytes(session.id())),
-      format_size(writes.today_bytes()), format_size(writes.limit_bytes()));
-  spdlog::info("process {} of job \"{}\" {}", session.peer().pid, session.job().name, what);
-  registry_->note(session.id(), "spent", what, now_ns_);
 }
 
 }  // namespace terrace::daemon

@@ -17,7 +17,8 @@ void WriteShares::set_limit(std::uint64_t bytes) {
 }
 
 void WriteShares::join(SessionId session, const JobKey& job, bool has_lease) {
-  if (!sessions_.try_emplace(session, Session{.job = job, .has_lease = has_lease}).second) return;
+  const Session fresh{.job = job, .is_known = !has_lease, .has_lease = has_lease};
+  if (!sessions_.try_emplace(session, fresh).second) return;
   ++jobs_[job].sessions;
 }
 
@@ -152,11 +153,13 @@ void WriteShares::begin_day(Endurance* written) {
 
 // True: something is to be told.
 bool WriteShares::lease_to(Session& session, Endurance* written) {
-  const std::uint64_t wanted = minus(step_of(session), session.ahead_bytes());
   Job& job = jobs_.at(session.job);
   std::uint64_t& room = job.room_bytes;
-  const std::uint64_t part = std::max(room / (2 * job.sessions), std::min(room, least_bytes));
-  const std::uint64_t given = room < none_bytes ? 0 : std::min(wanted, part);
+  const std::uint64_t ahead = session.ahead_bytes(),
+                      whole = std::max(room, room + ahead);  // room may be no_limit
+  const std::uint64_t part = std::max(whole / (2 * job.sessions), std::min(whole, least_bytes));
+  const std::uint64_t wanted = minus(std::min(step_of(session), part), ahead);
+  const std::uint64_t given = room < none_bytes ? 0 : std::min(wanted, room);
   const bool is_limited = limit_bytes_ != no_limit;
   if (is_limited) room -= given;
   const bool is_last = room < none_bytes;

@@ -53,8 +53,8 @@ class WriteShares {
   void set_users(UserShares users) { users_ = std::move(users); }
   std::uint64_t limit_bytes() const { return limit_bytes_; }
 
-  // The first report of a session says where its count stands: before it nothing is leased. `has_lease`: it
-  // obeys one of an earlier daemon.
+  // `has_lease`: it obeys one of an earlier daemon. Then its first report says where its count stands, and
+  // nothing is leased before; else that is at 0.
   void join(SessionId session, const JobKey& job, bool has_lease = false);
   void observe(SessionId session, std::uint64_t written_bytes);
   // What it was leased and has not written, which its user is to be given back.
@@ -83,7 +83,7 @@ class WriteShares {
  private:
   struct Session {
     JobKey job;
-    bool is_known = false;            // where its count stands
+    bool is_known = true;             // where its count stands
     std::uint64_t written_bytes = 0;  // as counts: at most `most_bytes`
     std::uint64_t most_bytes = 0;
     bool has_written = false;

@@ -85,6 +85,10 @@ TEST_CASE("what is given back was charged today and users beyond the room are co
   CHECK(written.today_bytes() == 20 * most_writers - 20);
   CHECK(written.total_bytes == written.today_bytes());
   CHECK(decode_endurance(encode_endurance(written)) == written);
+  Endurance full = written;
+  full.today.erase(nobody);
+  full.today[nobody - 1] = 1;  // a record of ours keeps room for nobody
+  CHECK_FALSE(decode_endurance(encode_endurance(full)));
   written.charge(7, ~std::uint64_t{0});
   CHECK(written.total_bytes == most_written_bytes);
   CHECK(decode_endurance(encode_endurance(written)) == written);

@@ -23,7 +23,7 @@ struct SharesFixture {
   std::map<JobKey, std::uint32_t> weights;
 
   void join(SessionId session, std::uint32_t user, const char* job = "train", std::uint64_t stands_at = 0) {
-    shares.join(session, {user, job});
+    shares.join(session, {user, job}, stands_at != 0);
     shares.observe(session, stands_at);
   }
   void lease() {
