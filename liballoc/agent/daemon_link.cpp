@@ -24,6 +24,7 @@ int DaemonLink::greet() {
       .program = program_name(),
       .requested_budget_bytes = o.dram_bytes,
       .pool_wanted_bytes = pool_wanted_bytes(o),
+      .weight = static_cast<std::uint16_t>(o.weight),
       .daemon_path = o.daemon,
       .respawn = o.daemon[0] != '\0',
   });

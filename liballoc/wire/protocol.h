@@ -57,14 +57,15 @@ struct Header {
 };
 static_assert(sizeof(Header) == 4 + 2 + 2 + 4 + 4);
 
-inline constexpr std::uint32_t hello_reattach = 1;     // was in session with an earlier daemon
-inline constexpr std::uint32_t hello_has_pool_fd = 2;  // one descriptor: the pool granted then
+inline constexpr std::uint16_t hello_reattach = 1;     // was in session with an earlier daemon
+inline constexpr std::uint16_t hello_has_pool_fd = 2;  // one descriptor: the pool granted then
 
 struct Hello {
   static constexpr Type type = Type::hello;
   Header header;
   std::uint32_t version = protocol_version;
-  std::uint32_t flags = 0;
+  std::uint16_t flags = 0;
+  std::uint16_t weight = 0;  // of the job among its user's, up to most_weight; 0: nothing is said of it
   std::uint64_t features = known_features;
   char job[name_bytes] = {};                 // processes of one job share its budget
   char program[name_bytes] = {};             // for people
@@ -74,7 +75,7 @@ struct Hello {
   std::uint64_t pool_capacity_bytes = 0;     // re-attaching: as granted then
   std::uint64_t pool_used_bytes = 0;         // re-attaching
 };
-static_assert(sizeof(Hello) == 16 + 4 + 4 + 8 + 64 + 64 + 5 * 8);
+static_assert(sizeof(Hello) == 16 + 4 + 2 + 2 + 8 + 64 + 64 + 5 * 8);
 
 struct Goodbye {
   static constexpr Type type = Type::goodbye;

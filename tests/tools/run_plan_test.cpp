@@ -208,6 +208,20 @@ TEST_CASE("ADaysWritesAreForTheDaemonAndForTheEngine") {
   CHECK(variable(*made, "TERRACE_WRITES_PER_DAY") == "1536M");
 }
 
+TEST_CASE("AWeightIsForJobsThatAreLentTo") {
+  const auto made = plan(asking({{&RunOptions::weight, "3"}}));
+  REQUIRE(made);
+  CHECK(made->weight == 3);
+  CHECK(variable(*made, "TERRACE_WEIGHT") == "3");
+  for (const char* wrong : {"0", "1001", "-1", "3x", "1.5", " 3"})
+    CHECK(plan(asking({{&RunOptions::weight, wrong}})).error.find("from 1 to 1000") != std::string::npos);
+  CHECK(plan(asking({{&RunOptions::weight, "3"}, {&RunOptions::dram, "1G"}})).error.find("--dram") !=
+        std::string::npos);
+  RunOptions alone = asking({{&RunOptions::weight, "3"}});
+  alone.is_private = true;
+  CHECK(plan(alone).error.find("--private") != std::string::npos);
+}
+
 TEST_CASE("GpuAndDramBudgetsStandBesideEachOther") {
   const auto made = plan(asking({{&RunOptions::dram, "1G"}, {&RunOptions::gpu, "emulated:1G"}}));
   REQUIRE(made);

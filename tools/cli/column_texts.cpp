@@ -22,7 +22,7 @@ constexpr Text texts[] = {
     {"io", "how the pool is read and written: io_uring, pread"},
     {"phase", "of that process: starting, running, quiescing, ending"},
     {"paused", "stopped by 'terrace pause', until 'terrace resume'"},
-    {"weight", "its part of what its user is lent ('terrace set --weight')"},
+    {"weight", "its part of what its user is lent ('run', 'set --weight')"},
     {"budget_bytes", "DRAM that the job was granted"},
     {"resident_bytes", "DRAM in use: data, freed pages kept, buffers"},
     {"stored_bytes", "data that lies in the pool only, before compression"},

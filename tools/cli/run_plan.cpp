@@ -76,6 +76,21 @@ std::string take_writes(const std::string& text, RunPlan* plan) {
   return "";
 }
 
+std::string take_weight(const RunOptions& options, RunPlan* plan) {
+  if (options.weight.empty()) return "";
+  const auto weight = parse_weight(options.weight);
+  if (!weight) return weight.error;
+  if (plan->dram_bytes || plan->limit_bytes)
+    return "--weight divides what is lent to jobs without a budget of their own: leave it out, or --dram and "
+           "--limit";
+  if (options.is_private)
+    return "--weight divides what a daemon lends to several jobs, and --private brings one for this job "
+           "alone";
+  plan->weight = *weight;
+  plan->environment.emplace_back("TERRACE_WEIGHT", options.weight);
+  return "";
+}
+
 std::string take_tiers(const RunOptions& options, RunPlan* plan) {
   if (options.tiers.empty()) return "";
   liballoc::TierList list;
@@ -145,7 +160,7 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
         check_against_limit(plan), take_pool_directories(options.pool, &plan),
         take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
-        take_writes(options.writes_per_day, &plan), take_tiers(options, &plan),
+        take_writes(options.writes_per_day, &plan), take_weight(options, &plan), take_tiers(options, &plan),
         take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())

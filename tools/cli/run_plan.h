@@ -21,6 +21,7 @@ struct RunPlan {
   std::optional<std::uint64_t> limit_bytes;
   std::optional<std::uint64_t> pool_bytes;
   std::optional<std::uint64_t> writes_per_day;
+  unsigned weight = 0;        // 0: none was asked for
   PoolList pool_directories;  // absolute; none: the default
   bool gpu = false;           // the GPU's allocation functions are preloaded too
   bool offload = false;       // the Python package is loaded into the job

@@ -33,6 +33,7 @@ struct ClientConfig {
   const char* program = nullptr;
   std::uint64_t requested_budget_bytes = 0;  // 0: whatever the job gets
   std::uint64_t pool_wanted_bytes = 0;       // 0: none, wire::any_bytes: what there is
+  std::uint16_t weight = 0;                  // wire::Hello's
   const char* daemon_path = nullptr;         // of terraced, absolute; for `respawn`
   const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
   bool respawn = false;                 // the daemon is ours alone: start another when it dies
@@ -141,6 +142,7 @@ class Client {
   bool respawn_ = false;
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
+  std::uint16_t weight_ = 0;
   char refused_text_[wire::text_bytes] = {};
 };
 
