@@ -148,6 +148,7 @@ bool PoolTier::join() {
 
 // The daemon may lease the writes to what it granted.
 tiers::Tier* PoolTier::leased(tiers::Tier* tier) {
+  lease_ = nullptr;
   if (!is_granted_) return tier;
   lease_ = new (lease_storage_) tiers::WriteLeaseAdaptor(*tier);
   return lease_;
