@@ -317,6 +317,7 @@ void Server::tick() {
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();
     announce();
+    announce_writes();
   }
   if (record_.is_due(now_ns_) && kept_revision_ != registry_->revision()) {
     kept_revision_ = registry_->revision();

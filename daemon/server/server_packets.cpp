@@ -289,9 +289,9 @@ void Server::announce() {
     message.pool_limit_bytes = announcement.pool_limit_bytes;
     send_to_session(announcement.session, message);
   }
-  announce_writes();
 }
 
+// Not before the welcome of who has just joined.
 void Server::announce_writes() {
   const Arbiter& arbiter = registry_->arbiter();
   const auto weight_of = [&](const JobKey& job) { return std::max(1U, arbiter.job_weight(job)); };

@@ -389,7 +389,8 @@ struct Liar {
 };
 
 nlohmann::json pool_of(const std::string& socket) {
-  for (const auto& tier : ask(socket, {{"verb", "tiers"}})["tiers"])
+  const nlohmann::json answer = ask(socket, {{"verb", "tiers"}});
+  for (const auto& tier : answer["tiers"])
     if (tier["tier"] == "nvme") return tier;
   return {};
 }
