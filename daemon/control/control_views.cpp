@@ -1,10 +1,12 @@
 // What the daemon knows, as JSON: bytes and nanoseconds, counters under the names of struct
 // terrace_statistics, unknown values left out.
+#include <algorithm>
 #include <map>
 #include <vector>
 
 #include "daemon/control/control.h"
 #include "daemon/machine.h"
+#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -29,6 +31,15 @@ void put_nonzero(json& object, const char* name, std::uint64_t value) {
 }
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// Today's, and what is left of them where they are limited.
+void put_writes(json& tier, const Writes& writes) {
+  tier["written_today_bytes"] = minus(writes.today_bytes(), writes.ahead_bytes());
+  if (const auto unreported = writes.unreported_bytes()) tier["unreported_today_bytes"] = *unreported;
+  if (writes.limit_bytes() == no_limit) return;
+  tier["writes_per_day_bytes"] = writes.limit_bytes();
+  tier["writes_left_bytes"] = writes.left_bytes() + writes.ahead_bytes();
+}
 
 void put_states(json& object, const Counters& counters) {
   const auto value = [&](wire::Stat stat) { return counters[static_cast<std::size_t>(stat)]; };
@@ -107,6 +118,20 @@ json view_site(const Site& site, bool with_addresses) {
   return object;
 }
 
+// Of a job with a pool of the daemon's.
+void put_writes(json& object, const Registry& registry, const JobKey& job,
+                const std::vector<const Session*>& processes) {
+  const bool has_pool = std::any_of(processes.begin(), processes.end(), [&](const Session* session) {
+    return registry.pools().capacity_bytes(session->id()) != 0;
+  });
+  if (!has_pool) return;
+  const Writes& writes = registry.writes();
+  std::uint64_t ahead = 0;
+  for (const Session* session : processes) ahead += writes.ahead_bytes(session->id());
+  object["written_today_bytes"] = minus(writes.charged_bytes(job), ahead);
+  if (writes.limit_bytes() != no_limit) object["writes_left_bytes"] = writes.left_bytes(job) + ahead;
+}
+
 }  // namespace
 
 json view_job(const ControlContext& context, const JobKey& job,
@@ -125,6 +150,7 @@ json view_job(const ControlContext& context, const JobKey& job,
   if (const std::uint32_t weight = context.registry.arbiter().job_weight(job); weight > 1)
     object["weight"] = weight;
   if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
+  put_writes(object, context.registry, job, processes);
   return object;
 }
 
@@ -159,6 +185,7 @@ json view_tiers(const ControlContext& context) {
             {"promised_bytes", pools.promised_bytes()}};
   put_used(nvme, pools.used_bytes(), pools.reported_bytes());
   put_nonzero(nvme, "free_bytes", free_disk_bytes(pools.directory()));
+  put_writes(nvme, context.registry.writes());
   json dram{{"tier", "dram"},
             {"capacity_bytes", arbiter.machine_bytes()},
             {"promised_bytes", arbiter.promised_bytes()},

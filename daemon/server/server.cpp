@@ -21,6 +21,7 @@
 #include "daemon/machine.h"
 #include "daemon/settings/settings_check.h"
 #include "daemon/size.h"
+#include "records/state_directory.h"
 
 namespace terrace::daemon {
 namespace {
@@ -40,6 +41,23 @@ constexpr int accepts_per_round = 64;
 PoolQuota pool_quota(const Config& config) {
   if (config.pool_bytes) return *config.pool_bytes;
   return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
+}
+
+// Where no record can be kept, the day's bytes are counted from this start on. A private daemon without a
+// limit leaves nothing in its user's home.
+void keep_writes(const Config& config, bool is_private, Writes* writes) {
+  if (!is_private) writes->watch(DriveCounter(config.pool_directory));
+  if (is_private && !config.writes_per_day) return;
+  const std::string state = config.state.empty() ? records::state_directory() : config.state;
+  if (const std::string problem = writes->open(state, config.pool_directory); !problem.empty())
+    spdlog::warn("{}; until then, what is written is counted from this start on", problem);
+}
+
+// A private daemon's one user needs no protection from himself.
+void limit_writes(const Config& config, bool is_private, UserShares users, Writes* writes) {
+  const std::uint64_t per_day = config.writes_per_day.value_or(no_limit);
+  if (!is_private && config.writes_per_day) users.set_cap(config.writes_per_user.of(per_day));
+  writes->set_limit(per_day, std::move(users));
 }
 
 }  // namespace
@@ -69,6 +87,7 @@ std::string Server::open() {
   const std::uint64_t budget = budget_bytes();
   registry_ = std::make_unique<Registry>(
       budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
+  keep_writes(config, options_.is_private, &registry_->writes());
   divide_budget();
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
@@ -96,8 +115,9 @@ void Server::divide_budget() {
   const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry_->change_arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
-  if (options_.is_private) return;
+  if (options_.is_private) return limit_writes(options_.config, true, {}, &registry_->writes());
   SharesResult users = resolve_shares(options_.config.shares, budget);
+  limit_writes(options_.config, false, users.shares.weights(), &registry_->writes());
   if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
   users.shares.set_cap(options_.config.per_user.of(budget));
   arbiter.set_users(std::move(users.shares));
@@ -149,6 +169,7 @@ void Server::run() {
   }
   ::sd_notify(0, "STOPPING=1");
   record_.finish(registry_->promises());
+  registry_->writes().finish();
   spdlog::info("stopping; {} jobs' processes carry on within their last budgets",
                registry_->sessions().size());
 }
@@ -191,8 +212,10 @@ void Server::reload() {
   if (const auto error = check_settings(*config, options_.is_private); !error.empty())
     return spdlog::error("{}; the old settings stay", error);
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
-      config->pool_directory != options_.config.pool_directory)
-    spdlog::warn("the socket, its group and the pool directory change only with a restart of terraced");
+      config->pool_directory != options_.config.pool_directory || config->state != options_.config.state)
+    spdlog::warn(
+        "the socket, its group, the pool directory and the state directory change only with a restart of "
+        "terraced");
   config->pool_directory = options_.config.pool_directory;
   // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
   if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
@@ -200,6 +223,8 @@ void Server::reload() {
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
   options_.config.shares = std::move(config->shares);
+  options_.config.writes_per_day = config->writes_per_day;
+  options_.config.writes_per_user = config->writes_per_user;
   divide_budget();
   options_.config.pool_bytes = config->pool_bytes;
   options_.config.log_level = config->log_level;
@@ -292,6 +317,7 @@ void Server::tick() {
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();
     announce();
+    announce_writes();
   }
   if (record_.is_due(now_ns_) && kept_revision_ != registry_->revision()) {
     kept_revision_ = registry_->revision();

@@ -107,6 +107,7 @@ class Server {
   void begin_waiting_sessions();
   void drop_silent_connections();
   void announce();
+  void announce_writes();
   bool nobody_needs_us() const;
 
   ServerOptions options_;

@@ -50,6 +50,14 @@ void log_admission(const Admission& admission, const wire::Hello& hello) {
         format_size(hello.pool_capacity_bytes));
 }
 
+std::string spent_words(const Registry& registry, SessionId session) {
+  const Writes& writes = registry.writes();
+  return fmt::format(
+      "may write no more to {} today than {} that it was leased: {} of {} a day are charged to all jobs",
+      registry.pools().directory(), format_size(writes.ahead_bytes(session)),
+      format_size(writes.today_bytes()), format_size(writes.limit_bytes()));
+}
+
 }  // namespace
 
 // False when the connection is gone.
@@ -280,6 +288,23 @@ void Server::announce() {
     message.budget_bytes = announcement.budget_bytes;
     message.pool_limit_bytes = announcement.pool_limit_bytes;
     send_to_session(announcement.session, message);
+  }
+}
+
+// Not before the welcome of who has just joined.
+void Server::announce_writes() {
+  const Arbiter& arbiter = registry_->arbiter();
+  const auto weight_of = [&](const JobKey& job) { return std::max(1U, arbiter.job_weight(job)); };
+  for (const WriteLease& lease : registry_->writes().round(now_ns_, weight_of)) {
+    const Session* session = registry_->find(lease.session);
+    if (session == nullptr) continue;
+    if (lease.is_last)
+      registry_->note(lease.session, "spent", spent_words(*registry_, lease.session), now_ns_);
+    if (!session->takes_write_leases) continue;
+    wire::Writes message = wire::make<wire::Writes>();
+    message.flags = lease.is_last ? wire::writes_are_last : 0;
+    message.most_written_bytes = lease.most_written_bytes;
+    send_to_session(lease.session, message);
   }
 }
 

@@ -25,7 +25,7 @@ struct JournalEntry {
   std::uint32_t uid = 0;      // whose session it is, or would have been
   std::shared_ptr<const std::string> job;
   std::string kind;  // an EventKind's name, or: joined, reattached, left, refused, budget, overdue,
-                     // understated, overfull, log
+                     // understated, overfull, spent, log
   std::string text;
   wire::Event event;  // kind none for the daemon's own entries
 };

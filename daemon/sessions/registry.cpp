@@ -87,6 +87,9 @@ wire::Hello Registry::believed(const JobKey& job, const wire::Hello& hello) {
 std::optional<Refusal> Registry::promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                                 Admission* admission) {
   const std::uint64_t requested = hello.requested_budget_bytes;
+  if (hello.weight > wire::most_weight)
+    return Refusal{EINVAL, 0,
+                   fmt::format("a weight of {} is not from 1 to {}", hello.weight, wire::most_weight)};
   if (!comes_back(hello)) return arbiter_.admit(id, job, requested);
   admission->is_expected = is_on_record(job);
   if (!admission->is_expected && !arbiter_.admit(id, job, requested)) return std::nullopt;
@@ -146,7 +149,10 @@ std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const 
   const wire::Hello says = believed(job, hello);
   admission->was_cut = says.requested_budget_bytes < hello.requested_budget_bytes ||
                        says.pool_capacity_bytes < hello.pool_capacity_bytes;
+  const bool is_new = arbiter_.job_weight(job) == 0;
   if (auto refusal = promise_memory(id, job, says, admission)) return refusal;
+  // What `terrace set` gave the job since stays with it when another process joins.
+  if (is_new && hello.weight != 0) arbiter_.set_job_weight(job, hello.weight);
   return promise_pool(id, job, says, pool, admission);
 }
 
@@ -178,6 +184,8 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   session->reattached = comes_back(hello);
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
+  session->takes_write_leases = (hello.features & wire::feature_write_lease) != 0;
+  if (pools_.capacity_bytes(id) != 0) writes_.join(id, job, comes_back(hello));
   admission.session = session.get();
   sessions_[id] = std::move(session);
   ++revision_;
@@ -208,6 +216,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   note(id, "left", why, now_ns);
   arbiter_.leave(id);
   pools_.leave(id);
+  writes_.leave(id, session->peer().uid);
   sessions_.erase(id);
   ++revision_;
 }

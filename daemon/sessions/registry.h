@@ -19,6 +19,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/shares/arbiter.h"
 #include "daemon/unique_fd.h"
+#include "daemon/writes/writes.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
@@ -105,6 +106,8 @@ class Registry {
   const Arbiter& arbiter() const { return arbiter_; }
   Pools& pools() { return pools_; }
   const Pools& pools() const { return pools_; }
+  Writes& writes() { return writes_; }
+  const Writes& writes() const { return writes_; }
   const Journal& journal() const { return journal_; }
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
@@ -140,6 +143,7 @@ class Registry {
   Limits limits_;
   Arbiter arbiter_;
   Pools pools_;
+  Writes writes_;
   Journal journal_;
   std::optional<Claims> claims_;
   std::uint64_t expected_until_ns_ = 0;

@@ -30,6 +30,7 @@ void Registry::take_counters(Session& session) {
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
   arbiter_.observe(session.id(), {session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)});
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
+  writes_.observe(session.id(), session.counter(wire::Stat::written_bytes));
 }
 
 std::size_t Registry::take_events(Session& session, std::uint64_t now_ns) {

@@ -67,6 +67,7 @@ class Session {
   // Announced last; a change is worth a message.
   std::uint64_t announced_pool_limit = 0;
   bool reattached = false;
+  bool takes_write_leases = false;  // an older library does not
 
  private:
   SessionId id_;

@@ -44,6 +44,11 @@ std::optional<std::string> set_group(Config& config, const std::string& value) {
   return std::nullopt;
 }
 
+std::optional<std::string> set_state(Config& config, const std::string& value) {
+  config.state = value;
+  return check_state_directory(value);
+}
+
 template <Amount Config::*amount>
 std::optional<std::string> set_amount(Config& config, const std::string& value) {
   const auto read = wire::parse_amount(value);
@@ -57,10 +62,11 @@ std::optional<std::string> set_pool_directory(Config& config, const std::string&
   return check_directory(value);
 }
 
-std::optional<std::string> set_pool_size(Config& config, const std::string& value) {
+template <std::optional<std::uint64_t> Config::*bytes>
+std::optional<std::string> set_size(Config& config, const std::string& value) {
   const auto read = wire::parse_size(value);
   if (!read) return read.error;
-  config.pool_bytes = *read;
+  config.*bytes = *read;
   return std::nullopt;
 }
 
@@ -72,10 +78,13 @@ std::optional<std::string> set_log_level(Config& config, const std::string& valu
 constexpr std::array key_table{
     Key{"daemon", "socket", set_socket},
     Key{"daemon", "group", set_group},
+    Key{"daemon", "state", set_state},
     Key{"budget", "dram", set_amount<&Config::dram>},
     Key{"budget", "per_user", set_amount<&Config::per_user>},
     Key{"pool", "directory", set_pool_directory},
-    Key{"pool", "size", set_pool_size},
+    Key{"pool", "size", set_size<&Config::pool_bytes>},
+    Key{"pool", "writes_per_day", set_size<&Config::writes_per_day>},
+    Key{"pool", "writes_per_user", set_amount<&Config::writes_per_user>},
     Key{"log", "level", set_log_level},
 };
 
@@ -286,6 +295,11 @@ std::optional<std::string> check_directory(std::string_view path) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_state_directory(std::string_view path) {
+  if (path.empty() || path.front() != '/') return "the state directory must be an absolute path";
+  return std::nullopt;
+}
+
 std::optional<std::string> check_log_level(std::string_view level) {
   for (const std::string_view known : {"error", "warning", "info", "debug"}) {
     if (level == known) return std::nullopt;
@@ -325,8 +339,11 @@ ConfigResult load_config(const std::string& path, const Config& base) {
 std::string to_toml(const Config& config) {
   toml::table daemon{{"socket", config.socket}};
   if (!config.group.empty()) daemon.insert("group", config.group);
-  toml::table pool{{"directory", config.pool_directory}};
+  if (!config.state.empty()) daemon.insert("state", config.state);
+  toml::table pool{{"directory", config.pool_directory},
+                   {"writes_per_user", wire::text_of(config.writes_per_user)}};
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
+  if (config.writes_per_day) pool.insert("writes_per_day", fmt::format("{}B", *config.writes_per_day));
   const toml::table budget{{"dram", wire::text_of(config.dram)},
                            {"per_user", wire::text_of(config.per_user)}};
   toml::table root{{"daemon", daemon},

@@ -21,11 +21,14 @@ using wire::Amount;
 struct Config {
   std::string socket = "/run/terrace/terraced.sock";
   std::string group;  // that may connect, besides root; empty: the daemon's own
+  std::string state;  // where what outlives a restart is kept; empty: records::state_directory()
   Amount dram = Amount::percent(90);
   Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
   std::vector<ShareRule> shares;          // what single users and groups get of `dram`
   std::string pool_directory = "/var/tmp";
-  std::optional<std::uint64_t> pool_bytes;  // nothing: 64 GiB or 80% of what is free, the smaller
+  std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
+  std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit
+  Amount writes_per_user = Amount::percent(50);  // of that, the most that one user's jobs write
   std::string log_level = "info";
 };
 
@@ -43,6 +46,7 @@ ConfigResult load_config(const std::string& path, const Config& base);
 // Nothing, or what is wrong with a value and what would be right: shared by the file and the command line.
 std::optional<std::string> check_socket_path(std::string_view path);
 std::optional<std::string> check_directory(std::string_view path);
+std::optional<std::string> check_state_directory(std::string_view path);
 std::optional<std::string> check_log_level(std::string_view level);
 
 // The file form, from which a respawned private daemon learns what its predecessor was told.

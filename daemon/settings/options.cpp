@@ -48,10 +48,16 @@ std::optional<std::string> set_pool(Options& options, const std::string& value) 
   return check_directory(value);
 }
 
-std::optional<std::string> set_pool_size(Options& options, const std::string& value) {
+std::optional<std::string> set_state(Options& options, const std::string& value) {
+  options.config.state = value;
+  return check_state_directory(value);
+}
+
+template <std::optional<std::uint64_t> Config::*field>
+std::optional<std::string> set_size(Options& options, const std::string& value) {
   const auto bytes = wire::parse_size(value);
   if (!bytes) return bytes.error;
-  options.config.pool_bytes = *bytes;
+  options.config.*field = *bytes;
   return std::nullopt;
 }
 
@@ -67,7 +73,13 @@ constexpr std::array option_table{
     Option{"--per-user", "SIZE|PCT%", "of --dram, the most that one user's jobs are promised",
            set_amount<&Config::per_user>},
     Option{"--pool", "DIR", "directory for jobs' unlinked pool files", set_pool},
-    Option{"--pool-size", "SIZE", "most that all pool files together may take", set_pool_size},
+    Option{"--pool-size", "SIZE", "most that all pool files together may take",
+           set_size<&Config::pool_bytes>},
+    Option{"--writes-per-day", "SIZE", "most that all jobs write to the pool's drive in a day",
+           set_size<&Config::writes_per_day>},
+    Option{"--writes-per-user", "SIZE|PCT%", "of that, the most that one user's jobs write",
+           set_amount<&Config::writes_per_user>},
+    Option{"--state", "DIR", "where the count of that is kept over a restart", set_state},
     Option{"--log-level", "LEVEL", "error, warning, info or debug", set_log_level},
     Option{"--private", "", "serve one user; end when nobody needs it", set_flag<&Options::is_private>},
     Option{"--respawned", "", "", set_flag<&Options::respawned>},  // by a job whose private daemon died

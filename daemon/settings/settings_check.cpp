@@ -66,6 +66,13 @@ std::string check_pool_size(const Config& config) {
   return {};
 }
 
+std::string check_writes(const Config& config) {
+  if (!config.writes_per_day || *config.writes_per_day >= wire::least_pool_bytes) return {};
+  return fmt::format(
+      "[pool] writes_per_day: nothing can be moved with {} a day; give at least {}, or leave it out",
+      format_size(*config.writes_per_day), format_size(wire::least_pool_bytes));
+}
+
 }  // namespace
 
 std::string check_group(const std::string& group) {
@@ -92,6 +99,7 @@ std::string warning_for_service(const Config& config) {
 std::string check_settings(const Config& config, bool is_private) {
   std::string error = check_budget(config);
   if (error.empty()) error = check_pool_size(config);
+  if (error.empty()) error = check_writes(config);
   if (is_private) return error;
   if (error.empty()) error = check_user_cap(config);
   if (error.empty()) error = check_shares(config);

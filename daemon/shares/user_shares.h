@@ -37,6 +37,12 @@ class UserShares {
     if (uid == administrator) share.limit_bytes = no_limit;
     return share;
   }
+  // The same weights, for another thing that is divided: guarantees and limits are amounts of memory.
+  UserShares weights() const {
+    UserShares only;
+    for (const auto& [uid, share] : shares_) only.shares_[uid].weight = share.weight;
+    return only;
+  }
   // The most that the user's jobs are promised in all.
   std::uint64_t cap_of(std::uint32_t uid) const {
     if (uid == administrator) return no_limit;

@@ -24,6 +24,7 @@ int DaemonLink::greet() {
       .program = program_name(),
       .requested_budget_bytes = o.dram_bytes,
       .pool_wanted_bytes = pool_wanted_bytes(o),
+      .weight = static_cast<std::uint16_t>(o.weight),
       .daemon_path = o.daemon,
       .respawn = o.daemon[0] != '\0',
   });
@@ -69,7 +70,24 @@ void DaemonLink::take_grant() {
   budget_.set_granted(client_.grant().budget_bytes);
   if (pager.standing().mode != Pager::Mode::paging && pager.standing().mode != Pager::Mode::dormant) return;
   if (pool_.is_granted()) pager.extents().set_limit(client_.grant().pool_limit_bytes);
+  take_write_lease();
   budget_.tell_granted();
+}
+
+// A job under a hard limit of memory writes on: the kernel would end it if nothing could leave.
+void DaemonLink::take_write_lease() {
+  using WriteLease = Extents::WriteLease;
+  const Grant& grant = client_.grant();
+  Pager& pager = guarded_.pager;
+  const bool is_obeyed = !budget_.follows_limit();
+  terrace_statistics now{};
+  pager.fill(&now);
+  pool_.set_write_lease(now.written_bytes, is_obeyed ? grant.most_written_bytes : wire::any_bytes);
+  const bool is_leased = pool_.is_granted() && grant.most_written_bytes != wire::any_bytes;
+  pager.extents().note_leased(!is_leased            ? WriteLease::unlimited
+                              : grant.is_last_lease ? WriteLease::last_of_today
+                                                    : WriteLease::more_follows,
+                              is_obeyed);
 }
 
 // The daemon asks for memory that nobody uses.

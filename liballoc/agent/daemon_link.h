@@ -17,8 +17,8 @@ namespace terrace::liballoc {
 
 class DaemonLink {
  public:
-  constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, const PoolTier& pool,
-                       Budget& budget, Availability& availability)
+  constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, PoolTier& pool, Budget& budget,
+                       Availability& availability)
       : guarded_(guarded), recycled_(recycled), pool_(pool), budget_(budget), availability_(availability) {}
 
   // Greets the daemon, if the options name one, and takes its grant. A refusal makes the pager unavailable.
@@ -35,11 +35,12 @@ class DaemonLink {
  private:
   int greet();
   void take_grant();
+  void take_write_lease();
   void trim();
 
   const GuardedPager& guarded_;
   RecycledMemory& recycled_;
-  const PoolTier& pool_;
+  PoolTier& pool_;
   Budget& budget_;
   Availability& availability_;
   bool is_used_ = false;

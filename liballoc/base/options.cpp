@@ -9,6 +9,7 @@
 
 #include "liballoc/base/kill_switch.h"
 #include "liballoc/base/os.h"
+#include "liballoc/wire/protocol.h"
 #include "liballoc/wire/size.h"
 #include "tiers/extent_allocator.h"
 
@@ -53,14 +54,14 @@ unsigned processors() {
 // A machine that has few has none to spare.
 unsigned workers_of(unsigned processors) { return std::min(processors / 8, 4U); }
 
-bool count_option(const char* name, unsigned most, unsigned* out) {
+bool count_option(const char* name, unsigned least, unsigned most, const char* accepted, unsigned* out) {
   const char* value = secure_getenv(name);
   if (value == nullptr || *value == '\0') return true;
   const std::size_t digits = std::strspn(value, "0123456789");
   unsigned count = 0;
   for (std::size_t i = 0; i < digits && count <= most; ++i)
     count = 10 * count + static_cast<unsigned>(value[i] - '0');
-  if (value[digits] != '\0' || count > most) return refuse(name, value, "a number of threads from 0 to 16");
+  if (value[digits] != '\0' || count < least || count > most) return refuse(name, value, accepted);
   *out = count;
   return true;
 }
@@ -167,7 +168,9 @@ bool read_options(Options* o) {
                   &o->pool_bytes) &&
       choice_option("TERRACE_MOVER", movers, "auto, move, mremap, copy", &o->mover) &&
       choice_option("TERRACE_IO", ios, "auto, io_uring, pread", &o->io) &&
-      count_option("TERRACE_WORKERS", Options::most_workers, &o->workers) &&
+      count_option("TERRACE_WORKERS", 0, Options::most_workers, "a number of threads from 0 to 16",
+                   &o->workers) &&
+      count_option("TERRACE_WEIGHT", 1, wire::most_weight, "a whole number from 1 to 1000", &o->weight) &&
       choice_option("TERRACE_COMPRESS", codecs, "auto, off, zvc, zvc_exp, rle, csr8", &o->compression) &&
       list_option("TERRACE_POOL_DIR", &o->pool_directories) && list_option("TERRACE_TIERS", &o->tiers) &&
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&

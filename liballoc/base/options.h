@@ -36,6 +36,7 @@ struct Options {
   IoKind io = IoKind::automatic;
   Compression compression = Compression::by_budget;
   unsigned workers = 0;  // threads that compute for the agent; read_options() counts the processors
+  unsigned weight = 0;   // of the job among its user's; 0: as the daemon has it
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
   TierList tiers;  // before the pool

@@ -211,7 +211,8 @@ bool Pager::relieve() {
   if (over_budget_told_) return true;
   over_budget_told_ = true;
   Message m(Severity::warning);
-  m << "nothing more can leave DRAM (pool full or failing, or everything pinned): going over the budget, "
+  m << "nothing more can leave DRAM (pool full, failing or not to be written, or everything pinned): going "
+       "over the budget, "
        "now ";
   m.bytes(budget_.bytes());
   return true;

@@ -25,6 +25,8 @@ bool length_fits(Type type, std::size_t length) noexcept {
       return length == body_bytes<Budget>;
     case Type::trim:
       return length == body_bytes<Trim>;
+    case Type::writes:
+      return length == body_bytes<Writes>;
     case Type::control:
       return length > 0 && length <= max_control_bytes;
     case Type::reply:

@@ -38,13 +38,15 @@ enum class Type : std::uint16_t {
   refused = 17,  // daemon -> job, and the connection is closed
   budget = 18,   // daemon -> job: new limits
   trim = 19,     // daemon -> job: give recycled memory back to the kernel
+  writes = 20,   // daemon -> job, if it has feature_write_lease: what it may write to the pool
   control = 32,  // control client -> daemon: a JSON request
   reply = 33,    // daemon -> control client: a piece of a JSON answer
 };
 
 // Feature words: a bit set by both sides is in force. None is defined for version 1 beyond the base.
-inline constexpr std::uint64_t feature_pool_limit = 1;  // understands Budget::pool_limit_bytes
-inline constexpr std::uint64_t known_features = feature_pool_limit;
+inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::pool_limit_bytes
+inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
+inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease;
 
 struct Header {
   std::uint32_t magic = wire::magic;
@@ -55,14 +57,15 @@ struct Header {
 };
 static_assert(sizeof(Header) == 4 + 2 + 2 + 4 + 4);
 
-inline constexpr std::uint32_t hello_reattach = 1;     // was in session with an earlier daemon
-inline constexpr std::uint32_t hello_has_pool_fd = 2;  // one descriptor: the pool granted then
+inline constexpr std::uint16_t hello_reattach = 1;     // was in session with an earlier daemon
+inline constexpr std::uint16_t hello_has_pool_fd = 2;  // one descriptor: the pool granted then
 
 struct Hello {
   static constexpr Type type = Type::hello;
   Header header;
   std::uint32_t version = protocol_version;
-  std::uint32_t flags = 0;
+  std::uint16_t flags = 0;
+  std::uint16_t weight = 0;  // of the job among its user's, up to most_weight; 0: nothing is said of it
   std::uint64_t features = known_features;
   char job[name_bytes] = {};                 // processes of one job share its budget
   char program[name_bytes] = {};             // for people
@@ -72,7 +75,7 @@ struct Hello {
   std::uint64_t pool_capacity_bytes = 0;     // re-attaching: as granted then
   std::uint64_t pool_used_bytes = 0;         // re-attaching
 };
-static_assert(sizeof(Hello) == 16 + 4 + 4 + 8 + 64 + 64 + 5 * 8);
+static_assert(sizeof(Hello) == 16 + 4 + 2 + 2 + 8 + 64 + 64 + 5 * 8);
 
 struct Goodbye {
   static constexpr Type type = Type::goodbye;
@@ -135,6 +138,17 @@ struct Trim {
   Header header;
 };
 static_assert(sizeof(Trim) == 16);
+
+inline constexpr std::uint32_t writes_are_last = 1;  // there is no more today
+
+struct Writes {
+  static constexpr Type type = Type::writes;
+  Header header;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t most_written_bytes = any_bytes;  // how far Stat::written_bytes may go; any_bytes: no limit
+};
+static_assert(sizeof(Writes) == 16 + 4 + 4 + 8);
 
 // Control is a Header and then JSON text, not terminated. Reply is this and then a piece of the JSON text;
 // the answer is whole when a piece comes without reply_more.

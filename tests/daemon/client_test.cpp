@@ -342,3 +342,20 @@ TEST_CASE("a daemon that never answers holds a job for 2 s at most") {
   CHECK(client.start(config_for(silent.path())) == ETIMEDOUT);
   CHECK(client.wait_fd() == -1);
 }
+
+TEST_CASE("leases of writes are noticed and kept while no daemon is there") {
+  ServerThread server([](daemon::ServerOptions& options) {
+    options.config.writes_per_day = 256 * mib;
+    options.config.state = options.config.pool_directory + "/state";
+  });
+  Client client;
+  REQUIRE(client.start(config_for(server.socket(), 256 * mib, 128 * mib)) == 0);
+  client.stats()->set(wire::Stat::heartbeat_ns, 1);
+  CHECK(await_notice(client) == Notice::budget_changed);
+  CHECK(client.grant().most_written_bytes == 128 * mib);
+  CHECK_FALSE(client.grant().is_last_lease);
+  server.stop();
+  CHECK(await_notice(client) == Notice::disconnected);
+  CHECK(client.grant().most_written_bytes == 128 * mib);
+  client.shutdown();
+}

@@ -210,10 +210,11 @@ def test_weight(directory):
     def resident(name):
         return machine.row(name)["resident_bytes"]
     try:
-        machine.start("heavy", budget=None)
+        machine.start("heavy", budget=None, options=("--weight", "2"))
         machine.start("light", budget=None)
+        check(machine.row("heavy")["weight"] == 2, f"what the job began with: {machine.row('heavy')}")
         done = machine.terrace("set", "heavy", "--weight", "3")
-        check(done.stdout == "heavy: weight 1 -> 3\n", done.stdout + done.stderr)
+        check(done.stdout == "heavy: weight 2 -> 3\n", done.stdout + done.stderr)
         check(machine.row("heavy")["weight"] == 3, machine.row("heavy"))
         wait_for(lambda: (machine.row("heavy")["budget_bytes"], machine.row("light")["budget_bytes"])
                  == (192 * MIB, 64 * MIB), "budgets of 3 to 1")

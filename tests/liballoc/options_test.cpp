@@ -110,6 +110,7 @@ TEST_CASE("Every variable is read") {
   Variable job("TERRACE_JOB", "resnet");
   Variable fault("TERRACE_FAULT", "read:1:EIO");
   Variable workers("TERRACE_WORKERS", "3");
+  Variable weight("TERRACE_WEIGHT", "1000");
   Options options;
   REQUIRE(read_options(&options));
   CHECK(options.threshold_bytes == 1 << 20);
@@ -118,6 +119,7 @@ TEST_CASE("Every variable is read") {
   CHECK(options.mover == MoverKind::mremap);
   CHECK(options.io == IoKind::pread);
   CHECK(options.log_level == Severity::debug);
+  CHECK(options.weight == 1000);
   REQUIRE(options.pool_directories.size() == 2);
   CHECK(std::string(options.pool_directories[0]) == "/mnt/fast");
   CHECK(std::string(options.pool_directories[1]) == "/mnt/second");
@@ -134,15 +136,15 @@ TEST_CASE("A bad value is refused, naming variable and value") {
     const char* name;
     const char* value;
   };
-  const Row row =
-      GENERATE(Row{"TERRACE_THRESHOLD", "big"}, Row{"TERRACE_THRESHOLD", "4095"}, Row{"TERRACE_DRAM", "60%"},
-               Row{"TERRACE_DRAM", "31M"}, Row{"TERRACE_DRAM", "-1"}, Row{"TERRACE_POOL_SIZE", "1.5H"},
-               Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_POOL_SIZE", "999T"},
-               Row{"TERRACE_DISABLE", "maybe"}, Row{"TERRACE_DISABLE", "2"}, Row{"TERRACE_MOVER", "MOVE"},
-               Row{"TERRACE_MOVER", "moves"}, Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"},
-               Row{"TERRACE_WORKERS", "17"}, Row{"TERRACE_WORKERS", "-1"}, Row{"TERRACE_WORKERS", "auto"},
-               Row{"TERRACE_WORKERS", "2x"}, Row{"TERRACE_WORKERS", "4294967296"},
-               Row{"TERRACE_DAEMON", "terraced"}, Row{"TERRACE_DAEMON", "./bin/terraced"});
+  const Row row = GENERATE(
+      Row{"TERRACE_THRESHOLD", "big"}, Row{"TERRACE_THRESHOLD", "4095"}, Row{"TERRACE_DRAM", "60%"},
+      Row{"TERRACE_DRAM", "31M"}, Row{"TERRACE_DRAM", "-1"}, Row{"TERRACE_POOL_SIZE", "1.5H"},
+      Row{"TERRACE_POOL_SIZE", "1M"}, Row{"TERRACE_POOL_SIZE", "999T"}, Row{"TERRACE_DISABLE", "maybe"},
+      Row{"TERRACE_DISABLE", "2"}, Row{"TERRACE_MOVER", "MOVE"}, Row{"TERRACE_MOVER", "moves"},
+      Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"}, Row{"TERRACE_WORKERS", "17"},
+      Row{"TERRACE_WORKERS", "-1"}, Row{"TERRACE_WORKERS", "auto"}, Row{"TERRACE_WEIGHT", "0"},
+      Row{"TERRACE_WEIGHT", "1001"}, Row{"TERRACE_WORKERS", "2x"}, Row{"TERRACE_WORKERS", "4294967296"},
+      Row{"TERRACE_DAEMON", "terraced"}, Row{"TERRACE_DAEMON", "./bin/terraced"});
   const std::string line = refusal(row.name, row.value);
   INFO(line);
   CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);

@@ -6,6 +6,7 @@
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
+#include "tiers/adaptors/write_lease_adaptor.h"
 #include "tiers/memory/dram_tier.h"
 #include "tiers/memory/null_tier.h"
 
@@ -285,4 +286,32 @@ TEST_CASE("Slow passes errors of the wrapped tier on") {
   CHECK(read(tier, f.extent, f.buffer) == EIO);
   CHECK(read(tier, f.extent, f.buffer) == ENOMEM);
   CHECK(tier.in_flight() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a lease lets so much be written and no more and all be read") {
+  WriteLeaseAdaptor tier(dram);
+  CHECK(write(tier, extent, buffer) == 0);  // there is none
+  tier.set_lease(100 * kib, 240 * kib);     // by the caller's count
+  CHECK(write(tier, extent, buffer) == 0);
+  CHECK(write(tier, extent, buffer) == 0);
+  CHECK(write(tier, extent, buffer) == EDQUOT);
+  CHECK(read(tier, extent, buffer) == 0);
+  const Extent page{extent.offset, 4 * kib};
+  Buffer small(4 * kib);
+  CHECK(write(tier, page, small) == EDQUOT);  // what was refused once is refused until there is another lease
+  tier.set_lease(228 * kib, 240 * kib);
+  CHECK(write(tier, page, small) == 0);
+  tier.set_lease(232 * kib, WriteLeaseAdaptor::no_lease);
+  CHECK(write(tier, extent, buffer) == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "writes that failed are not held against a lease for ever") {
+  FailingAdaptor failing(dram);
+  WriteLeaseAdaptor tier(failing);
+  failing.fail_from(Fault::write, 1, EIO);
+  tier.set_lease(0, 128 * kib);
+  for (int i = 0; i < 2; ++i) CHECK(write(tier, extent, buffer) == EIO);
+  CHECK(write(tier, extent, buffer) == EDQUOT);
+  tier.set_lease(0, 128 * kib);  // nothing was written and nothing is under way
+  CHECK(write(tier, extent, buffer) == EIO);
 }

@@ -200,6 +200,28 @@ TEST_CASE("GpuOptionsReachTheLibraries") {
   CHECK(variable(*made, "TERRACE_WRITES_TOTAL") == "3145728M");
 }
 
+TEST_CASE("ADaysWritesAreForTheDaemonAndForTheEngine") {
+  const auto made = plan(asking({{&RunOptions::writes_per_day, "1.5G"}}));
+  REQUIRE(made);
+  CHECK(made->writes_per_day == 3ULL << 29);
+  CHECK_FALSE(made->offloads_to_drive);
+  CHECK(variable(*made, "TERRACE_WRITES_PER_DAY") == "1536M");
+}
+
+TEST_CASE("AWeightIsForJobsThatAreLentTo") {
+  const auto made = plan(asking({{&RunOptions::weight, "3"}}));
+  REQUIRE(made);
+  CHECK(made->weight == 3);
+  CHECK(variable(*made, "TERRACE_WEIGHT") == "3");
+  for (const char* wrong : {"0", "1001", "-1", "3x", "1.5", " 3"})
+    CHECK(plan(asking({{&RunOptions::weight, wrong}})).error.find("from 1 to 1000") != std::string::npos);
+  CHECK(plan(asking({{&RunOptions::weight, "3"}, {&RunOptions::dram, "1G"}})).error.find("--dram") !=
+        std::string::npos);
+  RunOptions alone = asking({{&RunOptions::weight, "3"}});
+  alone.is_private = true;
+  CHECK(plan(alone).error.find("--private") != std::string::npos);
+}
+
 TEST_CASE("GpuAndDramBudgetsStandBesideEachOther") {
   const auto made = plan(asking({{&RunOptions::dram, "1G"}, {&RunOptions::gpu, "emulated:1G"}}));
   REQUIRE(made);
@@ -233,10 +255,12 @@ TEST_CASE("GpuOptionsThatCannotBeMetAreRefusedByName") {
            {&RunOptions::offload_tiers, "nvme"},
            {&RunOptions::writes_per_day, "0"}},
           "smallest possible"},
-      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::writes_per_day, "1G"}}, "dram,nvme"},
+      Row{{{&RunOptions::writes_per_day, "all"}}, "--writes-per-day: "},
+      Row{{{&RunOptions::writes_per_day, "1G"}, {&RunOptions::pool, "/tmp,/var/tmp"}}, "one drive"},
+      Row{{{&RunOptions::offload, "activations"}, {&RunOptions::writes_total, "1G"}}, "dram,nvme"},
       Row{{{&RunOptions::offload, "activations"},
            {&RunOptions::offload_tiers, "dram"},
-           {&RunOptions::writes_per_day, "1G"}},
+           {&RunOptions::writes_total, "1G"}},
           "dram,nvme"});
   const auto made = plan(asking(row.values));
   REQUIRE_FALSE(made);

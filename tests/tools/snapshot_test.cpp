@@ -80,6 +80,19 @@ TEST_CASE("CompressedDramIsARowWhereJobsKeepSomething") {
   CHECK(rows[2]["tier"] == "nvme");
 }
 
+TEST_CASE("WhatIsWrittenInADayIsOfThePoolAndOfItsJobs") {
+  json status = answer();
+  status["tiers"][1].update(
+      {{"written_today_bytes", 30}, {"writes_left_bytes", 70}, {"writes_per_day_bytes", 100}});
+  status["jobs"][0].update({{"written_today_bytes", 20}, {"writes_left_bytes", 35}});
+  CHECK(tier_rows(status)[1]["writes_left_bytes"] == 70);
+  CHECK_FALSE(tier_rows(status)[0].contains("writes_left_bytes"));
+  CHECK(job_rows(status)[0]["written_today_bytes"] == 20);
+  CHECK(job_rows(status)[0]["writes_left_bytes"] == 35);
+  CHECK(status_row(status)["pool_written_today_bytes"] == 30);
+  CHECK(status_row(status)["pool_writes_per_day_bytes"] == 100);
+}
+
 TEST_CASE("StatusSumsWhatTheDaemonHas") {
   const json row = status_row(answer());
   CHECK(row["jobs"] == 1);

@@ -30,7 +30,8 @@ int judge_changed_hello(Change change) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("every fixed message passes and comes back under its type", "", wire::Hello, wire::Goodbye,
-                   wire::Log, wire::Welcome, wire::Refused, wire::Budget, wire::Trim, wire::Reply) {
+                   wire::Log, wire::Welcome, wire::Refused, wire::Budget, wire::Trim, wire::Writes,
+                   wire::Reply) {
   wire::Header header;
   REQUIRE(judge(packet_of(wire::make<TestType>()), &header) == 0);
   CHECK(header.type == TestType::type);
@@ -42,11 +43,13 @@ TEST_CASE("the fields of a greeting survive the trip") {
   wire::copy_text(hello.job, sizeof hello.job, "train");
   hello.requested_budget_bytes = 123;
   hello.flags = wire::hello_reattach;
+  hello.weight = 1000;
   const auto packet = packet_of(hello);
   const auto back = wire::read_as<wire::Hello>(packet.data());
   CHECK(std::string(back.job) == "train");
   CHECK(back.requested_budget_bytes == 123);
   CHECK(back.flags == wire::hello_reattach);
+  CHECK(back.weight == 1000);
 }
 
 // What docs/formats/wire.md shows byte by byte.

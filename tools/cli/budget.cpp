@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
+#include "liballoc/wire/protocol.h"
 #include "tools/cli/format.h"
 
 namespace terrace::cli {
@@ -19,6 +22,15 @@ Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view t
                                               text, ceiling.origin, bytes_text(ceiling.bytes),
                                               size_at_most(ceiling.bytes)));
   return bytes;
+}
+
+Result<unsigned> parse_weight(const std::string& text) {
+  unsigned weight = 0;
+  const auto [stop, failed] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  const bool is_number = failed == std::errc() && stop == text.data() + text.size();
+  if (is_number && weight >= 1 && weight <= wire::most_weight) return ok(weight);
+  return refused<unsigned>(
+      fmt::format("--weight: \"{}\" is not a whole number from 1 to {}", text, wire::most_weight));
 }
 
 std::string exact_size(std::uint64_t bytes) {

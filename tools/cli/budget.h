@@ -26,6 +26,9 @@ struct Ceiling {
 Result<std::uint64_t> resolve_budget(std::string_view option, std::string_view text, const Ceiling& ceiling,
                                      std::uint64_t least_bytes = wire::least_budget_bytes);
 
+// A job's weight, from 1 to wire::most_weight.
+Result<unsigned> parse_weight(const std::string& text);
+
 // What TERRACE_DRAM and its like carry: a plain size that every parser of ours reads back exactly.
 std::string exact_size(std::uint64_t bytes);
 

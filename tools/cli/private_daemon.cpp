@@ -35,6 +35,7 @@ std::vector<std::string> arguments_for(const PrivateDaemonRequest& request, cons
   add("--dram", request.dram_bytes ? exact_size(*request.dram_bytes) : "");
   add("--pool", request.pool_directory);
   add("--pool-size", request.pool_bytes ? exact_size(*request.pool_bytes) : "");
+  add("--writes-per-day", request.writes_per_day ? exact_size(*request.writes_per_day) : "");
   add("--log-level", request.log_level);
   return arguments;
 }

@@ -17,6 +17,7 @@ struct PrivateDaemonRequest {
   std::optional<std::uint64_t> dram_bytes;
   std::string pool_directory;  // empty: the daemon's default
   std::optional<std::uint64_t> pool_bytes;
+  std::optional<std::uint64_t> writes_per_day;
   std::string log_level;  // empty: the daemon's default
 };
 

@@ -189,8 +189,15 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   if (cgroup && plan.limit_bytes) set_variable("TERRACE_LIMIT_CGROUP", cgroup->directory().string());
   if (cgroup && plan.limit_bytes && !options.disable) cgroup->let_wait(*plan.limit_bytes);
   const JobDaemon daemon = found.brings_own ? bring_daemon(options, plan, layout) : found.daemon;
+  if (!daemon.why_not.empty() && plan.writes_per_day && !options.disable) {
+    if (cgroup) cgroup->remove();
+    return complain(exit_failure, "--writes-per-day: there is no daemon that could count: " + daemon.why_not);
+  }
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);
+  if (found.brings_own && plan.weight != 0)
+    complain(exit_ok,
+             "--weight has no effect: no daemon serves several jobs here, and this one gets one of its own");
   const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan));
   apply_environment(plan, loaded, daemon);
   if (stays_as_parent(options))

@@ -127,9 +127,21 @@ FoundDaemon find_daemon(const RunOptions& options, const std::string& service_so
   return found;
 }
 
+// Only a daemon of the job's own counts for it alone.
+std::string refusal_of_writes(const RunPlan& plan) {
+  if (!plan.writes_per_day || plan.offloads_to_drive) return "";
+  return fmt::format(
+      "--writes-per-day {} cannot be met: a daemon that serves others, too, divides what it is told to "
+      "([pool] "
+      "writes_per_day); leave it out, or take a daemon of the job's own with --private",
+      exact_size(*plan.writes_per_day));
+}
+
 // A job of this name that runs already has its share; what that allows is for the daemon to say.
 std::string refusal_of(const std::string& socket, const RunPlan& plan) {
   const auto status = status_of(socket);
+  if (!socket.empty())
+    if (std::string refusal = refusal_of_writes(plan); !refusal.empty()) return refusal;
   if (!status) return plan.pool_directories.empty() ? check_pool_room({default_pool_directory}, plan) : "";
   if (is_running(*status, plan.job)) return "";
   const json row = status_row(*status);
@@ -144,8 +156,9 @@ JobDaemon bring_daemon(const RunOptions& options, const RunPlan& plan, const Ins
   // Over several directories the job makes its pool without the daemon, whose own stays unused.
   const bool stripes = plan.pool_directories.size() > 1;
   const std::string directory = plan.pool_directories.empty() ? "" : plan.pool_directories.front();
-  const auto started = start_private_daemon(
-      {*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes, options.log});
+  const auto started =
+      start_private_daemon({*program, dram, directory, stripes ? std::nullopt : plan.pool_bytes,
+                            plan.writes_per_day, options.log});
   if (!started) return {"", started.error, ""};
   return {*started, "", program->string()};
 }

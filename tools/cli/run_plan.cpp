@@ -60,6 +60,37 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
   return fmt::format("--pool-size {}: the largest possible is {}", text, bytes_text(largest_pool_bytes));
 }
 
+// The engine of offloading counts for itself, in the same record (docs/formats/endurance.md).
+std::string take_writes(const std::string& text, RunPlan* plan) {
+  if (text.empty()) return "";
+  const auto bytes = parse_size(text);
+  if (!bytes) return "--writes-per-day: " + bytes.error;
+  if (*bytes < wire::least_pool_bytes)
+    return fmt::format("--writes-per-day {}: the smallest possible is {}", text,
+                       bytes_text(wire::least_pool_bytes));
+  if (plan->pool_directories.size() > 1)
+    return "--writes-per-day counts what is written to one drive, and --pool names several: leave one of "
+           "them out";
+  plan->writes_per_day = *bytes;
+  plan->environment.emplace_back("TERRACE_WRITES_PER_DAY", exact_size(*bytes));
+  return "";
+}
+
+std::string take_weight(const RunOptions& options, RunPlan* plan) {
+  if (options.weight.empty()) return "";
+  const auto weight = parse_weight(options.weight);
+  if (!weight) return weight.error;
+  if (plan->dram_bytes || plan->limit_bytes)
+    return "--weight divides what is lent to jobs without a budget of their own: leave it out, or --dram and "
+           "--limit";
+  if (options.is_private)
+    return "--weight divides what a daemon lends to several jobs, and --private brings one for this job "
+           "alone";
+  plan->weight = *weight;
+  plan->environment.emplace_back("TERRACE_WEIGHT", options.weight);
+  return "";
+}
+
 std::string take_tiers(const RunOptions& options, RunPlan* plan) {
   if (options.tiers.empty()) return "";
   liballoc::TierList list;
@@ -129,7 +160,8 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
         check_against_limit(plan), take_pool_directories(options.pool, &plan),
         take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
-        take_tiers(options, &plan), take_name(options, pid, &plan)})
+        take_writes(options.writes_per_day, &plan), take_weight(options, &plan), take_tiers(options, &plan),
+        take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
     return refused<RunPlan>(problem);

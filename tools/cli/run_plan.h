@@ -20,9 +20,12 @@ struct RunPlan {
   std::optional<std::uint64_t> dram_bytes;
   std::optional<std::uint64_t> limit_bytes;
   std::optional<std::uint64_t> pool_bytes;
+  std::optional<std::uint64_t> writes_per_day;
+  unsigned weight = 0;        // 0: none was asked for
   PoolList pool_directories;  // absolute; none: the default
   bool gpu = false;           // the GPU's allocation functions are preloaded too
   bool offload = false;       // the Python package is loaded into the job
+  bool offloads_to_drive = false;
   std::string job;
   std::vector<std::pair<std::string, std::string>>
       environment;  // without what depends on a daemon or a cgroup

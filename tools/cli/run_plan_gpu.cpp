@@ -94,7 +94,6 @@ std::string check_offload_is_asked_for(const RunOptions& options) {
         {"--offload-tiers", &RunOptions::offload_tiers},
         {"--offload-min", &RunOptions::offload_min},
         {"--offload-limit", &RunOptions::offload_limit},
-        {"--writes-per-day", &RunOptions::writes_per_day},
         {"--writes-total", &RunOptions::writes_total}})
     if (!(options.*member).empty())
       return fmt::format("{} {} needs --offload activations", name, options.*member);
@@ -102,9 +101,8 @@ std::string check_offload_is_asked_for(const RunOptions& options) {
 }
 
 std::string check_tiers(const RunOptions& options) {
-  const bool limits_writes = !options.writes_per_day.empty() || !options.writes_total.empty();
-  if (!limits_writes || options.offload_tiers.find("nvme") != std::string::npos) return "";
-  return "--writes-per-day and --writes-total limit what goes to NVMe: name it, --offload-tiers dram,nvme";
+  if (options.writes_total.empty() || options.offload_tiers.find("nvme") != std::string::npos) return "";
+  return "--writes-total limits what goes to NVMe: name it, --offload-tiers dram,nvme";
 }
 
 std::string take_offload_limit(const std::string& text, RunPlan* plan) {
@@ -119,13 +117,13 @@ std::string take_offload_limit(const std::string& text, RunPlan* plan) {
 std::string take_offload(const RunOptions& options, const Ceiling& ceiling, RunPlan* plan) {
   if (options.offload.empty()) return check_offload_is_asked_for(options);
   plan->offload = true;
+  plan->offloads_to_drive = options.offload_tiers.find("nvme") != std::string::npos;
   add(plan, "TERRACE_OFFLOAD", options.offload);
   if (!options.offload_tiers.empty()) add(plan, "TERRACE_OFFLOAD_TIERS", options.offload_tiers);
   for (std::string& problem :
        std::array{check_tiers(options), take_offload_budget(options, ceiling, plan),
                   take_size("--offload-min", "TERRACE_OFFLOAD_MIN", options.offload_min, 1, plan),
                   take_offload_limit(options.offload_limit, plan),
-                  take_size("--writes-per-day", "TERRACE_WRITES_PER_DAY", options.writes_per_day, 1, plan),
                   take_size("--writes-total", "TERRACE_WRITES_TOTAL", options.writes_total, 1, plan)})
     if (!problem.empty()) return std::move(problem);
   return "";

@@ -51,6 +51,8 @@ constexpr std::array job_state{
     Column{"staging_bytes", "STAGING", Kind::bytes, false, false},
     Column{"compressed_bytes", "COMPRESSED", Kind::bytes, false, false},
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
+    Column{"written_today_bytes", "TODAY", Kind::bytes, false, false},
+    Column{"writes_left_bytes", "WRITES-LEFT", Kind::bytes, false, false},
     Column{"cgroup_usage_bytes", "CGROUP", Kind::bytes, false, false},
     Column{"cgroup_limit_bytes", "LIMIT", Kind::bytes, false, false},
 };
@@ -88,6 +90,10 @@ constexpr std::array tiers_table{
     Column{"free_bytes", "DISK-FREE", Kind::bytes},
     Column{"written_bytes", "IN", Kind::bytes, true},
     Column{"read_bytes", "OUT", Kind::bytes, true},
+    Column{"written_today_bytes", "TODAY", Kind::bytes},
+    Column{"writes_left_bytes", "WRITES-LEFT", Kind::bytes},
+    Column{"writes_per_day_bytes", "A-DAY", Kind::bytes, false, false},
+    Column{"unreported_today_bytes", "UNREPORTED", Kind::bytes, false, false},
     Column{"directory", "DIRECTORY", Kind::text},
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
@@ -103,6 +109,8 @@ constexpr std::array job_sums{
 };
 
 constexpr std::array daemon_identity{
+    Column{"pool_written_today_bytes", "TODAY", Kind::bytes, false, false},
+    Column{"pool_writes_left_bytes", "WRITES-LEFT", Kind::bytes, false, false},
     Column{"uptime_seconds", "UP", Kind::seconds, false, false},
     Column{"sessions_seen", "SEEN", Kind::count, false, false},
     Column{"daemon_version", "VERSION", Kind::text, false, false},
@@ -176,6 +184,8 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "uid", &row);
   copy(job, "paused", &row);
   copy(job, "weight", &row);
+  copy(job, "written_today_bytes", &row);
+  copy(job, "writes_left_bytes", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
   row["processes"] = sessions.size();
   row["lost_events"] = sum_of(sessions, "lost_events");
@@ -260,7 +270,10 @@ json status_row(const json& status) {
     copy(tier, "promised_bytes", &row, dram ? "dram_promised_bytes" : "pool_promised_bytes");
     copy(tier, "used_bytes", &row, dram ? "dram_used_bytes" : "pool_used_bytes");
     if (dram) copy(tier, "lowered_bytes", &row, "dram_lowered_bytes");
-    if (!dram) copy(tier, "directory", &row, "pool_directory");
+    if (dram) continue;
+    copy(tier, "directory", &row, "pool_directory");
+    for (const char* name : {"written_today_bytes", "writes_left_bytes", "writes_per_day_bytes"})
+      copy(tier, name, &row, (std::string("pool_") + name).c_str());
   }
   return row;
 }

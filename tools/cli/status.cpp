@@ -45,9 +45,18 @@ std::string dram_line(const json& row, bool exact) {
                      bytes_text(whole(row, "dram_capacity_bytes"), exact), pressure_words(row, exact));
 }
 
+std::string writes_words(const json& row, bool exact) {
+  if (!row.contains("pool_writes_left_bytes")) return "";
+  return fmt::format("; {} of {} written today, {} left",
+                     bytes_text(whole(row, "pool_written_today_bytes"), exact),
+                     bytes_text(whole(row, "pool_writes_per_day_bytes"), exact),
+                     bytes_text(whole(row, "pool_writes_left_bytes"), exact));
+}
+
 std::string pool_line(const json& row, bool exact) {
-  return fmt::format("pool    {} in use of {}, in {}\n", bytes_text(whole(row, "pool_used_bytes"), exact),
-                     bytes_text(whole(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"));
+  return fmt::format("pool    {} in use of {}, in {}{}\n", bytes_text(whole(row, "pool_used_bytes"), exact),
+                     bytes_text(whole(row, "pool_capacity_bytes"), exact), row.value("pool_directory", "?"),
+                     writes_words(row, exact));
 }
 
 std::string codec_lines(const json& row, const ViewOptions& options) {

@@ -65,6 +65,7 @@ int Client::copy_config(const ClientConfig& config) noexcept {
   respawn_ = config.respawn;
   requested_budget_bytes_ = config.requested_budget_bytes;
   pool_wanted_bytes_ = config.pool_wanted_bytes;
+  weight_ = config.weight;
   return 0;
 }
 
@@ -110,6 +111,7 @@ int Client::send_hello() noexcept {
   std::memcpy(hello.program, program_, sizeof program_);
   hello.requested_budget_bytes = requested_budget_bytes_;
   hello.pool_wanted_bytes = pool_wanted_bytes_;
+  hello.weight = weight_;
   if (was_welcomed_) {
     hello.flags |= wire::hello_reattach;
     hello.held_budget_bytes = grant_.budget_bytes;

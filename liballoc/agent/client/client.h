@@ -33,6 +33,7 @@ struct ClientConfig {
   const char* program = nullptr;
   std::uint64_t requested_budget_bytes = 0;  // 0: whatever the job gets
   std::uint64_t pool_wanted_bytes = 0;       // 0: none, wire::any_bytes: what there is
+  std::uint16_t weight = 0;                  // wire::Hello's
   const char* daemon_path = nullptr;         // of terraced, absolute; for `respawn`
   const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
   bool respawn = false;                 // the daemon is ours alone: start another when it dies
@@ -45,6 +46,8 @@ struct Grant {
   int pool_fd = -1;
   std::uint64_t pool_capacity_bytes = 0;
   std::uint64_t pool_limit_bytes = 0;  // how much of the pool may be in use now (processes of one job share)
+  std::uint64_t most_written_bytes = wire::any_bytes;  // how far written_bytes may go on the pool's drive
+  bool is_last_lease = false;                          // that is all for today
   int uffd_device_fd = -1;
   std::uint64_t session_id = 0;
 };
@@ -116,6 +119,7 @@ class Client {
   int accept_welcome(Descriptors* descriptors) noexcept;
   int accept_refusal() noexcept;
   void accept_budget(Notice* notice) noexcept;
+  void accept_writes(Notice* notice) noexcept;
   Notice step_disconnected(std::uint64_t now_ns) noexcept;
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;
@@ -138,6 +142,7 @@ class Client {
   bool respawn_ = false;
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
+  std::uint16_t weight_ = 0;
   char refused_text_[wire::text_bytes] = {};
 };
 

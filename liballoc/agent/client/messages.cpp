@@ -68,6 +68,8 @@ int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) 
     *notice = Notice::trim;
   else if (type == wire::Type::budget)
     accept_budget(notice);
+  else if (type == wire::Type::writes)
+    accept_writes(notice);
   else
     return EBADMSG;
   return 0;
@@ -88,6 +90,8 @@ int Client::accept_welcome(Descriptors* descriptors) noexcept {
   grant_.budget_bytes = welcome.budget_bytes;
   grant_.pool_limit_bytes = welcome.pool_limit_bytes;
   grant_.session_id = welcome.session_id;
+  // An older daemon leases nothing; a new one says so where an earlier one's lease is void.
+  if ((welcome.features & wire::feature_write_lease) == 0) grant_.most_written_bytes = wire::any_bytes;
   was_welcomed_ = true;
   state_ = State::connected;
   return 0;
@@ -110,6 +114,13 @@ void Client::accept_budget(Notice* notice) noexcept {
   const auto budget = wire::read_as<wire::Budget>(packet_);
   grant_.budget_bytes = budget.budget_bytes;
   grant_.pool_limit_bytes = budget.pool_limit_bytes;
+  *notice = Notice::budget_changed;
+}
+
+void Client::accept_writes(Notice* notice) noexcept {
+  const auto writes = wire::read_as<wire::Writes>(packet_);
+  grant_.most_written_bytes = writes.most_written_bytes;
+  grant_.is_last_lease = (writes.flags & wire::writes_are_last) != 0;
   *notice = Notice::budget_changed;
 }
 

@@ -146,8 +146,16 @@ bool PoolTier::join() {
   return true;
 }
 
+// The daemon may lease the writes to what it granted.
+tiers::Tier* PoolTier::leased(tiers::Tier* tier) {
+  lease_ = nullptr;
+  if (!is_granted_) return tier;
+  lease_ = new (lease_storage_) tiers::WriteLeaseAdaptor(*tier);
+  return lease_;
+}
+
 bool PoolTier::wrap() {
-  tier_ = injection_.wrap(joined_, options_.fault);
+  tier_ = injection_.wrap(leased(joined_), options_.fault);
   if (tier_ != nullptr) return true;
   availability_.set_unavailable("TERRACE_FAULT is not understood");
   Message(Severity::error) << "TERRACE_FAULT=" << options_.fault << " is not understood ("

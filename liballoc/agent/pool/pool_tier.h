@@ -11,6 +11,7 @@
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/agent/pool/pool_files.h"
 #include "liballoc/base/options.h"
+#include "tiers/adaptors/write_lease_adaptor.h"
 #include "tiers/chain/chained_tier.h"
 #include "tiers/mapping.h"
 #include "tiers/memory/dram_tier.h"
@@ -36,6 +37,10 @@ class PoolTier {
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
   // Whether the file is the daemon's, whose limit on it counts; else the files are our own.
   bool is_granted() const { return is_granted_; }
+  // How far the count of what was written to the granted file may go; it says `written_bytes` now.
+  void set_write_lease(std::uint64_t written_bytes, std::uint64_t most_bytes) {
+    if (lease_ != nullptr) lease_->set_lease(written_bytes, most_bytes);
+  }
 
   // In a forked child: the tier closes its descriptors when it is reopened; before and after that.
   void forget_descriptors_in_child();
@@ -48,6 +53,7 @@ class PoolTier {
   bool open_drive(PoolFiles::File* file, std::size_t depth);
   bool join();
   bool wrap();
+  tiers::Tier* leased(tiers::Tier* tier);
   bool chain();
   bool open_compressed(tiers::ChainedTier::Upper* upper);
   void close();
@@ -69,6 +75,9 @@ class PoolTier {
   const char* directories_[PoolDirectories::most] = {};
   tiers::StripedTier striped_;     // over several
   tiers::Tier* joined_ = nullptr;  // nvme_ or striped_
+  // Storage, as a library without a daemon constructs none.
+  alignas(tiers::WriteLeaseAdaptor) std::byte lease_storage_[sizeof(tiers::WriteLeaseAdaptor)] = {};
+  tiers::WriteLeaseAdaptor* lease_ = nullptr;
   FaultInjection injection_;
   tiers::DramTier compressed_;
   tiers::ChainedTier chain_;  // of the tiers before it and what was injected into the drives

@@ -117,6 +117,34 @@ void Extents::note_write_error(int error, std::uint64_t offset) {
   is_failing_ = true;
 }
 
+// What was refused may be tried again.
+void Extents::note_leased(WriteLease lease, bool is_obeyed) {
+  lease_ = lease;
+  if (is_full_by_lease_ && lease != WriteLease::last_of_today) {
+    is_full_ = is_full_by_lease_ = false;
+    return_to_budget();
+  }
+  if (is_obeyed || lease != WriteLease::last_of_today) return;
+  tell_lease_spent("under --limit it writes on, as it would be ended otherwise");
+}
+
+void Extents::note_lease_spent() {
+  is_full_ = is_full_by_lease_ = true;
+  retry_after_ns_ = os::now_ns() + retry_pause_ns;
+  accounts_.tell_pool_full(used_bytes());
+  if (lease_ != WriteLease::last_of_today) return;
+  tell_lease_spent(
+      "data stays in DRAM, over the budget if need be, until the next day (UTC) or until more is allowed");
+}
+
+void Extents::tell_lease_spent(const char* what_now) {
+  if (is_lease_told_) return;
+  is_lease_told_ = true;
+  Message(Severity::warning)
+      << "what this job may write to the drive today is spent ([pool] writes_per_day, --writes-per-day): "
+      << what_now;
+}
+
 void Extents::note_write_done() {
   is_failing_ = false;
   return_to_budget();

@@ -74,12 +74,20 @@ class Extents {
   void note_full(int error, bool by_share);
   void note_write_error(int error, std::uint64_t offset);
   void note_write_done();
+  // What the daemon lets be written to the drive, which the tier refuses to exceed (EDQUOT). `is_obeyed`:
+  // else the job writes on, and is told so.
+  enum class WriteLease : std::uint8_t { unlimited, more_follows, last_of_today };
+  void note_leased(WriteLease lease, bool is_obeyed);
+  bool are_writes_leased() const { return lease_ != WriteLease::unlimited; }
+  // The tier has refused. Said once, and not while more follows.
+  void note_lease_spent();
   // The tier takes data again, or has room again: what went over the budget can leave.
   void return_to_budget();
 
  private:
   void give_back(const tiers::Extent& extent);
   bool give_up_copies();
+  void tell_lease_spent(const char* what_now);
 
   RunTable& runs_;
   MemoryBudget& budget_;
@@ -93,6 +101,9 @@ class Extents {
   bool is_failing_ = false;
   bool is_full_told_ = false;
   bool is_back_told_ = false;
+  WriteLease lease_ = WriteLease::unlimited;
+  bool is_full_by_lease_ = false;
+  bool is_lease_told_ = false;
 };
 
 }  // namespace terrace::liballoc

@@ -1,6 +1,7 @@
 #include "liballoc/paging/transfers/transfers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "liballoc/base/os.h"
@@ -333,7 +334,6 @@ void Transfers::finish_write(TierOperation* op) {
 void Transfers::write_failed(TierOperation* op) {
   const std::uint32_t n = op->run;
   Run& r = parts_.runs[n];
-  ++parts_.accounts.counts.io_errors;
   r.in_flight = false;
   op->releases_slot = op->owns_slot;
   const int error = op->error;
@@ -343,6 +343,8 @@ void Transfers::write_failed(TierOperation* op) {
     parts_.runs.become(n, RunState::staged);
     parts_.placement.unstage(n);
   }
+  if (error == EDQUOT && parts_.extents.are_writes_leased()) return parts_.extents.note_lease_spent();
+  ++parts_.accounts.counts.io_errors;
   parts_.accounts.tell(wire::EventKind::io_error, n, run_bytes);
   parts_.extents.note_write_error(error, offset);
 }

@@ -361,3 +361,72 @@ TEST_CASE_METHOD(Fixture, "RequestsWithoutEndHoldUpNoGrant") {
   CHECK(waited.count() < 1.5);  // 3 s if all of them are answered first
   REQUIRE(askers.front()->receive());
 }
+
+namespace {
+
+// A job with a pool that says of itself what it likes.
+struct Liar {
+  RawClient client;
+  daemon::UniqueFd segment;
+  wire::JobStats* stats = nullptr;
+  void* base = MAP_FAILED;
+  std::size_t bytes = 0;
+
+  Liar(const std::string& socket, const char* job) : client(socket) {
+    Received received = join(client, greeting(job, 64 * mib, 64 * mib));
+    const auto welcome = received.as<wire::Welcome>();
+    segment = std::move(received.fds.at(0));
+    bytes = welcome.segment_bytes;
+    base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.get(), 0);
+    REQUIRE(base != MAP_FAILED);
+    stats = reinterpret_cast<wire::JobStats*>(static_cast<std::byte*>(base) + welcome.stats_offset);
+  }
+  ~Liar() { ::munmap(base, bytes); }
+  void report(std::uint64_t written) const {
+    stats->set(wire::Stat::written_bytes, written);
+    stats->set(wire::Stat::heartbeat_ns, 1);
+  }
+};
+
+nlohmann::json pool_of(const std::string& socket) {
+  const nlohmann::json answer = ask(socket, {{"verb", "tiers"}});
+  for (const auto& tier : answer["tiers"])
+    if (tier["tier"] == "nvme") return tier;
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("WhoSaysThatHeWroteEverythingSpendsHisOwnLeasesOnly") {
+  ServerThread server([](daemon::ServerOptions& options) {
+    options.is_private = false;
+    options.config.per_user = daemon::Amount::percent(100);
+    options.config.writes_per_day = gib;
+    options.config.state = options.config.pool_directory + "/state";
+  });
+  const Liar liar(server.socket(), "liar");
+  // Where the count stands; a claim from the start is no more than a beginning.
+  liar.report(0);
+  REQUIRE(eventually([&] {
+    return ask(server.socket(), {{"verb", "jobs"}})["jobs"][0].contains("writes_left_bytes");
+  }));
+  for (const std::uint64_t written : {~std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{1} << 62}) {
+    liar.report(written);
+    for (int i = 0; i < 5; ++i) {
+      ask(server.socket(), {{"verb", "status"}});
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  // He can spend what there is for him, and not one byte more. Half of it may be gone to what others write to
+  // the drive.
+  eventually([&] { return pool_of(server.socket())["written_today_bytes"] >= gib / 2 - 16 * mib; });
+  const nlohmann::json pool = pool_of(server.socket());
+  INFO(pool.dump());
+  CHECK(pool["written_today_bytes"] >= gib / 2 - 16 * mib);
+  CHECK(pool_of(server.socket())["written_today_bytes"] <= gib);
+  CHECK(eventually([&] {
+    const auto events = ask(server.socket(), {{"verb", "events"}})["events"];
+    return std::any_of(events.begin(), events.end(),
+                       [](const auto& event) { return event["kind"] == "spent"; });
+  }));
+}

@@ -284,3 +284,24 @@ TEST_CASE("terraced: SIGHUP does not take the quota from a directory that is not
   CHECK(eventually([&] { return tier(0) == 128 * mib; }));
   CHECK(tier(1) == before);
 }
+
+TEST_CASE("a greeting says its job's weight and another process of it changes nothing") {
+  ServerThread server;
+  const auto weight = [&] { return ask(server.socket(), {{"verb", "jobs"}})["jobs"][0].value("weight", 1); };
+  wire::Hello hello = greeting("train", 0);
+  hello.weight = 3;
+  RawClient first(server.socket());
+  join(first, hello);
+  CHECK(weight() == 3);
+  ask(server.socket(), {{"verb", "set_weight"}, {"job", "train"}, {"weight", 5}});
+  RawClient second(server.socket());
+  join(second, hello);
+  CHECK(weight() == 5);
+  hello.weight = wire::most_weight + 1;
+  RawClient third(server.socket());
+  REQUIRE(third.send(hello));
+  const auto received = third.receive();
+  REQUIRE(received);
+  REQUIRE(received->type() == wire::Type::refused);
+  CHECK(received->as<wire::Refused>().error == EINVAL);
+}

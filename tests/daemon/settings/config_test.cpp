@@ -195,6 +195,9 @@ TEST_CASE("what is written for a successor reads back the same") {
   config.pool_bytes = 12345;
   config.pool_directory = "/pool";
   config.log_level = "error";
+  config.state = "/state";
+  config.writes_per_day = 54321;
+  config.writes_per_user = Amount::percent(30);
   const auto back = parse_config(to_toml(config), "t.toml", Config{});
   REQUIRE(back.error.empty());
   CHECK(back.config.socket == config.socket);
@@ -202,6 +205,20 @@ TEST_CASE("what is written for a successor reads back the same") {
   CHECK(back.config.pool_bytes == config.pool_bytes);
   CHECK(back.config.pool_directory == config.pool_directory);
   CHECK(back.config.log_level == config.log_level);
+  CHECK(back.config.state == config.state);
+  CHECK(back.config.writes_per_day == config.writes_per_day);
+  CHECK(back.config.writes_per_user == config.writes_per_user);
+}
+
+TEST_CASE("what may be written in a day is a size and of it a user's part is an amount") {
+  const auto error_of = [](const char* line) {
+    return parse_config(std::string("[pool]\n") + line, "t.toml", Config{}).error;
+  };
+  CHECK(error_of("writes_per_day = \"2T\"\nwrites_per_user = \"25%\"\n").empty());
+  CHECK_THAT(error_of("writes_per_day = \"50%\""), Contains("t.toml:2") && Contains("writes_per_day"));
+  CHECK_THAT(error_of("writes_per_day = 5"), Contains("must be a string"));
+  CHECK_THAT(error_of("writes_per_user = \"0%\""), Contains("writes_per_user"));
+  CHECK_THAT(parse_config("[daemon]\nstate = \"here\"", "t.toml", Config{}).error, Contains("absolute path"));
 }
 
 TEST_CASE("the example that is installed says the defaults") {

@@ -15,7 +15,8 @@ std::string error_of_words(const std::vector<std::string>& words) { return parse
 
 TEST_CASE("options come with a space or an equals sign") {
   const auto result = parse_options({"--private", "--socket", "/tmp/x.sock", "--dram=2G", "--per-user", "25%",
-                                     "--pool", "/pool", "--pool-size=4G", "--log-level=debug"});
+                                     "--pool", "/pool", "--pool-size=4G", "--log-level=debug",
+                                     "--writes-per-day", "2T", "--writes-per-user=40%", "--state", "/state"});
   REQUIRE(result.error.empty());
   CHECK(result.options.is_private);
   CHECK(result.options.config.socket == "/tmp/x.sock");
@@ -24,6 +25,9 @@ TEST_CASE("options come with a space or an equals sign") {
   CHECK(result.options.config.pool_directory == "/pool");
   CHECK(result.options.config.pool_bytes == 4ULL << 30);
   CHECK(result.options.config.log_level == "debug");
+  CHECK(result.options.config.writes_per_day == 2ULL << 40);
+  CHECK(result.options.config.writes_per_user == Amount::percent(40));
+  CHECK(result.options.config.state == "/state");
 }
 
 TEST_CASE("the command line wins over the file, in any order") {
@@ -50,7 +54,8 @@ TEST_CASE("wrong command lines say what is wrong") {
 
 TEST_CASE("the help names every public option") {
   const std::string text = usage_text();
-  for (const char* option : {"--config FILE", "--socket PATH", "--private", "--per-user SIZE|PCT%",
-                             "--pool-size SIZE", "--check-config"})
+  for (const char* option :
+       {"--config FILE", "--socket PATH", "--private", "--per-user SIZE|PCT%", "--pool-size SIZE",
+        "--writes-per-day SIZE", "--writes-per-user SIZE|PCT%", "--state DIR", "--check-config"})
     CHECK_THAT(text, Contains(option));
 }

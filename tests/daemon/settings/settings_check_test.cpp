@@ -90,6 +90,15 @@ TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
   CHECK_THAT(settings.error(), Equals(""));
 }
 
+TEST_CASE("TooFewWritesADayAreRefused") {
+  Settings settings;
+  settings.config.writes_per_day = mib;
+  for (const bool is_private : {false, true})
+    CHECK_THAT(settings.error(is_private), Contains("[pool] writes_per_day") && Contains("4.0 MiB"));
+  settings.config.writes_per_day = 4 * mib;
+  CHECK_THAT(settings.error(), Equals(""));
+}
+
 TEST_CASE("PoolSizeOutOfRangeIsRefused") {
   Settings settings;
   settings.config.pool_bytes = 1;

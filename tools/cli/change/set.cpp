@@ -2,11 +2,8 @@
 // is lent.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <iostream>
-#include <optional>
 
-#include "liballoc/wire/protocol.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/cgroup.h"
 #include "tools/cli/change/found_job.h"
@@ -59,23 +56,14 @@ int set_weight(const ChangeOptions& options, FoundJob& job, std::uint64_t weight
   return exit_ok;
 }
 
-std::optional<std::uint64_t> whole_number(const std::string& text) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data(), end, number);
-  return failed == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
-
 }  // namespace
 
 int set(const ChangeOptions& options) {
   if (options.dram.empty() && options.weight.empty())
     return complain(exit_usage, "set: say what to set, with --dram SIZE or --weight N");
   if (!options.weight.empty()) {
-    const auto weight = whole_number(options.weight);
-    if (!weight || *weight < 1 || *weight > wire::most_weight)
-      return complain(exit_usage, fmt::format("--weight: \"{}\" is not a whole number from 1 to {}",
-                                              options.weight, wire::most_weight));
+    const auto weight = parse_weight(options.weight);
+    if (!weight) return complain(exit_usage, weight.error);
     return with_named_job(options, [&](FoundJob& job) { return set_weight(options, job, *weight); });
   }
   const auto bytes = resolve_budget("--dram", options.dram, memory_ceiling());

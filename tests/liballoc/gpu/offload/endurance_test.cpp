@@ -3,18 +3,20 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "liballoc/gpu/offload/endurance_ledger.h"
+#include "records/state_directory.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 #include "tests/liballoc/support.h"
 
+using namespace terrace;
 using namespace terrace::liballoc::offload;
 using namespace terrace::liballoc::offload::test;
 
@@ -27,24 +29,18 @@ std::uint64_t total_in(const Directory& directory) {
   return ledger.total_bytes();
 }
 
-std::ptrdiff_t names_in(const Directory& directory) {
-  const std::filesystem::directory_iterator names(directory.path());
-  return std::distance(begin(names), end(names));
+records::Endurance read_record(const Directory& directory) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(directory.file(), std::ios::binary).rdbuf();
+  const auto record = records::decode_endurance(bytes.str());
+  REQUIRE(record);
+  return *record;
 }
 
-EnduranceCounts read_counts(const Directory& directory) {
-  std::byte record[EnduranceRecord::bytes];
-  std::ifstream(directory.file(), std::ios::binary).read(reinterpret_cast<char*>(record), sizeof(record));
-  EnduranceCounts counts;
-  REQUIRE(EnduranceRecord::decode(record, sizeof(record), &counts));
-  return counts;
-}
-
-void write_counts(const Directory& directory, const EnduranceCounts& counts) {
-  std::byte record[EnduranceRecord::bytes];
-  EnduranceRecord::encode(counts, record);
-  std::ofstream(directory.file(), std::ios::binary)
-      .write(reinterpret_cast<const char*>(record), sizeof(record));
+void write_record(const Directory& directory, const records::Endurance& written) {
+  REQUIRE(records::make_state_directory(directory.state()) == 0);
+  REQUIRE(records::replace_private_file(directory.file(), records::encode_endurance(written),
+                                        records::Outlives::programs) == 0);
 }
 
 }  // namespace
@@ -124,36 +120,34 @@ TEST_CASE("ADamagedLedgerIsRefusedWithWhatToDo") {
   CHECK(reason.find("Remove") != std::string::npos);
 }
 
-// In /var/tmp: everybody may make files there, and nobody may replace another user's.
-TEST_CASE("UsersThatShareAStickyDirectoryCountTogether") {
-  if (::geteuid() != 0) {
-    WARN("SKIP: only root can be two users");
-    return;
-  }
-  const Directory directory(std::filesystem::temp_directory_path());
-  REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
-  ::umask(022);
-  const auto as_user = [&](uid_t user, std::uint64_t budget) {
-    return terrace::liballoc::test::in_child([&] {
-      if (::setgid(user) != 0 || ::setuid(user) != 0) return 1;
-      EnduranceLedger ledger;
-      std::string reason;
-      if (ledger.open(directory.path(), 0, budget, &reason) != 0) return 2;
-      return ledger.take(10 * mib) == 0 ? 0 : 3;
-    });
-  };
-  CHECK(as_user(1001, 0) == 0);
-  CHECK(as_user(1002, 0) == 0);
-  CHECK(as_user(1001, 1024 * mib) == 0);
-  CHECK(as_user(1002, 35 * mib) == 3);
-  CHECK(total_in(directory) == 30 * mib);
-  CHECK(names_in(directory) == 1);  // nothing is left that would be in another's way
+// In /var/tmp everybody may leave what he likes beside the pool.
+TEST_CASE("WhatOthersLeaveInThePoolsDirectoryKeepsNobodyFromCounting") {
+  const Directory directory;
+  const std::string bait = directory.path() + "/.terrace-endurance";
+  if (GENERATE(true, false))
+    std::filesystem::create_symlink("/etc/passwd", bait);
+  else
+    std::ofstream(bait) << "";
+  EnduranceLedger ledger;
+  std::string reason;
+  REQUIRE(ledger.open(directory.path(), 0, 100 * mib, &reason) == 0);
+  CHECK(ledger.take(60 * mib) == 0);
+  ledger.close();
+  CHECK(total_in(directory) == 60 * mib);
+}
 
-  REQUIRE(::chmod(directory.file().c_str(), 0644) == 0);  // as it was made once
-  CHECK(as_user(1002, 0) == 2);
-  CHECK(names_in(directory) == 1);
-  CHECK(as_user(1001, 0) == 0);  // it is his, and he shares it
-  CHECK(as_user(1002, 0) == 0);
+TEST_CASE("TheRecordIsItsUsersAlone") {
+  const Directory directory;
+  CHECK(total_in(directory) == 0);
+  CHECK((std::filesystem::status(directory.file()).permissions() & std::filesystem::perms::all) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  REQUIRE(::chmod(directory.file().c_str(), 0666) == 0);
+  EnduranceLedger ledger;
+  std::string reason;
+  CHECK(ledger.open(directory.path(), 0, 0, &reason) == EBADMSG);
+  REQUIRE(::chmod(directory.file().c_str(), 0600) == 0);
+  REQUIRE(::chmod(directory.state().c_str(), 0777) == 0);
+  CHECK(ledger.open(directory.path(), 0, 0, &reason) == EPERM);
 }
 
 TEST_CASE("WhatIsNoFileOfItsOwnIsRefused") {
@@ -178,42 +172,29 @@ TEST_CASE("WhatWasChargedYesterdayIsNotGivenBackToday") {
   EnduranceLedger ledger;
   REQUIRE(ledger.open(directory.path(), 0, 0, &reason) == 0);
   REQUIRE(ledger.take(10 * mib) == 0);
-  EnduranceCounts counts = read_counts(directory);
-  REQUIRE(counts.total_bytes == EnduranceLedger::step_bytes);
-  write_counts(directory,
-               {counts.day + 1, 50 * mib, counts.total_bytes + 50 * mib});  // others, after midnight
+  records::Endurance written = read_record(directory);
+  REQUIRE(written.total_bytes == EnduranceLedger::step_bytes);
+  ++written.day;  // others, after midnight
+  written.today.clear();
+  written.charge(::geteuid(), 50 * mib);
+  write_record(directory, written);
   ledger.close();
-  counts = read_counts(directory);
-  CHECK(counts.today_bytes == 50 * mib);
-  CHECK(counts.total_bytes == 60 * mib);
+  written = read_record(directory);
+  CHECK(written.today_bytes() == 50 * mib);
+  CHECK(written.total_bytes == 60 * mib);
 }
 
 TEST_CASE("AClockThatWasAheadDoesNotEndTheDays") {
   const Directory directory;
   std::string reason;
-  const auto today = static_cast<std::uint64_t>(::time(nullptr)) / 86400;
+  const std::uint64_t today = records::day_of_clock();
   const std::uint64_t ahead = GENERATE(1, 400);
-  write_counts(directory, {today + ahead, 50 * mib, 70 * mib});
+  write_record(directory, {today + ahead, 70 * mib, {{::geteuid(), 50 * mib}}});
   EnduranceLedger ledger;
   REQUIRE(ledger.open(directory.path(), 60 * mib, 0, &reason) == 0);
   CHECK(ledger.take(20 * mib) == EDQUOT);  // what was counted is today's
   CHECK(ledger.take(5 * mib) == 0);
-  CHECK(read_counts(directory).day == (ahead == 1 ? today + 1 : today));
-}
-
-TEST_CASE("EveryChangedByteOfARecordIsNoticed") {
-  std::byte record[EnduranceRecord::bytes];
-  EnduranceRecord::encode({20000, 5, 9}, record);
-  EnduranceCounts counts;
-  REQUIRE(EnduranceRecord::decode(record, sizeof(record), &counts));
-  CHECK(counts.total_bytes == 9);
-  for (std::byte& byte : record) {
-    byte ^= std::byte{4};
-    CHECK_FALSE(EnduranceRecord::decode(record, sizeof(record), &counts));
-    byte ^= std::byte{4};
-  }
-  EnduranceRecord::encode({20000, 10, 9}, record);  // today more than ever
-  CHECK_FALSE(EnduranceRecord::decode(record, sizeof(record), &counts));
+  CHECK(read_record(directory).day == (ahead == 1 ? today + 1 : today));
 }
 
 TEST_CASE("ASpentBudgetKeepsTensorsInHostMemory") {
@@ -300,8 +281,8 @@ TEST_CASE("WritesThatAreNotCountedAreSaid") {
     const Opened counted({.nvme_bytes = 64 * mib, .nvme_directory = directory.path().c_str()});
     CHECK(std::string(terrace_offload_warning(counted.get())).empty());
   }
-  // Whoever locks the directory keeps others from counting; 2 s are waited for him.
-  const int fd = ::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Another job that was stopped in the middle keeps others from counting; 2 s are waited for it.
+  const int fd = ::open(directory.state().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   REQUIRE(::flock(fd, LOCK_EX) == 0);
   const Opened engine({.nvme_bytes = 64 * mib, .nvme_directory = directory.path().c_str()});
   const std::string warning = terrace_offload_warning(engine.get());
