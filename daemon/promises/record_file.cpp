@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "records/private_file.h"
+#include "tiers/records/private_file.h"
 
 namespace terrace::daemon {
 namespace {

@@ -21,7 +21,7 @@
 #include "daemon/machine.h"
 #include "daemon/settings/settings_check.h"
 #include "daemon/size.h"
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 namespace terrace::daemon {
 namespace {

@@ -26,7 +26,7 @@
 
 #include "daemon/shares/arbiter.h"
 #include "daemon/shares/user_shares.h"
-#include "records/endurance.h"
+#include "tiers/records/endurance.h"
 
 namespace terrace::daemon {
 

@@ -1,7 +1,7 @@
 // What is written to the drive behind the pool: counted for the day, over restarts, and leased to sessions
-// (write_shares.h). The record is one file of the daemon's user for the drive (records/endurance_file.h),
-// which private daemons of that user share. A machine that has the file under a lock too long is no reason to
-// wait: nothing is leased until the next round.
+// (write_shares.h). The record is one file of the daemon's user for the drive
+// (tiers/records/endurance_file.h), which private daemons of that user share. A machine that has the file
+// under a lock too long is no reason to wait: nothing is leased until the next round.
 //
 // The thread of the loop only.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "daemon/writes/drive_counter.h"
 #include "daemon/writes/write_shares.h"
-#include "records/endurance_file.h"
+#include "tiers/records/endurance_file.h"
 
 namespace terrace::daemon {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "daemon/promises/record.h"
-#include "records/endurance.h"
+#include "tiers/records/endurance.h"
 
 using namespace terrace;
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -1,12 +1,12 @@
 // What has been written to a drive by all of a user's jobs, today and in total, and how much of its endurance
 // budget is left.
 //
-// One record of the user's for each drive, in his state directory (records/endurance_file.h), which a daemon
-// that counts for the pager shares. Nobody else can enter that directory, so that no file which somebody
-// leaves beside the pool keeps a job from counting. A job charges a coarse step of bytes before it writes
-// them, so that one that is killed leaves the count too high, by a step at most, never too low; an orderly
-// end gives the rest of its last step back, and so does the first write of another day, which is charged to
-// that day.
+// One record of the user's for each drive, in his state directory (tiers/records/endurance_file.h), which a
+// daemon that counts for the pager shares. Nobody else can enter that directory, so that no file which
+// somebody leaves beside the pool keeps a job from counting. A job charges a coarse step of bytes before it
+// writes them, so that one that is killed leaves the count too high, by a step at most, never too low; an
+// orderly end gives the rest of its last step back, and so does the first write of another day, which is
+// charged to that day.
 //
 // Days are UTC. Not thread-safe. Errors are errno values.
 #pragma once
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string>
 
-#include "records/endurance_file.h"
+#include "tiers/records/endurance_file.h"
 
 namespace terrace::liballoc::offload {
 

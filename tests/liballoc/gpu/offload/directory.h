@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 namespace terrace::liballoc::offload::test {
 

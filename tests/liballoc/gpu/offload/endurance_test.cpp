@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "liballoc/gpu/offload/endurance_ledger.h"
-#include "records/state_directory.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 #include "tests/liballoc/support.h"
+#include "tiers/records/state_directory.h"
 
 using namespace terrace;
 using namespace terrace::liballoc::offload;

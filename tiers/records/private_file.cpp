@@ -1,5 +1,5 @@
 // See private_file.h.
-#include "records/private_file.h"
+#include "tiers/records/private_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "records/descriptor.h"
+#include "tiers/records/descriptor.h"
 
 namespace terrace::records {
 namespace {

@@ -1,5 +1,5 @@
 // See endurance.h.
-#include "records/endurance.h"
+#include "tiers/records/endurance.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

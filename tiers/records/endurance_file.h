@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "records/endurance.h"
-#include "records/private_file.h"
+#include "tiers/records/endurance.h"
+#include "tiers/records/private_file.h"
 
 namespace terrace::records {
 

@@ -1,6 +1,6 @@
 // The record of what was written to a drive: what it says comes back, what is not ours is refused, and days
 // begin as the clock says, unless it goes back.
-#include "records/endurance.h"
+#include "tiers/records/endurance.h"
 
 #include <catch2/catch.hpp>
 #include <random>

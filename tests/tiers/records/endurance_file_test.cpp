@@ -1,5 +1,5 @@
 // One record of a drive for all programs of a user: each adds to what is there, and none waits for ever.
-#include "records/endurance_file.h"
+#include "tiers/records/endurance_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,5 +1,5 @@
 // Where records are kept, and how a drive is called there.
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

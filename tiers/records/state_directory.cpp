@@ -1,5 +1,5 @@
 // See state_directory.h.
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // See endurance_file.h.
-#include "records/endurance_file.h"
+#include "tiers/records/endurance_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "records/state_directory.h"
+#include "tiers/records/state_directory.h"
 
 namespace terrace::records {
 namespace {

@@ -1,5 +1,5 @@
 // What one program leaves another of its user reads, and nobody else's file is believed.
-#include "records/private_file.h"
+#include "tiers/records/private_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
