@@ -32,7 +32,7 @@ Json moved(const PolicyCase& c, const SwapPolicy& policy, LeastStep* least) {
     row["note"] = schedule.error;
     return row;
   }
-  least->judge(*schedule, policy.victims, "valid", &row);
+  least->judge(*schedule, schedule->victims, "valid", &row);
   return row;
 }
 

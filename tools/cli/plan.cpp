@@ -47,7 +47,7 @@ void move_all(const std::vector<planner::SwapPolicy>& policies, const wire::Trac
               const planner::Machine& machine, PlanReport* report, SearchWatch& watch) {
   for (const planner::SwapPolicy& policy : policies) {
     if (SearchWatch::interrupted()) return;
-    report->swap.push_back(run_policy(policy, trace, machine, watch));
+    report->swap.push_back(run_policy(policy, trace, machine, report->limits, watch));
     keep_one_timeline(&report->swap);
   }
 }
