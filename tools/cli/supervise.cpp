@@ -12,6 +12,7 @@
 
 #include "tools/cli/exit_code.h"
 #include "tools/cli/limit_watch.h"
+#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 
