@@ -23,7 +23,7 @@ Json row_of(const wire::Trace& trace, const Machine& machine, const SwapPolicy& 
     row["note"] = schedule.error;
     return row;
   }
-  least->judge(*schedule, policy.victims, "met", &row);
+  least->judge(*schedule, schedule->victims, "met", &row);
   return row;
 }
 

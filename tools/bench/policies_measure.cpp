@@ -6,6 +6,7 @@
 #include <map>
 
 #include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/search/search.h"
 #include "daemon/planner/recompute/static/policies.h"
 #include "tools/bench/least_step.h"
 #include "tools/bench/measure.h"
@@ -32,7 +33,7 @@ Json moved(const PolicyCase& c, const SwapPolicy& policy, LeastStep* least) {
     row["note"] = schedule.error;
     return row;
   }
-  least->judge(*schedule, policy.victims, "valid", &row);
+  least->judge(*schedule, schedule->victims, "valid", &row);
   return row;
 }
 
@@ -51,6 +52,9 @@ std::vector<std::pair<std::string, Remake>> remaking_policies() {
                 report.outcome == recompute::DtrOutcome::thrashing ? "thrashing" : "out of memory");
           return ok(std::move(report.schedule));
         });
+  all.emplace_back("search over runs", [](const recompute::Step& step, std::uint64_t budget) {
+    return recompute::search_recomputation(step, budget);
+  });
   return all;
 }
 

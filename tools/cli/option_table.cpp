@@ -204,6 +204,8 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")
       ->type_name("N")
       ->check(whole_number());
+  plan->add_flag("--budget-curve", o->budget_curve,
+                 "The smallest memory of the first tier that works, and the step's time with ten budgets");
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list,
                  "List the policies with their sources, and the machines that are built in");

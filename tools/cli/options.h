@@ -72,6 +72,7 @@ struct PlanOptions {
   bool json = false;
   bool bytes = false;
   bool list = false;
+  bool budget_curve = false;
 };
 
 struct ImportOptions {

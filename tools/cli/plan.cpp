@@ -14,6 +14,7 @@
 #include "daemon/planner/json_line.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/plan_curve.h"
 #include "tools/cli/plan_files.h"
 #include "tools/cli/plan_list.h"
 #include "tools/cli/plan_load.h"
@@ -47,7 +48,7 @@ void move_all(const std::vector<planner::SwapPolicy>& policies, const wire::Trac
               const planner::Machine& machine, PlanReport* report, SearchWatch& watch) {
   for (const planner::SwapPolicy& policy : policies) {
     if (SearchWatch::interrupted()) return;
-    report->swap.push_back(run_policy(policy, trace, machine, watch));
+    report->swap.push_back(run_policy(policy, trace, machine, report->limits, watch));
     keep_one_timeline(&report->swap);
   }
 }
@@ -116,6 +117,45 @@ int print_and_write(const PlanOptions& options, const PlanReport& report) {
   return files.errors.empty() ? code : static_cast<int>(exit_failure);
 }
 
+// The policy of a curve: the one that is named, or the joint search.
+Result<planner::SwapPolicy> curve_policy(const PlanOptions& options, const PlanInput& input,
+                                         const planner::Machine* machine) {
+  using planner::SwapPolicy;
+  if (machine == nullptr)
+    return refused<SwapPolicy>("--budget-curve: on which machine? Say so with --machine");
+  if (input.trace == nullptr)
+    return refused<SwapPolicy>("--budget-curve: " + input.instance.name +
+                               " holds lifetimes only, no operations: no machine can run it");
+  if (!options.capacity.empty() || !options.out.empty() || !options.perfetto.empty())
+    return refused<SwapPolicy>(
+        "--budget-curve goes with no --capacity, --out or --perfetto: it has many budgets");
+  const std::vector<SwapPolicy> all = planner::swap_policies();
+  if (options.policies == std::vector<std::string>{"all"}) return ok(all.back());
+  const auto chosen = choose_policies(options.policies, true);
+  if (!chosen) return refused<SwapPolicy>(chosen.error);
+  if (chosen->swap.size() != 1 || !chosen->reuse.empty())
+    return refused<SwapPolicy>("--budget-curve: name one policy that moves, or none for the joint search");
+  return ok(chosen->swap.front());
+}
+
+int print_curve(const PlanOptions& options, const BudgetCurve& curve) {
+  if (SearchWatch::interrupted() && curve.points.empty())
+    return exit_signalled + SearchWatch::signal_number();
+  if (curve.points.empty()) return complain(exit_degraded, "no budget has a plan: " + curve.why_not);
+  if (options.json)
+    std::cout << planner::json_lines(curve_json(curve), 1) << '\n';
+  else
+    std::cout << curve_table(curve, options.bytes);
+  std::cout.flush();
+  if (!options.plot.empty()) {
+    const auto drawn = plot_budgets(options.plot, curve);
+    if (!drawn) return complain(exit_failure, "--plot: " + drawn.error);
+    for (const std::string& path : *drawn) fmt::print(stderr, "wrote {}\n", path);
+  }
+  return SearchWatch::interrupted() ? exit_signalled + SearchWatch::signal_number()
+                                    : static_cast<int>(exit_ok);
+}
+
 // Work that did not end still reads what this function's callers own.
 [[noreturn]] void end_at_once(int code) {
   std::cout.flush();
@@ -143,6 +183,19 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
   run_all(*chosen, &report, watch);
   const int code = print_and_write(options, report);
+  if (watch.left_behind()) end_at_once(code);
+  return code;
+}
+
+int carry_out_curve(const PlanOptions& options, const PlanInput& input, const planner::Machine* machine,
+                    const PlanLimits& limits) {
+  const auto policy = curve_policy(options, input, machine);
+  if (!policy) return complain(exit_usage, policy.error);
+  if (const std::string why = output_without_folder(options); !why.empty())
+    return complain(exit_failure, why);
+  SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
+  const BudgetCurve curve = budget_curve(*policy, *input.trace, *machine, limits, watch);
+  const int code = print_curve(options, curve);
   if (watch.left_behind()) end_at_once(code);
   return code;
 }
@@ -178,6 +231,8 @@ int plan(const PlanOptions& options) {
   if (!input.result) return complain(input.exit_code, input.result.error);
   if (const std::string why = put_in_order(&*input.result, options.order); !why.empty())
     return complain(exit_usage, why);
+  if (options.budget_curve)
+    return carry_out_curve(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
   return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
 }
 

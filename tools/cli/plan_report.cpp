@@ -96,6 +96,7 @@ class SwapTable {
     json row{{"policy", run.policy.name}, {"note", note_of(run)}};
     if (run.report) fill(*run.report, &row);
     if (run.report) row["valid"] = run.valid() ? "yes" : "NO";
+    if (run.valid() && run.stopped) row["note"] = "stopped: the best so far";
     rows_.push_back(std::move(row));
   }
 
@@ -202,6 +203,7 @@ ordered_json json_of(const ReuseRun& run, std::uint64_t bound) {
 ordered_json json_of(const SwapRun& run, const PlanReport& report) {
   const planner::Machine& machine = *report.machine;
   ordered_json out = run_heading(run);
+  out["stopped"] = run.stopped;
   if (!run.report) return out;
   const SimulationReport& r = *run.report;
   out["total_us"] = r.total_us;

@@ -40,7 +40,7 @@ const Run* least(const std::vector<Run>& runs, const Less& less) {
 
 void simulate_into(SwapRun* run, const wire::Trace& trace, const planner::Machine& machine) {
   planner::SimulationOptions options;
-  options.victims = run->policy.victims;
+  options.victims = run->schedule->victims;
   options.steps = simulated_steps;
   options.record_timeline = true;
   auto report = planner::simulate(trace, machine, *run->schedule, options);
@@ -102,11 +102,15 @@ ReuseRun run_policy(const ReusePolicy& policy, const planner::Instance& instance
 }
 
 SwapRun run_policy(const SwapPolicy& policy, const wire::Trace& trace, const planner::Machine& machine,
-                   SearchWatch& watch) {
-  watch.begin(policy.name, 0, 0);
-  return run_watched<SwapRun>(policy, watch, [&trace, &machine, &watch](SwapRun* run) {
-    auto schedule = run->policy.plan(trace, machine);
+                   const PlanLimits& limits, SearchWatch& watch) {
+  planner::SwapControl control;
+  control.seed = limits.seed;
+  control.effort = limits.effort;
+  control.stop = watch.begin(policy.name, limits.seed, 0).stop;
+  return run_watched<SwapRun>(policy, watch, [&trace, &machine, &watch, control](SwapRun* run) {
+    auto schedule = run->policy.plan(trace, machine, control);
     run->seconds = watch.end();
+    run->stopped = watch.stopped();
     run->why_not = std::move(schedule.error);
     run->schedule = std::move(schedule.value);
     if (run->schedule) simulate_into(run, trace, machine);

@@ -16,6 +16,7 @@ namespace terrace::cli {
 struct PlanLimits {
   std::uint64_t seed = 0;
   std::uint64_t capacity_bytes = 0;  // 0: none
+  double effort = 1;                 // of swap policies that search: SwapControl
 };
 
 struct ReuseRun {
@@ -30,9 +31,10 @@ struct ReuseRun {
 
 struct SwapRun {
   planner::SwapPolicy policy;
-  std::optional<wire::Schedule> schedule;
+  std::optional<planner::SwapPlan> schedule;
   std::optional<planner::SimulationReport> report;  // without its timeline unless it is the best
   double seconds = 0;
+  bool stopped = false;  // by its time or by a signal: the best so far
   std::string why_not;
   std::string wrong;
   bool valid() const { return report && wrong.empty(); }
@@ -50,7 +52,7 @@ Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bo
 ReuseRun run_policy(const planner::ReusePolicy& policy, const planner::Instance& instance,
                     const PlanLimits& limits, SearchWatch& watch);
 SwapRun run_policy(const planner::SwapPolicy& policy, const wire::Trace& trace,
-                   const planner::Machine& machine, SearchWatch& watch);
+                   const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch);
 
 // The valid one that needs least memory, or takes least time; null if none is valid.
 const ReuseRun* best_of(const std::vector<ReuseRun>& runs);

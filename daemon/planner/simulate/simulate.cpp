@@ -12,7 +12,7 @@ Result<SimulationReport> Runner::run() {
   if (!going) return refused<SimulationReport>(error_);
   report_.total_us = now() - base_us_;
   report_.stall_rule = options_.stall_rule;
-  report_.bounds = lower_bounds(trace_, machine_);
+  if (options_.with_bounds) report_.bounds = lower_bounds(trace_, machine_);
   store_.end_report(&report_);
   return ok(std::move(report_));
 }

@@ -34,6 +34,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,7 @@ struct SimulationOptions {
   // Where persistent tensors lie before the first step; those without room, in order of index, go to the next
   // tier that has some.
   std::uint32_t initial_tier = 0;
+  bool with_bounds = true;  // false leaves SimulationReport::bounds empty, for who simulates one step often
 };
 
 struct Stalls {
@@ -175,15 +177,38 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
 // timeline.
 std::string check_timeline(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);
 
-// A published way to decide what moves when. `victims` says what the simulator does beside the schedule.
+// A schedule, and the rule that decides what it leaves open: one without the other says nothing about a step.
+struct SwapPlan : wire::Schedule {
+  Victims victims = Victims::none;
+};
+
+// How a search is steered. The planner has no clock: work is bounded by the number of plans that are tried.
+struct SwapControl {
+  std::uint64_t seed = 0;
+  double effort = 1;           // times as many plans as the policy tries by itself
+  std::function<bool()> stop;  // asked before each plan that is tried but the first; empty: never
+  bool stopped() const { return stop && stop(); }
+};
+
+// A way to decide what moves when. Exactly one of `solve` and `search` is set. Pure: no clock, no I/O,
+// deterministic for a seed. A policy that searches is anytime: stopped, it answers the best so far.
 struct SwapPolicy {
   const char* name;
   const char* family;
   const char* source;
-  Victims victims;
-  Result<wire::Schedule> (*plan)(const wire::Trace&, const Machine&);
+  Victims victims;  // of what `solve` answers
+  Result<wire::Schedule> (*solve)(const wire::Trace&, const Machine&);
+  Result<SwapPlan> (*search)(const wire::Trace&, const Machine&, const SwapControl&) = nullptr;
+
+  // The plan, or why this policy has none for this step.
+  Result<SwapPlan> plan(const wire::Trace& trace, const Machine& machine,
+                        const SwapControl& control = {}) const;
+  bool moves_on_demand_only() const;  // its schedules are empty
 };
 
+// Every policy, in the order of the table of `terrace plan --policy all`. The published ones are the table
+// without its last entry, which searches from the best of them.
+std::vector<SwapPolicy> published_swap_policies();
 std::vector<SwapPolicy> swap_policies();
 
 }  // namespace terrace::planner

@@ -29,12 +29,12 @@ bool recomputes(const wire::Schedule& schedule) {
 std::uint32_t hold_policies(const wire::Trace& t, const Machine& m, double least_us) {
   std::uint32_t ran = 0;
   for (const SwapPolicy& p : swap_policies()) {
-    const auto schedule = p.plan(t, m);
+    const auto schedule = p.plan(t, m, {0, 0.1, {}});  // searches are kept short
     if (!schedule) continue;
     const double bound = recomputes(*schedule) ? bound_us(t, m, {.recomputes = true}) : least_us;
     for (const StallRule rule : {StallRule::strict, StallRule::overlapped}) {
       for (std::uint32_t steps = 1; steps <= 3; ++steps) {
-        const auto r = simulate(t, m, *schedule, {p.victims, rule, steps, false, steps == 3 ? 1U : 0U});
+        const auto r = simulate(t, m, *schedule, {schedule->victims, rule, steps, false, steps == 3 ? 1U : 0U});
         if (!r) continue;
         ++ran;
         INFO(p.name << ", " << steps << " steps");

@@ -71,6 +71,20 @@ assert len(steps) > 2 and all(s["valid"] for s in steps), plan
 assert any(abs(s["total_us"] - 60) < 1e-6 for s in steps), plan
 P
 
+# Ten budgets from the smallest on; more memory is never slower.
+expect_code 0 "a budget curve" "$terrace" plan step.json --machine a100-g10 --budget-curve --time 1 --json --plot curve
+[ -s curve-budgets.svg ] && [ -s curve-budgets.png ] || fail "the curve was not drawn"
+/usr/bin/python3 - <<'P' || fail "the curve: $(head -c 600 out)"
+import json
+curve = json.load(open("out"))
+assert curve["format"] == "terrace-budget-curve" and curve["smallest_bytes"] >= curve["needed_bytes"], curve
+points = curve["points"]
+assert points and points[0]["budget_bytes"] == curve["smallest_bytes"], curve
+assert all(a["total_us"] >= b["total_us"] for a, b in zip(points, points[1:])), curve
+P
+expect_code 2 "a curve without a machine" "$terrace" plan step.json --budget-curve
+expect_code 2 "a curve by two policies" "$terrace" plan step.json --machine a100-g10 --budget-curve --policy lru,fifo
+
 expect_code 0 "files" "$terrace" plan step.json --machine a100-g10 --policy tflite_by_size,lru \
   --plot picture --out schedule.json --perfetto timeline.json
 for file in picture-placement.svg picture-placement.png picture-memory.svg picture-memory.png schedule.json timeline.json; do

@@ -22,10 +22,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 #include "daemon/planner/simulate/policies/lineage.h"
 #include "daemon/planner/simulate/policies/policies.h"
+#include "daemon/planner/simulate/policies/remaking.h"
 
 namespace terrace::planner {
 namespace {
@@ -47,50 +47,6 @@ struct Choice {
   double swap_us = 0, free_us = 0;
   double earlier_us = 0;  // by feedback
   Way way = Way::stays;
-};
-
-// Dropped, and made again before the operations that need them.
-class Remaking {
- public:
-  Remaking(const Lineage& lineage, std::uint32_t ops) : lineage_(lineage), ending_(ops) {}
-
-  void add(const Gap& gap) {
-    ending_[gap.to].push_back(gap);
-    drop(gap.tensor, gap.from + 1);
-  }
-
-  // Drops stand before everything else of their position, and making again behind.
-  void add_to(std::vector<ScheduleEntry>* entries) {
-    std::vector<ScheduleEntry> again;
-    for (std::uint32_t at = 0; at < ending_.size(); ++at) {
-      if (ending_[at].empty()) continue;
-      for (const Lineage::Again& a : lineage_.again_at(at, ending_[at])) {
-        again.push_back({at, a.tensor, Action::recompute, 0, {}});
-        if (a.then == Lineage::Then::dropped) drop(a.tensor, at + 1);
-        if (a.then == Lineage::Then::dead) revive(a.tensor, at);
-      }
-    }
-    entries->insert(entries->begin(), drops_.begin(), drops_.end());
-    entries->insert(entries->end(), again.begin(), again.end());
-  }
-
- private:
-  const Lineage& lineage_;
-  std::vector<std::vector<Gap>> ending_;  // by operation
-  std::vector<ScheduleEntry> drops_;
-  std::unordered_map<std::uint32_t, std::uint32_t> revived_;  // dead tensors: where they were made again last
-
-  void drop(std::uint32_t tensor, std::uint32_t position) {
-    drops_.push_back({position, tensor, Action::drop, 0, {}});
-  }
-
-  // Named again here, it would live until here: it is dropped when it would have died. The last time it dies
-  // by itself.
-  void revive(std::uint32_t tensor, std::uint32_t at) {
-    const auto before = revived_.find(tensor);
-    drop(tensor, 1 + (before == revived_.end() ? lineage_.last_use(tensor) : before->second));
-    revived_[tensor] = at;
-  }
 };
 
 class Capuchin {

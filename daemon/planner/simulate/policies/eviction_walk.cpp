@@ -4,14 +4,22 @@
 
 namespace terrace::planner {
 
-EvictionWalk::EvictionWalk(const wire::Trace& trace, std::uint64_t limit_bytes, std::uint32_t lead)
+EvictionWalk::EvictionWalk(const wire::Trace& trace, std::uint64_t limit_bytes, std::uint32_t lead,
+                           const std::vector<Gap>& gone)
     : trace_(trace),
       limit_bytes_(limit_bytes),
       lead_(lead),
       resident_(resident_bytes(trace)),
       begin_(trace.ops.size()),
       end_(trace.ops.size()) {
+  std::size_t next = 0;  // of those that are gone
   for (const Gap& gap : gaps_of(trace)) {
+    if (next < gone.size() && gone[next].tensor == gap.tensor && gone[next].from == gap.from) {
+      for (std::uint32_t op = gap.from + 1; op < gone[next].to; ++op)
+        resident_[op] -= trace.tensors[gap.tensor].bytes;
+      ++next;
+      continue;
+    }
     if (!gap.wraps && back(gap) <= gap.from + 1) continue;
     const auto number = static_cast<std::uint32_t>(gaps_.size());
     gaps_.push_back(gap);

@@ -31,8 +31,10 @@ class EvictionWalk {
   // Of the gap, or of its end before the first use; the smallest rank leaves first, of equals the first gap.
   using Rank = std::function<std::int64_t(std::uint32_t gap, bool before_first_use)>;
 
-  // The trace must outlive the walk. Gaps too short for `lead` are left out.
-  EvictionWalk(const wire::Trace& trace, std::uint64_t limit_bytes, std::uint32_t lead);
+  // The trace must outlive the walk. Gaps too short for `lead` are left out, and those in `gone`, of which
+  // nothing lies in tier 0 (in order of tensor and begin, as gaps_of() has them).
+  EvictionWalk(const wire::Trace& trace, std::uint64_t limit_bytes, std::uint32_t lead,
+               const std::vector<Gap>& gone = {});
 
   const std::vector<Gap>& gaps() const { return gaps_; }
   // The operation at which a gap's memory is taken again: `lead` before its end, within the step.

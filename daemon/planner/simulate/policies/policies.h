@@ -12,7 +12,8 @@ Result<wire::Schedule> plan_vdnnpp_all(const wire::Trace& trace, const Machine& 
 Result<wire::Schedule> plan_vdnnpp_conv(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_swapadvisor_first(const wire::Trace& trace, const Machine& machine);
-Result<wire::Schedule> plan_swapadvisor(const wire::Trace& trace, const Machine& machine);
+Result<SwapPlan> plan_swapadvisor(const wire::Trace& trace, const Machine& machine,
+                                  const SwapControl& control);
 Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_capuchin_swap(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_capuchin(const wire::Trace& trace, const Machine& machine);

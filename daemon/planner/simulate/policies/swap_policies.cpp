@@ -1,3 +1,4 @@
+#include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {
@@ -6,7 +7,17 @@ Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& mac
   return ok(wire::Schedule{trace.name + " on " + machine.name, "on demand", {}});
 }
 
-std::vector<SwapPolicy> swap_policies() {
+Result<SwapPlan> SwapPolicy::plan(const wire::Trace& trace, const Machine& machine,
+                                  const SwapControl& control) const {
+  if (search != nullptr) return search(trace, machine, control);
+  Result<wire::Schedule> schedule = solve(trace, machine);
+  if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
+  return ok(SwapPlan{std::move(*schedule), victims});
+}
+
+bool SwapPolicy::moves_on_demand_only() const { return solve == plan_nothing; }
+
+std::vector<SwapPolicy> published_swap_policies() {
   return {
       {"keep", "none", "everything stays in tier 0", Victims::none, plan_nothing},
       {"lru", "on demand", "demand paging of tensors, least recently used (Base UVM in G10, MICRO'23)",
@@ -31,7 +42,7 @@ std::vector<SwapPolicy> swap_policies() {
        "SwapAdvisor (ASPLOS'20) without its search: Belady's rule, as early as possible both ways",
        Victims::belady, plan_swapadvisor_first},
       {"swapadvisor", "swapadvisor", "SwapAdvisor (ASPLOS'20): genetic search over who leaves for whom",
-       Victims::belady, plan_swapadvisor},
+       Victims::belady, nullptr, plan_swapadvisor},
       {"capuchin_swap", "capuchin", "Capuchin (ASPLOS'20), section 4: by free time; swap only", Victims::lru,
        plan_capuchin_swap},
       {"capuchin", "capuchin", "Capuchin (ASPLOS'20), section 4: by free time, and recomputation by MSPS",
@@ -41,6 +52,14 @@ std::vector<SwapPolicy> swap_policies() {
       {"g10", "g10", "G10 (MICRO'23), section 4: smart tensor migration, without its pages", Victims::fifo,
        plan_g10},
   };
+}
+
+std::vector<SwapPolicy> swap_policies() {
+  std::vector<SwapPolicy> all = published_swap_policies();
+  all.push_back({"joint", "terrace",
+                 "Terrace: search over keeping, moving and recomputing, from the best published plan",
+                 Victims::belady, nullptr, joint::plan_jointly});
+  return all;
 }
 
 }  // namespace terrace::planner

@@ -64,7 +64,7 @@ class Search {
     const std::uint64_t ops = std::max<std::uint64_t>(trace_.ops.size(), 1);
     std::uint64_t plans =
         std::clamp<std::uint64_t>(options_.most_operations / ops, options_.fewest_plans, options_.most_plans);
-    while (--plans > 0 && !perfect() && !options_.stop()) grow(child());
+    while (--plans > 0 && !perfect() && !(options_.stop && options_.stop())) grow(child());
     return population_.front().schedule;
   }
 
@@ -164,8 +164,18 @@ Result<wire::Schedule> plan_swapadvisor_first(const wire::Trace& trace, const Ma
   return first;
 }
 
-Result<wire::Schedule> plan_swapadvisor(const wire::Trace& trace, const Machine& machine) {
-  return search_swaps(trace, machine, {});
+Result<SwapPlan> plan_swapadvisor(const wire::Trace& trace, const Machine& machine,
+                                  const SwapControl& control) {
+  SwapAdvisorOptions options;
+  options.seed = control.seed;
+  options.stop = control.stop;
+  const auto times = [&](std::uint64_t number) {
+    return static_cast<std::uint64_t>(static_cast<double>(number) * control.effort);
+  };
+  options.most_operations = times(options.most_operations);
+  options.most_plans = std::max(options.fewest_plans, static_cast<std::uint32_t>(times(options.most_plans)));
+  Result<wire::Schedule> found = search_swaps(trace, machine, options);
+  return ok(SwapPlan{std::move(*found), Victims::belady});
 }
 
 }  // namespace terrace::planner

@@ -13,8 +13,8 @@ struct SwapAdvisorOptions {
   // Plans that are tried, the first included: as many as have this many operations together, within limits.
   std::uint64_t most_operations = 400'000;
   std::uint32_t fewest_plans = 8, most_plans = 128;
-  // Asked before each plan but the first; true ends the search with the best so far.
-  std::function<bool()> stop = [] { return false; };
+  // Asked before each plan but the first; true ends the search with the best so far. Empty: never.
+  std::function<bool()> stop;
 };
 
 // Deterministic for a seed; anytime: more plans are never worse. Not for several threads at once.

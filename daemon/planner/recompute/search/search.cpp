@@ -1,0 +1,247 @@
+#include "daemon/planner/recompute/search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/search/runs.h"
+#include "daemon/planner/recompute/static/policies.h"
+
+namespace terrace::planner::recompute {
+namespace {
+
+constexpr double most_runs_looked_at = 1.2e8;
+constexpr std::size_t most_operations_of_segments = 3000;  // Chen's take the square of them
+constexpr std::size_t longest_chain = 200;                 // runs that are put in to make one storage again
+constexpr int most_repairs = 300;                          // of one change
+constexpr double first_margin = 3e-3;                      // of the cost of computing once
+constexpr double most_noise = 1.5;                         // of the logarithm of bytes for cost
+constexpr std::int64_t most_times = 3;                     // computing once, where nothing is known to fit
+constexpr int first_tries = 12;                            // from everything held
+
+class RunSearch {
+ public:
+  RunSearch(const Step& step, std::uint64_t budget_bytes, const SearchOptions& options)
+      : step_(step),
+        budget_bytes_(budget_bytes),
+        options_(options),
+        random_(options.seed),
+        holding_(step),
+        put_in_(step.operations.size(), 0) {}
+
+  Result<Schedule> best() {
+    try_rules();
+    try_from_everything_held();
+    if (best_ns_ == none) return refused<Schedule>("no schedule was found that fits");
+    improve();
+    return ok(schedule_of(step_, best_));
+  }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+  const Step& step_;
+  std::uint64_t budget_bytes_;
+  const SearchOptions& options_;
+  std::mt19937_64 random_;
+  Holding holding_;
+  Runs best_;
+  std::int64_t best_ns_ = none;
+  double looked_at_ = 0;  // runs
+  std::vector<Holding::Rest> rests_;
+  std::vector<std::uint32_t> put_in_;  // per operation: number of the chain that has it
+  std::uint32_t chains_ = 0;
+
+  double fraction() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  bool stopped() const { return options_.stop && options_.stop(); }
+  double most_work() const { return most_runs_looked_at * options_.effort; }
+  bool is_perfect() const { return best_ns_ <= step_.cost_ns; }
+
+  void look(const Runs& runs) {
+    looked_at_ += static_cast<double>(runs.size());
+    holding_.look(runs);
+  }
+
+  void offer(const Runs& runs, std::int64_t cost_ns) {
+    if (cost_ns >= best_ns_) return;
+    best_ = runs;
+    best_ns_ = cost_ns;
+  }
+
+  // --- where it begins
+
+  void try_rules() {
+    for (const NamedHeuristic& rule : dtr_heuristics()) {
+      if (best_ns_ != none && (is_perfect() || stopped())) return;
+      const DtrReport report = run_dtr(step_, {.heuristic = rule.kind, .budget_bytes = budget_bytes_});
+      if (report.outcome == DtrOutcome::finished) try_schedule(report.schedule);
+    }
+    for (const StaticPolicy& policy : static_policies()) {
+      const bool segments = policy.name.starts_with("Chen");
+      if (segments && step_.operations.size() > most_operations_of_segments) continue;
+      if (best_ns_ != none && (is_perfect() || stopped())) return;
+      const auto schedule = policy.plan(step_, budget_bytes_);
+      if (schedule) try_schedule(*schedule);
+    }
+  }
+
+  void try_schedule(const Schedule& schedule) {
+    const Price price = check_schedule(step_, schedule, budget_bytes_);
+    if (!price.wrong.empty()) return;
+    Runs runs = runs_of(schedule);
+    remove_unused(&runs);
+    offer(runs, cost_ns_of(step_, runs));
+  }
+
+  void try_from_everything_held() {
+    for (int i = 0; i < first_tries && !is_perfect() && (best_ns_ == none || !stopped()); ++i) {
+      Runs runs(step_.operations.size());
+      for (std::uint32_t op = 0; op < runs.size(); ++op) runs[op] = op;
+      if (repair(&runs, most_noise * i / first_tries, most_times * step_.cost_ns,
+                 static_cast<int>(runs.size())))
+        offer(runs, cost_ns_of(step_, runs));
+    }
+  }
+
+  // --- changes
+
+  void improve() {
+    Runs current = best_;
+    std::int64_t current_ns = best_ns_;
+    const double begin = looked_at_;
+    while (looked_at_ - begin < most_work() && !is_perfect() && !stopped()) {
+      const double left = 1 - (looked_at_ - begin) / most_work();
+      Runs changed = current;
+      if (!ruin(&changed)) return;
+      const auto margin =
+          static_cast<std::int64_t>(first_margin * left * left * static_cast<double>(step_.cost_ns));
+      const std::int64_t most_ns = current_ns + margin;
+      if (!repair(&changed, most_noise * fraction(), most_ns, most_repairs)) continue;
+      const std::int64_t cost_ns = cost_ns_of(step_, changed);
+      if (cost_ns > most_ns) continue;
+      current = std::move(changed);
+      current_ns = cost_ns;
+      offer(current, current_ns);
+    }
+  }
+
+  // Takes out one run to eight that compute again, beside each other; whether there was one.
+  bool ruin(Runs* runs) {
+    std::vector<char> ran(step_.operations.size(), 0);
+    std::vector<std::uint32_t> again;
+    for (std::uint32_t run = 0; run < runs->size(); ++run) {
+      if (ran[(*runs)[run]] != 0) again.push_back(run);
+      ran[(*runs)[run]] = 1;
+    }
+    if (again.empty()) return false;
+    const std::size_t first = random_() % again.size();
+    const std::size_t count = std::min<std::size_t>(std::size_t{1} << (random_() % 4), again.size() - first);
+    std::vector<char> out(runs->size(), 0);
+    for (std::size_t i = first; i < first + count; ++i) out[again[i]] = 1;
+    erase(runs, out);
+    remove_unused(runs);
+    return true;
+  }
+
+  static void erase(Runs* runs, const std::vector<char>& out) {
+    std::size_t kept = 0;
+    for (std::size_t run = 0; run < runs->size(); ++run)
+      if (out[run] == 0) (*runs)[kept++] = (*runs)[run];
+    runs->resize(kept);
+  }
+
+  // Runs whose results nobody reads, but for the only run of an operation; leaves the runs looked at.
+  void remove_unused(Runs* runs) {
+    std::vector<std::uint32_t> times(step_.operations.size(), 0);
+    for (const std::uint32_t op : *runs) ++times[op];
+    for (bool any = true; any;) {
+      any = false;
+      look(*runs);
+      std::vector<char> out(runs->size(), 0);
+      for (std::uint32_t run = static_cast<std::uint32_t>(runs->size()); run-- > 0;) {
+        if (holding_.is_used(run) || times[(*runs)[run]] == 1) continue;
+        --times[(*runs)[run]];
+        out[run] = 1;
+        any = true;
+      }
+      if (any) erase(runs, out);
+    }
+  }
+
+  // --- repairs
+
+  // Lets go and computes again until all fits; false: it does not, or costs more than `most_ns`.
+  bool repair(Runs* runs, double noise, std::int64_t most_ns, int most) {
+    std::int64_t cost_ns = cost_ns_of(step_, *runs);
+    look(*runs);
+    for (int i = 0; holding_.peak().bytes > budget_bytes_; ++i) {
+      if (i == most || cost_ns > most_ns || !relieve(runs, noise, &cost_ns)) return false;
+      look(*runs);
+    }
+    remove_unused(runs);
+    return true;
+  }
+
+  bool relieve(Runs* runs, double noise, std::int64_t* cost_ns) {
+    holding_.rests_at(holding_.peak().run, *runs, &rests_);
+    std::vector<std::uint32_t> best_chain, chain;
+    double best_value = -1;
+    std::uint32_t best_needed = 0;
+    std::int64_t best_chain_ns = 0;
+    for (const Holding::Rest& rest : rests_) {
+      const auto bytes = static_cast<double>(step_.storages[rest.storage].bytes);
+      std::int64_t chain_ns = 0;
+      chain.clear();
+      if (bytes == 0 || !chain_of(rest, &chain, &chain_ns)) continue;
+      const double value =
+          bytes / static_cast<double>(chain_ns + 1) * std::exp(noise * (fraction() - 0.5) * 2);
+      if (value <= best_value) continue;
+      best_value = value;
+      best_chain = chain;
+      best_needed = rest.needed;
+      best_chain_ns = chain_ns;
+    }
+    if (best_chain.empty()) return false;
+    *cost_ns += best_chain_ns;
+    runs->insert(runs->begin() + best_needed, best_chain.begin(), best_chain.end());
+    return true;
+  }
+
+  // The runs that make a storage again where it is needed next, with all that is not held over there.
+  bool chain_of(const Holding::Rest& rest, std::vector<std::uint32_t>* chain, std::int64_t* chain_ns) {
+    ++chains_;
+    const auto add = [&](std::uint32_t storage) {
+      const std::uint32_t maker = step_.storages[storage].maker;
+      if (!step_.operations[maker].repeatable) return false;
+      if (put_in_[maker] == chains_) return true;
+      put_in_[maker] = chains_;
+      chain->push_back(maker);
+      *chain_ns += step_.operations[maker].cost_ns;
+      return chain->size() <= longest_chain;
+    };
+    if (!add(rest.storage)) return false;
+    for (std::size_t i = 0; i < chain->size(); ++i) {
+      for (const std::uint32_t s : step_.operations[(*chain)[i]].reads) {
+        if (step_.storages[s].constant() || (s != rest.storage && holding_.holds_over(s, rest.needed)))
+          continue;
+        if (!add(s)) return false;
+      }
+    }
+    std::sort(chain->begin(), chain->end());  // operations stand in an order that respects who reads what
+    return true;
+  }
+};
+
+}  // namespace
+
+Result<Schedule> search_recomputation(const Step& step, std::uint64_t budget_bytes,
+                                      const SearchOptions& options) {
+  if (const std::uint64_t least = least_bytes_of(step); least > budget_bytes)
+    return refused<Schedule>("no schedule fits into " + std::to_string(budget_bytes) +
+                             " bytes: the step needs " + std::to_string(least) + " at least");
+  return RunSearch(step, budget_bytes, options).best();
+}
+
+}  // namespace terrace::planner::recompute

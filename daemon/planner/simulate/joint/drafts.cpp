@@ -1,0 +1,218 @@
+#include "daemon/planner/simulate/joint/drafts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/planner/simulate/policies/eviction_walk.h"
+#include "daemon/planner/simulate/policies/remaking.h"
+
+namespace terrace::planner::joint {
+
+using wire::Action;
+using wire::ScheduleEntry;
+
+namespace {
+
+// The part of a gap in which nothing of the tensor lies in tier 0.
+Gap absence(const Choice& c) { return {c.gap.tensor, c.gap.from, c.in, false}; }
+
+template <class Change>
+void for_away(const Choice& c, std::uint32_t ops, Change change) {
+  if (!c.gap.wraps) {
+    change(c.gap.from + 1, c.gap.to);
+    return;
+  }
+  change(c.gap.from + 1, ops);
+  change(0U, c.gap.to);
+}
+
+}  // namespace
+
+Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
+    : trace_(trace),
+      machine_(machine),
+      far_(trace, machine),
+      starts_us_(ideal_starts_us(trace)),
+      gaps_(gaps_of(trace)),
+      first_gap_(trace.tensors.size() + 1, 0),
+      lineage_(trace) {
+  for (const Gap& gap : gaps_) ++first_gap_[gap.tensor + 1];
+  for (std::size_t t = 1; t < first_gap_.size(); ++t) first_gap_[t] += first_gap_[t - 1];
+  again_.reserve(gaps_.size());
+  for (const Gap& gap : gaps_) again_.push_back(lineage_.price_us(gap).has_value());
+}
+
+Choices Drafts::all_stay() const {
+  Choices choices;
+  choices.reserve(gaps_.size());
+  for (const Gap& gap : gaps_) choices.push_back({gap, Way::stays, 0, gap.from + 1, gap.to});
+  return choices;
+}
+
+std::optional<std::size_t> Drafts::gap_at(std::uint32_t tensor, std::uint32_t position) const {
+  for (std::size_t g = first_gap_[tensor]; g < first_gap_[tensor + 1]; ++g) {
+    const Gap& gap = gaps_[g];
+    const bool after = position > gap.from, before = position <= gap.to;
+    if (gap.wraps ? after || before : after && before) return g;
+  }
+  return std::nullopt;
+}
+
+std::uint32_t Drafts::position_at(double time_us) const {
+  const auto after = std::upper_bound(starts_us_.begin(), starts_us_.end(), time_us);
+  return static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(after - starts_us_.begin() - 1, 0));
+}
+
+void Drafts::move(Choice* c, std::uint32_t tier) const {
+  c->way = Way::moves;
+  c->tier = tier;
+  c->out = c->gap.from + 1;
+  const double back_us = starts_us_[c->gap.to] - far_.transfer_us(tier, bytes(*c), true);
+  c->in = std::clamp(position_at(back_us), c->gap.wraps ? 0 : std::min(c->out, c->gap.to), c->gap.to);
+}
+
+void Drafts::make_again(Choice* c, std::uint32_t in) const {
+  c->way = Way::made_again;
+  c->in = std::clamp(in, std::min(c->gap.from + 2, c->gap.to), c->gap.to);
+}
+
+Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& report) const {
+  Choices choices = all_stay();
+  const auto choice_at = [&](std::uint32_t tensor, std::uint32_t position) {
+    const std::optional<std::size_t> gap = gap_at(tensor, position);
+    return gap ? &choices[*gap] : nullptr;
+  };
+  for (const ScheduleEntry& e : schedule.entries) {
+    Choice* c = choice_at(e.tensor, e.position);
+    if (c == nullptr) continue;
+    if (e.action == Action::evict) *c = {c->gap, Way::moves, e.tier, e.position, c->gap.to};
+    if (e.action == Action::prefetch && c->way == Way::moves) c->in = e.position;
+    if (e.action == Action::drop) make_again(c, c->gap.to);
+    if (e.action == Action::recompute && c->way == Way::made_again) c->in = e.position;
+  }
+  for (const Transfer& t : report.transfers) {
+    if (!t.on_demand || t.in || t.queued_us < 0) continue;
+    const auto after = std::upper_bound(report.ops.begin(), report.ops.end(), t.queued_us,
+                                        [](double time, const OpTiming& op) { return time < op.ready_us; });
+    const auto position =
+        static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(after - report.ops.begin() - 1, 0));
+    Choice* c = choice_at(t.tensor, position);
+    if (c != nullptr && c->way == Way::stays) *c = {c->gap, Way::moves, t.tier, position, c->gap.to};
+  }
+  return choices;
+}
+
+Choices Drafts::construct(double most_us_per_byte) const {
+  Choices choices = all_stay();
+  Residency residency(trace_);
+  lineage_.keep_all();
+  remake_cheap(most_us_per_byte, &choices, &residency);
+  move_the_rest(&choices, &residency);
+  keep_on_the_way(&choices, &residency);
+  fetch_early(&choices, &residency);
+  return choices;
+}
+
+// By bytes per second; a price grows with what was dropped before.
+void Drafts::remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t g = 0; g < gaps_.size(); ++g) {
+    if (!again_[g]) continue;
+    const double us_per_byte = *lineage_.price_us(gaps_[g]) / static_cast<double>(bytes((*choices)[g]));
+    if (us_per_byte <= most_us_per_byte) order.emplace_back(us_per_byte, g);
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [us_per_byte, g] : order) {
+    Choice& c = (*choices)[g];
+    const auto size = static_cast<double>(bytes(c));
+    if (!residency->exceeds(c.gap.from + 1, c.gap.to, limit())) continue;
+    const std::optional<double> price_us = lineage_.price_us(c.gap);
+    if (!price_us || *price_us > most_us_per_byte * size) continue;
+    make_again(&c, c.gap.to);
+    lineage_.drop(c.gap);
+    residency->remove(c.gap.from + 1, c.gap.to, bytes(c));
+  }
+}
+
+void Drafts::move_the_rest(Choices* choices, Residency* residency) const {
+  if (!far_.any() || residency->most() <= limit()) return;
+  std::vector<Gap> gone;
+  for (const Choice& c : *choices)
+    if (c.way == Way::made_again) gone.push_back(c.gap);
+  const EvictionWalk walk(trace_, limit(), 0, gone);
+  FarTiers far(far_);
+  const auto next_use = [&](std::uint32_t gap, bool before_first_use) {
+    const Gap& g = walk.gaps()[gap];
+    return -static_cast<std::int64_t>(g.to) -
+           (g.wraps && !before_first_use ? static_cast<std::int64_t>(trace_.ops.size()) : 0);
+  };
+  for (const Leaving& leaving : walk.run(next_use)) {
+    const Gap& gap = walk.gaps()[leaving.gap];
+    const std::optional<std::uint32_t> tier = far.place(gap, trace_.tensors[gap.tensor].bytes);
+    if (!tier) continue;
+    Choice& c = (*choices)[*gap_at(gap.tensor, gap.from + 1)];
+    move(&c, *tier);
+    for_away(c, static_cast<std::uint32_t>(trace_.ops.size()),
+             [&](std::uint32_t begin, std::uint32_t end) { residency->remove(begin, end, bytes(c)); });
+    lineage_.move(gap, far_.transfer_us(*tier, bytes(c), true));
+  }
+}
+
+void Drafts::keep_on_the_way(Choices* choices, Residency* residency) const {
+  std::vector<std::vector<Gap>> ending(trace_.ops.size());
+  for (const Choice& c : *choices)
+    if (c.way == Way::made_again) ending[c.in].push_back(absence(c));
+  for (std::uint32_t at = 0; at < ending.size(); ++at) {
+    if (ending[at].empty()) continue;
+    for (const Lineage::Again& a : lineage_.again_at(at, ending[at])) {
+      if (a.then != Lineage::Then::dropped) continue;
+      Choice& c = (*choices)[*gap_at(a.tensor, at)];
+      if (c.way != Way::made_again || bytes(c) > limit() ||
+          residency->exceeds(at, c.gap.to, limit() - bytes(c)))
+        continue;
+      std::erase_if(ending[c.in], [&](const Gap& gap) { return gap.tensor == a.tensor; });
+      lineage_.keep(c.gap);
+      make_again(&c, at);
+      lineage_.drop(absence(c));
+      residency->add(at, c.gap.to, bytes(c));
+    }
+  }
+}
+
+void Drafts::fetch_early(Choices* choices, Residency* residency) const {
+  std::vector<Choice*> order;
+  for (Choice& c : *choices)
+    if (c.way == Way::moves) order.push_back(&c);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
+  std::uint32_t at = 0;
+  for (Choice* c : order) {
+    const std::uint32_t begin = std::min(std::max(at, c->gap.wraps ? 0 : c->out), c->gap.to);
+    at = c->in = residency->earliest(begin, c->gap.to, bytes(*c), limit());
+    residency->add(at, c->gap.to, bytes(*c));
+  }
+}
+
+wire::Schedule Drafts::schedule(const Choices& choices) const {
+  std::vector<ScheduleEntry> entries;
+  std::vector<const Choice*> fetched;
+  lineage_.keep_all();
+  Remaking remaking(lineage_, static_cast<std::uint32_t>(trace_.ops.size()));
+  for (const Choice& c : choices) {
+    if (c.way == Way::stays) continue;
+    if (c.way == Way::made_again) {
+      lineage_.drop(absence(c));
+      remaking.add(absence(c));
+      continue;
+    }
+    entries.push_back({c.out, c.gap.tensor, Action::evict, c.tier, {}});
+    fetched.push_back(&c);
+  }
+  std::stable_sort(fetched.begin(), fetched.end(),
+                   [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
+  for (const Choice* c : fetched) entries.push_back({c->in, c->gap.tensor, Action::prefetch, c->tier, {}});
+  remaking.add_to(&entries);
+  return sorted_schedule(trace_, "joint", std::move(entries));
+}
+
+}  // namespace terrace::planner::joint

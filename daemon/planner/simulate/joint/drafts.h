@@ -1,0 +1,84 @@
+// A plan as one choice for each gap between two uses: the tensor stays, moves, or is made again.
+//
+//     operation   from  .  .  .  .  .  .  .  .  .  to
+//     stays       xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+//     moves       xxxxxxx      ........      xxxxxxxx    leaves before operation `out`, is fetched before
+//     `in` made again  xxxx   ................    xxxxxxxx    dropped at once, computed again before `in`
+//
+// Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
+// from any of them; what a choice cannot say (waits, codecs, an order of transfers of one position) is lost
+// on the way in. What is made again early serves several operations with one chain of computations: a tensor
+// that a chain computes on its way may stay from there on (`keep_on_the_way`).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/policies/lineage.h"
+#include "daemon/planner/simulate/simulator.h"
+
+namespace terrace::planner::joint {
+
+enum class Way : std::uint8_t { stays, moves, made_again };
+
+struct Choice {
+  Gap gap;
+  Way way = Way::stays;
+  std::uint32_t tier = 0;         // moves
+  std::uint32_t out = 0, in = 0;  // positions; `out` of what moves alone
+};
+
+using Choices = std::vector<Choice>;  // one for each gap of gaps_of(), in its order
+
+class Drafts {
+ public:
+  // Both must outlive it. O(n log n).
+  Drafts(const wire::Trace& trace, const Machine& machine);
+
+  const wire::Trace& trace() const { return trace_; }
+  const Machine& machine() const { return machine_; }
+  const FarTiers& far() const { return far_; }
+  const std::vector<double>& starts_us() const { return starts_us_; }
+  std::uint64_t bytes(const Choice& c) const { return trace_.tensors[c.gap.tensor].bytes; }
+
+  Choices all_stay() const;
+  // The gap of a tensor that an entry at this position belongs to.
+  std::optional<std::size_t> gap_at(std::uint32_t tensor, std::uint32_t position) const;
+  // Whether its content can be computed again at all, if all that it comes from is kept.
+  bool can_be_made_again(std::size_t gap) const { return again_[gap]; }
+
+  // Move out at once, and back in just in time for an idle link.
+  void move(Choice* c, std::uint32_t tier) const;
+  void make_again(Choice* c, std::uint32_t in) const;
+  // The last position that begins no later than this, in a step that never waits.
+  std::uint32_t position_at(double time_us) const;
+
+  // Stands in for a published plan; `report` (with a timeline) tells what it moved on demand.
+  Choices read(const wire::Schedule& schedule, const SimulationReport& report) const;
+
+  // First what is cheap to make again, up to `most_us_per_byte`, then Belady's rule moves what is left over;
+  // both as far as memory is short. Everything comes back as early as there is room.
+  Choices construct(double most_us_per_byte) const;
+
+  wire::Schedule schedule(const Choices& choices) const;
+
+ private:
+  const wire::Trace& trace_;
+  const Machine& machine_;
+  FarTiers far_;
+  std::vector<double> starts_us_;
+  std::vector<Gap> gaps_;
+  std::vector<std::uint32_t> first_gap_;  // by tensor, into gaps_; one more entry
+  std::vector<bool> again_;
+  mutable Lineage lineage_;  // scratch: of the choices that are looked at
+
+  std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
+  void remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const;
+  void keep_on_the_way(Choices* choices, Residency* residency) const;
+  void move_the_rest(Choices* choices, Residency* residency) const;
+  void fetch_early(Choices* choices, Residency* residency) const;
+};
+
+}  // namespace terrace::planner::joint

@@ -1,0 +1,173 @@
+#include "daemon/planner/simulate/joint/joint.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "daemon/planner/simulate/joint/moves.h"
+
+namespace terrace::planner::joint {
+namespace {
+
+constexpr std::uint32_t timed_steps = 2;  // the second one is what repeats
+constexpr double infinite = std::numeric_limits<double>::infinity();
+// Of a link's time for a byte: what may be spent to compute it again.
+constexpr double prices[] = {0, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 2, 1e9};
+constexpr double most_operations = 5e6;  // simulated, all plans together
+constexpr double fewest_plans = 64, most_plans = 6000, plans_per_gap = 24;
+constexpr double first_margin = 1e-3;  // of a step's time: how much worse a plan may be that is accepted
+constexpr int largest_change = 5;      // choices that change at once, as a power of two
+constexpr std::size_t read_plans = 3;  // of the published ones: the best
+
+Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
+                               bool timeline) {
+  SimulationOptions options;
+  options.victims = plan.victims;
+  options.steps = timed_steps;
+  options.record_timeline = timeline;
+  options.with_bounds = false;
+  return simulate(trace, machine, plan, options);
+}
+
+struct Candidate {
+  SwapPlan plan;
+  double time_us = infinite;
+};
+
+struct State {
+  Choices choices;
+  Victims victims = Victims::belady;
+  double time_us = infinite;
+};
+
+class Search {
+ public:
+  Search(const wire::Trace& trace, const Machine& machine, const SwapControl& control)
+      : trace_(trace),
+        machine_(machine),
+        control_(control),
+        drafts_(trace, machine),
+        moves_(drafts_, control.seed) {}
+
+  Result<SwapPlan> best() {
+    try_published();
+    if (!perfect() && !drafts_.all_stay().empty()) {
+      build();
+      improve();
+    }
+    if (best_.time_us == infinite) return refused<SwapPlan>(why_not_);
+    best_.plan.policy = "joint";
+    return ok(std::move(best_.plan));
+  }
+
+ private:
+  const wire::Trace& trace_;
+  const Machine& machine_;
+  const SwapControl& control_;
+  Drafts drafts_;
+  Moves moves_;
+  std::vector<Candidate> published_;  // the fastest first
+  Candidate best_;
+  State current_;
+  std::string why_not_ = "no policy had a plan before the search was stopped";
+
+  bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
+
+  void try_published() {
+    for (const SwapPolicy& policy : published_swap_policies()) {
+      if (best_.time_us < infinite && (perfect() || control_.stopped())) break;
+      SwapControl control = control_;
+      control.effort = 1;
+      Result<SwapPlan> plan = policy.plan(trace_, machine_, control);
+      if (!plan) {
+        why_not_ = std::move(plan.error);
+        continue;
+      }
+      const auto report = timed(trace_, machine_, *plan, false);
+      if (!report) {
+        why_not_ = report.error;
+        continue;
+      }
+      Candidate made{std::move(*plan), report->total_us};
+      if (made.time_us < best_.time_us) best_ = made;
+      published_.push_back(std::move(made));
+    }
+    std::stable_sort(published_.begin(), published_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.time_us < b.time_us; });
+  }
+
+  // Times the choices; they become the best plan if they are that.
+  double time(const Choices& choices, Victims victims) {
+    SwapPlan plan{drafts_.schedule(choices), victims};
+    const auto report = timed(trace_, machine_, plan, false);
+    if (!report) return infinite;
+    if (report->total_us < best_.time_us) best_ = {std::move(plan), report->total_us};
+    return report->total_us;
+  }
+
+  void start_from(Choices choices, Victims victims) {
+    const double time_us = time(choices, victims);
+    if (time_us < current_.time_us) current_ = {std::move(choices), victims, time_us};
+  }
+
+  void build() {
+    for (std::size_t i = 0; i < std::min(read_plans, published_.size()); ++i) {
+      const SwapPlan& plan = published_[i].plan;
+      if (control_.stopped()) return;
+      const auto report = timed(trace_, machine_, plan, true);
+      start_from(drafts_.read(plan, *report), plan.victims);
+    }
+    double us_per_byte = 1;
+    if (drafts_.far().any()) {
+      constexpr std::uint64_t sample = std::uint64_t{1} << 30;
+      us_per_byte = drafts_.far().transfer_us(drafts_.far().tiers().front(), sample, true) / sample;
+    }
+    for (const double price : prices) {
+      if (control_.stopped()) return;
+      start_from(drafts_.construct(price * us_per_byte), Victims::belady);
+    }
+  }
+
+  double plans_to_try() const {
+    const auto ops = static_cast<double>(trace_.ops.size());
+    const double by_gaps = plans_per_gap * static_cast<double>(current_.choices.size());
+    return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
+  }
+
+  void improve() {
+    if (current_.time_us == infinite) return;
+    const double plans = plans_to_try();
+    Result<SimulationReport> report = look();
+    for (double tried = 0; tried < plans && report && !perfect() && !control_.stopped(); ++tried) {
+      const double left = 1 - tried / plans;
+      Choices changed = current_.choices;
+      const auto powers = static_cast<std::uint32_t>(left * largest_change) + 1;
+      moves_.change(1U << (tried_ % powers), &changed);
+      ++tried_;
+      const double time_us = time(changed, current_.victims);
+      if (time_us >= current_.time_us * (1 + first_margin * left * left)) continue;
+      current_ = {std::move(changed), current_.victims, time_us};
+      report = look();
+    }
+  }
+
+  std::uint32_t tried_ = 0;
+
+  Result<SimulationReport> look() {
+    auto report = timed(trace_, machine_, {drafts_.schedule(current_.choices), current_.victims}, true);
+    if (report) moves_.look(*report);
+    return report;
+  }
+};
+
+}  // namespace
+
+double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
+  const auto report = timed(trace, machine, plan, false);
+  return report ? report->total_us : infinite;
+}
+
+Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
+  return Search(trace, machine, control).best();
+}
+
+}  // namespace terrace::planner::joint

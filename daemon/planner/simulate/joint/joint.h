@@ -1,0 +1,28 @@
+// One search over keeping, moving and recomputing, that starts where the published policies end.
+//
+// Every published policy plans the step, the simulator times each plan as `terrace plan` does, and the best
+// is the first answer: the search is never worse than any of them. Then
+//   1. choices are built that mix the two ways to save memory: what can be computed again for less than a
+//      bound per byte is dropped, the rest moves by Belady's rule; for a row of such bounds;
+//   2. the best choices, built or read from published plans, are changed a few at a time, where their
+//      simulated step stalls (moves.h), and every change is timed by the simulator itself. Worse ones are
+//      accepted within a margin that shrinks to nothing (threshold accepting: Dueck and Scheuer, Journal of
+//      Computational Physics 90, 1990).
+//
+// What it cannot say: an order of operations other than the trace's (`terrace plan --order` may have changed
+// it beforehand), codecs, and transfers of a part of a tensor. Updates in place run where the trace has them.
+// Work is bounded by the number of simulated plans. Anytime, deterministic for a seed, pure.
+#pragma once
+
+#include "daemon/planner/simulate/simulator.h"
+
+namespace terrace::planner::joint {
+
+// What the plan of a step is worth: the second step's time, as `terrace plan` reports it; infinite where it
+// cannot be carried out.
+double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan);
+
+// Refused where no policy has a plan that can be carried out, with the reason of the last one.
+Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control);
+
+}  // namespace terrace::planner::joint

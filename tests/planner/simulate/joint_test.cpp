@@ -1,0 +1,148 @@
+// The joint search: never worse than where it starts, the same for a seed, stoppable, and better where only a
+// mixture of moving and recomputing helps.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "daemon/planner/simulate/joint/drafts.h"
+#include "daemon/planner/simulate/joint/joint.h"
+#include "tests/planner/simulate/random_plans.h"
+
+namespace terrace::planner {
+namespace {
+
+using namespace test;
+using wire::Action;
+
+// Forward and backward over n layers; each activation is read again by its layer's backward operation.
+wire::Trace layers(std::uint32_t n, std::uint64_t bytes, double forward_us, double backward_us) {
+  std::vector<wire::TraceTensor> tensors(n + 2, tensor(bytes));
+  tensors[n + 1] = tensor(1);
+  tensors[n + 1].kind = wire::TensorKind::gradient;
+  std::vector<wire::TraceOp> ops;
+  for (std::uint32_t i = 0; i < n; ++i) ops.push_back(op(forward_us, {i}, {i + 1}));
+  ops.push_back(op(backward_us, {n}, {n + 1}));
+  for (std::uint32_t i = n; i-- > 0;) ops.push_back(op(backward_us, {i, n + 1}, {n + 1}));
+  return step(std::move(tensors), std::move(ops));
+}
+
+double best_published_us(const wire::Trace& t, const Machine& m) {
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const SwapPolicy& p : published_swap_policies()) {
+    const auto plan = p.plan(t, m);
+    if (plan) best_us = std::min(best_us, joint::planned_step_us(t, m, *plan));
+  }
+  return best_us;
+}
+
+SwapControl with_effort(double effort, std::uint64_t seed = 0) {
+  SwapControl control;
+  control.effort = effort;
+  control.seed = seed;
+  return control;
+}
+
+bool uses(const wire::Schedule& schedule, Action action) {
+  return std::any_of(schedule.entries.begin(), schedule.entries.end(),
+                     [action](const wire::ScheduleEntry& e) { return e.action == action; });
+}
+
+bool same_entries(const wire::Schedule& a, const wire::Schedule& b) {
+  return std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(),
+                    [](const wire::ScheduleEntry& x, const wire::ScheduleEntry& y) {
+                      return x.position == y.position && x.tensor == y.tensor && x.action == y.action &&
+                             x.tier == y.tier;
+                    });
+}
+
+}  // namespace
+
+TEST_CASE("The joint search is never worse than any published policy, and its plans pass the judge") {
+  std::uint32_t better = 0, ran = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const wire::Trace t = random_step(random);
+    const Machine m = random_machine(random, t);
+    const double published_us = best_published_us(t, m);
+    const auto plan = joint::plan_jointly(t, m, with_effort(0.2));
+    INFO("seed " << seed << " " << plan.error);
+    if (!plan) {
+      REQUIRE(published_us == std::numeric_limits<double>::infinity());
+      continue;
+    }
+    ++ran;
+    const auto r = simulate(t, m, *plan, {plan->victims, StallRule::strict, 2, true, 0});
+    REQUIRE(r);
+    REQUIRE_THAT(check_timeline(t, m, *r), Catch::Equals(""));
+    const double joint_us = joint::planned_step_us(t, m, *plan);
+    REQUIRE(r->total_us == Approx(joint_us));
+    REQUIRE(joint_us <= published_us * (1 + 1e-12));  // times are sums in different orders
+    better += joint_us < 0.99 * published_us ? 1 : 0;
+  }
+  CHECK(ran > 150);
+  CHECK(better > 20);
+}
+
+TEST_CASE("The joint search gives the same plan for the same seed") {
+  const wire::Trace t = layers(20, 100, 30, 60);
+  const Machine m = two_tiers(900);
+  const auto first = joint::plan_jointly(t, m, with_effort(0.3, 3));
+  const auto second = joint::plan_jointly(t, m, with_effort(0.3, 3));
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(same_entries(*first, *second));
+}
+
+TEST_CASE("The joint search mixes moving and recomputing where either alone is slower") {
+  // Cheap to compute, and a link that carries half of what must leave in time.
+  const wire::Trace t = layers(24, 100, 40, 60);
+  const Machine both = two_tiers(900);
+  Machine alone = both;
+  alone.tiers.resize(1);
+  alone.links.clear();
+  alone.routes.clear();
+  wire::Trace fixed = t;
+  for (wire::TraceOp& o : fixed.ops) o.recomputable = false;
+  const auto us = [](const wire::Trace& trace, const Machine& m) {
+    const auto plan = joint::plan_jointly(trace, m, {});
+    REQUIRE(plan);
+    return std::pair(joint::planned_step_us(trace, m, *plan), *plan);
+  };
+  const auto [mixed_us, mixed] = us(t, both);
+  CHECK(uses(mixed, Action::recompute));
+  CHECK(uses(mixed, Action::evict));
+  CHECK(mixed_us < 0.97 * us(t, alone).first);
+  CHECK(mixed_us < 0.97 * us(fixed, both).first);
+}
+
+TEST_CASE("A joint search that is stopped answers the best so far") {
+  const wire::Trace t = layers(20, 100, 30, 60);
+  const Machine m = two_tiers(900);
+  int asked = 0;
+  SwapControl control;
+  control.stop = [&] { return ++asked > 30; };
+  const auto stopped = joint::plan_jointly(t, m, control);
+  REQUIRE(stopped);
+  CHECK(asked < 40);
+  CHECK(joint::planned_step_us(t, m, *stopped) <= best_published_us(t, m));
+  control.stop = [] { return true; };
+  REQUIRE(joint::plan_jointly(t, m, control));
+}
+
+TEST_CASE("What a draft reads from a schedule it writes again") {
+  const wire::Trace t = layers(6, 100, 30, 60);
+  const Machine m = two_tiers(1000);
+  const joint::Drafts drafts(t, m);
+  const wire::Schedule schedule{t.name,
+                                "by hand",
+                                {{2, 1, Action::evict, 1, {}},
+                                 {3, 2, Action::drop, 0, {}},
+                                 {10, 2, Action::recompute, 0, {}},
+                                 {11, 1, Action::prefetch, 1, {}}}};
+  const auto report = simulate(t, m, schedule, {Victims::belady, StallRule::strict, 1, true, 0});
+  INFO(report.error);
+  REQUIRE(report);
+  CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report))));
+}
+
+}  // namespace terrace::planner
