@@ -18,10 +18,8 @@
 #include <cstring>
 #include <vector>
 
-#include "daemon/machine.h"
 #include "daemon/settings/settings_check.h"
 #include "daemon/size.h"
-#include "tiers/records/state_directory.h"
 
 namespace terrace::daemon {
 namespace {
@@ -35,30 +33,7 @@ constexpr std::uint64_t return_ns = 60 * second;      // what is on record waits
 constexpr std::uint64_t silence_ns = 5 * second;      // to say Hello or Control
 constexpr std::uint64_t linger_ns = 2 * second;       // of a private daemon
 constexpr std::uint64_t unused_ns = 10 * second;
-constexpr std::uint64_t default_pool_bytes = 64ULL << 30;
 constexpr int accepts_per_round = 64;
-
-PoolQuota pool_quota(const Config& config) {
-  if (config.pool_bytes) return *config.pool_bytes;
-  return {std::min(default_pool_bytes, free_disk_bytes(config.pool_directory) / 10 * 8), true};
-}
-
-// Where no record can be kept, the day's bytes are counted from this start on. A private daemon without a
-// limit leaves nothing in its user's home.
-void keep_writes(const Config& config, bool is_private, Writes* writes) {
-  if (!is_private) writes->watch(DriveCounter(config.pool_directory));
-  if (is_private && !config.writes_per_day) return;
-  const std::string state = config.state.empty() ? records::state_directory() : config.state;
-  if (const std::string problem = writes->open(state, config.pool_directory); !problem.empty())
-    spdlog::warn("{}; until then, what is written is counted from this start on", problem);
-}
-
-// A private daemon's one user needs no protection from himself.
-void limit_writes(const Config& config, bool is_private, UserShares users, Writes* writes) {
-  const std::uint64_t per_day = config.writes_per_day.value_or(no_limit);
-  if (!is_private && config.writes_per_day) users.set_cap(config.writes_per_user.of(per_day));
-  writes->set_limit(per_day, std::move(users));
-}
 
 }  // namespace
 
@@ -68,7 +43,7 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-Server::Server(ServerOptions options) : options_(std::move(options)), pressure_(options_.pressure_root) {
+Server::Server(ServerOptions options) : options_(std::move(options)) {
   started_ns_ = now_ns_ = lonely_since_ns_ = clock_ns();
   stop_event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
@@ -84,18 +59,17 @@ std::string Server::open() {
   if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
   if (auto error = door_.open(config, options_.is_private); !error.empty()) return error;
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
-  const std::uint64_t budget = budget_bytes();
+  const std::uint64_t budget = division_.budget_bytes();
   registry_ = std::make_unique<Registry>(
-      budget, Pools(config.pool_directory, pool_quota(config), options_.is_private));
-  keep_writes(config, options_.is_private, &registry_->writes());
-  divide_budget();
+      budget, Pools(config.pool_directory, division_.pool_quota(), options_.is_private));
+  division_.keep_writes(&registry_->writes());
+  division_.divide(registry_.get());
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
   poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
   const bool expect_old_jobs = !options_.is_private || options_.respawned || door_.listener().found_remains();
   hold_until_ns_ = expect_old_jobs ? clock_ns() + hold_ns : 0;
-  std::uint64_t watchdog_us = 0;
-  if (::sd_watchdog_enabled(0, &watchdog_us) > 0) watchdog_ns_ = watchdog_us * 1000 / 3;
+  watchdog_.open();
   spdlog::info("serving {}: {} of DRAM, pools of {} in {}", config.socket, format_size(budget),
                format_size(registry_->pools().quota_bytes()), config.pool_directory);
   return {};
@@ -105,31 +79,6 @@ std::string Server::open() {
 void Server::expect_jobs() {
   if (options_.is_private) return;
   registry_->expect(Claims(record_.open(options_.config.socket + ".promises")), clock_ns() + return_ns);
-}
-
-std::uint64_t Server::budget_bytes() const { return options_.config.dram.of(memory_limit_bytes()); }
-
-// What users may have is of all there may be, whatever of it is handed out. A private daemon's one user needs
-// no protection from himself.
-void Server::divide_budget() {
-  const std::uint64_t budget = budget_bytes();
-  Arbiter& arbiter = registry_->change_arbiter();
-  arbiter.set_machine_budget(pressure_.of(budget));
-  if (options_.is_private) return limit_writes(options_.config, true, {}, &registry_->writes());
-  SharesResult users = resolve_shares(options_.config.shares, budget);
-  limit_writes(options_.config, false, users.shares.weights(), &registry_->writes());
-  if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
-  users.shares.set_cap(options_.config.per_user.of(budget));
-  arbiter.set_users(std::move(users.shares));
-}
-
-void Server::follow_pressure() {
-  if (!pressure_.is_due(now_ns_)) return;  // to ask for the budget is to read files
-  const std::uint64_t budget = budget_bytes();
-  if (!pressure_.look(budget, now_ns_)) return;
-  registry_->change_arbiter().set_machine_budget(pressure_.of(budget));
-  spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
-               format_size(pressure_.of(budget)), format_size(budget));
 }
 
 void Server::watch_signals(int signal_fd) {
@@ -146,8 +95,7 @@ void Server::stop() {
 
 int Server::wait_ms() const {
   if (has_more_to_answer_) return 0;
-  std::uint64_t next = next_tick_ns_;
-  if (watchdog_ns_ != 0) next = std::min(next, next_watchdog_ns_);
+  const std::uint64_t next = watchdog_.next_ns(next_tick_ns_);
   return next <= now_ns_ ? 0 : static_cast<int>((next - now_ns_) / millisecond) + 1;
 }
 
@@ -161,23 +109,17 @@ void Server::run() {
     for (const epoll_event& event : happened) {
       handle(event.data.u64, event.events);
       now_ns_ = clock_ns();
-      feed_watchdog();
+      watchdog_.feed(now_ns_);
     }
     if (now_ns_ >= next_tick_ns_) tick();
     answer_postponed();
-    feed_watchdog();
+    watchdog_.feed(now_ns_);
   }
   ::sd_notify(0, "STOPPING=1");
   record_.finish(registry_->promises());
   registry_->writes().finish();
   spdlog::info("stopping; {} jobs' processes carry on within their last budgets",
                registry_->sessions().size());
-}
-
-void Server::feed_watchdog() {
-  if (watchdog_ns_ == 0 || now_ns_ < next_watchdog_ns_) return;
-  next_watchdog_ns_ = now_ns_ + watchdog_ns_;
-  ::sd_notify(0, "WATCHDOG=1");
 }
 
 void Server::handle(std::uint64_t tag, std::uint32_t events) {
@@ -217,16 +159,16 @@ void Server::reload() {
         "the socket, its group, the pool directory and the state directory change only with a restart of "
         "terraced");
   config->pool_directory = options_.config.pool_directory;
-  // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
-  if (config->pool_bytes != options_.config.pool_bytes) registry_->pools().set_quota(pool_quota(*config));
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
   options_.config.shares = std::move(config->shares);
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
-  divide_budget();
-  options_.config.pool_bytes = config->pool_bytes;
+  division_.divide(registry_.get());
+  // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
+  if (std::exchange(options_.config.pool_bytes, config->pool_bytes) != config->pool_bytes)
+    registry_->pools().set_quota(division_.pool_quota());
   options_.config.log_level = config->log_level;
   spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),
                format_size(registry_->pools().quota_bytes()));
@@ -312,7 +254,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
-  follow_pressure();
+  division_.follow_pressure(registry_.get(), now_ns_);
   registry_->take_turn(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();

@@ -20,12 +20,13 @@
 
 #include "daemon/control/control.h"
 #include "daemon/control/control_limit.h"
-#include "daemon/pressure/memory_pressure.h"
 #include "daemon/promises/record_file.h"
 #include "daemon/server/connection.h"
+#include "daemon/server/division.h"
 #include "daemon/server/door.h"
 #include "daemon/server/log_limit.h"
 #include "daemon/server/poller.h"
+#include "daemon/server/watchdog.h"
 #include "daemon/sessions/registry.h"
 #include "daemon/settings/config.h"
 
@@ -73,9 +74,6 @@ class Server {
   void handle(std::uint64_t tag, std::uint32_t events);
   void handle_signal();
   void reload();
-  std::uint64_t budget_bytes() const;
-  void divide_budget();
-  void follow_pressure();
   void expect_jobs();
 
   void accept_all();
@@ -102,7 +100,6 @@ class Server {
   void drop(ConnectionId id, const std::string& why, bool is_fault);
 
   void tick();
-  void feed_watchdog();
   void answer_postponed();
   void begin_waiting_sessions();
   void drop_silent_connections();
@@ -119,7 +116,8 @@ class Server {
   int signal_fd_ = -1;
   std::unique_ptr<Registry> registry_;
   RecordFile record_;
-  MemoryPressure pressure_;
+  Division division_{options_.config, options_.is_private, options_.pressure_root};
+  Watchdog watchdog_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   std::set<ConnectionId> guests_;  // that are no jobs (yet): few, where jobs may be a thousand
@@ -134,8 +132,6 @@ class Server {
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t hold_until_ns_ = 0;
   std::uint64_t lonely_since_ns_ = 0;
-  std::uint64_t watchdog_ns_ = 0;
-  std::uint64_t next_watchdog_ns_ = 0;
   bool stopping_ = false;
 };
 

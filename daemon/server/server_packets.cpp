@@ -223,10 +223,8 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
 }
 
 ControlContext Server::control_context() {
-  return {*registry_,           options_.config,
-          options_.is_private,  now_ns_,
-          started_ns_,          pressure_.lowers(budget_bytes()),
-          pressure_.is_known(), true};
+  return {*registry_,  options_.config,           options_.is_private,           now_ns_,
+          started_ns_, division_.lowered_bytes(), division_.is_pressure_known(), true};
 }
 
 // A turn of an answer that takes more than one, if there is one.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/sessions/session.h"
+
 namespace terrace::daemon {
 
 void Journal::add(JournalEntry entry) {
@@ -10,6 +12,10 @@ void Journal::add(JournalEntry entry) {
   const std::uint32_t uid = entry.uid;
   entries_[uid].push_back(std::move(entry));
   if (++size_ > capacity) make_room();
+}
+
+void Journal::note(const Session& session, const char* kind, std::string text, std::uint64_t now_ns) {
+  add({0, now_ns, session.id(), session.peer().uid, session.job_name(), kind, std::move(text), {}});
 }
 
 void Journal::make_room() {

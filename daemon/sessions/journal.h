@@ -30,11 +30,15 @@ struct JournalEntry {
   wire::Event event;  // kind none for the daemon's own entries
 };
 
+class Session;
+
 class Journal {
  public:
   static constexpr std::size_t capacity = 4096;
 
   void add(JournalEntry entry);
+  // The daemon's own, about a session.
+  void note(const Session& session, const char* kind, std::string text, std::uint64_t now_ns);
   // Entries after number `since`, at most the last `limit` of them, oldest first.
   std::vector<const JournalEntry*> after(std::uint64_t since, std::size_t limit) const;
   std::uint64_t last_number() const { return last_; }

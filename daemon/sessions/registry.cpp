@@ -264,14 +264,12 @@ std::vector<Announcement> Registry::announcements() {
   }
   if (result.empty()) return result;
   ++revision_;  // what was lowered may make room for what could not be raised yet
-  may_have_givers_ = true;
+  report_checks_.budgets_were_told();
   return result;
 }
 
 void Registry::note(SessionId id, const char* kind, std::string text, std::uint64_t now_ns) {
-  const Session* session = find(id);
-  if (session == nullptr) return;
-  journal_.add({0, now_ns, id, session->peer().uid, session->job_name(), kind, std::move(text), {}});
+  if (const Session* session = find(id)) journal_.note(*session, kind, std::move(text), now_ns);
 }
 
 }  // namespace terrace::daemon

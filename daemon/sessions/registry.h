@@ -16,7 +16,9 @@
 #include "daemon/pools/pools.h"
 #include "daemon/promises/claims.h"
 #include "daemon/sessions/journal.h"
+#include "daemon/sessions/report_checks.h"
 #include "daemon/sessions/session.h"
+#include "daemon/sessions/turns.h"
 #include "daemon/shares/arbiter.h"
 #include "daemon/unique_fd.h"
 #include "daemon/writes/writes.h"
@@ -56,6 +58,7 @@ struct EndedJob {
 class Registry {
  public:
   Registry(std::uint64_t machine_bytes, Pools pools, Limits limits = {});
+  Registry(const Registry&) = delete;
 
   // What jobs say that they had from an earlier daemon is believed as far as it is among these, and said by
   // then. Without this call all of it is, within what is left: a daemon that serves one user.
@@ -74,14 +77,9 @@ class Registry {
                   std::uint64_t now_ns);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
-  // Copies counters and events of every session out of the shared memory and digests them. Once a round, what
-  // they report is compared with what the kernel says, and those that do not give what they were told to are
-  // named.
+  // Copies counters and events of every session out of the shared memory and digests them. Reports are
+  // checked once a round.
   static constexpr std::uint64_t round_ns = 100'000'000;
-  static constexpr std::uint64_t check_ns =
-      1'000'000'000;                                       // between two checks of a process nobody waits for
-  static constexpr std::size_t checks_per_round = 64;      // of some 30 us each
-  static constexpr std::size_t idle_checks_per_round = 4;  // of processes that nobody waits for
   static constexpr std::size_t events_per_call = std::size_t{8} * Session::events_per_round;  // some 10 ms
   void take_in(std::uint64_t now_ns);
   // The same for as many sessions as a round has time for, in turn, and for those that others wait for.
@@ -95,7 +93,7 @@ class Registry {
   void note(SessionId session, const char* kind, std::string text, std::uint64_t now_ns);
 
   Session* find(SessionId session);
-  const std::map<SessionId, std::unique_ptr<Session>>& sessions() const { return sessions_; }
+  const Sessions& sessions() const { return sessions_; }
   const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_; }
   // What it grants is looked at anew, and a pause may begin, which it counts in rounds.
   Arbiter& change_arbiter() {
@@ -112,18 +110,11 @@ class Registry {
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
  private:
-  std::map<SessionId, std::unique_ptr<Session>>::iterator after(SessionId* last);
   void take_counters(Session& session);
   std::size_t take_events(Session& session, std::uint64_t now_ns);
   void take_events_of_all(std::uint64_t now_ns);
   void end_round(std::uint64_t now_ns);
-  void find_givers();
-  void check_reports(std::uint64_t now_ns);
-  void check_report(Session& session, std::uint64_t now_ns);
   void count_round(std::uint64_t now_ns);
-  void name_late_givers(std::uint64_t now_ns);
-  void name_late(const Session& session, std::uint64_t now_ns);
-  void name_understated(const Session& session, std::uint64_t now_ns);
   std::optional<Refusal> check_room(uid_t uid) const;
   bool is_on_record(const JobKey& job) const { return !claims_ || claims_->has(job); }
   wire::Hello believed(const JobKey& job, const wire::Hello& hello);
@@ -147,20 +138,17 @@ class Registry {
   Journal journal_;
   std::optional<Claims> claims_;
   std::uint64_t expected_until_ns_ = 0;
-  std::map<SessionId, std::unique_ptr<Session>> sessions_;
+  Sessions sessions_;
+  ReportChecks report_checks_{sessions_, arbiter_, pools_, journal_};
   std::map<JobKey, EndedJob> ended_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
-  SessionId last_checked_ = 0;
-  SessionId last_giver_checked_ = 0;
   SessionId last_counted_ = 0;
   SessionId last_read_ = 0;
-  std::vector<SessionId> givers_;  // others wait for them; as of the last round
   std::uint64_t revision_ = 1;
   std::uint64_t announced_revision_ = 0;
   std::uint64_t counted_revision_ = 0;
   unsigned rounds_to_count_ = 0;
-  bool may_have_givers_ = false;
   std::uint64_t next_round_ns_ = 0;
 };
 

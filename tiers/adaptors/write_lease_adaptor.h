@@ -6,7 +6,6 @@
 // whatever becomes of it.
 #pragma once
 
-#include <cerrno>
 #include <cstdint>
 
 #include "tiers/adaptors/adaptor.h"
@@ -21,23 +20,8 @@ class WriteLeaseAdaptor final : public TierAdaptor {
 
   // By the caller's own count, which says `written_bytes` now and may go up to `most_bytes`. Serialised with
   // submit() and poll().
-  void set_lease(std::uint64_t written_bytes, std::uint64_t most_bytes) noexcept {
-    // While something is under way the caller's count may be behind ours; writes that failed are not in it.
-    if (written_bytes > begun_bytes_ || inner_.in_flight() == 0) begun_bytes_ = written_bytes;
-    most_bytes_ = most_bytes;
-  }
-
-  int submit(const Transfer& transfer) noexcept override {
-    if (transfer.direction == Direction::read) return inner_.submit(transfer);
-    const std::uint64_t left = most_bytes_ - (begun_bytes_ < most_bytes_ ? begun_bytes_ : most_bytes_);
-    if (transfer.extent.bytes > left) {
-      most_bytes_ = begun_bytes_;
-      return EDQUOT;
-    }
-    const int error = inner_.submit(transfer);
-    if (error == 0) begun_bytes_ += transfer.extent.bytes;
-    return error;
-  }
+  void set_lease(std::uint64_t written_bytes, std::uint64_t most_bytes) noexcept;
+  int submit(const Transfer& transfer) noexcept override;
 
  private:
   std::uint64_t begun_bytes_ = 0;

@@ -1,0 +1,59 @@
+// See division.h.
+#include "daemon/server/division.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/machine.h"
+#include "daemon/size.h"
+#include "tiers/records/state_directory.h"
+
+namespace terrace::daemon {
+
+std::uint64_t Division::budget_bytes() const { return config_.dram.of(memory_limit_bytes()); }
+
+PoolQuota Division::pool_quota() const {
+  constexpr std::uint64_t default_bytes = 64ULL << 30;
+  if (config_.pool_bytes) return *config_.pool_bytes;
+  return {std::min(default_bytes, free_disk_bytes(config_.pool_directory) / 10 * 8), true};
+}
+
+// A private daemon without a limit leaves nothing in its user's home.
+void Division::keep_writes(Writes* writes) const {
+  if (!is_private_) writes->watch(DriveCounter(config_.pool_directory));
+  if (is_private_ && !config_.writes_per_day) return;
+  const std::string state = config_.state.empty() ? records::state_directory() : config_.state;
+  if (const std::string problem = writes->open(state, config_.pool_directory); !problem.empty())
+    spdlog::warn("{}; until then, what is written is counted from this start on", problem);
+}
+
+void Division::limit_writes(UserShares users, Writes* writes) const {
+  const std::uint64_t per_day = config_.writes_per_day.value_or(no_limit);
+  if (!is_private_ && config_.writes_per_day) users.set_cap(config_.writes_per_user.of(per_day));
+  writes->set_limit(per_day, std::move(users));
+}
+
+void Division::divide(Registry* registry) const {
+  const std::uint64_t budget = budget_bytes();
+  Arbiter& arbiter = registry->change_arbiter();
+  arbiter.set_machine_budget(pressure_.of(budget));
+  if (is_private_) return limit_writes({}, &registry->writes());
+  SharesResult users = resolve_shares(config_.shares, budget);
+  limit_writes(users.shares.weights(), &registry->writes());
+  if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
+  users.shares.set_cap(config_.per_user.of(budget));
+  arbiter.set_users(std::move(users.shares));
+}
+
+void Division::follow_pressure(Registry* registry, std::uint64_t now_ns) {
+  if (!pressure_.is_due(now_ns)) return;  // to ask for the budget is to read files
+  const std::uint64_t budget = budget_bytes();
+  if (!pressure_.look(budget, now_ns)) return;
+  registry->change_arbiter().set_machine_budget(pressure_.of(budget));
+  spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
+               format_size(pressure_.of(budget)), format_size(budget));
+}
+
+}  // namespace terrace::daemon
