@@ -5,6 +5,9 @@
 
 namespace terrace::tiers {
 
+// Here, and with it the destructor that deletes, which must not be in what the agent runs.
+WriteLeaseAdaptor::WriteLeaseAdaptor(Tier& inner) noexcept : TierAdaptor(inner, "leased") {}
+
 // While something is under way the caller's count may be behind ours; writes that failed are not in it.
 void WriteLeaseAdaptor::set_lease(std::uint64_t written_bytes, std::uint64_t most_bytes) noexcept {
   if (written_bytes > begun_bytes_ || inner_.in_flight() == 0) begun_bytes_ = written_bytes;

@@ -16,7 +16,7 @@ class WriteLeaseAdaptor final : public TierAdaptor {
  public:
   static constexpr std::uint64_t no_lease = UINT64_MAX;  // as much as one likes
 
-  explicit WriteLeaseAdaptor(Tier& inner) noexcept : TierAdaptor(inner, "leased") {}
+  explicit WriteLeaseAdaptor(Tier& inner) noexcept;
 
   // By the caller's own count, which says `written_bytes` now and may go up to `most_bytes`. Serialised with
   // submit() and poll().
