@@ -49,7 +49,10 @@ using Remake = std::function<Result<recompute::Schedule>(const recompute::Step&,
 std::vector<std::pair<std::string, Remake>> remaking_policies() {
   std::vector<std::pair<std::string, Remake>> all;
   for (const auto& [name, plan] : recompute::static_policies())
-    if (name.starts_with("Chen")) all.emplace_back(name, plan);
+    if (name.starts_with("Chen"))
+      all.emplace_back(name, [plan = plan](const recompute::Step& step, std::uint64_t budget) {
+        return plan(step, budget, {});
+      });
   for (const auto& heuristic : recompute::dtr_heuristics())
     all.emplace_back(
         heuristic.name, [kind = heuristic.kind](const recompute::Step& step, std::uint64_t budget) {
