@@ -179,12 +179,13 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
     if (policy != "keep") out["rows"].push_back(summary(policy, cases));
     for (const Json& c : cases) out["cases"].push_back(c);
   }
-  out["notes"] = {
-      alone ? "slowdown: computing, with what is computed again, to computing once; no bound is known"
-            : "mean, worst and bounds are slowdowns to computing alone, over the cases that ran; bound: "
-              "moving: "
-              "the least of any schedule that recomputes nothing; bound: all: of any schedule; to it: mean "
-              "to bound"};
+  out["notes"] =
+      alone ? Json::array(
+                  {"slowdown: computing, with what is computed again, to computing once; no bound is known"})
+            : Json::array(
+                  {"mean, worst and bounds are slowdowns to computing alone, over the cases that ran",
+                   "bound: moving: the least of any schedule that recomputes nothing; bound: all: of any "
+                   "schedule; to it: mean to bound"});
   return out;
 }
 

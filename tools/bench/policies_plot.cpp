@@ -18,7 +18,7 @@ using plot::Canvas;
 using plot::Color;
 
 constexpr int width = 1400, columns = 2;
-constexpr double margin = 24, title = 40, line = 22, names = 150, foot = 30, head = 56;
+constexpr double margin = 24, title = 40, line = 22, names = 150, figures = 110, foot = 30, head = 56;
 constexpr double most_shown = 8;  // a bar that is longer is cut, and its figure tells
 constexpr Color bar_color{0.27, 0.47, 0.67}, worst_color{0.56, 0.68, 0.80}, moving_color{0.8, 0.1, 0.1},
     recomputing_color{0.1, 0.5, 0.2};
@@ -33,7 +33,7 @@ class Panel {
   Panel(Canvas& canvas, double left, double top, double panel_width, const Json& section)
       : canvas_(canvas),
         left_(left + names),
-        width_(panel_width - names - 60),
+        width_(panel_width - names - figures),
         top_(top + title),
         section_(section) {}
 
@@ -72,7 +72,15 @@ class Panel {
     canvas_.fill({left_, y + 5, x(mean) - left_, line - 10}, bar_color);
     draw_bound(row, "moving_bound", y, moving_color);
     draw_bound(row, "recomputing_bound", y, recomputing_color);
-    canvas_.text({left_ + width_ + 6, middle + 4}, fmt::format("{:.3f}", mean), {.size = 11});
+    canvas_.text({left_ + width_ + 6, middle + 4}, figure(row), {.size = 11});
+  }
+
+  // A mean over fewer cases cannot be set beside the others.
+  static std::string figure(const Json& row) {
+    const std::string ran = row["ran"];
+    const std::string all = ran.substr(ran.rfind(' ') + 1);
+    const std::string mean = fmt::format("{:.3f}", row["mean"].get<double>());
+    return ran == all + " of " + all ? mean : mean + " (" + ran + ")";
   }
 
   void draw_bound(const Json& row, const char* key, double y, const Color& color) {
