@@ -11,6 +11,7 @@ namespace again = recompute;
 
 constexpr std::size_t most_remade_operations = 5000;  // DTR's rules look at every candidate at every eviction
 constexpr double effort = 0.03;                       // of the search's own; each budget has it once
+constexpr double whole_effort_operations = 245;       // shorter steps have fewer changes to try
 constexpr double shares[] = {0, 0.2, 0.4, 0.6, 0.8};  // of what the machine's budget lacks
 
 class Reader {
@@ -82,7 +83,8 @@ std::vector<Choices> remade_alone(const Drafts& drafts, const SwapControl& contr
   if (!step) return all;
   again::SearchOptions options;
   options.seed = control.seed;
-  options.effort = effort * control.effort;
+  const double length = static_cast<double>(step->operations.size()) / whole_effort_operations;
+  options.effort = effort * control.effort * std::min(1.0, length * length);
   options.stop = control.stop;
   options.solves_relaxation = false;
   Reader reader(drafts, *step);
