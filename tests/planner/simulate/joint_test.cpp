@@ -122,13 +122,15 @@ TEST_CASE(
   const wire::Trace t = layers(24, 100, 40, 60);
   const auto recompute_step = recompute::step_of(t);
   REQUIRE(recompute_step);
-  std::uint32_t compared = 0;
+  recompute::SearchOptions short_search;
+  short_search.effort = 1e-3;
+  short_search.solves_relaxation = false;
   for (const std::uint64_t capacity : {1000, 1300, 1600, 2000}) {
     Machine m = two_tiers(capacity);
     m.tiers.resize(1);
     m.links.clear();
     m.routes.clear();
-    const auto alone = recompute::search_recomputation(*recompute_step, capacity);
+    const auto alone = recompute::search_recomputation(*recompute_step, capacity, short_search);
     REQUIRE(alone);
     const double alone_us =
         static_cast<double>(check_schedule(*recompute_step, *alone, capacity).cost_ns) / 1e3;
@@ -137,9 +139,7 @@ TEST_CASE(
     INFO("capacity " << capacity << " " << plan.error);
     REQUIRE(plan);
     CHECK(joint::planned_step_us(t, m, *plan) <= alone_us * (1 + 1e-12));
-    ++compared;
   }
-  CHECK(compared == 4);
 }
 
 TEST_CASE("A joint search that is stopped answers the best so far") {

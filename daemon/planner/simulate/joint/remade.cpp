@@ -1,6 +1,7 @@
 #include "daemon/planner/simulate/joint/remade.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/planner/recompute/search/search.h"
 
@@ -90,9 +91,9 @@ std::vector<Choices> remade_alone(const Drafts& drafts, const SwapControl& contr
   Reader reader(drafts, *step);
   const std::uint64_t budget = drafts.machine().tiers[0].capacity_bytes;
   const std::uint64_t peak = std::max(peak_bytes_of(*step), budget);
-  for (const double share : shares) {
-    if (control.stopped()) break;
-    const auto more = static_cast<std::uint64_t>(share * static_cast<double>(peak - budget));
+  const double starts = std::size(shares) * std::min(1.0, control.effort);
+  for (std::size_t i = 0; static_cast<double>(i) + 1 <= starts && !control.stopped(); ++i) {
+    const auto more = static_cast<std::uint64_t>(shares[i] * static_cast<double>(peak - budget));
     const auto schedule = search_recomputation(*step, budget + more, options);
     if (schedule) all.push_back(reader.read(*schedule));
   }
