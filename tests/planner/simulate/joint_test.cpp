@@ -122,15 +122,15 @@ TEST_CASE(
   const wire::Trace t = layers(24, 100, 40, 60);
   const auto recompute_step = recompute::step_of(t);
   REQUIRE(recompute_step);
-  recompute::SearchOptions short_search;
-  short_search.effort = 1e-3;
-  short_search.solves_relaxation = false;
+  recompute::SearchOptions brief_search;
+  brief_search.effort = 1e-3;
+  brief_search.solves_relaxation = false;
   for (const std::uint64_t capacity : {1000, 1300, 1600, 2000}) {
     Machine m = two_tiers(capacity);
     m.tiers.resize(1);
     m.links.clear();
     m.routes.clear();
-    const auto alone = recompute::search_recomputation(*recompute_step, capacity, short_search);
+    const auto alone = recompute::search_recomputation(*recompute_step, capacity, brief_search);
     REQUIRE(alone);
     const double alone_us =
         static_cast<double>(check_schedule(*recompute_step, *alone, capacity).cost_ns) / 1e3;
