@@ -13,6 +13,7 @@
 #include "tools/import/import.h"
 
 using namespace terrace;
+using namespace terrace::import;
 using namespace terrace::planner;
 
 namespace {

@@ -114,7 +114,7 @@ TEST_CASE("TruncatedAndDamagedGzipIsRefused") {
     std::ifstream file(whole, std::ios::binary);
     packed.assign(std::istreambuf_iterator<char>(file), {});
   }
-  REQUIRE(planner::is_gzip(packed));
+  REQUIRE(import::is_gzip(packed));
   refuses(files.put("half.json.gz", packed.substr(0, packed.size() / 2)), exit_failure, "");
   packed[packed.size() / 2] = static_cast<char>(packed[packed.size() / 2] ^ 0x10);
   refuses(files.put("damaged.json.gz", packed), exit_failure, "");

@@ -27,7 +27,7 @@ namespace terrace::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using planner::kineto::MemoryEvent;
+using import::kineto::MemoryEvent;
 
 constexpr const char* usage =
     "usage: terrace bench gpu-heap [--profile FILE] [--gpu SPEC] [--passes 2..99] [--json FILE]\n"
@@ -45,8 +45,8 @@ std::string content(const std::string& path) {
   if (!file) throw std::runtime_error(path + " cannot be read; --profile names a Kineto profile");
   std::stringstream all;
   all << file.rdbuf();
-  if (!planner::is_gzip(all.str())) return all.str();
-  auto text = planner::gunzip(all.str(), std::uint64_t{4} << 30);
+  if (!import::is_gzip(all.str())) return all.str();
+  auto text = import::gunzip(all.str(), std::uint64_t{4} << 30);
   if (!text) throw std::runtime_error(path + ": " + text.error);
   return std::move(*text);
 }
@@ -57,7 +57,7 @@ struct Recorded {
 };
 
 Recorded of_profile(const std::string& path, const std::string& text) {
-  auto profile = planner::kineto::read_profile(text);
+  auto profile = import::kineto::read_profile(text);
   if (!profile) throw std::runtime_error(path + ": " + profile.error);
   std::vector<MemoryEvent> events;
   for (const MemoryEvent& e : profile->memory) {
@@ -136,13 +136,13 @@ class TraceReplay {
 
 Recorded recorded(const std::string& path) {
   const std::string text = content(path);
-  const auto format = planner::recognise(text);
+  const auto format = import::recognise(text);
   if (!format) throw std::runtime_error(path + ": " + format.error);
   Recorded out;
-  if (*format == planner::TraceFormat::kineto) {
+  if (*format == import::TraceFormat::kineto) {
     out = of_profile(path, text);
   } else {
-    const auto imported = planner::import_trace(text, *format);
+    const auto imported = import::import_trace(text, *format);
     if (!imported) throw std::runtime_error(path + ": " + imported.error);
     out = TraceReplay(imported->trace).recorded();
   }

@@ -17,14 +17,10 @@ class LeastStep {
   LeastStep(const wire::Trace& trace, const planner::Machine& machine, std::uint32_t most_instants = 0)
       : trace_(trace), machine_(machine), most_instants_(most_instants) {}
 
+  const planner::StepBound& of_moving() { return found(&moving_, false); }
+  const planner::StepBound& of_recomputing() { return found(&recomputing_, true); }
   const planner::StepBound& of(const planner::SimulationReport& report) {
-    const bool recomputes = report.recompute_us > 0;
-    std::optional<planner::StepBound>& bound = recomputes ? recomputing_ : moving_;
-    planner::StepBoundOptions options;
-    options.recomputes = recomputes;
-    options.most_instants = most_instants_;
-    if (!bound) bound = planner::step_bound(trace_, machine_, options);
-    return *bound;
+    return report.recompute_us > 0 ? of_recomputing() : of_moving();
   }
 
   // Adds to a table's row how the schedule's step does beside the bound, and under the key `verdict` whether
@@ -49,6 +45,14 @@ class LeastStep {
   const planner::Machine& machine_;
   std::uint32_t most_instants_;
   std::optional<planner::StepBound> moving_, recomputing_;
+
+  const planner::StepBound& found(std::optional<planner::StepBound>* bound, bool recomputes) const {
+    planner::StepBoundOptions options;
+    options.recomputes = recomputes;
+    options.most_instants = most_instants_;
+    if (!*bound) *bound = planner::step_bound(trace_, machine_, options);
+    return **bound;
+  }
 };
 
 }  // namespace terrace::bench

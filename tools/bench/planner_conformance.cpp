@@ -175,7 +175,7 @@ Json totals_row(const PlannerOptions& options, const json& results) {
   for (const auto& [key, expected] : results.items()) {
     const auto text = file_of(key).empty() ? std::nullopt : data_file(options, file_of(key));
     if (!text) continue;
-    const auto instance = planner::parse_csv(*text);
+    const auto instance = import::parse_csv(*text);
     if (!instance) throw std::runtime_error(key + ": " + instance.error);
     expect_totals(*instance, expected, &count);
     ++instances;

@@ -69,13 +69,13 @@ Matching match(const std::vector<MemoryEvent>& events) {
 // The allocations alone, without what was there before the profile began: a constant under everything would
 // only flatter the ratio to the bound.
 std::string lives_as_csv(const std::string& text) {
-  const auto imported = planner::import_kineto(text);
+  const auto imported = import::import_kineto(text);
   if (!imported) throw std::runtime_error(std::string(file) + ": " + imported.error);
   planner::Instance lives = planner::instance_of(imported->trace);
   std::erase_if(lives.buffers, [&imported](const planner::Buffer& b) {
     return b.tensor != planner::no_tensor && imported->trace.tensors[b.tensor].persistent;
   });
-  return planner::csv_of(lives);
+  return import::csv_of(lives);
 }
 
 // A file that lives as long as this.

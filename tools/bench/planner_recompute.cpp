@@ -111,7 +111,7 @@ void add_plans(const recompute::Step& step, const Json& of_log, const std::vecto
       Json row = of_log;
       row["ratio"] = ratio;
       row["policy"] = name;
-      row.update(priced(step, plan(step, budget_bytes), budget_bytes));
+      row.update(priced(step, plan(step, budget_bytes, {}), budget_bytes));
       (*out)["rows"].push_back(std::move(row));
     }
   }
@@ -180,7 +180,7 @@ Json chain_row(const Json& instance, const recompute::Step& step) {
            {"optimum", instance["best_objective"]}};
   if (instance["lower_bound"].is_number()) row["bound"] = instance["lower_bound"];
   for (const auto& [name, plan] : recompute::static_policies()) {
-    const auto schedule = plan(step, budget_bytes);
+    const auto schedule = plan(step, budget_bytes, {});
     if (!schedule) continue;
     const recompute::Price price = check_schedule(step, *schedule, budget_bytes);
     if (price.wrong.empty()) row[std::string(name)] = price.cost_ns;

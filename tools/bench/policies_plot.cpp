@@ -1,5 +1,5 @@
-// All groups as panels: a policy is a bar that ends at its mean slowdown, with a line to the worst case and a
-// mark at the bound. The scale is logarithmic and begins at 1, computing alone.
+// All groups as panels: a policy is a bar that ends at its mean slowdown, with a line to the worst case and
+// marks at the bounds of the same cases. The scale is logarithmic and begins at 1, computing alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,10 @@ using plot::Canvas;
 using plot::Color;
 
 constexpr int width = 1400, columns = 2;
-constexpr double margin = 24, title = 40, line = 22, names = 150, foot = 30, head = 56;
+constexpr double margin = 24, title = 40, line = 22, names = 150, figures = 110, foot = 30, head = 56;
 constexpr double most_shown = 8;  // a bar that is longer is cut, and its figure tells
-constexpr Color bar_color{0.27, 0.47, 0.67}, worst_color{0.56, 0.68, 0.80}, bound_color{0.8, 0.1, 0.1};
+constexpr Color bar_color{0.27, 0.47, 0.67}, worst_color{0.56, 0.68, 0.80}, moving_color{0.8, 0.1, 0.1},
+    recomputing_color{0.1, 0.5, 0.2};
 constexpr double ticks[] = {1, 1.5, 2, 3, 4, 6, 8};
 
 double height_of(const Json& section) {
@@ -32,7 +33,7 @@ class Panel {
   Panel(Canvas& canvas, double left, double top, double panel_width, const Json& section)
       : canvas_(canvas),
         left_(left + names),
-        width_(panel_width - names - 60),
+        width_(panel_width - names - figures),
         top_(top + title),
         section_(section) {}
 
@@ -66,11 +67,26 @@ class Panel {
       canvas_.text({left_ + 4, middle + 4}, "does not run", {.size = 11, .color = {0.5, 0.5, 0.5}});
       return;
     }
-    const double mean = row["mean"], worst = row["worst"], bound = row["bound"];
+    const double mean = row["mean"], worst = row["worst"];
     canvas_.line({left_, middle}, {x(worst), middle}, {.color = worst_color, .width = 3});
     canvas_.fill({left_, y + 5, x(mean) - left_, line - 10}, bar_color);
-    canvas_.line({x(bound), y + 2}, {x(bound), y + line - 2}, {.color = bound_color, .width = 2});
-    canvas_.text({left_ + width_ + 6, middle + 4}, fmt::format("{:.3f}", mean), {.size = 11});
+    draw_bound(row, "moving_bound", y, moving_color);
+    draw_bound(row, "recomputing_bound", y, recomputing_color);
+    canvas_.text({left_ + width_ + 6, middle + 4}, figure(row), {.size = 11});
+  }
+
+  // A mean over fewer cases cannot be set beside the others.
+  static std::string figure(const Json& row) {
+    const std::string ran = row["ran"];
+    const std::string all = ran.substr(ran.rfind(' ') + 1);
+    const std::string mean = fmt::format("{:.3f}", row["mean"].get<double>());
+    return ran == all + " of " + all ? mean : mean + " (" + ran + ")";
+  }
+
+  void draw_bound(const Json& row, const char* key, double y, const Color& color) {
+    if (!row.contains(key)) return;
+    const double at = x(row[key]);
+    canvas_.line({at, y + 2}, {at, y + line - 2}, {.color = color, .width = 2});
   }
 };
 
@@ -87,7 +103,8 @@ std::string plot_groups(const std::string& prefix, const std::vector<Json>& sect
     plot::draw_legend(canvas, {margin, 34},
                       {{"geometric mean of the slowdown", bar_color},
                        {"worst case", worst_color, true},
-                       {"least of any plan", bound_color, true}});
+                       {"least of any plan that recomputes nothing", moving_color, true},
+                       {"least of any plan", recomputing_color, true}});
     double top = head;
     const double panel_width = (width - 2 * margin) / columns;
     for (std::size_t i = 0; i < shown.size(); ++i) {

@@ -18,7 +18,7 @@ namespace {
 
 // A file of lifetimes has no operations; the trace gets one, without time, wherever the live set changes.
 wire::Trace trace_of_lifetimes(const planner::Instance& instance) {
-  planner::Imported made = planner::trace_of(instance);
+  import::Imported made = import::trace_of(instance);
   for (const std::string& note : made.notes) std::cerr << "  " << note << '\n';
   return std::move(made.trace);
 }

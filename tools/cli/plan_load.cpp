@@ -75,25 +75,25 @@ std::string name_from(const std::string& path) {
   return path == "-" || name.empty() ? "standard input" : name.string();
 }
 
-Result<planner::TraceFormat> format_of(const std::string& text, const std::string& name) {
-  if (name.empty()) return planner::recognise(text);
-  if (const auto format = planner::trace_format(name)) return ok(*format);
+Result<import::TraceFormat> format_of(const std::string& text, const std::string& name) {
+  if (name.empty()) return import::recognise(text);
+  if (const auto format = import::trace_format(name)) return ok(*format);
   std::string known;
-  for (const planner::TraceFormat f : planner::all_trace_formats)
-    known += std::string(known.empty() ? "" : ", ") + planner::trace_format_name(f);
-  return refused<planner::TraceFormat>(fmt::format("--format {}: there are {}", name, known));
+  for (const import::TraceFormat f : import::all_trace_formats)
+    known += std::string(known.empty() ? "" : ", ") + import::trace_format_name(f);
+  return refused<import::TraceFormat>(fmt::format("--format {}: there are {}", name, known));
 }
 
 Result<PlanInput> lifetimes(const std::string& text) {
-  auto instance = planner::parse_csv(text);
+  auto instance = import::parse_csv(text);
   if (!instance) return refused<PlanInput>(std::move(instance.error));
   PlanInput input;
   input.instance = std::move(*instance);
   return ok(std::move(input));
 }
 
-Result<PlanInput> step(const std::string& text, planner::TraceFormat format) {
-  auto imported = planner::import_trace(text, format);
+Result<PlanInput> step(const std::string& text, import::TraceFormat format) {
+  auto imported = import::import_trace(text, format);
   if (!imported) return refused<PlanInput>(std::move(imported.error));
   PlanInput input;
   input.trace = std::make_unique<wire::Trace>(std::move(imported->trace));
@@ -106,8 +106,8 @@ Result<PlanInput> step(const std::string& text, planner::TraceFormat format) {
 
 Loaded<std::string> load_text(const std::string& path) {
   Loaded<std::string> packed = read_packed(path);
-  if (!packed.result || !planner::is_gzip(*packed.result)) return packed;
-  auto text = planner::gunzip(*packed.result, most_unpacked_bytes);
+  if (!packed.result || !import::is_gzip(*packed.result)) return packed;
+  auto text = import::gunzip(*packed.result, most_unpacked_bytes);
   if (!text) return failed<std::string>(exit_failure, fmt::format("{}: {}", path, text.error));
   return {std::move(text), exit_ok};
 }
@@ -119,11 +119,11 @@ Loaded<PlanInput> load_plan_input(const std::string& path, const std::string& fo
   if (!format)
     return failed<PlanInput>(format_name.empty() ? exit_failure : exit_usage,
                              format_name.empty() ? path + ": " + format.error : format.error);
-  auto input = *format == planner::TraceFormat::csv ? lifetimes(*text.result) : step(*text.result, *format);
+  auto input = *format == import::TraceFormat::csv ? lifetimes(*text.result) : step(*text.result, *format);
   if (!input) return failed<PlanInput>(exit_failure, fmt::format("{}: {}", path, input.error));
   if (input->instance.buffers.empty())
     return failed<PlanInput>(exit_failure, path + ": there is nothing in it to place");
-  input->format = planner::trace_format_name(*format);
+  input->format = import::trace_format_name(*format);
   // Kineto's name is the path that the profile once had.
   input->instance.name = name_from(input->instance.name.empty() ? path : input->instance.name);
   return {std::move(input), exit_ok};

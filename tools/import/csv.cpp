@@ -6,7 +6,15 @@
 #include "daemon/planner/trace_limits.h"
 #include "tools/import/import.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::Buffer;
+using planner::in_quotes;
+using planner::Instance;
+using planner::most_tensor_bytes;
+using planner::most_tensors;
+using planner::most_total_bytes;
+
 namespace {
 
 constexpr std::array<const char*, 7> columns = {"id", "lower", "upper", "size", "alignment", "gaps", "hint"};
@@ -155,4 +163,4 @@ Imported trace_of(const Instance& instance) {
   return imported;
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -17,7 +17,21 @@
 #include "daemon/planner/trace_limits.h"
 #include "tools/import/import.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::check_limits;
+using planner::json_place;
+using planner::JsonFields;
+using planner::JsonStream;
+using planner::most_dtype_bytes;
+using planner::most_ops;
+using planner::most_tensor_bytes;
+using planner::most_text_bytes;
+using planner::no_tensor;
+using planner::stream_json;
+using planner::text_within;
+using planner::Wanted;
+
 namespace {
 
 using nlohmann::json;
@@ -340,4 +354,4 @@ Result<Imported> import_execution_trace(std::string_view text) {
   return Replay(std::move(reader)).run();
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

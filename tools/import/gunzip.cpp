@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace terrace::planner {
+namespace terrace::import {
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 18;
@@ -77,4 +77,4 @@ Result<std::string> gunzip(std::string_view packed, std::uint64_t limit_bytes) {
   return Inflater(packed).all(limit_bytes);
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

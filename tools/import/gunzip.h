@@ -7,7 +7,7 @@
 
 #include "liballoc/wire/result.h"
 
-namespace terrace::planner {
+namespace terrace::import {
 
 // True for what begins like a gzip file.
 bool is_gzip(std::string_view bytes);
@@ -17,4 +17,4 @@ bool is_gzip(std::string_view bytes);
 // (a few kilobytes can unpack to gigabytes; memory grows only with what is really there).
 Result<std::string> gunzip(std::string_view packed, std::uint64_t limit_bytes);
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -6,7 +6,13 @@
 #include "daemon/planner/trace_json.h"
 #include "tools/import/gunzip.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::Instance;
+using planner::JsonStream;
+using planner::stream_json;
+using planner::Wanted;
+
 namespace {
 
 // In the order of TraceFormat.
@@ -41,7 +47,7 @@ bool is_tar(std::string_view text) { return text.size() > 262 && text.substr(257
 bool is_onnx(std::string_view text) { return text.size() > 2 && text[0] == 0x08 && text[1] > 0; }
 
 Result<Imported> import_terrace(std::string_view text) {
-  Result<wire::Trace> trace = parse_trace(text);
+  Result<wire::Trace> trace = planner::parse_trace(text);
   if (!trace) return refused<Imported>(std::move(trace.error));
   Imported imported{std::move(*trace), {}};
   if (!imported.trace.reads_known) imported.notes.emplace_back(reads_unknown_note);
@@ -95,4 +101,4 @@ Result<Imported> import_trace(std::string_view text, TraceFormat format) {
   return refused<Imported>("no such format");
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

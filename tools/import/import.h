@@ -17,7 +17,7 @@
 #include "liballoc/wire/result.h"
 #include "liballoc/wire/trace.h"
 
-namespace terrace::planner {
+namespace terrace::import {
 
 enum class TraceFormat : std::uint8_t { terrace, kineto, execution_trace, simrd, csv, onnx };
 
@@ -64,11 +64,11 @@ Result<Imported> import_onnx(std::string_view bytes, const FlopModel& model = {}
 
 // MiniMalloc's CSV, `id,lower,upper,size[,alignment]`, half-open. Columns `gaps` and `hint` are allowed and
 // not used (a placement that does without is valid); `offset`, which fixes a place, is refused.
-Result<Instance> parse_csv(std::string_view text);
-std::string csv_of(const Instance& instance);
+Result<planner::Instance> parse_csv(std::string_view text);
+std::string csv_of(const planner::Instance& instance);
 
 // A trace with the same lives: one operation without time between any two moments at which one begins or
 // ends.
-Imported trace_of(const Instance& instance);
+Imported trace_of(const planner::Instance& instance);
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

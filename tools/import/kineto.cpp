@@ -19,7 +19,11 @@
 #include "tools/import/import.h"
 #include "tools/import/kineto_events.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::check_limits;
+using planner::most_tensors;
+
 namespace {
 
 using kineto::Launch;
@@ -315,4 +319,4 @@ Result<Imported> import_kineto(std::string_view text) {
   return Builder(std::move(*profile)).build();
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

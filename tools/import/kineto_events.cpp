@@ -7,7 +7,18 @@
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/trace_limits.h"
 
-namespace terrace::planner::kineto {
+namespace terrace::import::kineto {
+
+using planner::json_place;
+using planner::JsonFields;
+using planner::JsonStream;
+using planner::most_tensor_bytes;
+using planner::most_text_bytes;
+using planner::most_time_us;
+using planner::outer_text;
+using planner::stream_json;
+using planner::Wanted;
+
 namespace {
 
 using nlohmann::json;
@@ -139,4 +150,4 @@ Result<Profile> EventReader::read(std::string_view text) {
 
 Result<Profile> read_profile(std::string_view text) { return EventReader().read(text); }
 
-}  // namespace terrace::planner::kineto
+}  // namespace terrace::import::kineto

@@ -8,7 +8,7 @@
 
 #include "liballoc/wire/result.h"
 
-namespace terrace::planner::kineto {
+namespace terrace::import::kineto {
 
 struct Operator {  // an X event of category cpu_op
   std::string name;
@@ -48,4 +48,4 @@ struct Profile {
 
 Result<Profile> read_profile(std::string_view text);
 
-}  // namespace terrace::planner::kineto
+}  // namespace terrace::import::kineto

@@ -22,7 +22,18 @@
 #include "tools/import/onnx_memory.h"
 #include "tools/import/onnx_shapes.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::check_limits;
+using planner::in_quotes;
+using planner::json_place;
+using planner::most_dimensions;
+using planner::most_flops;
+using planner::most_ops;
+using planner::most_tensor_bytes;
+using planner::most_time_us;
+using planner::text_within;
+
 namespace {
 
 using wire::TensorKind;
@@ -322,4 +333,4 @@ Result<Imported> import_onnx(std::string_view bytes, const FlopModel& model) {
   return OnnxReader(model).read(bytes);
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

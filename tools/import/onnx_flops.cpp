@@ -7,7 +7,7 @@
 
 #include "tools/import/onnx_shapes.h"
 
-namespace terrace::planner {
+namespace terrace::import {
 namespace {
 
 struct Type {
@@ -134,4 +134,4 @@ OnnxCosts onnx_costs(const onnx::NodeProto& node, const std::vector<OnnxShape>& 
   return costs;
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace terrace::planner {
+namespace terrace::import {
 
 struct OnnxShape {
   bool known = false;
@@ -31,4 +31,4 @@ struct OnnxCosts {
 OnnxCosts onnx_costs(const onnx::NodeProto& node, const std::vector<OnnxShape>& in,
                      const std::vector<OnnxShape>& out);
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

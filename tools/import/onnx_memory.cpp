@@ -6,7 +6,7 @@
 
 #include <unordered_map>
 
-namespace terrace::planner {
+namespace terrace::import {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -106,4 +106,4 @@ OnnxWire check_onnx_wire(std::string_view bytes) {
   return walker.spent() ? OnnxWire::too_much : OnnxWire::not_onnx;
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

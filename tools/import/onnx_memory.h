@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace terrace::planner {
+namespace terrace::import {
 
 // A graph of 100,000 operators with names and attributes takes about 120 MB.
 inline constexpr std::uint64_t most_onnx_overhead_bytes = std::uint64_t{512} << 20;
@@ -19,4 +19,4 @@ enum class OnnxWire : std::uint8_t { fits, too_much, not_onnx };
 // eight; the content of texts and of binary fields, which takes no more than in the file, is not counted.
 OnnxWire check_onnx_wire(std::string_view bytes);
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace terrace::planner {
+namespace terrace::import {
 namespace {
 
 using Sides = std::vector<std::int64_t>;
@@ -289,4 +289,4 @@ OnnxShape infer_shape(const onnx::NodeProto& node, const std::vector<OnnxShape>&
   return rule({node, in, constants});
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

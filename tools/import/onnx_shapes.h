@@ -14,7 +14,7 @@
 
 #include "tools/import/onnx_flops.h"
 
-namespace terrace::planner {
+namespace terrace::import {
 
 inline constexpr std::int64_t largest_side = std::int64_t{1} << 40;
 
@@ -28,4 +28,4 @@ using ConstantsOf = std::function<const std::vector<std::int64_t>*(const std::st
 OnnxShape infer_shape(const onnx::NodeProto& node, const std::vector<OnnxShape>& in,
                       const ConstantsOf& constants);
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -26,7 +26,21 @@
 #include "daemon/planner/trace_limits.h"
 #include "tools/import/import.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::check_limits;
+using planner::in_quotes;
+using planner::json_place;
+using planner::JsonFields;
+using planner::most_ops;
+using planner::most_tensor_bytes;
+using planner::most_tensors;
+using planner::most_text_bytes;
+using planner::most_time_us;
+using planner::no_tensor;
+using planner::parse_json;
+using planner::text_within;
+
 namespace {
 
 using nlohmann::json;
@@ -337,4 +351,4 @@ Result<Imported> SimrdReader::read(std::string_view text) {
 
 Result<Imported> import_simrd(std::string_view text) { return SimrdReader().read(text); }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

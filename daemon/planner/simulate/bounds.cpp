@@ -18,9 +18,9 @@ namespace {
 constexpr std::uint32_t no_op = 0xffffffffU;
 
 // How fast what lies outside tier 0 can get there, or back.
-class Way {
+class FarWay {
  public:
-  Way(const Machine& machine, bool in) {
+  FarWay(const Machine& machine, bool in) {
     for (const Route& route : machine.routes) {
       Branch b{static_cast<double>(machine.tiers[route.tier].capacity_bytes),
                rate(machine, route.links[0], in), route.links[0]};
@@ -161,8 +161,8 @@ double critical_path_us(const wire::Trace& trace) {
 }
 
 void bound_transfers(const wire::Trace& trace, const Machine& machine, const Load& load, LowerBounds* b) {
-  const Way out(machine, false);
-  const Way in(machine, true);
+  const FarWay out(machine, false);
+  const FarWay in(machine, true);
   const std::uint64_t capacity = machine.tiers[0].capacity_bytes;
   double before_us = 0;
   b->step_us = b->compute_us;

@@ -66,7 +66,7 @@ TEST_CASE("On the reference traces the peak is the bound, too") {
 TEST_CASE("Against a run on a V100 the peak is what its allocator said") {
   const std::optional<std::string> text = test::reference_data("kineto/df_index_resolver.json.gz");
   if (!text) return;
-  const Result<Imported> imported = import_kineto(*text);
+  const Result<import::Imported> imported = import::import_kineto(*text);
   REQUIRE(imported);
   const MemoryEstimate e = estimate_memory(imported->trace);
   CHECK(e.at_peak.total_bytes() == 6'629'508'096);  // the largest "Total Allocated" of the log

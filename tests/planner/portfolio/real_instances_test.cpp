@@ -71,7 +71,7 @@ TEST_CASE("PanGu with 2.6 billion parameters lies within 0.1% of the bound") {
 TEST_CASE("The lifetimes of a profile of a distributed transformer lie within 0.5% of the bound") {
   const auto text = test::reference_data("kineto/df_index_resolver.json.gz");
   if (!text) return;
-  const Result<Imported> imported = import_kineto(*text);
+  const Result<import::Imported> imported = import::import_kineto(*text);
   REQUIRE(imported);
   CHECK(gap(instance_of(imported->trace), 300'000) <= 0.005);
 }

@@ -119,4 +119,17 @@ TEST_CASE("The search gives the same for a seed, stops when told, and refuses wh
   CHECK(none.error.find("needs " + std::to_string(least_bytes_of(step))) != std::string::npos);
 }
 
+TEST_CASE("Checkmate's relaxation asks at each iteration whether to stop, and the search hands that on") {
+  const Step step = test::unit_chain(30);
+  const std::uint64_t budget = (least_bytes_of(step) + peak_bytes_of(step)) / 2;
+  int asked = 0;
+  REQUIRE(checkmate_rounded(step, budget, [&] { return ++asked < 0; }));
+  CHECK(asked > 100);
+  const int of_whole = asked;
+  asked = 0;
+  const auto stopped = checkmate_rounded(step, budget, [&] { return ++asked > 20; });
+  CHECK(stopped.error.find("stopped") != std::string::npos);
+  CHECK(asked < of_whole / 2);
+}
+
 }  // namespace terrace::planner::recompute

@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "daemon/planner/recompute/search/search.h"
 #include "daemon/planner/simulate/joint/drafts.h"
 #include "daemon/planner/simulate/joint/joint.h"
+#include "daemon/planner/simulate/joint/remade.h"
 #include "tests/planner/simulate/random_plans.h"
 
 namespace terrace::planner {
@@ -113,6 +115,31 @@ TEST_CASE("The joint search mixes moving and recomputing where either alone is s
   CHECK(uses(mixed, Action::evict));
   CHECK(mixed_us < 0.97 * us(t, alone).first);
   CHECK(mixed_us < 0.97 * us(fixed, both).first);
+}
+
+TEST_CASE(
+    "The joint search costs no more than recomputing alone where there is no link and no update in place") {
+  const wire::Trace t = layers(24, 100, 40, 60);
+  const auto recompute_step = recompute::step_of(t);
+  REQUIRE(recompute_step);
+  recompute::SearchOptions brief_search;
+  brief_search.effort = 1e-3;
+  brief_search.solves_relaxation = false;
+  for (const std::uint64_t capacity : {1000, 1300, 1600, 2000}) {
+    Machine m = two_tiers(capacity);
+    m.tiers.resize(1);
+    m.links.clear();
+    m.routes.clear();
+    const auto alone = recompute::search_recomputation(*recompute_step, capacity, brief_search);
+    REQUIRE(alone);
+    const double alone_us =
+        static_cast<double>(check_schedule(*recompute_step, *alone, capacity).cost_ns) / 1e3;
+    REQUIRE_FALSE(joint::remade_alone(joint::Drafts(t, m), {}).empty());
+    const auto plan = joint::plan_jointly(t, m, with_effort(0.3));
+    INFO("capacity " << capacity << " " << plan.error);
+    REQUIRE(plan);
+    CHECK(joint::planned_step_us(t, m, *plan) <= alone_us * (1 + 1e-12));
+  }
 }
 
 TEST_CASE("A joint search that is stopped answers the best so far") {

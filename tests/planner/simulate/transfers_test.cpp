@@ -1,7 +1,7 @@
 // Links: sharing, latency, order in a queue, room in the tiers beyond.
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/simulate/network.h"
+#include "daemon/planner/simulate/store/network.h"
 #include "tests/planner/simulate/random_plans.h"
 #include "tests/planner/simulate/simulated.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/simulate/victim_heap.h"
+#include "daemon/planner/simulate/store/victim_heap.h"
 #include "tests/planner/simulate/random_plans.h"
 
 namespace terrace::planner {

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace terrace::planner {
+namespace terrace::import {
 namespace {
 
 std::string gzip(const std::string& text) {
@@ -61,4 +61,4 @@ TEST_CASE("Damage and trailing bytes are refused") {
   CHECK_FALSE(gunzip(gzip("some text") + "rest", limit));
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -9,7 +9,16 @@
 #include "daemon/planner/trace_limits.h"
 #include "tests/planner/reference_data.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::Instance;
+using planner::instance_of;
+using planner::max_live_bytes;
+using planner::most_text_bytes;
+using planner::overlap_in_time;
+using planner::parse_trace;
+using planner::trace_json;
+
 namespace {
 
 using wire::TensorKind;
@@ -122,7 +131,7 @@ TEST_CASE("An operation that is named backward and reads one tensor begins no ba
 TEST_CASE("Backward begins in DTR's logs where the corrected traces have it") {
   for (const char* name : {"inceptionv4-64", "lstm-128", "resnet32-56", "transformer-10", "treelstm-6",
                            "tv_densenet121-84", "unet-6", "unroll_gan-512"}) {
-    const auto text = test::reference_data("dtr/" + std::string(name) + ".json.gz");
+    const auto text = planner::test::reference_data("dtr/" + std::string(name) + ".json.gz");
     if (!text) return;
     const auto trace = parse_trace(*text);
     REQUIRE(trace);
@@ -260,7 +269,7 @@ TEST_CASE("Wrong execution traces are refused with the place") {
 }
 
 TEST_CASE("The execution traces of a ResNet and its reused storages are read") {
-  const std::optional<std::string> text = test::reference_data("kineto/resnet_et.json.gz");
+  const std::optional<std::string> text = planner::test::reference_data("kineto/resnet_et.json.gz");
   if (!text) return;
   REQUIRE(recognise(*text).value == TraceFormat::execution_trace);
   const Result<Imported> i = import_execution_trace(*text);
@@ -335,4 +344,4 @@ TEST_CASE("Formats are told apart by their beginning") {
   CHECK(import_trace("id,lower,upper,size\n0,0,1,5\n", TraceFormat::csv)->trace.tensors.size() == 1);
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

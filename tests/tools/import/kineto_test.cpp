@@ -4,7 +4,13 @@
 #include "tests/planner/reference_data.h"
 #include "tools/import/import.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::Buffer;
+using planner::Instance;
+using planner::instance_of;
+using planner::max_live_bytes;
+
 namespace {
 
 std::string profile(const std::string& events) {
@@ -100,7 +106,7 @@ TEST_CASE("Wrong profiles are refused with the place") {
 }
 
 TEST_CASE("In a profile of 28,010 memory events every allocation finds its release") {
-  const std::optional<std::string> text = test::reference_data("kineto/df_index_resolver.json.gz");
+  const std::optional<std::string> text = planner::test::reference_data("kineto/df_index_resolver.json.gz");
   if (!text) return;
   REQUIRE(recognise(*text).value == TraceFormat::kineto);
   const Result<Imported> i = import_kineto(*text);
@@ -137,4 +143,4 @@ TEST_CASE("A hundred thousand events after as many nested operators are put into
   CHECK(i.trace.ops.back().outputs.size() == levels);
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -9,7 +9,12 @@
 #include "tools/import/import.h"
 #include "tools/import/onnx_memory.h"
 
-namespace terrace::planner {
+namespace terrace::import {
+
+using planner::most_text_bytes;
+using planner::parse_trace;
+using planner::trace_json;
+
 namespace {
 
 using wire::TensorKind;
@@ -217,4 +222,4 @@ TEST_CASE("Every truncation of a model is refused or read, and nothing else happ
   }
 }
 
-}  // namespace terrace::planner
+}  // namespace terrace::import

@@ -81,8 +81,9 @@ class RunSearch {
     for (const StaticPolicy& policy : static_policies()) {
       const bool segments = policy.name.starts_with("Chen");
       if (segments && step_.operations.size() > most_operations_of_segments) continue;
+      if (policy.name.starts_with("Checkmate") && !options_.solves_relaxation) continue;
       if (best_ns_ != none && (is_perfect() || stopped())) return;
-      const auto schedule = policy.plan(step_, budget_bytes_);
+      const auto schedule = policy.plan(step_, budget_bytes_, options_.stop);
       if (schedule) try_schedule(*schedule);
     }
   }

@@ -21,8 +21,11 @@ namespace terrace::planner::recompute {
 
 struct SearchOptions {
   std::uint64_t seed = 0;
-  double effort = 1;           // times as much work as the default
-  std::function<bool()> stop;  // asked before each change; true ends the search with the best so far
+  double effort = 1;              // times as much work as the default
+  bool solves_relaxation = true;  // begins with Checkmate's, too, which takes seconds for 200 operations
+  // True ends the search with the best so far. Asked before each change, and at each iteration of
+  // Checkmate's relaxation.
+  std::function<bool()> stop;
 };
 
 // Never costs more than any rule of DTR, or any plan made ahead that fits. Refused where the budget is below

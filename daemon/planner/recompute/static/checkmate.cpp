@@ -39,7 +39,7 @@ constexpr Column no_column = nothing;
 class Relaxation {
  public:
   Relaxation(const Step& step, double budget_bytes);
-  bool solve();
+  bool solve(const Stop& stop);
   // S of the relaxation.
   double kept(std::uint32_t stage, std::uint32_t storage) const;
 
@@ -171,9 +171,9 @@ void Relaxation::add_stage(std::uint32_t stage) {
   add_memory(stage);
 }
 
-bool Relaxation::solve() {
+bool Relaxation::solve(const Stop& stop) {
   std::vector<double> multipliers;
-  return programme_.solve(most_iterations, &multipliers, &values_);
+  return programme_.solve(most_iterations, &multipliers, &values_, stop);
 }
 
 double Relaxation::kept(std::uint32_t stage, std::uint32_t storage) const {
@@ -205,12 +205,13 @@ std::optional<Schedule> cheapest_rounding(const Step& step, const Relaxation& re
 
 }  // namespace
 
-Result<Schedule> checkmate_rounded(const Step& step, std::uint64_t budget_bytes) {
+Result<Schedule> checkmate_rounded(const Step& step, std::uint64_t budget_bytes, const Stop& stop) {
   if (step.operations.size() > most_operations)
     return refused<Schedule>("more than 200 operations: the relaxation would be too large");
   for (const double share : {0.9, 0.8, 0.7, 0.6, 0.5}) {
     Relaxation relaxation(step, share * static_cast<double>(budget_bytes));
-    if (!relaxation.solve()) return refused<Schedule>("a relaxation has no solution, or was not solved");
+    if (!relaxation.solve(stop))
+      return refused<Schedule>("a relaxation has no solution, or was stopped before it was solved");
     if (auto best = cheapest_rounding(step, relaxation, budget_bytes)) return ok(std::move(*best));
   }
   return refused<Schedule>("no rounding fits into the budget");

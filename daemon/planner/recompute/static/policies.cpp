@@ -17,11 +17,12 @@ Schedule keep_all(const Step& step) {
 
 const std::vector<StaticPolicy>& static_policies() {
   static const std::vector<StaticPolicy> all = {
-      {"keep all", [](const Step& step, std::uint64_t) { return ok(keep_all(step)); }},
-      {"Chen sqrt(n)", [](const Step& step, std::uint64_t) { return chen_sqrt(step); }},
-      {"Chen greedy", chen_greedy},
-      {"chain programme",
-       [](const Step& step, std::uint64_t budget_bytes) { return chain_programme(step, budget_bytes); }},
+      {"keep all", [](const Step& step, std::uint64_t, const Stop&) { return ok(keep_all(step)); }},
+      {"Chen sqrt(n)", [](const Step& step, std::uint64_t, const Stop&) { return chen_sqrt(step); }},
+      {"Chen greedy", [](const Step& step, std::uint64_t budget_bytes,
+                         const Stop&) { return chen_greedy(step, budget_bytes); }},
+      {"chain programme", [](const Step& step, std::uint64_t budget_bytes,
+                             const Stop&) { return chain_programme(step, budget_bytes); }},
       {"Checkmate rounded", checkmate_rounded}};
   return all;
 }

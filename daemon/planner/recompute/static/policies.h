@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -32,13 +33,17 @@ Result<Schedule> chen_greedy(const Step& step, std::uint64_t budget_bytes);
 // to budget / slots. Refused where the step is no chain (chain.h), or none fits.
 Result<Schedule> chain_programme(const Step& step, std::uint64_t budget_bytes, std::uint32_t slots = 500);
 
-// Checkmate's linear relaxation, rounded: checkmate.cpp. Refused for more operations than 200, which is where
-// its n^2 columns become too many, or if no rounding fits.
-Result<Schedule> checkmate_rounded(const Step& step, std::uint64_t budget_bytes);
+using Stop = std::function<bool()>;  // true ends the planning; empty: never
 
+// Checkmate's linear relaxation, rounded: checkmate.cpp. Refused for more operations than 200, which is where
+// its n^2 columns become too many, if no rounding fits, or if stopped, which is asked at each iteration of
+// the solver.
+Result<Schedule> checkmate_rounded(const Step& step, std::uint64_t budget_bytes, const Stop& stop = {});
+
+// Only Checkmate's takes long enough to be stopped; the others do not ask.
 struct StaticPolicy {
   std::string_view name;
-  Result<Schedule> (*plan)(const Step&, std::uint64_t budget_bytes);
+  Result<Schedule> (*plan)(const Step&, std::uint64_t budget_bytes, const Stop& stop);
 };
 const std::vector<StaticPolicy>& static_policies();
 

@@ -1,19 +1,26 @@
 #include "daemon/planner/simulate/bound/linear.h"
 
-#include <Clp_C_Interface.h>
-
+#include <ClpEventHandler.hpp>
+#include <ClpSimplex.hpp>
+#include <ClpSolve.hpp>
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 namespace terrace::planner {
 namespace {
 
-struct DeleteModel {
-  void operator()(Clp_Simplex* model) const { Clp_deleteModel(model); }
-};
-struct DeleteOptions {
-  void operator()(Clp_Solve* options) const { ClpSolve_delete(options); }
+// Asked at every event of the solver, also of those that solve its simplified programme.
+class Stopper : public ClpEventHandler {
+ public:
+  explicit Stopper(const std::function<bool()>& stop) : stop_(stop) {}
+  int event(Event /*which*/) override {
+    constexpr int stops = 0, goes_on = -1;
+    return stop_ && stop_() ? stops : goes_on;
+  }
+  [[nodiscard]] ClpEventHandler* clone() const override { return new Stopper(*this); }
+
+ private:
+  const std::function<bool()>& stop_;
 };
 
 double least_of(double slope, double least, double most) {
@@ -59,7 +66,7 @@ double LinearProgramme::lagrangian(std::vector<double> multipliers) const {
 }
 
 bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* multipliers,
-                            std::vector<double>* values) const {
+                            std::vector<double>* values, const std::function<bool()>& stop) const {
   std::vector<CoinBigIndex> begins{0};
   std::vector<int> places;
   std::vector<double> entries, least, most, cost, row_least, row_most;
@@ -77,23 +84,21 @@ bool LinearProgramme::solve(std::uint32_t most_iterations, std::vector<double>* 
     row_least.push_back(row.least);
     row_most.push_back(row.most);
   }
-  const std::unique_ptr<Clp_Simplex, DeleteModel> model(Clp_newModel());
-  Clp_setLogLevel(model.get(), 0);
-  Clp_loadProblem(model.get(), static_cast<int>(columns()), static_cast<int>(rows()), begins.data(),
-                  places.data(), entries.data(), least.data(), most.data(), cost.data(), row_least.data(),
-                  row_most.data());
-  Clp_setMaximumIterations(model.get(), static_cast<int>(most_iterations));
-  const std::unique_ptr<Clp_Solve, DeleteOptions> options(ClpSolve_new());
-  constexpr int as_it_sees_fit = 5;
-  ClpSolve_setSolveType(options.get(), as_it_sees_fit, -1);
-  Clp_initialSolveWithOptions(model.get(), options.get());
-  const double* found = Clp_dualRowSolution(model.get());
-  multipliers->assign(found, found + rows());
-  if (values != nullptr) {
-    const double* primal = Clp_primalColumnSolution(model.get());
-    values->assign(primal, primal + columns());
-  }
-  return Clp_status(model.get()) == 0;
+  ClpSimplex model;
+  model.setLogLevel(0);
+  model.loadProblem(static_cast<int>(columns()), static_cast<int>(rows()), begins.data(), places.data(),
+                    entries.data(), least.data(), most.data(), cost.data(), row_least.data(),
+                    row_most.data());
+  model.setMaximumIterations(static_cast<int>(most_iterations));
+  const Stopper stopper(stop);
+  model.passInEventHandler(&stopper);
+  ClpSolve options;
+  options.setSolveType(ClpSolve::automatic);
+  model.initialSolve(options);
+  multipliers->assign(model.dualRowSolution(), model.dualRowSolution() + rows());
+  if (values != nullptr)
+    values->assign(model.primalColumnSolution(), model.primalColumnSolution() + columns());
+  return model.status() == 0;
 }
 
 }  // namespace terrace::planner

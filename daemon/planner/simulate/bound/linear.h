@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -28,9 +29,10 @@ class LinearProgramme {
   double lagrangian(std::vector<double> multipliers) const;
 
   // One multiplier per row and, where asked for, one value per column, as far as the solver got. False where
-  // it was stopped by the limit of its iterations, or failed, or there is no solution.
+  // it was stopped, by the limit of its iterations or by `stop`, which it asks at every iteration; or failed,
+  // or there is no solution.
   bool solve(std::uint32_t most_iterations, std::vector<double>* multipliers,
-             std::vector<double>* values = nullptr) const;
+             std::vector<double>* values = nullptr, const std::function<bool()>& stop = {}) const;
 
  private:
   struct Limits {

@@ -107,10 +107,27 @@ Choices Drafts::construct(double most_us_per_byte) const {
   Residency residency(trace_);
   lineage_.keep_all();
   remake_cheap(most_us_per_byte, &choices, &residency);
-  move_the_rest(&choices, &residency);
-  keep_on_the_way(&choices, &residency);
-  fetch_early(&choices, &residency);
+  add_moves(&choices, &residency);
   return choices;
+}
+
+Choices Drafts::complete(Choices choices) const {
+  Residency residency(trace_);
+  lineage_.keep_all();
+  for (Choice& c : choices) {
+    if (c.way == Way::moves) c.way = Way::stays;
+    if (c.way != Way::made_again) continue;
+    lineage_.drop(absence(c));
+    residency.remove(c.gap.from + 1, c.in, bytes(c));
+  }
+  add_moves(&choices, &residency);
+  return choices;
+}
+
+void Drafts::add_moves(Choices* choices, Residency* residency) const {
+  move_the_rest(choices, residency);
+  keep_on_the_way(choices, residency);
+  fetch_early(choices, residency);
 }
 
 // By bytes per second; a price grows with what was dropped before.
@@ -138,7 +155,7 @@ void Drafts::move_the_rest(Choices* choices, Residency* residency) const {
   if (!far_.any() || residency->most() <= limit()) return;
   std::vector<Gap> gone;
   for (const Choice& c : *choices)
-    if (c.way == Way::made_again) gone.push_back(c.gap);
+    if (c.way == Way::made_again) gone.push_back(absence(c));
   const EvictionWalk walk(trace_, limit(), 0, gone);
   FarTiers far(far_);
   const auto next_use = [&](std::uint32_t gap, bool before_first_use) {

@@ -62,6 +62,10 @@ class Drafts {
   // both as far as memory is short. Everything comes back as early as there is room.
   Choices construct(double most_us_per_byte) const;
 
+  // Keeps what is made again, and lets Belady's rule move what memory lacks beside it; moves in `choices` are
+  // forgotten.
+  Choices complete(Choices choices) const;
+
   wire::Schedule schedule(const Choices& choices) const;
 
  private:
@@ -75,6 +79,7 @@ class Drafts {
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
+  void add_moves(Choices* choices, Residency* residency) const;
   void remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const;
   void keep_on_the_way(Choices* choices, Residency* residency) const;
   void move_the_rest(Choices* choices, Residency* residency) const;

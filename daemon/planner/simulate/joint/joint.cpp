@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "daemon/planner/simulate/joint/moves.h"
+#include "daemon/planner/simulate/joint/remade.h"
 
 namespace terrace::planner::joint {
 namespace {
@@ -115,6 +116,10 @@ class Search {
       if (control_.stopped()) return;
       const auto report = timed(trace_, machine_, plan, true);
       start_from(drafts_.read(plan, *report), plan.victims);
+    }
+    for (const Choices& choices : remade_alone(drafts_, control_)) {
+      start_from(choices, Victims::belady);
+      start_from(drafts_.complete(choices), Victims::belady);
     }
     double us_per_byte = 1;
     if (drafts_.far().any()) {

@@ -3,7 +3,8 @@
 // Every published policy plans the step, the simulator times each plan as `terrace plan` does, and the best
 // is the first answer: the search is never worse than any of them. Then
 //   1. choices are built that mix the two ways to save memory: what can be computed again for less than a
-//      bound per byte is dropped, the rest moves by Belady's rule; for a row of such bounds;
+//      bound per byte is dropped, the rest moves by Belady's rule; for a row of such bounds. Others are read
+//      from plans that only recompute (remade.h), for this budget and larger ones, and the rest moves;
 //   2. the best choices, built or read from published plans, are changed a few at a time, where their
 //      simulated step stalls (moves.h), and every change is timed by the simulator itself. Worse ones are
 //      accepted within a margin that shrinks to nothing (threshold accepting: Dueck and Scheuer, Journal of

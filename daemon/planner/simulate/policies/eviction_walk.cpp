@@ -1,6 +1,6 @@
 #include "daemon/planner/simulate/policies/eviction_walk.h"
 
-#include "daemon/planner/simulate/victim_heap.h"
+#include "daemon/planner/simulate/store/victim_heap.h"
 
 namespace terrace::planner {
 

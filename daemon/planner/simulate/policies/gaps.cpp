@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
-#include "daemon/planner/simulate/program.h"
+#include "daemon/planner/simulate/run/program.h"
 
 namespace terrace::planner {
 namespace {
 
-constexpr std::uint32_t never = 0xffffffffU;
+constexpr std::uint32_t unnamed = 0xffffffffU;
 
-struct Use {
+struct GapUse {
   std::uint32_t op = 0;
   bool reads = false;
 };
 
-std::vector<std::vector<Use>> uses_of(const wire::Trace& trace) {
-  std::vector<std::vector<Use>> uses(trace.tensors.size());
+std::vector<std::vector<GapUse>> namings_of(const wire::Trace& trace) {
+  std::vector<std::vector<GapUse>> uses(trace.tensors.size());
   const auto name = [&](std::uint32_t t, std::uint32_t op, bool reads) {
     if (uses[t].empty() || uses[t].back().op != op) uses[t].push_back({op, reads});
   };
@@ -40,10 +40,10 @@ void for_ranges(const Gap& gap, std::uint32_t ops, Visit visit) {
 }  // namespace
 
 std::vector<Gap> gaps_of(const wire::Trace& trace) {
-  const std::vector<std::vector<Use>> uses = uses_of(trace);
+  const std::vector<std::vector<GapUse>> uses = namings_of(trace);
   std::vector<Gap> gaps;
   for (std::uint32_t t = 0; t < uses.size(); ++t) {
-    const std::vector<Use>& u = uses[t];
+    const std::vector<GapUse>& u = uses[t];
     if (u.empty() || trace.tensors[t].bytes == 0) continue;
     for (std::size_t i = 1; i < u.size(); ++i) {
       if (u[i].reads && u[i].op > u[i - 1].op + 1) gaps.push_back({t, u[i - 1].op, u[i].op, false});
@@ -74,7 +74,7 @@ std::optional<std::uint32_t> backward_begin(const wire::Trace& trace) {
 }
 
 std::vector<std::uint64_t> resident_bytes(const wire::Trace& trace) {
-  std::vector<std::uint32_t> first(trace.tensors.size(), never);
+  std::vector<std::uint32_t> first(trace.tensors.size(), unnamed);
   std::vector<std::uint32_t> last(trace.tensors.size(), 0);
   for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
     for (const auto* list : {&trace.ops[op].inputs, &trace.ops[op].outputs}) {
@@ -89,7 +89,7 @@ std::vector<std::uint64_t> resident_bytes(const wire::Trace& trace) {
   for (std::size_t t = 0; t < first.size(); ++t) {
     const std::uint64_t bytes = trace.tensors[t].bytes;
     if (trace.tensors[t].persistent) always += bytes;
-    if (trace.tensors[t].persistent || first[t] == never) continue;
+    if (trace.tensors[t].persistent || first[t] == unnamed) continue;
     change[first[t]] += bytes;
     change[last[t] + 1] -= bytes;
   }

@@ -13,12 +13,12 @@
 namespace terrace::liballoc::gpu {
 namespace {
 
-using planner::kineto::MemoryEvent;
+using import::kineto::MemoryEvent;
 
 std::vector<MemoryEvent> recorded() {
   const auto text = planner::test::reference_data("kineto/df_index_resolver.json.gz");
   if (!text) return {};
-  auto profile = planner::kineto::read_profile(*text);
+  auto profile = import::kineto::read_profile(*text);
   REQUIRE(profile);
   std::vector<MemoryEvent> events;
   for (const MemoryEvent& e : profile->memory) {

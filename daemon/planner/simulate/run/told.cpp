@@ -1,5 +1,5 @@
 // What of a run goes into the report.
-#include "daemon/planner/simulate/runner.h"
+#include "daemon/planner/simulate/run/runner.h"
 
 namespace terrace::planner {
 

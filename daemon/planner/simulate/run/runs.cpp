@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "daemon/planner/simulate/runner.h"
+#include "daemon/planner/simulate/run/runner.h"
 
 namespace terrace::planner {
 
@@ -20,7 +20,7 @@ bool Runner::perform(std::uint32_t index) {
   if (!wait(index, &timing)) return false;
   for (const std::uint32_t t : taken_) store_.take(t);
   for (const Named& n : p_.names_of(index)) {
-    if (n.writes) store_.forget_copy(n.tensor);
+    if (n.writes) store_.copies().forget(n.tensor);
   }
   store_.room().take(0, run.extra_bytes);
   store_.room().reserve_none();
@@ -110,7 +110,8 @@ bool Runner::make_room(std::uint32_t index) {
     const TensorState& s = store_.at(n.tensor);
     if (s.queued_out || (s.place == Place::leaving && !n.writes)) stuck_bytes += store_.bytes(n.tensor);
   }
-  while (store_.room().short_of_reserved(store_.leaving_bytes() - stuck_bytes) && !store_.victims().empty()) {
+  while (store_.room().short_of_reserved(store_.room().leaving_bytes() - stuck_bytes) &&
+         !store_.victims().empty()) {
     const std::uint32_t t = store_.victims().top();
     const TensorState& s = store_.at(t);
     const std::uint64_t stored = s.coded ? s.stored : store_.bytes(t);

@@ -37,6 +37,11 @@ class Room {
     return fits(tier, used_[tier] - spare_[tier] + asked_[tier], bytes);
   }
 
+  // Of tier 0, by all evictions that were asked for and have not ended.
+  void leave(std::uint64_t bytes) { leaving_bytes_ += bytes; }
+  void end_leaving(std::uint64_t bytes) { leaving_bytes_ -= bytes; }
+  std::uint64_t leaving_bytes() const { return leaving_bytes_; }
+
   // In tier 0, for the run that is next.
   void reserve(std::uint64_t bytes) { reserved_ += bytes; }
   void unreserve(std::uint64_t bytes) { reserved_ -= bytes; }
@@ -55,7 +60,7 @@ class Room {
  private:
   const Machine& machine_;
   std::vector<std::uint64_t> used_, peak_, asked_, spare_;  // per tier
-  std::uint64_t reserved_ = 0;
+  std::uint64_t reserved_ = 0, leaving_bytes_ = 0;
 
   std::uint64_t capacity(std::uint32_t tier) const { return machine_.tiers[tier].capacity_bytes; }
   bool fits(std::uint32_t tier, std::uint64_t used, std::uint64_t bytes) const {

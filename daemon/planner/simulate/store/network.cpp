@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/network.h"
+#include "daemon/planner/simulate/store/network.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // What the schedule asks of the computation at a position.
 #include <limits>
 
-#include "daemon/planner/simulate/runner.h"
+#include "daemon/planner/simulate/run/runner.h"
 
 namespace terrace::planner {
 
@@ -32,7 +32,7 @@ void Runner::evict(std::uint32_t index) {
   std::uint32_t codec = p_.entry_codec[index];
   std::uint64_t stored = p_.entry_stored[index];
   const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
-  if (codec != no_codec && will_move && !store_.clean_in(e.tensor, e.tier)) compress(e, codec);
+  if (codec != no_codec && will_move && !store_.copies().clean_in(e.tensor, e.tier)) compress(e, codec);
   if (codec == no_codec && s.codec != no_codec && (s.coded || s.place == Place::coming)) {
     codec = s.codec;  // still coded since it came: it leaves as it is
     stored = s.stored;
@@ -98,7 +98,7 @@ void Runner::recode(std::uint32_t t, std::uint32_t codec) {
   if (store_.at(t).coded) work_us += decode_us(t);
   store_.decoded(t);
   pass(now() + work_us);
-  store_.forget_copy(t);
+  store_.copies().forget(t);
 }
 
 double Runner::decode_us(std::uint32_t t) const {

@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/store.h"
+#include "daemon/planner/simulate/store/store.h"
 
 #include <limits>
 
@@ -12,10 +12,9 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const Program& pr
       victims_(trace.tensors.size()),
       states_(trace.tensors.size()),
       keys_(trace.tensors.size(), 0),
-      lanes_(network_.lanes()),
+      lanes_(network_.lanes(), trace.tensors.size()),
       room_(machine),
-      copies_(machine.tiers.size()),
-      copy_numbers_(trace.tensors.size(), 0) {}
+      copies_(trace, states_, room_, recording_) {}
 
 void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
   TensorState& s = states_[tensor];
@@ -36,24 +35,20 @@ void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
   s.asked_tier = tier;
   s.asked = stored;
   s.asked_codec = codec;
-  leaving_bytes_ += bytes(tensor);
+  room_.leave(bytes(tensor));
   victims_.remove(tensor);
-  if (!clean_in(tensor, tier)) {
+  if (copies_.clean_in(tensor, tier)) {
+    copies_.ask(tensor);
+  } else {
     queue_out(tensor);
-    return;
   }
-  if (s.copied) room_.unspare(tier, s.stored);
-  s.asked_clean = true;
-  s.asked_codec = no_codec;
-  clean_.push_back(tensor);
 }
 
 void Store::queue_out(std::uint32_t tensor) {
-  TensorState& s = states_[tensor];
-  s.ticket = ++tickets_;
+  const TensorState& s = states_[tensor];
   room_.ask(s.asked_tier, s.asked);
-  lanes_[lane_of(s.asked_tier, false)].normal.requests.push_back(
-      {tensor, s.ticket, s.asked_tier, s.asked_codec, s.asked, now_us(), s.asked_on_demand});
+  lanes_.ask(lane_of(s.asked_tier, false),
+             {tensor, s.asked_tier, s.asked_codec, s.asked, now_us(), s.asked_on_demand}, false);
 }
 
 void Store::fetch(std::uint32_t tensor, bool on_demand) {
@@ -64,37 +59,31 @@ void Store::fetch(std::uint32_t tensor, bool on_demand) {
   }
   if (s.queued_in || (s.place != Place::away && s.place != Place::leaving)) return;
   s.queued_in = true;
-  s.ticket = ++tickets_;
   s.asked_on_demand = on_demand;
-  Lane& lane = lanes_[lane_of(s.tier, true)];
-  Fifo& fifo = on_demand && rule_ != Victims::none ? lane.urgent : lane.normal;
-  fifo.requests.push_back({tensor, s.ticket, s.tier, s.codec, s.stored, now_us(), on_demand});
+  lanes_.ask(lane_of(s.tier, true), {tensor, s.tier, s.codec, s.stored, now_us(), on_demand},
+             on_demand && rule_ != Victims::none);
 }
 
-// The request stays in its queue with a ticket that is not valid any more.
 void Store::call_off(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.queued_out) {
     if (!s.asked_clean) room_.unask(s.asked_tier, s.asked);
-    if (s.asked_clean && s.copied) room_.spare(s.tier, s.stored);
-    leaving_bytes_ -= bytes(tensor);
+    room_.end_leaving(bytes(tensor));
   }
-  s.asked_clean = false;
+  copies_.call_off(tensor);
+  lanes_.call_off(tensor);
   s.queued_in = s.queued_out = false;
   offer(tensor);
 }
 
 bool Store::call_off_blocked() {
   bool any = false;
-  for (std::uint32_t lane = 0; lane < lanes_.size(); lane += 2) {
-    for (const Request& r : lanes_[lane].normal.requests) {
-      const TensorState& s = states_[r.tensor];
-      if (!s.queued_out || s.ticket != r.ticket || s.asked_clean ||
-          room_.fits_without_copies(r.tier, r.stored))
-        continue;
+  for (std::uint32_t lane = 0; lane < network_.lanes(); lane += 2) {
+    lanes_.for_waiting(lane, [&](const Lanes::Request& r) {
+      if (room_.fits_without_copies(r.tier, r.stored)) return;
       call_off(r.tensor);
       any = true;
-    }
+    });
   }
   return any;
 }
@@ -102,11 +91,11 @@ bool Store::call_off_blocked() {
 void Store::stay(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   const std::uint32_t lane = lane_of(s.tier, false);
-  record(lane, true, now_us());
+  lanes_.record(lane, false, true, now_us(), &recording_);
   network_.abort(lane);
   if (s.queued_in) call_off(tensor);
   room_.give(s.tier, s.stored);
-  leaving_bytes_ -= bytes(tensor);
+  room_.end_leaving(bytes(tensor));
   s.codec = s.coded ? s.codec : no_codec;
   s.place = Place::here;
 }
@@ -117,12 +106,12 @@ void Store::release(std::uint32_t tensor) {
   if (s.queued_in || s.queued_out) call_off(tensor);
   if (s.place == Place::coming) {
     const std::uint32_t lane = lane_of(s.tier, true);
-    record(lane, true, now_us());
+    lanes_.record(lane, true, true, now_us(), &recording_);
     network_.abort(lane);
     room_.give(s.tier, s.stored);
     room_.give(0, bytes(tensor));
   }
-  forget_copy(tensor);
+  copies_.forget(tensor);
   if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor));
   if (s.place == Place::away) room_.give(s.tier, s.stored);
   victims_.remove(tensor);
@@ -165,9 +154,7 @@ void Store::need(std::uint32_t tensor) {
   room_.reserve(bytes(tensor));
   if (rule_ == Victims::none || !s.queued_in) return;
   // A prefetch that waits overtakes: asked for again in the urgent queue, and still counted as scheduled.
-  s.ticket = ++tickets_;
-  lanes_[lane_of(s.tier, true)].urgent.requests.push_back(
-      {tensor, s.ticket, s.tier, s.codec, s.stored, now_us(), s.asked_on_demand});
+  lanes_.ask(lane_of(s.tier, true), {tensor, s.tier, s.codec, s.stored, now_us(), s.asked_on_demand}, true);
 }
 
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
@@ -189,18 +176,7 @@ void Store::offer(std::uint32_t tensor) {
   victims_.put(tensor, keys_[tensor]);
 }
 
-Store::Request* Store::head(Fifo* fifo) {
-  for (; fifo->head < fifo->requests.size(); ++fifo->head) {
-    Request& r = fifo->requests[fifo->head];
-    const TensorState& s = states_[r.tensor];
-    if ((s.queued_in || s.queued_out) && !s.asked_clean && s.ticket == r.ticket) return &r;
-  }
-  fifo->requests.clear();
-  fifo->head = 0;
-  return nullptr;
-}
-
-bool Store::can_start(const Request& request, bool in) const {
+bool Store::can_start(const Lanes::Request& request, bool in) const {
   const TensorState& s = states_[request.tensor];
   if (!in)
     return s.place == Place::here && !s.written && room_.fits_without_copies(request.tier, request.stored);
@@ -209,32 +185,23 @@ bool Store::can_start(const Request& request, bool in) const {
   return room_.free_bytes() >= kept && room_.free_bytes() - kept >= bytes(request.tensor);
 }
 
-bool Store::start_head(std::uint32_t lane, Fifo* fifo) {
-  const bool in = lane % 2 == 1;
-  const Request* r = head(fifo);
-  if (r == nullptr || !can_start(*r, in)) return false;
-  const Request request = *r;
-  ++fifo->head;
-  start(lane, request, in);
-  return true;
-}
-
 void Store::start_ready() {
-  settle();
-  for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+  copies_.settle(now_us());
+  for (std::uint32_t lane = 0; lane < network_.lanes(); ++lane) {
     if (network_.busy(lane)) continue;
-    if (!start_head(lane, &lanes_[lane].urgent) && head(&lanes_[lane].urgent) == nullptr) {
-      start_head(lane, &lanes_[lane].normal);
-    }
+    const bool in = lane % 2 == 1;
+    const Lanes::Request* next = lanes_.front(lane);
+    if (next != nullptr && can_start(*next, in)) start(lane, in);
   }
   recording_.sample(now_us(), room_.used());
 }
 
-void Store::start(std::uint32_t lane, const Request& request, bool in) {
+void Store::start(std::uint32_t lane, bool in) {
+  const Lanes::Request& request = lanes_.start(lane, now_us());
   TensorState& s = states_[request.tensor];
   if (!in) {
-    forget_copy(request.tensor);
-    let_copies_give_way(request.tier, request.stored);
+    copies_.forget(request.tensor);
+    copies_.give_way(request.tier, request.stored, now_us());
   }
   s.queued_in = s.queued_out = false;
   s.on_demand = request.on_demand;
@@ -250,9 +217,6 @@ void Store::start(std::uint32_t lane, const Request& request, bool in) {
     room_.unask(request.tier, request.stored);
     room_.take(request.tier, request.stored);
   }
-  lanes_[lane].active = request;
-  lanes_[lane].start_us = now_us();
-  lanes_[lane].number = ++tickets_;
   network_.start(lane, request.stored);
 }
 
@@ -264,9 +228,10 @@ void Store::advance(double time_us) {
 }
 
 void Store::finish(std::uint32_t lane) {
-  record(lane, false, now_us());
-  const std::uint32_t tensor = lanes_[lane].active.tensor;
-  if (lane % 2 == 1) {
+  const bool in = lane % 2 == 1;
+  lanes_.record(lane, in, false, now_us(), &recording_);
+  const std::uint32_t tensor = lanes_.under_way(lane).tensor;
+  if (in) {
     arrived(tensor);
   } else {
     left(tensor);
@@ -276,10 +241,7 @@ void Store::finish(std::uint32_t lane) {
 void Store::arrived(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.place = Place::here;
-  s.copied = true;
-  if (!s.asked_clean) room_.spare(s.tier, s.stored);
-  copy_numbers_[tensor] = ++tickets_;
-  copies_[s.tier].push_back({tensor, tickets_});
+  copies_.arrived(tensor);
   s.coded = s.codec != no_codec;
   if (rule_ == Victims::lru || rule_ == Victims::fifo) keys_[tensor] = ++clock_;
   offer(tensor);
@@ -289,19 +251,12 @@ void Store::left(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.place = Place::away;
   s.coded = false;
-  leaving_bytes_ -= bytes(tensor);
+  room_.end_leaving(bytes(tensor));
   if (s.pinned && !s.written) {
     s.departed = true;
   } else {
     room_.give(0, bytes(tensor));
   }
-}
-
-void Store::record(std::uint32_t lane, bool aborted, double end_us) {
-  const Lane& l = lanes_[lane];
-  recording_.transfer({l.active.tensor, l.active.tier, lane % 2 == 1, l.active.on_demand, aborted,
-                       l.active.stored, l.active.queued_us, l.start_us, end_us},
-                      l.number);
 }
 
 void Store::begin_report(bool record_timeline) {
@@ -331,7 +286,7 @@ void Store::end_report(SimulationReport* report) {
   while (network_.next_us() < std::numeric_limits<double>::infinity()) {
     ended_.clear();
     network_.advance(network_.next_us(), &ended_);
-    for (const std::uint32_t lane : ended_) record(lane, false, now_us());
+    for (const std::uint32_t lane : ended_) lanes_.record(lane, lane % 2 == 1, false, now_us(), &recording_);
   }
   recording_.end(report);
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "daemon/planner/simulate/runner.h"
+#include "daemon/planner/simulate/run/runner.h"
 
 namespace terrace::planner {
 

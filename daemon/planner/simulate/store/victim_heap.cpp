@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/victim_heap.h"
+#include "daemon/planner/simulate/store/victim_heap.h"
 
 namespace terrace::planner {
 

@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/recording.h"
+#include "daemon/planner/simulate/store/recording.h"
 
 #include <algorithm>
 #include <utility>
