@@ -2,8 +2,11 @@
 //
 //     operation   from  .  .  .  .  .  .  .  .  .  to
 //     stays       xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-//     moves       xxxxxxx      ........      xxxxxxxx    leaves before operation `out`, is fetched before
-//     `in` made again  xxxx   ................    xxxxxxxx    dropped at once, computed again before `in`
+//     moves       xxxxxxx      ........      xxxxxxxx
+//     made again  xxxx   ................    xxxxxxxx
+//
+// What moves leaves before operation `out` and is fetched before `in`; what is made again is dropped at once,
+// and computed before `in`.
 //
 // Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
 // from any of them; what a choice cannot say (waits, codecs, an order of transfers of one position) is lost
