@@ -47,9 +47,8 @@ std::string EnduranceFile::reason_of(int error) const {
            " is damaged, or none of ours: it counts what was written to the drive. Remove it to begin at 0, "
            "or restore it";
   return path_ + " cannot be kept (" + std::strerror(error) +
-         "): it counts what is written to the drive; let XDG_STATE_HOME name a directory of your own that "
-         "nobody "
-         "else may write to";
+         "): it counts what is written to the drive; let XDG_STATE_HOME name a directory of your own "
+         "that nobody else may write to";
 }
 
 // A program that was stopped may hold the lock for ever.

@@ -25,8 +25,8 @@ int make_one(const std::string& directory) {
 
 // Where the file system begins that `path`, which is real, lies in.
 std::string mount_point_of(std::string path) {
-  struct stat here {
-  }, above{};
+  struct stat here {};
+  struct stat above {};
   if (::stat(path.c_str(), &here) != 0) return {};
   while (path != "/") {
     const std::size_t slash = path.rfind('/');
