@@ -136,8 +136,7 @@ Json measure_g10_policies(const PlannerOptions& options) {
     const auto workload = workload_of(options, name);
     if (!workload) continue;
     for (const planner::SwapPolicy& policy : planner::swap_policies())
-      if (!policy.moves_on_demand_only())
-        out["rows"].push_back(policy_row(*workload, policy));
+      if (!policy.moves_on_demand_only()) out["rows"].push_back(policy_row(*workload, policy));
   }
   if (out["rows"].empty()) return skipped(g10_policies_title, "no g10/*.json.gz in the data");
   out["notes"] = {

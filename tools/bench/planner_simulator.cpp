@@ -169,8 +169,7 @@ Json measure_planning(const PlannerOptions& options) {
                      {column("policy", "policy", "text"), column("ms_10k", "10,000 operations, ms", "ms"),
                       column("ms_100k", "100,000 operations, ms", "ms"), column("met", "met", "yes")});
   for (const SwapPolicy& policy : planner::published_swap_policies())
-    if (!policy.moves_on_demand_only())
-      out["rows"].push_back({{"policy", policy.name}, {"met", true}});
+    if (!policy.moves_on_demand_only()) out["rows"].push_back({{"policy", policy.name}, {"met", true}});
   for (const Length& length : lengths) {
     const Trace trace = training_step(length.layers, 0);
     const Machine machine = machine_for(trace, 0.6);

@@ -118,7 +118,8 @@ TEST_CASE("Without host memory the bound is well above computing, and no plan be
     for (const SwapPolicy& policy : swap_policies()) {
       const auto schedule = policy.plan(*trace, machine, short_search);
       if (!schedule) continue;
-      const auto r = simulate(*trace, machine, *schedule, {schedule->victims, StallRule::strict, 2, false, 0});
+      const auto r =
+          simulate(*trace, machine, *schedule, {schedule->victims, StallRule::strict, 2, false, 0});
       INFO(policy.name);
       if (r) CHECK(r->total_us >= bound_us_of(*r, *trace, machine, bound) * (1 - 1e-9));
     }

@@ -34,7 +34,8 @@ std::uint32_t hold_policies(const wire::Trace& t, const Machine& m, double least
     const double bound = recomputes(*schedule) ? bound_us(t, m, {.recomputes = true}) : least_us;
     for (const StallRule rule : {StallRule::strict, StallRule::overlapped}) {
       for (std::uint32_t steps = 1; steps <= 3; ++steps) {
-        const auto r = simulate(t, m, *schedule, {schedule->victims, rule, steps, false, steps == 3 ? 1U : 0U});
+        const auto r =
+            simulate(t, m, *schedule, {schedule->victims, rule, steps, false, steps == 3 ? 1U : 0U});
         if (!r) continue;
         ++ran;
         INFO(p.name << ", " << steps << " steps");
