@@ -25,6 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from waiting import Failed, check, wait_for
+
 MIB = 2**20
 BLOCKS, BLOCK_BYTES, BUDGET = 24, 16 * MIB, 512 * MIB
 ROUNDS = 60
@@ -65,25 +67,6 @@ def hold(progress):
 
 
 # ---- what the test does with them ---------------------------------------------------------------------------
-
-class Failed(Exception):
-    pass
-
-
-def check(holds, what):
-    if not holds:
-        raise Failed(what)
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.05)
-    raise Failed(f"waited {seconds} s for: {what}")
-
 
 class Machine:
     """A directory with a daemon and jobs in it."""

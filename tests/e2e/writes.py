@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from waiting import check, wait_for
+
 MIB = 2**20
 BLOCKS, BLOCK_BYTES, BUDGET = 24, 16 * MIB, 128 * MIB
 A_DAY = 96 * MIB
@@ -42,21 +44,6 @@ def job(rounds):
 
 class Skipped(Exception):
     pass
-
-
-def check(condition, text):
-    if not condition:
-        sys.exit(text)
-
-
-def wait_for(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.05)
-    sys.exit(f"waited {seconds} s for: {what}")
 
 
 def run(directory, *options, rounds=3):
