@@ -22,7 +22,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from waiting import Failed, check, wait_for
