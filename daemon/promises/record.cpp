@@ -3,13 +3,11 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "daemon/sessions/session.h"
+#include "tiers/records/sealed.h"
 
 namespace terrace::daemon {
 namespace {
@@ -35,20 +33,6 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 4 + 4 + 64 + 3 * 8);
 
-using Checksum = XXH64_hash_t;
-
-template <class T>
-void append(std::string* bytes, const T& value) {
-  bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class T>
-T read_at(std::string_view bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 Entry entry_of(const JobKey& job, const Promise& promise) {
   Entry entry;
   entry.uid = job.uid;
@@ -70,40 +54,39 @@ bool is_sound(const Entry& entry, const JobKey& job) {
 
 }  // namespace
 
-std::size_t most_record_bytes() { return sizeof(Head) + most_promises * sizeof(Entry) + sizeof(Checksum); }
+std::size_t most_record_bytes() { return sizeof(Head) + most_promises * sizeof(Entry) + records::seal_bytes; }
 
 std::string encode_promises(const Promises& promises, std::string_view boot) {
   Head head;
   head.count = std::min(promises.size(), most_promises);
   std::memcpy(head.boot, boot.data(), std::min(boot.size(), sizeof head.boot));
   std::string bytes;
-  append(&bytes, head);
+  records::put(&bytes, head);
   std::uint64_t left = head.count;
   for (const auto& [job, promise] : promises) {
     if (left-- == 0) break;
-    append(&bytes, entry_of(job, promise));
+    records::put(&bytes, entry_of(job, promise));
   }
-  append(&bytes, Checksum{XXH3_64bits(bytes.data(), bytes.size())});
+  records::seal(&bytes);
   return bytes;
 }
 
 DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
-  if (bytes.size() < sizeof(Head) + sizeof(Checksum)) return broken("it is too short");
-  const auto head = read_at<Head>(bytes, 0);
+  if (bytes.size() < sizeof(Head) + records::seal_bytes) return broken("it is too short");
+  const auto head = records::get<Head>(bytes, 0);
   if (head.magic != Head().magic) return broken("it is something else");
   if (head.version != Head().version) return broken(fmt::format("it is of version {}", head.version));
-  const std::size_t content = bytes.size() - sizeof(Checksum);
+  const std::size_t content = bytes.size() - records::seal_bytes;
   if (head.count > most_promises || content != sizeof(Head) + head.count * sizeof(Entry))
     return broken("its size is not that of its content");
-  if (read_at<Checksum>(bytes, content) != XXH3_64bits(bytes.data(), content))
-    return broken("its checksum is wrong");
+  if (!records::is_sealed(bytes)) return broken("its checksum is wrong");
   Head expected;
   std::memcpy(expected.boot, boot.data(), std::min(boot.size(), sizeof expected.boot));
   if (std::memcmp(head.boot, expected.boot, sizeof head.boot) != 0)
     return broken("it is of before the machine's last start");
   DecodedPromises decoded;
   for (std::size_t i = 0; i < head.count; ++i) {
-    const auto entry = read_at<Entry>(bytes, sizeof(Head) + i * sizeof(Entry));
+    const auto entry = records::get<Entry>(bytes, sizeof(Head) + i * sizeof(Entry));
     const JobKey job{entry.uid, std::string(entry.job, ::strnlen(entry.job, sizeof entry.job))};
     if (!is_sound(entry, job)) return broken(fmt::format("entry {} is none that terraced writes", i + 1));
     decoded.promises[job] = {entry.promised_bytes, entry.granted_bytes, entry.pool_bytes};

@@ -1,13 +1,11 @@
 // See endurance.h.
 #include "tiers/records/endurance.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "tiers/records/sealed.h"
 
 namespace terrace::records {
 namespace {
@@ -27,22 +25,6 @@ struct EnduranceEntry {
   std::uint64_t today_bytes = 0;
 };
 static_assert(sizeof(EnduranceEntry) == 4 + 4 + 8);
-
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the record is little-endian");
-
-using Sum = std::uint64_t;
-
-template <class T>
-void put(std::string* bytes, const T& value) {
-  bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class T>
-T get(std::string_view bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
 
 }  // namespace
 
@@ -77,7 +59,7 @@ void Endurance::give_back(std::uint32_t user, std::uint64_t bytes) {
 }
 
 std::size_t most_endurance_bytes() {
-  return sizeof(EnduranceHead) + most_writers * sizeof(EnduranceEntry) + sizeof(Sum);
+  return sizeof(EnduranceHead) + most_writers * sizeof(EnduranceEntry) + seal_bytes;
 }
 
 std::string encode_endurance(const Endurance& written) {
@@ -85,17 +67,17 @@ std::string encode_endurance(const Endurance& written) {
   put(&bytes,
       EnduranceHead{.day = written.day, .total_bytes = written.total_bytes, .count = written.today.size()});
   for (const auto& [user, today_bytes] : written.today) put(&bytes, EnduranceEntry{user, 0, today_bytes});
-  put(&bytes, Sum{XXH3_64bits(bytes.data(), bytes.size())});
+  seal(&bytes);
   return bytes;
 }
 
 std::optional<Endurance> decode_endurance(std::string_view bytes) {
-  if (bytes.size() < sizeof(EnduranceHead) + sizeof(Sum)) return std::nullopt;
+  if (bytes.size() < sizeof(EnduranceHead) + seal_bytes) return std::nullopt;
   const auto head = get<EnduranceHead>(bytes, 0);
-  const std::size_t content = bytes.size() - sizeof(Sum);
+  const std::size_t content = bytes.size() - seal_bytes;
   if (head.count > most_writers || content != sizeof(EnduranceHead) + head.count * sizeof(EnduranceEntry))
     return std::nullopt;
-  if (get<Sum>(bytes, content) != XXH3_64bits(bytes.data(), content)) return std::nullopt;
+  if (!is_sealed(bytes)) return std::nullopt;
   if (head.total_bytes > most_written_bytes) return std::nullopt;
   Endurance written{head.day, head.total_bytes, {}};
   std::uint64_t left = head.total_bytes;  // today's bytes are a part of all

@@ -46,13 +46,19 @@ std::string take_pool_directories(const std::string& text, RunPlan* plan) {
   return directories.error;
 }
 
+// At least a pool's smallest.
+Result<std::uint64_t> size_on_drive(const char* option, const std::string& text) {
+  auto bytes = parse_size(text);
+  if (!bytes) return refused<std::uint64_t>(fmt::format("{}: {}", option, bytes.error));
+  if (*bytes >= wire::least_pool_bytes) return bytes;
+  return refused<std::uint64_t>(
+      fmt::format("{} {}: the smallest possible is {}", option, text, bytes_text(wire::least_pool_bytes)));
+}
+
 std::string take_pool_size(const std::string& text, RunPlan* plan) {
   if (text.empty()) return "";
-  const auto bytes = parse_size(text);
-  if (!bytes) return "--pool-size: " + bytes.error;
-  if (*bytes < wire::least_pool_bytes)
-    return fmt::format("--pool-size {}: the smallest possible is {}", text,
-                       bytes_text(wire::least_pool_bytes));
+  const auto bytes = size_on_drive("--pool-size", text);
+  if (!bytes) return bytes.error;
   plan->pool_bytes = *bytes;
   // Where none is named, it is for the daemon to say where the pool will be.
   std::string problem = plan->pool_directories.empty() ? "" : check_pool_room(plan->pool_directories, *plan);
@@ -63,11 +69,8 @@ std::string take_pool_size(const std::string& text, RunPlan* plan) {
 // The engine of offloading counts for itself, in the same record (docs/formats/endurance.md).
 std::string take_writes(const std::string& text, RunPlan* plan) {
   if (text.empty()) return "";
-  const auto bytes = parse_size(text);
-  if (!bytes) return "--writes-per-day: " + bytes.error;
-  if (*bytes < wire::least_pool_bytes)
-    return fmt::format("--writes-per-day {}: the smallest possible is {}", text,
-                       bytes_text(wire::least_pool_bytes));
+  const auto bytes = size_on_drive("--writes-per-day", text);
+  if (!bytes) return bytes.error;
   if (plan->pool_directories.size() > 1)
     return "--writes-per-day counts what is written to one drive, and --pool names several: leave one of "
            "them out";
