@@ -12,6 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import terrace.torch
+from terrace.torch import steps
 
 
 class Steps(OnReference):
@@ -29,6 +30,16 @@ class Steps(OnReference):
         stores = [call for call in self.reference.calls if call[0] == "store"]
         self.assertEqual(len(stores), first - 2)
         self.assertEqual(session.statistics()["kept"], 2)
+
+    def test_AFetchOfAStepThatAnotherThreadHasEndedEndsNone(self):
+        learned = steps.Steps(None)
+        learned.next(1024)
+        learned.fetched(0, False)
+        self.assertTrue(learned.end())
+        learned.fetched(0, False)
+        self.assertFalse(learned.end())
+        learned.next(1024)
+        self.assertFalse(learned.end(), "nothing of this step was fetched")
 
     def test_WhatIsStillInUseIsNotStoredAgain(self):
         session, x = self.session(keep_last=None), result(torch.randn(64))

@@ -78,10 +78,14 @@ class Steps:
             self._useless.add(ordinal)
 
     def end(self):
-        """Whether something was learned: a step without a fetch teaches nothing, and goes on."""
+        """Whether something was learned: a step without a fetch teaches nothing, and goes on. Where nothing was saved, the
+        fetches are of the step that another thread has just ended."""
         if not self._fetched:
             return False
         sizes = self._sizes
+        if not sizes:
+            self._begin()
+            return False
         fetched = [ordinal for ordinal in list(self._fetched) if ordinal < len(sizes)]
         if self._keep_last is not None:
             self._verdicts = frozenset(fetched[:self._keep_last])
