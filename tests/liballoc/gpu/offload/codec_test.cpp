@@ -42,20 +42,23 @@ TEST_CASE("WhatDoesNotShrinkIsStoredAsItIs") {
   CHECK((back == source));
 }
 
-// Only copies that were timed both ways are held against a codec; any codec is tried once.
+// Only copies that were timed both ways are held against a codec; a codec is tried then unless it is
+// hopeless. Copies of what no cache holds are never so fast that one is.
 TEST_CASE("AutoTriesACodecInMemoryOnceCopiesWereTimedOutAndBack") {
+  constexpr int copies_to_time = 3, many = 200;
   const Opened engine({.compress = "auto"});
-  const auto source = content(4 * mib, 1);
+  const auto source = content(64 * mib, 1);
   std::vector<std::byte> back(source.size());
-  for (int i = 0; i < 12; ++i) {
+  int stored = 0;
+  for (; stored < many && engine.statistics().compressed_bytes == 0; ++stored) {
     const std::uint64_t id = engine.store(source, 1);
     REQUIRE(engine.left(id) == 1);
-    if (i == 2) CHECK(engine.statistics().compressed_bytes == 0);
     REQUIRE(engine.fetch(id, back) == 0);
     CHECK((back == source));
     engine.release(id);
   }
-  CHECK(engine.statistics().compressed_bytes > 0);
+  CHECK(stored > copies_to_time);
+  CHECK(stored < many);
 }
 
 TEST_CASE("FramesGoToTheDriveAndBack") {
