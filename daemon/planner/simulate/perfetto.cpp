@@ -1,8 +1,6 @@
-// Written event by event: a document tree of some 10^5 objects would take tens of times the text's memory.
 #include "daemon/planner/simulate/perfetto.h"
 
-#include <cstdio>
-#include <nlohmann/json.hpp>
+#include "daemon/planner/trace_events.h"
 
 namespace terrace::planner {
 namespace {
@@ -11,15 +9,9 @@ constexpr int compute_track = 1;
 constexpr int stall_track = 2;
 constexpr int first_queue_track = 3;
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+constexpr int one_process = 1;
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", value);
-  return text;
-}
+std::string number(double value) { return TraceEvents::number(value); }
 
 class Writer {
  public:
@@ -31,24 +23,18 @@ class Writer {
     for (const ExtraWork& work : report.extra) extra(work);
     for (const Transfer& t : report.transfers) transfer(t);
     for (const MemorySample& sample : report.memory) memory(sample);
-    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n";
+    return events_.text();
   }
 
  private:
   const wire::Trace& trace_;
   const Machine& machine_;
-  std::string events_;
+  TraceEvents events_;
 
-  void event(const std::string& body) { events_ += (events_.empty() ? "{" : ",\n{") + body + "}"; }
-
-  void name_track(int track, const std::string& name) {
-    event("\"ph\":\"M\",\"pid\":1,\"tid\":" + std::to_string(track) +
-          ",\"name\":\"thread_name\",\"args\":{\"name\":" + quoted(name) + "}");
-  }
+  void name_track(int track, const std::string& name) { events_.name_track(one_process, track, name); }
 
   void name_tracks() {
-    event("\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":" +
-          quoted(trace_.name + " on " + machine_.name) + "}");
+    events_.name_process(one_process, trace_.name + " on " + machine_.name);
     name_track(compute_track, "compute");
     name_track(stall_track, "stalls");
     for (std::uint32_t tier = 1; tier < machine_.tiers.size(); ++tier) {
@@ -62,9 +48,7 @@ class Writer {
   }
 
   void slice(int track, const std::string& name, double start_us, double end_us, const std::string& args) {
-    event("\"ph\":\"X\",\"pid\":1,\"tid\":" + std::to_string(track) + ",\"name\":" + quoted(name) +
-          ",\"ts\":" + number(start_us) + ",\"dur\":" + number(end_us - start_us) + ",\"args\":{" + args +
-          "}");
+    events_.slice(one_process, track, name, start_us, end_us, args);
   }
 
   void stall(const std::string& name, const OpTiming& timing) {
@@ -101,11 +85,9 @@ class Writer {
   }
 
   void memory(const MemorySample& sample) {
-    for (std::size_t tier = 0; tier < sample.tier_bytes.size(); ++tier) {
-      event("\"ph\":\"C\",\"pid\":1,\"name\":" + quoted("bytes in " + machine_.tiers[tier].name) +
-            ",\"ts\":" + number(sample.time_us) +
-            ",\"args\":{\"bytes\":" + std::to_string(sample.tier_bytes[tier]) + "}");
-    }
+    for (std::size_t tier = 0; tier < sample.tier_bytes.size(); ++tier)
+      events_.counter(one_process, "bytes in " + machine_.tiers[tier].name, sample.time_us, "bytes",
+                      sample.tier_bytes[tier]);
   }
 };
 
