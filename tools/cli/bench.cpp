@@ -85,6 +85,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"policies", "all policies that move tensors, on simulated steps, beside what no plan can beat"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
+    {"timeline", "what a recorded job costs to make sense of, and how soon its page is open"},
     {"training", "training steps under a limit, beside stock and kernel swap"},
     {"transpose", "a matrix made into its transpose under a limit, beside stock and kernel swap"}};
 

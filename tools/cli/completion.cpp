@@ -34,12 +34,12 @@ _terrace() {{
   case "$before" in
     --pool) local done=""; [[ "$word" == *,* ]] && done="${{word%,*}},"
       COMPREPLY=($(compgen -P "$done" -d -- "${{word##*,}}")); return;;
-    --socket|--json-summary|--plot|--out|--perfetto) COMPREPLY=($(compgen -f -- "$word")); return;;
+    --socket|--json-summary|--plot|--out|--perfetto|--html) COMPREPLY=($(compgen -f -- "$word")); return;;
 {choices}  esac
   if [ "$verb" = run ] && [[ "$word" != -* ]]; then
     COMPREPLY=($(compgen -c -- "$word") $(compgen -f -- "$word")); return
   fi
-  case "$verb" in set|trim|pause|resume)
+  case "$verb" in set|trim|pause|resume|timeline|lifetimes)
     if [[ "$word" != -* ]]; then
       COMPREPLY=($(compgen -W "$("${{COMP_WORDS[0]}}" jobs --no-headings -o job 2>/dev/null)" -- "$word")); return
     fi;;

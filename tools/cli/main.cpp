@@ -24,6 +24,8 @@ int dispatch(const CLI::App& table, const Options& options) {
   if (table.got_subcommand("trim")) return trim(options.change);
   if (table.got_subcommand("pause")) return pause(options.change);
   if (table.got_subcommand("resume")) return resume(options.change);
+  if (table.got_subcommand("timeline")) return timeline(options.record);
+  if (table.got_subcommand("lifetimes")) return lifetimes(options.record);
   if (table.got_subcommand("doctor")) return doctor(options.doctor);
   if (table.got_subcommand("bench")) return bench(options.bench);
   if (table.got_subcommand("plan")) return plan(options.plan);

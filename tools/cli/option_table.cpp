@@ -157,6 +157,34 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
   of_one_job("resume", "Let a paused job go on, with its budget as before");
 }
 
+void add_records(CLI::App* app, RecordOptions* o) {
+  const auto of_a_recording = [&](const char* name, const char* about) {
+    CLI::App* verb = add_change(app, name, about, o);
+    verb->add_option("--seconds", o->seconds, "Record for so long (default 10); Ctrl-C ends it before")
+        ->type_name("SECONDS")
+        ->check(above_zero());
+    return verb;
+  };
+  CLI::App* timeline = of_a_recording("timeline", "Record what a running job's memory does, to be looked at");
+  timeline->remove_option(timeline->get_option("--bytes"));
+  timeline->remove_option(timeline->get_option("--json"));
+  timeline->get_option("job")->required();
+  timeline->add_option("--html", o->html, "Write one page for a browser, which needs nothing else")
+      ->type_name("FILE");
+  timeline->add_option("--perfetto", o->perfetto, "Write a trace for ui.perfetto.dev")->type_name("FILE");
+  CLI::App* lifetimes = of_a_recording(
+      "lifetimes", "Which allocations of a running job are idle, where, and who waits for them");
+  lifetimes->add_option("-n,--last", o->last, "How many allocations to show (default 20)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  lifetimes
+      ->add_option("-o,--columns", o->columns,
+                   "+COL adds a column, COL,COL selects, by name or heading; '-o help' lists them")
+      ->type_name("COL")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
 void add_doctor(CLI::App* app, DoctorOptions* o) {
   CLI::App* doctor =
       app->add_subcommand("doctor", "What this machine can do, and how to get what is missing");
@@ -259,6 +287,7 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_changes(app.get(), &options->change);
+  add_records(app.get(), &options->record);
   add_doctor(app.get(), &options->doctor);
   add_plan(app.get(), &options->plan);
   add_import(app.get(), &options->import);

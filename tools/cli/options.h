@@ -51,6 +51,14 @@ struct ChangeOptions {
   bool bytes = false;
 };
 
+// timeline, lifetimes: which running job is recorded, for how long, and what is made of it.
+struct RecordOptions : ChangeOptions {
+  double seconds = 10;
+  std::string html, perfetto;        // timeline
+  int last = 20;                     // lifetimes: how many objects
+  std::vector<std::string> columns;  // likewise
+};
+
 struct DoctorOptions {
   std::string pool = "/var/tmp";
   bool json = false;
@@ -83,6 +91,7 @@ struct Options {
   RunOptions run;
   ViewOptions view;
   ChangeOptions change;
+  RecordOptions record;
   DoctorOptions doctor;
   BenchOptions bench;
   PlanOptions plan;

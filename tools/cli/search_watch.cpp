@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <future>
 #include <optional>
@@ -19,34 +17,16 @@ namespace {
 constexpr double first_draw_s = 0.5;
 constexpr double between_draws_s = 0.2;
 
-// The handler may run on any thread, and any thread may ask.
-std::atomic<int> signal_seen = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
-
-void note_signal(int number) { signal_seen = number; }
-
-// SA_RESETHAND: the second signal finds the default action and ends the program.
-void install() {
-  struct sigaction action {};
-  action.sa_handler = note_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-}
-
 }  // namespace
 
 SearchWatch::SearchWatch(double seconds_per_search, bool progress, std::chrono::milliseconds patience)
     : seconds_per_search_(seconds_per_search),
       progress_(progress),
       patience_(patience),
-      start_(Clock::now()) {
-  signal_seen = 0;
-  install();
-}
+      start_(Clock::now()) {}
 
 SearchWatch::~SearchWatch() {
   if (worker_.joinable()) worker_.join();
-  for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
 }
 
 planner::SearchControl SearchWatch::begin(const std::string& name, std::uint64_t seed,
@@ -89,9 +69,9 @@ double SearchWatch::end() {
   return seconds;
 }
 
-bool SearchWatch::interrupted() { return signal_seen != 0; }
+bool SearchWatch::interrupted() { return Interruption::seen(); }
 
-int SearchWatch::signal_number() { return signal_seen; }
+int SearchWatch::signal_number() { return Interruption::number(); }
 
 double SearchWatch::elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 

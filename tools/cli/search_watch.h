@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "daemon/planner/reuse/instance.h"
+#include "tools/cli/interruption.h"
 
 namespace terrace::cli {
 
@@ -48,6 +49,7 @@ class SearchWatch {
   double elapsed() const;
 
   using Clock = std::chrono::steady_clock;
+  Interruption interruption_;
   double seconds_per_search_;
   bool progress_;
   std::chrono::milliseconds patience_;

@@ -19,6 +19,8 @@ int set(const ChangeOptions& options);
 int trim(const ChangeOptions& options);
 int pause(const ChangeOptions& options);
 int resume(const ChangeOptions& options);
+int timeline(const RecordOptions& options);
+int lifetimes(const RecordOptions& options);
 int bench(const BenchOptions& options);
 int plan(const PlanOptions& options);
 int import_file(const ImportOptions& options);
