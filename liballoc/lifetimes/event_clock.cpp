@@ -32,6 +32,13 @@ void EventClock::finish() {
   if (memory_ != nullptr) os::unmap(memory_, clock_bytes);
   memory_ = nullptr;
   births_.finish();
+  threads_ = FollowedThreads{};
+  recent_ = RecentGrams{};
+  book_ = PhaseBook{};
+  counts_ = ClockCounts{};
+  claimed_ = PhaseBook::none;
+  claim_ = lead_place_ = periods_seen_ = period_start_ = last_id_ = 0;
+  period_begins_ = false;
 }
 
 ClockCounts EventClock::counts() const {
@@ -73,7 +80,10 @@ Place EventClock::mark(std::uint32_t thread) {
   ++counts_.events;
   Place out;
   const std::uint32_t place = enter(thread, &out);
-  if (place != FollowedThreads::none) step(place, mark_token, &out);
+  if (place == FollowedThreads::none)
+    describe(no_ordinal, &out);
+  else
+    step(place, mark_token, &out);
   return out;
 }
 

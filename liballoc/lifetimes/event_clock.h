@@ -31,17 +31,17 @@ namespace terrace::liballoc {
 
 class EventClock {
  public:
-  EventClock() = default;
-  ~EventClock() { finish(); }
+  constexpr EventClock() = default;
   EventClock(const EventClock&) = delete;
   EventClock& operator=(const EventClock&) = delete;
 
   // 0 or ENOMEM. `most_blocks`: ids of blocks are smaller; of others no birth is known.
   int initialise(std::uint32_t most_blocks);
+  // Gives the memory back. Not at the end of a process: the agent's thread may still run then.
   void finish();
 
-  // Some tens of nanoseconds. When a phase is learned the last turns are looked through: up to some
-  // milliseconds.
+  // Only after initialise(). Some tens of nanoseconds. When a phase is learned the last turns are looked
+  // through: up to some milliseconds.
   Place on_event(const ClockEvent& event);
   // The thread's own word that a step begins. It counts as an event of the sequence; a phase with marks
   // begins at one.

@@ -137,7 +137,8 @@ void PhaseBook::note_entry(std::uint32_t slot, const History& h) {
     phase.entry = trial.start;
     return;
   }
-  const std::uint32_t events = 2 * phase.lead().events;  // a try may have begun at the end of the first period
+  const std::uint32_t events =
+      2 * phase.lead().events;  // a try may have begun at the end of the first period
   if (h.held() < events) return;
   std::uint32_t ordinal = trial.expected;
   for (std::uint32_t i = h.count() - events; i != h.count(); ++i) {

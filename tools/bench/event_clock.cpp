@@ -150,6 +150,7 @@ Taken run_once(const std::vector<ClockEvent>& events, bool is_each_timed) {
   }
   taken.ns_an_event = (processor_ns() - begin) / static_cast<double>(events.size());
   taken.claimed = clock->counts().claimed_events;
+  clock->finish();
   return taken;
 }
 

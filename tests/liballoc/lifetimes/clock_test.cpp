@@ -12,6 +12,14 @@ namespace {
 
 using namespace test;
 
+// As the agent has it: there before anything runs, and never destroyed.
+constinit EventClock without_construction;
+
+struct OwnClock : EventClock {
+  explicit OwnClock(std::uint32_t blocks) { REQUIRE(initialise(blocks) == 0); }
+  ~OwnClock() { finish(); }
+};
+
 std::size_t resident_kib() {
   std::size_t pages = 0, resident = 0;
   std::FILE* file = std::fopen("/proc/self/statm", "re");
@@ -106,8 +114,7 @@ TEST_CASE("A mark is where the period begins") {
 }
 
 TEST_CASE("Marks alone are a clock") {
-  EventClock clock;
-  REQUIRE(clock.initialise(16) == 0);
+  OwnClock clock(16);
   Place p;
   for (int i = 0; i < 20; ++i) p = clock.mark(3);
   CHECK(p.claimed);
@@ -189,8 +196,7 @@ TEST_CASE("A crowd of threads does not hide the step") {
 }
 
 TEST_CASE("Blocks beyond those it was made for have no births and do no harm") {
-  EventClock clock;
-  REQUIRE(clock.initialise(4) == 0);
+  OwnClock clock(4);
   for (std::uint32_t i = 0; i < 1000; ++i) {
     CHECK(clock.on_event({ClockEvent::Kind::allocated, 6, 0, i % 7, mib}).born_at == no_ordinal);
     const Place freed = clock.on_event({ClockEvent::Kind::freed, 0, 0, i % 7, mib});
@@ -199,10 +205,17 @@ TEST_CASE("Blocks beyond those it was made for have no births and do no harm") {
   }
 }
 
+TEST_CASE("A clock needs no constructor and can be made anew") {
+  for (int round = 0; round < 2; ++round) {
+    REQUIRE(without_construction.initialise(4) == 0);
+    CHECK_FALSE(without_construction.on_event({ClockEvent::Kind::allocated, 6, 0, 1, mib}).claimed);
+    without_construction.finish();
+  }
+}
+
 TEST_CASE("What is not used is not paid for") {
   const std::size_t before = resident_kib();
-  EventClock clock;
-  REQUIRE(clock.initialise(1U << 20) == 0);
+  OwnClock clock(1U << 20);
   CHECK(resident_kib() <= before + 512);
 }
 

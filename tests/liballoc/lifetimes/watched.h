@@ -18,6 +18,7 @@ struct Watched {
   std::vector<Place> places;
 
   Watched() { REQUIRE(clock.initialise(1U << 16) == 0); }
+  ~Watched() { clock.finish(); }
   void run(const std::vector<LabelledEvent>& events) {
     for (const LabelledEvent& e : events) {
       places.push_back(clock.on_event(e.event));
