@@ -12,9 +12,9 @@
 //       └──────► tries of the other known phases (phase_book.h)     ◄──────────────┘
 //
 // Belongs to one thread at a time. After initialise() it asks the system for nothing: no memory, no time, no
-// files. All its memory is mapped there, some 7 MiB and 28 bytes for each block that may live, of which the
+// files. All its memory is mapped there, some 8 MiB and 28 bytes for each block that may live, of which the
 // kernel gives what is written: a program without events pays nothing, one whose step has a thousand events
-// some 300 KiB.
+// some 1.5 MiB.
 #pragma once
 
 #include <cstddef>
