@@ -68,9 +68,15 @@ Repeat repeat_behind(const History& h, std::uint32_t lag) {
 
 void RepeatFinder::roll(const History& h) {
   const std::uint32_t last = h.count() - 1;
-  const bool is_full = h.held() > GramHash::tokens;
-  rolling_.push(h.token(last), is_full ? h.token(last - GramHash::tokens) : 0);
-  last_gram_ = h.held() >= GramHash::tokens ? rolling_.value() : 0;
+  const auto leaving = [&](std::uint32_t tokens) { return h.held() > tokens ? h.token(last - tokens) : 0; };
+  rolling_.push(h.token(last), leaving(rolling_.tokens));
+  rolling_long_.push(h.token(last), leaving(rolling_long_.tokens));
+  last_gram_ = h.held() >= rolling_.tokens ? rolling_.value() : 0;
+}
+
+void RepeatFinder::look_up(const History& h, RecentGrams& recent, std::uint64_t gram) {
+  const std::uint32_t before = recent.exchange(gram, h.count());
+  if (before != 0) suggest(h, h.count() - before);
 }
 
 void RepeatFinder::compare(const History& h) {
@@ -112,9 +118,10 @@ void RepeatFinder::on_event(const History& h, RecentGrams& recent, std::uint64_t
     if (last_mark_ != 0) suggest(h, count - last_mark_);
     last_mark_ = count;
   }
-  if (last_gram_ == 0) return;
-  const std::uint32_t before = recent.exchange(mixed(last_gram_ ^ salt), count);
-  if (before != 0) suggest(h, count - before);
+  if (last_gram_ != 0) look_up(h, recent, mixed(last_gram_ ^ salt));
+  const std::uint64_t long_gram = rolling_long_.value();
+  const bool is_looked_up = h.held() >= rolling_long_.tokens && ((long_gram >> 40U) & 3U) == 0;
+  if (is_looked_up) look_up(h, recent, mixed(long_gram + salt));
 }
 
 }  // namespace terrace::liballoc

@@ -14,6 +14,9 @@
 // Labarta (IPDPS 2001, section 3) finds a parallel program's outer loop. It compares at all distances up to
 // its window; the table makes four enough.
 //
+// Where sizes are few, the same eight come many times in a step. So 64 in a row are looked up, too, one time
+// in four, as their hash decides.
+//
 // Single events more, fewer or other than before are edits: a run goes on over them if 16 events behind them
 // are as before, and the caller asks more of a run that has some.
 #pragma once
@@ -24,24 +27,29 @@
 
 namespace terrace::liballoc {
 
-// A rolling hash of the last eight tokens (Karp and Rabin), modulo 2^64 and mixed.
-class GramHash {
+// A rolling hash of the last so many tokens (Karp and Rabin), modulo 2^64 and mixed.
+template <std::uint32_t length>
+class RollingHash {
  public:
-  static constexpr std::uint32_t tokens = 8;
-  // `leaving`: the token that came eight before; 0 if there was none.
+  static constexpr std::uint32_t tokens = length;
+  // `leaving`: the token that came `tokens` before; 0 if there was none.
   void push(std::uint32_t token, std::uint32_t leaving) {
-    value_ = value_ * base + token - std::uint64_t{leaving} * base_to_the_eighth;
+    value_ = value_ * base + token - std::uint64_t{leaving} * base_to_the_length();
   }
   std::uint64_t value() const { return mixed(value_) | 1U; }
 
  private:
   static constexpr std::uint64_t base = 0x9E3779B97F4A7C15ULL;
-  static constexpr std::uint64_t squared = base * base;
-  static constexpr std::uint64_t base_to_the_eighth = squared * squared * squared * squared;
+  static constexpr std::uint64_t base_to_the_length() {
+    std::uint64_t power = 1;
+    for (std::uint32_t i = 0; i < length; ++i) power *= base;
+    return power;
+  }
   std::uint64_t value_ = 0;
 };
+using GramHash = RollingHash<8>;
 
-// Where eight tokens came last, by their hash and thread. Entries of others with the same place are
+// Where tokens in a row came last, by their hash and thread. Entries of others with the same place are
 // overwritten.
 class RecentGrams {
  public:
@@ -90,10 +98,12 @@ class RepeatFinder {
 
  private:
   void roll(const History& history);
+  void look_up(const History& history, RecentGrams& recent, std::uint64_t gram);
   void compare(const History& history);
 
   Repeat repeats_[candidates];
   GramHash rolling_;
+  RollingHash<64> rolling_long_;
   std::uint64_t last_gram_ = 0;
   std::uint32_t last_mark_ = 0;
 };

@@ -55,6 +55,16 @@ TEST_CASE("A step of sixty thousand events") {
   expect_period(repeated(6, [&](Script& s) { train(s, layers); }));
 }
 
+// Each of any eight events in a row comes many times in the step.
+TEST_CASE("A long step of two sizes") {
+  Script sizes(14);
+  std::vector<std::uint64_t> drawn(1500);
+  for (std::uint64_t& bytes : drawn) bytes = (1 + sizes.random() % 2) * mib;
+  expect_period(repeated(7, [&](Script& s) {
+    for (const std::uint64_t bytes : drawn) s.release(s.allocate(bytes));
+  }));
+}
+
 // Every layer is the same, so that the forward pass and the backward pass each repeat within.
 TEST_CASE("A transformer of equal layers") {
   const std::vector<Layer> layers(24, Layer{8 * mib, 24 * mib, 4 * mib});
