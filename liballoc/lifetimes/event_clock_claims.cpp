@@ -29,7 +29,7 @@ void EventClock::come_back(std::uint32_t place, Place* out) {
   if (slot == PhaseBook::none) return;
   const bool is_other_thread = is_claimed() && place != lead_place_;
   if (is_other_thread && book_[slot].allocated_kib <= book_[claimed_].allocated_kib) return;
-  if (is_claimed()) depart(out);
+  if (is_claimed() && !is_other_thread) depart(out);  // else it is replaced, not left
   book_.note_entry(slot, threads_[place].history);
   const PhaseBook::Trial trial = book_.trial(slot);
   claim_known(slot, place, trial.expected, trial.run, out);
