@@ -1,5 +1,7 @@
 #include "liballoc/heap/blocks.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "liballoc/agent/waker.h"
@@ -8,6 +10,9 @@
 
 namespace terrace::liballoc {
 namespace {
+
+// A pointer to what is the thread's own; of its low bits all are alike.
+std::uint32_t this_thread() { return static_cast<std::uint32_t>(pthread_self() >> 6U); }
 
 constexpr std::uint64_t full_queue_pause_ns = 50'000;
 constexpr std::uint32_t look_after_granules = 8U << 20 >> 14;
@@ -39,6 +44,7 @@ void Blocks::note(BlockChange change, std::uint32_t id, std::uint32_t first, std
                .block = id,
                .first = first,
                .granules = granules,
+               .thread = this_thread(),
                .change = change,
                .hints = b.hints,
                .zeroed = zeroed});

@@ -24,7 +24,7 @@ enum class Birth : std::uint8_t {
 };
 
 // Which event of which known phase an event is.
-struct Place {
+struct StepPlace {
   std::uint32_t phase = 0;   // the claimed phase's id, also where the event is none of it; 0: none is claimed
   std::uint32_t length = 0;  // events of one period of that phase
   std::uint32_t ordinal = 0;           // < length if `claimed`

@@ -49,12 +49,12 @@ ClockCounts EventClock::counts() const {
 
 // ---- one event ------------------------------------------------------------------------------------------
 
-Place EventClock::on_event(const ClockEvent& event) {
+StepPlace EventClock::on_event(const ClockEvent& event) {
   ++counts_.events;
   const bool is_free = event.kind == ClockEvent::Kind::freed;
   const BornBlock old = is_free ? births_.take(event.block) : BornBlock{};
   const std::uint32_t token = is_free ? token_of(2, old.token) : token_of(event);
-  Place out;
+  StepPlace out;
   const std::uint32_t place = enter(event.thread, &out);
   if (is_free && old.token != 0) {
     for (std::uint32_t i = 0; i < FollowedThreads::most; ++i) {
@@ -76,9 +76,9 @@ Place EventClock::on_event(const ClockEvent& event) {
   return out;
 }
 
-Place EventClock::mark(std::uint32_t thread) {
+StepPlace EventClock::mark(std::uint32_t thread) {
   ++counts_.events;
-  Place out;
+  StepPlace out;
   const std::uint32_t place = enter(thread, &out);
   if (place == FollowedThreads::none)
     describe(no_ordinal, &out);
@@ -87,7 +87,7 @@ Place EventClock::mark(std::uint32_t thread) {
   return out;
 }
 
-std::uint32_t EventClock::enter(std::uint32_t thread, Place* out) {
+std::uint32_t EventClock::enter(std::uint32_t thread, StepPlace* out) {
   bool is_new = false;
   const std::uint32_t place = threads_.find(thread, counts_.events, &is_new);
   if (place == FollowedThreads::none) return place;
@@ -101,7 +101,7 @@ std::uint32_t EventClock::enter(std::uint32_t thread, Place* out) {
   return place;
 }
 
-void EventClock::step(std::uint32_t place, std::uint32_t token, Place* out) {
+void EventClock::step(std::uint32_t place, std::uint32_t token, StepPlace* out) {
   FollowedThread& t = threads_[place];
   follow(place, token, out);
   threads_.make_room(place, counts_.events);
@@ -118,7 +118,7 @@ void EventClock::step(std::uint32_t place, std::uint32_t token, Place* out) {
     ++counts_.noise_events;
 }
 
-void EventClock::describe(std::uint32_t ordinal, Place* out) const {
+void EventClock::describe(std::uint32_t ordinal, StepPlace* out) const {
   out->phase = out->length = out->ordinal = 0;
   out->claimed = false;
   if (!is_claimed()) return;
@@ -130,7 +130,7 @@ void EventClock::describe(std::uint32_t ordinal, Place* out) const {
 
 // ---- following the claimed phase ------------------------------------------------------------------------
 
-void EventClock::follow(std::uint32_t place, std::uint32_t token, Place* out) {
+void EventClock::follow(std::uint32_t place, std::uint32_t token, StepPlace* out) {
   const std::uint8_t member = member_of_[place];
   if (!is_claimed() || member == no_member || !followers_[member].is_followed()) {
     describe(no_ordinal, out);
@@ -150,7 +150,7 @@ void EventClock::follow(std::uint32_t place, std::uint32_t token, Place* out) {
     follower.leave();
 }
 
-void EventClock::follow_lead(Place* out) {
+void EventClock::follow_lead(StepPlace* out) {
   if (period_begins_ && out->claimed) {
     out->period_began = true;
     period_start_ = static_cast<std::uint32_t>(counts_.events);
@@ -171,7 +171,7 @@ void EventClock::check_members() {
   }
 }
 
-void EventClock::depart(Place* out) {
+void EventClock::depart(StepPlace* out) {
   claimed_ = PhaseBook::none;
   describe(no_ordinal, out);
   out->period_began = false;
@@ -188,7 +188,8 @@ std::uint32_t EventClock::period_of(std::uint32_t place) const {
   return followers_[is_member ? member_of_[place] : 0].last_period();
 }
 
-void EventClock::born(const ClockEvent& event, std::uint32_t place, std::uint32_t token, const Place& out) {
+void EventClock::born(const ClockEvent& event, std::uint32_t place, std::uint32_t token,
+                      const StepPlace& out) {
   if (event.kind == ClockEvent::Kind::grown) return;
   BornBlock block{token, event.thread, static_cast<std::uint32_t>((event.bytes + 1023) / 1024),
                   static_cast<std::uint32_t>(counts_.events)};
@@ -200,7 +201,7 @@ void EventClock::born(const ClockEvent& event, std::uint32_t place, std::uint32_
   births_.put(event.block, block);
 }
 
-void EventClock::freed(const BornBlock& block, std::uint32_t place, Place* out) const {
+void EventClock::freed(const BornBlock& block, std::uint32_t place, StepPlace* out) const {
   if (block.token == 0 || !is_claimed()) return;
   if (block.claim != claim_) {
     // Wrong only if 2^31 events lie between.

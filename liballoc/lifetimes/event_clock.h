@@ -42,10 +42,10 @@ class EventClock {
 
   // Only after initialise(). Some tens of nanoseconds. When a phase is learned the last turns are looked
   // through: up to some milliseconds.
-  Place on_event(const ClockEvent& event);
+  StepPlace on_event(const ClockEvent& event);
   // The thread's own word that a step begins. It counts as an event of the sequence; a phase with marks
   // begins at one.
-  Place mark(std::uint32_t thread);
+  StepPlace mark(std::uint32_t thread);
 
   bool is_claimed() const { return claimed_ != PhaseBook::none; }
   // The claimed phase's id and the events of its period; 0 and 0.
@@ -56,28 +56,28 @@ class EventClock {
  private:
   static constexpr std::uint8_t no_member = UINT8_MAX;
 
-  std::uint32_t enter(std::uint32_t thread, Place* out);
-  void step(std::uint32_t place, std::uint32_t token, Place* out);
-  void follow(std::uint32_t place, std::uint32_t token, Place* out);
-  void follow_lead(Place* out);
+  std::uint32_t enter(std::uint32_t thread, StepPlace* out);
+  void step(std::uint32_t place, std::uint32_t token, StepPlace* out);
+  void follow(std::uint32_t place, std::uint32_t token, StepPlace* out);
+  void follow_lead(StepPlace* out);
   void check_members();
-  void depart(Place* out);
-  void describe(std::uint32_t ordinal, Place* out) const;
+  void depart(StepPlace* out);
+  void describe(std::uint32_t ordinal, StepPlace* out) const;
 
-  void come_back(std::uint32_t place, Place* out);
+  void come_back(std::uint32_t place, StepPlace* out);
   void claim_known(std::uint32_t slot, std::uint32_t place, std::uint32_t expected, std::uint32_t run,
-                   Place* out);
-  void begin_claim(std::uint32_t slot, std::uint32_t start, Place* out);
-  void learn(std::uint32_t place, Place* out);
+                   StepPlace* out);
+  void begin_claim(std::uint32_t slot, std::uint32_t start, StepPlace* out);
+  void learn(std::uint32_t place, StepPlace* out);
   bool is_period(std::uint32_t place, Repeat* repeat) const;
   bool is_worth_more(std::uint32_t place, const Repeat& repeat) const;
   bool is_part_of_known(std::uint32_t place, std::uint32_t lag) const;
-  bool claim_same(std::uint32_t place, const Repeat& repeat, Place* out);
-  void claim_new(std::uint32_t place, const Repeat& repeat, Place* out);
+  bool claim_same(std::uint32_t place, const Repeat& repeat, StepPlace* out);
+  void claim_new(std::uint32_t place, const Repeat& repeat, StepPlace* out);
   void retire_parts(std::uint32_t slot, std::uint32_t place, std::uint32_t lag);
 
-  void born(const ClockEvent& event, std::uint32_t place, std::uint32_t token, const Place& out);
-  void freed(const BornBlock& block, std::uint32_t place, Place* out) const;
+  void born(const ClockEvent& event, std::uint32_t place, std::uint32_t token, const StepPlace& out);
+  void freed(const BornBlock& block, std::uint32_t place, StepPlace* out) const;
   std::uint32_t period_of(std::uint32_t place) const;
 
   std::byte* memory_ = nullptr;

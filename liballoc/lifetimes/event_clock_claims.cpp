@@ -9,7 +9,7 @@ namespace terrace::liballoc {
 
 // ---- claims ---------------------------------------------------------------------------------------------
 
-void EventClock::begin_claim(std::uint32_t slot, std::uint32_t start, Place* out) {
+void EventClock::begin_claim(std::uint32_t slot, std::uint32_t start, StepPlace* out) {
   claimed_ = slot;
   ++claim_;
   ++counts_.claims;
@@ -24,7 +24,7 @@ void EventClock::begin_claim(std::uint32_t slot, std::uint32_t start, Place* out
 
 // After the event by which the program is back in a known phase, perhaps while another one still waits for
 // it.
-void EventClock::come_back(std::uint32_t place, Place* out) {
+void EventClock::come_back(std::uint32_t place, StepPlace* out) {
   const std::uint32_t slot = book_.returned(threads_[place].thread, claimed_);
   if (slot == PhaseBook::none) return;
   const bool is_other_thread = is_claimed() && place != lead_place_;
@@ -36,7 +36,7 @@ void EventClock::come_back(std::uint32_t place, Place* out) {
 }
 
 void EventClock::claim_known(std::uint32_t slot, std::uint32_t place, std::uint32_t expected,
-                             std::uint32_t run, Place* out) {
+                             std::uint32_t run, StepPlace* out) {
   KnownPhase& phase = book_[slot];
   History& h = threads_[place].history;
   h.set_cover(h.count() - std::min(run, h.held()), h.count(), slot + 1);
@@ -57,7 +57,7 @@ void EventClock::claim_known(std::uint32_t slot, std::uint32_t place, std::uint3
 
 // ---- learning -------------------------------------------------------------------------------------------
 
-void EventClock::learn(std::uint32_t place, Place* out) {
+void EventClock::learn(std::uint32_t place, StepPlace* out) {
   FollowedThread& t = threads_[place];
   for (std::uint32_t i = 0; i < RepeatFinder::candidates; ++i) {
     Repeat& r = t.repeats[i];
@@ -126,7 +126,7 @@ bool EventClock::is_part_of_known(std::uint32_t place, std::uint32_t lag) const 
   return false;
 }
 
-bool EventClock::claim_same(std::uint32_t place, const Repeat& r, Place* out) {
+bool EventClock::claim_same(std::uint32_t place, const Repeat& r, StepPlace* out) {
   const FollowedThread& t = threads_[place];
   for (std::uint32_t i = 0; i < PhaseBook::most; ++i) {
     const KnownPhase& phase = book_[i];
@@ -139,7 +139,7 @@ bool EventClock::claim_same(std::uint32_t place, const Repeat& r, Place* out) {
   return false;
 }
 
-void EventClock::claim_new(std::uint32_t place, const Repeat& r, Place* out) {
+void EventClock::claim_new(std::uint32_t place, const Repeat& r, StepPlace* out) {
   const std::uint32_t slot = book_.take(claimed_, ++last_id_);
   KnownPhase& phase = book_[slot];
   Assembled made;

@@ -27,6 +27,11 @@ void Accounts::tell_pool_full(std::uint64_t used_bytes) const {
   tell(wire::EventKind::pool_full, 0, used_bytes);
 }
 
+void Accounts::tell_step(std::uint32_t phase, std::uint32_t events) const {
+  if (client_ == nullptr) return;
+  client_->push({.time_ns = os::now_ns(), .address = phase, .bytes = events, .kind = wire::EventKind::step});
+}
+
 void Accounts::report_loss(std::uint32_t n, const char* why, const char* place, int error) const {
   const std::uint32_t id = runs_[n].block;
   Message m(Severity::error);

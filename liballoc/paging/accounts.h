@@ -32,6 +32,8 @@ class Accounts {
   // A block came or went.
   void tell_block(wire::EventKind kind, const KnownBlock& block) const;
   void tell_pool_full(std::uint64_t used_bytes) const;
+  // The program begins a step of kind `phase`, of so many events; none: it has left what it repeated.
+  void tell_step(std::uint32_t phase, std::uint32_t events) const;
   // To standard error: run n is lost, from `place` where that is not empty.
   void report_loss(std::uint32_t n, const char* why, const char* place, int error) const;
 

@@ -8,6 +8,8 @@ namespace terrace::liballoc {
 
 void BlockFollower::follow() {
   for (BlockEvent event; queue_->pop(&event);) {
+    const bool is_grown = event.change == BlockChange::grown;
+    parts_.clock.on_block(event, event.granules + (is_grown ? parts_.blocks[event.block].granules : 0));
     switch (event.change) {
       case BlockChange::allocated:
         on_allocate(event);

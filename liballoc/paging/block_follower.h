@@ -18,6 +18,7 @@
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
+#include "liballoc/paging/step_clock.h"
 #include "liballoc/paging/transfers/extents.h"
 #include "liballoc/paging/transfers/operations.h"
 
@@ -35,6 +36,7 @@ class BlockFollower {
     PinTable& pins;
     Accounts& accounts;
     Policy& policy;
+    StepClock& clock;
     const Standing& standing;
   };
   constexpr explicit BlockFollower(const Parts& parts) : parts_(parts) {}

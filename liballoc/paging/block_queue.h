@@ -22,6 +22,7 @@ struct BlockEvent {
   std::uint32_t block = 0;  // id
   std::uint32_t first = 0;  // granules that came or went: of a block that grew, those that joined it
   std::uint32_t granules = 0;
+  std::uint32_t thread = 0;  // who did it: any number that is its own while it lives
   BlockChange change = BlockChange::allocated;
   std::uint8_t hints = 0;
   bool zeroed = false;  // whole runs of it that are empty must read as zeroes

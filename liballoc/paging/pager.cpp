@@ -30,6 +30,7 @@ std::uint32_t frames_of_machine() {
 int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
                       FreeRuns* free_runs) {
   blocks_follower_.use(queue);
+  most_blocks_ = most_blocks;
   placement_.use(queue);
   frames_.use(free_runs);
   const int error = runs_.initialise({base, static_cast<std::uint32_t>(bytes / run_bytes)});
@@ -107,6 +108,7 @@ int Pager::watch() {
 void Pager::take_over() {
   forking_.hide_heap(true);
   standing_.mode = Mode::paging;
+  clock_.begin(most_blocks_);
   adoption_.adopt_resident();
 }
 

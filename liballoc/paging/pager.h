@@ -50,6 +50,7 @@
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
+#include "liballoc/paging/step_clock.h"
 #include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/transfers.h"
 #include "liballoc/terrace.h"
@@ -162,8 +163,9 @@ class Pager {
   Faults faults_{{runs_, blocks_, staging_, budget_, frames_, operations_, placement_, transfers_, line_,
                   accounts_, policy_}};
   PinTable pins_{runs_, blocks_, budget_, standing_};
-  BlockFollower blocks_follower_{
-      {runs_, blocks_, frames_, extents_, operations_, placement_, pins_, accounts_, policy_, standing_}};
+  StepClock clock_{accounts_};
+  BlockFollower blocks_follower_{{runs_, blocks_, frames_, extents_, operations_, placement_, pins_,
+                                  accounts_, policy_, clock_, standing_}};
   Adoption adoption_{runs_, budget_};
   Forking forking_{{runs_, staging_, budget_, frames_, extents_, operations_, placement_, transfers_, line_,
                     accounts_, policy_, standing_}};
@@ -173,6 +175,7 @@ class Pager {
   CompressedSize compressed_;
   std::uint32_t granted_runs_ = 0;  // of which codec and compressed runs take their part
   std::uint64_t estimate_bytes_ = 0;
+  std::uint32_t most_blocks_ = 0;
   bool over_budget_told_ = false;
   Thrashing thrashing_;
 };

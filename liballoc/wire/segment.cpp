@@ -72,12 +72,16 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "compressed_bytes",
                                       "kept_bytes",
                                       "fetched_bytes",
-                                      "demoted_bytes"};
+                                      "demoted_bytes",
+                                      "steps",
+                                      "steps_ns",
+                                      "steps_stall_ns",
+                                      "departures"};
 static_assert(std::size(stat_names) == stat_count);
 
-constexpr const char* event_names[] = {"none",    "alloc",      "free",      "fault",   "evict",
-                                       "restore", "write_done", "read_done", "drop",    "cancel",
-                                       "lost",    "io_error",   "pool_full", "trimmed", "fork"};
+constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",
+                                       "write_done", "read_done", "drop", "cancel", "lost",  "io_error",
+                                       "pool_full",  "trimmed",   "fork", "step"};
 static_assert(std::size(event_names) == static_cast<std::size_t>(EventKind::count));
 
 }  // namespace

@@ -81,6 +81,10 @@ enum class Stat : std::uint32_t {
   kept_bytes,
   fetched_bytes,
   demoted_bytes,
+  steps,
+  steps_ns,
+  steps_stall_ns,
+  departures,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);
@@ -138,6 +142,8 @@ enum class EventKind : std::uint8_t {
   pool_full,
   trimmed,
   fork,
+  step,  // the program begins anew what it has repeated: `bytes` events long, of the kind that `address`
+         // numbers
   count
 };
 const char* name_of(EventKind kind) noexcept;

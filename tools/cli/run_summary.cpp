@@ -97,6 +97,15 @@ std::string waited_text(const RunReport& report) {
       count_text(static_cast<double>(counter(report.counters, "faults"))), percent_text(share));
 }
 
+// Of a program that repeats itself, what one of its steps took.
+std::string steps_text(const json& counters) {
+  const std::uint64_t steps = counter(counters, "steps");
+  if (steps == 0) return "";
+  return fmt::format("  steps    {} seen, each {} and {} of that waiting\n", steps,
+                     duration_text(counter(counters, "steps_ns") / steps),
+                     duration_text(counter(counters, "steps_stall_ns") / steps));
+}
+
 std::string pager_text(const json& counters) {
   const std::string pager = word(counters, "pager");
   if (pager.empty()) return "";
@@ -149,7 +158,8 @@ std::string summary_text(const RunReport& report) {
   if (report.plan.offload) text += offload_text(report.offload);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
   return text + saved_text(report) + moved_text(report.counters) + codec_text(report.counters) +
-         waited_text(report) + pager_text(report.counters) + damage_text(report.counters);
+         waited_text(report) + steps_text(report.counters) + pager_text(report.counters) +
+         damage_text(report.counters);
 }
 
 }  // namespace terrace::cli

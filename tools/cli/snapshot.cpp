@@ -1,5 +1,7 @@
 #include "tools/cli/snapshot.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -69,6 +71,10 @@ constexpr std::array job_events{
     Column{"kept_bytes", "KEPT", Kind::bytes, true, false},
     Column{"fetched_bytes", "FETCHED", Kind::bytes, true, false},
     Column{"demoted_bytes", "DEMOTED", Kind::bytes, true, false},
+    Column{"steps", "STEPS", Kind::count, true, false},
+    Column{"step_seconds", "STEP", Kind::seconds, false, false},
+    Column{"step_stall_seconds", "STEP-STALL", Kind::seconds, false, false},
+    Column{"departures", "DEPARTED", Kind::count, true, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},
@@ -194,6 +200,9 @@ json job_row(const json& job, const std::string& socket) {
                              "cgroup_limit_bytes", "heartbeat_age_seconds"})
       copy(*leader, name, &row);
   take_totals(object_at(job, "totals"), &row);
+  if (const double steps = number(row, "steps"); steps > 0)
+    for (const char* what : {"", "stall_"})
+      row[fmt::format("step_{}seconds", what)] = number(row, fmt::format("steps_{}seconds", what)) / steps;
   return row;
 }
 

@@ -136,10 +136,17 @@ void append(std::vector<std::string>* lines, std::vector<std::string> more) {
   for (std::string& line : more) lines->push_back(std::move(line));
 }
 
+// Of a job that repeats itself: since it began, as few steps end within a second.
+std::string step_text(const json& row) {
+  if (number(row, "step_seconds") <= 0) return "";
+  return fmt::format("; a step takes {:.3g} s, {:.2g} s of it waiting", number(row, "step_seconds"),
+                     number(row, "step_stall_seconds"));
+}
+
 std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {
   const double stall = number(job.rates, "stall_seconds");
-  const std::string title =
-      fmt::format("{}: waiting {} of the time", job.rates.value("job", "?"), percent_text(stall));
+  const std::string title = fmt::format("{}: waiting {} of the time{}", job.rates.value("job", "?"),
+                                        percent_text(stall), step_text(job.rates));
   std::vector<std::string> lines{paint(cut(title, style.columns), color::bold)};
   append(&lines, wrapped(why_slow(job.rates, job.causes, job.complete), 2, style.columns));
   if (stall < 0.001) return lines;

@@ -52,7 +52,7 @@ TEST_CASE("Of what is freed it says where it was born") {
   std::size_t here = 0, before = 0;
   for (std::size_t i = 0; i < script.events.size(); ++i) {
     const ClockEvent& e = script.events[i].event;
-    const Place& p = watched.places[i];
+    const StepPlace& p = watched.places[i];
     if (e.kind == ClockEvent::Kind::allocated) {
       ordinal_of_block[e.block] = p.claimed ? p.ordinal : no_ordinal;
       CHECK(p.birth == Birth::unknown);
@@ -102,7 +102,7 @@ TEST_CASE("A mark is where the period begins") {
   forward_only(script, layers);
   watched.run(script.events);
   for (int i = 0; i < 6; ++i) {
-    const Place at_mark = watched.clock.mark(0);
+    const StepPlace at_mark = watched.clock.mark(0);
     CHECK(at_mark.claimed == (i >= 2));  // after two equal steps: no sooner, no later
     CHECK(at_mark.period_began == (i >= 2));
     CHECK(at_mark.ordinal == 0);
@@ -115,7 +115,7 @@ TEST_CASE("A mark is where the period begins") {
 
 TEST_CASE("Marks alone are a clock") {
   OwnClock clock(16);
-  Place p;
+  StepPlace p;
   for (int i = 0; i < 20; ++i) p = clock.mark(3);
   CHECK(p.claimed);
   CHECK(p.length == 1);
@@ -199,7 +199,7 @@ TEST_CASE("Blocks beyond those it was made for have no births and do no harm") {
   OwnClock clock(4);
   for (std::uint32_t i = 0; i < 1000; ++i) {
     CHECK(clock.on_event({ClockEvent::Kind::allocated, 6, 0, i % 7, mib}).born_at == no_ordinal);
-    const Place freed = clock.on_event({ClockEvent::Kind::freed, 0, 0, i % 7, mib});
+    const StepPlace freed = clock.on_event({ClockEvent::Kind::freed, 0, 0, i % 7, mib});
     if (i % 7 >= 4) CHECK(freed.birth == Birth::unknown);
     clock.on_event({ClockEvent::Kind::freed, 0, 0, UINT32_MAX, mib});
   }

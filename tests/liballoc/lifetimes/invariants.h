@@ -29,7 +29,7 @@ class CheckedClock {
   EventClock clock;
 
  private:
-  void check(const Place& p, bool is_free) {
+  void check(const StepPlace& p, bool is_free) {
     const ClockCounts now = clock.counts();
     promise(p.phase == clock.phase() && p.length == clock.length(), "the place names the claimed phase");
     promise((p.phase != 0) == clock.is_claimed(), "0 is no phase");

@@ -54,7 +54,7 @@ struct Lives {
   std::size_t same = 0, other = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> end_of;  // by phase and ordinal of birth
 
-  void see(const Place& p) {
+  void see(const StepPlace& p) {
     if (!p.claimed || p.birth != Birth::here) return;
     const auto [end, is_first] = end_of.try_emplace({p.phase, p.born_at}, p.ordinal);
     if (!is_first) ++(end->second == p.ordinal ? same : other);
@@ -81,7 +81,7 @@ TEST_CASE("Phases of recorded training") {
   Lives lives;
   for (const ClockEvent& e : recording(recorded.name)) {
     ++number;
-    const Place p = clock.on_event(e);
+    const StepPlace p = clock.on_event(e);
     lives.see(p);
     if (p.claim_began && first_claim == 0) first_claim = number;
     if (!p.claimed) continue;

@@ -15,14 +15,14 @@ namespace terrace::liballoc::test {
 
 struct Watched {
   EventClock clock;
-  std::vector<Place> places;
+  std::vector<StepPlace> places;
 
   Watched() { REQUIRE(clock.initialise(1U << 16) == 0); }
   ~Watched() { clock.finish(); }
   void run(const std::vector<LabelledEvent>& events) {
     for (const LabelledEvent& e : events) {
       places.push_back(clock.on_event(e.event));
-      const Place& p = places.back();
+      const StepPlace& p = places.back();
       REQUIRE((p.phase != 0) == clock.is_claimed());
       if (p.claimed) REQUIRE(p.ordinal < p.length);
       if (p.departed) REQUIRE((p.phase == 0 || p.claim_began));
@@ -40,7 +40,7 @@ struct StepResult {
 };
 
 inline std::vector<StepResult> steps_of(const std::string& phase, const std::vector<LabelledEvent>& events,
-                                        const std::vector<Place>& places) {
+                                        const std::vector<StepPlace>& places) {
   std::vector<StepResult> steps;
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Truth& truth = events[i].truth;
@@ -58,8 +58,9 @@ inline std::vector<StepResult> steps_of(const std::string& phase, const std::vec
 
 // Whether, wherever phase `id` is claimed, the same event of the program's step always has the same ordinal,
 // and another event another. Returns the number of events for which it is not so.
-inline std::size_t wrong_ordinals(const std::vector<LabelledEvent>& events, const std::vector<Place>& places,
-                                  std::uint32_t id, const std::string& phase) {
+inline std::size_t wrong_ordinals(const std::vector<LabelledEvent>& events,
+                                  const std::vector<StepPlace>& places, std::uint32_t id,
+                                  const std::string& phase) {
   using Key = std::pair<std::uint32_t, std::uint32_t>;  // thread and ordinal in the step
   std::map<Key, std::uint32_t> ordinal_of;
   std::map<std::uint32_t, Key> key_of;

@@ -127,6 +127,28 @@ TEST_CASE("AnAllocationWhereOneStillLivedEndsThatOneUnseen") {
   CHECK(history.objects[1].evictions == 1);
 }
 
+TEST_CASE("AllocationsAreNumberedWithinTheirStep") {
+  const auto step = [](std::uint64_t milliseconds, std::uint64_t kind, std::uint64_t events) {
+    return at(milliseconds, EventKind::step, kind, events);
+  };
+  const History history = history_of(recorded(
+      {at(5, EventKind::alloc, here, run), step(10, 3, 4), at(11, EventKind::alloc, there, run),
+       at(12, EventKind::alloc, there + run, run), step(20, 3, 4),
+       at(24, EventKind::alloc, there + 2 * run, run), at(25, EventKind::alloc, there + 8 * run, run, 2),
+       step(30, 0, 0), at(31, EventKind::alloc, there + 3 * run, run)}));
+  REQUIRE(history.objects.size() == 6);
+  CHECK(history.objects[0].place == no_place);
+  CHECK(history.objects[1].place == 0);
+  CHECK(history.objects[2].place == 1);
+  CHECK(history.objects[3].place == 0);
+  CHECK(history.objects[3].since_step_ns == ms(4) - ms(0));
+  CHECK(history.objects[3].step_kind == 3);
+  CHECK(history.objects[4].place == no_place);  // of another process
+  CHECK(history.objects[5].place == no_place);  // it has left its steps
+  REQUIRE(history.steps.size() == 2);
+  CHECK(history.steps[1].time_ns == ms(20));
+}
+
 // Whatever a daemon says, in whatever order.
 TEST_CASE("AnyEventsMakeAHistory") {
   std::uint64_t state = 7;

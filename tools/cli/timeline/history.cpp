@@ -22,7 +22,9 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-bool is_of_run(EventKind kind) { return kind != EventKind::alloc && kind != EventKind::free; }
+bool is_of_run(EventKind kind) {
+  return kind != EventKind::alloc && kind != EventKind::free && kind != EventKind::step;
+}
 
 // Which object lies where now, by first address.
 class Living {
@@ -91,7 +93,7 @@ class Elders {
     for (const JobEvent& event : events) {
       const Place place{event.session, event.address};
       if (event.kind == EventKind::free) living.take(place);
-      if (event.kind == EventKind::free) continue;
+      if (event.kind == EventKind::free || event.kind == EventKind::step) continue;
       if (is_of_run(event.kind) && living.of_run(place) != no_object) continue;
       lives.push_back(life_of(event));
       if (is_of_run(event.kind)) lives.back().bytes = run_bytes;
@@ -151,6 +153,10 @@ class Historian {
     std::uint64_t since_ns = 0;
     bool was_read = false;
   };
+  struct Step {
+    std::uint64_t began_ns = 0, kind = 0;
+    std::uint32_t born = 0;  // allocations
+  };
 
   void take(const JobEvent& event) {
     const Place place{event.session, event.address};
@@ -159,6 +165,8 @@ class Historian {
         return give_birth(event);
       case EventKind::free:
         return end(place, event.time_ns);
+      case EventKind::step:
+        return begin_step(event);
       case EventKind::fault:
         waiting_.try_emplace(place, Wait{event.time_ns, false});
         break;
@@ -178,6 +186,16 @@ class Historian {
     }
   }
 
+  // `address` and `bytes` are the period's kind and its length; of none where the program has left it.
+  void begin_step(const JobEvent& event) {
+    if (event.bytes == 0) {
+      running_.erase(event.session);
+      return;
+    }
+    into_.steps.push_back({event.time_ns, event.session, event.address, event.bytes});
+    running_[event.session] = {event.time_ns, event.address, 0};
+  }
+
   void give_birth(const JobEvent& event) {
     living_.take({event.session, event.address});  // its end was missed
     ObjectLife life;
@@ -186,6 +204,11 @@ class Historian {
     life.bytes = event.bytes;
     life.call_site = event.call_site;
     life.born_ns = event.time_ns;
+    if (const auto step = running_.find(event.session); step != running_.end()) {
+      life.place = step->second.born++;
+      life.since_step_ns = event.time_ns - std::min(event.time_ns, step->second.began_ns);
+      life.step_kind = step->second.kind;
+    }
     into_.objects.push_back(life);
     living_.add(static_cast<std::uint32_t>(into_.objects.size() - 1));
     live_bytes_ += event.bytes;
@@ -258,6 +281,7 @@ class Historian {
   Living living_;
   std::map<Place, std::uint64_t> away_;
   std::map<Place, Wait> waiting_;
+  std::map<std::uint64_t, Step> running_;  // by session
   std::uint64_t live_bytes_ = 0;
 };
 

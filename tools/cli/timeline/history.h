@@ -14,6 +14,7 @@
 namespace terrace::cli {
 
 inline constexpr std::uint32_t no_object = ~0U;
+inline constexpr std::uint32_t no_place = ~0U;  // born while no step was known
 
 struct ObjectLife {
   std::uint64_t session = 0;
@@ -30,6 +31,10 @@ struct ObjectLife {
   std::uint64_t last_touch_ns = 0;
   double away_byte_seconds = 0;  // bytes by the time they were away: how much idle memory it would have been
   std::uint64_t away_bytes = 0;  // at the end
+  // Which allocation of its step it was, from 0 on; and when in the step, and of which kind that is.
+  std::uint32_t place = no_place;
+  std::uint64_t since_step_ns = 0;
+  std::uint64_t step_kind = 0;
 };
 
 enum class WaitCause : std::uint8_t {
@@ -54,10 +59,19 @@ struct Absence {
   std::uint64_t to_ns = 0;
 };
 
+// The program began anew what it repeats, as the job's own clock tells (paging/step_clock.h).
+struct StepBegin {
+  std::uint64_t time_ns = 0;
+  std::uint64_t session = 0;
+  std::uint64_t kind = 0;    // of several that it may have
+  std::uint64_t events = 0;  // of its period
+};
+
 struct History {
   std::vector<ObjectLife> objects;  // in the order of their births, those from before first
   std::vector<ObjectWait> waits;    // in the order of their ends
   std::vector<Absence> absences;    // likewise; those that last beyond the end of the recording end with it
+  std::vector<StepBegin> steps;     // in the order of time
   std::uint64_t peak_ns = 0;        // when most bytes were live, of the objects that are known
   std::uint64_t peak_bytes = 0;
 };

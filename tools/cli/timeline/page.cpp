@@ -72,6 +72,7 @@ class PageData {
     add_objects();
     add_absences();
     add_waits();
+    columns_.add<double>("steps", history_.steps, [&](const StepBegin& s) { return seconds_at(s.time_ns); });
   }
 
   std::string head() const {

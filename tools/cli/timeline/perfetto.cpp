@@ -14,6 +14,7 @@ namespace {
 // The job's counters stand in a process of their own; its processes follow, by their session's number.
 constexpr int job_track = 1;
 constexpr int waits_track = 1;
+constexpr int steps_track = 2;
 
 class JobEvents {
  public:
@@ -23,6 +24,7 @@ class JobEvents {
     events_.name_process(job_track, recording_.job);
     for (const MemorySample& sample : recording_.samples) memory(sample);
     for (const ObjectWait& wait : history_.waits) waited(wait);
+    steps();
     for (const auto& [object, absences] : absences_by_object()) object_with(object, absences);
     return events_.text();
   }
@@ -46,11 +48,14 @@ class JobEvents {
   }
 
   int process_of(std::uint32_t object) {
-    const std::uint64_t session = object == no_object ? 0 : history_.objects[object].session;
+    return process_of_session(object == no_object ? 0 : history_.objects[object].session);
+  }
+  int process_of_session(std::uint64_t session) {
     const auto [found, is_new] = processes_.try_emplace(session, static_cast<int>(processes_.size()) + 2);
     if (is_new) {
       events_.name_process(found->second, recording_.job + ", process " + std::to_string(session));
       events_.name_track(found->second, waits_track, "waits");
+      events_.name_track(found->second, steps_track, "steps");
     }
     return found->second;
   }
@@ -61,6 +66,19 @@ class JobEvents {
                                   : "\"object_bytes\":" + std::to_string(history_.objects[wait.object].bytes);
     events_.slice(process_of(wait.object), waits_track, name_of(wait.cause), us(wait.since_ns),
                   us(wait.since_ns + wait.ns), bytes);
+  }
+
+  // Each until the next one of its process.
+  void steps() {
+    std::map<std::uint64_t, const StepBegin*> open;
+    for (const StepBegin& step : history_.steps) {
+      const StepBegin*& before = open[step.session];
+      if (before != nullptr)
+        events_.slice(
+            process_of_session(step.session), steps_track, "step", us(before->time_ns), us(step.time_ns),
+            "\"kind\":" + std::to_string(before->kind) + ",\"events\":" + std::to_string(before->events));
+      before = &step;
+    }
   }
 
   std::map<std::uint32_t, std::vector<Span>> absences_by_object() const {

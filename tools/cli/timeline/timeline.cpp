@@ -25,9 +25,9 @@ double waited_seconds(const History& history) {
 
 std::string told(const Recording& recording, const History& history) {
   const double seconds = static_cast<double>(recording.end_ns - recording.begin_ns) / 1e9;
-  return fmt::format("{}: {:.1f} s, {} events, {} objects, at most {} live, waited {:.3f} s{}\n",
+  return fmt::format("{}: {:.1f} s, {} events, {} objects, {} steps, at most {} live, waited {:.3f} s{}\n",
                      recording.job, seconds, recording.events.size(), history.objects.size(),
-                     bytes_text(history.peak_bytes), waited_seconds(history),
+                     history.steps.size(), bytes_text(history.peak_bytes), waited_seconds(history),
                      recording.has_ended ? "; the job has ended" : "");
 }
 
