@@ -16,13 +16,15 @@ from . import compat, settings
 from .errors import say
 from .session import automatic_offload
 
+WHAT = ("activations", "checkpoints")  # everything that autograd saves; of that the inputs of checkpoints
 _covered = threading.local()
 
 
 def activate():
     """Once for each process. What is wrong with the environment is said in one line, and stops nothing."""
-    if os.environ.get("TERRACE_OFFLOAD") != "activations":
-        say(f"TERRACE_OFFLOAD={os.environ.get('TERRACE_OFFLOAD')!r} is not known, 'activations' is; nothing is offloaded")
+    if os.environ.get("TERRACE_OFFLOAD") not in WHAT:
+        say(f"TERRACE_OFFLOAD={os.environ.get('TERRACE_OFFLOAD')!r} is not known, {' and '.join(map(repr, WHAT))} are; nothing "
+            "is offloaded")
         return
     try:
         session = automatic_offload(settings.from_environment(), os.environ.get("TERRACE_GPU"))
