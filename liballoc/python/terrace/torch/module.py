@@ -65,8 +65,10 @@ def gradient_checkpointing_enable(model: torch.nn.Module, gradient_checkpointing
     if not hasattr(model, "gradient_checkpointing_enable"):
         raise ValueError(f"model: {type(model).__name__} has no gradient_checkpointing_enable(), as transformers' models have; "
                          "put torch.utils.checkpoint into its forward() and call offload_module(model, only=\"checkpoints\")")
-    model.gradient_checkpointing_enable(**({"gradient_checkpointing_kwargs": given} if given else {}))
-    return offload_module(model, **{"only": "checkpoints", **settings}) if wanted else None
+    enable: Any = model.gradient_checkpointing_enable
+    enable(**({"gradient_checkpointing_kwargs": given} if given else {}))
+    settings.setdefault("only", "checkpoints")
+    return offload_module(model, **settings) if wanted else None
 
 
 class ModuleHandle:
