@@ -195,7 +195,7 @@ class Hooks:
         if _is_grad_enabled() and compat.in_backward():
             raise OffloadError(f"{describe(geometry)} was offloaded and is asked for by a backward pass with "
                                "create_graph=True; double backward through offloaded tensors is not supported: run "
-                               "that forward pass outside of terrace.torch.offload")
+                               "that forward pass outside of terrace.torch.offload, or under terrace.torch.keep()")
         backward = self._thread.backward
         if backward is None or backward.ended or backward.records != self._records:
             self._enter_backward()
