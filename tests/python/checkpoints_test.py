@@ -373,6 +373,19 @@ class Modules(OnReference):
             assert_same(self, self.step(copied), self.expected)
         handle.remove()
 
+    def test_HandlesAreRemovedInAnyOrder(self):
+        part = self.model[2]
+        outer = terrace.torch.offload_module(self.model, filter=lambda name, module: False if name == "2" else None, **self.settings)
+        inner = terrace.torch.offload_module(part, **self.settings)
+        for handle in (outer, inner):
+            assert_same(self, self.step(self.model), self.expected)
+            handle.remove()
+            handle.remove()
+        stored = self.reference.counts["stored"]
+        assert_same(self, self.step(self.model), self.expected)
+        self.assertEqual(self.reference.counts["stored"], stored)
+        self.assertEqual(self.offloaded(), 4)
+
     def test_AnExceptionInAModuleLeavesNothingBehind(self):
         class Failing(torch.nn.Module):
             def forward(self, x):

@@ -76,19 +76,21 @@ class ModuleHandle:
 
     def __init__(self, session):
         self.session = session
-        self._changed = []  # module, attribute, the class it had
+        self._changed = []  # module, attribute, the class it had and the one it was given
 
     def _give(self, module, attribute, value):
         plain = type(module)
-        object.__setattr__(module, "__class__", _class_around(plain, attribute))
+        given = _class_around(plain, attribute)
+        object.__setattr__(module, "__class__", given)
         vars(module)[attribute] = value
-        self._changed.append((module, attribute, plain))
+        self._changed.append((module, attribute, plain, given))
 
     def remove(self) -> None:
         """The model is as it was. What is stored stays until its backward. Again is allowed."""
         while self._changed:
-            module, attribute, plain = self._changed.pop()
-            if vars(module).pop(attribute, None) is not None:
+            module, attribute, plain, given = self._changed.pop()
+            vars(module).pop(attribute, None)
+            if type(module) is given:  # else a later handle's class is around it, and does nothing but for that handle
                 object.__setattr__(module, "__class__", plain)
 
 
@@ -108,7 +110,9 @@ def _verdicts(model, wanted):
 def _class_around(plain, attribute):
     """A subclass whose forward passes run inside the context that the object's `attribute` says."""
     def __call__(self, *arguments, **keywords):
-        value = vars(self)[attribute]
+        value = vars(self).get(attribute)
+        if value is None:  # its handle was removed before that of a class around it
+            return plain.__call__(self, *arguments, **keywords)
         with value if attribute is _SESSION else policy.block(value):
             return plain.__call__(self, *arguments, **keywords)
 
