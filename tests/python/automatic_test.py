@@ -59,9 +59,50 @@ class Automatic(unittest.TestCase):
         self.assertEqual(summary[0]["live"], 0)
         self.assertNotIn("Traceback", errors)
 
+    def test_OnlyInputsOfCheckpointsWhereThatIsAsked(self):
+        body = textwrap.dedent("""\
+            from torch.utils.checkpoint import checkpoint
+            for _ in range(3):
+                torch.manual_seed(2)
+                hidden = checkpoint(model, torch.randn(512, 64).requires_grad_() * 2, use_reentrant=True)
+                hidden.expand(64, 512, 8).exp().sum().backward()
+            print(model[0].weight.grad.sum().item())""")
+        stock, _, _ = self.python(body, **ON, TERRACE_DISABLE="1")
+        stored = {}
+        for what in ("activations", "checkpoints"):
+            ours, _, summary = self.python(body, **{**ON, "TERRACE_OFFLOAD": what})
+            self.assertEqual(ours, stock)
+            stored[what] = summary[0]["stored"]
+        self.assertGreater(stored["activations"], stored["checkpoints"])
+        self.assertGreater(stored["checkpoints"], 0)
+
     def test_LaterThreadsAreCovered(self):
         body = "thread = threading.Thread(target=step); thread.start(); thread.join()"
         self.assertGreater(self.python(body, **ON)[2][0]["stored"], 0)
+
+    def test_AThreadIsAsItWas(self):
+        """Its run() is its own again, whether its class or the program gave it one, and a second start() is refused."""
+        body = textwrap.dedent("""\
+            class Mine(threading.Thread):
+                def run(self):
+                    step()
+                    print("run" in vars(self))
+            def own():
+                step()
+                print(vars(given)["run"] is own)
+            given = threading.Thread()
+            given.run = own
+            for thread in (Mine(), given, threading.Timer(0, step)):
+                thread.start()
+                thread.join()
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    print(error, "run" in vars(thread))""")
+        refused = "threads can only be started once"
+        out, _, summary = self.python(body, **ON)
+        self.assertEqual(out.splitlines(), ["False", f"{refused} False", "True", f"{refused} True", f"{refused} False"])
+        self.assertGreaterEqual(summary[0]["stored"], 3)
 
     def test_EarlierThreadsAreCovered(self):
         before = textwrap.dedent("""\

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""DistributedDataParallel with gloo, in one process and in two; DataParallel's threads."""
+"""DistributedDataParallel with gloo, in one process and in two; parameters sharded by FSDP2, and layers split as DTensors, each
+also with checkpoints whose inputs alone leave; DataParallel's threads."""
+import functools
 import os
 import tempfile
 import threading
@@ -10,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 import terrace.torch
 
@@ -29,16 +32,42 @@ def sharded(net):
     return net
 
 
+def sharded_with_checkpoints(net):
+    return sharded(checkpointed(net))
+
+
+def checkpointed(net):
+    """Each layer recomputes; what is saved of it is its input."""
+    for layer in (net[0], net[2]):
+        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+    return net
+
+
+def replicated_with_checkpoints(net):
+    return DistributedDataParallel(checkpointed(net))
+
+
+def split(net):
+    """The first layer's columns and the second's rows on either process: what autograd saves is DTensors as well as tensors."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    return parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+
+
 def whole(parameter):
     return (parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter).detach().clone()
 
 
 def train(wrap, rank, offloaded):
     net = wrap(network())
-    handle = terrace.torch.offload_module(net, budget="32M", device="cpu", min_bytes="16K", limit=None,
-                                          keep_last=0) if offloaded else None
+    only = "checkpoints" if "checkpoints" in wrap.__name__ else None
+    handle = terrace.torch.offload_module(net, budget="32M", device="cpu", min_bytes="16K", limit=None, keep_last=0,
+                                          only=only) if offloaded else None
+    if handle is not None:
+        handle.session._hooks.watch = None  # so small a job would not be worth it
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    torch.manual_seed(10 + rank)
+    torch.manual_seed(10 + (0 if wrap is split else rank))  # split layers see one batch
     losses = []
     for _ in range(4):
         loss = net(torch.randn(256, 128)).square().mean()
@@ -48,7 +77,7 @@ def train(wrap, rank, offloaded):
         losses.append(loss.detach())
     if handle is not None:
         counts = handle.session.statistics()
-        assert counts["offloaded"] > 4 and counts["live"] == 0, counts
+        assert counts["offloaded"] >= 4 and counts["live"] == 0, counts
         handle.remove()
     return losses + [whole(p) for p in net.parameters()]
 
@@ -90,6 +119,32 @@ class Distributed(unittest.TestCase):
         if not hasattr(torch.cpu.Stream, "record_event"):
             skip("this PyTorch shards on GPUs only")
         self.check(2, sharded)
+
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_CheckpointsOfReplicas(self):
+        needs_saved_inputs()
+        self.check(2, replicated_with_checkpoints)
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_CheckpointsOfShardedParameters(self):
+        needs_saved_inputs()
+        self.check(2, sharded_with_checkpoints)
+
+    @unittest.skipUnless(dist.is_available(), "PyTorch was built without distributed")
+    def test_SplitLayers(self):
+        try:
+            from torch.distributed.tensor.parallel import parallelize_module  # noqa: F401
+        except (ImportError, AttributeError, ValueError) as error:
+            skip(f"this PyTorch has no torch.distributed.tensor.parallel ({error})")
+        if not hasattr(torch.distributed, "device_mesh"):
+            skip("this PyTorch has no torch.distributed.device_mesh")
+        self.check(2, split)
+
+
+def needs_saved_inputs():
+    if not hasattr(torch.utils.checkpoint, "set_checkpoint_early_stop"):
+        skip("this PyTorch does not save the inputs of a checkpoint with use_reentrant=False, it holds them")
 
 
 class Replicas(unittest.TestCase):

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """What the hooks take, leave alone and refuse, on an engine whose state the test decides."""
+import contextlib
 import errno
 import gc
 import threading
@@ -8,6 +9,7 @@ from saving import Capture, backward, batch, mlp, result
 from support import MIB, OnReference, assert_same, collect, gradients, main
 import torch
 
+import terrace.torch
 from terrace.torch import OffloadError
 
 
@@ -125,8 +127,27 @@ class Refusing(OnReference):
         x = torch.randn(64, requires_grad=True)
         with self.session():
             y = x.exp().sum()
-        with self.refused(r"shape \[64\] and torch.float32.*create_graph=True"):
+        with self.refused(r"shape \[64\] and torch.float32.*create_graph=True.*outside of.*or under terrace.torch.keep\(\)"):
             torch.autograd.grad(y, x, create_graph=True)
+
+    def test_WhatTheRefusalSaysToWriteWorks(self):
+        x = torch.randn(64, requires_grad=True)
+
+        def second(block):
+            with block:
+                y = (x.exp() * x.sin()).sum()
+            first, = torch.autograd.grad(y, x, create_graph=True)
+            return torch.autograd.grad(first.square().sum(), x)[0]
+
+        session = self.session()
+
+        @contextlib.contextmanager
+        def kept():
+            with session, terrace.torch.keep():
+                yield
+
+        self.assertTrue(torch.equal(second(kept()), second(torch.enable_grad())))
+        self.assertGreater(session.statistics()["left_alone"], 2)
 
     def test_ASavedTensorMayBeLookedAt(self):
         y = None

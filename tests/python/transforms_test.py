@@ -7,6 +7,7 @@ from support import OnReference, assert_same, collect, gradients, main, needs, s
 import torch
 from torch.autograd import graph
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
 
@@ -228,6 +229,38 @@ class OtherTensors(OnReference):
         loss.backward()
         kind = type(given[0])  # 1.13 forgets it wherever there are hooks
         self.stays(named, lambda t: type(t) is kind and torch.equal(t, named))
+
+    @needs(torch, "compiler")
+    def test_AStepOfWrappersHasTheSameBits(self):
+        """As DTensor is one: a subclass without memory of its own, whose operations are those of a tensor inside."""
+        class Wrapper(torch.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+            def __init__(self, inner):
+                self.inner = inner
+
+            @classmethod
+            def __torch_dispatch__(cls, function, types, arguments=(), keywords=None):
+                plain = tree_map(lambda t: t.inner if isinstance(t, cls) else t, (arguments, keywords or {}))
+                return tree_map(lambda t: cls(t) if isinstance(t, torch.Tensor) else t, function(*plain[0], **plain[1]))
+
+        x, weight = batch(), torch.randn(32, 32)
+
+        def run(block):
+            wrapped = Wrapper(weight.clone()).requires_grad_()
+            plain = weight.clone().requires_grad_()
+            with block:
+                loss = ((Wrapper(x) @ wrapped).exp().sin().sum() + (x @ plain).exp().sin().sum().item())
+            loss.backward()
+            return loss.detach().inner, wrapped.grad.inner
+
+        session = self.session()
+        assert_same(self, run(session), run(torch.enable_grad()))
+        self.assertGreater(session.statistics()["left_alone"], 1)
+        collect()
+        self.assertEqual(self.reference.live(), 0)
 
     def test_FakeTensorsStay(self):
         from torch._subclasses.fake_tensor import FakeTensorMode

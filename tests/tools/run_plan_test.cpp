@@ -175,6 +175,14 @@ TEST_CASE("LongProgramNamesKeepTheirProcessId") {
   CHECK(made->job.ends_with("-42"));
 }
 
+TEST_CASE("CheckpointsInputsAreSomethingToOffload") {
+  const auto made =
+      plan(asking({{&RunOptions::offload, "checkpoints"}, {&RunOptions::offload_limit, "none"}}));
+  REQUIRE(made);
+  CHECK(made->offload);
+  CHECK(variable(*made, "TERRACE_OFFLOAD") == "checkpoints");
+}
+
 TEST_CASE("GpuOptionsReachTheLibraries") {
   const RunOptions options = asking({{&RunOptions::gpu, "emulated:2G,h2d=12G"},
                                      {&RunOptions::gpu_budget, "50%"},

@@ -191,7 +191,7 @@ def _preload_directories():
 def _candidates():
     for directory in _preload_directories():
         yield from sorted(directory.glob(NAME + "*"))
-    for above in list(Path(os.path.abspath(__file__)).parents)[1:6]:
+    for above in list(Path(os.path.abspath(__file__)).parents)[:6]:  # the first has lib/ in a wheel
         for folder in ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64", "build/release/lib"):
             yield from sorted((above / folder).glob(NAME + "*"))
 

@@ -5,10 +5,12 @@ save_on_cpu    torch.autograd.graph.save_on_cpu, pinned; on the emulated device 
 streams        torchtune's published stream offload, written anew (stream_offload.py)
 checkpoint     torch.utils.checkpoint around every block: no copies, the forward pass once more
 terrace        terrace.torch.offload, with the settings it is given
+checkpoint+    the two together: a checkpoint around every block, whose input terrace.torch.offload takes
 """
 import contextlib
 
 import torch
+import torch.utils.checkpoint
 from torch.utils.checkpoint import checkpoint
 
 from lanes import open_lanes
@@ -105,7 +107,21 @@ class Terrace(Plain):
         self._offload.close()
 
 
-KINDS = {"plain": Plain, "checkpoint": Checkpoint, "save_on_cpu": SaveOnCpu, "streams": Streams, "terrace": Terrace}
+class CheckpointOffload(Terrace):
+    def forward(self, model, inputs):
+        if not SAVES_INPUTS:
+            inputs = inputs.detach().requires_grad_()  # a reentrant checkpoint of what needs no gradient gives none
+        with self._offload:
+            for block in model.blocks:
+                inputs = checkpoint(block, inputs, use_reentrant=not SAVES_INPUTS)
+        return inputs
+
+
+# Since 2.1; before, a checkpoint that is not reentrant holds its inputs, and no hook sees them.
+SAVES_INPUTS = hasattr(torch.utils.checkpoint, "set_checkpoint_early_stop")
+
+KINDS = {"plain": Plain, "checkpoint": Checkpoint, "save_on_cpu": SaveOnCpu, "streams": Streams, "terrace": Terrace,
+         "checkpoint+": CheckpointOffload}
 
 
 @contextlib.contextmanager

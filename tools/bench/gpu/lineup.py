@@ -5,6 +5,7 @@ AGAIN = "plain again"    # against itself: what the machine's noise is worth
 FITS = "terrace, fits"
 DRAM, NVME, AUTO = "terrace dram", "terrace dram+nvme", "terrace compress auto"
 SUMMED = "terrace, all sums"
+CHECKPOINT, CHECKPOINTED = "checkpoint", "checkpoint, inputs offloaded"
 LEAST_DRAM = 64 << 20
 
 
@@ -28,7 +29,9 @@ def lineup(place, dram_bytes, pool, plain_peak_bytes):
         Contender("save_on_cpu", "save_on_cpu", says="torch.autograd.graph.save_on_cpu, pinned" if place.is_cuda else
                   "what save_on_cpu does, over the emulated links"),
         Contender("streams", "streams", says="stream offload in torchtune's published order, stash of 5, one node ahead, written anew"),
-        Contender("checkpoint", "checkpoint", says="torch.utils.checkpoint around every block"),
+        Contender(CHECKPOINT, "checkpoint", says="torch.utils.checkpoint around every block"),
+        Contender(CHECKPOINTED, "checkpoint+", {"budget": dram_bytes, "compress": "off", "limit": None, "device": place.spec,
+                  "only": "checkpoints"}, "torch.utils.checkpoint around every block, whose inputs go to host memory"),
         terrace(DRAM, "everything to host memory"),
         terrace(SUMMED, "everything to host memory, where each byte is summed on both ways (checksums='all')", checksums="all"),
         terrace(NVME, "host memory of a quarter of plain's peak, the rest to the drive", tiers=("dram", "nvme"),

@@ -3,7 +3,7 @@
 A ratio's verdict takes the noise with it, the larger of the rounds' spread and of what plain differs from itself in
 another process: where the target lies within it, or the rounds were too few, the verdict is "within the noise".
 """
-from lineup import AGAIN, AUTO, DRAM, FITS, NVME
+from lineup import AGAIN, AUTO, CHECKPOINT, CHECKPOINTED, DRAM, FITS, NVME
 
 COPY_SHARE = 0.90
 PEAK_REDUCTION, LONGER = 0.58, 1.03
@@ -31,7 +31,7 @@ def judge(document):
 
 def of_steps(section):
     entries = {entry["contender"]: with_noise(entry, section) for entry in section.get("entries", [])}
-    return [of_bits(section), of_peak(entries.get(DRAM), section), of_checkpointing(entries),
+    return [of_bits(section), of_peak(entries.get(DRAM), section), of_checkpointing(entries), of_both(entries),
             of_ratio("at most 1% longer steps when it fits", FITTING, entries.get(FITS), section),
             of_ratio("at most 3% longer steps with most on the drive", LONGER, entries.get(NVME), section),
             of_ratio("at most 3% longer steps with compression left to choose", LONGER, entries.get(AUTO), section)]
@@ -66,11 +66,20 @@ def of_peak(entry, section):
 
 def of_checkpointing(entries):
     claim, target = "not above checkpointing in time or peak", "at most its step and its peak"
-    ours, theirs = entries.get(DRAM, {}), entries.get("checkpoint", {})
+    ours, theirs = entries.get(DRAM, {}), entries.get(CHECKPOINT, {})
     if "ratio_to_plain" not in ours or "ratio_to_plain" not in theirs:
         return verdict(claim, target, why=reason(ours if "failure" in ours else theirs))
     time, peak = (ours[name] / theirs[name] for name in ("ratio_to_plain", "peak_allocated_bytes"))
     return verdict(claim, target, f"{time:.2f} of its step, {peak:.2f} of its peak", time <= 1 and peak <= 1)
+
+
+def of_both(entries):
+    claim, target = "with checkpointing, not above checkpointing in peak", "at most its peak"
+    ours, theirs = entries.get(CHECKPOINTED, {}), entries.get(CHECKPOINT, {})
+    if "ratio_to_plain" not in ours or "ratio_to_plain" not in theirs:
+        return verdict(claim, target, why=reason(ours if "failure" in ours else theirs))
+    time, peak = (ours[name] / theirs[name] for name in ("ratio_to_plain", "peak_allocated_bytes"))
+    return verdict(claim, target, f"{peak:.2f} of its peak, {time:.2f} of its step", peak <= 1)
 
 
 def of_ratio(claim, limit, entry, section):

@@ -112,9 +112,9 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload,
        "WHAT",
        "TERRACE_OFFLOAD",
-       "PyTorch: keep what the backward pass needs in host memory meanwhile, and on NVMe with "
-       "--offload-tiers",
-       {"activations"}},
+       "PyTorch: keep what the backward pass needs, or of it the inputs of checkpoints, in host memory "
+       "meanwhile, and on NVMe with --offload-tiers",
+       {"activations", "checkpoints"}},
       {group_offload,
        "--offload-budget",
        &R::offload_budget,

@@ -16,13 +16,15 @@ from . import compat, settings
 from .errors import say
 from .session import automatic_offload
 
+WHAT = ("activations", "checkpoints")  # everything that autograd saves; of that the inputs of checkpoints
 _covered = threading.local()
 
 
 def activate():
     """Once for each process. What is wrong with the environment is said in one line, and stops nothing."""
-    if os.environ.get("TERRACE_OFFLOAD") != "activations":
-        say(f"TERRACE_OFFLOAD={os.environ.get('TERRACE_OFFLOAD')!r} is not known, 'activations' is; nothing is offloaded")
+    if os.environ.get("TERRACE_OFFLOAD") not in WHAT:
+        say(f"TERRACE_OFFLOAD={os.environ.get('TERRACE_OFFLOAD')!r} is not known, {' and '.join(map(repr, WHAT))} are; nothing "
+            "is offloaded")
         return
     try:
         session = automatic_offload(settings.from_environment(), os.environ.get("TERRACE_GPU"))
@@ -76,13 +78,32 @@ def _give_way_to_what_refuses_hooks(session):
 
 
 def _cover_later_threads(session):
-    begin = threading.Thread._bootstrap_inner
+    """By what is public of a thread: start(), and run(), which a program may replace."""
+    start = threading.Thread.start
 
-    def bootstrap_inner(self):
-        _cover(session)
+    def start_covered(self):
+        run, own = self.run, vars(self).get("run")
+
+        def run_covered():
+            _put_back(self, own)
+            _cover(session)
+            try:
+                run()
+            finally:
+                _uncover()
+
+        self.run = run_covered
         try:
-            begin(self)
-        finally:
-            _uncover()
+            start(self)
+        except BaseException:  # it was started before, or the system gives no thread
+            _put_back(self, own)
+            raise
 
-    threading.Thread._bootstrap_inner = bootstrap_inner
+    threading.Thread.start = start_covered
+
+
+def _put_back(thread, own):
+    if own is None:
+        vars(thread).pop("run", None)
+    else:
+        thread.run = own

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .module import ModuleHandle, offload_module
+from .module import ModuleHandle, gradient_checkpointing_enable, offload_module
 from .session import offload
 
 
 class TrainerCallback:
     """What transformers.Trainer takes among its callbacks: offloads while it trains, and adds metrics to its logs.
+
+    Where the Trainer's gradient_checkpointing_kwargs have "offload": True, the inputs of the checkpoints are what is offloaded, and
+    transformers' own offload of them is switched off: module.py, gradient_checkpointing_enable().
 
     It is no subclass of transformers.TrainerCallback, so that transformers need not be there; every event that the Trainer
     tells of and that means nothing here is answered.
@@ -28,7 +31,11 @@ class TrainerCallback:
         self.session: offload | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        self._handle = offload_module(model, **self._settings)
+        checkpoints = getattr(args, "gradient_checkpointing", False) and args.gradient_checkpointing_kwargs
+        if checkpoints and checkpoints.get("offload"):
+            self._handle = gradient_checkpointing_enable(model, checkpoints, **self._settings)
+        else:
+            self._handle = offload_module(model, **self._settings)
         self.session = self._handle.session
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:

@@ -8,6 +8,7 @@ dispatch_modes()            how many modes (make_fx's, fake tensors') see what t
 jit_trace()                 torch.jit.trace's of this thread, or None
 unobserved()                a context with neither
 not_to_be_compiled()        torch.compile leaves this package's functions as they are
+is_input_of_checkpoint()    whether what is being saved now is an input of torch.utils.checkpoint's
 innermost_hooks(True)       the pair of saved-tensor hooks that applies in this thread, or None. None in place of the
                             function where PyTorch does not say it
 """
@@ -15,6 +16,7 @@ import contextlib
 import sys
 
 import torch
+import torch.utils.checkpoint
 
 if hasattr(torch.Tensor, "untyped_storage"):  # since 2.0
     storage_of = torch.Tensor.untyped_storage
@@ -59,6 +61,21 @@ else:
 
     def is_capturing():
         return False
+
+
+_PACKAGE = __file__.rpartition("/")[0]
+_CHECKPOINTS = torch.utils.checkpoint.CheckpointFunction.forward.__code__.co_filename
+
+
+def is_input_of_checkpoint():
+    """By the function that has PyTorch save it, the innermost that is not of this package: a checkpoint of either kind saves its
+    inputs from PyTorch's checkpoint.py, and its function's tensors are saved from elsewhere. `forward` there is the body
+    of checkpoint_sequential()'s last segment, which is no checkpoint. With use_reentrant=False, 1.13 does not save the
+    inputs but holds them."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == _CHECKPOINTS and frame.f_code.co_name != "forward"
 
 
 dispatch_modes, jit_trace = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state

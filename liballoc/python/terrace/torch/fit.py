@@ -32,7 +32,7 @@ class Fit:
     """`memory` is of memory.py; `records` gives the live ones, `spill(record)` starts one's way out, `let_go()` frees
     what has left and says whether something was freed, or None when nothing is on its way."""
 
-    __slots__ = ("limit", "_memory", "_threshold", "_stride", "_records", "_stored_bytes", "_spill", "_since",
+    __slots__ = ("limit", "spilled", "_memory", "_threshold", "_stride", "_records", "_stored_bytes", "_spill", "_since",
                  "_held", "_peak", "_eager", "_eager_now", "_said", "_let_go", "_brim", "_waits")
 
     def __init__(self, limit, memory, records, stored_bytes, spill, let_go=lambda: None):
@@ -44,6 +44,7 @@ class Fit:
         self._let_go, self._waits = let_go, True
         self._held = deque()
         self._since = self._peak = self._eager = self._eager_now = 0
+        self.spilled = 0  # tensors that had stayed at first
         self._said = False
 
     def keeps(self, nbytes):
@@ -99,6 +100,7 @@ class Fit:
                 return
             if record is not None and record.source is not None and not record.id and self._spill(record):
                 excess -= record.nbytes
+                self.spilled += 1
 
     def end_step(self):
         """Every tensor of the step was fetched."""

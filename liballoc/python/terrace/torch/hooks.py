@@ -19,6 +19,7 @@ from .inbound import Inbound
 from .look import look_for
 from .memory import FreedMemory
 from .outbound import Outbound
+from .policy import policy
 from .records import Packed, Record, View, range_to_store, record_of, source_of, view_of
 from .steps import Steps
 
@@ -61,6 +62,7 @@ class Hooks:
     def __init__(self, engine, device, settings):
         self.engine, self.device = engine, device
         self.fit = None  # a Fit, where a limit is known
+        self.watch = None  # a Watch, where it is still to be seen whether checkpoints' inputs are worth it
         self.freed = FreedMemory() if engine.device == "cpu" else None
         self.counts = Counts()
         self.steps = Steps(settings.keep_last)
@@ -70,6 +72,8 @@ class Hooks:
         self._by_storage = {}
         self._min_bytes = settings.min_bytes
         self._look = look_for(device, settings.min_bytes)
+        self._look_at_small = look_for(device, 1)
+        self._only_checkpoints = settings.only == "checkpoints"
         self._records = 0
         self._thread = OfThread()
         self._stream_index = device.index if device.type == "cuda" else None
@@ -81,8 +85,10 @@ class Hooks:
         counts.packed += 1
         version = tensor._version
         if type(tensor) is _Tensor and self._may_take():
-            seen = self._look(tensor)
-            packed = None if seen is None else self._pack(tensor, version, seen)
+            seen, marked = self._look(tensor), False
+            if policy.used or self._only_checkpoints:
+                seen, marked = self._by_policy(tensor, seen)
+            packed = None if seen is None else self._pack(tensor, version, seen, marked)
             if packed is not None:
                 return packed
         counts.left_alone += 1
@@ -102,8 +108,21 @@ class Hooks:
         self._thread.backward = None  # it has ended, by itself or by an exception
         return False
 
-    def _pack(self, tensor, version, seen):
-        """A Packed or a View; None when the tensor is too small. `seen` is what look() says."""
+    def _by_policy(self, tensor, seen):
+        """What look() says of a tensor that may leave, else None; and whether it was marked to."""
+        if policy.marks:
+            any_size = seen or self._look_at_small(tensor)
+            mark = None if any_size is None else policy.of_storage(any_size[1])
+            if mark is not None:
+                return (any_size, True) if mark else (None, False)
+        verdict = policy.of_block()
+        if verdict is None and self._only_checkpoints and seen is not None:
+            verdict = compat.is_input_of_checkpoint()
+        return (None if verdict is False else seen), False
+
+    def _pack(self, tensor, version, seen, marked):
+        """A Packed or a View; None when the tensor is too small. `seen` is what look() says. `marked`: nothing but a lack
+        of room keeps it."""
         root, storage, address, geometry, begin, end = seen
         reference = self._by_storage.get(storage._cdata)
         packed = None if reference is None else reference()
@@ -118,12 +137,12 @@ class Hooks:
             own = begin, end
             begin, end = range_to_store(root, storage, begin, end)
             plain = plain and own == (begin, end)
-        if end - begin < self._min_bytes or begin == end:
+        if begin == end or (end - begin < self._min_bytes and not marked):
             return None
         packed = Packed()
         record = Record(packed, self, geometry, version, root, begin, end, storage._weak_ref())
         record.plain = plain and record.start == begin
-        self._keep_or_store(record, tensor, address + record.start)
+        self._keep_or_store(record, tensor, address + record.start, marked)
         self._by_storage[record.key] = record.reference  # complete: other threads may share it from now on
         return packed
 
@@ -133,15 +152,19 @@ class Hooks:
         record.shared = True
         return packed
 
-    def _keep_or_store(self, record, tensor, address):
+    def _keep_or_store(self, record, tensor, address, marked):
         self._records += 1
         nbytes, steps, fit = record.nbytes, self.steps, self.fit
+        if self.watch is not None:
+            self.watch.saved(nbytes)
         record.ordinal, keeps = steps.next(nbytes)
         if record.ordinal == 0:
             compat.not_to_be_compiled()
         record.step = steps.ended
         record.thread = _identity()
-        if keeps:
+        if marked:
+            self.outbound.store(record, address, tensor)
+        elif keeps or (self.watch is not None and self.watch.keeps(record.reference)):
             self.counts.kept += 1
             record.source = source_of(tensor)
         elif fit is not None and fit.keeps(nbytes):
@@ -161,6 +184,8 @@ class Hooks:
     def unpack(self, packed):
         kind = type(packed)
         if kind is tuple:
+            if self._thread.backward is None:  # a checkpoint may recompute before anything else is asked for
+                self._enter_backward()
             return unpack_left_alone(packed)
         if compat.dispatch_modes() or compat.jit_trace():  # it would not see the engine fill memory
             with compat.unobserved():
@@ -170,7 +195,7 @@ class Hooks:
         if _is_grad_enabled() and compat.in_backward():
             raise OffloadError(f"{describe(geometry)} was offloaded and is asked for by a backward pass with "
                                "create_graph=True; double backward through offloaded tensors is not supported: run "
-                               "that forward pass outside of terrace.torch.offload")
+                               "that forward pass outside of terrace.torch.offload, or under terrace.torch.keep()")
         backward = self._thread.backward
         if backward is None or backward.ended or backward.records != self._records:
             self._enter_backward()
@@ -190,6 +215,8 @@ class Hooks:
             self._raise_changed(record, source._version)
         if record.step == self.steps.ended:
             self.steps.fetched(record.ordinal, False)
+            if self.watch is not None:
+                self.watch.fetched(record.nbytes)
         if record.id and self.outbound.keep_source(record):
             self.counts.handed_back += 1
 
@@ -228,8 +255,7 @@ class Hooks:
         saved_bytes = self.steps.saved_bytes()
         if not self.steps.end():
             return
-        if self.fit is not None:
-            self.fit.end_step()
+        self._tell_step_ended()
         with self.outbound.storing:
             handle = self.engine.handle
             if handle is not None and self.by_id:  # of a graph that outlives the step
@@ -248,8 +274,14 @@ class Hooks:
             self.by_id.clear()
             if self.engine.handle is not None:
                 self.engine.library.end_step(self.engine.handle)
-        if self.steps.end() and self.fit is not None:
+        if self.steps.end():
+            self._tell_step_ended()
+
+    def _tell_step_ended(self):
+        if self.fit is not None:
             self.fit.end_step()
+        if self.watch is not None:
+            self.watch.end_step()
 
     def records(self):
         """Those that the engine has a copy of."""

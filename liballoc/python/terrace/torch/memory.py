@@ -55,6 +55,14 @@ def anonymous_bytes():
     return (resident - shared) * PAGE
 
 
+def anonymous_peak_bytes():
+    """The most that this process ever had resident, less what is resident of files now; 0 where the kernel does not say."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+        fields = dict(line.split(":", 1) for line in lines)
+    kib = [int(fields.get(name, "0 kB").split()[0]) for name in ("VmHWM", "RssFile", "RssShmem")]
+    return max(0, kib[0] - kib[1] - kib[2]) * 2**10
+
+
 class FreedMemory:
     """Freed memory of the C library's heap, given back to the system where tensors lie there.
 
@@ -94,6 +102,10 @@ class CudaMemory:
         cached = torch.cuda.memory_reserved(self._index) - torch.cuda.memory_allocated(self._index)
         return total - free - cached
 
+    def peak(self):
+        """The most that PyTorch's tensors ever took, or since the program reset that count."""
+        return torch.cuda.max_memory_allocated(self._index)
+
 
 class HostMemory:
     """Tensors in host memory; what the engine itself took of it, `stored_bytes`, is not the tensors'."""
@@ -108,3 +120,7 @@ class HostMemory:
 
     def used(self, stored_bytes):
         return max(0, anonymous_bytes() - stored_bytes)
+
+    def peak(self):
+        """The most that the process ever took, of what counts here."""
+        return anonymous_peak_bytes()

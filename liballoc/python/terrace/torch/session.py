@@ -16,6 +16,7 @@ from .errors import OffloadError, say
 from .fit import Fit
 from .hooks import Hooks, unpack
 from .memory import CudaMemory, HostMemory
+from .watch import Watch
 
 _saved_tensors_hooks = torch.autograd.graph.saved_tensors_hooks
 
@@ -48,6 +49,8 @@ class offload:  # noqa: N801, read as torch.no_grad is
                     its largest tensor
     checksums       "drive": what is written to the drive, and what was compressed, is verified when it comes back;
                     "all": what stays in host memory, too, which costs a pass of a processor each way
+    only            "checkpoints": the inputs of torch.utils.checkpoint's checkpoints of either kind, and nothing else; with
+                    limit=None the first two steps are watched, and where the peak is not lowered so, they stay, said once
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
@@ -57,9 +60,9 @@ class offload:  # noqa: N801, read as torch.no_grad is
                  keep_last: int | None = None, device: str | torch.device | None = None,
                  writes_per_day: int | str | None = None, writes_total: int | str | None = None, on_full: str = "keep", *,
                  limit: int | str | None = "auto", nvme_bytes: int | str | None = None, prefetch: int | str | None = None,
-                 checksums: str = "drive") -> None:
+                 checksums: str = "drive", only: str | None = None) -> None:
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
-                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums))
+                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums, only))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")
         if wanted:
             self._open(wanted)
@@ -76,15 +79,16 @@ class offload:  # noqa: N801, read as torch.no_grad is
         device, settings = torch_device(wanted), self._settings
         engine = Engine(wanted, settings)
         hooks = Hooks(engine, device, settings)
+        memory = CudaMemory(device.index) if device.type == "cuda" else HostMemory(wanted, settings.dram_bytes)
         if settings.limit is not None:
-            hooks.fit = self._fit(hooks, wanted, device)
+            hooks.fit = self._fit(hooks, memory, memory.limit() if settings.limit == "auto" else settings.limit)
+        elif settings.only == "checkpoints":
+            hooks.watch = Watch(memory, self._fit(hooks, memory, memory.limit()))
         self._hooks = hooks
 
-    def _fit(self, hooks, wanted, device):
-        settings, engine = self._settings, hooks.engine
-        memory = CudaMemory(device.index) if device.type == "cuda" else HostMemory(wanted, settings.dram_bytes)
-        limit = memory.limit() if settings.limit == "auto" else settings.limit
-        records = WeakMethod(hooks.records)  # the hooks own the Fit
+    @staticmethod
+    def _fit(hooks, memory, limit):
+        engine, records = hooks.engine, WeakMethod(hooks.records)  # the hooks own the Fit
         return Fit(limit, memory, lambda: records()(), lambda: engine.statistics().get("dram_bytes", 0),
                    hooks.outbound.spill, hooks.outbound.let_go)
 

@@ -16,6 +16,7 @@ from .memory import host_limit
 CODECS = ("auto", "off", "zvc", "zvc_exp", "rle", "csr8")
 TIERS = ("dram", "nvme")
 CHECKSUMS = ("drive", "all")
+ONLY = (None, "checkpoints")
 LEAST_DRAM = 16 * 2**20  # terrace_gpu.h
 STAGING = 256 * 2**20  # where nothing is to stay in host memory
 DIRECTORY = "/var/tmp"
@@ -37,6 +38,7 @@ class Settings:
     prefetch_bytes: int | None  # None: by what a step saves
     fault: str | None
     checksums: str = CHECKSUMS[0]
+    only: str | None = None  # "checkpoints": of what autograd saves, the inputs of checkpoints
 
 
 def one_of(value, name, accepted):
@@ -47,7 +49,7 @@ def one_of(value, name, accepted):
 
 def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_bytes="1MiB", keep_last=None, device=None,
          writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None,
-         checksums=CHECKSUMS[0]):
+         checksums=CHECKSUMS[0], only=None):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
     directory = os.fspath(directory) if directory is not None else DIRECTORY
@@ -65,7 +67,8 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         limit=_limit(limit),
         prefetch_bytes=None if prefetch is None else sizes.parse(prefetch, "prefetch"),
         fault=os.environ.get("TERRACE_FAULT") or None,
-        checksums=one_of(checksums, "checksums", CHECKSUMS))
+        checksums=one_of(checksums, "checksums", CHECKSUMS),
+        only=one_of(only, "only", ONLY))
 
 
 # variable: argument of make()
@@ -83,6 +86,8 @@ def from_environment(environment=os.environ):
         arguments["directory"] = arguments["directory"].split(",")[0]
     if arguments.get("limit") == "none":
         arguments["limit"] = None
+    if environment.get("TERRACE_OFFLOAD") == "checkpoints":
+        arguments["only"] = "checkpoints"
     try:
         return make(**arguments)
     except ValueError as error:

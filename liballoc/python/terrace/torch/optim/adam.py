@@ -1,5 +1,10 @@
 """Adam and AdamW with their states in DRAM or on NVMe."""
+from __future__ import annotations
+
 import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -40,9 +45,12 @@ class Adam(_OffloadedAdam, torch.optim.Adam):
     Sizes are bytes or texts such as "64MiB". ValueError names what is wrong. docs/optimizer.md is the guide.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False,
-                 tier="dram", directory=None, nvme_bytes=None, staging=None, threads=None, writes_per_day=None,
-                 writes_total=None, delay=0):
+    def __init__(self, params: Iterable[torch.Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+                 amsgrad: bool = False, *, maximize: bool = False, tier: str = "dram",
+                 directory: str | os.PathLike[str] | None = None, nvme_bytes: int | str | None = None,
+                 staging: int | str | None = None, threads: int | None = None, writes_per_day: int | str | None = None,
+                 writes_total: int | str | None = None, delay: int = 0) -> None:
         self._place(tier, directory, nvme_bytes, staging, threads, writes_per_day, writes_total, delay)
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                          maximize=maximize)
@@ -53,9 +61,12 @@ class AdamW(_OffloadedAdam, torch.optim.AdamW):
 
     _decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
-                 maximize=False, tier="dram", directory=None, nvme_bytes=None, staging=None, threads=None,
-                 writes_per_day=None, writes_total=None, delay=0):
+    def __init__(self, params: Iterable[torch.Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+                 amsgrad: bool = False, *, maximize: bool = False, tier: str = "dram",
+                 directory: str | os.PathLike[str] | None = None, nvme_bytes: int | str | None = None,
+                 staging: int | str | None = None, threads: int | None = None, writes_per_day: int | str | None = None,
+                 writes_total: int | str | None = None, delay: int = 0) -> None:
         self._place(tier, directory, nvme_bytes, staging, threads, writes_per_day, writes_total, delay)
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                          maximize=maximize)

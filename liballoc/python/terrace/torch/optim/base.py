@@ -6,6 +6,8 @@ replaced. `state` is empty but while state_dict() runs: the states are in the li
 
 A subclass has _names(group), the states in the library's order, and _rule(group), a library.OptimizerRule.
 """
+from __future__ import annotations
+
 import contextlib
 import ctypes
 
@@ -73,18 +75,18 @@ class Offloaded:
         self._carry_out(planned, None if direct else Staging(planned, self._staging_bytes))
         return loss
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """With delay=1: waits for the update that is under way, and puts it into the parameters."""
         if self._delay is not None:
             self._delay.settle()
 
-    def statistics(self):
+    def statistics(self) -> dict[str, int | str]:
         """Counters by name (docs/optimizer.md), and `path`: where the states are and what computes."""
         if self._delay is not None:
             self._delay.wait()
         return {**self._states.statistics(), "path": self._states.path}
 
-    def close(self):
+    def close(self) -> None:
         """Ends threads and forgets the states; no step can follow."""
         try:
             self.synchronize()

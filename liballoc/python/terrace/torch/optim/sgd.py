@@ -1,5 +1,10 @@
 """SGD with momentum, its buffers in DRAM or on NVMe."""
+from __future__ import annotations
+
 import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -13,9 +18,11 @@ class SGD(Offloaded, torch.optim.SGD):
     ValueError, use PyTorch's.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
-                 tier="dram", directory=None, nvme_bytes=None, staging=None, threads=None, writes_per_day=None,
-                 writes_total=None, delay=0):
+    def __init__(self, params: Iterable[torch.Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, momentum: float = 0,
+                 dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+                 tier: str = "dram", directory: str | os.PathLike[str] | None = None, nvme_bytes: int | str | None = None,
+                 staging: int | str | None = None, threads: int | None = None, writes_per_day: int | str | None = None,
+                 writes_total: int | str | None = None, delay: int = 0) -> None:
         self._place(tier, directory, nvme_bytes, staging, threads, writes_per_day, writes_total, delay)
         super().__init__(params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                          nesterov=nesterov, maximize=maximize)
@@ -29,7 +36,7 @@ class SGD(Offloaded, torch.optim.SGD):
                                      lr=float(group["lr"]), weight_decay=float(group["weight_decay"]),
                                      momentum=float(group["momentum"]), dampening=float(group["dampening"]))
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         if not self.param_groups[-1]["momentum"] > 0:
             self.param_groups.pop()
