@@ -125,7 +125,7 @@ class Driven {
 
 void open(const std::string& bytes, const std::uint8_t* data, std::size_t size) {
   std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(aligned.data(), bytes.data(), bytes.size());
   const OpenedSchedule opened = open_schedule(std::as_bytes(std::span(aligned)).first(bytes.size()));
   require(bool(opened) == describe_fault(opened).empty());
   if (!opened) return require(opened.view.header == nullptr && opened.view.entries.empty());

@@ -272,6 +272,12 @@ TEST_CASE("Schedules that make no sense are refused by entry") {
   CHECK(contains(refusal(t, m, {{1, 9, Action::out, 1, {}}}), "there is no tensor 9"));
   CHECK(contains(refusal(t, m, {{1, 0, Action::out, 0, {}}}), "no route to tier 0"));
   CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 1}}), "no codec number 0"));
+  CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 0, 0}}), "deadline is before"));
+  CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 0, 2, 0, 50}}), "a part of tensor 0"));
+  CHECK(contains(refusal(t, m, {{1, 0, Action::count, 0, 0}}), "no action"));
+  wire::Schedule longer{"", "", {}};
+  longer.period = 9;
+  CHECK(contains(simulate(t, m, longer).error, "period has 9 ordinals"));
   CHECK(contains(refusal(t, m, {{2, 0, Action::out, 1, {}}, {1, 0, Action::out, 1, {}}}), "entries[1]"));
   CHECK(contains(refusal(t, m, {{0, 0, Action::out, 1, {}}}), "has no content"));
   CHECK(contains(refusal(t, m, {{4, 0, Action::drop, 0, {}}}), "has no content"));
