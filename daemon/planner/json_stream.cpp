@@ -265,8 +265,11 @@ std::string FormatCheck::see(const std::string& key, const json& value) {
                             : "this is no " + format_ + ": its format says " + value.dump().substr(0, 80);
   }
   version_seen_ = true;
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() == 1) return {};
-  return "version " + value.dump().substr(0, 40) + " of " + format_ + " is not known here, only version 1 is";
+  const bool number = value.is_number_unsigned();
+  if (number && value.get<std::uint64_t>() == version_) return {};
+  const bool earlier = number && value.get<std::uint64_t>() < version_;
+  return "version " + value.dump().substr(0, 40) + " of " + format_ + " is not known here, only version " +
+         std::to_string(version_) + " is" + (earlier && !instead_.empty() ? "; " + instead_ : "");
 }
 
 std::string FormatCheck::missing() const {

@@ -73,14 +73,17 @@ std::string outer_text(const std::string& key, const nlohmann::json& value, std:
 // Format and version of our own files, in one place: "this is no terrace-trace", "version 2 is not known".
 class FormatCheck {
  public:
-  explicit FormatCheck(std::string format) : format_(std::move(format)) {}
+  // `instead`: what to do about a file of an earlier version, after the message's semicolon.
+  explicit FormatCheck(std::string format, std::uint64_t version = 1, std::string instead = "")
+      : format_(std::move(format)), instead_(std::move(instead)), version_(version) {}
   // For Wanted and whole: true if the key is one of the two.
   static bool concerns(const std::string& key) { return key == "format" || key == "version"; }
   std::string see(const std::string& key, const nlohmann::json& value);
   [[nodiscard]] std::string missing() const;  // at the end: what was never said
 
  private:
-  std::string format_;
+  std::string format_, instead_;
+  std::uint64_t version_;
   bool format_seen_ = false;
   bool version_seen_ = false;
 };

@@ -1,5 +1,5 @@
-// A machine (`terrace-machine` version 1) and a schedule (`terrace-schedule` version 1) as JSON:
-// docs/formats/trace.md.
+// A machine (`terrace-machine` version 1) and a schedule (`terrace-schedule` version 2) as JSON:
+// docs/formats/trace.md, docs/formats/schedule.md.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "daemon/planner/machine.h"
 #include "liballoc/wire/result.h"
-#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/schedule/schedule.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {

@@ -1,12 +1,14 @@
 // A schedule is for one trace on one machine: it names tensors by their ids and tiers by their numbers, and
-// is refused where one of them is not there.
+// is refused where one of them is not there, or the step is another one.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <unordered_map>
 
 #include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/machine_json.h"
+#include "daemon/planner/schedule_period.h"
 #include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
@@ -19,63 +21,88 @@ using wire::Schedule;
 using wire::ScheduleEntry;
 
 constexpr std::size_t most_entries = std::size_t{1} << 23;
-constexpr std::array<const char*, 5> actions = {"evict", "prefetch", "drop", "recompute",
-                                                "wait"};  // as wire::Action
+constexpr std::uint64_t schedule_version = 2;
+constexpr std::size_t hash_digits = 16;
+
+// The value whose name this is, of an enumeration that ends with `count`; `count`: none.
+template <class Named>
+Named named(const std::string& name) {
+  std::uint32_t i = 0;
+  while (i < static_cast<std::uint32_t>(Named::count) && name != wire::name_of(static_cast<Named>(i))) ++i;
+  return static_cast<Named>(i);
+}
+
+std::string hash_text(std::uint64_t hash) {
+  std::array<char, hash_digits> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+  const std::string text(digits.data(), end.ptr);
+  return std::string(hash_digits - text.size(), '0') + text;
+}
 
 class ScheduleReader {
  public:
-  ScheduleReader(const wire::Trace& trace, const Machine& machine) : trace_(trace), machine_(machine) {
+  ScheduleReader(const wire::Trace& trace, const Machine& machine)
+      : trace_(trace), machine_(machine), objects_(objects_of(trace)) {
     for (std::uint32_t i = 0; i < trace.tensors.size(); ++i) index_of_.emplace(trace.tensors[i].id, i);
   }
   Result<Schedule> read(std::string_view text);
 
  private:
   std::string field(const std::string& key, const json& value);
+  std::string period(const json& value);
+  std::string order(const json& value);
+  std::string predicted(const json& value);
+  std::string object(std::size_t index, const json& value);
   std::string entry(std::size_t index, const json& value);
-  void position(JsonFields* fields, ScheduleEntry* entry);
-  void tensor(JsonFields* fields, ScheduleEntry* entry);
+  void ordinals(JsonFields* fields, ScheduleEntry* entry);
+  std::optional<std::uint32_t> tensor(JsonFields* fields);
   void action(JsonFields* fields, ScheduleEntry* entry);
+  void range(JsonFields* fields, ScheduleEntry* entry);
   void tier(JsonFields* fields, ScheduleEntry* entry);
   void codec(JsonFields* fields, ScheduleEntry* entry);
 
   const wire::Trace& trace_;
   const Machine& machine_;
+  std::vector<wire::ScheduleObject> objects_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_of_;
-  FormatCheck format_{"terrace-schedule"};
+  FormatCheck format_{"terrace-schedule", schedule_version, "make the plan again with `terrace plan`"};
   Schedule schedule_;
 };
 
-void ScheduleReader::position(JsonFields* fields, ScheduleEntry* entry) {
-  entry->position = static_cast<std::uint32_t>(fields->whole("position", trace_.ops.size()));
-  if (!schedule_.entries.empty() && entry->position < schedule_.entries.back().position) {
-    fields->complain("position", "before the entry above it; entries are sorted by position");
+void ScheduleReader::ordinals(JsonFields* fields, ScheduleEntry* entry) {
+  const std::uint64_t period = trace_.ops.size();
+  entry->at = static_cast<std::uint32_t>(fields->whole("at", period));
+  if (!schedule_.entries.empty() && entry->at < schedule_.entries.back().at) {
+    fields->complain("at", "before the entry above it; entries are sorted by it");
   }
+  if (!fields->has("by")) return;
+  entry->by = static_cast<std::uint32_t>(fields->whole("by", entry->at + period));
+  if (entry->by < entry->at) fields->complain("by", "the deadline is before `at`");
 }
 
-void ScheduleReader::tensor(JsonFields* fields, ScheduleEntry* entry) {
+std::optional<std::uint32_t> ScheduleReader::tensor(JsonFields* fields) {
   const std::uint64_t id = fields->whole("tensor", most_tensor_id);
   const auto found = index_of_.find(id);
-  if (found == index_of_.end()) {
-    return fields->complain("tensor", "there is no tensor " + std::to_string(id) + " in the trace");
-  }
-  entry->tensor = found->second;
+  if (found != index_of_.end()) return found->second;
+  fields->complain("tensor", "there is no tensor " + std::to_string(id) + " in the trace");
+  return std::nullopt;
 }
 
 void ScheduleReader::action(JsonFields* fields, ScheduleEntry* entry) {
   const std::string name = fields->text("action", most_text_bytes);
-  const auto* found = std::find(actions.begin(), actions.end(), name);
-  if (found == actions.end()) {
-    return fields->complain("action", in_quotes(name) + " is none of evict, prefetch, drop, recompute, wait");
-  }
-  entry->action = static_cast<Action>(found - actions.begin());
+  entry->action = named<Action>(name);
+  if (entry->action == Action::count)
+    fields->complain("action", in_quotes(name) + " is none of out, in, drop, redo, wait");
 }
 
-bool moves(const ScheduleEntry& entry) {
-  return entry.action == Action::evict || entry.action == Action::prefetch;
+void ScheduleReader::range(JsonFields* fields, ScheduleEntry* entry) {
+  const std::uint64_t all = trace_.tensors[entry->object].bytes;
+  entry->begin = fields->whole("begin", all, 0);
+  if (fields->has("bytes")) entry->bytes = fields->whole("bytes", all - std::min(all, entry->begin));
 }
 
 void ScheduleReader::tier(JsonFields* fields, ScheduleEntry* entry) {
-  if (!moves(*entry)) return;
+  if (!wire::moves(entry->action)) return;
   const std::uint64_t tier = fields->whole("tier", machine_.tiers.size() - 1);
   entry->tier = static_cast<std::uint32_t>(tier);
   const bool routed = std::any_of(machine_.routes.begin(), machine_.routes.end(),
@@ -84,12 +111,14 @@ void ScheduleReader::tier(JsonFields* fields, ScheduleEntry* entry) {
 }
 
 void ScheduleReader::codec(JsonFields* fields, ScheduleEntry* entry) {
-  entry->codec = fields->text("codec", most_text_bytes, "");
-  if (entry->codec.empty()) return;
-  if (!moves(*entry)) fields->complain("codec", "only what moves can be compressed");
-  const bool known = std::any_of(machine_.codecs.begin(), machine_.codecs.end(),
-                                 [&](const CodecCost& c) { return c.name == entry->codec; });
-  if (!known) fields->complain("codec", "the machine has no codec " + in_quotes(entry->codec));
+  const std::string name = fields->text("codec", most_text_bytes, "");
+  if (name.empty()) return;
+  if (!wire::moves(entry->action)) fields->complain("codec", "only what moves can be compressed");
+  const auto known = std::find_if(machine_.codecs.begin(), machine_.codecs.end(),
+                                  [&](const CodecCost& c) { return c.name == name; });
+  if (known == machine_.codecs.end())
+    return fields->complain("codec", "the machine has no codec " + in_quotes(name));
+  entry->codec = 1 + static_cast<std::uint32_t>(known - machine_.codecs.begin());
 }
 
 std::string ScheduleReader::entry(std::size_t index, const json& value) {
@@ -98,49 +127,182 @@ std::string ScheduleReader::entry(std::size_t index, const json& value) {
   std::string error;
   JsonFields fields(value, json_place("entries", index), &error);
   ScheduleEntry entry;
-  position(&fields, &entry);
-  tensor(&fields, &entry);
+  ordinals(&fields, &entry);
+  const std::optional<std::uint32_t> object = tensor(&fields);
+  if (!object) return error;
+  entry.object = *object;
   action(&fields, &entry);
+  range(&fields, &entry);
   tier(&fields, &entry);
   codec(&fields, &entry);
-  schedule_.entries.push_back(std::move(entry));
+  schedule_.entries.push_back(entry);
+  return error;
+}
+
+// Objects stand in the file for who has no trace; here they must be the trace's.
+std::string ScheduleReader::object(std::size_t index, const json& value) {
+  if (index >= most_tensors) return "objects: more than " + std::to_string(most_tensors);
+  std::string error;
+  JsonFields fields(value, json_place("objects", index), &error);
+  const std::optional<std::uint32_t> found = tensor(&fields);
+  if (!found) return error;
+  const wire::ScheduleObject& o = objects_[*found];
+  const bool lasting = fields.flag("persistent", false);
+  if (fields.whole("bytes", most_tensor_bytes) != o.bytes)
+    fields.complain("bytes", "in the trace it has " + std::to_string(o.bytes));
+  if (lasting != (o.birth == wire::persistent))
+    fields.complain("persistent", "in the trace it is the other way round");
+  if (!lasting && fields.whole("birth", trace_.ops.size()) != o.birth)
+    fields.complain("birth", "in the trace it is " + std::to_string(o.birth));
+  return error;
+}
+
+std::string ScheduleReader::period(const json& value) {
+  std::string error;
+  JsonFields fields(value, "period", &error);
+  const std::uint64_t ordinals = fields.whole("ordinals", most_ops);
+  const std::string hash = fields.text("hash", hash_digits, "");
+  if (!error.empty()) return error;
+  if (ordinals != trace_.ops.size())
+    return "period.ordinals: it has " + std::to_string(ordinals) + ", the trace has " +
+           std::to_string(trace_.ops.size()) + " operations";
+  if (!hash.empty() && hash != hash_text(period_hash(trace_)))
+    return "period.hash: this schedule was made for another step of this name; make the plan again with "
+           "`terrace plan`";
+  return {};
+}
+
+std::string ScheduleReader::order(const json& value) {
+  std::string error;
+  JsonFields fields(value, "order", &error);
+  for (const auto& [key, order] :
+       {std::pair("out", &schedule_.out_order), std::pair("in", &schedule_.in_order)}) {
+    const std::string name = fields.text(key, most_text_bytes, wire::name_of(wire::Order::asked));
+    *order = named<wire::Order>(name);
+    if (*order == wire::Order::count)
+      fields.complain(key, in_quotes(name) + " is neither asked nor deadline");
+  }
+  return error;
+}
+
+std::string ScheduleReader::predicted(const json& value) {
+  std::string error;
+  JsonFields fields(value, "predicted", &error);
+  wire::Prediction& p = schedule_.predicted;
+  p.step_us = fields.amount("step_us", most_time_us);
+  p.late_us = fields.amount("late_us", most_time_us, 0);
+  p.fetch_us = fields.amount("fetch_us", most_time_us, 0);
+  p.room_us = fields.amount("room_us", most_time_us, 0);
+  const json::array_t& peaks = fields.list("tier_peak_bytes", true);
+  if (error.empty() && peaks.size() > machine_.tiers.size())
+    return "predicted.tier_peak_bytes: more than the machine has tiers";
+  for (const json& peak : peaks) {
+    if (!peak.is_number_unsigned()) return "predicted.tier_peak_bytes: expected whole numbers";
+    p.tier_peak_bytes.push_back(peak.get<std::uint64_t>());
+  }
   return error;
 }
 
 std::string ScheduleReader::field(const std::string& key, const json& value) {
   if (FormatCheck::concerns(key)) return format_.see(key, value);
+  if (key == "period") return period(value);
+  if (key == "order") return order(value);
+  if (key == "predicted") return predicted(value);
   std::string error;
-  (key == "trace" ? schedule_.trace : schedule_.policy) = outer_text(key, value, most_text_bytes, &error);
-  if (key == "trace" && error.empty() && schedule_.trace != trace_.name) {
-    return "trace: this schedule was made for " + in_quotes(schedule_.trace) + ", not for " +
-           in_quotes(trace_.name);
-  }
+  const std::string text = outer_text(key, value, most_text_bytes, &error);
+  if (!error.empty()) return error;
+  if (key == "policy") schedule_.policy = text;
+  if (key == "trace") schedule_.trace = text;
+  if (key == "trace" && text != trace_.name)
+    return "trace: this schedule was made for " + in_quotes(text) + ", not for " + in_quotes(trace_.name);
+  if (key == "clock" && named<wire::Clock>(text) != wire::Clock::operations)
+    return "clock: a trace has the clock operations, not " + in_quotes(text);
   return error;
 }
 
 Wanted wanted_of_schedule(const std::string& key) {
-  if (key == "entries") return Wanted::elements;
-  return key == "trace" || key == "policy" || FormatCheck::concerns(key) ? Wanted::whole : Wanted::no;
+  if (key == "entries" || key == "objects") return Wanted::elements;
+  constexpr std::array<const char*, 6> whole = {"trace", "policy", "clock", "period", "order", "predicted"};
+  return std::find(whole.begin(), whole.end(), key) != whole.end() || FormatCheck::concerns(key)
+             ? Wanted::whole
+             : Wanted::no;
 }
 
 Result<Schedule> ScheduleReader::read(std::string_view text) {
   JsonStream stream;
   stream.wanted = wanted_of_schedule;
   stream.whole = [this](const std::string& k, const json& v) { return field(k, v); };
-  stream.element = [this](const std::string&, std::size_t i, const json& v) { return entry(i, v); };
+  stream.element = [this](const std::string& k, std::size_t i, const json& v) {
+    return k == "entries" ? entry(i, v) : object(i, v);
+  };
   std::string error = stream_json(text, stream);
   if (error.empty()) error = format_.missing();
   if (!error.empty()) return refused<Schedule>(std::move(error));
+  schedule_.trace = trace_.name;
+  describe(trace_, &schedule_);
   return ok(std::move(schedule_));
 }
 
-std::string entry_line(const ScheduleEntry& entry, const wire::Trace& trace) {
-  ordered o{{"position", entry.position},
-            {"tensor", trace.tensors[entry.tensor].id},
-            {"action", actions.at(static_cast<std::size_t>(entry.action))}};
-  if (moves(entry)) o["tier"] = entry.tier;
-  if (!entry.codec.empty()) o["codec"] = entry.codec;
+std::string entry_line(const ScheduleEntry& entry, const wire::Trace& trace, const Machine& machine) {
+  ordered o{{"at", entry.at}};
+  if (entry.by != wire::no_deadline) o["by"] = entry.by;
+  o["tensor"] = trace.tensors[entry.object].id;
+  o["action"] = wire::name_of(entry.action);
+  if (entry.begin != 0) o["begin"] = entry.begin;
+  if (entry.bytes != wire::whole_object) o["bytes"] = entry.bytes;
+  if (wire::moves(entry.action)) o["tier"] = entry.tier;
+  if (entry.codec != 0) o["codec"] = machine.codecs[entry.codec - 1].name;
   return json_line(o);
+}
+
+std::string object_line(const wire::ScheduleObject& object) {
+  ordered o{{"tensor", object.id}, {"bytes", object.bytes}};
+  if (object.birth == wire::persistent)
+    o["persistent"] = true;
+  else
+    o["birth"] = object.birth;
+  return json_line(o);
+}
+
+// Those that entries name, in the trace's order.
+std::vector<wire::ScheduleObject> named_objects(const Schedule& schedule) {
+  std::vector<bool> is_named(schedule.objects.size(), false);
+  for (const ScheduleEntry& e : schedule.entries) is_named[e.object] = true;
+  std::vector<wire::ScheduleObject> objects;
+  for (std::size_t i = 0; i < is_named.size(); ++i)
+    if (is_named[i]) objects.push_back(schedule.objects[i]);
+  return objects;
+}
+
+template <class Element, class Line>
+std::string array_lines(const std::vector<Element>& elements, Line line) {
+  std::string text = "[";
+  const char* before = "\n";
+  for (const Element& element : elements) {
+    text += before + line(element);
+    before = ",\n";
+  }
+  return text + "]";
+}
+
+ordered head(const Schedule& schedule) {
+  ordered o{
+      {"format", "terrace-schedule"},
+      {"version", schedule_version},
+      {"trace", schedule.trace},
+      {"policy", schedule.policy},
+      {"clock", wire::name_of(schedule.clock)},
+      {"period", {{"ordinals", schedule.period}, {"hash", hash_text(schedule.period_hash)}}},
+      {"order", {{"out", wire::name_of(schedule.out_order)}, {"in", wire::name_of(schedule.in_order)}}}};
+  const wire::Prediction& p = schedule.predicted;
+  if (p.step_us > 0) {
+    o["predicted"] = {{"step_us", p.step_us},
+                      {"late_us", p.late_us},
+                      {"fetch_us", p.fetch_us},
+                      {"room_us", p.room_us},
+                      {"tier_peak_bytes", p.tier_peak_bytes}};
+  }
+  return o;
 }
 
 }  // namespace
@@ -149,15 +311,15 @@ Result<Schedule> parse_schedule(std::string_view text, const wire::Trace& trace,
   return ScheduleReader(trace, machine).read(text);
 }
 
-std::string schedule_json(const Schedule& schedule, const wire::Trace& trace, const Machine& /*machine*/) {
-  std::string text = "{\"format\":\"terrace-schedule\",\"version\":1,\"trace\":" + json_line(schedule.trace) +
-                     ",\"policy\":" + json_line(schedule.policy) + ",\n\"entries\":[";
-  const char* before = "\n";
-  for (const ScheduleEntry& entry : schedule.entries) {
-    text += before + entry_line(entry, trace);
-    before = ",\n";
-  }
-  return text + "]}\n";
+std::string schedule_json(const Schedule& schedule, const wire::Trace& trace, const Machine& machine) {
+  Schedule described = schedule;
+  if (described.period == 0) describe(trace, &described);
+  std::string text = json_line(head(described));
+  text.pop_back();  // the brace
+  return text + ",\n\"objects\":" + array_lines(named_objects(described), object_line) + ",\n\"entries\":" +
+         array_lines(described.entries,
+                     [&](const ScheduleEntry& e) { return entry_line(e, trace, machine); }) +
+         "}\n";
 }
 
 }  // namespace terrace::planner

@@ -56,7 +56,11 @@ void check_schedule(std::string_view text) {
   const Machine machine{"m", {{"gpu", 8}, {"dram", 8}}, {{"l", 1, 1, 0, 0}}, {{1, {0}}}, {}};
   const Result<wire::Schedule> schedule = parse_schedule(text, trace, machine);
   if (!schedule) return require(!schedule.error.empty());
-  for (const wire::ScheduleEntry& entry : schedule->entries) require(entry.tensor < 2 && entry.position <= 2);
+  for (const wire::ScheduleEntry& entry : schedule->entries)
+    require(entry.object < 2 && entry.at <= 2 && entry.at <= entry.by && entry.by <= entry.at + 2);
+  const std::string written = schedule_json(*schedule, trace, machine);
+  const Result<wire::Schedule> back = parse_schedule(written, trace, machine);
+  require(back && schedule_json(*back, trace, machine) == written);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The worked example of docs/formats/trace.md is what it says.
+// The worked example of docs/formats/trace.md and schedule.md is what it says.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -37,7 +37,9 @@ std::uint64_t bytes_at(const wire::Trace& trace, std::uint32_t op,
 
 TEST_CASE("The documented example has the documented sizes") {
   const std::vector<std::string> examples = blocks(test::fixture("../../../docs/formats/trace.md"));
-  REQUIRE(examples.size() == 3);
+  REQUIRE(examples.size() == 2);
+  const std::vector<std::string> schedules = blocks(test::fixture("../../../docs/formats/schedule.md"));
+  REQUIRE(schedules.size() == 1);
   const Result<wire::Trace> trace = parse_trace(examples[0]);
   INFO(trace.error);
   REQUIRE(trace);
@@ -51,10 +53,13 @@ TEST_CASE("The documented example has the documented sizes") {
   const Result<Machine> machine = parse_machine(examples[1]);
   INFO(machine.error);
   REQUIRE(machine);
-  const Result<wire::Schedule> schedule = parse_schedule(examples[2], *trace, *machine);
+  const Result<wire::Schedule> schedule = parse_schedule(schedules[0], *trace, *machine);
   INFO(schedule.error);
   REQUIRE(schedule);
-  CHECK(schedule->entries.size() == 4);
+  REQUIRE(schedule->entries.size() == 4);
+  CHECK(schedule->entries[0].by == 3);  // as JSON says where it is left out: the next use
+  CHECK(schedule->entries[1].by == 4 + 1);
+  CHECK(schedule->entries[3].by == 4 + 1);
 }
 
 }  // namespace terrace::planner

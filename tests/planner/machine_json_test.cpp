@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/schedule_period.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -29,7 +31,7 @@ wire::Trace trace() {
 }
 
 std::string schedule_error(const std::string& entries) {
-  return parse_schedule(R"({"format":"terrace-schedule","version":1,"trace":"t","policy":"p","entries":[)" +
+  return parse_schedule(R"({"format":"terrace-schedule","version":2,"trace":"t","policy":"p","entries":[)" +
                             entries + "]}",
                         trace(), machine())
       .error;
@@ -89,11 +91,11 @@ TEST_CASE("A wrong machine is refused with the place") {
 TEST_CASE("A schedule names tensors by id and reads back the same") {
   const wire::Schedule s{"t",
                          "p",
-                         {{0, 0, wire::Action::evict, 1, "zvc"},
-                          {1, 0, wire::Action::prefetch, 1, ""},
-                          {2, 1, wire::Action::drop, 0, ""},
-                          {2, 1, wire::Action::recompute, 0, ""},
-                          {2, 1, wire::Action::wait, 0, ""}}};
+                         {{0, 0, wire::Action::out, 1, 1},
+                          {1, 0, wire::Action::in, 1, 0},
+                          {2, 1, wire::Action::drop, 0, 0},
+                          {2, 1, wire::Action::redo, 0, 0},
+                          {2, 1, wire::Action::wait, 0, 0}}};
   const std::string text = schedule_json(s, trace(), machine());
   CHECK(text.find(R"("tensor":40)") != std::string::npos);
   const Result<wire::Schedule> back = parse_schedule(text, trace(), machine());
@@ -104,24 +106,101 @@ TEST_CASE("A schedule names tensors by id and reads back the same") {
   CHECK(schedule_json(*back, trace(), machine()) == text);
 }
 
+TEST_CASE("A schedule says its period and objects and what was predicted of it") {
+  wire::Schedule s{"t", "p", {{1, 1, wire::Action::out, 1, 1, 3}, {2, 1, wire::Action::in, 1, 0, 4}}};
+  s.in_order = wire::Order::deadline;
+  s.predicted = {12.25, 1, 2, 3, {1000, 8}};
+  wire::Trace lasting = trace();
+  lasting.tensors[1].persistent = true;
+  const std::string text = schedule_json(s, lasting, machine());
+  CHECK(text.find(R"("version":2)") != std::string::npos);
+  CHECK(text.find(R"("period":{"ordinals":2,"hash":")") != std::string::npos);
+  CHECK(text.find(R"("objects":[
+{"tensor":41,"bytes":8,"persistent":true}])") != std::string::npos);
+  CHECK(text.find(R"({"at":1,"by":3,"tensor":41,"action":"out","tier":1,"codec":"zvc"})") !=
+        std::string::npos);
+  const Result<wire::Schedule> back = parse_schedule(text, lasting, machine());
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK((back->out_order == wire::Order::asked && back->in_order == wire::Order::deadline));
+  CHECK((back->predicted.step_us == 12.25 && back->predicted.fetch_us == 2 && back->predicted.room_us == 3));
+  CHECK(back->predicted.tier_peak_bytes == std::vector<std::uint64_t>{1000, 8});
+  CHECK((back->period == 2 && back->objects.size() == 2 && back->objects[0].birth == 0));
+  CHECK(schedule_json(*back, lasting, machine()) == text);
+}
+
+TEST_CASE("What a schedule leaves out of its deadlines is the next use") {
+  wire::Trace t = trace();
+  t.tensors[0].persistent = true;  // used at 0 and 1
+  t.ops[1].outputs.clear();
+  const auto by = [&t](std::uint32_t at, std::uint32_t object) {
+    wire::Schedule s{"t", "p", {{at, object, wire::Action::out, 1, 0}}};
+    give_deadlines(t, &s);
+    return s.entries[0].by;
+  };
+  CHECK(by(0, 0) == 0);
+  CHECK(by(1, 0) == 2 + 0);  // in the next period
+  CHECK(by(2, 0) == 2 + 0);
+  CHECK(by(0, 1) == 0);
+  CHECK(by(1, 1) == 1);
+  CHECK(by(2, 1) == 2 + 2);  // never: when the entry comes again
+}
+
+TEST_CASE("A schedule of another period or version is refused") {
+  const auto error = [](const std::string& fields) {
+    return parse_schedule(R"({"format":"terrace-schedule",)" + fields + R"(,"entries":[]})", trace(),
+                          machine())
+        .error;
+  };
+  CHECK(
+      error(R"("version":1)") ==
+      "version 1 of terrace-schedule is not known here, only version 2 is; make the plan again with `terrace "
+      "plan`");
+  CHECK(error(R"("version":3)") == "version 3 of terrace-schedule is not known here, only version 2 is");
+  CHECK(error(R"("version":2,"clock":"saves")") == "clock: a trace has the clock operations, not \"saves\"");
+  CHECK(error(R"("version":2,"period":{"ordinals":3})") ==
+        "period.ordinals: it has 3, the trace has 2 operations");
+  CHECK(
+      error(R"("version":2,"period":{"ordinals":2,"hash":"0000000000000000"})") ==
+      "period.hash: this schedule was made for another step of this name; make the plan again with `terrace "
+      "plan`");
+  CHECK(error(R"("version":2,"order":{"in":"lifo"})") == "order.in: \"lifo\" is neither asked nor deadline");
+  CHECK(error(R"("version":2,"objects":[{"tensor":40,"bytes":9,"birth":0}])") ==
+        "objects[0].bytes: in the trace it has 8");
+  CHECK(error(R"("version":2,"objects":[{"tensor":41,"bytes":8,"birth":1}])") ==
+        "objects[0].birth: in the trace it is 0");
+  CHECK(error(R"("version":2,"objects":[{"tensor":41,"bytes":8,"persistent":true}])") ==
+        "objects[0].persistent: in the trace it is the other way round");
+  CHECK(error(R"("version":2,"predicted":{"step_us":-1})").find("predicted.step_us") == 0);
+  CHECK(error(R"("version":2,"predicted":{"step_us":1,"tier_peak_bytes":[1,2,3]})") ==
+        "predicted.tier_peak_bytes: more than the machine has tiers");
+}
+
 TEST_CASE("A wrong schedule is refused with the place") {
-  CHECK(schedule_error(R"({"position":3,"tensor":40,"action":"drop"})") ==
-        "entries[0].position: 3 is over the limit of 2");
-  CHECK(schedule_error(
-            R"({"position":1,"tensor":40,"action":"drop"},{"position":0,"tensor":40,"action":"drop"})") ==
-        "entries[1].position: before the entry above it; entries are sorted by position");
-  CHECK(schedule_error(R"({"position":0,"tensor":0,"action":"drop"})") ==
+  CHECK(schedule_error(R"({"at":3,"tensor":40,"action":"drop"})") ==
+        "entries[0].at: 3 is over the limit of 2");
+  CHECK(schedule_error(R"({"at":1,"tensor":40,"action":"drop"},{"at":0,"tensor":40,"action":"drop"})") ==
+        "entries[1].at: before the entry above it; entries are sorted by it");
+  CHECK(schedule_error(R"({"at":0,"tensor":0,"action":"drop"})") ==
         "entries[0].tensor: there is no tensor 0 in the trace");
-  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"burn"})") ==
-        "entries[0].action: \"burn\" is none of evict, prefetch, drop, recompute, wait");
-  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict"})") == "entries[0].tier: missing");
-  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":0})") ==
+  CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"burn"})") ==
+        "entries[0].action: \"burn\" is none of out, in, drop, redo, wait");
+  CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"out"})") == "entries[0].tier: missing");
+  CHECK(schedule_error(R"({"at":1,"by":0,"tensor":40,"action":"drop"})") ==
+        "entries[0].by: the deadline is before `at`");
+  CHECK(schedule_error(R"({"at":1,"by":4,"tensor":40,"action":"drop"})") ==
+        "entries[0].by: 4 is over the limit of 3");
+  CHECK(schedule_error(R"({"at":1,"tensor":40,"action":"drop","begin":9})") ==
+        "entries[0].begin: 9 is over the limit of 8");
+  CHECK(schedule_error(R"({"at":1,"tensor":40,"action":"drop","begin":6,"bytes":3})") ==
+        "entries[0].bytes: 3 is over the limit of 2");
+  CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"out","tier":0})") ==
         "entries[0].tier: no route of the machine leads to tier 0");
-  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":9})") ==
+  CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"out","tier":9})") ==
         "entries[0].tier: 9 is over the limit of 1");
-  CHECK(schedule_error(R"({"position":0,"tensor":40,"action":"evict","tier":1,"codec":"zip"})") ==
+  CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"out","tier":1,"codec":"zip"})") ==
         "entries[0].codec: the machine has no codec \"zip\"");
-  CHECK(parse_schedule(R"({"format":"terrace-schedule","version":1,"trace":"u","entries":[]})", trace(),
+  CHECK(parse_schedule(R"({"format":"terrace-schedule","version":2,"trace":"u","entries":[]})", trace(),
                        machine())
             .error == "trace: this schedule was made for \"u\", not for \"t\"");
 }

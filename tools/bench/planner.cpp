@@ -68,7 +68,7 @@ struct Options {
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
   Options options;
-  options.planner.quick = take_quick(&rest);
+  options.planner.quick = take_flag("--quick", &rest);
   const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
                             {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
   options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);

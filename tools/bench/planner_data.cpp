@@ -14,8 +14,8 @@ namespace terrace::bench {
 
 namespace fs = std::filesystem;
 
-bool take_quick(std::vector<char*>* words) {
-  return std::erase_if(*words, [](const char* word) { return std::strcmp(word, "--quick") == 0; }) != 0;
+bool take_flag(const char* option, std::vector<char*>* words) {
+  return std::erase_if(*words, [&](const char* word) { return std::strcmp(word, option) == 0; }) != 0;
 }
 
 std::string default_data() {

@@ -22,6 +22,7 @@ struct PlannerOptions {
   std::string minimalloc;  // MiniMalloc's own program; empty: not compared with
   bool quick = false;
   long rounds = 3;
+  wire::Order in_order = wire::Order::asked;  // of the ways back, whichever the policy says
 };
 
 Json measure_conformance(const PlannerOptions& options);
@@ -55,9 +56,9 @@ std::string as_markdown(const Json& section);
 // Of a list with commas.
 std::vector<std::string> words_of(const std::string& list);
 
-// Takes --quick out of the command line, which has no value as Arguments expects of every option. True: it
-// was there.
-bool take_quick(std::vector<char*>* words);
+// Takes an option such as --quick out of the command line, which has no value as Arguments expects of every
+// one. True: it was there.
+bool take_flag(const char* option, std::vector<char*>* words);
 
 // What TERRACE_REFERENCE_DATA names, or ../shared/data of the checkout.
 std::string default_data();

@@ -16,7 +16,8 @@ namespace terrace::bench {
 namespace {
 
 constexpr const char* usage =
-    "usage: terrace bench policies [--quick] [--only GROUP,...] [--data DIR] [--json FILE] [--plot PREFIX]\n"
+    "usage: terrace bench policies [--quick] [--only GROUP,...] [--data DIR] [--by-deadline] [--json FILE]\n"
+    "                              [--plot PREFIX]\n"
     "Compares all policies that move tensors, by the slowdown of a simulated step: geometric mean and worst "
     "case\n"
     "of each group, beside the least that any plan can have, and the time to plan.\n"
@@ -26,6 +27,9 @@ constexpr const char* usage =
     "  --data   the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the checkout);\n"
     "           groups whose part is missing are skipped; CONTRIBUTING.md says where they come from\n"
     "  --quick  one step of each group and a coarse bound: whether it works, not how good it is\n"
+    "  --by-deadline  each link brings back first what is needed first, instead of what was asked for first; "
+    "plans are\n"
+    "           made for the latter all the same\n"
     "  --plot   draws all tables: PREFIX.svg and PREFIX.png";
 
 struct Options {
@@ -36,7 +40,8 @@ struct Options {
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
   Options options;
-  options.planner.quick = take_quick(&rest);
+  options.planner.quick = take_flag("--quick", &rest);
+  options.planner.in_order = take_flag("--by-deadline", &rest) ? wire::Order::deadline : wire::Order::asked;
   const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
                             {"--only", "--data", "--json", "--plot"}, usage);
   options.named_data = arguments.text("--data", "");
@@ -65,6 +70,7 @@ bool chosen(const Options& options, const std::string& name) {
 std::string command_line(const Options& options) {
   std::string command = "terrace bench policies";
   if (options.planner.quick) command += " --quick";
+  if (options.planner.in_order == wire::Order::deadline) command += " --by-deadline";
   if (!options.only.empty()) command += " --only " + options.only;
   return command;
 }

@@ -26,15 +26,16 @@ constexpr std::size_t most_operations_of_segments = 3000;  // Chen's take the sq
 // else "note". "plan_ms" always.
 using Cases = std::vector<Json>;
 
-Json moved(const PolicyCase& c, const SwapPolicy& policy, LeastStep* least) {
+Json moved(const PolicyCase& c, const SwapPolicy& policy, wire::Order in_order, LeastStep* least) {
   Json row{{"workload", c.workload}, {"policy", policy.name}};
   const double start = now_s();
-  const auto schedule = policy.plan(c.trace, c.machine);
+  auto schedule = policy.plan(c.trace, c.machine);
   row["plan_ms"] = (now_s() - start) * 1e3;
   if (!schedule) {
     row["note"] = schedule.error;
     return row;
   }
+  schedule->in_order = in_order;
   least->judge(*schedule, schedule->victims, "valid", &row);
   if (row.contains("slowdown")) {
     const double compute_us = planner::lower_bounds(c.trace, c.machine).compute_us;
@@ -145,12 +146,13 @@ Json table(const PolicyGroup& group, bool alone) {
   return section(group.title.c_str(), std::move(columns));
 }
 
-std::vector<Cases> move_all(const PolicyGroup& group, bool quick) {
+std::vector<Cases> move_all(const PolicyGroup& group, const PlannerOptions& options) {
   const std::vector<SwapPolicy> policies = planner::swap_policies();
   std::vector<Cases> of_policies(policies.size());
   for (const PolicyCase& c : group.cases) {
-    LeastStep least(c.trace, c.machine, quick ? quick_instants : 0);
-    for (std::size_t p = 0; p < policies.size(); ++p) of_policies[p].push_back(moved(c, policies[p], &least));
+    LeastStep least(c.trace, c.machine, options.quick ? quick_instants : 0);
+    for (std::size_t p = 0; p < policies.size(); ++p)
+      of_policies[p].push_back(moved(c, policies[p], options.in_order, &least));
   }
   return of_policies;
 }
@@ -173,7 +175,7 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
   if (!group.missing.empty()) return skipped(group.title.c_str(), group.missing);
   const bool alone = group.name.starts_with("recompute");
   Json out = table(group, alone);
-  for (const Cases& cases : alone ? remake_all(group) : move_all(group, options.quick)) {
+  for (const Cases& cases : alone ? remake_all(group) : move_all(group, options)) {
     if (cases.empty()) continue;
     const auto policy = cases.front()["policy"].get<std::string>();
     if (policy != "keep") out["rows"].push_back(summary(policy, cases));

@@ -49,6 +49,7 @@ void simulate_into(SwapRun* run, const wire::Trace& trace, const planner::Machin
     return;
   }
   run->wrong = planner::check_timeline(trace, machine, *report);
+  run->schedule->predicted = planner::prediction_of(*report);
   run->report = std::move(*report.value);
 }
 

@@ -27,19 +27,19 @@ PageAction eviction_to(const Machine& tiers, std::uint32_t tier) {
 }
 
 PageScheduleEntry entry_of(const wire::Trace& trace, const Machine& tiers, const wire::ScheduleEntry& e) {
-  if (e.action == Action::prefetch) return {e.position, PageAction::fetch, e.tensor};
-  if (e.action == Action::drop) return {e.position, PageAction::release, e.tensor};
-  const bool read = e.position < trace.ops.size() && op_names_tensor(trace.ops[e.position], e.tensor);
-  return {e.position + (read ? 1 : 0), eviction_to(tiers, e.tier), e.tensor};
+  if (e.action == Action::in) return {e.at, PageAction::fetch, e.object};
+  if (e.action == Action::drop) return {e.at, PageAction::release, e.object};
+  const bool read = e.at < trace.ops.size() && op_names_tensor(trace.ops[e.at], e.object);
+  return {e.at + (read ? 1 : 0), eviction_to(tiers, e.tier), e.object};
 }
 
 std::string unknown_here(const wire::Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     const wire::ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entry " + std::to_string(i) + ": ";
-    if (e.action == Action::recompute) return place + "G10's rules know no recomputation";
+    if (e.action == Action::redo) return place + "G10's rules know no recomputation";
     if (e.action == Action::wait) return place + "G10's rules know no wait";
-    if (!e.codec.empty()) return place + "G10's rules know no codec";
+    if (e.codec != 0) return place + "G10's rules know no codec";
   }
   return {};
 }

@@ -12,7 +12,7 @@
 
 #include "daemon/planner/machine.h"
 #include "liballoc/wire/result.h"
-#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/schedule/schedule.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {

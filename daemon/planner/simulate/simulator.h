@@ -1,12 +1,14 @@
 // What a step takes on a machine under a schedule: time, stalls by cause, bytes per link, memory per tier.
 //
-// Event-driven. Operations run one after the other; one starts when everything that it names lies in tier 0
-// and its outputs and workspace have room there. Each route has one FIFO queue per direction; routes that
-// share a link share its bandwidth fairly; a transfer costs latency + stored bytes / rate. Codecs and
-// recomputation take compute time. What the schedule leaves open is decided by `victims`: with none, an
-// operation whose memory does not come free by scheduled transfers is an error (the plan does not fit); with
-// a rule, victims are evicted on demand, as a pager would. Missing tensors are fetched on demand under
-// either. Pure: no clock, no I/O, deterministic.
+// Event-driven. The schedule is carried out by the same executor as in a job
+// (liballoc/wire/schedule/executor.h); here is what stands around it: time, memory, and where things lie.
+// Operations run one after the other; one starts when everything that it names lies in tier 0
+// and its outputs and workspace have room there. Each route has one queue per direction, in the schedule's
+// order; routes that share a link share its bandwidth fairly; a transfer costs latency + stored bytes / rate.
+// Codecs and recomputation take compute time. What the schedule leaves open is decided by `victims`: with
+// none, an operation whose memory does not come free by scheduled transfers is an error (the plan does not
+// fit); with a rule, victims are evicted on demand, as a pager would. Missing tensors are fetched on demand
+// under either. Pure: no clock, no I/O, deterministic.
 //
 // Rules, where the schedule's words leave room:
 // * Moving out frees tier 0 at the transfer's end; the receiving side is taken at its start. Operations may
@@ -41,7 +43,7 @@
 
 #include "daemon/planner/machine.h"
 #include "liballoc/wire/result.h"
-#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/schedule/schedule.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {
@@ -171,6 +173,9 @@ LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine);
 Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machine,
                                   const wire::Schedule& schedule, const SimulationOptions& options = {});
 
+// What a report says, as a schedule carries it to whoever runs it.
+wire::Prediction prediction_of(const SimulationReport& report);
+
 // What is wrong with a schedule, empty if nothing. Independent of simulate(): it looks at a report's timeline
 // alone, and checks that every operation had its inputs, each instant's memory, one transfer at a time per
 // queue, bandwidths, that content was written before it was read, and that the totals are those of the
@@ -200,7 +205,8 @@ struct SwapPolicy {
   Result<wire::Schedule> (*solve)(const wire::Trace&, const Machine&);
   Result<SwapPlan> (*search)(const wire::Trace&, const Machine&, const SwapControl&) = nullptr;
 
-  // The plan, or why this policy has none for this step.
+  // The plan, with all that a schedule says of its period but the prediction; or why this policy has none for
+  // this step.
   Result<SwapPlan> plan(const wire::Trace& trace, const Machine& machine,
                         const SwapControl& control = {}) const;
   bool moves_on_demand_only() const;  // its schedules are empty

@@ -73,9 +73,7 @@ TEST_CASE(
     "A tensor schedule becomes evictions to the tiers that its routes lead to, and the lives of tensors") {
   const G10Machine machine = machine_of_pages(1200, 5000);
   const wire::Schedule tensors{
-      "",
-      "by hand",
-      {{1, 0, Action::evict, 1, {}}, {2, 1, Action::evict, 2, {}}, {2, 0, Action::prefetch, 1, {}}}};
+      "", "by hand", {{1, 0, Action::out, 1, {}}, {2, 1, Action::out, 2, {}}, {2, 0, Action::in, 1, {}}}};
   const auto pages = page_schedule(turns(), *built_in_machine("a100-g10"), tensors, machine);
   INFO(pages.error);
   REQUIRE(pages);
@@ -88,7 +86,7 @@ TEST_CASE(
   CHECK(std::is_sorted(pages->entries.begin(), pages->entries.end(),
                        [](const auto& a, const auto& b) { return a.op < b.op; }));
   const auto ssd_alone = page_schedule(turns(), *built_in_machine("a100-ssd"),
-                                       {"", "by hand", {{1, 0, Action::evict, 1, {}}}}, machine);
+                                       {"", "by hand", {{1, 0, Action::out, 1, {}}}}, machine);
   REQUIRE(ssd_alone);
   CHECK(holds(*ssd_alone, {1, PageAction::evict_to_ssd, 0}));
 }
@@ -103,7 +101,7 @@ TEST_CASE("Workspaces are allocated and released, too") {
 }
 
 TEST_CASE("An eviction while the tensor is read waits for the next operation") {
-  const wire::Schedule early{"", "by hand", {{1, 1, Action::evict, 1, {}}}};
+  const wire::Schedule early{"", "by hand", {{1, 1, Action::out, 1, {}}}};
   const auto pages =
       page_schedule(turns(), *built_in_machine("a100-g10"), early, machine_of_pages(1200, 5000));
   REQUIRE(pages);
@@ -117,11 +115,11 @@ TEST_CASE("What G10's rules do not know is refused by its entry") {
     return page_schedule(turns(), tiers, {"", "by hand", {std::move(entry)}}, machine_of_pages(1200, 5000))
         .error;
   };
-  CHECK(why({1, 0, Action::recompute, 0, {}}) == "entry 0: G10's rules know no recomputation");
+  CHECK(why({1, 0, Action::redo, 0, {}}) == "entry 0: G10's rules know no recomputation");
   CHECK(why({1, 0, Action::wait, 0, {}}) == "entry 0: G10's rules know no wait");
-  CHECK(why({1, 0, Action::evict, 1, "half"}) == "entry 0: G10's rules know no codec");
-  CHECK(why({1, 9, Action::evict, 1, {}}).find("entries[0]") == 0);
-  CHECK(why({1, 0, Action::evict, 7, {}}).find("entries[0]") == 0);
+  CHECK(why({1, 0, Action::out, 1, 1}) == "entry 0: G10's rules know no codec");
+  CHECK(why({1, 9, Action::out, 1, {}}).find("entries[0]") == 0);
+  CHECK(why({1, 0, Action::out, 7, {}}).find("entries[0]") == 0);
 }
 
 TEST_CASE("Every swap policy's schedule runs under G10's rules") {

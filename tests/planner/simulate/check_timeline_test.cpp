@@ -18,10 +18,10 @@ struct Sound {
                            {op(10, {4}, {0}), op(10, {0}, {1}), op(10, {}, {3}), op(300, {}, {2}),
                             op(50, {2}, {}), op(10, {0, 1}, {}), op(10, {1, 3}, {}), op(10, {0}, {4})});
   Machine machine = two_tiers(260);
-  std::vector<wire::ScheduleEntry> entries = {
-      {2, 0, Action::evict, 1, {}},    {2, 1, Action::evict, 1, {}},    {3, 3, Action::evict, 1, "half"},
-      {5, 0, Action::prefetch, 1, {}}, {5, 1, Action::prefetch, 1, {}}, {5, 3, Action::prefetch, 1, {}},
-      {6, 0, Action::drop, 0, {}},     {7, 0, Action::recompute, 0, {}}};
+  std::vector<wire::ScheduleEntry> entries = {{2, 0, Action::out, 1, {}},  {2, 1, Action::out, 1, {}},
+                                              {3, 3, Action::out, 1, 1},   {5, 0, Action::in, 1, {}},
+                                              {5, 1, Action::in, 1, {}},   {5, 3, Action::in, 1, {}},
+                                              {6, 0, Action::drop, 0, {}}, {7, 0, Action::redo, 0, {}}};
   SimulationReport report;
 
   Sound() {
@@ -117,8 +117,8 @@ TEST_CASE("A wait holds the computation up until the transfer's end, and one tha
   const wire::Trace t =
       step({tensor(100), tensor(10)}, {op(10, {}, {0}), op(10, {}, {1}), op(10, {1}, {}), op(10, {0}, {})});
   const Machine m = two_tiers(1000);
-  SimulationReport r = simulated(
-      t, m, {{1, 0, Action::evict, 1, {}}, {1, 1, Action::wait, 0, {}}, {2, 0, Action::wait, 0, {}}});
+  SimulationReport r =
+      simulated(t, m, {{1, 0, Action::out, 1, {}}, {1, 1, Action::wait, 0, {}}, {2, 0, Action::wait, 0, {}}});
   CHECK(r.ops[1].start_us == 10);  // nothing to wait for
   CHECK(r.ops[2].start_us == 110);
   CHECK(r.stalls.room_us == 90);
@@ -147,8 +147,8 @@ struct Again {
     machine.codecs = {{"slow", 1, 1, 0.5, false, 0}};
     SimulationOptions options;
     options.record_timeline = true;
-    const auto r = simulate(
-        trace, machine, {"", "", {{1, 1, Action::drop, 0, {}}, {1, 1, Action::recompute, 0, {}}}}, options);
+    const auto r = simulate(trace, machine,
+                            {"", "", {{1, 1, Action::drop, 0, {}}, {1, 1, Action::redo, 0, {}}}}, options);
     INFO(r.error);
     REQUIRE(r);
     report = *r;
@@ -234,8 +234,7 @@ TEST_CASE("Sharing a link is checked over several transfers at once") {
   SimulationOptions options;
   options.record_timeline = true;
   auto r = simulate(
-      t, m,
-      {"", "", {{1, 0, Action::evict, 1, {}}, {1, 1, Action::evict, 2, {}}, {2, 0, Action::prefetch, 1, {}}}},
+      t, m, {"", "", {{1, 0, Action::out, 1, {}}, {1, 1, Action::out, 2, {}}, {2, 0, Action::in, 1, {}}}},
       options);
   REQUIRE(r);
   REQUIRE_THAT(check_timeline(t, m, *r), Catch::Equals(""));

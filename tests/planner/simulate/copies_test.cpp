@@ -22,8 +22,7 @@ wire::Trace read_twice() {
               {op(10, {}, {0}), op(20, {}, {}, 150), op(10, {0}, {}), op(30, {}, {}, 150), op(10, {0}, {})});
 }
 
-const std::vector<wire::ScheduleEntry> out_twice = {{1, 0, Action::evict, 1, {}},
-                                                    {3, 0, Action::evict, 1, {}}};
+const std::vector<wire::ScheduleEntry> out_twice = {{1, 0, Action::out, 1, {}}, {3, 0, Action::out, 1, {}}};
 
 std::size_t count(const SimulationReport& r, CopyUse::Kind kind) {
   return static_cast<std::size_t>(
@@ -68,7 +67,7 @@ TEST_CASE("What begins below has its copy there") {
   wire::Trace t = step({tensor(100, true)}, {op(10, {0}, {}), op(20, {}, {}, 150)});
   SimulationOptions below;
   below.initial_tier = 1;
-  const auto r = simulated(t, two_tiers(200), {{1, 0, Action::evict, 1, {}}}, below);
+  const auto r = simulated(t, two_tiers(200), {{1, 0, Action::out, 1, {}}}, below);
   CHECK(r.total_us == 130);
   CHECK(count(r, left_to_it) == 1);
   // Without an eviction the next step begins with tensor and copy.
@@ -86,14 +85,14 @@ TEST_CASE("What the next operation reads leaves when that has ended") {
                              {op(10, {0}, {}), op(20, {0}, {1}), op(0, {1}, {}), op(5, {}, {}, 150)});
   SimulationOptions below;
   below.initial_tier = 1;
-  const auto r = simulated(t, two_tiers(200), {{1, 0, Action::evict, 1, {}}}, below);
+  const auto r = simulated(t, two_tiers(200), {{1, 0, Action::out, 1, {}}}, below);
   CHECK(r.total_us == 135);
   REQUIRE(r.copies.size() == 1);
   CHECK(r.copies[0].time_us == 130);
   // The operation writes it: then it leaves over the link.
   wire::Trace writes = t;
   writes.ops[1].outputs.push_back(0);
-  const auto s = simulated(writes, two_tiers(200), {{1, 0, Action::evict, 1, {}}}, below);
+  const auto s = simulated(writes, two_tiers(200), {{1, 0, Action::out, 1, {}}}, below);
   CHECK(s.copies.empty());
   CHECK(s.total_us == 130 + 100 + 5);
 }
@@ -102,14 +101,14 @@ TEST_CASE("An eviction is called off by a prefetch, and decided on arrival") {
   const wire::Trace t = step({tensor(100, true)}, {op(10, {}, {}), op(200, {}, {}), op(5, {0}, {})});
   SimulationOptions below;
   below.initial_tier = 1;
-  const std::vector<wire::ScheduleEntry> there_and_back = {{0, 0, Action::prefetch, 1, {}},
-                                                           {1, 0, Action::evict, 1, {}}};
+  const std::vector<wire::ScheduleEntry> there_and_back = {{0, 0, Action::in, 1, {}},
+                                                           {1, 0, Action::out, 1, {}}};
   const auto r = simulated(t, two_tiers(200), there_and_back, below);
   REQUIRE(r.copies.size() == 1);
   CHECK(r.copies[0].time_us == 100);
   CHECK(r.total_us == 215 + 100);
   std::vector<wire::ScheduleEntry> called_off = there_and_back;
-  called_off.push_back({1, 0, Action::prefetch, 1, {}});
+  called_off.push_back({1, 0, Action::in, 1, {}});
   const auto s = simulated(t, two_tiers(200), called_off, below);
   CHECK(s.copies.empty());
   CHECK(s.total_us == 215);
@@ -123,21 +122,20 @@ TEST_CASE("Copies give way to evictions, oldest first, and another tier is anoth
                              {op(10, {0, 1}, {2}), op(200, {0, 1}, {}), op(10, {2}, {})});
   SimulationOptions below;
   below.initial_tier = 1;
-  const auto r = simulated(t, m, {{1, 2, Action::evict, 1, {}}}, below);
+  const auto r = simulated(t, m, {{1, 2, Action::out, 1, {}}}, below);
   REQUIRE(r.copies.size() == 1);
   CHECK(r.copies[0].kind == gave_way);
   CHECK(r.copies[0].tensor == 0);
   CHECK(r.tier_peak_bytes[1] == 140);
   // A has none any more, B has: they leave after operation 1, over the link and at once.
   const auto s = simulated(
-      t, m, {{1, 2, Action::evict, 1, {}}, {2, 0, Action::evict, 1, {}}, {2, 1, Action::evict, 1, {}}},
-      below);
+      t, m, {{1, 2, Action::out, 1, {}}, {2, 0, Action::out, 1, {}}, {2, 1, Action::out, 1, {}}}, below);
   CHECK(count(s, left_to_it) == 1);
   CHECK(std::any_of(s.copies.begin(), s.copies.end(),
                     [](const CopyUse& c) { return c.kind == left_to_it && c.tensor == 1; }));
   m.tiers.push_back({"ssd", unlimited_bytes});
   m.routes.push_back({2, {0}});
-  const auto other = simulated(t, m, {{2, 1, Action::evict, 2, {}}}, below);
+  const auto other = simulated(t, m, {{2, 1, Action::out, 2, {}}}, below);
   CHECK(other.copies.empty());
   CHECK(other.transfers.back().tier == 2);
 }
@@ -146,7 +144,7 @@ TEST_CASE("A coded copy is coded once") {
   Machine m = two_tiers(200);
   m.codecs = {{"half", 10e6, 20e6, 0.5, false, 0}};
   std::vector<wire::ScheduleEntry> entries = out_twice;
-  entries[0].codec = entries[1].codec = "half";
+  entries[0].codec = entries[1].codec = 1;
   const auto r = simulated(read_twice(), m, entries);
   CHECK(r.codec_us == Approx(10 + 5 + 5));
   CHECK(count(r, left_to_it) == 1);

@@ -52,8 +52,7 @@ bool uses(const wire::Schedule& schedule, Action action) {
 bool same_entries(const wire::Schedule& a, const wire::Schedule& b) {
   return std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(),
                     [](const wire::ScheduleEntry& x, const wire::ScheduleEntry& y) {
-                      return x.position == y.position && x.tensor == y.tensor && x.action == y.action &&
-                             x.tier == y.tier;
+                      return x.at == y.at && x.object == y.object && x.action == y.action && x.tier == y.tier;
                     });
 }
 
@@ -111,8 +110,8 @@ TEST_CASE("The joint search mixes moving and recomputing where either alone is s
     return std::pair(joint::planned_step_us(trace, m, *plan), *plan);
   };
   const auto [mixed_us, mixed] = us(t, both);
-  CHECK(uses(mixed, Action::recompute));
-  CHECK(uses(mixed, Action::evict));
+  CHECK(uses(mixed, Action::redo));
+  CHECK(uses(mixed, Action::out));
   CHECK(mixed_us < 0.97 * us(t, alone).first);
   CHECK(mixed_us < 0.97 * us(fixed, both).first);
 }
@@ -162,10 +161,10 @@ TEST_CASE("What a draft reads from a schedule it writes again") {
   const joint::Drafts drafts(t, m);
   const wire::Schedule schedule{t.name,
                                 "by hand",
-                                {{2, 1, Action::evict, 1, {}},
+                                {{2, 1, Action::out, 1, {}},
                                  {3, 2, Action::drop, 0, {}},
-                                 {10, 2, Action::recompute, 0, {}},
-                                 {11, 1, Action::prefetch, 1, {}}}};
+                                 {10, 2, Action::redo, 0, {}},
+                                 {11, 1, Action::in, 1, {}}}};
   const auto report = simulate(t, m, schedule, {Victims::belady, StallRule::strict, 1, true, 0});
   INFO(report.error);
   REQUIRE(report);

@@ -15,9 +15,9 @@ TEST_CASE("A timeline becomes events of Chrome's format, whatever the names are"
   t.ops[1].name = "with \"quotes\" and \xff";
   SimulationOptions options;
   options.record_timeline = true;
-  const auto r = simulate(
-      t, two_tiers(210),
-      {"", "", {{1, 0, wire::Action::evict, 1, {}}, {2, 0, wire::Action::prefetch, 1, {}}}}, options);
+  const auto r =
+      simulate(t, two_tiers(210),
+               {"", "", {{1, 0, wire::Action::out, 1, {}}, {2, 0, wire::Action::in, 1, {}}}}, options);
   REQUIRE(r);
   const auto json = nlohmann::json::parse(perfetto_json(t, two_tiers(210), *r));
   int operations = 0;

@@ -5,6 +5,7 @@
 #include "daemon/planner/simulate/policies/eviction_walk.h"
 #include "daemon/planner/simulate/policies/lineage.h"
 #include "daemon/planner/simulate/policies/swapadvisor.h"
+#include "liballoc/wire/schedule/image.h"
 #include "tests/planner/simulate/random_plans.h"
 
 namespace terrace::planner {
@@ -31,9 +32,28 @@ wire::Schedule planned(const char* name, const wire::Trace& trace, const Machine
 std::vector<std::uint32_t> tensors_of(const wire::Schedule& s, Action action) {
   std::vector<std::uint32_t> tensors;
   for (const auto& e : s.entries) {
-    if (e.action == action) tensors.push_back(e.tensor);
+    if (e.action == action) tensors.push_back(e.object);
   }
   return tensors;
+}
+
+// Why no job could be given this schedule, or one that reads otherwise; empty: it could.
+std::string unlike_an_image(const wire::Schedule& schedule, const Machine& machine) {
+  std::vector<std::string> tiers, codecs;
+  for (const Tier& tier : machine.tiers) tiers.push_back(tier.name);
+  for (const CodecCost& codec : machine.codecs) codecs.push_back(codec.name);
+  const Result<std::string> image = wire::schedule_image(schedule, tiers, codecs);
+  if (!image) return image.error;
+  const wire::OpenedSchedule opened = wire::open_schedule(std::as_bytes(std::span(*image)));
+  if (!opened) return wire::describe_fault(opened);
+  if (opened.view.entries.size() != schedule.entries.size()) return "the image has other entries";
+  for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
+    const wire::ScheduleEntry &a = schedule.entries[i], &b = opened.view.entries[i];
+    const bool same = a.at == b.at && a.by == b.by && a.action == b.action && a.tier == b.tier &&
+                      schedule.objects[a.object].id == opened.view.objects[b.object].id;
+    if (!same) return "the image has another entry " + std::to_string(i);
+  }
+  return {};
 }
 
 // Forward 0 to n-1: layer i reads activation i, makes i+1, with weight w_i. Backward n to 2n-1: reads
@@ -60,16 +80,16 @@ wire::Trace network(std::uint32_t n, std::uint64_t bytes, double time_us) {
 TEST_CASE("vDNN offloads what forward layers read, last made first back, one layer ahead") {
   const wire::Trace t = network(4, 100, 200);
   const wire::Schedule all = planned("vdnn_all", t, two_tiers(1000));
-  CHECK(tensors_of(all, Action::evict) == std::vector<std::uint32_t>{0, 1, 2, 3});
-  CHECK(tensors_of(all, Action::prefetch) == std::vector<std::uint32_t>{3, 2, 1, 0});
+  CHECK(tensors_of(all, Action::out) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(tensors_of(all, Action::in) == std::vector<std::uint32_t>{3, 2, 1, 0});
   // Backward begins with operation 4; activation i is needed by operation 8 - i.
   for (const auto& e : all.entries) {
     // During the layer that reads it; the image exists only when the first layer begins.
-    if (e.action == Action::evict) CHECK(e.position == std::max(e.tensor, 1U));
-    if (e.action == Action::prefetch) CHECK(e.position == 7 - e.tensor);
+    if (e.action == Action::out) CHECK(e.at == std::max(e.object, 1U));
+    if (e.action == Action::in) CHECK(e.at == 7 - e.object);
   }
   const wire::Schedule conv = planned("vdnn_conv", t, two_tiers(1000));
-  CHECK(tensors_of(conv, Action::evict) == std::vector<std::uint32_t>{0, 2});
+  CHECK(tensors_of(conv, Action::out) == std::vector<std::uint32_t>{0, 2});
   // At the 350 bytes that three neighbours and the weights need, everything is hidden.
   const auto r = simulate(t, two_tiers(540), all, {Victims::none, StallRule::strict, 1, true, 0});
   INFO(r.error);
@@ -104,13 +124,12 @@ TEST_CASE("vDNN waits at the end of each layer for what it moves, vDNN++ only fo
 TEST_CASE("FlashNeuron offloads the first made until the rest fits, and compresses only when late") {
   wire::Trace t = network(6, 100, 200);
   const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
-  CHECK(tensors_of(planned("flashneuron", t, two_tiers(live)), Action::evict).empty());
+  CHECK(tensors_of(planned("flashneuron", t, two_tiers(live)), Action::out).empty());
   const wire::Schedule one = planned("flashneuron", t, two_tiers(live - 1));
-  CHECK(tensors_of(one, Action::evict) == std::vector<std::uint32_t>{0});
+  CHECK(tensors_of(one, Action::out) == std::vector<std::uint32_t>{0});
   const wire::Schedule three = planned("flashneuron", t, two_tiers(live - 201));
-  CHECK(tensors_of(three, Action::evict) == std::vector<std::uint32_t>{0, 1, 2});
-  CHECK(
-      std::all_of(three.entries.begin(), three.entries.end(), [](const auto& e) { return e.codec.empty(); }));
+  CHECK(tensors_of(three, Action::out) == std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(std::all_of(three.entries.begin(), three.entries.end(), [](const auto& e) { return e.codec == 0; }));
   const auto r = simulate(t, two_tiers(live - 201), three, {Victims::none, StallRule::strict, 2, true, 0});
   INFO(r.error);
   REQUIRE(r);
@@ -123,7 +142,7 @@ TEST_CASE("FlashNeuron offloads the first made until the rest fits, and compress
   const wire::Schedule coded = planned("flashneuron", t, slow);
   std::vector<std::uint32_t> with;
   for (const auto& e : coded.entries) {
-    if (!e.codec.empty()) with.push_back(e.tensor);
+    if (e.codec != 0) with.push_back(e.object);
   }
   CHECK(with == std::vector<std::uint32_t>{1});
 }
@@ -138,9 +157,9 @@ TEST_CASE("FlashNeuron replaces the last taken that does not shrink where the qu
   m.codecs = {{"zeros", 1e9, 1e9, 1, true, 0}};
   t.tensors[3].sparsity = 0.9;
   const wire::Schedule s = planned("flashneuron", t, m);
-  CHECK(tensors_of(s, Action::evict) == std::vector<std::uint32_t>{0, 1, 3});
+  CHECK(tensors_of(s, Action::out) == std::vector<std::uint32_t>{0, 1, 3});
   for (const auto& e : s.entries) {
-    if (e.action == Action::evict) CHECK(e.codec == (e.tensor == 3 ? "zeros" : ""));
+    if (e.action == Action::out) CHECK(e.codec == (e.object == 3 ? 1U : 0U));
   }
   const auto r = simulate(t, m, s, {Victims::none, StallRule::strict, 2, true, 0});
   INFO(r.error);
@@ -148,7 +167,7 @@ TEST_CASE("FlashNeuron replaces the last taken that does not shrink where the qu
   CHECK_THAT(check_timeline(t, m, *r), Catch::Equals(""));
   // A link that is in time needs no replacement.
   m.links[0].out_bytes_per_second = 0.3e6;
-  CHECK(tensors_of(planned("flashneuron", t, m), Action::evict) == std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(tensors_of(planned("flashneuron", t, m), Action::out) == std::vector<std::uint32_t>{0, 1, 2});
 }
 
 TEST_CASE("DeepUM lets leave what the next operations do not need, and brings it back eight ahead") {
@@ -159,8 +178,8 @@ TEST_CASE("DeepUM lets leave what the next operations do not need, and brings it
   const wire::Trace t = step({tensor(100), tensor(100), tensor(100)}, ops);
   const wire::Schedule s = planned("deepum", t, two_tiers(250));
   REQUIRE(s.entries.size() == 2);
-  CHECK((s.entries[0].action == Action::evict && s.entries[0].tensor == 0 && s.entries[0].position == 2));
-  CHECK((s.entries[1].action == Action::prefetch && s.entries[1].tensor == 0 && s.entries[1].position == 7));
+  CHECK((s.entries[0].action == Action::out && s.entries[0].object == 0 && s.entries[0].at == 2));
+  CHECK((s.entries[1].action == Action::in && s.entries[1].object == 0 && s.entries[1].at == 7));
   const auto r = simulate(t, two_tiers(250), s, {Victims::lru, StallRule::strict, 1, true, 0});
   REQUIRE(r);
   CHECK(r->stalls.room_us == 100);  // it leaves when memory is short already
@@ -175,9 +194,9 @@ TEST_CASE("SwapAdvisor's first plan is Belady's: as early as the last use, back 
                               op(10, {2}, {3}), op(10, {1}, {3}), op(10, {3}, {3}), op(10, {0}, {3})});
   const wire::Schedule s = planned("swapadvisor_first", t, two_tiers(310));
   REQUIRE(s.entries.size() == 2);
-  CHECK((s.entries[0].action == Action::evict && s.entries[0].tensor == 0 && s.entries[0].position == 1));
+  CHECK((s.entries[0].action == Action::out && s.entries[0].object == 0 && s.entries[0].at == 1));
   // 2 dies with operation 4, and from 5 on there is room.
-  CHECK((s.entries[1].action == Action::prefetch && s.entries[1].tensor == 0 && s.entries[1].position == 5));
+  CHECK((s.entries[1].action == Action::in && s.entries[1].object == 0 && s.entries[1].at == 5));
 }
 
 TEST_CASE("What persists leaves behind its last use, and is back in the next step before its first") {
@@ -195,8 +214,8 @@ TEST_CASE("What persists leaves behind its last use, and is back in the next ste
   CHECK(EvictionWalk(t, 250, 0).run(any).empty());
   const wire::Schedule s = planned("swapadvisor", t, two_tiers(200));
   REQUIRE(s.entries.size() == 2);
-  CHECK((s.entries[0].action == Action::prefetch && s.entries[0].position == 2));
-  CHECK((s.entries[1].action == Action::evict && s.entries[1].position == 4));
+  CHECK((s.entries[0].action == Action::in && s.entries[0].at == 2));
+  CHECK((s.entries[1].action == Action::out && s.entries[1].at == 4));
   const auto r = simulate(t, two_tiers(200), s, {Victims::belady, StallRule::strict, 2, true, 0});
   REQUIRE(r);
   CHECK_THAT(check_timeline(t, two_tiers(200), *r), Catch::Equals(""));
@@ -239,10 +258,10 @@ TEST_CASE("Capuchin takes what is free longest, only as much as is needed, and i
   const std::uint64_t live = lower_bounds(t, two_tiers(1)).max_live_bytes;
   CHECK(planned("capuchin_swap", t, two_tiers(live)).entries.empty());
   // The first layer's weight rests longest beyond its 20 µs of transfers, then its input.
-  CHECK(tensors_of(planned("capuchin_swap", t, two_tiers(live - 1)), Action::evict) ==
+  CHECK(tensors_of(planned("capuchin_swap", t, two_tiers(live - 1)), Action::out) ==
         std::vector<std::uint32_t>{14});
   const wire::Schedule two = planned("capuchin_swap", t, two_tiers(live - 11));
-  CHECK(tensors_of(two, Action::evict) == std::vector<std::uint32_t>{14, 0});
+  CHECK(tensors_of(two, Action::out) == std::vector<std::uint32_t>{14, 0});
   const auto r = simulate(t, two_tiers(live - 11), two, {Victims::lru, StallRule::strict, 1, true, 0});
   REQUIRE(r);
   CHECK(r->stalls.total_us() == 0);
@@ -357,6 +376,7 @@ TEST_CASE("Every policy's plan for random steps passes the judge, or says what d
       if (!schedule) continue;
       const auto r = simulate(t, m, *schedule, {schedule->victims, StallRule::strict, 2, true, 0});
       INFO("seed " << seed << " " << p.name << " " << r.error);
+      REQUIRE_THAT(unlike_an_image(*schedule, m), Catch::Equals(""));
       REQUIRE((r || schedule->victims == Victims::none));
       if (!r) continue;
       ++done;

@@ -121,21 +121,21 @@ wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const M
   const std::uint64_t n = trace.ops.size();
   for (std::uint32_t i = 0; i < entries; ++i) {
     wire::ScheduleEntry e;
-    e.tensor = static_cast<std::uint32_t>(below(random, trace.tensors.size()));
-    const bool persistent = trace.tensors[e.tensor].persistent;
-    const Life life = lives[e.tensor];
+    e.object = static_cast<std::uint32_t>(below(random, trace.tensors.size()));
+    const bool persistent = trace.tensors[e.object].persistent;
+    const Life life = lives[e.object];
     if (!persistent && (life.first >= life.last)) continue;
-    e.position = static_cast<std::uint32_t>(
-        persistent ? below(random, n + 1) : life.first + 1 + below(random, life.last - life.first));
+    e.at = static_cast<std::uint32_t>(persistent ? below(random, n + 1)
+                                                 : life.first + 1 + below(random, life.last - life.first));
     e.tier = 1 + static_cast<std::uint32_t>(below(random, machine.routes.size()));
-    e.action = chance(random, 50) ? Action::evict : Action::prefetch;
-    if (chance(random, 10)) e.action = chance(random, 50) ? Action::drop : Action::recompute;
-    if (e.action == Action::evict && chance(random, 20)) e.codec = chance(random, 50) ? "half" : "zeros";
+    e.action = chance(random, 50) ? Action::out : Action::in;
+    if (chance(random, 10)) e.action = chance(random, 50) ? Action::drop : Action::redo;
+    if (e.action == Action::out && chance(random, 20)) e.codec = chance(random, 50) ? 1 : 2;
     schedule.entries.push_back(e);
-    if (chance(random, 5)) schedule.entries.push_back({e.position, e.tensor, Action::wait, 0, {}});
+    if (chance(random, 5)) schedule.entries.push_back({e.at, e.object, Action::wait, 0, {}});
   }
   std::stable_sort(schedule.entries.begin(), schedule.entries.end(),
-                   [](const auto& a, const auto& b) { return a.position < b.position; });
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
   return schedule;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "daemon/planner/schedule_period.h"
 #include "tests/planner/simulate/random_plans.h"
 
 namespace terrace::planner {
@@ -29,12 +30,16 @@ Case make_case(std::uint64_t seed) {
   c.options.steps = 1 + below(3);
   c.options.initial_tier = below(2);
   c.options.record_timeline = true;
+  if (seed % 2 == 0) return c;
+  give_deadlines(c.trace, &c.schedule);
+  c.schedule.in_order = wire::Order::deadline;
+  c.schedule.out_order = seed % 4 == 1 ? wire::Order::asked : wire::Order::deadline;
   return c;
 }
 
 bool moves_only(const wire::Schedule& schedule) {
   return std::all_of(schedule.entries.begin(), schedule.entries.end(), [](const wire::ScheduleEntry& e) {
-    return e.codec.empty() && e.action != wire::Action::drop && e.action != wire::Action::recompute;
+    return e.codec == 0 && e.action != wire::Action::drop && e.action != wire::Action::redo;
   });
 }
 

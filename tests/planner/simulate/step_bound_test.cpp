@@ -22,7 +22,7 @@ double bound_us(const wire::Trace& trace, const Machine& machine, const StepBoun
 
 bool recomputes(const wire::Schedule& schedule) {
   return std::any_of(schedule.entries.begin(), schedule.entries.end(),
-                     [](const wire::ScheduleEntry& e) { return e.action == Action::recompute; });
+                     [](const wire::ScheduleEntry& e) { return e.action == Action::redo; });
 }
 
 // Holds every policy, and what is moved on demand, to the bound. Answers how many ran.
@@ -52,7 +52,7 @@ double best_us(const wire::Trace& t, const Machine& m) {
   std::vector<wire::ScheduleEntry> all;
   for (std::uint32_t position = 1; position < t.ops.size(); ++position) {
     for (std::uint32_t tensor = 0; tensor < t.tensors.size(); ++tensor)
-      all.push_back({position, tensor, Action::evict, 1, {}});
+      all.push_back({position, tensor, Action::out, 1, {}});
   }
   double best = std::numeric_limits<double>::infinity();
   std::size_t cases = 1;
@@ -62,7 +62,7 @@ double best_us(const wire::Trace& t, const Machine& m) {
     std::size_t rest = which;
     for (const wire::ScheduleEntry& e : all) {
       if (rest % 3 != 0) schedule.entries.push_back(e);
-      if (rest % 3 == 2) schedule.entries.back().action = Action::prefetch;
+      if (rest % 3 == 2) schedule.entries.back().action = Action::in;
       rest /= 3;
     }
     for (const StallRule rule : {StallRule::strict, StallRule::overlapped}) {

@@ -91,7 +91,7 @@ TEST_CASE("A tensor that was just prefetched is no victim of the least recently 
                                     op(1, {0}, {})};
   const wire::Trace trace = step({tensor(1, true), tensor(1, true), tensor(1, true), tensor(1, true)}, ops);
   SimulationOptions options{Victims::lru, StallRule::strict, 1, true, 1};
-  const auto r = simulate(trace, two_tiers(3), {"", "", {{2, 0, wire::Action::prefetch, 1, {}}}}, options);
+  const auto r = simulate(trace, two_tiers(3), {"", "", {{2, 0, wire::Action::in, 1, {}}}}, options);
   REQUIRE(r);
   CHECK(left(*r) == Tensors{1});
   CHECK(r->ops[4].stalls.total_us() == 0);
@@ -103,16 +103,16 @@ TEST_CASE("A fetch on demand overtakes prefetches that wait") {
       step({tensor(100, true), tensor(100, true), tensor(100, true), tensor(10, true)},
            {op(10, {}, {}), op(10, {3}, {}), op(10, {0}, {}), op(10, {1}, {}), op(10, {2}, {})});
   SimulationOptions options{Victims::lru, StallRule::strict, 1, true, 1};
-  const auto r = simulate(
-      t, two_tiers(400),
-      {"", "", {{0, 1, wire::Action::prefetch, 1, {}}, {0, 2, wire::Action::prefetch, 1, {}}}}, options);
+  const auto r =
+      simulate(t, two_tiers(400),
+               {"", "", {{0, 1, wire::Action::in, 1, {}}, {0, 2, wire::Action::in, 1, {}}}}, options);
   REQUIRE(r);
   CHECK(r->ops[1].start_us == 110);
   CHECK(moved(*r, true) == Tensors{1, 3, 2, 0});
   options.victims = Victims::none;  // one FIFO
-  const auto s = simulate(
-      t, two_tiers(400),
-      {"", "", {{0, 1, wire::Action::prefetch, 1, {}}, {0, 2, wire::Action::prefetch, 1, {}}}}, options);
+  const auto s =
+      simulate(t, two_tiers(400),
+               {"", "", {{0, 1, wire::Action::in, 1, {}}, {0, 2, wire::Action::in, 1, {}}}}, options);
   REQUIRE(s);
   CHECK(s->ops[1].start_us == 210);
 }

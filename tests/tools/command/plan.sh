@@ -91,8 +91,15 @@ for file in picture-placement.svg picture-placement.png picture-memory.svg pictu
   [ -s "$file" ] || fail "$file was not written"
   expect_text err "wrote $file" "what was written is said"
 done
-/usr/bin/python3 -c 'import json; assert json.load(open("schedule.json"))["format"] == "terrace-schedule"; json.load(open("timeline.json"))' \
-  || fail "schedule or timeline"
+/usr/bin/python3 - <<'P' || fail "schedule or timeline"
+import json
+schedule = json.load(open("schedule.json"))
+assert (schedule["format"], schedule["version"], schedule["policy"]) == ("terrace-schedule", 2, "on demand"), schedule
+predicted = schedule["predicted"]
+assert predicted["step_us"] > 0 and len(predicted["tier_peak_bytes"]) == 3, schedule
+assert schedule["period"]["ordinals"] > 0 and len(schedule["period"]["hash"]) == 16, schedule
+json.load(open("timeline.json"))
+P
 expect_code 0 "a placement" "$terrace" plan step.json --policy tflite_naive --out placement.json.gz
 gzip -dc placement.json.gz | grep -q '"total_bytes": 1600' || fail "placement.json.gz"
 

@@ -83,12 +83,12 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
     return gap ? &choices[*gap] : nullptr;
   };
   for (const ScheduleEntry& e : schedule.entries) {
-    Choice* c = choice_at(e.tensor, e.position);
+    Choice* c = choice_at(e.object, e.at);
     if (c == nullptr) continue;
-    if (e.action == Action::evict) *c = {c->gap, Way::moves, e.tier, e.position, c->gap.to};
-    if (e.action == Action::prefetch && c->way == Way::moves) c->in = e.position;
+    if (e.action == Action::out) *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to};
+    if (e.action == Action::in && c->way == Way::moves) c->in = e.at;
     if (e.action == Action::drop) make_again(c, c->gap.to);
-    if (e.action == Action::recompute && c->way == Way::made_again) c->in = e.position;
+    if (e.action == Action::redo && c->way == Way::made_again) c->in = e.at;
   }
   for (const Transfer& t : report.transfers) {
     if (!t.on_demand || t.in || t.queued_us < 0) continue;
@@ -222,12 +222,12 @@ wire::Schedule Drafts::schedule(const Choices& choices) const {
       remaking.add(absence(c));
       continue;
     }
-    entries.push_back({c.out, c.gap.tensor, Action::evict, c.tier, {}});
+    entries.push_back({c.out, c.gap.tensor, Action::out, c.tier, {}});
     fetched.push_back(&c);
   }
   std::stable_sort(fetched.begin(), fetched.end(),
                    [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
-  for (const Choice* c : fetched) entries.push_back({c->in, c->gap.tensor, Action::prefetch, c->tier, {}});
+  for (const Choice* c : fetched) entries.push_back({c->in, c->gap.tensor, Action::in, c->tier, {}});
   remaking.add_to(&entries);
   return sorted_schedule(trace_, "joint", std::move(entries));
 }

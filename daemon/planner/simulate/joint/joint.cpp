@@ -141,8 +141,8 @@ class Search {
   void improve() {
     if (current_.time_us == infinite) return;
     const double plans = plans_to_try();
-    Result<SimulationReport> report = look();
-    for (double tried = 0; tried < plans && report && !perfect() && !control_.stopped(); ++tried) {
+    bool going = look();
+    for (double tried = 0; tried < plans && going && !perfect() && !control_.stopped(); ++tried) {
       const double left = 1 - tried / plans;
       Choices changed = current_.choices;
       const auto powers = static_cast<std::uint32_t>(left * largest_change) + 1;
@@ -151,16 +151,18 @@ class Search {
       const double time_us = time(changed, current_.victims);
       if (time_us >= current_.time_us * (1 + first_margin * left * left)) continue;
       current_ = {std::move(changed), current_.victims, time_us};
-      report = look();
+      going = look();
     }
   }
 
   std::uint32_t tried_ = 0;
 
-  Result<SimulationReport> look() {
-    auto report = timed(trace_, machine_, {drafts_.schedule(current_.choices), current_.victims}, true);
-    if (report) moves_.look(*report);
-    return report;
+  Result<SimulationReport> looked_at_;  // by the moves, which keep no copy
+
+  bool look() {
+    looked_at_ = timed(trace_, machine_, {drafts_.schedule(current_.choices), current_.victims}, true);
+    if (looked_at_) moves_.look(*looked_at_);
+    return bool(looked_at_);
   }
 };
 

@@ -185,8 +185,8 @@ class Capuchin {
     for (const Choice& c : choices_) {
       if (c.way == Way::made_again) remaking.add(c.gap);
       if (c.way != Way::moves) continue;
-      entries.push_back({c.gap.from + 1, c.gap.tensor, Action::evict, c.tier, {}});
-      entries.push_back({trigger(c), c.gap.tensor, Action::prefetch, c.tier, {}});
+      entries.push_back({c.gap.from + 1, c.gap.tensor, Action::out, c.tier, {}});
+      entries.push_back({trigger(c), c.gap.tensor, Action::in, c.tier, {}});
     }
     remaking.add_to(&entries);
     return sorted_schedule(trace_, name_, std::move(entries));

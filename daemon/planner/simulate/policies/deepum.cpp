@@ -33,8 +33,8 @@ Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& mach
     if (!tier) continue;
     // One that rests before its first use left in the step before.
     const std::uint32_t out = leaving.at > gap.from ? leaving.at : gap.from + 1;
-    entries.push_back({out, gap.tensor, Action::evict, *tier, {}});
-    entries.push_back({walk.back(gap), gap.tensor, Action::prefetch, *tier, {}});
+    entries.push_back({out, gap.tensor, Action::out, *tier, {}});
+    entries.push_back({walk.back(gap), gap.tensor, Action::in, *tier, {}});
   }
   return ok(sorted_schedule(trace, "deepum", std::move(entries)));
 }

@@ -82,10 +82,15 @@ class Selection {
     return wrong;
   }
 
+  // As wire::ScheduleEntry counts them.
+  std::uint32_t number_of(const CodecCost& codec) const {
+    return 1 + static_cast<std::uint32_t>(&codec - machine_.codecs.data());
+  }
+
   std::vector<Offload> offloads() const {
     std::vector<Offload> chosen;
     for (const Candidate& c : all_) {
-      if (c.taken) chosen.push_back({c.gap, far_.farthest(), c.coded ? c.codec->name : ""});
+      if (c.taken) chosen.push_back({c.gap, far_.farthest(), c.coded ? number_of(*c.codec) : 0});
     }
     return chosen;
   }

@@ -82,8 +82,7 @@ Result<wire::Schedule> plan_g10(const wire::Trace& trace, const Machine& machine
                                migration_rules(machine, host, ssd))) {
     const bool in = move.action == PageAction::fetch;
     if (!in) lies_in[move.tensor] = move.action == PageAction::evict_to_host ? host : ssd;
-    entries.push_back(
-        {move.op, move.tensor, in ? Action::prefetch : Action::evict, lies_in[move.tensor], {}});
+    entries.push_back({move.op, move.tensor, in ? Action::in : Action::out, lies_in[move.tensor], {}});
   }
   return ok(sorted_schedule(trace, "g10", std::move(entries)));
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/schedule_period.h"
 
 namespace terrace::planner {
 namespace {
@@ -165,7 +165,7 @@ std::vector<wire::ScheduleEntry> moves_of(const wire::Trace& trace, const Machin
     const std::uint64_t bytes = trace.tensors[o.gap.tensor].bytes;
     for_ranges(o.gap, ops,
                [&](std::uint32_t begin, std::uint32_t end) { residency.remove(begin, end, bytes); });
-    entries.push_back({o.gap.from + 1, o.gap.tensor, Action::evict, o.tier, o.codec});
+    entries.push_back({o.gap.from + 1, o.gap.tensor, Action::out, o.tier, o.codec});
   }
   std::stable_sort(offloads.begin(), offloads.end(),
                    [](const Offload& a, const Offload& b) { return a.gap.to < b.gap.to; });
@@ -176,19 +176,20 @@ std::vector<wire::ScheduleEntry> moves_of(const wire::Trace& trace, const Machin
     const std::uint32_t begin = std::min(std::max(at, away_from), o.gap.to);
     at = residency.earliest(begin, o.gap.to, bytes, machine.tiers[0].capacity_bytes);
     residency.add(at, o.gap.to, bytes);
-    entries.push_back({at, o.gap.tensor, Action::prefetch, o.tier, {}});
+    entries.push_back({at, o.gap.tensor, Action::in, o.tier, {}});
   }
   return entries;
 }
 
 wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
-                               std::vector<wire::ScheduleEntry> entries) {
+                               const std::vector<wire::ScheduleEntry>& entries) {
   std::vector<std::size_t> next(trace.ops.size() + 2, 0);  // by position: where its next entry goes
-  for (const wire::ScheduleEntry& e : entries) ++next[e.position + 1];
+  for (const wire::ScheduleEntry& e : entries) ++next[e.at + 1];
   for (std::size_t position = 1; position < next.size(); ++position) next[position] += next[position - 1];
-  std::vector<wire::ScheduleEntry> sorted(entries.size());
-  for (wire::ScheduleEntry& e : entries) sorted[next[e.position]++] = std::move(e);
-  return {trace.name, policy, std::move(sorted)};
+  wire::Schedule schedule{trace.name, policy, std::vector<wire::ScheduleEntry>(entries.size())};
+  for (const wire::ScheduleEntry& e : entries) schedule.entries[next[e.at]++] = e;
+  give_deadlines(trace, &schedule);
+  return schedule;
 }
 
 }  // namespace terrace::planner

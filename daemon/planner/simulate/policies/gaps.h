@@ -9,7 +9,7 @@
 
 #include "daemon/planner/load_tree.h"
 #include "daemon/planner/machine.h"
-#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/schedule/schedule.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {
@@ -84,7 +84,7 @@ class FarTiers {
 struct Offload {
   Gap gap;
   std::uint32_t tier = 0;
-  std::string codec;  // empty: as it is
+  std::uint32_t codec = 0;  // as in wire::ScheduleEntry
 };
 
 // Each leaves as soon as its gap begins. They come back in the order of need, each as early as the others
@@ -92,8 +92,8 @@ struct Offload {
 std::vector<wire::ScheduleEntry> moves_of(const wire::Trace& trace, const Machine& machine,
                                           std::uint32_t first, std::vector<Offload> offloads);
 
-// Entries by position, those of one position as they came.
+// Entries by ordinal, those of one ordinal as they came; due by the tensor's next use.
 wire::Schedule sorted_schedule(const wire::Trace& trace, const char* policy,
-                               std::vector<wire::ScheduleEntry> entries);
+                               const std::vector<wire::ScheduleEntry>& entries);
 
 }  // namespace terrace::planner

@@ -15,7 +15,7 @@ void Remaking::add_to(std::vector<ScheduleEntry>* entries) {
   for (std::uint32_t at = 0; at < ending_.size(); ++at) {
     if (ending_[at].empty()) continue;
     for (const Lineage::Again& a : lineage_.again_at(at, ending_[at])) {
-      again.push_back({at, a.tensor, Action::recompute, 0, {}});
+      again.push_back({at, a.tensor, Action::redo, 0, {}});
       if (a.then == Lineage::Then::dropped) drop(a.tensor, at + 1);
       if (a.then == Lineage::Then::dead) revive(a.tensor, at);
     }

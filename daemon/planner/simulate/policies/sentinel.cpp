@@ -27,14 +27,14 @@ void cut(const Gap& gap, std::uint32_t length, std::uint32_t ops, std::uint32_t 
   const std::uint32_t to = gap.to / length;
   if (!gap.wraps) {
     if (to < out + 2) return;  // needed in this interval or the next
-    entries->push_back({out * length, gap.tensor, Action::evict, tier, {}});
-    entries->push_back({(to - 1) * length, gap.tensor, Action::prefetch, tier, {}});
+    entries->push_back({out * length, gap.tensor, Action::out, tier, {}});
+    entries->push_back({(to - 1) * length, gap.tensor, Action::in, tier, {}});
     return;
   }
   if (intervals - std::min(out, intervals) + to < 2) return;
-  entries->push_back({std::min(out * length, ops), gap.tensor, Action::evict, tier, {}});
+  entries->push_back({std::min(out * length, ops), gap.tensor, Action::out, tier, {}});
   const std::uint32_t in = to > 0 ? to - 1 : intervals - 1;
-  entries->push_back({in * length, gap.tensor, Action::prefetch, tier, {}});
+  entries->push_back({in * length, gap.tensor, Action::in, tier, {}});
 }
 
 struct Placed {

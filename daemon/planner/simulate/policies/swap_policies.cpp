@@ -1,3 +1,4 @@
+#include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
@@ -9,10 +10,16 @@ Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& mac
 
 Result<SwapPlan> SwapPolicy::plan(const wire::Trace& trace, const Machine& machine,
                                   const SwapControl& control) const {
-  if (search != nullptr) return search(trace, machine, control);
-  Result<wire::Schedule> schedule = solve(trace, machine);
-  if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
-  return ok(SwapPlan{std::move(*schedule), victims});
+  Result<SwapPlan> plan;
+  if (search != nullptr) {
+    plan = search(trace, machine, control);
+  } else {
+    Result<wire::Schedule> schedule = solve(trace, machine);
+    if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
+    plan = ok(SwapPlan{std::move(*schedule), victims});
+  }
+  if (plan) describe(trace, &*plan);
+  return plan;
 }
 
 bool SwapPolicy::moves_on_demand_only() const { return solve == plan_nothing; }

@@ -88,8 +88,8 @@ Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, co
     if (!tier) return refused<wire::Schedule>("no tier has room for all that vDNN offloads");
     const std::uint32_t out = leaves_early(trace, first, gap) ? gap.from : gap.from + 1;
     const std::uint32_t in = std::max(ahead, out);
-    evictions.push_back({out, gap.tensor, Action::evict, *tier, {}});
-    prefetches.push_back({in, gap.tensor, Action::prefetch, *tier, {}});
+    evictions.push_back({out, gap.tensor, Action::out, *tier, {}});
+    prefetches.push_back({in, gap.tensor, Action::in, *tier, {}});
     if (form.waits && out < in) entries.push_back({out + 1, gap.tensor, Action::wait, 0, {}});
     if (form.waits) entries.push_back({in + 1, gap.tensor, Action::wait, 0, {}});
   }

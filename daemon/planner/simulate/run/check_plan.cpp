@@ -83,23 +83,22 @@ bool too_many_bytes(const wire::Trace& trace) {
 }
 
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
-  const bool moves = e.action == wire::Action::evict || e.action == wire::Action::prefetch;
-  if (moves && std::none_of(machine.routes.begin(), machine.routes.end(),
-                            [&](const Route& r) { return r.tier == e.tier; })) {
+  if (wire::moves(e.action) && std::none_of(machine.routes.begin(), machine.routes.end(),
+                                            [&](const Route& r) { return r.tier == e.tier; })) {
     return "there is no route to tier " + std::to_string(e.tier);
   }
-  if (!e.codec.empty() && std::none_of(machine.codecs.begin(), machine.codecs.end(),
-                                       [&](const CodecCost& c) { return c.name == e.codec; })) {
-    return "the machine has no codec '" + e.codec + "'";
-  }
+  if (e.codec > machine.codecs.size())
+    return "the machine has no codec number " + std::to_string(e.codec - 1);
   return {};
 }
 
 std::string check_entry(const wire::Trace& trace, const Machine& machine, const wire::ScheduleEntry& e) {
-  if (e.position > trace.ops.size()) {
-    return "position " + std::to_string(e.position) + " is beyond the last operation";
-  }
-  if (e.tensor >= trace.tensors.size()) return "there is no tensor " + std::to_string(e.tensor);
+  if (e.at > trace.ops.size()) return "ordinal " + std::to_string(e.at) + " is beyond the last operation";
+  if (e.by < e.at) return "its deadline is before its begin";
+  if (e.object >= trace.tensors.size()) return "there is no tensor " + std::to_string(e.object);
+  if (e.action >= wire::Action::count) return "it has no action that there is";
+  if (e.begin != 0 || e.bytes < trace.tensors[e.object].bytes)
+    return "it moves a part of tensor " + std::to_string(e.object) + "; the simulator moves whole tensors";
   return check_target(machine, e);
 }
 
@@ -126,10 +125,13 @@ std::string check_trace(const wire::Trace& trace) {
 }
 
 std::string check_entries(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule) {
+  if (schedule.period != 0 && schedule.period != trace.ops.size())
+    return "the schedule's period has " + std::to_string(schedule.period) + " ordinals, the step " +
+           std::to_string(trace.ops.size()) + " operations";
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     std::string wrong = check_entry(trace, machine, schedule.entries[i]);
-    if (wrong.empty() && i > 0 && schedule.entries[i - 1].position > schedule.entries[i].position) {
-      wrong = "it stands after a later position";
+    if (wrong.empty() && i > 0 && schedule.entries[i - 1].at > schedule.entries[i].at) {
+      wrong = "it stands after a later ordinal";
     }
     if (!wrong.empty()) return "entries[" + std::to_string(i) + "]: " + wrong;
   }

@@ -10,61 +10,62 @@ using wire::ScheduleEntry;
 
 bool Runner::obey(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
+  if (e.action == Action::redo) return p_.entry_run[index] == no_run || perform(p_.entry_run[index]);
   if (e.action == Action::wait) {
     await(e);
     return true;
   }
-  bool right = content_[e.tensor] == Content::held ||
-               fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) +
-                    " has no content at position " + std::to_string(e.position) + " that could be " +
-                    (e.action == Action::evict      ? "evicted"
-                     : e.action == Action::prefetch ? "fetched"
-                                                    : "dropped"));
-  if (right && e.action == Action::evict) evict(index);
-  if (right && e.action == Action::prefetch) right = prefetch(index);
+  bool right = content_[e.object] == Content::held ||
+               fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) +
+                    " has no content at position " + std::to_string(e.at) + " that could be " +
+                    (e.action == Action::out  ? "evicted"
+                     : e.action == Action::in ? "fetched"
+                                              : "dropped"));
+  if (right && e.action == Action::out) evict(index);
+  if (right && e.action == Action::in) right = prefetch(index);
   if (right && e.action == Action::drop) drop(e);
   return right;
 }
 
 void Runner::evict(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
-  const TensorState& s = store_.at(e.tensor);
+  const TensorState& s = store_.at(e.object);
   std::uint32_t codec = p_.entry_codec[index];
   std::uint64_t stored = p_.entry_stored[index];
   const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
-  if (codec != no_codec && will_move && !store_.copies().clean_in(e.tensor, e.tier)) compress(e, codec);
+  if (codec != no_codec && will_move && !store_.copies().clean_in(e.object, e.tier)) compress(e, codec);
   if (codec == no_codec && s.codec != no_codec && (s.coded || s.place == Place::coming)) {
     codec = s.codec;  // still coded since it came: it leaves as it is
     stored = s.stored;
   }
-  store_.evict(e.tensor, e.tier, codec, stored, false);
+  store_.evict(index, e.object, e.tier, codec, stored);
 }
 
 bool Runner::prefetch(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
-  const TensorState& s = store_.at(e.tensor);
+  const TensorState& s = store_.at(e.object);
   const bool far = s.place == Place::away || s.place == Place::leaving;
-  if (far && s.tier != e.tier && options_.victims == Victims::none && !trace_.tensors[e.tensor].persistent) {
-    return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.tensor) + " lies in tier " +
+  if (far && s.tier != e.tier && options_.victims == Victims::none && !trace_.tensors[e.object].persistent) {
+    return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) + " lies in tier " +
                 std::to_string(s.tier) + ", not in tier " + std::to_string(e.tier));
   }
-  store_.fetch(e.tensor, false);
+  store_.fetch(index, e.object);
   return true;
 }
 
 void Runner::drop(const ScheduleEntry& e) {
-  store_.release(e.tensor);
-  content_[e.tensor] = Content::dropped;
+  store_.release(e.object);
+  content_[e.object] = Content::dropped;
   OpTiming at;
   at.ready_us = at.present_us = at.start_us = at.end_us = now();
-  log(ExtraWork::Kind::drop, e.position, 0, {e.tensor}, at);
+  log(ExtraWork::Kind::drop, e.at, 0, {e.object}, at);
 }
 
 void Runner::await(const ScheduleEntry& e) {
   OpTiming timing;
   timing.ready_us = now();
   store_.start_ready();
-  const TensorState& s = store_.at(e.tensor);
+  const TensorState& s = store_.at(e.object);
   for (;;) {
     const bool leaves = s.queued_out || s.place == Place::leaving;
     const bool comes = s.queued_in || s.place == Place::coming;
@@ -75,21 +76,21 @@ void Runner::await(const ScheduleEntry& e) {
   }
   timing.present_us = timing.start_us = timing.end_us = now();
   add(timing.stalls);
-  log(ExtraWork::Kind::wait, e.position, 0, {e.tensor}, timing);
+  log(ExtraWork::Kind::wait, e.at, 0, {e.object}, timing);
 }
 
 void Runner::compress(const ScheduleEntry& e, std::uint32_t codec) {
   OpTiming timing;
   timing.ready_us = now();
   store_.start_ready();
-  while (store_.at(e.tensor).place == Place::coming) store_.advance(store_.next_us());
+  while (store_.at(e.object).place == Place::coming) store_.advance(store_.next_us());
   timing.present_us = timing.start_us = now();
   timing.stalls.late_prefetch_us = now() - timing.ready_us;
   add(timing.stalls);
-  const TensorState& s = store_.at(e.tensor);
-  if (!s.coded || s.codec != codec) recode(e.tensor, codec);
+  const TensorState& s = store_.at(e.object);
+  if (!s.coded || s.codec != codec) recode(e.object, codec);
   timing.end_us = now();
-  log(ExtraWork::Kind::compress, e.position, 0, {e.tensor}, timing);
+  log(ExtraWork::Kind::compress, e.at, 0, {e.object}, timing);
 }
 
 void Runner::recode(std::uint32_t t, std::uint32_t codec) {

@@ -21,13 +21,14 @@ class Builder {
   Result<Program> build() {
     p_.named_begin.push_back(0);
     p_.runs.reserve(trace_.ops.size());
-    p_.items.reserve(trace_.ops.size() + schedule_.entries.size());
+    p_.op_run.reserve(trace_.ops.size());
+    p_.entry_run.assign(schedule_.entries.size(), no_run);
     resolve_entries();
     resolve_routes();
+    name_objects();
     std::size_t next = 0;
     for (std::uint32_t op = 0; op <= trace_.ops.size(); ++op) {
-      while (next < schedule_.entries.size() && schedule_.entries[next].position == op)
-        next = add_entry(next);
+      while (next < schedule_.entries.size() && schedule_.entries[next].at == op) next = add_entry(next);
       if (!error_.empty()) return refused<Program>(error_);
       if (op < trace_.ops.size()) add_op(op);
     }
@@ -46,19 +47,22 @@ class Builder {
 
   void resolve_entries() {
     for (const ScheduleEntry& e : schedule_.entries) {
-      std::uint32_t codec = no_codec;
-      for (std::uint32_t c = 0; c < machine_.codecs.size() && !e.codec.empty(); ++c) {
-        if (machine_.codecs[c].name == e.codec) codec = c;
-      }
-      const wire::TraceTensor& t = trace_.tensors[e.tensor];
+      const std::uint32_t codec = e.codec == 0 ? no_codec : e.codec - 1;
+      const wire::TraceTensor& t = trace_.tensors[e.object];
       p_.entry_codec.push_back(codec);
       p_.entry_stored.push_back(codec == no_codec ? t.bytes : stored_bytes(t, machine_.codecs[codec]));
     }
   }
 
   void resolve_routes() {
+    p_.routes = static_cast<std::uint32_t>(machine_.routes.size());
     p_.route_of_tier.assign(machine_.tiers.size(), no_run);
     for (std::uint32_t r = 0; r < machine_.routes.size(); ++r) p_.route_of_tier[machine_.routes[r].tier] = r;
+  }
+
+  void name_objects() {
+    p_.objects.resize(trace_.tensors.size());
+    for (std::size_t t = 0; t < trace_.tensors.size(); ++t) p_.objects[t].bytes = trace_.tensors[t].bytes;
   }
 
   void name(std::uint32_t tensor, bool reads, bool writes) {
@@ -74,7 +78,6 @@ class Builder {
 
   void close_run(const Run& run) {
     p_.named_begin.push_back(static_cast<std::uint32_t>(p_.named.size()));
-    p_.items.push_back({Item::Kind::run, static_cast<std::uint32_t>(p_.runs.size())});
     p_.runs.push_back(run);
   }
 
@@ -85,12 +88,12 @@ class Builder {
       name(t, false, true);
       writer_[t] = op;
     }
+    p_.op_run.push_back(static_cast<std::uint32_t>(p_.runs.size()));
     close_run({op, op, false, o.time_us, o.workspace_bytes});
   }
 
   std::size_t add_entry(std::size_t i) {
-    if (schedule_.entries[i].action == Action::recompute) return add_recompute(i);
-    p_.items.push_back({Item::Kind::entry, static_cast<std::uint32_t>(i)});
+    if (schedule_.entries[i].action == Action::redo) return add_recompute(i);
     return i + 1;
   }
 
@@ -113,11 +116,11 @@ class Builder {
   // All entries in a row whose tensors one operation made. Answers the next entry.
   std::size_t add_recompute(std::size_t first) {
     const std::vector<ScheduleEntry>& entries = schedule_.entries;
-    const std::uint32_t op = writer_[entries[first].tensor];
+    const std::uint32_t op = writer_[entries[first].object];
     const std::string which = "entries[" + std::to_string(first) + "]: ";
     if (op == no_run) {
       error_ = which + "nothing before it makes tensor " +
-               std::to_string(trace_.tensors[entries[first].tensor].id) + "; it cannot be recomputed";
+               std::to_string(trace_.tensors[entries[first].object].id) + "; it cannot be recomputed";
       return first + 1;
     }
     if (const std::string why = unrepeatable(op); !why.empty()) {
@@ -126,8 +129,8 @@ class Builder {
       return first + 1;
     }
     std::size_t last = first;
-    while (last < entries.size() && entries[last].position == entries[first].position &&
-           entries[last].action == Action::recompute && writer_[entries[last].tensor] == op) {
+    while (last < entries.size() && entries[last].at == entries[first].at &&
+           entries[last].action == Action::redo && writer_[entries[last].object] == op) {
       ++last;
     }
     close_recompute(op, first, last);
@@ -137,8 +140,9 @@ class Builder {
   void close_recompute(std::uint32_t op, std::size_t first, std::size_t last) {
     const wire::TraceOp& o = trace_.ops[op];
     for (const std::uint32_t t : o.inputs) name(t, true, false);
-    for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].tensor, false, true);
-    Run run{op, schedule_.entries[first].position, true, o.time_us, o.workspace_bytes};
+    for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true);
+    p_.entry_run[first] = static_cast<std::uint32_t>(p_.runs.size());
+    Run run{op, schedule_.entries[first].at, true, o.time_us, o.workspace_bytes};
     for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
       const bool kept = mark_[*t] != no_run && mark_[*t] >= p_.named_begin.back();
       if (!kept && std::find(o.outputs.begin(), t, *t) == t) run.extra_bytes += trace_.tensors[*t].bytes;

@@ -1,8 +1,8 @@
-// A trace and a schedule as one straight list: what the computation does and asks for, in order.
+// A trace and a schedule together: which runs there are, and which entry or operation each of them is.
 //
-// A run is an operation or a recomputation. Runs are numbered in order; a tensor's uses are run numbers, so
-// "named again last" and "dead after" count recomputations, too. All lists lie flat, one after the other,
-// with an array of begins.
+// A run is an operation or a recomputation. What comes when is the executor's to say. Runs are numbered in
+// order; a tensor's uses are run numbers, so "named again last" and "dead after" count recomputations, too.
+// All lists lie flat, one after the other, with an array of begins.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "daemon/planner/machine.h"
 #include "liballoc/wire/result.h"
-#include "liballoc/wire/schedule.h"
+#include "liballoc/wire/schedule/schedule.h"
 #include "liballoc/wire/trace.h"
 
 namespace terrace::planner {
@@ -34,22 +34,19 @@ struct Run {
   std::uint64_t extra_bytes = 0;  // workspace, and outputs of a recomputation that nobody keeps
 };
 
-struct Item {
-  enum class Kind : std::uint8_t { run, entry };
-  Kind kind = Kind::run;
-  std::uint32_t index = 0;  // into Program::runs or Schedule::entries (never a recompute)
-};
-
 struct Program {
-  std::vector<Item> items;
   std::vector<Run> runs;
-  std::vector<Named> named;                  // of all runs
-  std::vector<std::uint32_t> named_begin;    // runs.size() + 1
-  std::vector<std::uint32_t> uses;           // runs that name a tensor, of all tensors
-  std::vector<std::uint32_t> uses_begin;     // tensors.size() + 1
-  std::vector<std::uint32_t> entry_codec;    // per entry: index into Machine::codecs, or no_codec
-  std::vector<std::uint64_t> entry_stored;   // per entry: bytes that an eviction moves
-  std::vector<std::uint32_t> route_of_tier;  // per tier; no_run: none
+  std::vector<std::uint32_t> op_run;        // per operation: its run
+  std::vector<std::uint32_t> entry_run;     // per entry: the recomputation that it is the first of, or no_run
+  std::vector<Named> named;                 // of all runs
+  std::vector<std::uint32_t> named_begin;   // runs.size() + 1
+  std::vector<std::uint32_t> uses;          // runs that name a tensor, of all tensors
+  std::vector<std::uint32_t> uses_begin;    // tensors.size() + 1
+  std::vector<std::uint32_t> entry_codec;   // per entry: index into Machine::codecs, or no_codec
+  std::vector<std::uint64_t> entry_stored;  // per entry: bytes that an eviction moves
+  std::vector<std::uint32_t> route_of_tier;   // per tier; no_run: none
+  std::vector<wire::ScheduleObject> objects;  // the tensors, to the executor
+  std::uint32_t routes = 0;
 
   std::span<const Named> names_of(std::uint32_t run) const {
     return {named.data() + named_begin[run], named_begin[run + 1] - named_begin[run]};

@@ -1,4 +1,5 @@
-// The computation's way through the program: it asks the store for what each run names, waits, runs, lets go.
+// The computation's way through a step: it takes from the executor what the schedule wants next, asks the
+// store for what each run names, waits, runs, lets go.
 //
 // Only the computation decides; transfers just end. So there is no queue of events: time moves to the next
 // end of a transfer while the computation waits or runs. Between two items no time passes and no transfer
@@ -28,7 +29,7 @@ class Runner {
         schedule_(schedule),
         options_(options),
         p_(program),
-        store_(trace, machine, program, options.victims),
+        store_(trace, machine, schedule, program, options.victims),
         content_(trace.tensors.size(), Content::none),
         cursor_(trace.tensors.size(), 0) {}
 

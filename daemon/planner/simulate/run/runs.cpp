@@ -52,7 +52,7 @@ bool Runner::prepare(const Run& run, const Named& n) {
   }
   if (s.place == Place::coming) missing_.push_back(t);
   if (s.place == Place::away || (s.place == Place::leaving && n.writes)) {
-    store_.fetch(t, true);
+    store_.fetch_on_demand(t);
     store_.need(t);
     missing_.push_back(t);
   }
@@ -120,7 +120,7 @@ bool Runner::make_room(std::uint32_t index) {
       return fail(run_name(p_.runs[index]) + " needs room, but no other tier has any for " +
                   std::to_string(stored) + " bytes of " + tensor_name(t));
     }
-    store_.evict(t, tier, s.coded ? s.codec : no_codec, stored, true);
+    store_.evict_on_demand(t, tier, s.coded ? s.codec : no_codec, stored);
   }
   return true;
 }

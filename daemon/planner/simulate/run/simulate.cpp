@@ -56,8 +56,13 @@ std::uint32_t Runner::first_tier_for(std::uint64_t bytes) const {
 bool Runner::step() {
   if (step_ + 1 == options_.steps) begin_report();
   std::fill(cursor_.begin(), cursor_.end(), 0);
-  for (const Item& item : p_.items) {
-    if (!(item.kind == Item::Kind::run ? perform(item.index) : obey(item.index))) return false;
+  wire::Executor& executor = store_.executor();
+  if (step_ > 0) executor.begin_period();
+  for (std::uint32_t op = 0; op <= trace_.ops.size(); ++op) {
+    executor.advance(op);
+    for (std::uint32_t e = executor.take(); e != wire::Executor::none; e = executor.take())
+      if (!obey(e)) return false;
+    if (op < trace_.ops.size() && !perform(p_.op_run[op])) return false;
   }
   for (std::uint32_t t = 0; t < trace_.tensors.size(); ++t) {
     if (trace_.tensors[t].persistent && content_[t] != Content::held) {

@@ -3,6 +3,11 @@
 
 namespace terrace::planner {
 
+wire::Prediction prediction_of(const SimulationReport& report) {
+  return {report.total_us, report.stalls.late_prefetch_us, report.stalls.fetch_us, report.stalls.room_us,
+          report.tier_peak_bytes};
+}
+
 void Runner::add(const Stalls& stalls) {
   if (step_ + 1 != options_.steps) return;
   report_.stalls.late_prefetch_us += stalls.late_prefetch_us;

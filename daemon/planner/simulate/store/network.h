@@ -21,6 +21,7 @@ class Network {
 
   std::uint32_t lanes() const { return static_cast<std::uint32_t>(lanes_.size()); }
   static std::uint32_t lane(std::uint32_t route, bool in) { return route * 2 + (in ? 1 : 0); }
+  static bool is_in(std::uint32_t lane) { return lane % 2 == 1; }
   bool busy(std::uint32_t lane) const { return lanes_[lane].phase != Phase::idle; }
   double now_us() const { return now_us_; }
 

@@ -4,7 +4,8 @@
 
 namespace terrace::planner {
 
-Store::Store(const wire::Trace& trace, const Machine& machine, const Program& program, Victims rule)
+Store::Store(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule,
+             const Program& program, Victims rule)
     : trace_(trace),
       program_(program),
       rule_(rule),
@@ -12,7 +13,7 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const Program& pr
       victims_(trace.tensors.size()),
       states_(trace.tensors.size()),
       keys_(trace.tensors.size(), 0),
-      lanes_(network_.lanes(), trace.tensors.size()),
+      lanes_(schedule, program),
       room_(machine),
       copies_(trace, states_, room_, recording_) {}
 
@@ -24,14 +25,19 @@ void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
   room_.take(tier, bytes(tensor));
 }
 
-void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec, std::uint64_t stored,
-                  bool on_demand) {
+// Asking for the opposite of what waits is how it is called off: the executor does it, in its queue.
+void Store::evict(std::uint32_t node, std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
+                  std::uint64_t stored) {
   TensorState& s = states_[tensor];
-  if (s.queued_in) call_off(tensor);
+  if (s.queued_in) {
+    lanes_.ask(lane_of(tier, false), node, {tensor, tier, codec, stored, now_us()}, false);
+    call_off(tensor);
+  }
   const bool in_reach = s.place == Place::here || s.place == Place::coming;
   if (!in_reach || s.queued_out || !moves(tensor)) return;
   s.queued_out = true;
-  s.asked_on_demand = on_demand;
+  s.asked_by = node;
+  s.asked_on_demand = lanes_.is_on_demand(node);
   s.asked_tier = tier;
   s.asked = stored;
   s.asked_codec = codec;
@@ -47,21 +53,27 @@ void Store::evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
 void Store::queue_out(std::uint32_t tensor) {
   const TensorState& s = states_[tensor];
   room_.ask(s.asked_tier, s.asked);
-  lanes_.ask(lane_of(s.asked_tier, false),
-             {tensor, s.asked_tier, s.asked_codec, s.asked, now_us(), s.asked_on_demand}, false);
+  lanes_.ask(lane_of(s.asked_tier, false), s.asked_by,
+             {tensor, s.asked_tier, s.asked_codec, s.asked, now_us()}, false);
 }
 
-void Store::fetch(std::uint32_t tensor, bool on_demand) {
+Lanes::Asked Store::ask_in(std::uint32_t node, std::uint32_t tensor, std::uint32_t tier) {
+  const TensorState& s = states_[tensor];
+  return lanes_.ask(lane_of(tier, true), node, {tensor, tier, s.codec, s.stored, now_us()},
+                    rule_ != Victims::none);
+}
+
+void Store::fetch(std::uint32_t node, std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.queued_out) {
+    if (!s.asked_clean) ask_in(node, tensor, s.asked_tier);
     call_off(tensor);
     return;
   }
   if (s.queued_in || (s.place != Place::away && s.place != Place::leaving)) return;
   s.queued_in = true;
-  s.asked_on_demand = on_demand;
-  lanes_.ask(lane_of(s.tier, true), {tensor, s.tier, s.codec, s.stored, now_us(), on_demand},
-             on_demand && rule_ != Victims::none);
+  s.asked_on_demand = lanes_.is_on_demand(node);
+  ask_in(node, tensor, s.tier);
 }
 
 void Store::call_off(std::uint32_t tensor) {
@@ -93,6 +105,7 @@ void Store::stay(std::uint32_t tensor) {
   const std::uint32_t lane = lane_of(s.tier, false);
   lanes_.record(lane, false, true, now_us(), &recording_);
   network_.abort(lane);
+  lanes_.abort(lane);
   if (s.queued_in) call_off(tensor);
   room_.give(s.tier, s.stored);
   room_.end_leaving(bytes(tensor));
@@ -108,6 +121,7 @@ void Store::release(std::uint32_t tensor) {
     const std::uint32_t lane = lane_of(s.tier, true);
     lanes_.record(lane, true, true, now_us(), &recording_);
     network_.abort(lane);
+    lanes_.abort(lane);
     room_.give(s.tier, s.stored);
     room_.give(0, bytes(tensor));
   }
@@ -115,6 +129,7 @@ void Store::release(std::uint32_t tensor) {
   if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor));
   if (s.place == Place::away) room_.give(s.tier, s.stored);
   victims_.remove(tensor);
+  executor().forget(tensor);
   const bool pinned = s.pinned;
   const bool written = s.written;
   s = {};
@@ -153,8 +168,7 @@ void Store::need(std::uint32_t tensor) {
   s.needed = true;
   room_.reserve(bytes(tensor));
   if (rule_ == Victims::none || !s.queued_in) return;
-  // A prefetch that waits overtakes: asked for again in the urgent queue, and still counted as scheduled.
-  lanes_.ask(lane_of(s.tier, true), {tensor, s.tier, s.codec, s.stored, now_us(), s.asked_on_demand}, true);
+  lanes_.hurry(tensor, now_us());  // a prefetch that waits overtakes, and still counts as scheduled
 }
 
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
@@ -204,7 +218,7 @@ void Store::start(std::uint32_t lane, bool in) {
     copies_.give_way(request.tier, request.stored, now_us());
   }
   s.queued_in = s.queued_out = false;
-  s.on_demand = request.on_demand;
+  s.on_demand = lanes_.started_on_demand(lane);
   s.tier = request.tier;
   s.codec = request.codec;
   s.stored = request.stored;
@@ -230,6 +244,7 @@ void Store::advance(double time_us) {
 void Store::finish(std::uint32_t lane) {
   const bool in = lane % 2 == 1;
   lanes_.record(lane, in, false, now_us(), &recording_);
+  lanes_.done(lane);
   const std::uint32_t tensor = lanes_.under_way(lane).tensor;
   if (in) {
     arrived(tensor);

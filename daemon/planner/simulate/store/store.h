@@ -26,7 +26,8 @@ namespace terrace::planner {
 
 class Store {
  public:
-  Store(const wire::Trace& trace, const Machine& machine, const Program& program, Victims rule);
+  Store(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule,
+        const Program& program, Victims rule);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -37,10 +38,14 @@ class Store {
   // Puts a tensor into a tier without a transfer; of the first step's begin.
   void place_at_start(std::uint32_t tensor, std::uint32_t tier);
 
-  // Requests. Codec and stored bytes are those of the far copy.
-  void evict(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec, std::uint64_t stored,
-             bool on_demand);
-  void fetch(std::uint32_t tensor, bool on_demand);
+  // Requests, by an entry of the schedule or on demand. Codec and stored bytes are those of the far copy.
+  void evict(std::uint32_t entry, std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
+             std::uint64_t stored);
+  void fetch(std::uint32_t entry, std::uint32_t tensor);
+  void evict_on_demand(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec, std::uint64_t stored) {
+    evict(lanes_.on_demand(tensor, wire::Way::out), tensor, tier, codec, stored);
+  }
+  void fetch_on_demand(std::uint32_t tensor) { fetch(lanes_.on_demand(tensor, wire::Way::in), tensor); }
   void call_off(std::uint32_t tensor);  // the request that waits, if any
   bool call_off_blocked();             // all evictions that their tier has no room for; whether there was one
   void stay(std::uint32_t tensor);     // ends a transfer out that is under way
@@ -53,6 +58,7 @@ class Store {
   void unpin(std::uint32_t tensor);
   void need(std::uint32_t tensor);  // it waits for this one's fetch: before others, and room is kept for it
 
+  wire::Executor& executor() { return lanes_.executor(); }
   Room& room() { return room_; }
   const Room& room() const { return room_; }
   Copies& copies() { return copies_; }
@@ -76,6 +82,7 @@ class Store {
   std::uint32_t lane_of(std::uint32_t tier, bool in) const {
     return Network::lane(program_.route_of_tier[tier], in);
   }
+  Lanes::Asked ask_in(std::uint32_t node, std::uint32_t tensor, std::uint32_t tier);
   bool can_start(const Lanes::Request& request, bool in) const;
   void start(std::uint32_t lane, bool in);
   void finish(std::uint32_t lane);

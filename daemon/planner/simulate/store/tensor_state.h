@@ -13,7 +13,8 @@ struct TensorState {
   std::uint64_t stored = 0;  // bytes of the far copy, or of the coded one here
   std::uint64_t asked = 0;   // queued_out: bytes that the request will take in asked_tier
   std::uint32_t asked_tier = 0, asked_codec = no_codec;
-  std::uint32_t tier = 0;  // of the far copy, or where it is going
+  std::uint32_t asked_by = 0;  // queued_out: the request's node
+  std::uint32_t tier = 0;      // of the far copy, or where it is going
   std::uint32_t codec = no_codec;
   Place place = Place::nowhere;
   bool queued_in = false, queued_out = false;
