@@ -40,10 +40,12 @@ void Division::divide(Registry* registry) const {
   Arbiter& arbiter = registry->change_arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
   if (is_private_) return limit_writes({}, &registry->writes());
-  SharesResult users = resolve_shares(config_.shares, budget);
+  SharesResult users = resolve_shares(config_.shares, config_.groups, budget);
   limit_writes(users.shares.weights(), &registry->writes());
   if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
   users.shares.set_cap(config_.per_user.of(budget));
+  users.shares.set_job_cap(config_.per_job.of(budget));
+  users.shares.set_lends_idle(config_.lends_idle);
   arbiter.set_users(std::move(users.shares));
 }
 

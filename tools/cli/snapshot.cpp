@@ -41,7 +41,11 @@ constexpr std::array job_state{
     Column{"phase", "PHASE", Kind::text, false, false},
     Column{"paused", "PAUSED", Kind::text, false, false},
     Column{"weight", "WEIGHT", Kind::count, false, false},
+    Column{"group", "GROUP", Kind::text, false, false},
     Column{"budget_bytes", "BUDGET", Kind::bytes},
+    Column{"dram_limit_bytes", "AT-MOST", Kind::bytes, false, false},
+    Column{"borrowed_bytes", "BORROWED", Kind::bytes, false, false},
+    Column{"lent_bytes", "LENT", Kind::bytes, false, false},
     Column{"resident_bytes", "RESIDENT", Kind::bytes},
     Column{"stored_bytes", "STORED", Kind::bytes},
     Column{"heap_live_bytes", "LIVE", Kind::bytes},
@@ -183,7 +187,8 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "job", &row);
   copy(job, "uid", &row);
   copy(job, "paused", &row);
-  copy(job, "weight", &row);
+  for (const char* name : {"weight", "group", "dram_limit_bytes", "borrowed_bytes", "lent_bytes"})
+    copy(job, name, &row);
   copy(job, "written_today_bytes", &row);
   copy(job, "writes_left_bytes", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
