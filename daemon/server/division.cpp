@@ -54,8 +54,10 @@ void Division::follow_pressure(Registry* registry, std::uint64_t now_ns) {
   const std::uint64_t budget = budget_bytes();
   if (!pressure_.look(budget, now_ns)) return;
   registry->change_arbiter().set_machine_budget(pressure_.of(budget));
-  spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
-               format_size(pressure_.of(budget)), format_size(budget));
+  spdlog::warn(
+      "the machine, or the cgroup around terraced, is short of memory, or was: {} of a DRAM budget of {} are "
+      "handed out",
+      format_size(pressure_.of(budget)), format_size(budget));
 }
 
 }  // namespace terrace::daemon

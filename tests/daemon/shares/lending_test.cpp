@@ -18,16 +18,16 @@ using terrace::tests::mib;
 // How a process gives up what it is told to.
 enum class Gives { at_once, slowly, never };
 
-struct Process {
+struct UsingProcess {
   JobKey job;
   std::uint64_t live = 0, resident = 0;
   Gives gives = Gives::at_once;
 };
 
-struct Machine {
+struct SharedMachine {
   static constexpr std::uint64_t bytes = 10 * gib;
   Arbiter arbiter{bytes};
-  std::map<SessionId, Process> processes;
+  std::map<SessionId, UsingProcess> processes;
   std::vector<SessionId> late;
 
   void join(SessionId id, const JobKey& job, std::uint64_t promise, std::uint64_t live,
@@ -63,7 +63,7 @@ struct Machine {
 const JobKey idle{1000, "idle"}, busy{2000, "busy"}, third{3000, "third"};
 
 // One that was promised 6 GiB and uses 1, beside one that would use all.
-struct Lent : Machine {
+struct Lent : SharedMachine {
   void begin(Gives gives) {
     join(1, idle, 6 * gib, gib);
     join(2, busy, 0, 20 * gib, gives);
@@ -84,14 +84,14 @@ TEST_CASE_METHOD(Lent, "WhatAJobDoesNotUseOfItsPromiseIsLent") {
   CHECK(arbiter.admit(3, third, 5 * gib)->available_bytes == 4 * gib - 4 * mib);  // still promised
 }
 
-TEST_CASE_METHOD(Machine, "WhoHasJustBegunIsNotIdle") {
+TEST_CASE_METHOD(SharedMachine, "WhoHasJustBegunIsNotIdle") {
   join(1, idle, 6 * gib, 0);
   join(2, busy, 0, 20 * gib);
   rounds(5);
   CHECK(granted(1) >= 5 * gib);
 }
 
-TEST_CASE_METHOD(Machine, "NothingIsLentWhereNobodyWantsIt") {
+TEST_CASE_METHOD(SharedMachine, "NothingIsLentWhereNobodyWantsIt") {
   join(1, idle, 6 * gib, gib);
   join(2, busy, 0, gib);
   rounds(400);
@@ -125,14 +125,14 @@ TEST_CASE_METHOD(Lent, "WhoDidNotGiveBorrowsNothingMore") {
   CHECK(granted(1) == 6 * gib);
 }
 
-TEST_CASE_METHOD(Machine, "AJobWithAPromiseKeepsToIt") {
+TEST_CASE_METHOD(SharedMachine, "AJobWithAPromiseKeepsToIt") {
   join(1, idle, 6 * gib, gib);
   join(2, busy, 2 * gib, 20 * gib);
   rounds(400);
   CHECK(granted(2) == 2 * gib);
 }
 
-TEST_CASE_METHOD(Machine, "LoansKeepToLimits") {
+TEST_CASE_METHOD(SharedMachine, "LoansKeepToLimits") {
   UserShares users;
   users.set(busy.uid, {.limit_bytes = 5 * gib});
   arbiter.set_users(users);
@@ -147,7 +147,7 @@ TEST_CASE_METHOD(Machine, "LoansKeepToLimits") {
   CHECK(granted(3) > 2 * gib);
 }
 
-TEST_CASE_METHOD(Machine, "WhatIsIdleIsLentByWeights") {
+TEST_CASE_METHOD(SharedMachine, "WhatIsIdleIsLentByWeights") {
   UserShares users;
   users.set(busy.uid, {.weight = 3});
   arbiter.set_users(users);
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(Machine, "WhatIsIdleIsLentByWeights") {
   CHECK(static_cast<double>(granted(2)) == Approx(3.0 * static_cast<double>(granted(3))).epsilon(0.05));
 }
 
-TEST_CASE_METHOD(Machine, "NothingIdleIsLentWhereTheAdministratorSaysSo") {
+TEST_CASE_METHOD(SharedMachine, "NothingIdleIsLentWhereTheAdministratorSaysSo") {
   UserShares users;
   users.set_lends_idle(false);
   arbiter.set_users(users);
@@ -171,7 +171,7 @@ TEST_CASE_METHOD(Machine, "NothingIdleIsLentWhereTheAdministratorSaysSo") {
 }
 
 // A step that allocates and frees a lot again and again is not called idle in between.
-TEST_CASE_METHOD(Machine, "AJobsStepsDoNotLendAndCallBack") {
+TEST_CASE_METHOD(SharedMachine, "AJobsStepsDoNotLendAndCallBack") {
   join(1, idle, 6 * gib, 5 * gib);
   join(2, busy, 0, 20 * gib);
   rounds(600);
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(Machine, "AJobsStepsDoNotLendAndCallBack") {
 namespace {
 
 // Jobs of grouped and other users that ask, use, do not give, come and go.
-struct Lending : Machine {
+struct Lending : SharedMachine {
   std::mt19937_64 random;
   SessionId next = 1;
   std::map<JobKey, unsigned> rounds_without;
