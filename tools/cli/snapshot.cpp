@@ -261,7 +261,7 @@ Rows tier_rows(const json& status) {
 json status_row(const json& status) {
   json row{{"socket", socket_of(status)}};
   for (const char* name :
-       {"daemon_version", "private", "uptime_seconds", "sessions_seen", "follows_pressure"})
+       {"daemon_version", "private", "uptime_seconds", "sessions_seen", "follows_pressure", "groups"})
     copy(status, name, &row);
   const Rows jobs = job_rows(status);
   row["jobs"] = jobs.size();
