@@ -39,7 +39,12 @@ void Division::divide(Registry* registry) const {
   const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry->change_arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
-  if (is_private_) return limit_writes({}, &registry->writes());
+  if (is_private_) {
+    UserShares alone;
+    alone.set_lends_idle(config_.lends_idle);
+    arbiter.set_users(std::move(alone));
+    return limit_writes({}, &registry->writes());
+  }
   SharesResult users = resolve_shares(config_.shares, config_.groups, budget);
   limit_writes(users.shares.weights(), &registry->writes());
   if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);

@@ -104,6 +104,7 @@ std::vector<SessionId> Arbiter::end_round() {
   for (auto& [id, session] : sessions_) {
     if (session.demand.resident_bytes <= session.granted_bytes) session.overdue = false;
     session.waited_rounds = session.held_bytes > session.granted_bytes ? session.waited_rounds + 1 : 0;
+    session.slow = session.slow || session.waited_rounds > slow_rounds;
     if (session.waited_rounds <= patience_rounds) continue;
     session.held_bytes = session.granted_bytes;
     if (!session.overdue) late.push_back(id);

@@ -78,6 +78,10 @@ class Arbiter {
   static constexpr std::uint64_t idle_reports = 200;
   static constexpr unsigned patience_rounds = 600;  // a minute of the registry's rounds
 
+  // Who takes longer to give once is lent no idle memory any more: else a borrower could let its lender wait
+  // nearly that minute again and again.
+  static constexpr unsigned slow_rounds = 100;
+
   explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}
 
   // A new process. `requested_bytes` 0: whatever the job gets. Nothing when admitted.
@@ -159,6 +163,7 @@ class Arbiter {
     std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
     unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
     bool overdue = false;
+    bool slow = false;  // was waited for longer than `slow_rounds`
     bool restrained = false;
   };
   struct Pause {

@@ -37,8 +37,8 @@ void Arbiter::divide() {
 
 // What a job has allocated lately, an eighth more or a start for each of its processes stay with it; one that
 // has just begun may be about to use all. What it would borrow is for what it has allocated. Neither follows
-// small changes: they are counted in steps, and more is called idle only two steps later. Whoever is waited
-// for in vain, or is not believed, borrows nothing.
+// small changes: they are counted in steps, and more is called idle only two steps later. Whoever was slow
+// to give, or is not believed, borrows nothing.
 JobUse Arbiter::use_of(Job& job) const {
   std::uint64_t needs = 0, wants = 0;
   bool is_trusted = true;
@@ -48,7 +48,7 @@ JobUse Arbiter::use_of(Job& job) const {
         std::min(std::max(session.peak_bytes, session.peak_before_bytes), machine_bytes_);
     needs += session.reports < idle_reports ? job.budget_bytes : peak + std::max(peak / 8, starting_bytes);
     wants += peak == 0 ? 0 : peak + starting_bytes;
-    is_trusted = is_trusted && !session.overdue && !session.restrained;
+    is_trusted = is_trusted && !session.slow && !session.restrained;
   }
   const std::uint64_t step = std::max(job.budget_bytes / 32, lending_step_bytes);
   const std::uint64_t idle = minus(job.budget_bytes, needs) / step * step;

@@ -111,7 +111,9 @@ bool Arbiter::readmit(SessionId id, const JobKey& key, std::uint64_t requested_b
   join(id, key, promised);
   Session& session = sessions_[id];
   session.granted_bytes = std::max(std::min(held_bytes, jobs_.at(key).budget_bytes), minimum_bytes);
-  session.held_bytes = session.granted_bytes;
+  // It may have borrowed more, and has that until it says that it gave it up.
+  session.held_bytes = std::max(session.granted_bytes, std::min(held_bytes, machine_bytes_));
+  session.demand.resident_bytes = session.held_bytes;
   session.fresh = false;
   return promised == sane;
 }

@@ -125,6 +125,34 @@ TEST_CASE_METHOD(Lent, "WhoDidNotGiveBorrowsNothingMore") {
   CHECK(granted(1) == 6 * gib);
 }
 
+// It gives just before it would be named.
+TEST_CASE_METHOD(Lent, "WhoGaveSlowlyBorrowsNothingMore") {
+  begin(Gives::never);
+  processes[1].live = 6 * gib;
+  rounds(Arbiter::patience_rounds - 10);
+  processes[2].gives = Gives::at_once;
+  rounds(5);
+  CHECK(late.empty());
+  CHECK(granted(1) >= 6 * gib);
+  processes[1].live = 0;
+  rounds(1000);
+  CHECK(granted(2) <= 4 * gib);
+}
+
+// A new daemon knows what it was granted and not that it was borrowed.
+TEST_CASE_METHOD(SharedMachine, "WhatWasBorrowedFromAnEarlierDaemonIsNotFree") {
+  CHECK(arbiter.readmit(1, busy, 0, 8 * gib));
+  processes[1] = {busy, 20 * gib, 8 * gib, Gives::never};
+  CHECK(arbiter.readmit(2, idle, 6 * gib, 2 * gib));
+  processes[2] = {idle, 6 * gib, 2 * gib, Gives::at_once};
+  rounds(5);
+  CHECK(granted(1) == 4 * gib);
+  CHECK(granted(2) == 2 * gib);
+  processes[1].gives = Gives::at_once;
+  rounds(5);
+  CHECK(granted(2) == 6 * gib);
+}
+
 TEST_CASE_METHOD(SharedMachine, "AJobWithAPromiseKeepsToIt") {
   join(1, idle, 6 * gib, gib);
   join(2, busy, 2 * gib, 20 * gib);
