@@ -113,14 +113,15 @@ def run(options, words_of):
         jobs = [Job(options, daemon, name, words) for name, words in words_of.items()]
         samples = []
         try:
-            for phase in (options.warm_steps, options.steps):
-                counters = [threading.Thread(target=one.steps, args=(phase,)) for one in jobs]
+            for steps, is_measured in ((options.warm_steps, False), (options.steps, True)):
+                counters = [threading.Thread(target=one.steps, args=(steps,)) for one in jobs]
                 for counter in counters:
                     counter.start()
-                while any(counter.is_alive() for counter in counters):
-                    if phase == options.steps and all(counter.is_alive() for counter in counters):
-                        samples.append(daemon.resident())
-                    time.sleep(0.25)
+                while all(counter.is_alive() for counter in counters) or is_measured and not samples:
+                    samples += [daemon.resident()] if is_measured else []
+                    time.sleep(0.1)
+                for counter in counters:
+                    counter.join()
             if any(len(one.seconds) < options.warm_steps + options.steps for one in jobs):
                 sys.exit("terrace bench shares: a job ended early; see above")
             return {one.name: {"step_seconds": statistics.median(one.seconds[options.warm_steps:]),
