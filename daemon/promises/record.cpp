@@ -45,7 +45,7 @@ Entry entry_of(const JobKey& job, const Promise& promise) {
   entry.promised_bytes = promise.promised_bytes;
   entry.granted_bytes = promise.granted_bytes;
   entry.pool_bytes = promise.pool_bytes;
-  entry.limit_bytes = promise.limit.bytes == no_limit ? 0 : promise.limit.bytes;
+  entry.limit_bytes = promise.limit.bytes == no_limit ? 0 : std::min(promise.limit.bytes, most_bytes);
   if (promise.limit.by == Arbiter::By::administrator) entry.flags |= limited_by_administrator;
   if (promise.is_paused) entry.flags |= paused;
   entry.weight = promise.weight;

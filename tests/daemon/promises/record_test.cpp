@@ -101,6 +101,12 @@ TEST_CASE("of a claim no more is given than is on record, and what was granted o
   CHECK_FALSE(claims.has(job));
 }
 
+// Any user may set a limit of his job: it must not spoil the record of all.
+TEST_CASE("ALimitBeyondAllMemoryIsWrittenAsOneThatIsRead") {
+  const Promises promises{{{1, "a"}, {0, 0, 0, {no_limit - 1, Arbiter::By::owner}}}};
+  CHECK(problem_of(encode_promises(promises, this_start)).empty());
+}
+
 TEST_CASE("OfAPausedJobOnlyTheTermsAreClaimed") {
   Claims claims(some_jobs);
   const JobKey paused{3000, "paused"};
