@@ -23,13 +23,22 @@ inline int lowest_high_number() noexcept {
   return static_cast<int>(end > 2 * room ? end - room : end / 2);
 }
 
-// The new number; the old one where no high number is free. The old one is then closed by system call, since
-// close() may be the program's or our own wrapper of it.
+// By system call, since close() may be the program's or our own wrapper of it. ThreadSanitizer follows
+// descriptors by their numbers, and has to see that one is free.
+inline void close_by_system_call(int fd) noexcept {
+#ifdef __SANITIZE_THREAD__
+  ::close(fd);
+#else
+  ::syscall(SYS_close, fd);
+#endif
+}
+
+// The new number; the old one where no high number is free. The old one is then closed.
 inline int move_to_high_number(int fd) noexcept {
   if (fd < 0) return fd;
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, lowest_high_number());
   if (high < 0) return fd;
-  ::syscall(SYS_close, fd);
+  close_by_system_call(fd);
   return high;
 }
 

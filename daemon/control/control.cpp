@@ -138,6 +138,24 @@ ControlOutcome do_set_budget(const Request& request) {
   return {success({{"budget_bytes", bytes}, {"previous_bytes", before}}), {}, false, true};
 }
 
+// Of what one may be: 0 in a request, and nothing in an answer, is no limit.
+ControlOutcome do_set_limit(const Request& request) {
+  const JobKey key = find_job(request);
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
+  const auto bytes = request.fields.find("bytes");
+  if (bytes == request.fields.end() || !bytes->is_number_unsigned())
+    return {failure(EINVAL, "\"bytes\" must be a number, 0 for no limit"), {}, false};
+  const auto wanted = bytes->get<std::uint64_t>();
+  Arbiter& arbiter = request.context.registry.change_arbiter();
+  const std::uint64_t before = arbiter.job_limit(key).bytes;
+  if (const auto refusal = arbiter.set_job_limit(key, wanted == 0 ? no_limit : wanted, role_of(request.peer)))
+    return {failure(*refusal), {}, false};
+  json reply = success({{"budget_bytes", arbiter.job_budget_bytes(key)}});
+  if (wanted != 0) reply["dram_limit_bytes"] = wanted;
+  if (before != no_limit) reply["previous_limit_bytes"] = before;
+  return {std::move(reply), {}, false, true};
+}
+
 ControlOutcome do_set_weight(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
@@ -194,12 +212,20 @@ struct Verb {
   std::string_view name;
   ControlOutcome (*run)(const Request&);
 };
-constexpr std::array verbs{
-    Verb{"ping", do_ping},           Verb{"status", do_status},         Verb{"jobs", do_jobs},
-    Verb{"tiers", do_tiers},         Verb{"events", do_events},         Verb{"summary", do_summary},
-    Verb{"lifetimes", do_lifetimes}, Verb{"set_budget", do_set_budget}, Verb{"set_weight", do_set_weight},
-    Verb{"trim", do_trim},           Verb{"pause", do_pause},           Verb{"resume", do_resume},
-    Verb{"shutdown", do_shutdown}};
+constexpr std::array verbs{Verb{"ping", do_ping},
+                           Verb{"status", do_status},
+                           Verb{"jobs", do_jobs},
+                           Verb{"tiers", do_tiers},
+                           Verb{"events", do_events},
+                           Verb{"summary", do_summary},
+                           Verb{"lifetimes", do_lifetimes},
+                           Verb{"set_budget", do_set_budget},
+                           Verb{"set_weight", do_set_weight},
+                           Verb{"set_limit", do_set_limit},
+                           Verb{"trim", do_trim},
+                           Verb{"pause", do_pause},
+                           Verb{"resume", do_resume},
+                           Verb{"shutdown", do_shutdown}};
 
 ControlOutcome dispatch(std::string_view text, const Peer& peer, const ControlContext& context) {
   const json fields = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -2,6 +2,7 @@
 // terrace_statistics, unknown values left out.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "daemon/control/control.h"
@@ -132,6 +133,40 @@ void put_writes(json& object, const Registry& registry, const JobKey& job,
   if (writes.limit_bytes() != no_limit) object["writes_left_bytes"] = writes.left_bytes(job) + ahead;
 }
 
+// What is said of the job, and what it has beyond its budget or leaves of it.
+void put_terms(json& object, const Arbiter& arbiter, const JobKey& job) {
+  const std::uint64_t limit = arbiter.job_limit(job).bytes;
+  if (limit != no_limit) object["dram_limit_bytes"] = limit;
+  const Arbiter::JobLoan loan = arbiter.job_loan(job);
+  put_nonzero(object, "borrowed_bytes", loan.borrowed_bytes);
+  put_nonzero(object, "lent_bytes", loan.lent_bytes);
+  const UserShares& users = arbiter.users();
+  if (const auto group = users.group_of(job.uid)) object["group"] = users.groups()[*group].name;
+}
+
+// What is said of each group, and what the jobs of its members have.
+json view_groups(const Registry& registry) {
+  const Arbiter& arbiter = registry.arbiter();
+  const std::vector<GroupShare>& groups = arbiter.users().groups();
+  std::vector<std::uint64_t> promised(groups.size()), budgets(groups.size());
+  std::set<JobKey> jobs;
+  for (const auto& [id, session] : registry.sessions()) {
+    const auto group = arbiter.users().group_of(session->job().uid);
+    if (!group || !jobs.insert(session->job()).second) continue;
+    promised[*group] += arbiter.job_promised_bytes(session->job());
+    budgets[*group] += arbiter.job_budget_bytes(session->job());
+  }
+  json all = json::array();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    json group{{"group", groups[i].name}, {"promised_bytes", promised[i]}, {"budget_bytes", budgets[i]}};
+    if (groups[i].weight) group["weight"] = *groups[i].weight;
+    put_nonzero(group, "guarantee_bytes", groups[i].guarantee_bytes);
+    if (groups[i].limit_bytes != no_limit) group["limit_bytes"] = groups[i].limit_bytes;
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
 }  // namespace
 
 json view_job(const ControlContext& context, const JobKey& job,
@@ -150,6 +185,7 @@ json view_job(const ControlContext& context, const JobKey& job,
   if (const std::uint32_t weight = context.registry.arbiter().job_weight(job); weight > 1)
     object["weight"] = weight;
   if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
+  put_terms(object, context.registry.arbiter(), job);
   put_writes(object, context.registry, job, processes);
   return object;
 }
@@ -202,6 +238,7 @@ json view_status(const ControlContext& context) {
               {"uptime_seconds", seconds(context.now_ns - context.started_ns)},
               {"sessions_seen", context.registry.sessions_seen()},
               {"tiers", view_tiers(context)}};
+  if (json groups = view_groups(context.registry); !groups.empty()) status["groups"] = std::move(groups);
   if (context.is_pressure_known) status["follows_pressure"] = *context.is_pressure_known;
   return status;
 }

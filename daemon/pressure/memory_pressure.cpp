@@ -5,6 +5,10 @@
 
 #include <charconv>
 #include <fstream>
+#include <vector>
+
+#include "daemon/machine.h"
+#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -70,6 +74,29 @@ std::optional<MemoryState> read_memory_state(std::string_view pressure, std::str
   return MemoryState{*some, *full, *available, *total};
 }
 
+std::optional<MemoryState> read_cgroup_state(std::string_view pressure, std::string_view current,
+                                             std::string_view stat, std::uint64_t limit_bytes) {
+  const auto some = hundredths(pressure, "some avg10="), full = hundredths(pressure, "full avg10=");
+  const auto used = take_number(&current);
+  auto label = after(stat, "inactive_file ");
+  const auto unused = label ? take_number(&*label) : std::nullopt;
+  if (!some || !full || !used || !unused) return std::nullopt;
+  const std::uint64_t needed = minus(*used, *unused);
+  return MemoryState{*some, *full, minus(limit_bytes, needed), limit_bytes};
+}
+
+namespace {
+
+std::optional<MemoryState> state_of_cgroup(const std::string& root) {
+  const auto cgroup = tightest_memory_cgroup(root);
+  if (!cgroup) return std::nullopt;
+  const std::string& at = cgroup->directory;
+  return read_cgroup_state(text_in(at + "/memory.pressure"), text_in(at + "/memory.current"),
+                           text_in(at + "/memory.stat"), cgroup->limit_bytes);
+}
+
+}  // namespace
+
 bool MemoryPressure::look(std::uint64_t budget_bytes, std::uint64_t now_ns) {
   if (!is_due(now_ns)) return false;
   next_ns_ = now_ns + pause_ns;
@@ -82,7 +109,10 @@ bool MemoryPressure::look(std::uint64_t budget_bytes, std::uint64_t now_ns) {
         "the budget does not follow it",
         root_);
   is_known_ = state.has_value();
-  return state && policy_.observe(*state, budget_bytes, now_ns);
+  std::vector<MemoryState> states;
+  if (state) states.push_back(*state);
+  if (const auto cgroup = state_of_cgroup(root_)) states.push_back(*cgroup);
+  return !states.empty() && policy_.observe(states, budget_bytes, now_ns);
 }
 
 }  // namespace terrace::daemon

@@ -1,5 +1,5 @@
-// The kernel's word on memory: /proc/pressure/memory (PSI) and /proc/meminfo, and what follows from it for
-// the budget.
+// The kernel's word on memory: /proc/pressure/memory (PSI) and /proc/meminfo, the same of the tightest memory
+// cgroup around us, and what follows from it for the budget.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +37,9 @@ class MemoryPressure {
 
 // Out of the texts of the two files; nothing when either does not say it.
 std::optional<MemoryState> read_memory_state(std::string_view pressure, std::string_view meminfo);
+// Of a cgroup with a limit, out of its memory.pressure, memory.current and memory.stat. What it may still use
+// without waiting is what it does not, and pages of files that nobody has used for long.
+std::optional<MemoryState> read_cgroup_state(std::string_view pressure, std::string_view current,
+                                             std::string_view stat, std::uint64_t limit_bytes);
 
 }  // namespace terrace::daemon

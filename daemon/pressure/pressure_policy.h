@@ -8,12 +8,17 @@
 // says nothing: a job under a limit of its own waits on a machine that has plenty, and one that just fills
 // its memory with file pages waits for nothing.
 //
+// Looked at are the machine and, where terraced is in a memory cgroup with a limit, that cgroup: its jobs may
+// be short of memory (over memory.high, the kernel lets them wait) on a machine that has plenty. One that is
+// short lowers the budget; it rises when all are at ease.
+//
 //   lower   some >= 10% or full >= 5%, and available < 1/16, for 3 s; then every 5 s; to half at most
 //   raise   some < 1%, and available >= 1/16 and a step, for 30 s; then every 10 s
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace terrace::daemon {
 
@@ -34,13 +39,16 @@ class PressurePolicy {
   static constexpr std::uint64_t lower_after_ns = 3 * second, lower_again_ns = 5 * second;
   static constexpr std::uint64_t raise_after_ns = 30 * second, raise_again_ns = 10 * second;
 
-  // True when the budget changed.
-  bool observe(const MemoryState& state, std::uint64_t budget_bytes, std::uint64_t now_ns) {
-    const std::uint64_t short_of = state.total_bytes / parts;
-    const bool waits = state.some >= some_is_high || state.full >= full_is_high;
-    const bool is_short = waits && state.available_bytes < short_of;
-    const bool is_at_ease =
-        state.some < some_is_low && state.available_bytes >= short_of + budget_bytes / parts;
+  // `states`: of the machine, and of the cgroup. True when the budget changed.
+  bool observe(std::span<const MemoryState> states, std::uint64_t budget_bytes, std::uint64_t now_ns) {
+    bool is_short = false, is_at_ease = true;
+    for (const MemoryState& state : states) {
+      const std::uint64_t short_of = state.total_bytes / parts;
+      const bool waits = state.some >= some_is_high || state.full >= full_is_high;
+      is_short = is_short || (waits && state.available_bytes < short_of);
+      is_at_ease =
+          is_at_ease && state.some < some_is_low && state.available_bytes >= short_of + budget_bytes / parts;
+    }
     const Mood mood = is_short ? Mood::short_of_memory : is_at_ease ? Mood::at_ease : Mood::between;
     if (mood != mood_) {
       mood_ = mood;

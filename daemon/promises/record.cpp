@@ -17,7 +17,7 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
 
 struct Head {
   std::uint32_t magic = 0x52505254;  // "TRPR"
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint64_t count = 0;
   char boot[boot_bytes] = {};
 };
@@ -25,13 +25,18 @@ static_assert(sizeof(Head) == 4 + 4 + 8 + 48);
 
 struct Entry {
   std::uint32_t uid = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t flags = 0;
   char job[wire::name_bytes] = {};
   std::uint64_t promised_bytes = 0;
   std::uint64_t granted_bytes = 0;
   std::uint64_t pool_bytes = 0;
+  std::uint64_t limit_bytes = 0;  // 0: none
+  std::uint32_t weight = 0;
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(Entry) == 4 + 4 + 64 + 3 * 8);
+constexpr std::size_t first_version_bytes = 4 + 4 + 64 + 3 * 8;  // of an entry
+static_assert(sizeof(Entry) == first_version_bytes + 8 + 4 + 4);
+constexpr std::uint32_t limited_by_administrator = 1, paused = 2;
 
 Entry entry_of(const JobKey& job, const Promise& promise) {
   Entry entry;
@@ -40,6 +45,25 @@ Entry entry_of(const JobKey& job, const Promise& promise) {
   entry.promised_bytes = promise.promised_bytes;
   entry.granted_bytes = promise.granted_bytes;
   entry.pool_bytes = promise.pool_bytes;
+  entry.limit_bytes = promise.limit.bytes == no_limit ? 0 : std::min(promise.limit.bytes, most_bytes);
+  if (promise.limit.by == Arbiter::By::administrator) entry.flags |= limited_by_administrator;
+  if (promise.is_paused) entry.flags |= paused;
+  entry.weight = promise.weight;
+  return entry;
+}
+
+Promise promise_of(const Entry& entry) {
+  Promise promise{entry.promised_bytes, entry.granted_bytes, entry.pool_bytes};
+  if (entry.limit_bytes != 0) promise.limit.bytes = entry.limit_bytes;
+  if ((entry.flags & limited_by_administrator) != 0) promise.limit.by = Arbiter::By::administrator;
+  promise.is_paused = (entry.flags & paused) != 0;
+  promise.weight = entry.weight;
+  return promise;
+}
+
+Entry entry_at(std::string_view bytes, std::size_t at, std::size_t entry_bytes) {
+  Entry entry;
+  std::memcpy(&entry, bytes.data() + at, entry_bytes);
   return entry;
 }
 
@@ -47,9 +71,13 @@ DecodedPromises broken(std::string what) { return {{}, std::move(what)}; }
 
 // Whether a daemon writes such an entry: a name as it keeps names, amounts that there can be.
 bool is_sound(const Entry& entry, const JobKey& job) {
-  return entry.reserved == 0 && job.name == clean_name(entry.job, sizeof entry.job, "") &&
+  const bool has_sound_terms = (entry.flags & ~(limited_by_administrator | paused)) == 0 &&
+                               entry.weight <= wire::most_weight &&
+                               (entry.limit_bytes == 0 || entry.limit_bytes >= Arbiter::minimum_bytes);
+  return has_sound_terms && entry.reserved == 0 && job.name == clean_name(entry.job, sizeof entry.job, "") &&
          !job.name.empty() &&
-         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes}) <= most_bytes;
+         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes, entry.limit_bytes}) <=
+             most_bytes;
 }
 
 }  // namespace
@@ -75,9 +103,11 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
   if (bytes.size() < sizeof(Head) + records::seal_bytes) return broken("it is too short");
   const auto head = records::get<Head>(bytes, 0);
   if (head.magic != Head().magic) return broken("it is something else");
-  if (head.version != Head().version) return broken(fmt::format("it is of version {}", head.version));
+  if (head.version != 1 && head.version != Head().version)
+    return broken(fmt::format("it is of version {}", head.version));
+  const std::size_t entry_bytes = head.version == 1 ? first_version_bytes : sizeof(Entry);
   const std::size_t content = bytes.size() - records::seal_bytes;
-  if (head.count > most_promises || content != sizeof(Head) + head.count * sizeof(Entry))
+  if (head.count > most_promises || content != sizeof(Head) + head.count * entry_bytes)
     return broken("its size is not that of its content");
   if (!records::is_sealed(bytes)) return broken("its checksum is wrong");
   Head expected;
@@ -86,10 +116,10 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
     return broken("it is of before the machine's last start");
   DecodedPromises decoded;
   for (std::size_t i = 0; i < head.count; ++i) {
-    const auto entry = records::get<Entry>(bytes, sizeof(Head) + i * sizeof(Entry));
+    const auto entry = entry_at(bytes, sizeof(Head) + i * entry_bytes, entry_bytes);
     const JobKey job{entry.uid, std::string(entry.job, ::strnlen(entry.job, sizeof entry.job))};
     if (!is_sound(entry, job)) return broken(fmt::format("entry {} is none that terraced writes", i + 1));
-    decoded.promises[job] = {entry.promised_bytes, entry.granted_bytes, entry.pool_bytes};
+    decoded.promises[job] = promise_of(entry);
   }
   if (decoded.promises.size() != head.count) return broken("it has a job twice");
   return decoded;

@@ -17,6 +17,9 @@ struct Promise {
   std::uint64_t promised_bytes = 0;  // of DRAM; 0: the job shares what is left
   std::uint64_t granted_bytes = 0;   // to its processes, all together
   std::uint64_t pool_bytes = 0;
+  Arbiter::JobLimit limit = {};
+  std::uint32_t weight = 0;  // 0: nothing is said of it
+  bool is_paused = false;    // then it has its limit and weight only, and asks for the rest anew
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 
@@ -32,7 +35,7 @@ struct DecodedPromises {
   Promises promises;
   std::string problem;  // "" or what is wrong: then there are none
 };
-// Of bytes that may be anything.
+// Of bytes that may be anything, of this version or the one before, which knew neither limits nor weights.
 DecodedPromises decode_promises(std::string_view bytes, std::string_view boot);
 std::size_t most_record_bytes();
 

@@ -39,11 +39,18 @@ void Division::divide(Registry* registry) const {
   const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry->change_arbiter();
   arbiter.set_machine_budget(pressure_.of(budget));
-  if (is_private_) return limit_writes({}, &registry->writes());
-  SharesResult users = resolve_shares(config_.shares, budget);
+  if (is_private_) {
+    UserShares alone;
+    alone.set_lends_idle(config_.lends_idle);
+    arbiter.set_users(std::move(alone));
+    return limit_writes({}, &registry->writes());
+  }
+  SharesResult users = resolve_shares(config_.shares, config_.groups, budget);
   limit_writes(users.shares.weights(), &registry->writes());
   if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
   users.shares.set_cap(config_.per_user.of(budget));
+  users.shares.set_job_cap(config_.per_job.of(budget));
+  users.shares.set_lends_idle(config_.lends_idle);
   arbiter.set_users(std::move(users.shares));
 }
 
@@ -52,8 +59,10 @@ void Division::follow_pressure(Registry* registry, std::uint64_t now_ns) {
   const std::uint64_t budget = budget_bytes();
   if (!pressure_.look(budget, now_ns)) return;
   registry->change_arbiter().set_machine_budget(pressure_.of(budget));
-  spdlog::warn("the machine is short of memory, or was: {} of a DRAM budget of {} are handed out",
-               format_size(pressure_.of(budget)), format_size(budget));
+  spdlog::warn(
+      "the machine, or the cgroup around terraced, is short of memory, or was: {} of a DRAM budget of {} are "
+      "handed out",
+      format_size(pressure_.of(budget)), format_size(budget));
 }
 
 }  // namespace terrace::daemon

@@ -162,7 +162,10 @@ void Server::reload() {
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;
   options_.config.per_user = config->per_user;
+  options_.config.per_job = config->per_job;
+  options_.config.lends_idle = config->lends_idle;
   options_.config.shares = std::move(config->shares);
+  options_.config.groups = std::move(config->groups);
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
   division_.divide(registry_.get());

@@ -144,6 +144,14 @@ void Registry::open_pool(Session& session, Admission* admission) {
       fmt::format("no pool file can be made in {}: {}", pools_.directory(), std::strerror(grant.error));
 }
 
+// What `terrace set` gave a job stays with it when another process joins, and over a restart.
+void Registry::give_terms(const JobKey& job, const wire::Hello& hello) {
+  const Promise had = claims_ ? claims_->terms(job) : Promise();
+  const std::uint32_t weight = had.weight != 0 ? had.weight : hello.weight;
+  if (weight != 0) arbiter_.set_job_weight(job, weight);
+  if (had.limit.bytes != no_limit) arbiter_.set_job_limit(job, had.limit.bytes, had.limit.by);
+}
+
 std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                          const std::optional<PoolFile>& pool, Admission* admission) {
   const wire::Hello says = believed(job, hello);
@@ -151,8 +159,7 @@ std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const 
                        says.pool_capacity_bytes < hello.pool_capacity_bytes;
   const bool is_new = arbiter_.job_weight(job) == 0;
   if (auto refusal = promise_memory(id, job, says, admission)) return refusal;
-  // What `terrace set` gave the job since stays with it when another process joins.
-  if (is_new && hello.weight != 0) arbiter_.set_job_weight(job, hello.weight);
+  if (is_new) give_terms(job, hello);
   return promise_pool(id, job, says, pool, admission);
 }
 
@@ -198,8 +205,11 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
 Promises Registry::promises() const {
   Promises all = claims_ ? claims_->left() : Promises();
   for (const auto& [id, session] : sessions_) {
-    if (arbiter_.is_paused(session->job())) continue;
     Promise& promise = all[session->job()];
+    promise.limit = arbiter_.job_limit(session->job());
+    promise.weight = arbiter_.job_weight(session->job());
+    promise.is_paused = arbiter_.is_paused(session->job());
+    if (promise.is_paused) continue;
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));
     promise.granted_bytes += arbiter_.granted_bytes(id);
     promise.pool_bytes = std::max(promise.pool_bytes, pools_.capacity_bytes(id));

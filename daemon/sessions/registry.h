@@ -120,6 +120,7 @@ class Registry {
   wire::Hello believed(const JobKey& job, const wire::Hello& hello);
   std::optional<Refusal> promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                  const std::optional<PoolFile>& pool, Admission* admission);
+  void give_terms(const JobKey& job, const wire::Hello& hello);
   void turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns);
   std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                         Admission* admission);

@@ -11,14 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 
-// toml++ 3.3 states as assertions what malformed text can break ("[[["), and in a release build as
-// unreachable: in this file, which alone includes it, a broken one is an error like the others.
-#undef NDEBUG
-namespace terrace::daemon {
-[[noreturn]] static void assertion_of_toml(const char* what) { throw std::logic_error(what); }
-}  // namespace terrace::daemon
-#define TOML_ASSERT(condition) ((condition) ? void() : terrace::daemon::assertion_of_toml(#condition))
-#include <toml++/toml.h>
+#include "daemon/settings/rule_tables.h"
+#include "daemon/settings/toml.h"
 
 namespace terrace::daemon {
 namespace {
@@ -70,6 +64,12 @@ std::optional<std::string> set_size(Config& config, const std::string& value) {
   return std::nullopt;
 }
 
+std::optional<std::string> set_lend_idle(Config& config, const std::string& value) {
+  if (value != "yes" && value != "no") return fmt::format("\"{}\" is neither \"yes\" nor \"no\"", value);
+  config.lends_idle = value == "yes";
+  return std::nullopt;
+}
+
 std::optional<std::string> set_log_level(Config& config, const std::string& value) {
   config.log_level = value;
   return check_log_level(value);
@@ -81,6 +81,8 @@ constexpr std::array key_table{
     Key{"daemon", "state", set_state},
     Key{"budget", "dram", set_amount<&Config::dram>},
     Key{"budget", "per_user", set_amount<&Config::per_user>},
+    Key{"budget", "per_job", set_amount<&Config::per_job>},
+    Key{"budget", "lend_idle", set_lend_idle},
     Key{"pool", "directory", set_pool_directory},
     Key{"pool", "size", set_size<&Config::pool_bytes>},
     Key{"pool", "writes_per_day", set_size<&Config::writes_per_day>},
@@ -94,7 +96,7 @@ std::string known_tables() {
     const auto name = fmt::format("[{}]", key.table);
     if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
   }
-  return text + ", [[share]]";
+  return text + ", [[share]], [[group]]";
 }
 
 std::string known_keys(std::string_view table) {
@@ -125,10 +127,6 @@ std::optional<std::string> apply_value(Config& config, std::string_view table, s
   return wrong ? std::optional(fmt::format("{}.{}: {}", table, name, *wrong)) : std::nullopt;
 }
 
-std::string located(std::string_view name, const toml::source_region& where, std::string_view what) {
-  return fmt::format("{}:{}: {}", name, where.begin.line, what);
-}
-
 std::string apply_table(Config& config, std::string_view table_name, const toml::table& table,
                         std::string_view file) {
   for (const auto& [name, node] : table) {
@@ -138,85 +136,10 @@ std::string apply_table(Config& config, std::string_view table_name, const toml:
   return {};
 }
 
-// ---- [[share]] --------------------------------------------------------------------------------------------
-
-std::optional<std::string> set_share_text(ShareRule& rule, std::string_view key, const std::string& value) {
-  if (value.empty() || value.size() > max_value_bytes || value.find('\0') != std::string::npos)
-    return "is empty, too long or has a NUL in it";
-  if (key == "user" || key == "group") {
-    (key == "user" ? rule.user : rule.group) = value;
-    return std::nullopt;
-  }
-  const auto amount = wire::parse_amount(value);
-  if (!amount) return amount.error;
-  (key == "guarantee" ? rule.guarantee : rule.limit) = *amount;
-  return std::nullopt;
-}
-
-std::optional<std::string> set_weight(ShareRule& rule, const toml::node& node) {
-  const auto weight = node.value_exact<std::int64_t>();
-  if (!weight || *weight < 1 || *weight > most_weight)
-    return fmt::format("weight: must be a whole number from 1 to {}, without quotes", most_weight);
-  rule.weight = static_cast<std::uint32_t>(*weight);
-  return std::nullopt;
-}
-
-std::optional<std::string> apply_share_value(ShareRule& rule, std::string_view key, const toml::node& node) {
-  constexpr std::array texts{"user", "group", "guarantee", "limit"};
-  if (key == "weight") return set_weight(rule, node);
-  if (std::find(texts.begin(), texts.end(), key) == texts.end())
-    return fmt::format("unknown key \"{}\" in [[share]]; known there: user, group, weight, guarantee, limit",
-                       key);
-  const auto value = node.value_exact<std::string>();
-  if (!value) return fmt::format("\"{}\" in [[share]] must be a string in quotes", key);
-  const auto wrong = set_share_text(rule, key, *value);
-  return wrong ? std::optional(fmt::format("share.{}: {}", key, *wrong)) : std::nullopt;
-}
-
-std::optional<std::string> check_share(const ShareRule& rule) {
-  if (rule.user.empty() == rule.group.empty())
-    return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
-  if (rule.guarantee && rule.user.empty())
-    return "[[share]]: a group has no guarantee, since nothing says how many members it has; name users";
-  return std::nullopt;
-}
-
-std::string apply_shares(Config& config, const toml::node& node, std::string_view file) {
-  const toml::array* const shares = node.as_array();
-  if (shares == nullptr) return located(file, node.source(), "write [[share]], in two brackets");
-  config.shares.clear();
-  for (const toml::node& element : *shares) {
-    const toml::table* const table = element.as_table();
-    if (table == nullptr) return located(file, element.source(), "write [[share]], in two brackets");
-    ShareRule rule;
-    rule.line = table->source().begin.line;
-    for (const auto& [key, value] : *table) {
-      if (const auto wrong = apply_share_value(rule, key.str(), value))
-        return located(file, value.source(), *wrong);
-    }
-    if (const auto wrong = check_share(rule)) return located(file, table->source(), *wrong);
-    config.shares.push_back(std::move(rule));
-  }
-  return {};
-}
-
-toml::array to_toml(const std::vector<ShareRule>& shares) {
-  toml::array array;
-  for (const ShareRule& rule : shares) {
-    toml::table table{{"weight", std::int64_t{rule.weight}}};
-    if (!rule.user.empty()) table.insert("user", rule.user);
-    if (!rule.group.empty()) table.insert("group", rule.group);
-    if (rule.guarantee) table.insert("guarantee", wire::text_of(*rule.guarantee));
-    if (rule.limit) table.insert("limit", wire::text_of(*rule.limit));
-    array.push_back(std::move(table));
-  }
-  return array;
-}
-
 std::string apply_root(Config& config, const toml::table& root, std::string_view file) {
   for (const auto& [name, node] : root) {
-    if (name.str() == "share") {
-      if (auto error = apply_shares(config, node, file); !error.empty()) return error;
+    if (is_rule_table(name.str())) {
+      if (auto error = read_rules(name.str(), node, file, &config); !error.empty()) return error;
       continue;
     }
     const toml::table* table = node.as_table();
@@ -345,12 +268,14 @@ std::string to_toml(const Config& config) {
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
   if (config.writes_per_day) pool.insert("writes_per_day", fmt::format("{}B", *config.writes_per_day));
   const toml::table budget{{"dram", wire::text_of(config.dram)},
-                           {"per_user", wire::text_of(config.per_user)}};
+                           {"per_user", wire::text_of(config.per_user)},
+                           {"per_job", wire::text_of(config.per_job)},
+                           {"lend_idle", config.lends_idle ? "yes" : "no"}};
   toml::table root{{"daemon", daemon},
                    {"budget", budget},
                    {"pool", pool},
                    {"log", toml::table{{"level", config.log_level}}}};
-  if (!config.shares.empty()) root.insert("share", to_toml(config.shares));
+  insert_rules(config, &root);
   std::ostringstream text;
   text << root << '\n';
   return text.str();

@@ -24,7 +24,10 @@ struct Config {
   std::string state;  // where what outlives a restart is kept; empty: records::state_directory()
   Amount dram = Amount::percent(90);
   Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
-  std::vector<ShareRule> shares;          // what single users and groups get of `dram`
+  Amount per_job = Amount::percent(100);  // of `dram`: the most that one job has, promised or lent
+  bool lends_idle = true;                 // what jobs do not use is lent to others
+  std::vector<ShareRule> shares;          // what single users get of `dram`
+  std::vector<GroupRule> groups;          // and members of groups together
   std::string pool_directory = "/var/tmp";
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
   std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit

@@ -72,6 +72,8 @@ constexpr std::array option_table{
     Option{"--dram", "SIZE|PCT%", "DRAM that all jobs together may keep resident", set_amount<&Config::dram>},
     Option{"--per-user", "SIZE|PCT%", "of --dram, the most that one user's jobs are promised",
            set_amount<&Config::per_user>},
+    Option{"--per-job", "SIZE|PCT%", "of --dram, the most that one job has, promised or lent",
+           set_amount<&Config::per_job>},
     Option{"--pool", "DIR", "directory for jobs' unlinked pool files", set_pool},
     Option{"--pool-size", "SIZE", "most that all pool files together may take",
            set_size<&Config::pool_bytes>},

@@ -30,18 +30,25 @@ std::string check_budget(const Config& config) {
   return {};
 }
 
-std::string check_user_cap(const Config& config) {
+// Of a part of the budget that one user or one job has at most.
+std::string check_cap(const Config& config, const Amount& amount, std::string_view key,
+                      std::string_view refuses) {
   const std::uint64_t budget = config.dram.of(memory_limit_bytes());
-  const std::uint64_t cap = config.per_user.of(budget);
+  const std::uint64_t cap = amount.of(budget);
   if (budget == 0 || cap >= Arbiter::minimum_bytes) return {};
-  return fmt::format(
-      "[budget] per_user: no user's job can join with {} of a DRAM budget of {}; give at least {} "
-      "(--per-user {}B)",
-      format_size(cap), format_size(budget), format_size(Arbiter::minimum_bytes), Arbiter::minimum_bytes);
+  return fmt::format("[budget] {}: {} with {} of a DRAM budget of {}; give at least {} ({}B)", key, refuses,
+                     format_size(cap), format_size(budget), format_size(Arbiter::minimum_bytes),
+                     Arbiter::minimum_bytes);
+}
+
+std::string check_caps(const Config& config) {
+  std::string error = check_cap(config, config.per_user, "per_user", "no user's job can join");
+  if (error.empty()) error = check_cap(config, config.per_job, "per_job", "no job can join");
+  return error;
 }
 
 std::string check_shares(const Config& config) {
-  return resolve_shares(config.shares, config.dram.of(memory_limit_bytes())).error;
+  return resolve_shares(config.shares, config.groups, config.dram.of(memory_limit_bytes())).error;
 }
 
 std::string check_pool_directory(const std::string& directory) {
@@ -101,7 +108,7 @@ std::string check_settings(const Config& config, bool is_private) {
   if (error.empty()) error = check_pool_size(config);
   if (error.empty()) error = check_writes(config);
   if (is_private) return error;
-  if (error.empty()) error = check_user_cap(config);
+  if (error.empty()) error = check_caps(config);
   if (error.empty()) error = check_shares(config);
   if (error.empty()) error = check_group(config.group);
   if (error.empty()) error = check_pool_directory(config.pool_directory);

@@ -6,8 +6,10 @@
 #include <pwd.h>
 
 #include <charconv>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "daemon/size.h"
 #include "liballoc/wire/size.h"
@@ -45,60 +47,139 @@ std::optional<std::set<uid_t>> members_of(const std::string& name) {
   return members;
 }
 
-std::string at(const ShareRule& rule, std::string_view what) {
-  return fmt::format("[[share]] of line {}: {}", rule.line, what);
+std::string line_of(const ShareRule& rule) { return fmt::format("[[share]] of line {}", rule.line); }
+std::string line_of(const GroupRule& rule) { return fmt::format("[[group]] of line {}", rule.line); }
+
+template <class Rule>
+std::string at(const Rule& rule, std::string_view what) {
+  return fmt::format("{}: {}", line_of(rule), what);
 }
 
-UserShare share_of(const ShareRule& rule, std::uint64_t budget) {
-  return {.weight = rule.weight,
-          .guarantee_bytes = rule.guarantee ? rule.guarantee->of(budget) : 0,
-          .limit_bytes = rule.limit ? rule.limit->of(budget) : no_limit};
+struct Amounts {
+  std::uint64_t guarantee = 0;
+  std::uint64_t limit = no_limit;
+};
+
+template <class Rule>
+Amounts amounts_of(const Rule& rule, std::uint64_t budget) {
+  return {rule.guarantee ? rule.guarantee->of(budget) : 0, rule.limit ? rule.limit->of(budget) : no_limit};
 }
 
-std::string wrong_amounts(const ShareRule& rule, const UserShare& share) {
-  if (share.limit_bytes < wire::least_budget_bytes)
+template <class Rule>
+std::string wrong_amounts(const Rule& rule, const Amounts& amounts) {
+  if (amounts.limit < wire::least_budget_bytes)
     return at(rule, fmt::format("no job can work in a limit of {}; give at least {}",
-                                format_size(share.limit_bytes), format_size(wire::least_budget_bytes)));
-  if (share.guarantee_bytes > share.limit_bytes)
+                                format_size(amounts.limit), format_size(wire::least_budget_bytes)));
+  if (amounts.guarantee > amounts.limit)
     return at(rule, fmt::format("the guarantee of {} is more than the limit of {}; lower it, or raise that",
-                                format_size(share.guarantee_bytes), format_size(share.limit_bytes)));
+                                format_size(amounts.guarantee), format_size(amounts.limit)));
   return {};
 }
 
+// The rules one after the other, and what they have given away.
+class Resolution {
+ public:
+  explicit Resolution(std::uint64_t budget) : budget_(budget) {}
+
+  std::string give_user(const ShareRule& rule) {
+    const Amounts amounts = amounts_of(rule, budget_);
+    if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
+    if (rule.user.empty()) return {};
+    const auto uid = uid_of(rule.user);
+    if (!uid) return at(rule, fmt::format("the user \"{}\" is not known; correct the name", rule.user));
+    if (guarantees_.contains(*uid))
+      return at(rule, fmt::format("the user \"{}\" has a share already; remove one", rule.user));
+    guarantees_[*uid] = amounts.guarantee;
+    shares_.set(*uid, {rule.weight, amounts.guarantee, amounts.limit});
+    return take(rule, amounts.guarantee);
+  }
+
+  std::string give_members(const ShareRule& rule) {
+    if (rule.group.empty()) return {};
+    const auto members = members_of(rule.group);
+    if (!members) return at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.group));
+    const Amounts amounts = amounts_of(rule, budget_);
+    for (const uid_t uid : *members) {
+      if (!guarantees_.contains(uid) && in_share_.insert(uid).second)
+        shares_.set(uid, {rule.weight, 0, amounts.limit});
+    }
+    return {};
+  }
+
+  std::string give_group(const GroupRule& rule) {
+    const Amounts amounts = amounts_of(rule, budget_);
+    if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
+    const auto all = members_of(rule.name);
+    if (!all) return at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.name));
+    if (!names_.insert(rule.name).second)
+      return at(rule, fmt::format("the group \"{}\" is there already; remove one", rule.name));
+    std::uint64_t theirs = 0;
+    std::set<std::uint32_t> members;
+    for (const uid_t uid : *all) {
+      if (uid == 0 || !in_group_.insert(uid).second) continue;
+      members.insert(uid);
+      const auto found = guarantees_.find(uid);
+      theirs += found == guarantees_.end() ? 0 : found->second;
+    }
+    if (std::string wrong = contradiction(rule, amounts, members.size(), theirs); !wrong.empty())
+      return wrong;
+    shares_.add_group({rule.name, rule.weight, amounts.guarantee, amounts.limit}, members);
+    return take(rule, minus(amounts.guarantee, theirs));
+  }
+
+  UserShares shares() { return std::move(shares_); }
+
+ private:
+  // `theirs`: what its members are guaranteed by name.
+  static std::string contradiction(const GroupRule& rule, const Amounts& amounts, std::size_t members,
+                                   std::uint64_t theirs) {
+    if (members == 0 && amounts.guarantee != 0)
+      return at(rule, fmt::format("a guarantee for nobody: every member of \"{}\" is root or in a [[group]] "
+                                  "further up, or it has none; remove the guarantee, or move this up",
+                                  rule.name));
+    if (amounts.guarantee != 0 && theirs > amounts.guarantee)
+      return at(rule, fmt::format("members are guaranteed {} by name, more than the guarantee of {} for all; "
+                                  "raise this, or lower theirs",
+                                  format_size(theirs), format_size(amounts.guarantee)));
+    if (theirs > amounts.limit)
+      return at(rule, fmt::format("members are guaranteed {} by name, more than the limit of {} for all; "
+                                  "raise this, or lower theirs",
+                                  format_size(theirs), format_size(amounts.limit)));
+    return {};
+  }
+
+  // Of the budget: all guarantees hold at once.
+  template <class Rule>
+  std::string take(const Rule& rule, std::uint64_t bytes) {
+    taken_ += bytes;
+    if (taken_ <= budget_) return {};
+    return at(rule,
+              fmt::format("the guarantees up to here are {} more than the DRAM budget of {}; lower them",
+                          format_size(taken_ - budget_), format_size(budget_)));
+  }
+
+  std::uint64_t budget_;
+  std::uint64_t taken_ = 0;
+  std::map<uid_t, std::uint64_t> guarantees_;  // of those who are named
+  std::set<uid_t> in_share_, in_group_;
+  std::set<std::string> names_;
+  UserShares shares_;
+};
+
 }  // namespace
 
-SharesResult resolve_shares(const std::vector<ShareRule>& rules, std::uint64_t budget_bytes) {
-  SharesResult result;
-  std::set<uid_t> named, in_group;
-  std::uint64_t left = budget_bytes;
-  const auto fail = [](std::string text) { return SharesResult{{}, std::move(text)}; };
-  for (const ShareRule& rule : rules) {
-    const UserShare share = share_of(rule, budget_bytes);
-    if (std::string wrong = wrong_amounts(rule, share); !wrong.empty()) return fail(std::move(wrong));
-    if (rule.user.empty()) continue;
-    const auto uid = uid_of(rule.user);
-    if (!uid) return fail(at(rule, fmt::format("the user \"{}\" is not known; correct the name", rule.user)));
-    if (!named.insert(*uid).second)
-      return fail(at(rule, fmt::format("the user \"{}\" has a share already; remove one", rule.user)));
-    if (share.guarantee_bytes > left)
-      return fail(
-          at(rule, fmt::format("the guarantees up to here are {} more than the DRAM budget of {}; "
-                               "lower them",
-                               format_size(share.guarantee_bytes - left), format_size(budget_bytes))));
-    left -= share.guarantee_bytes;
-    result.shares.set(*uid, share);
-  }
-  for (const ShareRule& rule : rules) {
-    if (rule.group.empty()) continue;
-    const auto members = members_of(rule.group);
-    if (!members)
-      return fail(at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.group)));
-    for (const uid_t uid : *members) {
-      if (!named.contains(uid) && in_group.insert(uid).second)
-        result.shares.set(uid, share_of(rule, budget_bytes));
-    }
-  }
-  return result;
+SharesResult resolve_shares(const std::vector<ShareRule>& rules, const std::vector<GroupRule>& groups,
+                            std::uint64_t budget_bytes) {
+  Resolution resolution(budget_bytes);
+  std::string error;
+  for (const ShareRule& rule : rules)
+    if (error.empty()) error = resolution.give_user(rule);
+  for (const ShareRule& rule : rules)
+    if (error.empty()) error = resolution.give_members(rule);
+  for (const GroupRule& rule : groups)
+    if (error.empty()) error = resolution.give_group(rule);
+  if (!error.empty()) return {{}, std::move(error)};
+  return {resolution.shares(), {}};
 }
 
 }  // namespace terrace::daemon

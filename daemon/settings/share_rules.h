@@ -1,4 +1,5 @@
-// What `[[share]]` in terraced.toml says of users and groups, and of whom that is, by the system's databases.
+// What `[[share]]` and `[[group]]` in terraced.toml say of users and groups, and of whom that is, by the
+// system's databases.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,28 @@ struct ShareRule {
   friend bool operator==(const ShareRule&, const ShareRule&) = default;
 };
 
+// Of all members of a group together.
+struct GroupRule {
+  std::string name;
+  std::optional<std::uint32_t> weight;  // nothing: as much as the members who are there weigh together
+  std::optional<wire::Amount> guarantee;
+  std::optional<wire::Amount> limit;
+  unsigned line = 0;  // in the file
+
+  friend bool operator==(const GroupRule&, const GroupRule&) = default;
+};
+
 struct SharesResult {
   UserShares shares;  // without the cap for all
   std::string error;  // "" or what is wrong, and the remedy
 };
 
-// What the rules give each user of `budget_bytes`. What is said of a user goes before what is said of his
-// groups, and of those the first rule counts. A member is who the group database lists, and who has it as his
-// first group; both are read once, now. Reads the databases, so it may take as long as these do.
-SharesResult resolve_shares(const std::vector<ShareRule>& rules, std::uint64_t budget_bytes);
+// What the rules give each user and each group of `budget_bytes`. What is said of a user goes before what is
+// said of his groups, and of those the first rule counts; of [[group]]s he is in the first that has him as a
+// member. A member is who the group database lists, and who has it as his first group; both are read once,
+// now. Rules that contradict each other are an error. Reads the databases, so it may take as long as these
+// do.
+SharesResult resolve_shares(const std::vector<ShareRule>& rules, const std::vector<GroupRule>& groups,
+                            std::uint64_t budget_bytes);
 
 }  // namespace terrace::daemon

@@ -1,6 +1,6 @@
 // Who may keep how much DRAM. Pure: no clock, no I/O, the same answers for the same questions.
 //
-//   machine budget ── user ── job (uid, name) ── session (a process of the job)
+//   machine budget ── group ── user ── job (uid, name) ── session (a process of the job)
 //
 // A job's budget is the largest that one of its sessions asked for; it is met in full or the session is
 // refused with what is left. Promises cannot be called back, so that one user's jobs, however many, are
@@ -8,6 +8,10 @@
 // (shares/user_shares.h). What is not promised is lent: to the users who have jobs without a promise, whoever
 // has least for his weight first (shares/shares.h), and by each of them to those jobs, by their weights. A
 // hundred jobs of one user leave to another what one job would.
+// What jobs have for certain by that and do not use is lent as well, to jobs that were promised nothing and
+// would use more (shares/entitlements.h). A job uses what it has allocated, the most of its last reports, and
+// an eighth more. It has back what it asks for at the next rebalance if there is room, and else as soon as
+// those who borrowed it have given it up, or were waited for in vain.
 // Within a job the budget follows demand: max-min fair ("water filling") over what each process has
 // allocated, so that a shell around a training program does not keep half of its memory.
 //
@@ -16,10 +20,10 @@
 // missing is raised by later rebalances. A giver is waited for at most `patience_rounds`, for one that never
 // gives must not starve the others; then end_round() names it.
 //
-// Invariants: a rebalance grants no job more than its budget, and lets the sum of max(granted, held) grow
-// past neither the job's budget nor the machine's; held is what a process still has of what it was granted
-// before. A joining process may exceed the job's by at most `starting_bytes` until the others have given way,
-// and the machine's by at most `minimum_bytes`.
+// Invariants: a rebalance grants no job more than its budget and its loan, and lets the sum of max(granted,
+// held) grow past neither the job's budget nor the machine's; held is what a process still has of what it was
+// granted before. A joining process may exceed the job's by at most `starting_bytes` until the others have
+// given way, and the machine's by at most `minimum_bytes`.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +33,7 @@
 #include <tuple>
 #include <vector>
 
+#include "daemon/shares/entitlements.h"
 #include "daemon/shares/user_shares.h"
 
 namespace terrace::daemon {
@@ -67,7 +72,15 @@ class Arbiter {
  public:
   static constexpr std::uint64_t minimum_bytes = 4ULL << 20;    // two runs: less cannot page at all
   static constexpr std::uint64_t starting_bytes = 64ULL << 20;  // for a process whose demand is not known yet
-  static constexpr unsigned patience_rounds = 600;              // a minute of the registry's rounds
+  static constexpr std::uint64_t lending_step_bytes = 16ULL << 20;  // idle memory is lent in steps, or more
+  // What was not used in so many reports of a process, or twice as many, is idle: 20 to 40 s of the
+  // registry's rounds, with 1,024 sessions 16 times as long.
+  static constexpr std::uint64_t idle_reports = 200;
+  static constexpr unsigned patience_rounds = 600;  // a minute of the registry's rounds
+
+  // Who takes longer to give once is lent no idle memory any more: else a borrower could let its lender wait
+  // nearly that minute again and again.
+  static constexpr unsigned slow_rounds = 100;
 
   explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}
 
@@ -94,8 +107,13 @@ class Arbiter {
   std::vector<Change> rebalance();
 
   // Holds until the job ends. ENOENT: no such job. Only an administrator gets past the cap of the job's user.
+  // No job is promised more than its limit.
   enum class By { owner, administrator };
   std::optional<Refusal> set_job_budget(const JobKey& job, std::uint64_t bytes, By by);
+  // Promises and loans of the job together, until it ends; no_limit: none. What it was promised beyond that
+  // is there for others at once. What an administrator says the job's user cannot change. EPERM, EINVAL,
+  // EBUSY: it is paused. ENOENT: no such job.
+  std::optional<Refusal> set_job_limit(const JobKey& job, std::uint64_t bytes, By by);
   // What the job was promised is there for others, but for the minimum of each of its processes, until
   // resume(). Whoever asks has yet to stop the job and may die before that: if he does not ask again within
   // `pausing_rounds`, the job has its budget back. With `stays` it is stopped. ENOENT: no such job.
@@ -118,6 +136,19 @@ class Arbiter {
   std::uint64_t job_budget_bytes(const JobKey& job) const;
   std::uint64_t job_promised_bytes(const JobKey& job) const;
   std::uint32_t job_weight(const JobKey& job) const;
+  struct JobLimit {
+    std::uint64_t bytes = no_limit;
+    By by = By::owner;
+    friend bool operator==(const JobLimit&, const JobLimit&) = default;
+  };
+  JobLimit job_limit(const JobKey& job) const;
+  // As of the last rebalance: what it may use beyond its budget because others do not, and what others may.
+  struct JobLoan {
+    std::uint64_t borrowed_bytes = 0;
+    std::uint64_t lent_bytes = 0;
+  };
+  JobLoan job_loan(const JobKey& job) const;
+  const UserShares& users() const { return users_; }
 
  private:
   struct Session {
@@ -125,10 +156,14 @@ class Arbiter {
     std::uint64_t requested_bytes = 0;
     std::uint64_t granted_bytes = 0;
     Demand demand;
+    std::uint64_t reports = 0;
+    // The most that it had allocated since the last full `idle_reports`, and in those before.
+    std::uint64_t peak_bytes = 0, peak_before_bytes = 0;
     bool fresh = true;             // nothing was announced to it yet
     std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
     unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
     bool overdue = false;
+    bool slow = false;  // was waited for longer than `slow_rounds`
     bool restrained = false;
   };
   struct Pause {
@@ -141,8 +176,11 @@ class Arbiter {
     std::vector<SessionId> sessions;
     std::uint64_t promised_bytes = 0;  // 0: shares what is left
     std::uint64_t budget_bytes = 0;    // as last divided
+    std::uint64_t usable_bytes = 0;    // with loans, as of the last rebalance
+    std::uint64_t idle_bytes = 0;      // of the budget, what others may borrow
     bool fixed = false;                // set by an administrator
     std::uint32_t weight = 1;
+    JobLimit limit;
     std::optional<Pause> pause;
     bool unsettled = true;  // membership or budget changed, or a raise is owed
   };
@@ -153,15 +191,26 @@ class Arbiter {
     std::vector<std::uint64_t> target;  // as the job's sessions
   };
 
-  std::uint64_t available_for(const JobKey& job, std::uint64_t cap_bytes) const;
-  static void lend(std::uint64_t whole, std::vector<Job*>& borrowers);
+  // What a job could be promised in all, of the machine and within each limit.
+  struct Room {
+    std::uint64_t machine = 0;
+    std::uint64_t user = 0, group = 0, job = 0;
+    std::uint64_t owners() const;  // the narrowest of all
+    std::uint64_t of(By by) const { return by == By::administrator ? machine : owners(); }
+  };
+  Room room_for(const JobKey& job) const;
   Refusal does_not_fit(const JobKey& job, std::uint64_t wanted) const;
+  const Job* find(const JobKey& job) const;
   void join(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
   std::uint64_t requested_bytes(const Job& job) const;
   std::uint64_t promised_before(const Job& job) const;
   void end_pause(Job& job, std::uint64_t promised_bytes);
   void end_old_pauses();
+  std::uint64_t most_of(const JobKey& key, const Job& job) const;
+  std::vector<JobPart> parts() const;
   void divide();
+  JobUse use_of(Job& job) const;
+  void lend_idle();
   std::vector<std::uint64_t> targets(const Job& job) const;
   bool worth_announcing(const Job& job, const std::vector<std::uint64_t>& target) const;
   std::uint64_t room_on_machine() const;

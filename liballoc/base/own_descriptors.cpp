@@ -113,7 +113,7 @@ void forget_all_descriptors() {
 void close_kept(int fd) {
   const bool is_ours = is_intact(fd);
   forget_descriptor(fd);
-  if (is_ours) os::close_fd(fd);
+  if (is_ours) tiers::close_by_system_call(fd);
 }
 
 bool is_intact(int fd) {

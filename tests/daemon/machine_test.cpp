@@ -32,6 +32,23 @@ TEST_CASE("the tightest ancestor of a version 2 group counts") {
   CHECK(machine.limit() == 100 * mib);
 }
 
+TEST_CASE("what the kernel slows a group down at counts as its limit") {
+  Machine machine;
+  machine.root.write("proc/self/cgroup", "0::/a/b\n");
+  machine.root.write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  machine.root.write("sys/fs/cgroup/a/b/memory.high", "max\n");
+  machine.root.write("sys/fs/cgroup/a/memory.max", "209715200\n");
+  machine.root.write("sys/fs/cgroup/a/memory.high", "104857600\n");
+  CHECK(machine.limit() == 100 * mib);
+  const auto cgroup = tightest_memory_cgroup(machine.root.path());
+  REQUIRE(cgroup);
+  CHECK(cgroup->directory == machine.root.path() + "/sys/fs/cgroup/a");
+  CHECK(cgroup->limit_bytes == 100 * mib);
+  machine.root.write("sys/fs/cgroup/a/memory.high", "99999999999999\n");
+  machine.root.write("sys/fs/cgroup/a/memory.max", "99999999999999\n");
+  CHECK_FALSE(tightest_memory_cgroup(machine.root.path()));
+}
+
 TEST_CASE("the memory hierarchy of version 1 counts, the others do not") {
   Machine machine;
   machine.root.write("proc/self/cgroup", "5:cpu,cpuacct:/other\n4:memory:/jobs/one\n");

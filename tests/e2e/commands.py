@@ -3,6 +3,8 @@
 
     commands.py set       another budget: who has the job obeys it, and what does not fit is refused
     commands.py weight    two jobs without a budget have what is lent in proportion, and nobody what is guaranteed
+    commands.py limit     what a job has at most holds for it, its owner and the next daemon
+    commands.py lending   what a job does not use another one has, until it asks
     commands.py trim      what a job keeps for reuse goes back to the kernel
     commands.py pause     a job stands, its memory is another's meanwhile, and its result is the same
     commands.py restart   the daemon dies and another one comes while a job stands
@@ -11,6 +13,7 @@
 The job changes and sums up three quarters of its budget in random blocks, over and over. Its result is compared with
 that of the same program without Terrace.
 """
+import grp
 import hashlib
 import itertools
 import json
@@ -22,6 +25,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from waiting import Failed, check, wait_for
@@ -63,6 +67,20 @@ def hold(progress):
     Path(progress).write_text("1", encoding="utf-8")
     signal.pause()
     del stays
+
+
+def lazy(progress):
+    """Uses one block, until it is told to end: then it uses as much as its budget allows, and waits again."""
+    blocks = [bytearray(os.urandom(BLOCK_BYTES))]
+    Path(progress).write_text("1", encoding="utf-8")
+    while not end_of(progress).exists():
+        time.sleep(0.1)
+    blocks += [bytearray(os.urandom(BLOCK_BYTES)) for _ in range(15)]
+    Path(progress).write_text("2", encoding="utf-8")
+    while True:
+        for block in blocks:
+            block[::4096] = bytes(BLOCK_BYTES // 4096)
+        time.sleep(0.1)
 
 
 # ---- what the test does with them ---------------------------------------------------------------------------
@@ -224,6 +242,60 @@ def test_weight(directory):
         machine.close()
 
 
+def test_limit(directory):
+    machine = Machine(directory)
+    try:
+        machine.start("job")
+        machine.goes_on("job")
+        done = machine.terrace("set", "job", "--dram-limit", "192M")
+        check(done.stdout == "job: DRAM limit none -> 192 MiB\n", done.stdout + done.stderr)
+        row = machine.row("job")
+        check((row["dram_limit_bytes"], row["budget_bytes"]) == (192 * MIB, 192 * MIB), row)
+        wait_for(lambda: machine.row("job")["resident_bytes"] <= 192 * MIB, "the job to obey")
+        line = machine.refusal(2, "set", "job", "--dram", "256M")
+        check("more than the job's limit of 192.0 MiB" in line and "--dram-limit" in line, line)
+        check("is not a size" in machine.refusal(2, "set", "job", "--dram-limit", "lots"), "no size")
+        wait_for(lambda: Path(f"{machine.socket}.promises").exists(), "the record")
+        time.sleep(0.5)  # until which it may be of before
+        machine.daemon.kill()
+        machine.daemon.wait()
+        machine.start_daemon()
+        wait_for(lambda: machine.row("job"), "the job to come back")
+        row = machine.row("job")
+        check((row["dram_limit_bytes"], row["budget_bytes"]) == (192 * MIB, 192 * MIB), f"after a restart: {row}")
+        answer = machine.answer("set", "job", "--dram-limit", "none")
+        check(answer["previous_limit_bytes"] == 192 * MIB and "dram_limit_bytes" not in answer, answer)
+        check("dram_limit_bytes" not in machine.row("job"), machine.row("job"))
+        check(machine.terrace("set", "job", "--dram", "256M").returncode == 0, "a budget beyond what was the limit")
+        check(machine.result("job") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
+def test_lending(directory):
+    group = grp.getgrgid(os.getgid()).gr_name if os.getuid() else "nogroup"
+    machine = Machine(directory, dram="512M", shares=f'[budget]\nper_user = "100%"\n[[group]]\nname = "{group}"\n')
+    def amounts(name):
+        row = machine.row(name)
+        return row["resident_bytes"] // MIB, row.get("borrowed_bytes", 0) // MIB, row.get("lent_bytes", 0) // MIB
+    try:
+        machine.start("lazy", "lazy", 320 * MIB)
+        machine.start("busy", budget=None)
+        check(machine.row("busy")["budget_bytes"] == 192 * MIB, machine.row("busy"))
+        check(amounts("busy")[0] <= 192, f"at once: {amounts('busy')}")
+        wait_for(lambda: amounts("busy")[0] >= 320, f"idle memory to be lent: {amounts('busy')}", 90)
+        check(amounts("busy")[1] == amounts("lazy")[2] >= 128, f"{amounts('busy')} and {amounts('lazy')}")
+        check(machine.row("lazy")["budget_bytes"] == 320 * MIB, machine.row("lazy"))
+        check(f"group   {group}: " in machine.terrace("status").stdout, machine.terrace("status").stdout)
+        end_of(machine.directory / "lazy.progress").touch()
+        wait_for(lambda: amounts("lazy")[0] >= 240 and amounts("busy")[0] <= 200,
+                 f"it to come back: {amounts('lazy')} and {amounts('busy')}", 30)
+        check(amounts("lazy")[2] == amounts("busy")[1] == 0, f"{amounts('lazy')} and {amounts('busy')}")
+        check(machine.result("busy") == stock_result(directory), "another result")
+    finally:
+        machine.close()
+
+
 def test_trim(directory):
     machine = Machine(directory)
     try:
@@ -358,7 +430,8 @@ def test_refused(directory):
         if os.getuid() == 0:
             os.chmod(directory, 0o755)
             stranger = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
-            for words in (("pause", "job"), ("resume", "job"), ("trim", "job"), ("set", "job", "--dram", "64M")):
+            for words in (("pause", "job"), ("resume", "job"), ("trim", "job"), ("set", "job", "--dram", "64M"),
+                          ("set", "job", "--dram-limit", "64M")):
                 check("belongs to user 0" in machine.refusal(4, *words, launcher=stranger), words)
         if Path(os.environ["TERRACE_PRELOAD"]).with_name("libterrace_gpu_preload.so").exists():
             machine.start("gpu", "hold", 128 * MIB, ("--gpu", "emulated:64M"))
@@ -370,9 +443,9 @@ def test_refused(directory):
 
 
 def main():
-    if sys.argv[1] in ("--work", "--hold"):
-        return {"--work": work, "--hold": hold}[sys.argv[1]](sys.argv[2])
-    tests = {"set": test_set, "weight": test_weight, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
+    if sys.argv[1] in ("--work", "--hold", "--lazy"):
+        return {"--work": work, "--hold": hold, "--lazy": lazy}[sys.argv[1]](sys.argv[2])
+    tests = {"set": test_set, "weight": test_weight, "limit": test_limit, "lending": test_lending, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
              "refused": test_refused}
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         try:

@@ -32,15 +32,23 @@ struct Script {
   bool wants_name = false;     // as its first word
   const char* word = nullptr;  // before all others
 };
-constexpr Script scripts[] = {
-    {"argsort", "bench/patterns.py", true},     {"arrays", "bench/patterns.py", true},
-    {"embedding", "bench/patterns.py", true},   {"fft", "bench/patterns.py", true},
-    {"first-touch", "bench/patterns.py", true}, {"gpu", "bench/gpu/bench.py"},
-    {"gups", "bench/patterns.py", true},        {"inference", "bench/patterns.py", true},
-    {"matmul", "bench/patterns.py", true},      {"merge", "bench/patterns.py", true},
-    {"optimizer", "bench/optimizer.py"},        {"pause", "bench/pause.py"},
-    {"sparse", "bench/patterns.py", true},      {"tiers", "bench/training.py", false, "--tiers"},
-    {"training", "bench/training.py"},          {"transpose", "bench/patterns.py", true}};
+constexpr Script scripts[] = {{"argsort", "bench/patterns.py", true},
+                              {"arrays", "bench/patterns.py", true},
+                              {"embedding", "bench/patterns.py", true},
+                              {"fft", "bench/patterns.py", true},
+                              {"first-touch", "bench/patterns.py", true},
+                              {"gpu", "bench/gpu/bench.py"},
+                              {"gups", "bench/patterns.py", true},
+                              {"inference", "bench/patterns.py", true},
+                              {"matmul", "bench/patterns.py", true},
+                              {"merge", "bench/patterns.py", true},
+                              {"optimizer", "bench/optimizer.py"},
+                              {"pause", "bench/pause.py"},
+                              {"shares", "bench/shares.py"},
+                              {"sparse", "bench/patterns.py", true},
+                              {"tiers", "bench/training.py", false, "--tiers"},
+                              {"training", "bench/training.py"},
+                              {"transpose", "bench/patterns.py", true}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
 // one, such as the one whose PyTorch sees the GPU.
@@ -83,6 +91,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"pause", "a job out of memory and back, beside plain direct I/O"},
     {"planner", "placements and simulated steps, beside published ones"},
     {"policies", "all policies that move tensors, on simulated steps, beside what no plan can beat"},
+    {"shares", "two jobs under one budget, beside each with its share alone"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
     {"timeline", "what a recorded job costs to make sense of, and how soon its page is open"},

@@ -151,6 +151,11 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
                   "Lend it so many times what a job of yours with weight 1 gets: 1 to 1000")
       ->type_name("N")
       ->excludes("--dram");
+  set->add_option("--dram-limit", o->dram_limit,
+                  "Never keep more than this of it in DRAM, promised or lent; none takes a limit away")
+      ->type_name("SIZE|PCT%|none")
+      ->excludes("--dram")
+      ->excludes("--weight");
   add_change(app, "trim",
              "Give memory that jobs keep for reuse back to the kernel; without JOB of all of yours", o);
   of_one_job("pause", "Move a job's large memory to its pool, and stop the job");

@@ -43,7 +43,11 @@ constexpr std::array job_state{
     Column{"phase", "PHASE", Kind::text, false, false},
     Column{"paused", "PAUSED", Kind::text, false, false},
     Column{"weight", "WEIGHT", Kind::count, false, false},
+    Column{"group", "GROUP", Kind::text, false, false},
     Column{"budget_bytes", "BUDGET", Kind::bytes},
+    Column{"dram_limit_bytes", "AT-MOST", Kind::bytes, false, false},
+    Column{"borrowed_bytes", "BORROWED", Kind::bytes, false, false},
+    Column{"lent_bytes", "LENT", Kind::bytes, false, false},
     Column{"resident_bytes", "RESIDENT", Kind::bytes},
     Column{"stored_bytes", "STORED", Kind::bytes},
     Column{"heap_live_bytes", "LIVE", Kind::bytes},
@@ -189,7 +193,8 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "job", &row);
   copy(job, "uid", &row);
   copy(job, "paused", &row);
-  copy(job, "weight", &row);
+  for (const char* name : {"weight", "group", "dram_limit_bytes", "borrowed_bytes", "lent_bytes"})
+    copy(job, name, &row);
   copy(job, "written_today_bytes", &row);
   copy(job, "writes_left_bytes", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
@@ -265,7 +270,7 @@ Rows tier_rows(const json& status) {
 json status_row(const json& status) {
   json row{{"socket", socket_of(status)}};
   for (const char* name :
-       {"daemon_version", "private", "uptime_seconds", "sessions_seen", "follows_pressure"})
+       {"daemon_version", "private", "uptime_seconds", "sessions_seen", "follows_pressure", "groups"})
     copy(status, name, &row);
   const Rows jobs = job_rows(status);
   row["jobs"] = jobs.size();

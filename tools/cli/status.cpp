@@ -45,6 +45,24 @@ std::string dram_line(const json& row, bool exact) {
                      bytes_text(whole(row, "dram_capacity_bytes"), exact), pressure_words(row, exact));
 }
 
+std::string group_lines(const json& row, bool exact) {
+  std::string text;
+  const auto found = row.find("groups");
+  if (found == row.end() || !found->is_array()) return text;
+  for (const json& group : *found) {
+    if (!group.is_object()) continue;
+    text += fmt::format("group   {}: {} for its jobs, {} of it promised", group.value("group", "?"),
+                        bytes_text(whole(group, "budget_bytes"), exact),
+                        bytes_text(whole(group, "promised_bytes"), exact));
+    if (group.contains("guarantee_bytes"))
+      text += fmt::format("; at least {}", bytes_text(whole(group, "guarantee_bytes"), exact));
+    if (group.contains("limit_bytes"))
+      text += fmt::format("; at most {}", bytes_text(whole(group, "limit_bytes"), exact));
+    text += '\n';
+  }
+  return text;
+}
+
 std::string writes_words(const json& row, bool exact) {
   if (!row.contains("pool_writes_left_bytes")) return "";
   return fmt::format("; {} of {} written today, {} left",
@@ -75,7 +93,8 @@ void print_page(const std::vector<json>& answers, const ViewOptions& options) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const json row = status_row(answers[i]);
     std::cout << (i == 0 ? "" : "\n") << daemon_line(row) << dram_line(row, options.bytes)
-              << pool_line(row, options.bytes) << job_lines(answers[i], options) << codec_lines(row, options);
+              << group_lines(row, options.bytes) << pool_line(row, options.bytes)
+              << job_lines(answers[i], options) << codec_lines(row, options);
   }
 }
 

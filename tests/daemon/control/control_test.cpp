@@ -153,6 +153,43 @@ TEST_CASE_METHOD(ControlFixture, "a weight is changed by the owner and root, not
   CHECK(ask({{"verb", "set_weight"}, {"job", "nobody"}, {"weight", 3}})["errno"] == ENOENT);
 }
 
+TEST_CASE_METHOD(ControlFixture, "what an administrator limits the owner cannot change, and sees") {
+  const json request{{"verb", "set_limit"}, {"job", "train"}, {"bytes", gib}};
+  CHECK(ask(request, stranger)["errno"] == EPERM);
+  const json reply = ask(request, root);
+  CHECK(reply["ok"] == true);
+  CHECK(reply["dram_limit_bytes"] == gib);
+  CHECK(reply["budget_bytes"] == gib);
+  CHECK(reply.count("previous_limit_bytes") == 0);
+  const json job = ask({{"verb", "status"}})["jobs"][0];
+  CHECK(job["dram_limit_bytes"] == gib);
+  CHECK(job["budget_bytes"] == gib);
+  CHECK(ask({{"verb", "set_limit"}, {"job", "train"}, {"bytes", 0}}, owner)["errno"] == EPERM);
+  CHECK(ask({{"verb", "set_budget"}, {"job", "train"}, {"bytes", 2 * gib}}, owner)["errno"] == EINVAL);
+  const json none = ask({{"verb", "set_limit"}, {"job", "train"}, {"bytes", 0}}, root);
+  CHECK(none["previous_limit_bytes"] == gib);
+  CHECK(none.count("dram_limit_bytes") == 0);
+  CHECK(none["budget_bytes"] == 2 * gib);
+  for (const json& wrong : {json(-1), json("1g"), json(), json(1.5)})
+    CHECK(ask({{"verb", "set_limit"}, {"job", "train"}, {"bytes", wrong}})["errno"] == EINVAL);
+  CHECK(ask({{"verb", "set_limit"}, {"job", "nobody"}, {"bytes", gib}})["errno"] == ENOENT);
+}
+
+TEST_CASE_METHOD(ControlFixture, "status says what groups have, and jobs say of which they are") {
+  UserShares users;
+  users.add_group({.name = "lab", .weight = 2, .guarantee_bytes = gib, .limit_bytes = 4 * gib}, {owner.uid});
+  registry.change_arbiter().set_users(users);
+  const json status = ask({{"verb", "status"}});
+  CHECK(status["jobs"][0]["group"] == "lab");
+  REQUIRE(status["groups"].size() == 1);
+  const json& group = status["groups"][0];
+  CHECK(group["group"] == "lab");
+  CHECK(group["weight"] == 2);
+  CHECK(group["guarantee_bytes"] == gib);
+  CHECK(group["limit_bytes"] == 4 * gib);
+  CHECK(group["promised_bytes"] == 2 * gib);
+}
+
 TEST_CASE_METHOD(ControlFixture, "trim reaches every process of the job") {
   const SessionId second = join("train");
   const auto outcome = ask_text(R"({"verb":"trim","job":"train"})");

@@ -15,6 +15,7 @@
 using namespace terrace;
 using namespace terrace::daemon;
 using Catch::Matchers::Contains;
+using terrace::tests::TemporaryDirectory;
 
 namespace {
 

@@ -50,6 +50,35 @@ TEST_CASE("TextsThatNoKernelWritesAreNotRead") {
   CHECK_FALSE(is_read(psi_text, "MemTotal: 1 kB\nMemAvailable:"));
 }
 
+TEST_CASE("a cgroup is read as the kernel writes it") {
+  const auto state =
+      read_cgroup_state(psi_text, "805306368\n", "anon 1\nfile 9\ninactive_file 268435456\n", gib);
+  REQUIRE(state);
+  CHECK(state->some == 1234);
+  CHECK(state->available_bytes == gib / 2);
+  CHECK(state->total_bytes == gib);
+  CHECK(read_cgroup_state(psi_text, "9999999999\n", "inactive_file 0\n", gib)->available_bytes == 0);
+  CHECK(read_cgroup_state(psi_text, "0\n", "inactive_file 5\n", gib)->available_bytes == gib);
+  CHECK_FALSE(read_cgroup_state("", "1\n", "inactive_file 0\n", gib));
+  CHECK_FALSE(read_cgroup_state(psi_text, "", "inactive_file 0\n", gib));
+  CHECK_FALSE(read_cgroup_state(psi_text, "max\n", "inactive_file 0\n", gib));
+  CHECK_FALSE(read_cgroup_state(psi_text, "1\n", "active_file 0\n", gib));
+}
+
+TEST_CASE("a cgroup over memory.high lowers the budget on a machine that has plenty") {
+  const terrace::tests::TemporaryDirectory made_up;
+  made_up.write("proc/meminfo", "MemTotal:  33554432 kB\nMemAvailable: 33554432 kB\n");
+  made_up.write("proc/pressure/memory", "some avg10=0.00 avg60=0\nfull avg10=0.00 avg60=0\n");
+  made_up.write("proc/self/cgroup", "0::/jobs\n");
+  made_up.write("sys/fs/cgroup/jobs/memory.high", std::to_string(16 * gib) + "\n");
+  made_up.write("sys/fs/cgroup/jobs/memory.current", std::to_string(16 * gib) + "\n");
+  made_up.write("sys/fs/cgroup/jobs/memory.stat", "inactive_file 4096\n");
+  made_up.write("sys/fs/cgroup/jobs/memory.pressure", psi_text);
+  MemoryPressure watched(made_up.path());
+  for (std::uint64_t i = 1; i < 5; ++i) watched.look(8 * gib, i * MemoryPressure::pause_ns);
+  CHECK(watched.of(8 * gib) == 8 * gib - gib / 2);
+}
+
 TEST_CASE("without the kernel's word the budget stays, and it is known that it does not follow") {
   const terrace::tests::TemporaryDirectory made_up;
   MemoryPressure watched(made_up.path());

@@ -1,6 +1,7 @@
 // When the budget falls and rises. Time is passed in.
 #include "daemon/pressure/pressure_policy.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "tests/units.h"
@@ -19,12 +20,23 @@ struct Policy {
   std::uint64_t now = one_second;
   // The budget after so many seconds of it.
   std::uint64_t after(std::uint64_t seconds, const MemoryState& state) {
-    for (std::uint64_t i = 0; i < seconds; ++i) policy.observe(state, whole_budget, now += one_second);
+    for (std::uint64_t i = 0; i < seconds; ++i) policy.observe({&state, 1}, whole_budget, now += one_second);
     return policy.of(whole_budget);
   }
 };
 
 }  // namespace
+
+TEST_CASE_METHOD(Policy, "a cgroup that is short lowers the budget of a machine that is not") {
+  const std::array both{at_ease, MemoryState{1500, 0, gib / 4, 8 * gib}};
+  for (int i = 0; i < 4; ++i) policy.observe(both, whole_budget, now += one_second);
+  CHECK(policy.of(whole_budget) == 15 * gib);
+  CHECK(after(31, at_ease) == 16 * gib);
+  after(4, short_of_memory);
+  const std::array mixed{at_ease, MemoryState{0, 0, gib / 4, 8 * gib}};  // it has nothing to give yet
+  for (int i = 0; i < 100; ++i) policy.observe(mixed, whole_budget, now += one_second);
+  CHECK(policy.of(whole_budget) == 15 * gib);
+}
 
 TEST_CASE_METHOD(Policy, "a shortage that lasts lowers the budget step by step, down to half") {
   CHECK(after(3, short_of_memory) == 16 * gib);  // the first says when it began

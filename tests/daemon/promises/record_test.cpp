@@ -5,6 +5,7 @@
 
 #include "daemon/promises/claims.h"
 #include "tests/units.h"
+#include "tiers/records/sealed.h"
 
 using namespace terrace::daemon;
 using Catch::Matchers::Contains;
@@ -13,23 +14,39 @@ using terrace::tests::gib;
 namespace {
 
 const std::string this_start = "6d0c4c1e-8f0a-4c43-9a55-0123456789ab";
-const Promises three_jobs{{{1000, "train"}, {4 * gib, 3 * gib, gib}},
-                          {{1000, "r\u00e9seau"}, {0, gib, 0}},
-                          {{2000, "train"}, {gib, gib, 0}}};
+const Promises some_jobs{{{1000, "train"}, {4 * gib, 3 * gib, gib}},
+                         {{1000, "r\u00e9seau"}, {0, gib, 0}},
+                         {{2000, "train"}, {gib, gib, 0}},
+                         {{2000, "limited"}, {gib, gib, 0, {2 * gib, Arbiter::By::administrator}, 3}},
+                         {{3000, "paused"}, {0, 0, 0, {gib, Arbiter::By::owner}, 1, true}}};
 
 std::string problem_of(const std::string& bytes) { return decode_promises(bytes, this_start).problem; }
 
 }  // namespace
 
 TEST_CASE("a record says what was written into it") {
-  const DecodedPromises decoded = decode_promises(encode_promises(three_jobs, this_start), this_start);
+  const DecodedPromises decoded = decode_promises(encode_promises(some_jobs, this_start), this_start);
   CHECK(decoded.problem.empty());
-  CHECK(decoded.promises == three_jobs);
+  CHECK(decoded.promises == some_jobs);
   CHECK(decode_promises(encode_promises({}, this_start), this_start).problem.empty());
 }
 
+// What the version before wrote, for a daemon that is replaced while jobs run: no limit, no weight.
+TEST_CASE("ARecordOfTheVersionBeforeIsRead") {
+  std::string bytes = encode_promises({{{1000, "train"}, {4 * gib, 3 * gib, gib}}}, this_start);
+  bytes.resize(64 + 96);
+  bytes[4] = 1;
+  terrace::records::seal(&bytes);
+  const DecodedPromises decoded = decode_promises(bytes, this_start);
+  CHECK(decoded.problem.empty());
+  CHECK(decoded.promises == Promises{{{1000, "train"}, {4 * gib, 3 * gib, gib}}});
+  bytes = encode_promises(some_jobs, this_start);
+  bytes[4] = 3;
+  CHECK_THAT(problem_of(bytes), Contains("version 3"));
+}
+
 TEST_CASE("EveryFlippedBitOfARecordIsNoticed") {
-  const std::string whole = encode_promises(three_jobs, this_start);
+  const std::string whole = encode_promises(some_jobs, this_start);
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string bytes = whole;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
@@ -39,14 +56,14 @@ TEST_CASE("EveryFlippedBitOfARecordIsNoticed") {
 }
 
 TEST_CASE("ARecordThatIsCutOrLongerIsRefused") {
-  const std::string whole = encode_promises(three_jobs, this_start);
+  const std::string whole = encode_promises(some_jobs, this_start);
   for (std::size_t size = 0; size < whole.size(); ++size)
     REQUIRE_FALSE(problem_of(whole.substr(0, size)).empty());
   CHECK_FALSE(problem_of(whole + '\0').empty());
 }
 
 TEST_CASE("ARecordOfAnotherStartOfTheMachineIsRefused") {
-  CHECK_THAT(problem_of(encode_promises(three_jobs, "another")), Contains("last start"));
+  CHECK_THAT(problem_of(encode_promises(some_jobs, "another")), Contains("last start"));
 }
 
 // With a good checksum: whoever could write the file could write that.
@@ -57,6 +74,8 @@ TEST_CASE("EntriesThatNoDaemonWritesAreRefused") {
   CHECK_THAT(problem({{{1, ""}, {}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a\x1b[2J"}, {}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a"}, {~std::uint64_t{0}, 0, 0}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {1, Arbiter::By::owner}}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {}, 1001}}}), Contains("entry 1"));
   const std::string longest(64, 'x');
   CHECK(problem({{{1, longest}, {}}}).empty());
   CHECK_THAT(problem({{{1, longest + "a"}, {}}, {{1, longest + "b"}, {}}}), Contains("twice"));
@@ -71,7 +90,7 @@ TEST_CASE("a record has a bound") {
 }
 
 TEST_CASE("of a claim no more is given than is on record, and what was granted once") {
-  Claims claims(three_jobs);
+  Claims claims(some_jobs);
   const JobKey job{1000, "train"};
   CHECK(claims.take(job, {8 * gib, 2 * gib, 8 * gib}) == Promise{4 * gib, 2 * gib, gib});
   CHECK(claims.take(job, {4 * gib, 2 * gib, 0}) == Promise{4 * gib, gib, 0});
@@ -80,4 +99,20 @@ TEST_CASE("of a claim no more is given than is on record, and what was granted o
   CHECK(claims.has(job));
   claims.forget();
   CHECK_FALSE(claims.has(job));
+}
+
+// Any user may set a limit of his job: it must not spoil the record of all.
+TEST_CASE("ALimitBeyondAllMemoryIsWrittenAsOneThatIsRead") {
+  const Promises promises{{{1, "a"}, {0, 0, 0, {no_limit - 1, Arbiter::By::owner}}}};
+  CHECK(problem_of(encode_promises(promises, this_start)).empty());
+}
+
+TEST_CASE("OfAPausedJobOnlyTheTermsAreClaimed") {
+  Claims claims(some_jobs);
+  const JobKey paused{3000, "paused"};
+  CHECK_FALSE(claims.has(paused));
+  CHECK(claims.take(paused, {gib, gib, gib}) == Promise{});
+  CHECK(claims.terms(paused).limit.bytes == gib);
+  CHECK(claims.terms({2000, "limited"}).weight == 3);
+  CHECK(claims.terms({2000, "no such"}) == Promise{});
 }

@@ -352,11 +352,36 @@ TEST_CASE_METHOD(RegistryFixture, "what is on record waits for its jobs for a wh
   CHECK(registry.promises() == on_record);
   admit(hello("here", gib, gib / 2));
   registry.announcements();
-  CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2});
+  CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2, {}, 1});
   CHECK(registry.promises().size() == 2);
   REQUIRE_FALSE(registry.change_arbiter().pause({1000, "here"}, true));
-  CHECK(registry.promises() == on_record);  // others may have what it was promised
+  CHECK(registry.promises().at({1000, "here"}) == Promise{0, 0, 0, {}, 1, true});  // others may have it
   REQUIRE_FALSE(registry.change_arbiter().resume({1000, "here"}, Arbiter::By::owner));
   registry.take_in(10 * Registry::round_ns);
   CHECK(registry.promises().size() == 1);
+}
+
+// Whoever joins under the job's name, and whether or not he says that he is back.
+TEST_CASE_METHOD(RegistryFixture, "WhatAJobMayHaveOutlivesTheDaemon") {
+  admit(hello("limited", 3 * gib));
+  admit(hello("paused", gib));
+  const JobKey limited{1000, "limited"}, paused{1000, "paused"};
+  Arbiter& arbiter = registry.change_arbiter();
+  REQUIRE_FALSE(arbiter.set_job_limit(limited, 2 * gib, Arbiter::By::administrator));
+  REQUIRE_FALSE(arbiter.set_job_weight(limited, 7));
+  REQUIRE_FALSE(arbiter.set_job_limit(paused, 2 * gib, Arbiter::By::owner));
+  REQUIRE_FALSE(arbiter.pause(paused, true));
+  const Promises left = registry.promises();
+
+  RegistryFixture later;
+  later.registry.expect(Claims(left), 10 * Registry::round_ns);
+  wire::Hello back = hello("limited", 3 * gib);
+  back.flags |= GENERATE(std::uint16_t{0}, wire::hello_reattach);
+  later.admit(back);
+  CHECK(later.registry.arbiter().job_limit(limited) ==
+        Arbiter::JobLimit{2 * gib, Arbiter::By::administrator});
+  CHECK(later.registry.arbiter().job_weight(limited) == 7);
+  CHECK(later.registry.arbiter().job_budget_bytes(limited) == 2 * gib);
+  later.admit(hello("paused", gib));
+  CHECK(later.registry.arbiter().job_limit(paused).bytes == 2 * gib);
 }

@@ -38,11 +38,16 @@ struct Reports {
         *registry.admit(greeting_of("first"), {process.pid(), 1000, 1000}, std::nullopt, now).session;
     session.watch(ProcessMemory(process.pid(), process.fd()));
     first = session.id();
+    stats = begin_to_report(session);
+  }
+  // As a process that would use more than there is.
+  static wire::JobStats* begin_to_report(Session& session) {
     Segment& segment = session.segment();
     void* base = ::mmap(nullptr, segment.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);
-    stats = reinterpret_cast<wire::JobStats*>(static_cast<std::byte*>(base) + segment.stats_offset());
-    stats->set(wire::Stat::heartbeat_ns, 1);
-    stats->set(wire::Stat::heap_live_bytes, gib);
+    auto* reports = reinterpret_cast<wire::JobStats*>(static_cast<std::byte*>(base) + segment.stats_offset());
+    reports->set(wire::Stat::heartbeat_ns, 1);
+    reports->set(wire::Stat::heap_live_bytes, gib);
+    return reports;
   }
   void report(std::uint64_t resident) const { stats->set(wire::Stat::resident_bytes, resident); }
   void pass_rounds(unsigned count) {
@@ -52,7 +57,9 @@ struct Reports {
     }
   }
   void let_another_join() {
-    other = registry.admit(greeting_of("other"), {1, 2000, 2000}, std::nullopt, now).session->id();
+    Session& session = *registry.admit(greeting_of("other"), {1, 2000, 2000}, std::nullopt, now).session;
+    other = session.id();
+    begin_to_report(session);
     registry.announcements();
   }
   std::uint64_t granted(SessionId session) const { return registry.arbiter().granted_bytes(session); }

@@ -164,7 +164,7 @@ TEST_CASE("SharesThatSayNothingClearAreRefused") {
   const auto of = [](const std::string& text) { return error_of("[[share]]\n" + text + "\n"); };
   CHECK_THAT(of("weight = 3"), StartsWith("t.toml:1: ") && Contains("name one user or one group"));
   CHECK_THAT(of("user = \"a\"\ngroup = \"b\""), Contains("name one user or one group"));
-  CHECK_THAT(of("group = \"b\"\nguarantee = \"1g\""), Contains("a group has no guarantee"));
+  CHECK_THAT(of("group = \"b\"\nguarantee = \"1g\""), Contains("all together in [[group]]"));
   CHECK_THAT(of("user = \"\""), StartsWith("t.toml:2: ") && Contains("empty"));
   CHECK_THAT(of("user = 7"), Contains("string in quotes"));
   CHECK_THAT(of("user = \"a\"\nwait = 3"),
@@ -225,4 +225,43 @@ TEST_CASE("the example that is installed says the defaults") {
   const auto example = load_config(TERRACE_SOURCE_DIR "/daemon/terraced.toml", Config{});
   REQUIRE(example.error.empty());
   CHECK(to_toml(example.config) == to_toml(Config{}));
+}
+
+TEST_CASE("GroupsAreReadAndWritten") {
+  const auto result = parse_config(
+      "[budget]\nper_job = \"25%\"\nlend_idle = \"no\"\n"
+      "[[group]]\nname = \"lab\"\nweight = 4\nguarantee = \"50%\"\nlimit = \"64G\"\n"
+      "[[group]]\nname = \"guests\"\n",
+      "t.toml", Config{});
+  REQUIRE(result.error.empty());
+  CHECK(result.config.per_job == Amount::percent(25));
+  CHECK_FALSE(result.config.lends_idle);
+  REQUIRE(result.config.groups.size() == 2);
+  const GroupRule& lab = result.config.groups[0];
+  CHECK(lab.name == "lab");
+  CHECK(lab.weight == 4U);
+  CHECK(lab.guarantee == Amount::percent(50));
+  CHECK(lab.limit == Amount{Amount::Unit::bytes, 64ULL << 30});
+  CHECK(lab.line == 4);
+  CHECK_FALSE(result.config.groups[1].weight);
+  const auto back = parse_config(to_toml(result.config), "t.toml", Config{});
+  REQUIRE(back.error.empty());
+  REQUIRE(back.config.groups.size() == 2);
+  CHECK(back.config.groups[0].weight == 4U);
+  CHECK(back.config.groups[0].guarantee == lab.guarantee);
+  CHECK(back.config.groups[1].name == "guests");
+  CHECK_FALSE(back.config.groups[1].weight);
+  CHECK(back.config.per_job == Amount::percent(25));
+  CHECK_FALSE(back.config.lends_idle);
+}
+
+TEST_CASE("GroupsThatSayNothingClearAreRefused") {
+  const auto of = [](const std::string& text) { return error_of("[[group]]\n" + text + "\n"); };
+  CHECK_THAT(of("weight = 3"), StartsWith("t.toml:1: ") && Contains("name = \"NAME\""));
+  CHECK_THAT(of("name = \"a\"\nuser = \"b\""), StartsWith("t.toml:3: ") && Contains("known there: name"));
+  CHECK_THAT(of("name = \"\""), Contains("group.name") && Contains("empty"));
+  CHECK_THAT(of("name = \"a\"\nlimit = \"much\""), Contains("group.limit") && Contains("not a size"));
+  CHECK_THAT(of("name = \"a\"\nweight = 0"), Contains("from 1 to 1000"));
+  CHECK_THAT(error_of("[group]\nname = \"a\"\n"), Contains("[[group]]"));
+  CHECK_THAT(error_of("[budget]\nlend_idle = \"maybe\"\n"), Contains("\"yes\" nor \"no\""));
 }

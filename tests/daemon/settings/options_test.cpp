@@ -14,14 +14,16 @@ std::string error_of_words(const std::vector<std::string>& words) { return parse
 }  // namespace
 
 TEST_CASE("options come with a space or an equals sign") {
-  const auto result = parse_options({"--private", "--socket", "/tmp/x.sock", "--dram=2G", "--per-user", "25%",
-                                     "--pool", "/pool", "--pool-size=4G", "--log-level=debug",
-                                     "--writes-per-day", "2T", "--writes-per-user=40%", "--state", "/state"});
+  const auto result =
+      parse_options({"--private", "--socket", "/tmp/x.sock", "--dram=2G", "--per-user", "25%",
+                     "--per-job=20%", "--pool", "/pool", "--pool-size=4G", "--log-level=debug",
+                     "--writes-per-day", "2T", "--writes-per-user=40%", "--state", "/state"});
   REQUIRE(result.error.empty());
   CHECK(result.options.is_private);
   CHECK(result.options.config.socket == "/tmp/x.sock");
   CHECK(result.options.config.dram == Amount{Amount::Unit::bytes, 2ULL << 30});
   CHECK(result.options.config.per_user == Amount::percent(25));
+  CHECK(result.options.config.per_job == Amount::percent(20));
   CHECK(result.options.config.pool_directory == "/pool");
   CHECK(result.options.config.pool_bytes == 4ULL << 30);
   CHECK(result.options.config.log_level == "debug");

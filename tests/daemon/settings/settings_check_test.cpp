@@ -90,6 +90,14 @@ TEST_CASE("UserCapWithWhichNoJobCanJoinIsRefused") {
   CHECK_THAT(settings.error(), Equals(""));
 }
 
+TEST_CASE("JobCapWithWhichNoJobCanJoinIsRefused") {
+  Settings settings;
+  settings.config.per_job = {Amount::Unit::bytes, 4 * mib - 1};
+  CHECK_THAT(settings.error(), Contains("[budget] per_job") && Contains("4.0 MiB"));
+  settings.config.per_job = {Amount::Unit::bytes, 4 * mib};
+  CHECK_THAT(settings.error(), Equals(""));
+}
+
 TEST_CASE("TooFewWritesADayAreRefused") {
   Settings settings;
   settings.config.writes_per_day = mib;

@@ -31,7 +31,7 @@ ShareRule of_group(const std::string& name, std::uint32_t weight) {
   return rule;
 }
 
-std::string error_of(const std::vector<ShareRule>& rules) { return resolve_shares(rules, budget).error; }
+std::string error_of(const std::vector<ShareRule>& rules) { return resolve_shares(rules, {}, budget).error; }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ TEST_CASE("UsersAreNamedOrNumbered") {
   named.guarantee = wire::Amount::percent(25);
   numbered.limit = wire::Amount{wire::Amount::Unit::bytes, gib};
   numbered.weight = 5;
-  const SharesResult result = resolve_shares({named, numbered}, budget);
+  const SharesResult result = resolve_shares({named, numbered}, {}, budget);
   REQUIRE(result.error.empty());
   const passwd* const daemon_user = ::getpwnam("daemon");
   REQUIRE(daemon_user != nullptr);
@@ -54,10 +54,11 @@ TEST_CASE("MembersOfAGroupHaveItsShareUnlessTheirOwnIsSaid") {
   const passwd* const daemon_user = ::getpwnam("daemon");  // whose first group has its name
   REQUIRE(daemon_user != nullptr);
   const uid_t uid = daemon_user->pw_uid;
-  CHECK(resolve_shares({of_group("daemon", 4), of_group("daemon", 5)}, budget).shares.of(uid).weight == 4);
+  CHECK(resolve_shares({of_group("daemon", 4), of_group("daemon", 5)}, {}, budget).shares.of(uid).weight ==
+        4);
   ShareRule own = of_user("daemon");
   own.weight = 2;
-  CHECK(resolve_shares({of_group("daemon", 4), own}, budget).shares.of(uid).weight == 2);
+  CHECK(resolve_shares({of_group("daemon", 4), own}, {}, budget).shares.of(uid).weight == 2);
 }
 
 TEST_CASE("RulesThatCannotHoldAreRefused") {
@@ -74,4 +75,67 @@ TEST_CASE("RulesThatCannotHoldAreRefused") {
   rule.guarantee.reset();
   rule.limit = wire::Amount{wire::Amount::Unit::bytes, 31 * mib};
   CHECK_THAT(error_of({rule}), Contains("31.0 MiB") && Contains("32.0 MiB"));
+}
+
+namespace {
+
+GroupRule group_rule(const std::string& name) {
+  GroupRule rule;
+  rule.name = name;
+  rule.line = 9;
+  return rule;
+}
+
+std::string group_error(const std::vector<GroupRule>& groups, const std::vector<ShareRule>& rules = {}) {
+  return resolve_shares(rules, groups, budget).error;
+}
+
+}  // namespace
+
+// "daemon" is in the group of that name by his first group; "games" is another of every system.
+TEST_CASE("MembersOfAGroupAreInItTogether") {
+  GroupRule rule = group_rule("daemon");
+  rule.guarantee = wire::Amount::percent(50);
+  rule.limit = wire::Amount{wire::Amount::Unit::bytes, 6 * gib};
+  rule.weight = 3;
+  const SharesResult result = resolve_shares({}, {rule, group_rule("games")}, budget);
+  REQUIRE(result.error.empty());
+  REQUIRE(result.shares.groups().size() == 2);
+  const passwd* const daemon_user = ::getpwnam("daemon");
+  REQUIRE(daemon_user != nullptr);
+  REQUIRE(result.shares.group_of(daemon_user->pw_uid) == 0U);
+  CHECK(result.shares.groups()[0].guarantee_bytes == 4 * gib);
+  CHECK(result.shares.groups()[0].limit_bytes == 6 * gib);
+  CHECK(result.shares.groups()[0].weight == 3U);
+  CHECK_FALSE(result.shares.groups()[1].weight);
+}
+
+TEST_CASE("GroupsThatContradictAreRefused") {
+  GroupRule rule = group_rule("daemon");
+  CHECK_THAT(group_error({group_rule("no-such-group")}), Contains("line 9") && Contains("no-such-group"));
+  CHECK_THAT(group_error({rule, rule}), Contains("is there already; remove one"));
+  rule.guarantee = wire::Amount::percent(60);
+  rule.limit = wire::Amount::percent(50);
+  CHECK_THAT(group_error({rule}), Contains("4.8 GiB is more than the limit of 4.0 GiB"));
+  rule.limit = wire::Amount{wire::Amount::Unit::bytes, 31 * mib};
+  rule.guarantee.reset();
+  CHECK_THAT(group_error({rule}), Contains("no job can work in a limit of 31.0 MiB"));
+
+  ShareRule member = of_user("daemon"), outsider = of_user("123456");
+  member.guarantee = outsider.guarantee = wire::Amount::percent(50);
+  rule.limit = wire::Amount::percent(25);
+  CHECK_THAT(group_error({rule}, {member}), Contains("4.0 GiB by name, more than the limit of 2.0 GiB"));
+  rule.limit.reset();
+  rule.guarantee = wire::Amount::percent(25);
+  CHECK_THAT(group_error({rule}, {member}), Contains("4.0 GiB by name, more than the guarantee of 2.0 GiB"));
+  rule.guarantee = wire::Amount::percent(75);
+  CHECK(group_error({rule}, {member}).empty());  // the member's is a part of the group's
+  CHECK_THAT(group_error({rule}, {outsider}), Contains("2.0 GiB more than the DRAM budget of 8.0 GiB"));
+}
+
+TEST_CASE("AGuaranteeForNobodyIsRefused") {
+  GroupRule roots = group_rule("root");  // the administrator is in no group
+  CHECK(group_error({roots}).empty());
+  roots.guarantee = wire::Amount::percent(10);
+  CHECK_THAT(group_error({roots}), Contains("a guarantee for nobody"));
 }

@@ -1,5 +1,5 @@
-// `terrace set JOB --dram SIZE` or `--weight N`: another budget for a job that runs, or another part of what
-// is lent.
+// `terrace set JOB --dram SIZE`, `--weight N` or `--dram-limit SIZE`: another budget for a job that runs,
+// another part of what is lent, or a bound for both.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -56,11 +56,42 @@ int set_weight(const ChangeOptions& options, FoundJob& job, std::uint64_t weight
   return exit_ok;
 }
 
+// 0: none.
+std::string limit_text(std::uint64_t bytes, bool exact) {
+  return bytes == 0 ? "none" : bytes_text(bytes, exact);
+}
+
+int set_limit(const ChangeOptions& options, FoundJob& job, std::uint64_t bytes) {
+  const Failure failure = job.ask("set_limit", {{"bytes", bytes}});
+  if (failure.code != exit_ok)
+    return complain(failure.code, fmt::format("set {}: {}", job.name(), failure.text));
+  const std::uint64_t before = job.answer().value("previous_limit_bytes", std::uint64_t{0});
+  if (options.json) {
+    json change{{"budget_bytes", job.answer().value("budget_bytes", std::uint64_t{0})}};
+    if (before != 0) change["previous_limit_bytes"] = before;
+    if (bytes != 0) change["dram_limit_bytes"] = bytes;
+    print_set(job, change);
+    return exit_ok;
+  }
+  std::cout << fmt::format("{}: DRAM limit {} -> {}\n", job.name(), limit_text(before, options.bytes),
+                           limit_text(bytes, options.bytes));
+  return exit_ok;
+}
+
+int set_limit(const ChangeOptions& options) {
+  if (options.dram_limit == "none")
+    return with_named_job(options, [&](FoundJob& job) { return set_limit(options, job, 0); });
+  const auto bytes = resolve_budget("--dram-limit", options.dram_limit, memory_ceiling());
+  if (!bytes) return complain(exit_usage, bytes.error);
+  return with_named_job(options, [&](FoundJob& job) { return set_limit(options, job, *bytes); });
+}
+
 }  // namespace
 
 int set(const ChangeOptions& options) {
-  if (options.dram.empty() && options.weight.empty())
-    return complain(exit_usage, "set: say what to set, with --dram SIZE or --weight N");
+  if (options.dram.empty() && options.weight.empty() && options.dram_limit.empty())
+    return complain(exit_usage, "set: say what to set, with --dram SIZE, --weight N or --dram-limit SIZE");
+  if (!options.dram_limit.empty()) return set_limit(options);
   if (!options.weight.empty()) {
     const auto weight = parse_weight(options.weight);
     if (!weight) return complain(exit_usage, weight.error);

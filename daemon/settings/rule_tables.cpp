@@ -1,0 +1,166 @@
+// See rule_tables.h.
+#include "daemon/settings/rule_tables.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace terrace::daemon {
+namespace {
+
+constexpr std::size_t most_text_bytes = 4096;
+
+// What a table says, under its keys.
+struct Said {
+  std::string user, group, name;
+  std::optional<std::uint32_t> weight;
+  std::optional<Amount> guarantee, limit;
+  unsigned line = 0;
+};
+
+struct RuleTable {
+  std::string_view name;
+  std::array<std::string_view, 5> keys;            // "" at the end
+  std::string (*take)(Said said, Config* config);  // "" or what is wrong
+  void (*clear)(Config* config);
+};
+
+std::string take_share(Said said, Config* config) {
+  if (said.user.empty() == said.group.empty())
+    return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
+  if (said.guarantee && said.user.empty())
+    return "[[share]]: no guarantee is given to each member of a group, since nothing says how many there "
+           "are; "
+           "give one to all together in [[group]], or name users";
+  config->shares.push_back({.user = std::move(said.user),
+                            .group = std::move(said.group),
+                            .weight = said.weight.value_or(1),
+                            .guarantee = said.guarantee,
+                            .limit = said.limit,
+                            .line = said.line});
+  return {};
+}
+
+std::string take_group(Said said, Config* config) {
+  if (said.name.empty()) return "[[group]]: say which, with name = \"NAME\"";
+  config->groups.push_back({.name = std::move(said.name),
+                            .weight = said.weight,
+                            .guarantee = said.guarantee,
+                            .limit = said.limit,
+                            .line = said.line});
+  return {};
+}
+
+constexpr std::array rule_tables{
+    RuleTable{"share",
+              {"user", "group", "weight", "guarantee", "limit"},
+              take_share,
+              [](Config* config) { config->shares.clear(); }},
+    RuleTable{"group",
+              {"name", "weight", "guarantee", "limit"},
+              take_group,
+              [](Config* config) { config->groups.clear(); }},
+};
+
+const RuleTable* find_table(std::string_view name) {
+  for (const RuleTable& table : rule_tables)
+    if (table.name == name) return &table;
+  return nullptr;
+}
+
+std::string keys_of(const RuleTable& table) {
+  std::string text;
+  for (const std::string_view key : table.keys)
+    if (!key.empty()) text += (text.empty() ? "" : ", ") + std::string(key);
+  return text;
+}
+
+std::optional<std::string> take_text(Said& said, std::string_view key, const std::string& value) {
+  if (value.empty() || value.size() > most_text_bytes || value.find('\0') != std::string::npos)
+    return "is empty, too long or has a NUL in it";
+  if (key == "user" || key == "group" || key == "name") {
+    (key == "user" ? said.user : key == "group" ? said.group : said.name) = value;
+    return std::nullopt;
+  }
+  const auto amount = wire::parse_amount(value);
+  if (!amount) return amount.error;
+  (key == "guarantee" ? said.guarantee : said.limit) = *amount;
+  return std::nullopt;
+}
+
+std::optional<std::string> take_weight(Said& said, const toml::node& node) {
+  const auto weight = node.value_exact<std::int64_t>();
+  if (!weight || *weight < 1 || *weight > most_weight)
+    return fmt::format("weight: must be a whole number from 1 to {}, without quotes", most_weight);
+  said.weight = static_cast<std::uint32_t>(*weight);
+  return std::nullopt;
+}
+
+std::optional<std::string> take_value(const RuleTable& table, std::string_view key, const toml::node& node,
+                                      Said& said) {
+  if (key.empty() || std::find(table.keys.begin(), table.keys.end(), key) == table.keys.end())
+    return fmt::format("unknown key \"{}\" in [[{}]]; known there: {}", key, table.name, keys_of(table));
+  if (key == "weight") return take_weight(said, node);
+  const auto value = node.value_exact<std::string>();
+  if (!value) return fmt::format("\"{}\" in [[{}]] must be a string in quotes", key, table.name);
+  const auto wrong = take_text(said, key, *value);
+  return wrong ? std::optional(fmt::format("{}.{}: {}", table.name, key, *wrong)) : std::nullopt;
+}
+
+// Of a share or a group; a weight of 1 says nothing.
+template <class Rule>
+toml::table amounts_of(const Rule& rule) {
+  toml::table table;
+  if (rule.guarantee) table.insert("guarantee", wire::text_of(*rule.guarantee));
+  if (rule.limit) table.insert("limit", wire::text_of(*rule.limit));
+  return table;
+}
+
+}  // namespace
+
+bool is_rule_table(std::string_view name) { return find_table(name) != nullptr; }
+
+std::string read_rules(std::string_view name, const toml::node& node, std::string_view file, Config* config) {
+  const RuleTable& known = *find_table(name);
+  const auto in_two_brackets = [&](const toml::node& where) {
+    return located(file, where.source(), fmt::format("write [[{}]], in two brackets", name));
+  };
+  const toml::array* const tables = node.as_array();
+  if (tables == nullptr) return in_two_brackets(node);
+  known.clear(config);
+  for (const toml::node& element : *tables) {
+    const toml::table* const table = element.as_table();
+    if (table == nullptr) return in_two_brackets(element);
+    Said said;
+    said.line = table->source().begin.line;
+    for (const auto& [key, value] : *table) {
+      if (const auto wrong = take_value(known, key.str(), value, said))
+        return located(file, value.source(), *wrong);
+    }
+    if (const std::string wrong = known.take(std::move(said), config); !wrong.empty())
+      return located(file, table->source(), wrong);
+  }
+  return {};
+}
+
+void insert_rules(const Config& config, toml::table* root) {
+  toml::array shares, groups;
+  for (const ShareRule& rule : config.shares) {
+    toml::table table = amounts_of(rule);
+    table.insert("weight", std::int64_t{rule.weight});
+    table.insert(rule.user.empty() ? "group" : "user", rule.user.empty() ? rule.group : rule.user);
+    shares.push_back(std::move(table));
+  }
+  for (const GroupRule& rule : config.groups) {
+    toml::table table = amounts_of(rule);
+    if (rule.weight) table.insert("weight", std::int64_t{*rule.weight});
+    table.insert("name", rule.name);
+    groups.push_back(std::move(table));
+  }
+  if (!shares.empty()) root->insert("share", std::move(shares));
+  if (!groups.empty()) root->insert("group", std::move(groups));
+}
+
+}  // namespace terrace::daemon
