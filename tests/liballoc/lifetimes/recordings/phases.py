@@ -1,8 +1,6 @@
-#!/ usr / bin / python3
-""
-    "Trains one network of tools/bench/workloads in three epochs: four steps (then three), a last batch of half the
-    size,
-    and three evaluations without gradients. `phases.py MODEL BATCH EDGE`; record_events.c records what it allocates.
+#!/usr/bin/python3
+"""Trains one network of tools/bench/workloads in three epochs: four steps (then three), a last batch of half the
+size, and three evaluations without gradients. `phases.py MODEL BATCH EDGE`; record_events.c records what it allocates.
 """
 import pathlib
 import sys
