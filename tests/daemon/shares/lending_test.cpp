@@ -141,9 +141,9 @@ TEST_CASE_METHOD(Lent, "WhoGaveSlowlyBorrowsNothingMore") {
 
 // A new daemon knows what it was granted and not that it was borrowed.
 TEST_CASE_METHOD(SharedMachine, "WhatWasBorrowedFromAnEarlierDaemonIsNotFree") {
+  CHECK(arbiter.readmit(2, idle, 6 * gib, 2 * gib));
   CHECK(arbiter.readmit(1, busy, 0, 8 * gib));
   processes[1] = {busy, 20 * gib, 8 * gib, Gives::never};
-  CHECK(arbiter.readmit(2, idle, 6 * gib, 2 * gib));
   processes[2] = {idle, 6 * gib, 2 * gib, Gives::at_once};
   rounds(5);
   CHECK(granted(1) == 4 * gib);
@@ -151,6 +151,28 @@ TEST_CASE_METHOD(SharedMachine, "WhatWasBorrowedFromAnEarlierDaemonIsNotFree") {
   processes[1].gives = Gives::at_once;
   rounds(5);
   CHECK(granted(2) == 6 * gib);
+}
+
+// While one is not given back, somebody else stops using 1 GiB: it is not lent to those who borrow already.
+TEST_CASE_METHOD(SharedMachine, "WhoAsksForHisOwnGoesBeforeWhoBorrows") {
+  const JobKey asks{3000, "asks"}, borrower{1000, "borrower"}, stops{500, "stops"};
+  join(1, asks, 4 * gib, 0);
+  join(2, borrower, 0, 20 * gib);
+  join(3, {2000, "keeps"}, 0, 20 * gib, Gives::never);
+  join(4, stops, gib, gib);
+  rounds(450);
+  processes[1].live = 4 * gib;
+  processes[4].live = 0;
+  rounds(3);
+  const std::uint64_t before = granted(2);
+  unsigned waits = 0, lent = 0;
+  for (; granted(1) < 4 * gib && waits < 2 * Arbiter::patience_rounds; ++waits) {
+    if (arbiter.job_loan(stops).lent_bytes != 0) ++lent;
+    REQUIRE(granted(2) <= before);
+    round();
+  }
+  CHECK(lent > 10);
+  CHECK(waits <= Arbiter::patience_rounds + 3);
 }
 
 TEST_CASE_METHOD(SharedMachine, "AJobWithAPromiseKeepsToIt") {
