@@ -7,8 +7,8 @@ cmake_minimum_required(VERSION 3.25)
 set(ours "terrace::|vtable for |typeinfo |_GLOBAL_OFFSET_TABLE_|__cpu_model|__stack_chk_fail|__dso_handle")
 # Plain computing, of libc and of the compiler (libgcc).
 set(memory "__popcountdi2|mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr|rchr|str|nlen)|__mem(cpy|move|set)_chk|__strncpy_chk|strncpy")
-# Thin wrappers: one system call each, or none (the clock), and no lock.
-set(calls "syscall|__errno_location|clock_gettime|close|read|write|pread|pwrite|preadv|pwritev|open|openat|fcntl|ioctl")
+# Thin wrappers: one system call each, or none (the clock, who the thread is), and no lock.
+set(calls "syscall|__errno_location|clock_gettime|pthread_self|close|read|write|pread|pwrite|preadv|pwritev|open|openat|fcntl|ioctl")
 string(APPEND calls "|fstat|fstatvfs|statvfs|mmap|munmap|madvise|mprotect|poll|ppoll|socket|connect|send|sendmsg|recv|recvmsg")
 string(APPEND calls "|getsockopt|setsockopt|epoll_create1|epoll_ctl|timerfd_create|timerfd_settime|eventfd|fallocate|ftruncate")
 string(APPEND calls "|unlink|getpid|getrlimit|sysconf|memfd_create|readlink|pipe2|dup2|dup3|prctl|kill|waitid|waitpid|clone")
