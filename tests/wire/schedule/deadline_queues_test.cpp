@@ -30,10 +30,18 @@ TEST_CASE("Whoever is removed from wherever the front is the least of those that
       model[lane].emplace(!urgent, rank, number, node);
     }
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      const std::uint32_t least =
-          model[lane].empty() ? DeadlineQueues::none : std::get<3>(*model[lane].begin());
-      REQUIRE(queues.front(lane) == least);
-      REQUIRE(queues.size(lane) == model[lane].size());
+      // Now and then to the last one: a node in the wrong place shows when it should be the front.
+      bool drains = number % 200 == 0;
+      do {
+        const std::uint32_t least =
+            model[lane].empty() ? DeadlineQueues::none : std::get<3>(*model[lane].begin());
+        REQUIRE(queues.front(lane) == least);
+        REQUIRE(queues.size(lane) == model[lane].size());
+        drains = drains && least != DeadlineQueues::none;
+        if (!drains) break;
+        queues.remove(least);
+        model[lane].erase(model[lane].begin());
+      } while (drains);
     }
   }
 }
