@@ -1,7 +1,9 @@
 // The kernel's answer about a range comes in batches; together they are all of it.
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstring>
 
 #include "liballoc/base/os.h"
@@ -35,6 +37,15 @@ class Touched {
   std::byte* begin_;
 };
 
+// Only PAGEMAP_SCAN tells the kernel's page of zeroes from memory.
+bool kernel_tells_zeroes() {
+  utsname system{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%d.%d", &major, &minor) != 2) return false;
+  return major > 6 || (major == 6 && minor >= 7);
+}
+
 // By one question about all, and by single ones, of which each goes on where the last one ended.
 void finds(PageScan& scan, const Touched& touched, std::size_t stretches, std::size_t pages) {
   CHECK(scan.count(touched.begin(), touched.end()) == stretches * pages * os::page_bytes);
@@ -52,6 +63,7 @@ TEST_CASE("What lies in more regions than one answer holds is counted as a whole
   const std::size_t pages = GENERATE(1, 3);
   const std::size_t gap = GENERATE(1, 4, 509);
   const bool reads_the_rest = GENERATE(false, true);
+  if (reads_the_rest && !kernel_tells_zeroes()) return;
   const Touched touched(stretches, pages + gap, pages, reads_the_rest);
   PageScan scan;
   REQUIRE(scan.open() == 0);
