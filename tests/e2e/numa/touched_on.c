@@ -276,6 +276,19 @@ static void return_to(int node, const char* block, uint64_t seed, struct Share* 
   }
 }
 
+/* Mappings of the process outside the block that are bound to a node. */
+static int bound_outside(const char* block) {
+  char line[1024];
+  int found = 0;
+  FILE* const maps = fopen("/proc/self/numa_maps", "r");
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    const uintptr_t at = strtoull(line, NULL, 16), begin = (uintptr_t)block;
+    found += strstr(line, " bind:") != NULL && (at < begin || at >= begin + BLOCK);
+  }
+  if (maps != NULL) fclose(maps);
+  return found;
+}
+
 /* Of all that node 0 wrote, twice the budget, node 1 reads every block, and then node 0. */
 static void back_by_touch(size_t budget, int binds) {
   struct Blocks blocks = fill_blocks(2 * budget, binds);
@@ -285,6 +298,7 @@ static void back_by_touch(size_t budget, int binds) {
   for (size_t i = 0; i < blocks.count; ++i) return_to(0, blocks.at[i], 16 + i, &home);
   if (binds) {
     tell("back-bound", bound);
+    printf("mappings elsewhere with the policy of the block: %d\n", bound_outside(blocks.at[0]));
   } else {
     tell("back-to-other", share);
     tell("back-to-writer", home);
