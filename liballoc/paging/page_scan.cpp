@@ -28,7 +28,8 @@ std::byte* address(std::uint64_t number) {
 
 }  // namespace
 
-int PageScan::open() {
+int PageScan::open(bool by_entries) {
+  has_scan_ = !by_entries;
   fd_ = keep_descriptor(
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC)));
   return fd_ < 0 ? errno : 0;
@@ -64,27 +65,25 @@ bool PageScan::fill(std::byte* from, std::byte* end) {
 bool PageScan::fill_by_entries(std::byte* from, std::byte* end) {
   std::uint64_t entries[512];
   scanned_to_ = number(from);
-  while (scanned_to_ < number(end) && found_count_ < batch - 512 / 2) {
+  while (scanned_to_ < number(end) && found_count_ < batch) {
     const std::size_t pages = std::min<std::size_t>(512, (number(end) - scanned_to_) / os::page_bytes);
     const long bytes = static_cast<long>(pages * sizeof(entries[0]));
     if (syscall(SYS_pread64, fd_, entries, bytes, scanned_to_ / os::page_bytes * sizeof(entries[0])) != bytes)
       return false;
-    bool open_region = false;
-    for (std::size_t i = 0; i < pages; ++i) {
-      const bool there = (entries[i] >> 62) != 0;
-      if (there && !open_region) {
-        if (found_count_ == batch) {
-          scanned_to_ += i * os::page_bytes;
-          return true;
-        }
-        found_[found_count_++] = {scanned_to_ + i * os::page_bytes, 0, present};
-      }
-      open_region = there;
-      if (there) found_[found_count_ - 1].end = scanned_to_ + (i + 1) * os::page_bytes;
-    }
-    scanned_to_ += pages * os::page_bytes;
+    take_entries(entries, pages);
   }
   return true;
+}
+
+// Of the pages from scanned_to_ on, as many as there is room for.
+void PageScan::take_entries(const std::uint64_t* entries, std::size_t pages) {
+  for (std::size_t i = 0; i < pages; ++i, scanned_to_ += os::page_bytes) {
+    if ((entries[i] >> 62) == 0) continue;
+    const bool goes_on = found_count_ > 0 && found_[found_count_ - 1].end == scanned_to_;
+    if (!goes_on && found_count_ == batch) return;
+    if (!goes_on) found_[found_count_++] = {scanned_to_, 0, present};
+    found_[found_count_ - 1].end = scanned_to_ + os::page_bytes;
+  }
 }
 
 bool PageScan::next(std::byte* from, std::byte* end, Region* out) {

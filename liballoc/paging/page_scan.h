@@ -12,8 +12,8 @@ namespace terrace::liballoc {
 
 class PageScan {
  public:
-  // 0 or errno.
-  int open();
+  // 0 or errno. `by_entries`: as if the kernel had no PAGEMAP_SCAN.
+  int open(bool by_entries = false);
   void close();
   bool is_open() const { return fd_ >= 0; }
 
@@ -35,6 +35,7 @@ class PageScan {
   static constexpr std::size_t batch = 256;
   bool fill(std::byte* from, std::byte* end);
   bool fill_by_entries(std::byte* from, std::byte* end);
+  void take_entries(const std::uint64_t* entries, std::size_t pages);
 
   int fd_ = -1;
   bool has_scan_ = true;
