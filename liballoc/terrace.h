@@ -108,10 +108,10 @@ struct terrace_statistics {
   uint64_t kept_bytes;       /* compressed runs that went there instead of to a drive */
   uint64_t fetched_bytes;    /* and came back from there */
   uint64_t demoted_bytes;    /* part of written_bytes: what nobody wanted, moved on to a drive */
-  uint64_t steps;            /* periods of the program's own that it has gone through, while memory was short */
-  uint64_t steps_ns;         /* how long they took */
-  uint64_t steps_stall_ns;   /* part of stall_ns: in these */
-  uint64_t departures;       /* times that the program left what it had repeated */
+  uint64_t steps;          /* periods of the program's own that it has gone through, while memory was short */
+  uint64_t steps_ns;       /* how long they took */
+  uint64_t steps_stall_ns; /* part of stall_ns: in these */
+  uint64_t departures;     /* times that the program left what it had repeated */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */
