@@ -20,8 +20,7 @@ std::string about(const StepTrace& step, const Recording& recording) {
   return fmt::format(
       "{}: recorded {:.1f} s; {} like steps of {} seen whole, {:.4g} s each, {:.4g} s of it waited; the "
       "budget was {}\n"
-      "what was in DRAM all the time left no touch and may be taken for idle: predicted times are lower "
-      "bounds",
+      "what was in DRAM all the time left no touch: a plan may take it for idle, and be too fast",
       recording.job, seconds, step.like, step.whole, step.mean_us / 1e6, step.mean_waited_us / 1e6,
       step.budget_bytes == 0 ? "not told" : bytes_text(step.budget_bytes));
 }

@@ -9,7 +9,8 @@
 // with what was waited taken out. Known in part: what is touched when. A touch of what is in DRAM leaves no
 // event, so that all like steps are looked at together: what one of them was seen to touch at a place of the
 // step, every one of them touches there. An object that was in DRAM all the time has only its birth and its
-// death, and a plan may take it for idle in between: what is planned from here is a lower bound.
+// death, and a plan may take it for idle in between: what is planned from here is a lower bound
+// as far as touches go.
 #pragma once
 
 #include <cstdint>
