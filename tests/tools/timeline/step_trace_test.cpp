@@ -207,9 +207,9 @@ TEST_CASE("WhatIsWrittenEachTimeThatItLeavesIsUpdated") {
   const Trace updated = trace_of(like_steps_of({leaves(true), leaves(true), leaves(true)})).trace;
   CHECK(updated.ops[4].inputs == Indices{2, 0});
   CHECK(updated.ops[4].outputs == Indices{2});
-  const Trace read = trace_of(like_steps_of({leaves(true), leaves(false), leaves(false)})).trace;
-  CHECK(read.ops[4].inputs == Indices{2, 0});
-  CHECK(read.ops[4].outputs.empty());
+  const Trace read_only = trace_of(like_steps_of({leaves(true), leaves(false), leaves(false)})).trace;
+  CHECK(read_only.ops[4].inputs == Indices{2, 0});
+  CHECK(read_only.ops[4].outputs.empty());
 }
 
 TEST_CASE("WhatOutlivesItsStepIsPersistent") {
@@ -287,27 +287,27 @@ TEST_CASE("TheKindOfStepThatTakesMostTimeIsTaken") {
 }
 
 TEST_CASE("OneWholeStepIsTooFew") {
-  const auto refused = traced(like_steps_of({{}}));
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "two must be seen whole"));
-  CHECK(says(refused.error, "--seconds"));
+  const auto made = traced(like_steps_of({{}}));
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "two must be seen whole"));
+  CHECK(says(made.error, "--seconds"));
 }
 
 TEST_CASE("NoStepAtAllIsSaidWithWhatToDo") {
-  const auto refused = traced(recorded({at(1, EventKind::alloc, here, run)}));
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "no step was recognised"));
-  CHECK(says(refused.error, "--dram"));
+  const auto made = traced(recorded({at(1, EventKind::alloc, here, run)}));
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "no step was recognised"));
+  CHECK(says(made.error, "--dram"));
 }
 
 TEST_CASE("StepsThatDifferAreNoSteps") {
-  std::vector<std::vector<JobEvent>> all;
+  std::vector<std::vector<JobEvent>> added;
   for (const std::uint64_t n : {1, 2, 3})
-    all.push_back(
+    added.push_back(
         {at(70, EventKind::alloc, 512 * run, n * run), at(75, EventKind::free, 512 * run, n * run)});
-  const auto refused = traced(like_steps_of(all));
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "no two allocate and free the same"));
+  const auto made = traced(like_steps_of(added));
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "no two allocate and free the same"));
 }
 
 TEST_CASE("AStepWithinWhichEventsWereMissedIsLeftOut") {
@@ -316,10 +316,10 @@ TEST_CASE("AStepWithinWhichEventsWereMissedIsLeftOut") {
   recording.missed_spans = {{ms(120), ms(130)}};
   CHECK(trace_of(recording).like == 2);
   recording.missed_spans.push_back({ms(250), ms(260)});
-  const auto refused = traced(recording);
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "missed within 2 of its 3 whole steps"));
-  CHECK(says(refused.error, "--threshold"));
+  const auto made = traced(recording);
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "missed within 2 of its 3 whole steps"));
+  CHECK(says(made.error, "--threshold"));
 }
 
 TEST_CASE("AStepThatTheProgramLeftIsNotWhole") {
@@ -327,17 +327,17 @@ TEST_CASE("AStepThatTheProgramLeftIsNotWhole") {
   for (const std::uint64_t n : {0, 1}) add_step(&events, 100 * n);
   events.push_back(step_at(195, 0, 0));
   events.push_back(step_at(200));
-  const auto refused = traced(recorded(events));
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "two must be seen whole"));
+  const auto made = traced(recorded(events));
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "two must be seen whole"));
 }
 
 TEST_CASE("StepsOfAnotherUsersJobAreRefused") {
   Recording recording = recorded({});
   recording.hides_addresses = true;
-  const auto refused = traced(recording);
-  REQUIRE_FALSE(refused);
-  CHECK(says(refused.error, "another user's"));
+  const auto made = traced(recording);
+  REQUIRE_FALSE(made);
+  CHECK(says(made.error, "another user's"));
 }
 
 // Whatever a daemon says, in whatever order.
