@@ -177,6 +177,10 @@ void add_records(CLI::App* app, RecordOptions* o) {
   timeline->add_option("--html", o->html, "Write one page for a browser, which needs nothing else")
       ->type_name("FILE");
   timeline->add_option("--perfetto", o->perfetto, "Write a trace for ui.perfetto.dev")->type_name("FILE");
+  timeline
+      ->add_option("--trace", o->trace,
+                   "Write one step of it for 'terrace plan', packed when the name ends in .gz")
+      ->type_name("FILE");
   CLI::App* lifetimes = of_a_recording(
       "lifetimes", "Which allocations of a running job are idle, where, and who waits for them");
   lifetimes->add_option("-n,--last", o->last, "How many allocations to show (default 20)")
@@ -214,12 +218,34 @@ void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
       ->type_name("FILE");
 }
 
+void add_plan_job(CLI::App* plan, RecordOptions* o) {
+  CLI::Option* job =
+      plan->add_option("--job", o->job, "The step of a job that runs, recorded now, instead of a trace")
+          ->type_name("JOB");
+  plan->get_option("trace")->excludes(job);
+  plan->add_option("--seconds", o->seconds, "Record it for so long (default 10); Ctrl-C ends it before")
+      ->type_name("SECONDS")
+      ->check(above_zero())
+      ->needs(job);
+  plan->add_option("--uid", o->uid, "The job of the user with this number")
+      ->type_name("UID")
+      ->check(whole_number())
+      ->needs(job);
+  plan->add_option("--socket", o->socket,
+                   "Ask the daemon at this socket for it (default: every one of yours that answers)")
+      ->type_name("PATH")
+      ->envname("TERRACE_SOCKET");
+}
+
 void add_plan(CLI::App* app, PlanOptions* o) {
   CLI::App* plan =
       app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
   plan->add_option("trace", o->trace,
                    "The step: a trace, or anything 'terrace import' reads; - for standard input");
-  plan->add_option("--machine", o->machine, "Tiers and links: a file, or a machine that is built in (--list)")
+  add_plan_job(plan, &o->record);
+  plan->add_option("--machine", o->machine,
+                   "Tiers and links: a file, or a machine that is built in (--list); with --job by default "
+                   "DRAM and the pool as measured")
       ->type_name("FILE|NAME");
   plan->add_option("--policy", o->policies, "Policies, or all (the default)")
       ->type_name("NAME")

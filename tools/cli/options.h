@@ -55,9 +55,9 @@ struct ChangeOptions {
 // timeline, lifetimes: which running job is recorded, for how long, and what is made of it.
 struct RecordOptions : ChangeOptions {
   double seconds = 10;
-  std::string html, perfetto;        // timeline
-  int last = 20;                     // lifetimes: how many objects
-  std::vector<std::string> columns;  // likewise
+  std::string html, perfetto, trace;  // timeline
+  int last = 20;                      // lifetimes: how many objects
+  std::vector<std::string> columns;   // likewise
 };
 
 struct DoctorOptions {
@@ -72,6 +72,7 @@ struct BenchOptions {
 };
 
 struct PlanOptions {
+  RecordOptions record;  // of which job the step is, instead of a trace; empty: of none
   std::string trace, machine, order = "recorded";
   std::vector<std::string> policies{"all"};
   std::string capacity;

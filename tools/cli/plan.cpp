@@ -1,5 +1,5 @@
-// `terrace plan TRACE`: where each buffer of a training step lies, and with a machine what moves when, by one
-// policy or by all of them under one cost model.
+// `terrace plan TRACE`, or `--job JOB`: where each buffer of a training step lies, and with a machine what
+// moves when, by one policy or by all of them under one cost model.
 //
 // Every plan is checked by code that no policy shares. Ctrl-C keeps what was found: the tables and the files
 // hold the best so far, the policies that had not begun are left out, and the exit code is the one that
@@ -10,12 +10,14 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 
 #include "daemon/planner/json_line.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/plan_curve.h"
 #include "tools/cli/plan_files.h"
+#include "tools/cli/plan_job.h"
 #include "tools/cli/plan_list.h"
 #include "tools/cli/plan_load.h"
 #include "tools/cli/plan_report.h"
@@ -188,13 +190,13 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
 }
 
 int carry_out_curve(const PlanOptions& options, const PlanInput& input, const planner::Machine* machine,
-                    const PlanLimits& limits) {
+                    const PlanLimits& limits, const std::optional<MeasuredPoint>& measured) {
   const auto policy = curve_policy(options, input, machine);
   if (!policy) return complain(exit_usage, policy.error);
   if (const std::string why = output_without_folder(options); !why.empty())
     return complain(exit_failure, why);
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
-  const BudgetCurve curve = budget_curve(*policy, *input.trace, *machine, limits, watch);
+  const BudgetCurve curve = budget_curve(*policy, *input.trace, *machine, limits, watch, measured);
   const int code = print_curve(options, curve);
   if (watch.left_behind()) end_at_once(code);
   return code;
@@ -210,6 +212,26 @@ Result<PlanLimits> limits_of(const PlanOptions& options) {
   return ok(limits);
 }
 
+int plan_input(const PlanOptions& options, PlanInput* input, planner::Machine* machine,
+               const PlanLimits& limits, const std::optional<MeasuredPoint>& measured) {
+  if (const std::string why = put_in_order(input, options.order); !why.empty())
+    return complain(exit_usage, why);
+  if (options.budget_curve) return carry_out_curve(options, *input, machine, limits, measured);
+  return carry_out(options, *input, machine, limits);
+}
+
+// What was recorded and which machine it takes is said on standard error, so that JSON stays alone.
+int plan_job(const PlanOptions& options, planner::Machine* machine, const PlanLimits& limits) {
+  if (const std::string why = output_without_folder(options); !why.empty())
+    return complain(exit_failure, why);
+  RecordedStep step;
+  if (const int code = record_step(options.record, &step); code != exit_ok) return code;
+  fmt::print(stderr, "{}\n", step.about);
+  if (machine == nullptr) fmt::print(stderr, "{}\n", step.machine.about);
+  return plan_input(options, &step.input, machine != nullptr ? machine : &step.machine.machine, limits,
+                    step.measured);
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options) {
@@ -217,23 +239,22 @@ int plan(const PlanOptions& options) {
     std::cout << policy_table() << '\n' << machine_table();
     return exit_ok;
   }
-  if (options.trace.empty())
+  if (options.trace.empty() && options.record.job.empty())
     return complain(
         exit_usage,
-        "plan: which trace? terrace plan TRACE; 'terrace plan --list' lists policies and machines");
+        "plan: which step? terrace plan TRACE, or --job JOB for one of a job that runs; 'terrace plan "
+        "--list' lists policies and machines");
   if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);
   Loaded<planner::Machine> machine;
   if (!options.machine.empty()) machine = load_machine(options.machine);
   if (machine.exit_code != exit_ok) return complain(machine.exit_code, machine.result.error);
+  planner::Machine* const chosen = machine.result ? &*machine.result : nullptr;
+  if (!options.record.job.empty()) return plan_job(options, chosen, *limits);
   Loaded<PlanInput> input = load_plan_input(options.trace);
   if (!input.result) return complain(input.exit_code, input.result.error);
-  if (const std::string why = put_in_order(&*input.result, options.order); !why.empty())
-    return complain(exit_usage, why);
-  if (options.budget_curve)
-    return carry_out_curve(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
-  return carry_out(options, *input.result, machine.result ? &*machine.result : nullptr, *limits);
+  return plan_input(options, &*input.result, chosen, *limits, {});
 }
 
 }  // namespace terrace::cli

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 
 #include "tools/cli/format.h"
 #include "tools/cli/table.h"
@@ -27,10 +29,10 @@ class CurveMaker {
   void make() {
     find_smallest();
     if (curve_.smallest_bytes == 0) return;
-    const std::uint64_t range = curve_.live_bytes - std::min(curve_.smallest_bytes, curve_.live_bytes);
-    const std::uint64_t count = range == 0 ? 1 : budgets;
-    for (std::uint64_t i = 0; i < count && !SearchWatch::interrupted(); ++i)
-      add(curve_.smallest_bytes + (count == 1 ? 0 : range / (count - 1) * i));
+    for (const std::uint64_t budget_bytes : wanted_budgets()) {
+      if (SearchWatch::interrupted()) return;
+      add(budget_bytes);
+    }
   }
 
  private:
@@ -39,6 +41,17 @@ class CurveMaker {
   PlanLimits limits_;
   SearchWatch& watch_;
   BudgetCurve& curve_;
+
+  std::set<std::uint64_t> wanted_budgets() const {
+    const std::uint64_t range = curve_.live_bytes - std::min(curve_.smallest_bytes, curve_.live_bytes);
+    const std::uint64_t count = range == 0 ? 1 : budgets;
+    std::set<std::uint64_t> wanted;
+    for (std::uint64_t i = 0; i < count; ++i)
+      wanted.insert(curve_.smallest_bytes + (count == 1 ? 0 : range / (count - 1) * i));
+    if (curve_.measured && curve_.measured->budget_bytes >= curve_.smallest_bytes)
+      wanted.insert(curve_.measured->budget_bytes);
+    return wanted;
+  }
 
   SwapRun run(std::uint64_t budget_bytes, double effort) {
     machine_.tiers.front().capacity_bytes = budget_bytes;
@@ -99,38 +112,74 @@ double moved_bytes(const planner::SimulationReport& report) {
   return most;
 }
 
+std::string share_of_all(std::uint64_t budget_bytes, const BudgetCurve& curve) {
+  return fmt::format("{:.0f}%",
+                     100 * static_cast<double>(budget_bytes) / static_cast<double>(curve.live_bytes));
+}
+
+nlohmann::json row_of(const BudgetPoint& p, const BudgetCurve& curve) {
+  const planner::SimulationReport& r = *p.run.report;
+  return {{"budget", p.budget_bytes},      {"share", share_of_all(p.budget_bytes, curve)},
+          {"total", r.total_us / 1e6},     {"slowdown", fmt::format("{:.4g}", slowdown(r))},
+          {"again", r.recompute_us / 1e6}, {"moved", static_cast<std::uint64_t>(moved_bytes(r))},
+          {"point", "predicted"}};
+}
+
+// Computing alone takes what the trace's operations take, in every point.
+double measured_slowdown(const BudgetCurve& curve) {
+  const double compute_us = curve.points.empty() ? 0 : curve.points.front().run.report->bounds.compute_us;
+  return compute_us > 0 ? curve.measured->step_us / compute_us : 1;
+}
+
+// After the prediction for the same budget; last where the budget is not known.
+void put_measured(const BudgetCurve& curve, Rows* rows) {
+  if (!curve.measured) return;
+  const MeasuredPoint& m = *curve.measured;
+  nlohmann::json row{{"total", m.step_us / 1e6},
+                     {"slowdown", fmt::format("{:.4g}", measured_slowdown(curve))},
+                     {"moved", static_cast<std::uint64_t>(m.moved_bytes)},
+                     {"point", fmt::format("measured, {} steps", m.steps)}};
+  auto after = rows->end();
+  if (m.budget_bytes != 0) {
+    row["budget"] = m.budget_bytes;
+    row["share"] = share_of_all(m.budget_bytes, curve);
+    const auto points = std::count_if(curve.points.begin(), curve.points.end(),
+                                      [&](const BudgetPoint& p) { return p.budget_bytes <= m.budget_bytes; });
+    after = std::next(rows->begin(), points);
+  }
+  rows->insert(after, std::move(row));
+}
+
 }  // namespace
 
 BudgetCurve budget_curve(const planner::SwapPolicy& policy, const wire::Trace& trace,
-                         const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch) {
+                         const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch,
+                         const std::optional<MeasuredPoint>& measured) {
   const planner::LowerBounds bounds = planner::lower_bounds(trace, machine);
-  BudgetCurve curve{&trace, &machine, policy.name, bounds.largest_op_bytes, bounds.max_live_bytes, 0, {}, {}};
+  BudgetCurve curve{&trace, &machine, policy.name, bounds.largest_op_bytes, bounds.max_live_bytes, 0,
+                    {},     {},       measured};
   CurveMaker(policy, machine, limits, watch, &curve).make();
   return curve;
 }
 
 std::string curve_table(const BudgetCurve& curve, bool exact_bytes) {
-  constexpr std::array columns{
-      Column{"budget", "BUDGET", Kind::bytes},          Column{"share", "OF ALL", Kind::text},
-      Column{"total", "STEP", Kind::seconds},           Column{"slowdown", "SLOWDOWN", Kind::count},
-      Column{"again", "COMPUTED AGAIN", Kind::seconds}, Column{"moved", "MOVED", Kind::bytes}};
+  constexpr std::array columns{Column{"budget", "BUDGET", Kind::bytes},
+                               Column{"share", "OF ALL", Kind::text},
+                               Column{"total", "STEP", Kind::seconds},
+                               Column{"slowdown", "SLOWDOWN", Kind::count},
+                               Column{"again", "COMPUTED AGAIN", Kind::seconds},
+                               Column{"moved", "MOVED", Kind::bytes},
+                               Column{"point", "POINT", Kind::text}};
+  const std::size_t unmarked = curve.measured ? 0 : 1;  // without one that was measured all are predicted
   Rows rows;
-  for (const BudgetPoint& p : curve.points) {
-    const planner::SimulationReport& r = *p.run.report;
-    const double share = static_cast<double>(p.budget_bytes) / static_cast<double>(curve.live_bytes);
-    rows.push_back({{"budget", p.budget_bytes},
-                    {"share", fmt::format("{:.0f}%", 100 * share)},
-                    {"total", r.total_us / 1e6},
-                    {"slowdown", fmt::format("{:.4g}", slowdown(r))},
-                    {"again", r.recompute_us / 1e6},
-                    {"moved", static_cast<std::uint64_t>(moved_bytes(r))}});
-  }
+  for (const BudgetPoint& p : curve.points) rows.push_back(row_of(p, curve));
+  put_measured(curve, &rows);
   return fmt::format(
              "by policy {}; the largest operation needs {}, {} live at once\nsmallest budget that fits: "
              "{}\n\n",
              curve.policy, bytes_text(curve.needed_bytes, exact_bytes),
              bytes_text(curve.live_bytes, exact_bytes), bytes_text(curve.smallest_bytes, exact_bytes)) +
-         render(Columns(columns.begin(), columns.end()), rows, {exact_bytes, true});
+         render(Columns(columns.begin(), columns.end() - unmarked), rows, {exact_bytes, true});
 }
 
 nlohmann::ordered_json curve_json(const BudgetCurve& curve) {
@@ -149,6 +198,14 @@ nlohmann::ordered_json curve_json(const BudgetCurve& curve) {
                              {"stopped", p.run.stopped},
                              {"seconds", p.run.seconds}});
   }
+  if (!curve.measured) return out;
+  const MeasuredPoint& m = *curve.measured;
+  out["measured"] = {{"total_us", m.step_us},
+                     {"waited_us", m.waited_us},
+                     {"slowdown", measured_slowdown(curve)},
+                     {"moved_bytes", m.moved_bytes},
+                     {"steps", m.steps}};
+  if (m.budget_bytes != 0) out["measured"]["budget_bytes"] = m.budget_bytes;
   return out;
 }
 
@@ -159,6 +216,8 @@ Result<std::vector<std::string>> plot_budgets(const std::string& prefix, const B
     picture.points.push_back({p.budget_bytes, p.run.report->total_us});
     picture.compute_us = p.run.report->bounds.compute_us;
   }
+  if (curve.measured && curve.measured->budget_bytes != 0)
+    picture.measured = plot::CurvePoint{curve.measured->budget_bytes, curve.measured->step_us};
   return plot::plot_curve(prefix + "-budgets", picture);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,15 @@ struct BudgetPoint {
   SwapRun run;  // valid, but for the last one of an interrupted curve
 };
 
+// What a job took that ran, with the budget that it had.
+struct MeasuredPoint {
+  std::uint64_t budget_bytes = 0;  // 0: not known
+  double step_us = 0;              // on the average
+  double waited_us = 0;            // of it
+  double moved_bytes = 0;          // read and written in a step
+  std::uint64_t steps = 0;         // that this is the average of
+};
+
 struct BudgetCurve {
   const wire::Trace* trace = nullptr;
   const planner::Machine* machine = nullptr;
@@ -24,12 +34,15 @@ struct BudgetCurve {
   std::uint64_t smallest_bytes = 0;  // that the policy found a plan for; 0: none
   std::vector<BudgetPoint> points;   // by budget, smallest first
   std::string why_not;               // there is no point at all
+  std::optional<MeasuredPoint> measured = {};
 };
 
 // Ten budgets, the same distance apart, from the smallest to what lives at once. What was found for less
-// memory is tried again with more, so that more memory is never slower. A signal ends it with what it has.
+// memory is tried again with more, so that more memory is never slower. A measured point's budget is one
+// more, where the step can run in it. A signal ends it with what it has.
 BudgetCurve budget_curve(const planner::SwapPolicy& policy, const wire::Trace& trace,
-                         const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch);
+                         const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch,
+                         const std::optional<MeasuredPoint>& measured = {});
 
 std::string curve_table(const BudgetCurve& curve, bool exact_bytes);
 nlohmann::ordered_json curve_json(const BudgetCurve& curve);  // `terrace-budget-curve` version 1

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ struct CurvePoint {
 
 struct CurvePicture {
   std::string title;
-  std::vector<CurvePoint> points;  // by budget, smallest first; at least one
-  double compute_us = 0;           // computing alone: no step is faster
+  std::vector<CurvePoint> points;           // by budget, smallest first; at least one
+  double compute_us = 0;                    // computing alone: no step is faster
+  std::optional<CurvePoint> measured = {};  // of a program that ran
 };
 
 // PREFIX.svg and PREFIX.png.

@@ -144,7 +144,8 @@ class Historian {
     }
     into_.peak_bytes = live_bytes_;
     into_.peak_ns = recording_.begin_ns;
-    for (const JobEvent& event : recording_.events) take(event);
+    into_.object_of_event.reserve(recording_.events.size());
+    for (const JobEvent& event : recording_.events) into_.object_of_event.push_back(take(event));
     for (const auto& [place, since_ns] : away_) end_absence(place, since_ns, recording_.end_ns, true);
   }
 
@@ -158,15 +159,22 @@ class Historian {
     std::uint32_t born = 0;  // allocations
   };
 
-  void take(const JobEvent& event) {
+  // Of which object it tells.
+  std::uint32_t take(const JobEvent& event) {
     const Place place{event.session, event.address};
+    if (event.kind == EventKind::alloc) return give_birth(event);
+    if (event.kind == EventKind::free) return end(place, event.time_ns);
+    if (event.kind == EventKind::step) {
+      begin_step(event);
+      return no_object;
+    }
+    const std::uint32_t object = living_.of_run(place);
+    take_run(event, place);
+    return object;
+  }
+
+  void take_run(const JobEvent& event, const Place& place) {
     switch (event.kind) {
-      case EventKind::alloc:
-        return give_birth(event);
-      case EventKind::free:
-        return end(place, event.time_ns);
-      case EventKind::step:
-        return begin_step(event);
       case EventKind::fault:
         waiting_.try_emplace(place, Wait{event.time_ns, false});
         break;
@@ -196,7 +204,7 @@ class Historian {
     running_[event.session] = {event.time_ns, event.address, 0};
   }
 
-  void give_birth(const JobEvent& event) {
+  std::uint32_t give_birth(const JobEvent& event) {
     living_.take({event.session, event.address});  // its end was missed
     ObjectLife life;
     life.session = event.session;
@@ -210,24 +218,27 @@ class Historian {
       life.step_kind = step->second.kind;
     }
     into_.objects.push_back(life);
-    living_.add(static_cast<std::uint32_t>(into_.objects.size() - 1));
+    const auto object = static_cast<std::uint32_t>(into_.objects.size() - 1);
+    living_.add(object);
     live_bytes_ += event.bytes;
-    if (live_bytes_ <= into_.peak_bytes) return;
+    if (live_bytes_ <= into_.peak_bytes) return object;
     into_.peak_bytes = live_bytes_;
     into_.peak_ns = event.time_ns;
+    return object;
   }
 
-  void end(const Place& place, std::uint64_t now_ns) {
+  std::uint32_t end(const Place& place, std::uint64_t now_ns) {
     const std::uint32_t object = living_.take(place);
-    if (object == no_object) return;
+    if (object == no_object) return object;
     ObjectLife& life = into_.objects[object];
     life.died_ns = now_ns;
     live_bytes_ -= std::min(life.bytes, live_bytes_);
-    const Place end{place.session, place.address + life.bytes};
+    const Place end{place.session, place.address + std::min(life.bytes, UINT64_MAX - place.address)};
     const auto first = away_.lower_bound(place), last = away_.lower_bound(end);
     for (auto run = first; run != last; ++run) end_absence(run->first, run->second, now_ns, false, object);
     away_.erase(first, last);
     waiting_.erase(waiting_.lower_bound(place), waiting_.lower_bound(end));
+    return object;
   }
 
   void leave(const Place& place, std::uint64_t now_ns) {

@@ -72,7 +72,9 @@ struct History {
   std::vector<ObjectWait> waits;    // in the order of their ends
   std::vector<Absence> absences;    // likewise; those that last beyond the end of the recording end with it
   std::vector<StepBegin> steps;     // in the order of time
-  std::uint64_t peak_ns = 0;        // when most bytes were live, of the objects that are known
+  // Of which object each event of the recording tells, or no_object.
+  std::vector<std::uint32_t> object_of_event;
+  std::uint64_t peak_ns = 0;  // when most bytes were live, of the objects that are known
   std::uint64_t peak_bytes = 0;
 };
 

@@ -43,11 +43,16 @@ class Recorder {
   bool look() {
     if (job_.ask("events", {{"since", seen_}, {"last", most_events}}).code != exit_ok) return false;
     const json answer = job_.answer();
+    // What is missed happened after what was told before, wherever in between.
+    const std::uint64_t told_ns = into_.events.empty() ? into_.begin_ns : into_.events.back().time_ns;
+    const std::uint64_t before_ns = into_.end_ns == 0 ? into_.begin_ns : std::min(told_ns, into_.end_ns);
+    const std::uint64_t missed_before = into_.missed;
     take_events(answer);
     into_.end_ns = whole(answer, "now_ns");
     if (!job_.refresh()) return false;
     take_sample(into_.end_ns);
     into_.missed = gaps_ + (lost_events() - std::min(lost_before_, lost_events()));
+    if (into_.missed > missed_before) into_.missed_spans.push_back({before_ns, into_.end_ns});
     return true;
   }
 

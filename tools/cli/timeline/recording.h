@@ -37,14 +37,20 @@ struct MemorySample {
   std::uint64_t stall_ns = 0;
 };
 
+// Some events of this time were missed.
+struct MissedSpan {
+  std::uint64_t from_ns = 0, to_ns = 0;
+};
+
 struct Recording {
   std::string job;
   std::string program;  // of its first process
   std::uint64_t begin_ns = 0, end_ns = 0;
   std::uint64_t missed = 0;
-  bool has_ended = false;        // the job, before its time was over
-  bool hides_addresses = false;  // another user's: what happened to which memory is not told
-  std::vector<JobEvent> events;  // in the order in which they were told: by process in time's order
+  std::vector<MissedSpan> missed_spans;  // within which those were, if any
+  bool has_ended = false;                // the job, before its time was over
+  bool hides_addresses = false;          // another user's: what happened to which memory is not told
+  std::vector<JobEvent> events;          // in the order in which they were told: by process in time's order
   std::vector<MemorySample> samples;
 };
 

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <numeric>
 
+#include "daemon/planner/trace_json.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/format.h"
 #include "tools/cli/interruption.h"
@@ -11,6 +12,7 @@
 #include "tools/cli/timeline/history.h"
 #include "tools/cli/timeline/page.h"
 #include "tools/cli/timeline/recording.h"
+#include "tools/cli/timeline/step_trace.h"
 #include "tools/cli/verbs.h"
 
 namespace terrace::cli {
@@ -31,6 +33,18 @@ std::string told(const Recording& recording, const History& history) {
                      recording.has_ended ? "; the job has ended" : "");
 }
 
+int write_trace(const std::string& path, const Recording& recording, const History& history) {
+  const auto step = step_trace_of(recording, history);
+  if (!step)
+    return complain(recording.hides_addresses ? exit_permission : exit_failure,
+                    "--trace was not written: " + step.error);
+  if (const std::string error = write_whole(path, planner::trace_json(step->trace)); !error.empty())
+    return complain(exit_failure, error);
+  std::cout << fmt::format("wrote {}: {} operations, {} tensors, of {} like steps\n", path,
+                           step->trace.ops.size(), step->trace.tensors.size(), step->like);
+  return exit_ok;
+}
+
 int write_all(const RecordOptions& options, const Recording& recording, const History& history) {
   std::string error;
   if (!options.html.empty()) error = write_whole(options.html, html_of(recording, history));
@@ -40,7 +54,7 @@ int write_all(const RecordOptions& options, const Recording& recording, const Hi
   std::cout << told(recording, history);
   for (const std::string& path : {options.html, options.perfetto})
     if (!path.empty()) std::cout << "wrote " << path << '\n';
-  return exit_ok;
+  return options.trace.empty() ? static_cast<int>(exit_ok) : write_trace(options.trace, recording, history);
 }
 
 int record_timeline(const RecordOptions& options, FoundJob& job) {
@@ -58,10 +72,10 @@ int record_timeline(const RecordOptions& options, FoundJob& job) {
 }  // namespace
 
 int timeline(const RecordOptions& options) {
-  if (options.html.empty() && options.perfetto.empty())
+  if (options.html.empty() && options.perfetto.empty() && options.trace.empty())
     return complain(exit_usage,
-                    "timeline: say where to write it: --html FILE, a page for a browser, or --perfetto FILE, "
-                    "for ui.perfetto.dev");
+                    "timeline: say where to write it: --html FILE, a page for a browser, --perfetto FILE, "
+                    "for ui.perfetto.dev, or --trace FILE, for 'terrace plan'");
   return with_named_job(options, [&](FoundJob& job) { return record_timeline(options, job); });
 }
 
