@@ -1,5 +1,7 @@
 // Threads that touch a run which is not there: they wait, see the bytes, or get SIGBUS.
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -92,6 +94,20 @@ TEST_CASE("A poisoned run raises SIGBUS, a healed one is empty memory again") {
   CHECK(f.mover.zero_page(fault.address) == 0);
   toucher.join();
   CHECK(zero);
+}
+
+// A program may close every number with bare system calls, and open something else in its place.
+TEST_CASE("What has taken the place of the userfaultfd tells of no fault and is not read for ever") {
+  const MoverKind kind = any_kind();
+  CHECK(in_child([&] {
+          auto* const f = new MoverFixture(kind);  // what it would close is not its own any more
+          if (!f->ready()) return 0;
+          const int endless = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+          if (dup2(endless, f->mover.fd()) < 0) return 1;
+          alarm(10);
+          Fault fault{};
+          return f->mover.next_fault(&fault) ? 2 : 0;
+        }) == 0);
 }
 
 TEST_CASE("A thread that waits for a run that is poisoned gets SIGBUS") {

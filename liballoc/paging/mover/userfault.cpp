@@ -106,18 +106,18 @@ int Userfault::unwatch(std::byte* address, std::size_t bytes) {
   return control(fd_, UFFDIO_UNREGISTER, &range);
 }
 
+// No other event is asked for. What brings one is no userfaultfd any more: the program has closed it by a
+// bare system call and has opened something else in its place, and whoever reads on may never end
+// (/dev/zero).
 bool Userfault::next(Fault* fault) {
   uffd_msg message;
-  for (;;) {
-    const long got = syscall(SYS_read, fd_, &message, sizeof(message));
-    if (got != sizeof(message)) return false;
-    if (message.event != UFFD_EVENT_PAGEFAULT) continue;
-    fault->address =
-        reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
-    fault->write_protected = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
-    fault->thread = message.arg.pagefault.feat.ptid;
-    return true;
-  }
+  const long got = syscall(SYS_read, fd_, &message, sizeof(message));
+  if (got != sizeof(message) || message.event != UFFD_EVENT_PAGEFAULT) return false;
+  fault->address =
+      reinterpret_cast<std::byte*>(message.arg.pagefault.address);  // NOLINT: the kernel's number
+  fault->write_protected = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
+  fault->thread = message.arg.pagefault.feat.ptid;
+  return true;
 }
 
 void Userfault::wake(std::byte* address, std::size_t bytes) {
