@@ -229,7 +229,7 @@ wire::Schedule Drafts::schedule(const Choices& choices) const {
                    [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
   for (const Choice* c : fetched) entries.push_back({c->in, c->gap.tensor, Action::in, c->tier, {}});
   remaking.add_to(&entries);
-  return sorted_schedule(trace_, "joint", std::move(entries));
+  return sorted_schedule(trace_, "joint", entries);
 }
 
 }  // namespace terrace::planner::joint

@@ -189,7 +189,7 @@ class Capuchin {
       entries.push_back({trigger(c), c.gap.tensor, Action::in, c.tier, {}});
     }
     remaking.add_to(&entries);
-    return sorted_schedule(trace_, name_, std::move(entries));
+    return sorted_schedule(trace_, name_, entries);
   }
 
   std::optional<SimulationReport> measure(bool each_operation) const {

@@ -36,7 +36,7 @@ Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& mach
     entries.push_back({out, gap.tensor, Action::out, *tier, {}});
     entries.push_back({walk.back(gap), gap.tensor, Action::in, *tier, {}});
   }
-  return ok(sorted_schedule(trace, "deepum", std::move(entries)));
+  return ok(sorted_schedule(trace, "deepum", entries));
 }
 
 }  // namespace terrace::planner

@@ -84,7 +84,7 @@ Result<wire::Schedule> plan_g10(const wire::Trace& trace, const Machine& machine
     if (!in) lies_in[move.tensor] = move.action == PageAction::evict_to_host ? host : ssd;
     entries.push_back({move.op, move.tensor, in ? Action::in : Action::out, lies_in[move.tensor], {}});
   }
-  return ok(sorted_schedule(trace, "g10", std::move(entries)));
+  return ok(sorted_schedule(trace, "g10", entries));
 }
 
 }  // namespace terrace::planner

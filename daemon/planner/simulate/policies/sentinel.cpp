@@ -57,7 +57,7 @@ wire::Schedule with_intervals(const wire::Trace& trace, const std::vector<Placed
   const auto ops = static_cast<std::uint32_t>(trace.ops.size());
   std::vector<ScheduleEntry> entries;
   for (const Placed& p : placed) cut(p.gap, length, ops, p.tier, &entries);
-  return sorted_schedule(trace, "sentinel_interval", std::move(entries));
+  return sorted_schedule(trace, "sentinel_interval", entries);
 }
 
 // Test and trial: the best of the lengths that were simulated.

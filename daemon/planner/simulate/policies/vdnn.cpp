@@ -95,7 +95,7 @@ Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, co
   }
   entries.insert(entries.end(), evictions.rbegin(), evictions.rend());  // last used first
   entries.insert(entries.end(), prefetches.begin(), prefetches.end());
-  return ok(sorted_schedule(trace, form.name, std::move(entries)));
+  return ok(sorted_schedule(trace, form.name, entries));
 }
 
 }  // namespace
