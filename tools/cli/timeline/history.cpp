@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
 
 #include "liballoc/heap/address_space.h"
@@ -19,7 +19,9 @@ using liballoc::run_bytes;
 struct Place {
   std::uint64_t session = 0;
   std::uint64_t address = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend bool operator<(const Place& a, const Place& b) {
+    return std::tie(a.session, a.address) < std::tie(b.session, b.address);
+  }
 };
 
 bool is_of_run(EventKind kind) {

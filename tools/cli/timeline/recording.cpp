@@ -30,7 +30,7 @@ class Recorder {
 
   // Where the journal is now: what is older is not ours.
   Failure begin() {
-    const Failure failure = job_.ask("events", {{"since", 0}, {"last", 0}});
+    Failure failure = job_.ask("events", {{"since", 0}, {"last", 0}});
     if (failure.code != exit_ok) return failure;
     seen_ = whole(job_.answer(), "last_number");
     into_.begin_ns = whole(job_.answer(), "now_ns");

@@ -2,9 +2,9 @@
 // alike. Pure.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "tools/cli/result.h"
@@ -21,7 +21,9 @@ struct Role {
   std::uint64_t run = 0;  // address; 0: the whole object
   std::uint32_t place = no_place;
   std::uint32_t object = no_object;
-  friend auto operator<=>(const Role&, const Role&) = default;
+  auto parts() const { return std::tie(step_kind, age, run, place, object); }
+  friend bool operator==(const Role& a, const Role& b) { return a.parts() == b.parts(); }
+  friend bool operator<(const Role& a, const Role& b) { return a.parts() < b.parts(); }
 };
 
 // A block came or went.
@@ -29,7 +31,9 @@ struct Tick {
   Role role;
   std::uint64_t bytes = 0;
   bool is_birth = false;
-  friend auto operator<=>(const Tick&, const Tick&) = default;
+  auto parts() const { return std::tie(role, bytes, is_birth); }
+  friend bool operator==(const Tick& a, const Tick& b) { return a.parts() == b.parts(); }
+  friend bool operator<(const Tick& a, const Tick& b) { return a.parts() < b.parts(); }
 };
 
 struct SeenStep {
