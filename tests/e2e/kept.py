@@ -75,6 +75,8 @@ def run(terrace, how, directory):
     environment = dict(os.environ, XDG_RUNTIME_DIR=directory)
     if how in ("move", "mremap"):
         environment["TERRACE_MOVER"] = how
+    if how == "falling":  # whether compressing pays on this drive is not what is asked: something has to be kept
+        environment["TERRACE_COMPRESS"] = "zvc_exp"
     command = [terrace, "run", "--private", "--dram", str(BUDGET), "--pool", directory, "--json-summary", summary]
     command += ["--tiers", "compressed=40%", "--", sys.executable, __file__, "--job", terrace, how]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
