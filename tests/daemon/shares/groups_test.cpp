@@ -4,6 +4,7 @@
 
 #include "daemon/shares/arbiter.h"
 #include "daemon/shares/parts.h"
+#include "tests/daemon/shares/obey.h"
 #include "tests/units.h"
 
 using namespace terrace::daemon;
@@ -26,14 +27,7 @@ struct Lab {
     users.add_group(std::move(lab), {ada, bob});
     arbiter.set_users(users);
   }
-  // Everybody uses all of what he is told, and would use more.
-  void settle(SessionId last) {
-    for (int round = 0; round < 10; ++round) {
-      arbiter.rebalance();
-      for (SessionId id = 1; id <= last; ++id) arbiter.observe(id, {arbiter.granted_bytes(id), 64 * gib});
-      arbiter.end_round();
-    }
-  }
+  void settle(SessionId last) { test::obey(arbiter, last); }
 };
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <cerrno>
 
 #include "daemon/shares/arbiter.h"
+#include "tests/daemon/shares/obey.h"
 #include "tests/units.h"
 
 using namespace terrace::daemon;
 using Catch::Matchers::Contains;
+using terrace::daemon::test::obey;
 
 namespace {
 
@@ -15,14 +17,6 @@ using terrace::tests::mib;
 using By = Arbiter::By;
 
 const JobKey limited{1000, "a"}, sister{1000, "b"}, another{2000, "a"};
-
-void use_all(Arbiter& arbiter, SessionId last) {
-  for (int round = 0; round < 10; ++round) {
-    arbiter.rebalance();
-    for (SessionId id = 1; id <= last; ++id) arbiter.observe(id, {arbiter.granted_bytes(id), 64 * gib});
-    arbiter.end_round();
-  }
-}
 
 }  // namespace
 
@@ -57,11 +51,11 @@ TEST_CASE("ALimitBoundsWhatAJobIsLent") {
   REQUIRE_FALSE(arbiter.admit(2, sister, 0));
   REQUIRE_FALSE(arbiter.admit(3, another, 0));
   REQUIRE_FALSE(arbiter.set_job_limit(limited, gib, By::owner));
-  use_all(arbiter, 3);
+  obey(arbiter, 3);
   CHECK(arbiter.granted_bytes(1) == gib);
   CHECK(arbiter.granted_bytes(2) == Approx(4 * gib));  // the rest of their user's half
   REQUIRE_FALSE(arbiter.set_job_limit(sister, gib, By::owner));
-  use_all(arbiter, 3);
+  obey(arbiter, 3);
   CHECK(arbiter.granted_bytes(3) == 8 * gib);  // what one user may not use another may
 }
 
@@ -95,7 +89,7 @@ TEST_CASE("NoJobHasMoreThanTheCapForAllUnlessAnAdministratorSaysSo") {
   REQUIRE(refusal);
   CHECK_THAT(refusal->reason, Contains("per_job") && Contains("3.0 GiB"));
   REQUIRE_FALSE(arbiter.admit(1, limited, 0));
-  use_all(arbiter, 1);
+  obey(arbiter, 1);
   CHECK(arbiter.granted_bytes(1) == 3 * gib);
   REQUIRE_FALSE(arbiter.set_job_limit(limited, 8 * gib, By::owner));
   CHECK(arbiter.job_budget_bytes(limited) == 3 * gib);

@@ -6,10 +6,12 @@
 #include <random>
 
 #include "daemon/shares/arbiter.h"
+#include "tests/daemon/shares/obey.h"
 #include "tests/units.h"
 
 using namespace terrace::daemon;
 using Catch::Matchers::Contains;
+using terrace::daemon::test::obey;
 
 namespace {
 
@@ -37,15 +39,6 @@ struct Contended {
     arbiter.admit(2, job(honest, 1), 0);
   }
 };
-
-// Rebalances `rounds` times; every process gives up at once what it is told to.
-void obey(Arbiter& arbiter, SessionId last, int rounds = 10) {
-  for (int i = 0; i < rounds; ++i) {
-    arbiter.rebalance();
-    for (SessionId id = 1; id <= last; ++id) arbiter.observe(id, {arbiter.granted_bytes(id), 64 * gib});
-    arbiter.end_round();
-  }
-}
 
 }  // namespace
 
