@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstdio>
 #include <ctime>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <random>
@@ -173,10 +172,10 @@ nlohmann::json measure(const Program& program, std::size_t count, long rounds) {
 }
 
 int run(int argc, char** argv) {
-  const Arguments arguments(argc, argv, {"events", "rounds", "json"}, usage);
-  const auto count = static_cast<std::size_t>(arguments.number("events", 500'000, 1000, 100'000'000));
-  const long rounds = arguments.number("rounds", 7, 1, 1000);
-  const std::string path = arguments.text("json", "");
+  const Arguments arguments(argc, argv, {"--events", "--rounds", "--json"}, usage);
+  const auto count = static_cast<std::size_t>(arguments.number("--events", 500'000, 1000, 100'000'000));
+  const long rounds = arguments.number("--rounds", 7, 1, 1000);
+  const std::string path = arguments.text("--json", "");
   refuse_unwritable(path);
   nlohmann::json report = begin_report("terrace-event-clock");
   for (const Program& program : programs()) report["programs"].push_back(measure(program, count, rounds));
@@ -187,11 +186,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) {
-  try {
-    return terrace::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "terrace-event-clock: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }

@@ -509,11 +509,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) {
-  try {
-    return terrace::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "terrace bench gpu-compression: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }

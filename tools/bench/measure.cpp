@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -170,6 +171,15 @@ void write_json(const std::string& path, const nlohmann::json& report) {
   std::ofstream file(path);
   file << report.dump(2) << "\n";
   if (!file.good()) stop("--json " + path + ": cannot be written");
+}
+
+int run_as_program(int (*run)(int argc, char** argv), int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 1;
+  }
 }
 
 Arguments::Arguments(int argc, char** argv, std::vector<std::string> known, const char* usage) {

@@ -37,6 +37,8 @@ nlohmann::json begin_report(const std::string& format);
 // Ends the program with 2 where a report could not be written in the end; no path is none.
 void refuse_unwritable(const std::string& json_path);
 void write_json(const std::string& path, const nlohmann::json& report);
+// The whole of a benchmark's main(): what `run` returns, or 1 once what it threw is on standard error.
+int run_as_program(int (*run)(int argc, char** argv), int argc, char** argv);
 
 // The value that follows `--name`, or `fallback`. Unknown options end the program with `usage`.
 class Arguments {

@@ -10,7 +10,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -172,10 +171,5 @@ int measure(int argc, char** argv) {
 }  // namespace terrace::bench
 
 int main(int argc, char** argv) {
-  try {
-    return terrace::bench::measure(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "terrace-optimizer-kernels: %s\n", error.what());
-    return 1;
-  }
+  return terrace::bench::run_as_program(terrace::bench::measure, argc, argv);
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include "tools/bench/measure.h"
 #include "tools/bench/policies_parts.h"
@@ -106,9 +105,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) try {
-  return terrace::bench::run(argc, argv);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-  return 1;
-}
+int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }

@@ -143,14 +143,15 @@ int measure(std::uint64_t events, const std::string& keep, const std::string& js
   return 0;
 }
 
-}  // namespace
-}  // namespace terrace::bench
-
-int main(int argc, char** argv) {
-  using namespace terrace::bench;
+int run(int argc, char** argv) {
   const Arguments arguments(argc, argv, {"--events", "--keep", "--json"}, usage);
   const std::string json_path = arguments.text("--json", "");
   refuse_unwritable(json_path);
-  return measure(static_cast<std::uint64_t>(arguments.number("--events", 1'000'000, 1, 100'000'000)),
-                 arguments.text("--keep", ""), json_path);
+  const auto events = static_cast<std::uint64_t>(arguments.number("--events", 1'000'000, 1, 100'000'000));
+  return measure(events, arguments.text("--keep", ""), json_path);
 }
+
+}  // namespace
+}  // namespace terrace::bench
+
+int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }

@@ -66,4 +66,11 @@ grep -q warning err && [ "${directory#/home/}" = "$directory" ] && [ "${director
 expect_code 2 "terraced: a pool directory that does not exist" "$daemon" --check-config --dram 1G --pool /nonexistent
 expect_text err "no file can be made in /nonexistent" "what is wrong with the pool directory"
 expect_code 1 "terraced: a start with the same" "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"
+# Programs of benchmarks that no verb starts take the options that they name.
+clock=$(dirname "$terrace")/terrace-event-clock
+if [ -x "$clock" ]; then
+  expect_code 0 "terrace-event-clock with its options" "$clock" --events 1000 --rounds 1 --json clock.json
+  expect_code 2 "terrace-event-clock with another one" "$clock" --evens 1000
+  expect_code 0 "bench timeline" "$terrace" bench timeline --events 2000 --keep made.html
+fi
 finish
