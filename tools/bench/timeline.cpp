@@ -143,7 +143,7 @@ int measure(std::uint64_t events, const std::string& keep, const std::string& js
   return 0;
 }
 
-int run(int argc, char** argv) {
+int measure_as_asked(int argc, char** argv) {
   const Arguments arguments(argc, argv, {"--events", "--keep", "--json"}, usage);
   const std::string json_path = arguments.text("--json", "");
   refuse_unwritable(json_path);
@@ -154,4 +154,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace terrace::bench
 
-int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }
+int main(int argc, char** argv) {
+  return terrace::bench::run_as_program(terrace::bench::measure_as_asked, argc, argv);
+}
