@@ -35,6 +35,7 @@ void StepClock::on_block(const BlockEvent& event, std::uint32_t granules) {
   }
   if (place.departed || place.claim_began) is_timed_ = false;
   if (place.period_began) period_began(place);
+  for (std::size_t i = 0; i < count_; ++i) listeners_[i]->on_step_event(event, granules, place);
 }
 
 void StepClock::period_began(const StepPlace& place) {

@@ -5,6 +5,7 @@
 // too: notes are read at each fault and each round of the agent's. Belongs to who holds the gate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "liballoc/lifetimes/event_clock.h"
@@ -13,9 +14,23 @@
 
 namespace terrace::liballoc {
 
+// Is told of every event with its place in the period, and of what follows from it.
+class StepListener {
+ public:
+  virtual void on_step_event(const BlockEvent& event, std::uint32_t granules, const StepPlace& place) = 0;
+
+ protected:
+  constexpr StepListener() = default;
+  ~StepListener() = default;
+};
+
 class StepClock {
  public:
+  static constexpr std::size_t most_listeners = 2;
+
   constexpr explicit StepClock(Accounts& accounts) : accounts_(accounts) {}
+  // It outlives the clock. Before begin(); in this order they are told.
+  void tell(StepListener& listener) { listeners_[count_++] = &listener; }
 
   // Begins to listen; ids of blocks are smaller than `most_blocks`. Without memory for it no step is ever
   // found.
@@ -28,6 +43,8 @@ class StepClock {
 
   Accounts& accounts_;
   EventClock clock_;
+  StepListener* listeners_[most_listeners] = {};
+  std::size_t count_ = 0;
   bool listens_ = false;
   bool is_timed_ = false;  // the period that runs, from its beginning on
   std::uint64_t began_ns_ = 0;

@@ -27,6 +27,10 @@ bool length_fits(Type type, std::size_t length) noexcept {
       return length == body_bytes<Trim>;
     case Type::writes:
       return length == body_bytes<Writes>;
+    case Type::period:
+      return length == body_bytes<Period>;
+    case Type::schedule:
+      return length == body_bytes<PlannedSchedule>;
     case Type::control:
       return length > 0 && length <= max_control_bytes;
     case Type::reply:

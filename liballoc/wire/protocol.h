@@ -31,21 +31,24 @@ inline constexpr std::uint32_t most_weight = 1000;
 inline constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
 
 enum class Type : std::uint16_t {
-  hello = 1,     // job -> daemon; descriptors: the pool file, if hello_has_pool_fd
-  goodbye = 2,   // job -> daemon: an orderly end
-  log = 3,       // job -> daemon: one line for the daemon's log
-  welcome = 16,  // daemon -> job; descriptors in the order of the welcome_* flags
-  refused = 17,  // daemon -> job, and the connection is closed
-  budget = 18,   // daemon -> job: new limits
-  trim = 19,     // daemon -> job: give recycled memory back to the kernel
-  writes = 20,   // daemon -> job, if it has feature_write_lease: what it may write to the pool
-  control = 32,  // control client -> daemon: a JSON request
-  reply = 33,    // daemon -> control client: a piece of a JSON answer
+  hello = 1,      // job -> daemon; descriptors: the pool file, if hello_has_pool_fd
+  goodbye = 2,    // job -> daemon: an orderly end
+  log = 3,        // job -> daemon: one line for the daemon's log
+  period = 4,     // job -> daemon: what it knows of a period, to be planned; a descriptor comes with it
+  welcome = 16,   // daemon -> job; descriptors in the order of the welcome_* flags
+  refused = 17,   // daemon -> job, and the connection is closed
+  budget = 18,    // daemon -> job: new limits
+  trim = 19,      // daemon -> job: give recycled memory back to the kernel
+  writes = 20,    // daemon -> job, if it has feature_write_lease: what it may write to the pool
+  schedule = 21,  // daemon -> job: a plan for a period, or why there is none; a descriptor may come with it
+  control = 32,   // control client -> daemon: a JSON request
+  reply = 33,     // daemon -> control client: a piece of a JSON answer
 };
 
 // Feature words: a bit set by both sides is in force. None is defined for version 1 beyond the base.
 inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::pool_limit_bytes
 inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
+inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
 inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease;
 
 struct Header {
@@ -149,6 +152,33 @@ struct Writes {
   std::uint64_t most_written_bytes = any_bytes;  // how far Stat::written_bytes may go; any_bytes: no limit
 };
 static_assert(sizeof(Writes) == 16 + 4 + 4 + 8);
+
+// One descriptor: a memfd with F_SEAL_WRITE, F_SEAL_SHRINK and F_SEAL_GROW, which holds a period
+// (period/period.h). At most one a second from each session.
+struct Period {
+  static constexpr Type type = Type::period;
+  Header header;
+  std::uint32_t phase = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t period_hash = 0;
+  std::uint64_t image_bytes = 0;  // of the memfd's, which may be larger
+};
+static_assert(sizeof(Period) == 16 + 4 + 4 + 2 * 8);
+
+// The answer to the Period of the same phase and hash. image_bytes 0: there is no plan and no descriptor, and
+// the text says why; the job stays reactive. Else one descriptor: a memfd sealed in the same way, which holds
+// a schedule (schedule/image.h). A better or newer plan may follow without being asked for.
+struct PlannedSchedule {
+  static constexpr Type type = Type::schedule;
+  Header header;
+  std::uint32_t phase = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t period_hash = 0;
+  std::uint64_t image_bytes = 0;
+  std::uint64_t budget_bytes = 0;  // that it was planned for
+  char text[text_bytes] = {};
+};
+static_assert(sizeof(PlannedSchedule) == 16 + 4 + 4 + 3 * 8 + 200);
 
 // Control is a Header and then JSON text, not terminated. Reply is this and then a piece of the JSON text;
 // the answer is whole when a piece comes without reply_more.
