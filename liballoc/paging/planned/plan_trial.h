@@ -1,0 +1,108 @@
+// Whether a plan keeps its word: a plan is followed for as long as steps are not slower with it than without.
+//
+// A prediction knows what a step touches and how fast a drive was. It does not know what else the machine
+// does, nor what of the step was never seen. So the step itself is the judge: the middle of the last steps
+// under the reactive policy is what a plan has to match. A plan that does not is laid aside, and tried again
+// after a pause that doubles, as a drive that was busy once may be idle later. One that has been good for a
+// while and is not any more is compared anew. Pure; belongs to one phase and plan.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace terrace::liballoc {
+
+class PlanTrial {
+ public:
+  static constexpr std::uint32_t sample = 5;        // steps that are compared
+  static constexpr std::uint32_t settling = 2;      // steps after a change that say nothing of either
+  static constexpr std::uint32_t least_pause = 32;  // steps
+  static constexpr std::uint32_t most_pause = 1024;
+
+  // Whether the next step is to be run by the plan.
+  bool follows() const { return state_ == State::tried || state_ == State::kept; }
+  // How often a plan was laid aside.
+  std::uint32_t refusals() const { return refusals_; }
+  // The middle of the last steps with and without the plan, in ns; 0: not enough were seen.
+  std::uint64_t planned_ns() const { return planned_.middle(); }
+  std::uint64_t reactive_ns() const { return reactive_.middle(); }
+
+  // A step has ended and took so long; `planned`: it was run by the plan from its beginning to its end.
+  void note_step(std::uint64_t ns, bool planned) {
+    if (planned != follows()) return;  // the change was asked for and has not come yet, or came in between
+    if (settling_ > 0) {
+      --settling_;
+      return;
+    }
+    planned ? note_planned(ns) : note_reactive(ns);
+  }
+  // Another plan has come, perhaps for another budget: what was seen of the old one is void.
+  void start_anew(bool same_budget) {
+    planned_ = {};
+    if (!same_budget) reactive_ = {};
+    pause_ = least_pause;
+    become(reactive_.is_full() ? State::tried : State::compared);
+  }
+
+ private:
+  enum class State : std::uint8_t {
+    compared,  // reactive, for the comparison
+    tried,     // planned, for the comparison
+    kept,      // planned: it was not slower
+    refused    // reactive, until the pause is over
+  };
+
+  class Sample {
+   public:
+    void note(std::uint64_t ns) { ns_[count_++ % sample] = ns; }
+    bool is_full() const { return count_ >= sample; }
+    std::uint64_t middle() const {
+      if (!is_full()) return 0;
+      std::array<std::uint64_t, sample> sorted = ns_;
+      std::sort(sorted.begin(), sorted.end());
+      return sorted[sample / 2];
+    }
+
+   private:
+    std::array<std::uint64_t, sample> ns_ = {};
+    std::uint32_t count_ = 0;
+  };
+
+  void become(State state) {
+    state_ = state;
+    settling_ = settling;
+    since_ = 0;
+  }
+  void note_reactive(std::uint64_t ns) {
+    reactive_.note(ns);
+    ++since_;
+    const bool is_over = state_ == State::compared ? since_ >= sample : since_ >= pause_;
+    if (!is_over) return;
+    if (state_ == State::refused) pause_ = std::min(2 * pause_, most_pause);
+    planned_ = {};
+    become(State::tried);
+  }
+  void note_planned(std::uint64_t ns) {
+    planned_.note(ns);
+    if (++since_ < sample) return;
+    const std::uint64_t with = planned_.middle(), without = reactive_.middle();
+    if (state_ == State::tried) {
+      const bool is_good = with <= without + without / 50;  // what two samples of five may differ by anyway
+      if (!is_good) ++refusals_;
+      become(is_good ? State::kept : State::refused);
+    } else if (with > without + without / 10) {
+      become(State::compared);
+    }
+  }
+
+  Sample planned_, reactive_;
+  State state_ = State::compared;
+  std::uint32_t settling_ = settling;
+  std::uint32_t since_ = 0;  // steps that count, in this state
+  std::uint32_t pause_ = least_pause;
+  std::uint32_t refusals_ = 0;
+};
+
+}  // namespace terrace::liballoc

@@ -1,0 +1,94 @@
+// Whether a plan goes on: steps with it and without it, made up.
+#include <catch2/catch.hpp>
+
+#include "liballoc/paging/planned/plan_trial.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// Steps as a job does them: each is run as the trial asks for. How many of them were planned.
+unsigned run_steps(PlanTrial& trial, unsigned steps, std::uint64_t reactive_ns, std::uint64_t planned_ns) {
+  unsigned planned = 0;
+  for (unsigned i = 0; i < steps; ++i) {
+    const bool follows = trial.follows();
+    planned += follows ? 1 : 0;
+    trial.note_step(follows ? planned_ns : reactive_ns, follows);
+  }
+  return planned;
+}
+
+constexpr unsigned compared = PlanTrial::settling + PlanTrial::sample;
+
+}  // namespace
+
+TEST_CASE("A plan is compared with steps without it before it is followed") {
+  PlanTrial trial;
+  CHECK(run_steps(trial, compared, 1000, 900) == 0);
+  CHECK(trial.follows());
+  CHECK(trial.reactive_ns() == 1000);
+  CHECK(trial.planned_ns() == 0);
+}
+
+TEST_CASE("A plan that makes steps no slower is kept") {
+  PlanTrial trial;
+  CHECK(run_steps(trial, 500, 1000, 1019) == 500 - compared);
+  CHECK(trial.planned_ns() == 1019);
+  CHECK(trial.refusals() == 0);
+}
+
+TEST_CASE("A plan that makes steps slower is laid aside and seldom tried again") {
+  PlanTrial trial;
+  const unsigned planned = run_steps(trial, 2000, 1000, 1050);
+  CHECK(trial.refusals() > 1);
+  CHECK(planned <= 7 * compared);  // pauses of 32, 64, 128 ... steps
+  CHECK(planned >= 5 * compared);
+}
+
+TEST_CASE("A few slow steps say nothing") {
+  PlanTrial trial;
+  run_steps(trial, compared, 1000, 0);
+  for (int i = 0; i < 200; ++i) trial.note_step(i % 5 < 2 ? 5000 : 950, true);
+  CHECK(trial.follows());
+  CHECK(trial.refusals() == 0);
+}
+
+TEST_CASE("The first steps after a change count for neither") {
+  PlanTrial trial;
+  run_steps(trial, compared, 1000, 0);
+  for (std::uint32_t i = 0; i < PlanTrial::settling; ++i) trial.note_step(9000, true);
+  for (std::uint32_t i = 0; i < PlanTrial::sample; ++i) trial.note_step(900, true);
+  CHECK(trial.follows());
+  CHECK(trial.planned_ns() == 900);
+}
+
+TEST_CASE("A plan that was good and is not any more is compared anew") {
+  PlanTrial trial;
+  run_steps(trial, 50, 1000, 900);
+  CHECK(trial.follows());
+  // The machine is slower now, with the plan and without.
+  CHECK(run_steps(trial, 50, 1500, 1400) < 50);
+  CHECK(trial.reactive_ns() == 1500);
+  CHECK(trial.follows());
+  CHECK(trial.refusals() == 0);
+}
+
+TEST_CASE("A step in which the plan was left or begun is not counted") {
+  PlanTrial trial;
+  for (int i = 0; i < 100; ++i) trial.note_step(1000, true);
+  CHECK_FALSE(trial.follows());
+  CHECK(trial.reactive_ns() == 0);
+}
+
+TEST_CASE("Another plan for the same budget is tried at once") {
+  PlanTrial trial;
+  run_steps(trial, 2 * compared, 1000, 2000);
+  CHECK_FALSE(trial.follows());
+  trial.start_anew(true);
+  CHECK(trial.follows());
+  CHECK(trial.planned_ns() == 0);
+  trial.start_anew(false);
+  CHECK_FALSE(trial.follows());
+  CHECK(trial.reactive_ns() == 0);
+}
+
+}  // namespace terrace::liballoc
