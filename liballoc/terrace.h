@@ -112,6 +112,8 @@ struct terrace_statistics {
   uint64_t steps_ns;       /* how long they took */
   uint64_t steps_stall_ns; /* part of stall_ns: in these */
   uint64_t departures;     /* times that the program left what it had repeated */
+  uint64_t probes;         /* runs taken out for a moment to see when they are touched */
+  uint64_t probe_ns;       /* what that took of the agent and of who touched them, about */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

@@ -113,6 +113,7 @@ void Agent::round() {
   if (pool_.is_open() && guarded_.pager.is_paging()) {
     page();
     guarded_.pager.look_for_thrashing(now);
+    guarded_.pager.learner().offer(daemon_, now);
   }
   if constexpr (checks_invariants) {
     blocks_.check_invariants();

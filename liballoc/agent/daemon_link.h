@@ -12,14 +12,16 @@
 #include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/recycled_memory.h"
+#include "liballoc/paging/learning/period_sink.h"
 
 namespace terrace::liballoc {
 
-class DaemonLink {
+class DaemonLink final : public PeriodSink {
  public:
   constexpr DaemonLink(const GuardedPager& guarded, RecycledMemory& recycled, PoolTier& pool, Budget& budget,
                        Availability& availability)
       : guarded_(guarded), recycled_(recycled), pool_(pool), budget_(budget), availability_(availability) {}
+  ~DaemonLink() = default;
 
   // Greets the daemon, if the options name one, and takes its grant. A refusal makes the pager unavailable.
   void connect();
@@ -28,6 +30,15 @@ class DaemonLink {
   Client& client() { return client_; }
   // Reads what the daemon sent, and does it.
   void follow(std::uint64_t now_ns);
+
+  // Whether the job is to follow plans; without them nothing is learned of its periods.
+  void let_plan(bool wanted) { plans_ = wanted; }
+  bool wants_periods() const override {
+    return plans_ && is_used_ && client_.has_feature(wire::feature_schedules);
+  }
+  int send(const LearnedPeriod& period) override {
+    return client_.send_period(period.phase, period.hash, period.image_bytes, period.fd);
+  }
 
   // In a forked child, which is no session of the daemon's.
   void reset_in_child();
@@ -44,6 +55,7 @@ class DaemonLink {
   Budget& budget_;
   Availability& availability_;
   bool is_used_ = false;
+  bool plans_ = true;
   Client client_;
 };
 

@@ -37,6 +37,11 @@ inline void* map_file_private(std::size_t bytes, int fd, void* at) {
   const long result = syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0L);
   return result == -1 ? nullptr : reinterpret_cast<void*>(result);
 }
+// Writable, of a file that is as long.
+inline void* map_file_shared(std::size_t bytes, int fd) {
+  const long result = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
+  return result == -1 ? nullptr : reinterpret_cast<void*>(result);
+}
 inline int unmap(void* address, std::size_t bytes) { return error_of(syscall(SYS_munmap, address, bytes)); }
 inline int advise(void* address, std::size_t bytes, int advice) {
   return error_of(syscall(SYS_madvise, address, bytes, advice));

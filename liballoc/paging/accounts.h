@@ -2,6 +2,7 @@
 // whose data was lost. Nothing here changes a run. Belongs to who holds the gate.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "liballoc/agent/client/client.h"
@@ -27,6 +28,15 @@ class Accounts {
   void note_written(tiers::Medium to, std::uint64_t bytes) {
     (to == tiers::Medium::dram ? counts.kept_bytes : counts.written_bytes) += bytes;
   }
+  // A thread waited for a run.
+  void note_wait(std::uint64_t since_ns, std::uint64_t now_ns) {
+    counts.stall_ns += now_ns - since_ns;
+    waited_ns_ += now_ns - std::min(now_ns, std::max(since_ns, last_wait_ended_ns_));
+    last_wait_ended_ns_ = now_ns;
+  }
+  // How long threads have waited for runs, where several waited at a time once: what was not computed
+  // meanwhile.
+  std::uint64_t waited_ns() const { return waited_ns_; }
   // What has happened to run n.
   void tell(wire::EventKind kind, std::uint32_t n, std::uint64_t bytes) const;
   // A block came or went.
@@ -44,6 +54,8 @@ class Accounts {
   const RunTable& runs_;
   const BlockTable& blocks_;
   Client* client_ = nullptr;
+  std::uint64_t waited_ns_ = 0;
+  std::uint64_t last_wait_ended_ns_ = 0;
 };
 
 }  // namespace terrace::liballoc

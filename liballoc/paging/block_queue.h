@@ -19,6 +19,7 @@ enum class BlockChange : std::uint8_t { allocated, freed, grown };
 
 struct BlockEvent {
   std::uint64_t call_site = 0;
+  std::uint64_t time_ns = 0;  // when it was noted, CLOCK_MONOTONIC, while times are wanted; else 0
   std::uint32_t block = 0;  // id
   std::uint32_t first = 0;  // granules that came or went: of a block that grew, those that joined it
   std::uint32_t granules = 0;
@@ -43,6 +44,7 @@ class BlockQueue {
   void push(const BlockEvent& event) {
     const std::uint32_t next = written_.load(std::memory_order_relaxed);
     ring_[next % capacity] = event;
+    if (wants_times_.load(std::memory_order_relaxed)) ring_[next % capacity].time_ns = os::now_ns();
     written_.store(next + 1);
     granules_ += event.granules;
   }
@@ -62,6 +64,10 @@ class BlockQueue {
     read_.store(next + 1);
     return true;
   }
+  // So many were not read yet.
+  std::uint32_t waiting() const { return written_.load() - read_.load(std::memory_order_relaxed); }
+  // Whether notes are to say when they were made, which costs their thread a look at the clock.
+  void want_times(bool wanted) { wants_times_.store(wanted, std::memory_order_relaxed); }
   bool is_empty() const { return read_.load(std::memory_order_relaxed) == written_.load(); }
   // Whether something that was not read yet happened to any of [from, from + length).
   bool mentions(std::uint32_t from, std::uint32_t length) const {
@@ -78,6 +84,7 @@ class BlockQueue {
   std::uint32_t granules_ = 0;  // the producer's
   std::atomic<std::uint32_t> written_{0};
   std::atomic<std::uint32_t> read_{0};
+  std::atomic<bool> wants_times_{false};  // the consumer's
 };
 
 }  // namespace terrace::liballoc

@@ -26,8 +26,10 @@ void Faults::handle(const Fault& fault) {
   if (p.in_place.has(page)) return fault_in_place(n, page);
   const bool is_away = p.in_frame.has(page) || p.stored.has(page);
   if (!is_away && r.state != RunState::empty) return parts_.placement.show_zeroes(n, reach_of(n, page));
+  if (listener_ != nullptr) listener_->on_touched(n);
   if (!r.waiting) r.wait_since_ns = os::now_ns();
   r.waiting = true;
+  if (r.probed) return static_cast<void>(parts_.placement.end_probe(n));
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
   const bool is_whole = (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
@@ -242,7 +244,7 @@ bool Faults::bring_stride(std::uint32_t n, std::uint32_t page) {
   const Pages& p = parts_.runs.pages(n);
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
   const bool comes_whole = r.dense && !parts_.blocks.is_sparse(r.block);
-  if (r.queued || r.stuck || comes_whole || is_compressed || p.in_place.has(page)) return true;
+  if (r.queued || r.stuck || r.probed || comes_whole || is_compressed || p.in_place.has(page)) return true;
   if (p.in_frame.has(page)) {
     if (r.state == RunState::reading || r.in_flight) return true;
     r.scattered = true;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "liballoc/paging/learning/touch_listener.h"
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/strides.h"
@@ -29,6 +30,8 @@ class Faults {
   };
   constexpr explicit Faults(const Parts& parts) : parts_(parts) {}
   void use(Mover* mover) { mover_ = mover; }
+  // It outlives the faults.
+  void tell(TouchListener& listener) { listener_ = &listener; }
 
   // Whether there is a transfer free for one more fault. One that would find none is left with the kernel,
   // which keeps the order.
@@ -59,6 +62,7 @@ class Faults {
 
   Parts parts_;
   Mover* mover_ = nullptr;
+  TouchListener* listener_ = nullptr;
   Reach reach_;
   Strides strides_;
   Trial trial_;

@@ -112,7 +112,7 @@ void Forking::adopt_inherited(std::uint32_t n) {
   p.in_frame = PageSet{};
   r.frame = none;
   r.pieces = 0;
-  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = r.held = r.in_flight = false;
+  r.queued = r.waiting = r.from_read = r.page_out = r.stuck = r.held = r.probed = r.in_flight = false;
   r.turn = Turn::usual;
   if (p.away().is_empty()) {
     p.stored = PageSet{};

@@ -32,6 +32,10 @@ int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blo
   blocks_follower_.use(queue);
   most_blocks_ = most_blocks;
   placement_.use(queue);
+  placement_.tell(learner_);
+  faults_.tell(learner_);
+  clock_.tell(learner_);
+  learner_.use(queue, most_blocks);
   frames_.use(free_runs);
   const int error = runs_.initialise({base, static_cast<std::uint32_t>(bytes / run_bytes)});
   if (error != 0 || line_.initialise() != 0 || blocks_.initialise(most_blocks) != 0) return ENOMEM;
@@ -154,6 +158,7 @@ bool Pager::balance() {
   progress |= evict_one();
   progress |= transfers_.start_write();
   progress |= transfers_.read_ahead_one();
+  progress |= learner_.probe_some();
   return progress || relieve();
 }
 
@@ -197,7 +202,10 @@ bool Pager::evict_one() {
     }
     follow_blocks();  // what refused it may be a note that was not read yet
   }
-  return was_spared || release_held(true);
+  if (was_spared || release_held(true)) return true;
+  // What is only looked at makes no room, but may be taken out once it is back.
+  const RunList& probed = runs_.lists().probed;
+  return !probed.is_empty() && placement_.end_probe(probed.front());
 }
 
 // A thread waits, nothing could be evicted and nothing is under way: the pool is full or failing, or
@@ -249,7 +257,7 @@ void Pager::send_out(std::uint32_t n, bool page_out) {
   Run& r = runs_[n];
   {
     const RunTable::Change change(runs_, n);
-    r.scattered = r.held = false;
+    r.scattered = r.held = r.probed = false;
   }
   if (r.state == RunState::resident && r.live > 0 && r.pins == 0) placement_.stage(n);
   const bool leaving = r.state == RunState::staged || r.state == RunState::writing;

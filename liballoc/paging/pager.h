@@ -13,6 +13,7 @@
 //   Placement              between address and frame                                          memory/
 //   Transfers              between frame and tier                                             transfers/
 //   Faults, BlockFollower, PinTable, Adoption, Forking   what sets things in motion
+//   PeriodLearner          what the program repeats, and when it touches what                 learning/
 //
 // Pager itself is the order of steps. As long as memory is plenty it sleeps (dormant): the kernel backs the
 // heap by itself, nothing is watched, no run has a state. watch() and take_over() begin with what is there
@@ -42,6 +43,7 @@
 #include "liballoc/paging/block_follower.h"
 #include "liballoc/paging/faults.h"
 #include "liballoc/paging/forking.h"
+#include "liballoc/paging/learning/learner.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/mover/mover.h"
@@ -112,6 +114,9 @@ class Pager {
   void look_for_thrashing(std::uint64_t now_ns);
   // There is work that no fault will bring to the agent's notice.
   bool wants_agent() const;
+  // What the program repeats, for whoever plans.
+  PeriodLearner& learner() { return learner_; }
+  const PeriodLearner& learner() const { return learner_; }
 
   // ---- fork ----------------------------------------------------------------------------------------------
   Forking& forking() { return forking_; }
@@ -166,6 +171,8 @@ class Pager {
   StepClock clock_{accounts_};
   BlockFollower blocks_follower_{{runs_, blocks_, frames_, extents_, operations_, placement_, pins_,
                                   accounts_, policy_, clock_, standing_}};
+  PeriodLearner learner_{
+      {runs_, blocks_, budget_, operations_, placement_, transfers_, accounts_, standing_}};
   Adoption adoption_{runs_, budget_};
   Forking forking_{{runs_, staging_, budget_, frames_, extents_, operations_, placement_, transfers_, line_,
                     accounts_, policy_, standing_}};

@@ -76,7 +76,9 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "steps",
                                       "steps_ns",
                                       "steps_stall_ns",
-                                      "departures"};
+                                      "departures",
+                                      "probes",
+                                      "probe_ns"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",

@@ -85,6 +85,8 @@ enum class Stat : std::uint32_t {
   steps_ns,
   steps_stall_ns,
   departures,
+  probes,
+  probe_ns,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

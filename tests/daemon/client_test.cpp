@@ -67,6 +67,7 @@ class FalseDaemon {
     serving.join();
     return error;
   }
+  daemon::UniqueFd accepted() { return daemon::UniqueFd(::accept(listener_.get(), nullptr, nullptr)); }
   const std::string& path() const { return path_; }
   Client client;
 
@@ -333,6 +334,68 @@ TEST_CASE_METHOD(FalseDaemon, "OffsetsOutsideTheSegmentAreNotUsed") {
   SECTION("ring of overflowing size") { welcome.ring_capacity = std::uint64_t{1} << 62; }
   SECTION("huge segment") { welcome.segment_bytes = std::uint64_t{1} << 40; }
   CHECK(start_against(&welcome, sizeof welcome, fds) == EBADMSG);
+}
+
+namespace {
+
+// What comes next: the bytes of the packet, and the descriptor that came with it.
+template <class Message>
+daemon::UniqueFd receive_with_fd(int socket, Message* message) {
+  iovec part{message, sizeof *message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  if (::recvmsg(socket, &header, MSG_CMSG_CLOEXEC) != sizeof *message) return {};
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  int fd = -1;
+  if (rights != nullptr) std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+  return daemon::UniqueFd(fd);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(FalseDaemon, "A period goes to the daemon with its file") {
+  const auto shared = segment(F_SEAL_SHRINK);
+  const auto file = segment(F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW, 4096);
+  CHECK(client.send_period(1, 2, 3, file.get()) == ENOTCONN);
+  daemon::UniqueFd socket;
+  std::thread serving([&] {
+    socket = accepted();
+    daemon::Connection connection(daemon::UniqueFd(::dup(socket.get())), {}, 0);
+    const int fds[] = {shared.get()};
+    auto welcome = sound_welcome();
+    welcome.features = wire::feature_write_lease;
+    connection.send(&welcome, sizeof welcome, fds);
+  });
+  const int error = client.start(config_for(path()));
+  serving.join();
+  REQUIRE(error == 0);
+  wire::Hello hello;
+  receive_with_fd(socket.get(), &hello);
+  CHECK(client.has_feature(wire::feature_write_lease));
+  CHECK_FALSE(client.has_feature(wire::feature_write_lease | wire::feature_pool_limit));
+  REQUIRE(client.send_period(7, 99, 4000, file.get()) == 0);
+  wire::Period period;
+  const daemon::UniqueFd received = receive_with_fd(socket.get(), &period);
+  wire::Header header;
+  REQUIRE(wire::check_packet(&period, sizeof period, &header) == 0);
+  CHECK(header.type == wire::Type::period);
+  CHECK(period.phase == 7);
+  CHECK(period.period_hash == 99);
+  CHECK(period.image_bytes == 4000);
+  struct stat sent, got;
+  REQUIRE(::fstat(file.get(), &sent) == 0);
+  REQUIRE(::fstat(received.get(), &got) == 0);
+  CHECK(got.st_ino == sent.st_ino);
+  // A daemon that does not read: asked again later, not waited for.
+  int answer = 0;
+  for (int i = 0; i < 100'000 && answer == 0; ++i) answer = client.send_period(7, 99, 4000, file.get());
+  CHECK(answer == EAGAIN);
+  client.shutdown();
+  CHECK_FALSE(client.has_feature(wire::feature_write_lease));
 }
 
 TEST_CASE("a daemon that never answers holds a job for 2 s at most") {

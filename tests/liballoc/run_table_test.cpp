@@ -24,7 +24,7 @@ struct Marks {
   RunState state = RunState::empty;
   Turn turn = Turn::usual;
   bool live = false, pinned = false, cold = false, stuck = false, held = false, from_read = false,
-       late = false;
+       late = false, probed = false;
 
   void give(Run& r) const {
     r.state = state;
@@ -36,6 +36,7 @@ struct Marks {
     r.held = held;
     r.from_read = from_read;
     r.late = late;
+    r.probed = probed;
   }
   bool has_frame() const {
     return state == RunState::staged || state == RunState::cached || state == RunState::writing ||
@@ -48,9 +49,9 @@ std::vector<Marks> all_marks() {
   std::vector<Marks> all;
   for (const RunState state : states)
     for (const Turn turn : {Turn::first, Turn::usual, Turn::last})
-      for (unsigned bits = 0; bits < 128; ++bits) {
+      for (unsigned bits = 0; bits < 256; ++bits) {
         const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
-        all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5), has(6)});
+        all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5), has(6), has(7)});
       }
   return all;
 }
@@ -62,7 +63,7 @@ std::string list_name(const Marks& m) {
   if (m.state == RunState::resident)
     return m.turn == Turn::first ? "streamed" : m.turn == Turn::last ? "hot" : "idle";
   if (m.state == RunState::staged && m.stuck) return "";
-  if (m.state == RunState::staged) return m.held ? "held" : "staged";
+  if (m.state == RunState::staged) return m.probed ? "probed" : m.held ? "held" : "staged";
   if (m.state == RunState::cached) return m.from_read && !m.late ? "loaded" : "cached";
   return m.state == RunState::stored ? "stored" : "";
 }
@@ -117,9 +118,9 @@ class TableFixture {
   void compare() {
     const RunLists& l = table.lists();
     const std::pair<const char*, const RunList*> named[] = {
-        {"idle", &l.idle},     {"streamed", &l.streamed}, {"hot", &l.hot},
-        {"held", &l.held},     {"recycled", &l.recycled}, {"staged", &l.staged},
-        {"cached", &l.cached}, {"loaded", &l.loaded},     {"stored", &l.stored}};
+        {"idle", &l.idle},         {"streamed", &l.streamed}, {"hot", &l.hot},       {"held", &l.held},
+        {"recycled", &l.recycled}, {"staged", &l.staged},     {"cached", &l.cached}, {"loaded", &l.loaded},
+        {"stored", &l.stored},     {"probed", &l.probed}};
     for (const auto& [name, list] : named) {
       std::list<std::uint32_t> members;
       for (std::uint32_t n = list->front(); n != none; n = table[n].next) members.push_back(n);

@@ -79,6 +79,8 @@ constexpr Text texts[] = {
     {"step_seconds", "how long one takes, on the average of them"},
     {"step_stall_seconds", "and how long it waits"},
     {"departures", "times that the program left what it had repeated"},
+    {"probes", "runs taken out for a moment to see when they are touched"},
+    {"probe_seconds", "what that took of the agent and of the program, about"},
     {"cancelled_evictions", "evictions taken back because the run was touched"},
     {"pinned_refusals", "evictions that the kernel refused because of a pin"},
     {"checksum_failures", "runs that came back with other bytes than were written"},

@@ -79,6 +79,8 @@ constexpr std::array job_events{
     Column{"step_seconds", "STEP", Kind::seconds, false, false},
     Column{"step_stall_seconds", "STEP-STALL", Kind::seconds, false, false},
     Column{"departures", "DEPARTED", Kind::count, true, false},
+    Column{"probes", "PROBES", Kind::count, true, false},
+    Column{"probe_seconds", "PROBING", Kind::seconds, true, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},

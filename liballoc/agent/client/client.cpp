@@ -208,6 +208,15 @@ void Client::log(wire::Severity severity, const char* text) noexcept {
   send_message(socket_, message);
 }
 
+int Client::send_period(std::uint32_t phase, std::uint64_t hash, std::uint64_t image_bytes, int fd) noexcept {
+  if (state_ != State::connected || socket_ < 0) return ENOTCONN;
+  wire::Period message = wire::make<wire::Period>();
+  message.phase = phase;
+  message.period_hash = hash;
+  message.image_bytes = image_bytes;
+  return send_message(socket_, message, fd);
+}
+
 void Client::shutdown() noexcept {
   if (state_ == State::connected && socket_ >= 0) send_message(socket_, wire::make<wire::Goodbye>());
   close_socket();

@@ -87,6 +87,13 @@ class Client {
   // Never nullptr. Set absolute values: the memory behind it changes when another daemon takes over.
   wire::JobStats* stats() noexcept { return areas_.stats(); }
   void push(const wire::Event& event) noexcept { areas_.push(event); }
+  // Whether the daemon that is connected has said that it does this (wire::feature_…).
+  bool has_feature(std::uint64_t feature) const noexcept {
+    return connected() && (features_ & feature) == feature;
+  }
+  // Hands what was learned of a period to the daemon. `fd`: the sealed memfd, which stays the caller's. 0;
+  // EAGAIN: the daemon does not read at present; ENOTCONN; or the errno of sendmsg. Never waits.
+  int send_period(std::uint32_t phase, std::uint64_t hash, std::uint64_t image_bytes, int fd) noexcept;
   // One line for the daemon's log; dropped while disconnected or when the daemon does not read.
   void log(wire::Severity severity, const char* text) noexcept;
 
@@ -136,6 +143,7 @@ class Client {
   std::uint64_t next_attempt_ns_ = 0;
   std::uint64_t deadline_ns_ = 0;
   Grant grant_;
+  std::uint64_t features_ = 0;  // of the daemon
   char socket_path_[108] = {};
   char job_[wire::name_bytes] = {};
   char program_[wire::name_bytes] = {};

@@ -90,6 +90,7 @@ int Client::accept_welcome(Descriptors* descriptors) noexcept {
   grant_.budget_bytes = welcome.budget_bytes;
   grant_.pool_limit_bytes = welcome.pool_limit_bytes;
   grant_.session_id = welcome.session_id;
+  features_ = welcome.features & wire::known_features;
   // An older daemon leases nothing; a new one says so where an earlier one's lease is void.
   if ((welcome.features & wire::feature_write_lease) == 0) grant_.most_written_bytes = wire::any_bytes;
   was_welcomed_ = true;

@@ -21,7 +21,7 @@ PageSet first_pages(PageRange range, std::size_t bytes) {
 
 void Placement::end_wait(std::uint32_t n) {
   Run& r = parts_.runs[n];
-  if (r.waiting) parts_.accounts.counts.stall_ns += os::now_ns() - r.wait_since_ns;
+  if (r.waiting) parts_.accounts.note_wait(r.wait_since_ns, os::now_ns());
   r.waiting = false;
 }
 
@@ -74,11 +74,16 @@ void Placement::arrived_whole(std::uint32_t n, bool keeps_memory) {
   parts_.runs.expect_to_leave(n);
   r.frame = none;
   r.from_read = r.page_out = r.may_have_holes = r.held = r.scattered = false;
-  r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
-  parts_.runs.note_arrival();
-  r.came = parts_.runs.arrivals();
+  // What was only looked at has not been away, as the policy sees it.
+  if (!r.probed) {
+    r.turn = parts_.policy.leaves_last(n) ? Turn::last : Turn::usual;
+    parts_.runs.note_arrival();
+    r.came = parts_.runs.arrivals();
+  }
+  r.probed = false;
   parts_.extents.release_copy_in_dram(n);
   parts_.extents.settle(n);
+  if (listener_ != nullptr) listener_->on_returned(n);
 }
 
 // From pages of it that have come back one by one. What is used all over leaves last also where it came so.
@@ -114,7 +119,7 @@ bool Placement::put_back_pages(std::uint32_t n, PageRange range) {
       unstick(r);
       parts_.frames.release(r.frame);
       r.frame = none;
-      r.from_read = r.page_out = r.held = false;
+      r.from_read = r.page_out = r.held = r.probed = false;
       parts_.runs.note_arrival();
       r.came = parts_.runs.arrivals();
       parts_.extents.release_copy_in_dram(n);
@@ -123,6 +128,7 @@ bool Placement::put_back_pages(std::uint32_t n, PageRange range) {
   }
   learn_density(n);
   end_wait(n);
+  if (listener_ != nullptr && !p.in_place.is_empty()) listener_->on_returned(n);
   return all;
 }
 
@@ -140,7 +146,7 @@ void Placement::keep_in_frame(std::uint32_t n, int error) {
       stuck_runs_ += r.stuck ? 0 : 1;
       r.stuck = true;
       r.state = RunState::staged;
-      r.from_read = r.held = false;
+      r.from_read = r.held = r.probed = false;
       parts_.runs.pages(n).stored = PageSet{};
       if (!r.in_flight) parts_.extents.release(r);
     }
@@ -252,16 +258,26 @@ bool Placement::take_out(std::uint32_t n, std::uint32_t frame, PageSet* taken) {
 }
 
 bool Placement::stage(std::uint32_t n) {
+  if (!leave(n, false)) return false;
+  ++parts_.accounts.counts.evictions;
+  parts_.accounts.counts.evicted_bytes +=
+      std::uint64_t{parts_.runs.pages(n).in_frame.count()} * os::page_bytes;
+  parts_.accounts.tell(wire::EventKind::evict, n, run_bytes);
+  return true;
+}
+
+bool Placement::leave(std::uint32_t n, bool is_probe) {
   Run& r = parts_.runs[n];
   Pages& p = parts_.runs.pages(n);
   PageSet there;
   const bool is_busy = r.in_flight || r.pieces > 0 || r.queued;
   if (!is_busy && r.may_have_holes && mover_->present(parts_.runs.address(n), &there))
     miss(n, p.in_place - there);
-  const bool may_leave = !is_busy && !p.in_place.is_empty() && parts_.runs.may_leave(n);
+  const bool is_there = is_probe ? p.in_place.is_all() : !p.in_place.is_empty();
+  const bool may_leave = !is_busy && is_there && parts_.runs.may_leave(n);
   const std::uint32_t frame = may_leave ? parts_.staging.take_absent() : none;
   if (frame == none) {
-    parts_.runs.spare(n);
+    if (!is_probe) parts_.runs.spare(n);
     return false;
   }
   PageSet taken;
@@ -274,9 +290,12 @@ bool Placement::stage(std::uint32_t n) {
     parts_.staging.note_memory(frame, taken.count(), r.small || !taken.is_all());
     parts_.frames.note_taken();
     r.frame = frame;
-    r.turn = Turn::usual;
-    r.left = parts_.runs.arrivals();
-    r.held = r.scattered && !r.page_out;
+    r.probed = is_probe;
+    if (!is_probe) {
+      r.turn = Turn::usual;
+      r.left = parts_.runs.arrivals();
+    }
+    r.held = r.scattered && !r.page_out && !is_probe;
     r.state = RunState::staged;
   }
   if (miss(n, gone)) {
@@ -289,10 +308,21 @@ bool Placement::stage(std::uint32_t n) {
     put_back(n);
     return false;
   }
-  ++parts_.accounts.counts.evictions;
-  parts_.accounts.counts.evicted_bytes += std::uint64_t{taken.count()} * os::page_bytes;
-  parts_.accounts.tell(wire::EventKind::evict, n, run_bytes);
+  if (listener_ != nullptr) listener_->on_left(n);
   return true;
+}
+
+bool Placement::probe(std::uint32_t n) {
+  const Run& r = parts_.runs[n];
+  const bool may_move = r.state == RunState::resident && r.live > 0 && r.pins == 0 && !r.scattered;
+  return may_move && leave(n, true);
+}
+
+bool Placement::end_probe(std::uint32_t n) { return put_back(n); }
+
+void Placement::end_probes() {
+  const RunList& probed = parts_.runs.lists().probed;
+  while (!probed.is_empty() && end_probe(probed.front())) continue;
 }
 
 bool Placement::unstage(std::uint32_t n) {
@@ -306,6 +336,7 @@ void Placement::unstage_all() {
   const RunLists& lists = parts_.runs.lists();
   while (!lists.staged.is_empty() && unstage(lists.staged.front())) continue;
   while (!lists.held.is_empty() && unstage(lists.held.front())) continue;
+  end_probes();
 }
 
 void Placement::restore_all() {
@@ -372,7 +403,7 @@ void Placement::forget(std::uint32_t n, PageRange range) {
     {
       const RunTable::Change change(parts_.runs, n);
       unstick(r);
-      r.held = false;
+      r.held = r.probed = false;
     }
     parts_.frames.reclaim(n);
   }

@@ -8,6 +8,7 @@
 
 #include "liballoc/paging/accounts.h"
 #include "liballoc/paging/block_queue.h"
+#include "liballoc/paging/learning/touch_listener.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/policy/policy.h"
@@ -34,6 +35,8 @@ class Placement {
   constexpr explicit Placement(const Parts& parts) : parts_(parts) {}
   void use(Mover* mover) { mover_ = mover; }
   void use(const BlockQueue* queue) { queue_ = queue; }
+  // It outlives the placement.
+  void tell(TouchListener& listener) { listener_ = &listener; }
 
   // ---- arriving
   // Puts memory under an empty run. False: there is none to be had now, the run waits in line.
@@ -67,6 +70,14 @@ class Placement {
   // All that a staged run has in its frame is on the tier.
   void end_leaving(std::uint32_t n, bool stays_out);
 
+  // ---- probing: a run leaves for its frame only to see when it is touched
+  // Takes out a run of which all is in place. It is not written, and nobody is told that it left but the
+  // listener. False: it stays.
+  bool probe(std::uint32_t n);
+  // Puts it back, in the order of leaving where those are that have come now.
+  bool end_probe(std::uint32_t n);
+  void end_probes();
+
   // ---- vanishing
   // Pages that are not there any more, though nobody told us. True: they are missed, as nothing explains it.
   bool miss(std::uint32_t n, const PageSet& gone);
@@ -84,6 +95,7 @@ class Placement {
 
  private:
   void keep_in_frame(std::uint32_t n, int error);
+  bool leave(std::uint32_t n, bool is_probe);
   bool take_out(std::uint32_t n, std::uint32_t frame, PageSet* taken);
   void arrived_whole(std::uint32_t n, bool keeps_memory);
   void learn_density(std::uint32_t n);
@@ -91,6 +103,7 @@ class Placement {
   Parts parts_;
   Mover* mover_ = nullptr;
   const BlockQueue* queue_ = nullptr;
+  TouchListener* listener_ = nullptr;
   std::uint32_t stuck_runs_ = 0;  // each is in the line
   std::uint64_t retry_put_ns_ = 0;
   bool stuck_told_ = false;

@@ -148,7 +148,7 @@ bool ReactivePolicy::wants_eviction() const {
   if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
   const RunLists& lists = parts_.runs.lists();
   const bool has_resident = !lists.idle.is_empty() || !lists.streamed.is_empty() || !lists.hot.is_empty();
-  if (!has_resident && lists.held.is_empty()) return false;
+  if (!has_resident && lists.held.is_empty() && lists.probed.is_empty()) return false;
   const std::uint32_t leaving = lists.staged.size() + parts_.operations.writes();
   if (leaving >= Transfers::writes_in_flight + most_queued) return false;
   if (!parts_.extents.may_be_asked()) return false;

@@ -86,6 +86,7 @@ struct Run {
   bool shrinks : 1 = false;    // made a frame that is worth its place in DRAM when it left last
   bool has_sums : 1 = false;   // memory for the sums of its pages
   bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
+  bool probed : 1 = false;     // staged only to see when it is touched, never to be written for that
 };
 
 // A list of runs; front is the oldest.

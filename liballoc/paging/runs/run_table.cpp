@@ -8,8 +8,9 @@
 namespace terrace::liballoc {
 namespace {
 
-std::array<RunList*, 9> all(RunLists& l) {
-  return {&l.idle, &l.streamed, &l.hot, &l.held, &l.recycled, &l.staged, &l.cached, &l.loaded, &l.stored};
+std::array<RunList*, 10> all(RunLists& l) {
+  return {&l.idle,   &l.streamed, &l.hot,    &l.held,   &l.recycled,
+          &l.staged, &l.probed,   &l.cached, &l.loaded, &l.stored};
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ const RunList* RunTable::list_of(const Run& r) const {
       if (r.pins != 0) return nullptr;
       return r.turn == Turn::first ? &lists_.streamed : r.turn == Turn::last ? &lists_.hot : &lists_.idle;
     case RunState::staged:
-      return r.stuck ? nullptr : r.held ? &lists_.held : &lists_.staged;
+      if (r.stuck) return nullptr;
+      return r.probed ? &lists_.probed : r.held ? &lists_.held : &lists_.staged;
     case RunState::cached:
       return r.from_read && !r.late ? &lists_.loaded : &lists_.cached;
     case RunState::stored:

@@ -21,6 +21,7 @@ struct RunLists {
   RunList held;      // in their frames, and to go back where they are touched: oldest first
   RunList recycled;  // resident, no live block: oldest free first
   RunList staged;    // waiting to be written
+  RunList probed;    // in their frames to see when they are touched: oldest first
   RunList cached;    // on the tier, still in a frame: oldest eviction first
   RunList loaded;    // read ahead, in a frame: soonest expected first
   RunList stored;    // on the tier only: oldest eviction first

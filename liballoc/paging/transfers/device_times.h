@@ -1,5 +1,5 @@
-// How long the device takes: for the codec, which compresses where the device is what is waited for, and for
-// the depth of reads. Belongs to who holds the gate.
+// How long the device takes: for the codec, which compresses where the device is what is waited for, for the
+// depth of reads, and for whoever plans transfers. Belongs to who holds the gate.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,32 @@
 #include "liballoc/paging/waiting_line.h"
 
 namespace terrace::liballoc {
+
+// Bytes a second of one direction of the drive while it was busy, over the last transfers. One that began
+// before the one ahead of it was done has kept the device busy all its time; the others say what a single
+// transfer takes, and count as long as there are none of those.
+class DeviceSpeed {
+ public:
+  void note(std::uint64_t bytes, std::uint64_t ns, bool is_queued) {
+    Sum& sum = is_queued ? queued_ : single_;
+    if (sum.bytes >= most_bytes) sum = {sum.bytes / 2, sum.ns / 2};
+    sum.bytes += bytes;
+    sum.ns += ns;
+  }
+  // 0: not known yet.
+  std::uint64_t bytes_per_second() const {
+    const Sum& sum = queued_.bytes >= least_bytes ? queued_ : single_;
+    if (sum.bytes < least_bytes || sum.ns == 0) return 0;
+    return static_cast<std::uint64_t>(static_cast<double>(sum.bytes) * 1e9 / static_cast<double>(sum.ns));
+  }
+
+ private:
+  static constexpr std::uint64_t least_bytes = 8 * run_bytes, most_bytes = 128 * run_bytes;
+  struct Sum {
+    std::uint64_t bytes = 0, ns = 0;
+  };
+  Sum queued_, single_;
+};
 
 class DeviceTimes {
  public:
@@ -26,6 +52,9 @@ class DeviceTimes {
 
   // The device is done with all of an operation, without an error.
   void note_done(TierOperation& op);
+  // Of whole runs: what is compressed counts as long as it was before.
+  const DeviceSpeed& reading() const { return reading_; }
+  const DeviceSpeed& writing() const { return writing_; }
 
  private:
   void note_copied(TierOperation& op, std::uint64_t ns);
@@ -35,6 +64,7 @@ class DeviceTimes {
   Parts parts_;
   std::uint64_t last_write_ns_ = 0;  // when the device was done with one
   std::uint64_t last_read_ns_ = 0;
+  DeviceSpeed reading_, writing_;
 };
 
 }  // namespace terrace::liballoc

@@ -442,7 +442,7 @@ void Transfers::finish_piece(TierOperation* op, bool intact) {
   parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), range.bytes(),
                             parts_.policy.leaves_last(n));
   parts_.placement.put_piece(n, range, op->data + range.offset());
-  if (op->wait_since_ns != 0) parts_.accounts.counts.stall_ns += os::now_ns() - op->wait_since_ns;
+  if (op->wait_since_ns != 0) parts_.accounts.note_wait(op->wait_since_ns, os::now_ns());
 }
 
 }  // namespace terrace::liballoc

@@ -69,6 +69,7 @@ class Transfers {
   // expects next is begun first.
   void handle_completions(bool reads_on);
   bool are_none() const;
+  const DeviceTimes& times() const { return times_; }
   void start_anew();
 
  private:

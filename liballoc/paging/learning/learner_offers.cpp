@@ -1,0 +1,95 @@
+// What the learner gives to whoever plans, and when: once a phase is known, and again when something that
+// decides on its plan has changed.
+#include <algorithm>
+
+#include "liballoc/base/os.h"
+#include "liballoc/base/own_descriptors.h"
+#include "liballoc/paging/learning/learner.h"
+
+namespace terrace::liballoc {
+namespace {
+
+// Whether a number differs from what it was by more than a share, in hundredths.
+bool differs(std::uint64_t now, std::uint64_t before, std::uint64_t hundredths) {
+  const std::uint64_t difference = std::max(now, before) - std::min(now, before);
+  return difference * 100 > before * hundredths;
+}
+
+}  // namespace
+
+bool PeriodLearner::has_sent(std::uint32_t phase, std::uint64_t hash) const {
+  return std::any_of(phases_, phases_ + most_learned_phases, [&](const LearnedPhase& p) {
+    return hash != 0 && p.table.phase() == phase && p.sent.hash == hash;
+  });
+}
+
+bool PeriodLearner::is_news() const {
+  constexpr std::uint64_t budget_hundredths = 2, speed_hundredths = 20, least_changes = 4, share_of_uses = 20;
+  const LearnedPhase::Sent& sent = phase_->sent;
+  if (sent.hash == 0) return true;
+  const DeviceTimes& times = parts_.transfers.times();
+  const std::uint64_t changes = phase_->table.changes() - sent.changes;
+  return differs(parts_.budget.bytes(), sent.budget_bytes, budget_hundredths) ||
+         differs(times.reading().bytes_per_second(), sent.read_bytes_per_second, speed_hundredths) ||
+         differs(times.writing().bytes_per_second(), sent.write_bytes_per_second, speed_hundredths) ||
+         changes > std::max<std::uint64_t>(least_changes, sent.uses / share_of_uses);
+}
+
+bool PeriodLearner::write_image() {
+  const DeviceTimes& times = parts_.transfers.times();
+  const PeriodFacts facts{.budget_bytes = parts_.budget.bytes(),
+                          .fixed_bytes = std::max(phase_->fixed_pages, phase_->fixed_now) * os::page_bytes,
+                          .read_bytes_per_second = times.reading().bytes_per_second(),
+                          .write_bytes_per_second = times.writing().bytes_per_second()};
+  std::uint32_t uses = 0;
+  const int error = write_period_image(phase_->table, facts, *this, &waiting_, &uses);
+  waiting_as_ = {.hash = error == 0 ? waiting_.hash : phase_->table.hash(),
+                 .changes = phase_->table.changes(),
+                 .uses = uses,
+                 .budget_bytes = facts.budget_bytes,
+                 .read_bytes_per_second = facts.read_bytes_per_second,
+                 .write_bytes_per_second = facts.write_bytes_per_second};
+  waiting_of_ = phase_;
+  if (error == E2BIG) phase_->sent = waiting_as_;  // not again before something has changed
+  return error == 0;
+}
+
+void PeriodLearner::give(PeriodSink& sink, std::uint64_t now_ns) {
+  constexpr std::uint64_t pause_ns = 1'000'000'000;
+  const int error = sink.send(waiting_);
+  if (error == EAGAIN) return;
+  if (error == 0 && waiting_of_ != nullptr) waiting_of_->sent = waiting_as_;
+  close_kept(waiting_.fd);
+  waiting_ = {};
+  next_offer_ns_ = now_ns + pause_ns;
+}
+
+void PeriodLearner::offer(PeriodSink& sink, std::uint64_t now_ns) {
+  want(sink.wants_periods());
+  if (!is_wanted_ || now_ns < next_offer_ns_) return;
+  if (waiting_.fd >= 0) return give(sink, now_ns);
+  if (phase_ == nullptr || !is_due_) return;
+  is_due_ = false;
+  if (is_news() && phase_->table.is_complete() && write_image()) give(sink, now_ns);
+}
+
+std::uint32_t PeriodLearner::next(std::uint32_t* block) {
+  for (; *block < live_.top(); ++*block)
+    if (live_[*block].persistent[slot_] != 0)
+      return PeriodTable::most_events + live_[*block].persistent[slot_] - 1;
+  return PeriodTable::none;
+}
+
+bool PeriodLearner::is_read_only(std::uint32_t object) {
+  const KnownBlock& b = parts_.blocks[phase_->table[object].block];
+  bool has_left = false;
+  for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) {
+    const Run& r = parts_.runs[n];
+    if (r.block != phase_->table[object].block || !r.has_slot) continue;
+    if (r.was_dirty) return false;
+    has_left = true;
+  }
+  return has_left;
+}
+
+}  // namespace terrace::liballoc
