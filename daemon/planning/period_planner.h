@@ -41,7 +41,7 @@ std::uint64_t reserve_bytes(std::uint64_t budget_bytes);
 class PeriodPlanner {
  public:
   // What a policy that cannot be stopped may have to look at: such a plan takes less than two seconds.
-  static constexpr std::uint64_t most_names = 400'000;
+  static constexpr std::uint64_t most_names = 150'000;
 
   // The period is looked at here only.
   PeriodPlanner(const wire::PeriodView& period, const PlanSettings& settings);
