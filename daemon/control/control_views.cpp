@@ -1,7 +1,10 @@
 // What the daemon knows, as JSON: bytes and nanoseconds, counters under the names of struct
 // terrace_statistics, unknown values left out.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -52,6 +55,31 @@ void put_states(json& object, const Counters& counters) {
   put_nonzero(object, "cgroup_limit_bytes", value(wire::Stat::cgroup_limit_bytes));
 }
 
+// What the steps took since the plan was sent, where any were.
+std::optional<double> measured_step_seconds(const Session& session) {
+  const SessionPlan& plan = session.plan;
+  const std::uint64_t steps = minus(session.counter(wire::Stat::steps), plan.steps_before);
+  if (steps == 0) return std::nullopt;
+  return seconds(minus(session.counter(wire::Stat::steps_ns), plan.steps_ns_before)) /
+         static_cast<double>(steps);
+}
+
+// What became of the last period that the process sent.
+void put_plan(json& object, const Session& session) {
+  const SessionPlan& plan = session.plan;
+  if (!plan.policy.empty()) object["policy"] = plan.policy;
+  if (!plan.refusal.empty()) object["plan_refusal"] = plan.refusal;
+  if (!plan.is_there()) return;
+  json view{{"phase", plan.phase},
+            {"period_hash", fmt::format("{:016x}", plan.period_hash)},
+            {"entries", plan.entries},
+            {"budget_bytes", plan.budget_bytes},
+            {"predicted_step_seconds", plan.predicted_step_seconds},
+            {"on_demand_step_seconds", plan.on_demand_step_seconds}};
+  if (const auto measured = measured_step_seconds(session)) view["measured_step_seconds"] = *measured;
+  object["plan"] = std::move(view);
+}
+
 json view_session(const ControlContext& context, const Session& session) {
   json object{{"id", session.id()},
               {"pid", session.peer().pid},
@@ -67,6 +95,7 @@ json view_session(const ControlContext& context, const Session& session) {
   if (const auto disk = context.registry.pools().disk_bytes(session.id())) object["pool_disk_bytes"] = *disk;
   if (context.registry.arbiter().is_restrained(session.id())) object["restrained"] = true;
   put_states(object, session.counters());
+  put_plan(object, session);
   const std::uint64_t heartbeat_ns = session.counter(wire::Stat::heartbeat_ns);
   if (heartbeat_ns != 0 && heartbeat_ns <= context.now_ns)
     object["heartbeat_age_seconds"] = seconds(context.now_ns - heartbeat_ns);

@@ -37,7 +37,8 @@ UniqueFd receive_descriptor(int socket) {
 struct ReceivedFiles::State {
   struct Task {
     UniqueFd socket;
-    std::uint64_t ticket = 0;  // 0: only to be closed
+    std::uint64_t ticket = 0;        // 0: only to be closed
+    std::uint64_t period_bytes = 0;  // 0: a pool file is expected
   };
   // One user's. Whoever serves it goes on until it is empty.
   struct Queue {
@@ -56,6 +57,7 @@ struct ReceivedFiles::State {
   void add(const std::shared_ptr<State>& self, uid_t uid, Task task);
   void work();
   void serve(uid_t uid, Queue& queue, std::unique_lock<std::mutex>& lock);
+  static Result look(uid_t uid, const Task& task, UniqueFd* received);
   void report(Result result);
   void start_thread(const std::shared_ptr<State>& self);
 };
@@ -95,17 +97,29 @@ void ReceivedFiles::State::serve(uid_t uid, Queue& queue, std::unique_lock<std::
     Task task = std::move(queue.tasks.front());
     queue.tasks.pop_front();
     lock.unlock();
+    UniqueFd received;  // closed behind the report: that may take any time
     if (task.ticket != 0) {
-      UniqueFd received = receive_descriptor(task.socket.get());
-      auto file = look_at_pool_file(received.get());
-      if (file) file->descriptor = std::make_shared<UniqueFd>(std::move(received));
-      report({task.ticket, uid, std::move(file)});
+      received = receive_descriptor(task.socket.get());
+      report(look(uid, task, &received));
     }
+    received.reset();
     task.socket.reset();
     lock.lock();
     queue.closing -= task.ticket == 0 ? 1 : 0;
     --pending;
   }
+}
+
+// Takes what goes on with the result.
+ReceivedFiles::Result ReceivedFiles::State::look(uid_t uid, const Task& task, UniqueFd* received) {
+  Result result{task.ticket, uid, std::nullopt, {}};
+  if (task.period_bytes != 0) {
+    result.period = look_at_period_file(received, task.period_bytes);
+    return result;
+  }
+  result.file = look_at_pool_file(received->get());
+  if (result.file) result.file->descriptor = std::make_shared<UniqueFd>(std::move(*received));
+  return result;
 }
 
 void ReceivedFiles::State::report(Result result) {
@@ -121,11 +135,16 @@ ReceivedFiles::ReceivedFiles() : state_(std::make_shared<State>()) {}
 ReceivedFiles::~ReceivedFiles() = default;
 
 void ReceivedFiles::inspect(std::uint64_t ticket, uid_t uid, UniqueFd socket) {
-  state_->add(state_, uid, {std::move(socket), ticket});
+  state_->add(state_, uid, {std::move(socket), ticket, 0});
+}
+
+void ReceivedFiles::inspect_period(std::uint64_t ticket, uid_t uid, UniqueFd socket,
+                                   std::uint64_t image_bytes) {
+  state_->add(state_, uid, {std::move(socket), ticket, image_bytes});
 }
 
 void ReceivedFiles::close(uid_t uid, UniqueFd descriptor) {
-  state_->add(state_, uid, {std::move(descriptor), 0});
+  state_->add(state_, uid, {std::move(descriptor), 0, 0});
 }
 
 void ReceivedFiles::give_back(uid_t uid, std::optional<PoolFile> file) {

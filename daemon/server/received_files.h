@@ -10,8 +10,9 @@
 //                                                    └─▶ close
 //
 // Bounds: a user has one thread, so that he can only keep himself waiting, and all users together 16; a
-// thread holds one descriptor of a client's at a time. A pool file goes on to the loop with its result, one
-// for each connection; who does not keep it brings it back to close(). What waits is sockets, which the
+// thread holds one descriptor of a client's at a time. A pool file, or a period's memfd, goes on to the loop
+// with its result, one for each connection; who does not keep a pool file brings it back to close(). A
+// period's is closed wherever it is let go of last, since that cannot hang. What waits is sockets, which the
 // server bounds by pending() and closing_of(). A thread that hangs does not delay our end: exit() does not
 // wait for it, and a process that exits does not linger (but the kernel makes it wait for a FUSE server that
 // does not answer).
@@ -24,6 +25,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/planning/sealed_file.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/unique_fd.h"
 
@@ -37,6 +39,7 @@ class ReceivedFiles {
     std::uint64_t ticket = 0;
     uid_t uid = 0;
     std::optional<PoolFile> file;  // nothing: not exactly one descriptor, or one of something else
+    PeriodFile period;             // where one was expected
   };
 
   ReceivedFiles();
@@ -46,6 +49,8 @@ class ReceivedFiles {
   // Receives the next packet of `socket`, a duplicate that is ours; results() tells what came with it. Nobody
   // else may read from that socket meanwhile. `ticket` is not 0.
   void inspect(std::uint64_t ticket, uid_t uid, UniqueFd socket);
+  // The same for a period of so many bytes instead of a pool file.
+  void inspect_period(std::uint64_t ticket, uid_t uid, UniqueFd socket, std::uint64_t image_bytes);
   // Closes a socket with whatever is queued in it, or a file.
   void close(uid_t uid, UniqueFd descriptor);
   // Closes the file of a result, unless somebody else has its descriptor, too.

@@ -50,7 +50,7 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
 
 Server::~Server() {
   for (const auto& [id, connection] : connections_)
-    door_.dispose(connection->take_socket(), connection->role == Connection::Role::inspected);
+    door_.dispose(connection->take_socket(), connection->is_inspected());
   door_.close();
 }
 
@@ -67,6 +67,7 @@ std::string Server::open() {
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
   poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
+  poller_.add(planning_.event_fd(), tag_of(tag_plans), EPOLLIN);
   const bool expect_old_jobs = !options_.is_private || options_.respawned || door_.listener().found_remains();
   hold_until_ns_ = expect_old_jobs ? clock_ns() + hold_ns : 0;
   watchdog_.open();
@@ -134,6 +135,8 @@ void Server::handle(std::uint64_t tag, std::uint32_t events) {
       return handle_signal();
     case tag_files:
       return take_inspected();
+    case tag_plans:
+      return take_plans();
     case tag_connection:
       return handle_connection(id, events);
     case tag_process:
@@ -168,6 +171,7 @@ void Server::reload() {
   options_.config.groups = std::move(config->groups);
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
+  options_.config.policy = config->policy;
   division_.divide(registry_.get());
   // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
   if (std::exchange(options_.config.pool_bytes, config->pool_bytes) != config->pool_bytes)
@@ -224,7 +228,8 @@ void Server::handle_connection(ConnectionId id, std::uint32_t events) {
 }
 
 void Server::update_interest(ConnectionId id, Connection& connection) {
-  const std::uint32_t reads = connection.waits_for_answer() ? 0U : EPOLLIN | EPOLLRDHUP;
+  const bool reads_nothing = connection.waits_for_answer() || connection.is_inspected();
+  const std::uint32_t reads = reads_nothing ? 0U : EPOLLIN | EPOLLRDHUP;
   const std::uint32_t events = reads | (connection.has_queued() ? EPOLLOUT : 0U);
   if (events == connection.events) return;
   connection.events = events;
@@ -244,6 +249,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
     if (session != nullptr)
       spdlog::info("job \"{}\": process {} left: {}", session->job().name, connection.peer().pid, why);
     session_connections_.erase(connection.session);
+    planning_.forget(connection.session);
     registry_->end(connection.session, why, now_ns_);
     next_tick_ns_ = now_ns_;  // what it held goes to the others at once
   }
@@ -251,7 +257,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
   connections_.erase(found);
   guests_.erase(id);
   door_.files().give_back(dropped->peer().uid, std::move(dropped->pool));
-  door_.dispose(dropped->take_socket(), dropped->role == Connection::Role::inspected);
+  door_.dispose(dropped->take_socket(), dropped->is_inspected());
   if (connections_.empty()) lonely_since_ns_ = now_ns_;
 }
 

@@ -20,6 +20,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/control/control_limit.h"
+#include "daemon/planning/planning_thread.h"
 #include "daemon/promises/record_file.h"
 #include "daemon/server/connection.h"
 #include "daemon/server/division.h"
@@ -66,7 +67,15 @@ class Server {
  private:
   using ConnectionId = std::uint64_t;
   // What an epoll event is about: a kind in the low bits, a connection's number above.
-  enum Tag : std::uint64_t { tag_listener, tag_stop, tag_signal, tag_files, tag_connection, tag_process };
+  enum Tag : std::uint64_t {
+    tag_listener,
+    tag_stop,
+    tag_signal,
+    tag_files,
+    tag_plans,
+    tag_connection,
+    tag_process
+  };
   static constexpr std::uint64_t tag_bits = 3;
   static constexpr std::uint64_t tag_of(Tag kind, ConnectionId id = 0) { return id << tag_bits | kind; }
 
@@ -88,8 +97,13 @@ class Server {
   ControlContext control_context();
   std::string handle_log(ConnectionId id, const Packet& packet);
   std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
+  std::string inspect_period(ConnectionId id, const Packet& packet);
   void take_inspected();
   void take_inspected(const ReceivedFiles::Result& result);
+  void take_period(ConnectionId id, const PeriodFile& file);
+  void take_plans();
+  void take_plan(PlanResult result);
+  void note_plan(Session& session, const PlanResult& result);
   std::string greet(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
@@ -118,6 +132,7 @@ class Server {
   RecordFile record_;
   Division division_{options_.config, options_.is_private, options_.pressure_root};
   Watchdog watchdog_;
+  PlanningThread planning_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
   std::set<ConnectionId> guests_;  // that are no jobs (yet): few, where jobs may be a thousand

@@ -76,7 +76,7 @@ bool Server::read_packets(ConnectionId id) {
     if (!connections_.contains(id)) return false;
     if (!fault.empty()) return drop(id, fault, true), false;
     const Connection& connection = *connections_.at(id);
-    if (connection.role == Connection::Role::inspected || connection.waits_for_answer()) return true;
+    if (connection.is_inspected() || connection.waits_for_answer()) return true;
   }
   return true;
 }
@@ -87,9 +87,11 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
   const int error = wire::check_packet(packet.bytes, packet.size, &header);
   if (error == EPROTO) return refuse(connection, wrong_version(header));
   if (error != 0) return "a malformed packet";
-  if (packet.brings_files && header.type != wire::Type::hello) return "descriptors out of place";
   using Role = Connection::Role;
   const bool is_job = connection.role == Role::job;
+  const bool may_bring_files =
+      header.type == wire::Type::hello || (header.type == wire::Type::period && is_job);
+  if (packet.brings_files && !may_bring_files) return "descriptors out of place";
   switch (header.type) {
     case wire::Type::hello:
       if (connection.role == Role::fresh) return handle_hello(id, packet);
@@ -100,6 +102,9 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
       break;
     case wire::Type::log:
       if (is_job) return handle_log(id, packet);
+      break;
+    case wire::Type::period:
+      if (is_job) return inspect_period(id, packet);
       break;
     case wire::Type::goodbye:
       if (is_job) return drop(id, "goodbye", false), std::string();

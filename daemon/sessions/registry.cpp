@@ -192,6 +192,7 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
   session->takes_write_leases = (hello.features & wire::feature_write_lease) != 0;
+  session->takes_schedules = (hello.features & wire::feature_schedules) != 0;
   if (pools_.capacity_bytes(id) != 0) writes_.join(id, job, comes_back(hello));
   admission.session = session.get();
   sessions_[id] = std::move(session);

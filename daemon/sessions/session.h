@@ -13,6 +13,7 @@
 #include "daemon/sessions/process_memory.h"
 #include "daemon/sessions/resident_check.h"
 #include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/session_plan.h"
 #include "daemon/shares/arbiter.h"
 
 namespace terrace::daemon {
@@ -68,6 +69,8 @@ class Session {
   std::uint64_t announced_pool_limit = 0;
   bool reattached = false;
   bool takes_write_leases = false;  // an older library does not
+  bool takes_schedules = false;     // likewise
+  SessionPlan plan;
 
  private:
   SessionId id_;

@@ -70,6 +70,11 @@ std::optional<std::string> set_lend_idle(Config& config, const std::string& valu
   return std::nullopt;
 }
 
+std::optional<std::string> set_policy(Config& config, const std::string& value) {
+  config.policy = value;
+  return check_policy(value);
+}
+
 std::optional<std::string> set_log_level(Config& config, const std::string& value) {
   config.log_level = value;
   return check_log_level(value);
@@ -87,6 +92,7 @@ constexpr std::array key_table{
     Key{"pool", "size", set_size<&Config::pool_bytes>},
     Key{"pool", "writes_per_day", set_size<&Config::writes_per_day>},
     Key{"pool", "writes_per_user", set_amount<&Config::writes_per_user>},
+    Key{"planner", "policy", set_policy},
     Key{"log", "level", set_log_level},
 };
 
@@ -223,6 +229,11 @@ std::optional<std::string> check_state_directory(std::string_view path) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_policy(std::string_view name) {
+  if (wire::is_policy(name)) return std::nullopt;
+  return fmt::format("\"{}\" is not a policy; use one of {}", name, wire::policy_words);
+}
+
 std::optional<std::string> check_log_level(std::string_view level) {
   for (const std::string_view known : {"error", "warning", "info", "debug"}) {
     if (level == known) return std::nullopt;
@@ -274,6 +285,7 @@ std::string to_toml(const Config& config) {
   toml::table root{{"daemon", daemon},
                    {"budget", budget},
                    {"pool", pool},
+                   {"planner", toml::table{{"policy", config.policy}}},
                    {"log", toml::table{{"level", config.log_level}}}};
   insert_rules(config, &root);
   std::ostringstream text;

@@ -13,6 +13,7 @@
 
 #include "daemon/settings/share_rules.h"
 #include "liballoc/wire/amount.h"
+#include "liballoc/wire/period/policy_names.h"
 
 namespace terrace::daemon {
 
@@ -32,6 +33,7 @@ struct Config {
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
   std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit
   Amount writes_per_user = Amount::percent(50);  // of that, the most that one user's jobs write
+  std::string policy{wire::default_policy};      // that plans for jobs which ask for none
   std::string log_level = "info";
 };
 
@@ -50,6 +52,7 @@ ConfigResult load_config(const std::string& path, const Config& base);
 std::optional<std::string> check_socket_path(std::string_view path);
 std::optional<std::string> check_directory(std::string_view path);
 std::optional<std::string> check_state_directory(std::string_view path);
+std::optional<std::string> check_policy(std::string_view name);
 std::optional<std::string> check_log_level(std::string_view level);
 
 // The file form, from which a respawned private daemon learns what its predecessor was told.

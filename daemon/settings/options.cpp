@@ -61,6 +61,11 @@ std::optional<std::string> set_size(Options& options, const std::string& value) 
   return std::nullopt;
 }
 
+std::optional<std::string> set_policy(Options& options, const std::string& value) {
+  options.config.policy = value;
+  return check_policy(value);
+}
+
 std::optional<std::string> set_log_level(Options& options, const std::string& value) {
   options.config.log_level = value;
   return check_log_level(value);
@@ -82,6 +87,7 @@ constexpr std::array option_table{
     Option{"--writes-per-user", "SIZE|PCT%", "of that, the most that one user's jobs write",
            set_amount<&Config::writes_per_user>},
     Option{"--state", "DIR", "where the count of that is kept over a restart", set_state},
+    Option{"--policy", "NAME", "what plans for jobs that ask for no policy; reactive: nothing", set_policy},
     Option{"--log-level", "LEVEL", "error, warning, info or debug", set_log_level},
     Option{"--private", "", "serve one user; end when nobody needs it", set_flag<&Options::is_private>},
     Option{"--respawned", "", "", set_flag<&Options::respawned>},  // by a job whose private daemon died

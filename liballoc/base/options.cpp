@@ -9,6 +9,7 @@
 
 #include "liballoc/base/kill_switch.h"
 #include "liballoc/base/os.h"
+#include "liballoc/wire/period/policy_names.h"
 #include "liballoc/wire/protocol.h"
 #include "liballoc/wire/size.h"
 #include "tiers/extent_allocator.h"
@@ -70,6 +71,15 @@ bool text_option(const char* name, char* out, std::size_t capacity) {
   const char* value = secure_getenv(name);
   if (value == nullptr || *value == '\0') return true;
   if (std::strlen(value) >= capacity) return refuse(name, "(too long)", "at most 511 characters; names 63");
+  std::memcpy(out, value, std::strlen(value) + 1);
+  return true;
+}
+
+bool policy_option(char* out, std::size_t capacity) {
+  const char* value = secure_getenv("TERRACE_POLICY");
+  if (value == nullptr || *value == '\0') return true;
+  if (!wire::is_policy(value) || std::strlen(value) >= capacity)
+    return refuse("TERRACE_POLICY", value, wire::policy_words);
   std::memcpy(out, value, std::strlen(value) + 1);
   return true;
 }
@@ -176,7 +186,7 @@ bool read_options(Options* o) {
       text_option("TERRACE_SOCKET", o->socket, sizeof(o->socket)) &&
       program_option("TERRACE_DAEMON", o->daemon, sizeof(o->daemon)) &&
       text_option("TERRACE_LIMIT_CGROUP", o->limit_cgroup, sizeof(o->limit_cgroup)) &&
-      text_option("TERRACE_JOB", o->job, sizeof(o->job)) &&
+      text_option("TERRACE_JOB", o->job, sizeof(o->job)) && policy_option(o->policy, sizeof(o->policy)) &&
       text_option("TERRACE_FAULT", o->fault, sizeof(o->fault)) && device_option(&o->device_bytes) &&
       check_tiers(*o);
   o->threshold_bytes = threshold;

@@ -44,6 +44,7 @@ struct Options {
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";
   char job[64] = "";
+  char policy[24] = "";  // that plans its steps; empty: as the daemon has it (wire/period/policy_names.h)
   char fault[path_bytes] = "";  // TERRACE_FAULT: damage for tests, see agent/pool/fault_injection.h
 
   // Whether there may ever be a pager in this process.

@@ -111,6 +111,7 @@ TEST_CASE("Every variable is read") {
   Variable fault("TERRACE_FAULT", "read:1:EIO");
   Variable workers("TERRACE_WORKERS", "3");
   Variable weight("TERRACE_WEIGHT", "1000");
+  Variable policy("TERRACE_POLICY", "sentinel_interval");
   Options options;
   REQUIRE(read_options(&options));
   CHECK(options.threshold_bytes == 1 << 20);
@@ -120,6 +121,7 @@ TEST_CASE("Every variable is read") {
   CHECK(options.io == IoKind::pread);
   CHECK(options.log_level == Severity::debug);
   CHECK(options.weight == 1000);
+  CHECK(std::string(options.policy) == "sentinel_interval");
   REQUIRE(options.pool_directories.size() == 2);
   CHECK(std::string(options.pool_directories[0]) == "/mnt/fast");
   CHECK(std::string(options.pool_directories[1]) == "/mnt/second");
@@ -144,7 +146,8 @@ TEST_CASE("A bad value is refused, naming variable and value") {
       Row{"TERRACE_IO", "uring"}, Row{"TERRACE_LOG", "verbose"}, Row{"TERRACE_WORKERS", "17"},
       Row{"TERRACE_WORKERS", "-1"}, Row{"TERRACE_WORKERS", "auto"}, Row{"TERRACE_WEIGHT", "0"},
       Row{"TERRACE_WEIGHT", "1001"}, Row{"TERRACE_WORKERS", "2x"}, Row{"TERRACE_WORKERS", "4294967296"},
-      Row{"TERRACE_DAEMON", "terraced"}, Row{"TERRACE_DAEMON", "./bin/terraced"});
+      Row{"TERRACE_POLICY", "G10"}, Row{"TERRACE_POLICY", "lru"}, Row{"TERRACE_DAEMON", "terraced"},
+      Row{"TERRACE_DAEMON", "./bin/terraced"});
   const std::string line = refusal(row.name, row.value);
   INFO(line);
   CHECK(line.find(std::string(row.name) + "=" + row.value) != std::string::npos);

@@ -216,6 +216,12 @@ TEST_CASE("ADaysWritesAreForTheDaemonAndForTheEngine") {
   CHECK(variable(*made, "TERRACE_WRITES_PER_DAY") == "1536M");
 }
 
+TEST_CASE("APolicyReachesTheJob") {
+  const auto made = plan(asking({{&RunOptions::policy, "joint"}}));
+  REQUIRE(made);
+  CHECK(variable(*made, "TERRACE_POLICY") == "joint");
+}
+
 TEST_CASE("AWeightIsForJobsThatAreLentTo") {
   const auto made = plan(asking({{&RunOptions::weight, "3"}}));
   REQUIRE(made);

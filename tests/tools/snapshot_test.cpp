@@ -1,5 +1,6 @@
 #include "tools/cli/snapshot.h"
 #include "tools/cli/column_texts.h"
+#include "tools/cli/plan_line.h"
 
 #include <catch2/catch.hpp>
 
@@ -50,6 +51,26 @@ TEST_CASE("DurationsBecomeSeconds") {
 }
 
 TEST_CASE("TheLargestProcessSpeaksForTheJob") { CHECK(job_rows(answer())[0]["pager"] == "active"); }
+
+TEST_CASE("APlanAndItsOutcomeAreOfTheProcessThatSpeaks") {
+  json status = answer();
+  json& speaking = status["jobs"][0]["sessions"][1];
+  CHECK(plan_line(job_rows(status)[0]).empty());
+  speaking["policy"] = "g10";
+  speaking["plan"] = {{"entries", 240}, {"predicted_step_seconds", 1.02}};
+  json row = job_rows(status)[0];
+  CHECK(row["policy"] == "g10");
+  CHECK(row["plan_entries"] == 240);
+  CHECK(plan_line(row) == "plan    train: predicted 1.02 s a step (g10, 240 moves)\n");
+  speaking["plan"]["measured_step_seconds"] = 1.05;
+  row = job_rows(status)[0];
+  CHECK(plan_line(row) == "plan    train: predicted 1.02 s, measured 1.05 s a step (g10, 240 moves)\n");
+  speaking.erase("plan");
+  speaking["plan_refusal"] = "nothing has to move";
+  row = job_rows(status)[0];
+  CHECK(row["plan_refusal"] == "nothing has to move");
+  CHECK(plan_line(row).empty());
+}
 
 TEST_CASE("BudgetOfZeroIsUnknown") {
   json status = answer();

@@ -64,7 +64,9 @@ std::vector<std::pair<std::string, Remake>> remaking_policies() {
           return ok(std::move(report.schedule));
         });
   all.emplace_back("search over runs", [](const recompute::Step& step, std::uint64_t budget) {
-    return recompute::search_recomputation(step, budget);
+    recompute::SearchOptions options;
+    options.relaxation = recompute::relaxation_policy();
+    return recompute::search_recomputation(step, budget, options);
   });
   return all;
 }

@@ -16,7 +16,7 @@ struct RunOptions {
   std::string gpu, gpu_budget;
   std::string offload, offload_budget, offload_tiers, offload_min, offload_limit;
   std::string writes_per_day, writes_total;
-  std::string weight;
+  std::string weight, policy;
   std::string socket, name;
   std::string json_summary;
   bool is_private = false;

@@ -146,6 +146,7 @@ void add_environment(const RunOptions& options, RunPlan* plan) {
   add("TERRACE_COMPRESS", options.compress);
   add("TERRACE_MOVER", options.mover);
   add("TERRACE_IO", options.io);
+  add("TERRACE_POLICY", options.policy);
   add("TERRACE_LOG", options.log);
 }
 

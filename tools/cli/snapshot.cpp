@@ -81,6 +81,11 @@ constexpr std::array job_events{
     Column{"departures", "DEPARTED", Kind::count, true, false},
     Column{"probes", "PROBES", Kind::count, true, false},
     Column{"probe_seconds", "PROBING", Kind::seconds, true, false},
+    Column{"policy", "POLICY", Kind::text, false, false},
+    Column{"predicted_step_seconds", "PREDICTED", Kind::seconds, false, false},
+    Column{"measured_step_seconds", "MEASURED", Kind::seconds, false, false},
+    Column{"plan_entries", "MOVES", Kind::count, false, false},
+    Column{"plan_refusal", "NO-PLAN", Kind::text, false, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},
@@ -189,6 +194,16 @@ json sum_of(const Rows& rows, const char* name) {
   return whole ? json(sum) : json(fractions);
 }
 
+// What is planned for the process, or why nothing is.
+void take_plan(const json& session, json* row) {
+  copy(session, "policy", row);
+  copy(session, "plan_refusal", row);
+  const json& plan = object_at(session, "plan");
+  copy(plan, "predicted_step_seconds", row);
+  copy(plan, "measured_step_seconds", row);
+  copy(plan, "entries", row, "plan_entries");
+}
+
 json job_row(const json& job, const std::string& socket) {
   json row{{"socket", socket}};
   const json& sessions = list_at(job, "sessions");
@@ -206,6 +221,7 @@ json job_row(const json& job, const std::string& socket) {
     for (const char* name : {"pid", "program", "pager", "mover", "io", "phase", "cgroup_usage_bytes",
                              "cgroup_limit_bytes", "heartbeat_age_seconds"})
       copy(*leader, name, &row);
+  if (const json* leader = leading_session(sessions)) take_plan(*leader, &row);
   take_totals(object_at(job, "totals"), &row);
   if (const double steps = number(row, "steps"); steps > 0)
     for (const char* what : {"", "stall_"})

@@ -13,6 +13,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/format.h"
 #include "tools/cli/json_numbers.h"
+#include "tools/cli/plan_line.h"
 #include "tools/cli/snapshot.h"
 #include "tools/cli/verbs.h"
 #include "tools/cli/watch.h"
@@ -85,8 +86,10 @@ std::string codec_lines(const json& row, const ViewOptions& options) {
 std::string job_lines(const json& status, const ViewOptions& options) {
   const Rows rows = job_rows(status);
   if (rows.empty()) return "jobs    none\n";
-  return fmt::format("\n{}",
-                     render(*choose_columns(job_columns(), {}), rows, {options.bytes, !options.no_headings}));
+  std::string text = fmt::format(
+      "\n{}", render(*choose_columns(job_columns(), {}), rows, {options.bytes, !options.no_headings}));
+  for (const json& row : rows) text += plan_line(row);
+  return text;
 }
 
 void print_page(const std::vector<json>& answers, const ViewOptions& options) {

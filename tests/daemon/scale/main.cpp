@@ -5,6 +5,8 @@
 //   events  1,024 sessions write 10,000 events a second: processor time and memory. First each ring is
 //   written
 //           full several times, so that the daemon is as large as after a long while.
+//   plans   a job sends a period of 10,000 objects: how long it waits for the plan; and eight jobs send one a
+//           second each: how long others wait for their budget meanwhile.
 //
 //   terrace-daemon-scale --short               a few seconds each, with bounds that a busy machine can keep
 //   terrace-daemon-scale --json FILE           half a minute each, with the bounds that count
@@ -27,6 +29,7 @@
 
 #include "tests/daemon/scale/askers.h"
 #include "tests/daemon/scale/measured_daemon.h"
+#include "tests/daemon/scale/planned.h"
 #include "tests/daemon/scale/sessions.h"
 
 namespace terrace::tests::scale {
@@ -38,10 +41,11 @@ struct Bounds {
   double grant_ms;
   double cpu_percent;
   double resident_mib;
+  double plan_ms;
 };
-constexpr Bounds asked_for{100, 1, 64};
+constexpr Bounds asked_for{100, 1, 64, 100};
 // A machine of two processors that also does something else makes anybody wait for tens of milliseconds.
-constexpr Bounds on_a_busy_machine{400, 3, 64};
+constexpr Bounds on_a_busy_machine{400, 3, 64, 400};
 
 struct Options {
   bool is_short = false;
@@ -106,6 +110,46 @@ json measure_grants(const std::string& program, const Options& options) {
           {"watchdog_longest_silence_ms", ms(daemon.longest_silence_ns())}};
 }
 
+struct Waits {
+  std::vector<std::uint64_t> sorted;  // nanoseconds
+  explicit Waits(std::vector<std::uint64_t> waits) : sorted(std::move(waits)) {
+    std::sort(sorted.begin(), sorted.end());
+  }
+  double part(std::size_t percent) const {
+    return ms(sorted[std::min(sorted.size() - 1, sorted.size() * percent / 100)]);
+  }
+};
+
+json measure_plans(const std::string& program, const Options& options) {
+  constexpr int alone = 10;
+  constexpr std::size_t jobs = 8;
+  MeasuredDaemon daemon(program);
+  PlannedSessions sessions("g10");
+  if (const auto error = sessions.join_all(daemon.socket(), Sessions::first_user, jobs); !error.empty())
+    return {{"error", error}};
+  std::vector<std::uint64_t> plans;
+  for (int i = 0; i < alone; ++i) {
+    plans.push_back(sessions.plan_once(static_cast<std::size_t>(i) % jobs));
+    if (plans.back() == 0) return {{"error", "no plan: " + sessions.last_refusal()}};
+  }
+  const Waits alone_waits(plans);
+  const Waits before(wait_for_grants(daemon.socket(), options.seconds));
+  const std::uint64_t planned_before = sessions.plans();
+  sessions.keep_planning();
+  const Waits meanwhile(wait_for_grants(daemon.socket(), options.seconds));
+  sessions.stop();
+  return {{"objects", PlannedSessions::objects},
+          {"jobs", jobs},
+          {"plan_p50_ms", alone_waits.part(50)},
+          {"plan_max_ms", ms(alone_waits.sorted.back())},
+          {"plans_meanwhile", sessions.plans() - planned_before},
+          {"grant_p99_ms_before", before.part(99)},
+          {"grant_p99_ms_meanwhile", meanwhile.part(99)},
+          {"grant_max_ms_meanwhile", ms(meanwhile.sorted.back())},
+          {"peak_resident_mib", in_mib(daemon.peak_resident_bytes())},
+          {"watchdog_longest_silence_ms", ms(daemon.longest_silence_ns())}};
+}
+
 json measure_events(const std::string& program, const Options& options) {
   MeasuredDaemon daemon(program);
   Sessions sessions;
@@ -144,7 +188,7 @@ bool judge_least(const json& of, const char* name, double least) {
   return holds;
 }
 
-bool judge_all(const json& grants, const json& events, const Options& options) {
+bool judge_all(const json& grants, const json& events, const json& plans, const Options& options) {
   const Bounds& bounds = options.is_short ? on_a_busy_machine : asked_for;
   const double limit_ms = ms(MeasuredDaemon::watchdog_us * 1000);
   bool holds = judge(grants, "grant_max_ms", bounds.grant_ms);
@@ -159,6 +203,9 @@ bool judge_all(const json& grants, const json& events, const Options& options) {
   holds &= judge(events, "peak_resident_mib", bounds.resident_mib);
   holds &= judge(events, "sessions_lost", 0);
   holds &= judge(events, "watchdog_longest_silence_ms", limit_ms);
+  holds &= judge(plans, "plan_p50_ms", bounds.plan_ms);
+  holds &= judge(plans, "grant_max_ms_meanwhile", bounds.grant_ms);
+  holds &= judge_least(plans, "plans_meanwhile", options.seconds);
   return holds;
 }
 
@@ -218,7 +265,8 @@ int run(const Options& options) {
   if (options.is_short && grants.value("grant_max_ms", 0.0) > on_a_busy_machine.grant_ms)
     grants = measure_grants(program, options);
   const json events = measure_events(program, options);
-  const bool holds = judge_all(grants, events, options);
+  const json plans = measure_plans(program, options);
+  const bool holds = judge_all(grants, events, plans, options);
   const json result{{"format", "terrace-daemon-scale"},
                     {"version", 1},
                     {"command", options.command},
@@ -226,6 +274,7 @@ int run(const Options& options) {
                     {"machine", view_machine()},
                     {"grants", grants},
                     {"events", events},
+                    {"plans", plans},
                     {"within_bounds", holds}};
   fmt::print("{}\n", result.dump(2));
   if (!options.json_path.empty()) std::ofstream(options.json_path) << result.dump(2) << '\n';

@@ -24,6 +24,8 @@ dram = "64G"
 [pool]
 directory = "/mnt/nvme"
 size = "512G"
+[planner]
+policy = "joint"
 [log]
 level = "debug"
 )",
@@ -34,6 +36,7 @@ level = "debug"
   CHECK(result.config.dram == Amount{Amount::Unit::bytes, 64ULL << 30});
   CHECK(result.config.pool_directory == "/mnt/nvme");
   CHECK(result.config.pool_bytes == 512ULL << 30);
+  CHECK(result.config.policy == "joint");
   CHECK(result.config.log_level == "debug");
 }
 
@@ -74,6 +77,12 @@ TEST_CASE("ArrayOfTablesIsRefused") {
 TEST_CASE("BadSizeSaysWhatIsASize") {
   CHECK_THAT(error_of("[pool]\nsize = \"big\"\n"),
              StartsWith("t.toml:2: ") && Contains("'big'") && Contains("1.5g"));
+}
+
+TEST_CASE("UnknownPolicyIsNamedWithTheKnownOnes") {
+  CHECK_THAT(error_of("[planner]\npolicy = \"lru\"\n"), StartsWith("t.toml:2: ") && Contains("\"lru\"") &&
+                                                            Contains("sentinel_interval") &&
+                                                            Contains("reactive"));
 }
 
 TEST_CASE("PercentageOfThePoolIsRefused") {

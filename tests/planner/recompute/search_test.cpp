@@ -16,6 +16,7 @@ SearchOptions short_search(std::uint64_t seed = 0) {
   SearchOptions options;
   options.seed = seed;
   options.effort = 1e-3;
+  options.relaxation = relaxation_policy();
   return options;
 }
 
@@ -111,6 +112,7 @@ TEST_CASE("The search gives the same for a seed, stops when told, and refuses wh
   REQUIRE(second);
   CHECK(same_moves(*first, *second));
   SearchOptions stopped;
+  stopped.relaxation = relaxation_policy();
   int asked = 0;
   stopped.stop = [&] { return ++asked > 5; };
   CHECK(search_recomputation(step, budget, stopped));

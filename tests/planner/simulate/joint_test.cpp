@@ -123,7 +123,6 @@ TEST_CASE(
   REQUIRE(recompute_step);
   recompute::SearchOptions brief_search;
   brief_search.effort = 1e-3;
-  brief_search.solves_relaxation = false;
   for (const std::uint64_t capacity : {1000, 1300, 1600, 2000}) {
     Machine m = two_tiers(capacity);
     m.tiers.resize(1);

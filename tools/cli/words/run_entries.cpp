@@ -1,6 +1,8 @@
 // The options of `run` that take a value, in the order of --help, by groups.
 #include "tools/cli/option_table.h"
 
+#include "liballoc/wire/period/policy_names.h"
+
 namespace terrace::cli {
 
 const std::vector<RunEntry>& run_entries() {
@@ -29,6 +31,14 @@ const std::vector<RunEntry>& run_entries() {
        "TERRACE_WEIGHT",
        "Without --dram: be lent so many times what a job of yours with weight 1 gets, 1 to 1000",
        {}},
+      {group_memory,
+       "--policy",
+       &R::policy,
+       "NAME",
+       "TERRACE_POLICY",
+       "What plans the steps of a job that repeats itself (default: what the daemon has, g10); reactive: "
+       "nothing, pages move as they are touched",
+       {wire::policy_names.begin(), wire::policy_names.end()}},
       {group_pool,
        "--pool",
        &R::pool,

@@ -7,7 +7,6 @@
 
 #include "daemon/planner/recompute/dtr/dtr.h"
 #include "daemon/planner/recompute/search/runs.h"
-#include "daemon/planner/recompute/static/policies.h"
 
 namespace terrace::planner::recompute {
 namespace {
@@ -78,10 +77,11 @@ class RunSearch {
       const DtrReport report = run_dtr(step_, {.heuristic = rule.kind, .budget_bytes = budget_bytes_});
       if (report.outcome == DtrOutcome::finished) try_schedule(report.schedule);
     }
-    for (const StaticPolicy& policy : static_policies()) {
+    std::vector<StaticPolicy> policies = direct_policies();
+    if (options_.relaxation) policies.push_back(*options_.relaxation);
+    for (const StaticPolicy& policy : policies) {
       const bool segments = policy.name.starts_with("Chen");
       if (segments && step_.operations.size() > most_operations_of_segments) continue;
-      if (policy.name.starts_with("Checkmate") && !options_.solves_relaxation) continue;
       if (best_ns_ != none && (is_perfect() || stopped())) return;
       const auto schedule = policy.plan(step_, budget_bytes_, options_.stop);
       if (schedule) try_schedule(*schedule);

@@ -13,16 +13,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "daemon/planner/recompute/schedule.h"
+#include "daemon/planner/recompute/static/policies.h"
 #include "liballoc/wire/result.h"
 
 namespace terrace::planner::recompute {
 
 struct SearchOptions {
   std::uint64_t seed = 0;
-  double effort = 1;              // times as much work as the default
-  bool solves_relaxation = true;  // begins with Checkmate's, too, which takes seconds for 200 operations
+  double effort = 1;  // times as much work as the default
+  // Begins with this one's plan, too: static/policies.h has Checkmate's, which takes seconds for 200
+  // operations.
+  std::optional<StaticPolicy> relaxation = std::nullopt;
   // True ends the search with the best so far. Asked before each change, and at each iteration of
   // Checkmate's relaxation.
   std::function<bool()> stop;

@@ -15,15 +15,15 @@ Schedule keep_all(const Step& step) {
   return schedule;
 }
 
-const std::vector<StaticPolicy>& static_policies() {
+const std::vector<StaticPolicy>& direct_policies() {
   static const std::vector<StaticPolicy> all = {
       {"keep all", [](const Step& step, std::uint64_t, const Stop&) { return ok(keep_all(step)); }},
       {"Chen sqrt(n)", [](const Step& step, std::uint64_t, const Stop&) { return chen_sqrt(step); }},
       {"Chen greedy", [](const Step& step, std::uint64_t budget_bytes,
                          const Stop&) { return chen_greedy(step, budget_bytes); }},
-      {"chain programme", [](const Step& step, std::uint64_t budget_bytes,
-                             const Stop&) { return chain_programme(step, budget_bytes); }},
-      {"Checkmate rounded", checkmate_rounded}};
+      {"chain programme", [](const Step& step, std::uint64_t budget_bytes, const Stop&) {
+         return chain_programme(step, budget_bytes);
+       }}};
   return all;
 }
 

@@ -45,6 +45,8 @@ struct StaticPolicy {
   std::string_view name;
   Result<Schedule> (*plan)(const Step&, std::uint64_t budget_bytes, const Stop& stop);
 };
-const std::vector<StaticPolicy>& static_policies();
+const std::vector<StaticPolicy>& direct_policies();  // without Checkmate's, which needs a solver
+StaticPolicy relaxation_policy();                    // Checkmate's
+const std::vector<StaticPolicy>& static_policies();  // all of them
 
 }  // namespace terrace::planner::recompute

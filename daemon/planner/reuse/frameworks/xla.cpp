@@ -14,9 +14,9 @@
 namespace terrace::planner::frameworks {
 namespace {
 
-class Heap {
+class BestFitHeap {
  public:
-  explicit Heap(std::uint64_t alignment) : alignment_(alignment) {}
+  explicit BestFitHeap(std::uint64_t alignment) : alignment_(alignment) {}
 
   std::uint64_t place(const Buffer& buffer) {
     const std::uint64_t offset = find(buffer);
@@ -53,7 +53,7 @@ class Heap {
 Result<Placement> place_in_order(const Instance& instance, const SearchControl& control,
                                  const std::vector<std::uint32_t>& order) {
   const Sizes sizes = aligned_sizes(instance);
-  Heap heap(sizes.alignment);
+  BestFitHeap heap(sizes.alignment);
   Placement placement{std::vector<std::uint64_t>(instance.buffers.size()), 0};
   for (const std::uint32_t n : order) {
     if (control.stop && control.stop()) return refused<Placement>("stopped before any placement was found");

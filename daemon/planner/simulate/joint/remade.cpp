@@ -87,7 +87,6 @@ std::vector<Choices> remade_alone(const Drafts& drafts, const SwapControl& contr
   const double length = static_cast<double>(step->operations.size()) / whole_effort_operations;
   options.effort = effort * control.effort * std::min(1.0, length * length);
   options.stop = control.stop;
-  options.solves_relaxation = false;
   Reader reader(drafts, *step);
   const std::uint64_t budget = drafts.machine().tiers[0].capacity_bytes;
   const std::uint64_t peak = std::max(peak_bytes_of(*step), budget);

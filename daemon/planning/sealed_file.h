@@ -1,0 +1,35 @@
+// Memory files that do not change any more: periods that come from jobs, and schedules that go to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/unique_fd.h"
+#include "liballoc/wire/result.h"
+
+namespace terrace::daemon {
+
+// A job's memfd that holds a period, as far as its descriptor tells.
+struct PeriodFile {
+  std::string problem;  // why it cannot be one, as words behind "a period"; empty: it is fine
+  std::uint64_t image_bytes = 0;
+  // Shared so that it may be copied; whoever has it last closes it, which takes as long as some memory of at
+  // most most_period_bytes needs to be given back.
+  std::shared_ptr<UniqueFd> descriptor = nullptr;
+};
+
+// Asks the kernel alone: a file that somebody else's program serves is refused before it is asked anything.
+// Takes the descriptor if it is fine; to close one that is not may take any time.
+PeriodFile look_at_period_file(UniqueFd* descriptor, std::uint64_t image_bytes);
+
+// The first bytes of a file that was found fine; fewer where it cannot be read. Aligned to 16.
+std::vector<std::byte> read_file(const PeriodFile& file);
+
+// A new memfd with that content, sealed against all changes and further seals.
+Result<UniqueFd> make_sealed_file(std::string_view content);
+
+}  // namespace terrace::daemon
