@@ -36,6 +36,7 @@ class DaemonLink {
   int greet();
   void take_grant();
   void take_write_lease();
+  void take_plan();
   void trim();
 
   const GuardedPager& guarded_;

@@ -26,7 +26,10 @@ void Faults::handle(const Fault& fault) {
   if (p.in_place.has(page)) return fault_in_place(n, page);
   const bool is_away = p.in_frame.has(page) || p.stored.has(page);
   if (!is_away && r.state != RunState::empty) return parts_.placement.show_zeroes(n, reach_of(n, page));
-  if (!r.waiting) r.wait_since_ns = os::now_ns();
+  if (!r.waiting) {
+    r.wait_since_ns = os::now_ns();
+    if (is_away) parts_.policy.on_missing(n);
+  }
   r.waiting = true;
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);

@@ -49,7 +49,7 @@ enum class Type : std::uint16_t {
 inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::pool_limit_bytes
 inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
-inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease;
+inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease | feature_schedules;
 
 struct Header {
   std::uint32_t magic = wire::magic;

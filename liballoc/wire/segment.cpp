@@ -76,7 +76,12 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "steps",
                                       "steps_ns",
                                       "steps_stall_ns",
-                                      "departures"};
+                                      "departures",
+                                      "planned_steps",
+                                      "planned_out_bytes",
+                                      "planned_in_bytes",
+                                      "planned_late",
+                                      "unplanned_faults"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",
