@@ -99,11 +99,11 @@ void DaemonLink::take_plan() {
   const SentPlan& sent = client_.plan();
   const char* why = sent.text;
   if (sent.image_bytes != 0)
-    why = guarded_.pager.take_plan({.phase = sent.phase,
-                                    .period_hash = sent.period_hash,
-                                    .image_bytes = sent.image_bytes,
-                                    .budget_bytes = sent.budget_bytes,
-                                    .fd = sent.fd});
+    why = guarded_.pager.plan().take({.phase = sent.phase,
+                                      .period_hash = sent.period_hash,
+                                      .image_bytes = sent.image_bytes,
+                                      .budget_bytes = sent.budget_bytes,
+                                      .fd = sent.fd});
   if (why[0] == '\0') return;
   Message(Severity::info) << "no plan for steps of kind " << std::uint64_t{sent.phase} << ": " << why
                           << "; what leaves and returns there is decided by what happens";

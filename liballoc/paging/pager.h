@@ -104,15 +104,8 @@ class Pager {
   std::uint32_t trim(std::uint32_t keep) { return frames_.trim(keep); }
   void advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice);
 
-  // ---- schedules -----------------------------------------------------------------------------------------
-  // A period was sent to be planned: schedules for it will be taken.
-  void expect_plan(std::uint32_t phase, std::uint64_t period_hash) {
-    policy_.plan().store().expect(phase, period_hash);
-  }
-  // Keeps the schedule, to be followed from the next period of its phase on. "" or why not (static); then the
-  // one before stays. The descriptor stays the caller's.
-  const char* take_plan(const PlanOffer& offer) { return policy_.plan().store().take(offer); }
-  bool is_following_plan() const { return policy_.plan().is_following(); }
+  // The schedules that are held, and the one that is followed.
+  PlanFollower& plan() { return policy_.plan(); }
 
   // ---- the agent's thread --------------------------------------------------------------------------------
   // Whether there is a transfer free for one more fault.

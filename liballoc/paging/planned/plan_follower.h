@@ -30,7 +30,11 @@ class PlanFollower {
   // 0 or ENOMEM. Numbers of blocks are smaller than `most_blocks`.
   int initialise(std::uint32_t most_blocks);
 
-  ScheduleStore& store() { return store_; }
+  // A period was sent to be planned: schedules for it will be taken.
+  void expect(std::uint32_t phase, std::uint64_t period_hash) { store_.expect(phase, period_hash); }
+  // Keeps the schedule, to be followed from the next period of its phase on. "" or why not (static); then the
+  // one before stays. The descriptor stays the caller's.
+  const char* take(const PlanOffer& offer) { return store_.take(offer); }
   bool is_following() const { return course_.is_followed; }
 
   // Before the event changes what is known of the block.

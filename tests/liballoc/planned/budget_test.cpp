@@ -17,7 +17,7 @@ struct Granted : DramPager, LayeredProgram {
     REQUIRE(send(plan(LayeredProgram::planned_layers), whole_budget));
     step();
     step();
-    REQUIRE(pager.is_following_plan());
+    REQUIRE(pager.plan().is_following());
   }
 };
 
@@ -28,23 +28,23 @@ TEST_CASE("ABudgetThatFallsEndsTheScheduleWithTheNextEvent") {
   if (!f.ready()) return;
   f.pager.set_budget(whole_budget - run_bytes);  // by less than a twentieth
   f.step();
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
   bool is_followed = true;
   f.written = [&](std::size_t layer) {
     if (layer == 4) f.pager.set_budget(16 * run_bytes);
-    if (layer == 5) is_followed = f.pager.is_following_plan();
+    if (layer == 5) is_followed = f.pager.plan().is_following();
   };
   f.step();
   CHECK_FALSE(is_followed);
   f.written = [](std::size_t) {};
   f.step();
-  CHECK_FALSE(f.pager.is_following_plan());
+  CHECK_FALSE(f.pager.plan().is_following());
   f.settle();
   CHECK(f.pager.budget().backed_bytes() <= 16 * run_bytes);
   f.pager.set_budget(whole_budget);
   f.step();
   f.step();
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
   CHECK(f.wrong() == 0);
 }
 
@@ -53,11 +53,11 @@ TEST_CASE("APlanForASmallerBudgetIsFollowedOnceItHasComeForIt") {
   if (!f.ready()) return;
   f.pager.set_budget(18 * run_bytes);
   f.step();
-  REQUIRE_FALSE(f.pager.is_following_plan());
+  REQUIRE_FALSE(f.pager.plan().is_following());
   REQUIRE(f.send(f.plan(LayeredProgram::planned_layers + 2), 18 * run_bytes));
   f.step();
   f.step();
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
   CHECK(f.wrong() == 0);
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("WhatIsToReturnWaitsForRoomAndNothingElseHangs") {
   }
   REQUIRE(f.send(plan.image(), whole_budget));
   for (int i = 0; i < 3; ++i) f.step();
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
   CHECK(f.wrong() == 0);
   CHECK(f.most_backed() <= f.asked_budget());
 }

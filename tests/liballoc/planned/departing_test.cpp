@@ -15,7 +15,7 @@ struct Followed : DramPager, LayeredProgram {
     REQUIRE(send(plan(LayeredProgram::planned_layers)));
     step();
     step();
-    REQUIRE(pager.is_following_plan());
+    REQUIRE(pager.plan().is_following());
   }
 };
 
@@ -28,7 +28,7 @@ TEST_CASE("WhoDepartsIsReactiveWithinThatEvent") {
   std::size_t followed_after = 0;
   f.after_event = [&] {
     const bool has_departed = f.statistics().departures > departures;
-    followed_after += has_departed && f.pager.is_following_plan() ? 1 : 0;
+    followed_after += has_departed && f.pager.plan().is_following() ? 1 : 0;
     f.settle();
   };
   f.do_something_else();
@@ -44,7 +44,7 @@ TEST_CASE("WhoDepartsIsReactiveWithinThatEvent") {
   // And back: the schedule is still there.
   f.after_event = [&] { f.settle(); };
   for (int i = 0; i < 4; ++i) f.step();
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
   CHECK(f.statistics().planned_steps > reactive.planned_steps);
   CHECK(f.wrong() == 0);
 }
@@ -61,7 +61,7 @@ TEST_CASE("WhoDepartsInTheMiddleOfAStepLosesNothing") {
   };
   f.step();
   CHECK(f.wrong() == 0);
-  CHECK_FALSE(f.pager.is_following_plan());
+  CHECK_FALSE(f.pager.plan().is_following());
   f.settle();
   f.check();
 }
@@ -80,7 +80,7 @@ TEST_CASE("PhasesByTurnsHaveAScheduleEach") {
   for (int turn = 0; turn < 3; ++turn) {
     for (LayeredProgram* program : {&training, &testing}) {
       for (int i = 0; i < 4; ++i) program->step();
-      CHECK(f.pager.is_following_plan());
+      CHECK(f.pager.plan().is_following());
       const terrace_statistics before = f.statistics();
       program->step();
       CHECK(f.statistics().planned_steps == before.planned_steps + 1);
@@ -134,7 +134,7 @@ TEST_CASE("AScheduleForAnotherLengthIsNotFollowed") {
   plan.out(plan.object(program.birth(0), block_bytes), 20, 30);
   REQUIRE(program.send(plan.image()));
   for (int i = 0; i < 3; ++i) program.step();
-  CHECK_FALSE(f.pager.is_following_plan());
+  CHECK_FALSE(f.pager.plan().is_following());
   CHECK(program.wrong() == 0);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("AForkedChildFollowsNothingAndHasItsBytes") {
     f.pager.forking().seal();
     result = in_child([&] {
       f.pager.forking().after_in_child();
-      return f.pager.is_following_plan() ? 1 : 0;
+      return f.pager.plan().is_following() ? 1 : 0;
     });
     f.pager.forking().after_in_parent(true);
   };
@@ -159,5 +159,5 @@ TEST_CASE("AForkedChildFollowsNothingAndHasItsBytes") {
   f.after_event = [&] { f.settle(); };
   f.step();
   CHECK(f.wrong() == 0);
-  CHECK(f.pager.is_following_plan());
+  CHECK(f.pager.plan().is_following());
 }

@@ -18,7 +18,7 @@ struct Attacked : DramPager, LayeredProgram {
   void survive(const std::string& image, int steps = 3) {
     REQUIRE(send(image));
     for (int i = 0; i < steps; ++i) step();
-    CHECK(pager.is_following_plan());
+    CHECK(pager.plan().is_following());
     CHECK(wrong() == 0);
     CHECK(most_backed() <= asked_budget());
     check();

@@ -103,9 +103,9 @@ class LayeredProgram {
     return plan.image();
   }
   bool send(const std::string& image, std::uint64_t budget = 0) {
-    f_.pager.expect_plan(phase(), hash);
+    f_.pager.plan().expect(phase(), hash);
     const SealedPlan sealed(image);
-    return std::string_view(f_.pager.take_plan(sealed.offer(phase(), hash, budget))).empty();
+    return std::string_view(f_.pager.plan().take(sealed.offer(phase(), hash, budget))).empty();
   }
 
  private:

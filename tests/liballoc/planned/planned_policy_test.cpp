@@ -22,7 +22,7 @@ TEST_CASE("WhatTheScheduleNamesIsBackBeforeItsTouch") {
   f.step();
   f.step();
   const terrace_statistics before = f.statistics();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   constexpr std::size_t steps = 3;
   for (std::size_t i = 0; i < steps; ++i) f.step();
   const terrace_statistics after = f.statistics();
@@ -44,7 +44,7 @@ TEST_CASE("ObjectsLeaveAndReturnAtTheirOrdinals") {
   REQUIRE(f.send(f.plan(LayeredProgram::planned_layers)));
   f.step();
   f.step();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   std::size_t early = 0, stayed = 0, absent = 0, returned = 0;
   f.written = [&](std::size_t layer) {
     early += f.away(layer);
@@ -78,7 +78,7 @@ TEST_CASE("ScheduledObjectsThatComeBackUnchangedLeaveWithoutAWrite") {
   REQUIRE(program.send(plan.image()));
   program.step();
   program.step();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   const terrace_statistics before = f.statistics();
   for (int i = 0; i < 3; ++i) program.step();
   const terrace_statistics after = f.statistics();
@@ -122,7 +122,7 @@ TEST_CASE("ATouchOfWhatIsNotBackYetIsLateAndMovesItsTrigger") {
   REQUIRE(f.send(plan.image()));
   f.step();
   f.step();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   const terrace_statistics before = f.statistics();
   // From its trigger on nothing is done until it is touched.
   f.to_be_read = [&](std::size_t layer) {
@@ -150,7 +150,7 @@ TEST_CASE("TheProducerWakesTheAgentAtTriggersAlone") {
   REQUIRE(f.send(f.plan(1)));
   f.step();
   f.step();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   const std::uint32_t before = f.queue().marks_reached();
   std::size_t wakes = 0;
   // As Heap asks after each event; so much is never worth a look for its size.
@@ -173,7 +173,7 @@ TEST_CASE("WhatIsFreedBeforeItsNextUseStays") {
   REQUIRE(f.send(f.plan(LayeredProgram::planned_layers)));
   f.step();
   f.step();
-  REQUIRE(f.pager.is_following_plan());
+  REQUIRE(f.pager.plan().is_following());
   const terrace_statistics before = f.statistics();
   std::byte* more = nullptr;
   f.to_be_read = [&](std::size_t layer) {
