@@ -59,6 +59,9 @@ void DaemonLink::follow(std::uint64_t now_ns) {
       case Notice::trim:
         trim();
         continue;
+      case Notice::schedule:
+        take_plan();
+        continue;
       case Notice::disconnected:
         continue;
     }
@@ -88,6 +91,24 @@ void DaemonLink::take_write_lease() {
                               : grant.is_last_lease ? WriteLease::last_of_today
                                                     : WriteLease::more_follows,
                               is_obeyed);
+}
+
+// A plan that cannot be followed costs nothing but what it would have saved: it is said at the level of what
+// is good to know.
+void DaemonLink::take_plan() {
+  const SentPlan& sent = client_.plan();
+  const char* why = sent.text;
+  if (!guarded_.pager.learner().has_sent(sent.phase, sent.period_hash))
+    why = "the plan is for a period that the job has not sent, or does not know any more";
+  else if (sent.image_bytes != 0)
+    why = guarded_.pager.plan().take({.phase = sent.phase,
+                                      .period_hash = sent.period_hash,
+                                      .image_bytes = sent.image_bytes,
+                                      .budget_bytes = sent.budget_bytes,
+                                      .fd = sent.fd});
+  if (why[0] == '\0') return;
+  Message(Severity::info) << "no plan for steps of kind " << std::uint64_t{sent.phase} << ": " << why
+                          << "; what leaves and returns there is decided by what happens";
 }
 
 // The daemon asks for memory that nobody uses.

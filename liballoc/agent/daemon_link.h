@@ -13,6 +13,7 @@
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/recycled_memory.h"
 #include "liballoc/paging/learning/period_sink.h"
+#include "liballoc/wire/period/policy_names.h"
 
 namespace terrace::liballoc {
 
@@ -31,11 +32,12 @@ class DaemonLink final : public PeriodSink {
   // Reads what the daemon sent, and does it.
   void follow(std::uint64_t now_ns);
 
-  // Whether the job is to follow plans; without them nothing is learned of its periods.
-  void let_plan(bool wanted) { plans_ = wanted; }
+  // Not of a job that is to be reactive: nothing is learned of its periods.
   bool wants_periods() const override {
-    return plans_ && is_used_ && client_.has_feature(wire::feature_schedules);
+    return is_used_ && guarded_.options.policy != wire::reactive_policy &&
+           client_.has_feature(wire::feature_schedules);
   }
+  const char* policy() const override { return guarded_.options.policy; }
   int send(const LearnedPeriod& period) override {
     return client_.send_period(period.phase, period.hash, period.image_bytes, period.fd);
   }
@@ -47,6 +49,7 @@ class DaemonLink final : public PeriodSink {
   int greet();
   void take_grant();
   void take_write_lease();
+  void take_plan();
   void trim();
 
   const GuardedPager& guarded_;
@@ -55,7 +58,6 @@ class DaemonLink final : public PeriodSink {
   Budget& budget_;
   Availability& availability_;
   bool is_used_ = false;
-  bool plans_ = true;
   Client client_;
 };
 

@@ -48,8 +48,9 @@ class BlockQueue {
     written_.store(next + 1);
     granules_ += event.granules;
   }
-  // Whether so much has changed since the last time that the agent should look.
+  // Whether so much has changed since the last time that the agent should look, or the mark is reached.
   bool is_worth_a_look(std::uint32_t least_granules) {
+    if (reaches_mark()) return true;
     const std::uint32_t waiting = written_.load(std::memory_order_relaxed) - read_.load();
     if (granules_ < least_granules && waiting < capacity / 2) return false;
     granules_ = 0;
@@ -68,6 +69,14 @@ class BlockQueue {
   std::uint32_t waiting() const { return written_.load() - read_.load(std::memory_order_relaxed); }
   // Whether notes are to say when they were made, which costs their thread a look at the clock.
   void want_times(bool wanted) { wants_times_.store(wanted, std::memory_order_relaxed); }
+  // The producer is to wake the agent when so many events more than those read have been written, once; 0:
+  // not for that. True: they have been already.
+  bool wake_after(std::uint32_t events) {
+    mark_.store(events == 0 ? unmarked : marked | (read_.load(std::memory_order_relaxed) + events));
+    return events != 0 && static_cast<std::int32_t>(written_.load() - (read_.load() + events)) >= 0;
+  }
+  // Times that the producer reached a mark.
+  std::uint32_t marks_reached() const { return marks_reached_.load(std::memory_order_relaxed); }
   bool is_empty() const { return read_.load(std::memory_order_relaxed) == written_.load(); }
   // Whether something that was not read yet happened to any of [from, from + length).
   bool mentions(std::uint32_t from, std::uint32_t length) const {
@@ -80,11 +89,26 @@ class BlockQueue {
   }
 
  private:
+  static constexpr std::uint64_t unmarked = 0;
+  static constexpr std::uint64_t marked = std::uint64_t{1} << 32;
+
+  bool reaches_mark() {
+    std::uint64_t mark = mark_.load();
+    if (mark == unmarked) return false;
+    const std::uint32_t written = written_.load(std::memory_order_relaxed);
+    if (static_cast<std::int32_t>(written - static_cast<std::uint32_t>(mark)) < 0) return false;
+    if (!mark_.compare_exchange_strong(mark, unmarked)) return false;  // another one was set meanwhile
+    marks_reached_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
   BlockEvent* ring_ = nullptr;
   std::uint32_t granules_ = 0;  // the producer's
   std::atomic<std::uint32_t> written_{0};
   std::atomic<std::uint32_t> read_{0};
   std::atomic<bool> wants_times_{false};  // the consumer's
+  std::atomic<std::uint64_t> mark_{unmarked};  // or `marked` and a number of events written
+  std::atomic<std::uint32_t> marks_reached_{0};
 };
 
 }  // namespace terrace::liballoc

@@ -27,7 +27,10 @@ void Faults::handle(const Fault& fault) {
   const bool is_away = p.in_frame.has(page) || p.stored.has(page);
   if (!is_away && r.state != RunState::empty) return parts_.placement.show_zeroes(n, reach_of(n, page));
   if (listener_ != nullptr) listener_->on_touched(n);
-  if (!r.waiting) r.wait_since_ns = os::now_ns();
+  if (!r.waiting) {
+    r.wait_since_ns = os::now_ns();
+    if (is_away && !r.probed) parts_.policy.on_missing(n);
+  }
   r.waiting = true;
   if (r.probed) return static_cast<void>(parts_.placement.end_probe(n));
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);

@@ -29,6 +29,7 @@ std::uint32_t frames_of_machine() {
 
 int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
                       FreeRuns* free_runs) {
+  queue_ = queue;
   blocks_follower_.use(queue);
   most_blocks_ = most_blocks;
   placement_.use(queue);
@@ -39,7 +40,8 @@ int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blo
   frames_.use(free_runs);
   const int error = runs_.initialise({base, static_cast<std::uint32_t>(bytes / run_bytes)});
   if (error != 0 || line_.initialise() != 0 || blocks_.initialise(most_blocks) != 0) return ENOMEM;
-  if (policy_.initialise() != 0) return ENOMEM;
+  if (policy_.initialise(most_blocks) != 0) return ENOMEM;
+  clock_.tell(policy_);
   return extents_.initialise();
 }
 
@@ -157,9 +159,31 @@ bool Pager::balance() {
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();
   progress |= transfers_.start_write();
+  progress |= return_some();
   progress |= transfers_.read_ahead_one();
   progress |= learner_.probe_some();
+  // Last, as what came since is not read yet: the program wakes the agent when something is due.
+  progress |= queue_->wake_after(policy_.plan().events_to_trigger());
   return progress || relieve();
+}
+
+// What the plan wants back and is in a frame goes under its address before it is touched. A few at a time:
+// faults wait meanwhile.
+bool Pager::return_some() {
+  constexpr int most_at_once = 8;
+  bool progress = false;
+  for (int i = 0; i < most_at_once; ++i) {
+    const std::uint32_t n = policy_.next_return();
+    if (n == none) break;
+    progress = true;
+    if (runs_[n].state == RunState::staged) {
+      placement_.unstage(n);
+    } else {
+      ++accounts_.counts.prefetch_hits;
+      placement_.restore(n);
+    }
+  }
+  return progress;
 }
 
 void Pager::look_for_thrashing(std::uint64_t now_ns) {

@@ -9,7 +9,7 @@
 //   RunTable, BlockTable   what is known of runs and blocks: states, lists, where pages lie   runs/
 //   MemoryBudget, Frames   how much memory there may be, and where more of it comes from      memory/
 //   Extents, Operations    where on the tier runs lie; what is under way                      transfers/
-//   Policy                 which run next                                                     policy/
+//   Policy                 which run next, by a schedule or by what was learned     policy/, planned/
 //   Placement              between address and frame                                          memory/
 //   Transfers              between frame and tier                                             transfers/
 //   Faults, BlockFollower, PinTable, Adoption, Forking   what sets things in motion
@@ -19,7 +19,9 @@
 // heap by itself, nothing is watched, no run has a state. watch() and take_over() begin with what is there
 // then.
 //
-// What is counted is memory: pages in place and in frames, at most the budget. Reactive policy:
+// What is counted is memory: pages in place and in frames, at most the budget. A schedule of the program's
+// step, where there is one, says what leaves and returns when (planned/planned_policy.h). Else, and for what
+// it does not name, the reactive policy:
 //  * keep what is used, write out what came longest ago; what comes round in a cycle queues apart
 //    (policy/insertion.h);
 //  * scattered touches move pages, streams move runs (policy/reach.h); a scattered run is held a while in its
@@ -48,7 +50,7 @@
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pin_table.h"
-#include "liballoc/paging/policy/reactive_policy.h"
+#include "liballoc/paging/planned/planned_policy.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
@@ -104,6 +106,9 @@ class Pager {
   std::uint32_t trim(std::uint32_t keep) { return frames_.trim(keep); }
   void advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advice advice);
 
+  // The schedules that are held, and the one that is followed.
+  PlanFollower& plan() { return policy_.plan(); }
+
   // ---- the agent's thread --------------------------------------------------------------------------------
   // Whether there is a transfer free for one more fault.
   bool can_take_fault() const { return faults_.can_take(); }
@@ -147,6 +152,7 @@ class Pager {
   void fit_budget();
   bool evict_one();
   bool release_held(bool at_once);
+  bool return_some();
   bool relieve();
   void send_out(std::uint32_t n, bool page_out);
 
@@ -161,7 +167,8 @@ class Pager {
   Extents extents_{runs_, budget_, standing_, accounts_};
   Frames frames_{runs_, staging_, budget_, extents_, accounts_, standing_};
   WaitingLine line_{runs_};
-  ReactivePolicy policy_{{runs_, blocks_, staging_, budget_, extents_, operations_, standing_, accounts_}};
+  PlannedPolicy policy_{
+      {runs_, blocks_, staging_, budget_, extents_, operations_, line_, standing_, accounts_}};
   Placement placement_{{runs_, staging_, budget_, frames_, extents_, operations_, line_, accounts_, policy_}};
   Transfers transfers_{{runs_, blocks_, staging_, budget_, frames_, extents_, operations_, placement_, line_,
                         codec_, accounts_, policy_, standing_}};
@@ -177,6 +184,7 @@ class Pager {
   Forking forking_{{runs_, staging_, budget_, frames_, extents_, operations_, placement_, transfers_, line_,
                     accounts_, policy_, standing_}};
 
+  BlockQueue* queue_ = nullptr;
   Mover* mover_ = nullptr;
   Compression compression_ = Compression::off;  // as was asked for
   CompressedSize compressed_;

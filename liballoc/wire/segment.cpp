@@ -78,7 +78,12 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "steps_stall_ns",
                                       "departures",
                                       "probes",
-                                      "probe_ns"};
+                                      "probe_ns",
+                                      "planned_steps",
+                                      "planned_out_bytes",
+                                      "planned_in_bytes",
+                                      "planned_late",
+                                      "unplanned_faults"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",

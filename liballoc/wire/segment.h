@@ -87,6 +87,11 @@ enum class Stat : std::uint32_t {
   departures,
   probes,
   probe_ns,
+  planned_steps,
+  planned_out_bytes,
+  planned_in_bytes,
+  planned_late,
+  unplanned_faults,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

@@ -201,6 +201,8 @@ class PagerFixture {
     }
   }
 
+  BlockQueue& queue() { return queue_; }
+  std::uint32_t id_of(std::byte* block) const { return blocks_.at(block); }
   std::uint32_t run_of(const std::byte* address) const { return pager.runs().heap().run_of(address); }
   RunState state(const std::byte* address) {
     pager.follow_blocks();

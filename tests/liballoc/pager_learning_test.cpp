@@ -27,6 +27,7 @@ class KeepingSink final : public PeriodSink {
  public:
   ~KeepingSink() { forget(); }
   bool wants_periods() const override { return wants; }
+  const char* policy() const override { return "g10"; }
   int send(const LearnedPeriod& period) override {
     ++asked;
     if (answer != 0) return answer;

@@ -2,6 +2,7 @@
 // patterns_test.cpp leaves of strides and successors.
 #include <catch2/catch.hpp>
 
+#include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/transfers/operations.h"
@@ -46,6 +47,29 @@ TEST_CASE("Who waits is served in order, once") {
   CHECK(line.at(0) == 0);
   CHECK(line.at(1) == 1);
   CHECK(line.at(2) == 2);
+}
+
+TEST_CASE("A producer is told once that the agents mark is reached") {
+  constexpr std::uint32_t never = ~0U;  // granules
+  BlockQueue queue;
+  REQUIRE(queue.initialise() == 0);
+  BlockEvent event;
+  queue.push(event);
+  CHECK_FALSE(queue.is_worth_a_look(never));
+  REQUIRE(queue.pop(&event));
+  CHECK_FALSE(queue.wake_after(2));
+  queue.push(event);
+  CHECK_FALSE(queue.is_worth_a_look(never));
+  queue.push(event);
+  queue.push(event);  // nobody asked in between
+  CHECK(queue.is_worth_a_look(never));
+  CHECK_FALSE(queue.is_worth_a_look(never));
+  CHECK(queue.wake_after(3));  // what the agent has not read is there already
+  CHECK_FALSE(queue.wake_after(4));
+  CHECK_FALSE(queue.wake_after(0));  // not any more
+  queue.push(event);
+  CHECK_FALSE(queue.is_worth_a_look(never));
+  CHECK(queue.marks_reached() == 1);
 }
 
 TEST_CASE("Three touches as far apart tell a stride, in either direction") {

@@ -145,6 +145,7 @@ int Client::await_welcome(std::uint64_t deadline_ns) noexcept {
 }
 
 Notice Client::step(std::uint64_t now_ns) noexcept {
+  drop_plan();
   if (socket_ >= 0 && !is_intact(socket_)) {
     close_kept(socket_);
     socket_ = -1;
@@ -194,6 +195,11 @@ Notice Client::step_connected(std::uint64_t now_ns) noexcept {
   return Notice::disconnected;
 }
 
+void Client::drop_plan() noexcept {
+  close_kept(plan_.fd);
+  plan_.fd = -1;
+}
+
 void Client::close_socket() noexcept {
   close_kept(socket_);
   socket_ = -1;
@@ -219,6 +225,7 @@ int Client::send_period(std::uint32_t phase, std::uint64_t hash, std::uint64_t i
 
 void Client::shutdown() noexcept {
   if (state_ == State::connected && socket_ >= 0) send_message(socket_, wire::make<wire::Goodbye>());
+  drop_plan();
   close_socket();
   forget_grant();
   state_ = State::idle;
@@ -241,6 +248,7 @@ void Client::use_no_pool() noexcept {
 
 void Client::after_fork_in_child() noexcept {
   areas_.detach();
+  drop_plan();
   close_socket();
   close_kept(grant_.uffd_device_fd);
   grant_.uffd_device_fd = -1;

@@ -21,6 +21,7 @@
 
 #include "liballoc/agent/client/areas.h"
 #include "liballoc/agent/client/daemon_starter.h"
+#include "liballoc/base/own_descriptors.h"
 #include "liballoc/wire/protocol.h"
 #include "liballoc/wire/segment.h"
 
@@ -52,7 +53,17 @@ struct Grant {
   std::uint64_t session_id = 0;
 };
 
-enum class Notice { nothing, budget_changed, trim, disconnected, reconnected };
+// A plan that the daemon made for a period, or why there is none (image_bytes 0).
+struct SentPlan {
+  std::uint32_t phase = 0;
+  std::uint64_t period_hash = 0;
+  std::uint64_t image_bytes = 0;
+  std::uint64_t budget_bytes = 0;  // that it was planned for
+  int fd = -1;                     // the client's, until the next step()
+  char text[wire::text_bytes] = {};
+};
+
+enum class Notice { nothing, budget_changed, trim, schedule, disconnected, reconnected };
 
 class Client {
  public:
@@ -73,6 +84,8 @@ class Client {
   bool connected() const noexcept { return state_ == State::connected; }
   const Grant& grant() const noexcept { return grant_; }
   const char* refused_text() const noexcept { return refused_text_; }
+  // After Notice::schedule, until the next step().
+  const SentPlan& plan() const noexcept { return plan_; }
 
   // The job keeps its data in a file of its own: a pool that was granted is given up, and no other is
   // asked for.
@@ -111,7 +124,7 @@ class Client {
   struct Descriptors {
     int fds[wire::max_fds] = {-1, -1, -1};
     std::size_t count = 0;
-    int take(std::size_t index) noexcept;
+    int take(std::size_t index, Descriptor kind = Descriptor::vital) noexcept;
     void close_rest() noexcept;
   };
 
@@ -127,6 +140,8 @@ class Client {
   int accept_refusal() noexcept;
   void accept_budget(Notice* notice) noexcept;
   void accept_writes(Notice* notice) noexcept;
+  int accept_schedule(Descriptors* descriptors, Notice* notice) noexcept;
+  void drop_plan() noexcept;
   Notice step_disconnected(std::uint64_t now_ns) noexcept;
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;
@@ -144,6 +159,7 @@ class Client {
   std::uint64_t deadline_ns_ = 0;
   Grant grant_;
   std::uint64_t features_ = 0;  // of the daemon
+  SentPlan plan_;
   char socket_path_[108] = {};
   char job_[wire::name_bytes] = {};
   char program_[wire::name_bytes] = {};

@@ -9,11 +9,11 @@
 #include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
-int Client::Descriptors::take(std::size_t index) noexcept {
+int Client::Descriptors::take(std::size_t index, Descriptor kind) noexcept {
   if (index >= count || fds[index] < 0) return -1;
   const int fd = fds[index];
   fds[index] = -1;
-  return keep_descriptor(fd);
+  return keep_descriptor(fd, kind);
 }
 
 void Client::Descriptors::close_rest() noexcept {
@@ -70,6 +70,8 @@ int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) 
     accept_budget(notice);
   else if (type == wire::Type::writes)
     accept_writes(notice);
+  else if (type == wire::Type::schedule)
+    return accept_schedule(descriptors, notice);
   else
     return EBADMSG;
   return 0;
@@ -123,6 +125,23 @@ void Client::accept_writes(Notice* notice) noexcept {
   grant_.most_written_bytes = writes.most_written_bytes;
   grant_.is_last_lease = (writes.flags & wire::writes_are_last) != 0;
   *notice = Notice::budget_changed;
+}
+
+// The descriptor is there exactly if there is a plan. What it holds is judged by who carries plans out.
+int Client::accept_schedule(Descriptors* descriptors, Notice* notice) noexcept {
+  const auto schedule = wire::read_as<wire::PlannedSchedule>(packet_);
+  const std::size_t wanted = schedule.image_bytes == 0 ? 0 : 1;
+  if (descriptors->count != wanted) return EBADMSG;
+  plan_.phase = schedule.phase;
+  plan_.period_hash = schedule.period_hash;
+  plan_.image_bytes = schedule.image_bytes;
+  plan_.budget_bytes = schedule.budget_bytes;
+  plan_.fd = descriptors->take(0, Descriptor::replaceable);
+  wire::copy_text(plan_.text, sizeof plan_.text, nullptr);
+  for (std::size_t i = 0; i + 1 < sizeof plan_.text && schedule.text[i] != '\0'; ++i)
+    plan_.text[i] = schedule.text[i];
+  *notice = Notice::schedule;
+  return 0;
 }
 
 }  // namespace terrace::liballoc

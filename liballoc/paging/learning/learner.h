@@ -118,7 +118,7 @@ class PeriodLearner final : public StepListener, public TouchListener, private P
   void count_fixed();
   // learner_offers.cpp
   bool is_news() const;
-  bool write_image();
+  bool write_image(const char* policy);
   void give(PeriodSink& sink, std::uint64_t now_ns);
   std::uint32_t next(std::uint32_t* block) override;
   bool is_read_only(std::uint32_t object) override;

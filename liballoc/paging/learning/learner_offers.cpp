@@ -35,12 +35,13 @@ bool PeriodLearner::is_news() const {
          changes > std::max<std::uint64_t>(least_changes, sent.uses / share_of_uses);
 }
 
-bool PeriodLearner::write_image() {
+bool PeriodLearner::write_image(const char* policy) {
   const DeviceTimes& times = parts_.transfers.times();
   const PeriodFacts facts{.budget_bytes = parts_.budget.bytes(),
                           .fixed_bytes = std::max(phase_->fixed_pages, phase_->fixed_now) * os::page_bytes,
                           .read_bytes_per_second = times.reading().bytes_per_second(),
-                          .write_bytes_per_second = times.writing().bytes_per_second()};
+                          .write_bytes_per_second = times.writing().bytes_per_second(),
+                          .policy = policy};
   std::uint32_t uses = 0;
   const int error = write_period_image(phase_->table, facts, *this, &waiting_, &uses);
   waiting_as_ = {.hash = error == 0 ? waiting_.hash : phase_->table.hash(),
@@ -70,7 +71,7 @@ void PeriodLearner::offer(PeriodSink& sink, std::uint64_t now_ns) {
   if (waiting_.fd >= 0) return give(sink, now_ns);
   if (phase_ == nullptr || !is_due_) return;
   is_due_ = false;
-  if (is_news() && phase_->table.is_complete() && write_image()) give(sink, now_ns);
+  if (is_news() && phase_->table.is_complete() && write_image(sink.policy())) give(sink, now_ns);
 }
 
 std::uint32_t PeriodLearner::next(std::uint32_t* block) {

@@ -17,6 +17,8 @@ class PeriodSink {
  public:
   // Whether anybody plans now. Nothing is learned for nobody.
   virtual bool wants_periods() const = 0;
+  // The policy that the job asks for (wire/period/policy_names.h); "": whichever the planner has.
+  virtual const char* policy() const = 0;
   // 0: it is on its way. EAGAIN: not now, ask again. Any other errno: this image will never go.
   virtual int send(const LearnedPeriod& period) = 0;
 

@@ -1,6 +1,6 @@
 // The policy: which run leaves DRAM next, and which comes back before it is asked for. It is told what
 // happens and is asked for decisions; it moves nothing itself. ReactivePolicy (reactive_policy.h) learns from
-// what it is told; a schedule that is known in advance would be another one.
+// what it is told; PlannedPolicy (planned/planned_policy.h) knows a schedule in advance.
 //
 // All calls are made by who holds the gate. None may allocate, wait, or touch memory of the heap.
 #pragma once
@@ -18,6 +18,8 @@ class Policy {
   virtual void on_blocks_changed() = 0;
   // A thread of the program touches what is not there; what happens next is for that touch.
   virtual void on_fault(std::uint32_t thread) = 0;
+  // That touch is of run n, whose page is in a frame or on the tier, and nobody waited for the run before.
+  virtual void on_missing(std::uint32_t n) = 0;
   // Run n was touched, and had been away or read ahead: with `from_tier`, it has to be read now.
   virtual void on_use(std::uint32_t n, bool from_tier) = 0;
   // Run n was touched before its memory was given to another, and comes back as a whole.
@@ -50,6 +52,9 @@ class Policy {
   virtual bool wants_read_ahead() const = 0;
   // Whenever reading ahead is wanted; a run that is on the tier only, or `none`.
   virtual std::uint32_t next_read() = 0;
+  // A run in a frame, on its way out or read ahead, that belongs under its address though nobody touched it;
+  // or `none`. Each is given once.
+  virtual std::uint32_t next_return() = 0;
   // Whether what is read ahead may take memory that was written and is still cached.
   virtual bool reads_over_cached() const = 0;
   // There is work that no fault will bring to the agent's notice.

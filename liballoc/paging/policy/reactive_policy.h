@@ -60,6 +60,7 @@ class ReactivePolicy final : public Policy {
 
   void on_blocks_changed() override;
   void on_fault(std::uint32_t thread) override { thread_ = thread; }
+  void on_missing(std::uint32_t) override {}
   void on_use(std::uint32_t n, bool from_tier) override;
   void on_recall(std::uint32_t n) override;
   bool on_return(std::uint32_t n) override;
@@ -74,6 +75,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t next_release(bool at_once) override;
   bool wants_read_ahead() const override;
   std::uint32_t next_read() override;
+  std::uint32_t next_return() override { return none; }
   bool reads_over_cached() const override;
   bool wants_agent() const override;
 

@@ -76,6 +76,11 @@ std::uint32_t Executor::take() noexcept {
   return entry;
 }
 
+std::uint32_t Executor::next_trigger() const noexcept {
+  if (!following_ || cursor_ == plan_.entries.size()) return none;
+  return trigger(shifted_ ? way_[cursor_] : cursor_);
+}
+
 void Executor::begin_period() noexcept {
   if (following_) missed_ += plan_.entries.size() - cursor_;
   following_ = true;

@@ -70,6 +70,8 @@ class Executor {
   void advance(std::uint32_t ordinal) noexcept;
   // The next entry that is due, in the schedule's order with triggers as feedback moved them; or none.
   std::uint32_t take() noexcept;
+  // The ordinal at which take() gives the next entry; or none.
+  std::uint32_t next_trigger() const noexcept;
   // The event that would be next is the first one of a period. O(1), O(n log n) after feedback. What was due
   // and was not taken is missed.
   void begin_period() noexcept;

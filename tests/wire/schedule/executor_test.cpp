@@ -190,6 +190,26 @@ TEST_CASE("A program that departs leaves nothing waiting and its away objects to
   CHECK(executor->take() == 0);
 }
 
+TEST_CASE("The ordinal at which something is due next is told also where feedback has moved it") {
+  const Written w = three_objects({entry(2, 6, 0, Action::out), entry(5, 9, 0, Action::in)});
+  Guarded executor(w.plan());
+  CHECK(executor->next_trigger() == 2);
+  executor->advance(3);
+  CHECK(executor->next_trigger() == 2);
+  CHECK(executor->take() == 0);
+  CHECK(executor->next_trigger() == 5);
+  executor->advance(5);
+  CHECK(executor->take() == 1);
+  CHECK(executor->next_trigger() == none);
+  executor->late(1);
+  executor->begin_period();
+  executor->advance(2);
+  CHECK(executor->take() == 0);
+  CHECK(executor->next_trigger() == 4);
+  executor->depart();
+  CHECK(executor->next_trigger() == none);
+}
+
 TEST_CASE("Feedback moves the trigger of what comes back from the next period on within its bounds") {
   Written w = three_objects({entry(10, 60, 0, Action::out), entry(40, 60, 0, Action::in),
                              entry(45, 145, 1, Action::in), entry(50, 50, 2, Action::drop)});
