@@ -3,6 +3,7 @@
 import sys
 import unittest
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/bench"))
@@ -174,6 +175,14 @@ class OfScheduling(unittest.TestCase):
         self.assertAlmostEqual(entry["back_in_time_share"], 0.97)
         self.assertEqual((entry["written_to_reactive"], entry["ratio_to_reactive"]), (0.5, 1.0))
 
+    def test_StepsOfTheWarmUpDoNotCountUnlessThereAreNoOthers(self):
+        for warm_up, seconds, typical in ((2, (9.0, 8.0, 1.0), 1.0), (1, (9.0, 8.0), 8.0), (4, (9.0, 8.0), 8.0), (4, (9.0,), 9.0)):
+            outcome = finished("scheduled", RESULT | {"steps": [{"seconds": second} for second in seconds]})
+            outcome.warm_up = warm_up
+            entry = self.entry_of(finished("reactive"), outcome)
+            self.assertEqual(entry["step_seconds_median"], typical, (warm_up, seconds))
+            self.assertEqual(entry["step_seconds_median_with_first"], median(seconds))
+
     def test_PredictedStandsBesideMeasured(self):
         entry = self.entry_of(moving("reactive"), moving("scheduled", 1.2, **PLANNED))
         self.assertEqual(entry["predicted_step_seconds"], 1.0)
@@ -193,7 +202,10 @@ class OfScheduling(unittest.TestCase):
                      "bound at 60%: 1.500 s, the longer of stock's step (1.000 s) and moving what does not fit (1.500 s)",
                      "steps count from number 2 on; the drive reads 2.00 and writes 1.00 GB/s"):
             self.assertIn(text, table)
-        self.assertNotIn("to react.", report.table(document_of(finished("terrace"))))
+        self.assertNotIn("to off", table)
+        other = report.table(document_of(finished("terrace")))
+        self.assertNotIn("to react.", other)
+        self.assertIn("to off", other)
 
     def test_PoliciesAreAColumnEachAndTheFirstIsJudged(self):
         wanted = targets_of(moving("reactive"), moving("g10", 0.8, **PLANNED), moving("joint", 9.0, **PLANNED), fraction=60)
@@ -202,7 +214,8 @@ class OfScheduling(unittest.TestCase):
     def test_WhatIsWantedOfPlans(self):
         names = {"back before it is touched": {"planned_late": 6}, "written, to reactive": {"written_bytes": 1001},
                  "stalled, of the step": {"stall_seconds": 0.21}, "step, off what was predicted": {"predicted_step_seconds": 0.9}}
-        for name, worse in names.items():
+        cases = [*names.items(), ("step, off what was predicted", {"predicted_step_seconds": 1.2})]
+        for name, worse in cases:
             for more, met in (({}, True), (worse, False)):
                 scheduled = moving("scheduled", **(PLANNED | more))
                 wanted = targets_of(moving("reactive"), scheduled, fraction=60)

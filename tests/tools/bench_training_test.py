@@ -154,11 +154,43 @@ class OfThePhases(unittest.TestCase):
         with mock.patch.object(sys, "argv", ["phases.py", *self.SMALL["phases"]]):
             program = phases.Program(phases.parse_arguments())
         program.model.eval()
-        before = phases.state_hash(program.model)
-        program.evaluate(4)
-        self.assertEqual(phases.state_hash(program.model), before)
+        before, saved = phases.state_hash(program.model), []
+        with models_or_skip().torch.autograd.graph.saved_tensors_hooks(saved.append, lambda packed: packed):
+            program.evaluate(4)
+        self.assertEqual((phases.state_hash(program.model), saved), (before, []))
         program.train(2)
         self.assertNotEqual(phases.state_hash(program.model), before)
+
+    def test_AStepOfTheGanUpdatesEachNetworkInItsTurn(self):
+        import gan
+        from train import state_hash
+        with mock.patch.object(sys, "argv", ["gan.py", *self.SMALL["gan"]]):
+            program = gan.Program(gan.parse_arguments())
+
+        def parameters():
+            return [[value.clone() for value in network.parameters()] for network in (program.makes, program.judges)]
+
+        def changed(before):
+            return [any(not one.equal(other) for one, other in zip(*pair)) for pair in zip(before, parameters())]
+        before = parameters()
+        program.judge()
+        self.assertEqual(changed(before), [False, True])
+        self.assertTrue(all(value.grad is None for value in program.makes.parameters()))  # nothing was kept to go back through it
+        before = parameters()
+        program.deceive()
+        self.assertEqual(changed(before), [True, False])
+        state = state_hash(program.networks)
+        program.step()
+        self.assertNotEqual(state_hash(program.networks), state)
+
+    def test_CropsAreOfTheirSizeAtPlacesOfTheirOwn(self):
+        import gan
+        with mock.patch.object(sys, "argv", ["gan.py", *self.SMALL["gan"]]):
+            program = gan.Program(gan.parse_arguments())
+        crops = program.crops()
+        self.assertEqual(tuple(crops.shape), (2, 3, 32, 32))
+        self.assertEqual(tuple(program.made().shape), (2, 3, 32, 32))
+        self.assertFalse(crops[0].equal(crops[1]))
 
     def test_WhatCannotRunIsRefusedByName(self):
         import gan

@@ -24,8 +24,8 @@ def ways_of(arguments):
         return {"compress auto": ["--compress", "auto"], **kept, "compress off": ["--compress", "off"]}
     if arguments.policies is None:
         return {"terrace": []}
-    planned = {name: ["--policy", name] for name in arguments.policies if name != "reactive"} or {"scheduled": []}
-    return {"reactive": ["--policy", "reactive"], **planned}
+    asked = {name: ["--policy", name] for name in arguments.policies}
+    return {"reactive": ["--policy", "reactive"], **(asked or {"scheduled": []})}
 
 
 def policies(text):

@@ -52,7 +52,7 @@ DEFAULT_MODELS = ["densenet121", "transformer", "unet"]
 DEFAULT_FRACTIONS = [80, 60, 40, 25]
 # Of programs with several phases: which workload, and its words, in full and with --quick.
 PHASES = {"densenet121": ("phases.py", ["--model", "densenet121"], ["--batch", "16", "--size", "96"]),
-          "gan": ("gan.py", [], ["--batch", "16", "--size", "64"]),
+          "gan": ("gan.py", [], ["--size", "64"]),
           "transformer": ("phases.py", ["--model", "transformer"], ["--batch", "8", "--size", "128"]),
           "unet": ("phases.py", ["--model", "unet", "--batch", "6"], ["--batch", "4", "--size", "192"])}
 DEFAULT_PHASES = ["unet", "gan"]

@@ -7,7 +7,7 @@ places drawn anew each time. A step of the output is an update of both. Everythi
 number of threads is fixed, so that every loss and all parameters are the same to the last bit whatever lies underneath.
 
     gan.py --batch 96 --size 128 --steps 8
-    gan.py --batch 16 --size 64 --steps 8       (small)
+    gan.py --size 64 --steps 8       (a quarter of that)
 """
 import argparse
 import os
