@@ -37,7 +37,8 @@ class OfAWatch(unittest.TestCase):
             self.say(1)
             self.say(2)
             self.wait_for(lambda: watch.before)
-            self.counters = {"written_bytes": 100, "stall_seconds": 2.0, "paused": True, "policy": "g10", "plan": {"predicted_step_s": 0.5}}
+            self.counters = {"written_bytes": 100, "stall_seconds": 2.0, "paused": True, "policy": "g10",
+                             "plan": {"predicted_step_s": 0.5}}
             self.say(3)
             self.say(4)
             self.wait_for(lambda: watch.after)

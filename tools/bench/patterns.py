@@ -3,13 +3,15 @@
 
 Under a limit (inference, embedding, matmul, gups, merge, fft, arrays, transpose, argsort): a stock run gives the peak
 of memory that the kernel charges; then, at each fraction of that peak, stock without a limit, Terrace under the limit
-and kernel swap under the same limit run in turn, the order reversed every round. Of inference and embedding Terrace runs
-twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy, or once by each of --policies; their
-steps count from the fifth on, and inference stands beside a bound, what the drive needs to read what does not fit. Every run must give the digest of the
+and kernel swap under the same limit run in turn, the order reversed every round. Every run must give the digest of the
 first one, otherwise the exit code is 1. Only kernel swap may be killed for memory, in three attempts, or run out of
 time: that is its result. With cgroup version 1 the kernel may not kill in the third one: an allocation beyond the limit
 waits, as it does under `terrace run --limit`. A step's time is taken inside the workload; the first step of every run
 is left out of the medians, unless it is the only one.
+
+Of inference and embedding Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy,
+or once by each of --policies. Their steps count from the fifth on, and inference stands beside a bound: what the drive
+needs to read what does not fit.
 
 Bytes written and read are those of who moved them: Terrace's own counters, and the kernel's of swapped pages. Beside
 them stands what the disk itself counted meanwhile, which includes what other programs did.

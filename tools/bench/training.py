@@ -4,15 +4,17 @@
 For each network a stock run gives the peak of memory that the kernel charges; then, at each fraction of that
 peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
 reversed every round. Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy, or
-once by each of --policies. Beside them stands a bound: the drive moves what does not fit out and in once a step, as fast
-as it is measured in the same invocation, while the processors take what stock's step takes. All of it is one invocation, so that a noisy machine is noisy for all. Every run must give
-the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel
-swap may be killed for memory or run out of time: that is its result, and the table says so. Of a run that was out of
-time it is known that its steps take more than that time, spread over all of them, and the table gives that: >120.
+once by each of --policies. Beside them stands a bound: the drive moves what does not fit out and in once a step, as
+fast as it is measured in the same invocation, while the processors take what stock's step takes.
+
+All of it is one invocation, so that a noisy machine is noisy for all. Every run must give the same losses and the same
+parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel swap may be killed for memory or run
+out of time: that is its result, and the table says so. Of a run that was out of time it is known that its steps take
+more than that time, spread over all of them, and the table gives that: >120.
 
 The headline is the median over each run's steps from the fifth on (--warm-up), as a step must have come three times
-before it is known; the median with all is given beside it. What a step moves, and how long it is stalled, are of those
-steps alone.
+before it is known; the median over all stands beside it. What a step moves, and how long it is stalled, are of those
+steps alone. `in time` is the share of what came back that was there before its first touch.
 
     terrace bench training --json training.json            everything (some hours on two cores)
     terrace bench training --models unet --fractions 60
