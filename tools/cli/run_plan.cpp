@@ -42,13 +42,12 @@ std::string check_point(const RunOptions& options, const RunPlan& plan) {
         options.plan, other);
   if (!options.weight.empty())
     return fmt::format(
-        "--plan {} gives the job a budget of its own, and --weight a part of what is lent: "
-        "leave one of them out",
+        "--plan {} gives the job a budget of its own, and --weight a part of what is lent: leave one of "
+        "them out",
         options.plan);
   if (options.dram.empty() && plan.limit_bytes && *plan.limit_bytes < plan.point->budget_bytes)
     return fmt::format(
-        "--plan {}: its budget of {} is more than --limit {}; raise the limit, or choose a "
-        "smaller --point",
+        "--plan {}: its budget of {} is more than --limit {}; raise the limit, or choose a smaller --point",
         options.plan, bytes_text(plan.point->budget_bytes), bytes_text(*plan.limit_bytes));
   return "";
 }

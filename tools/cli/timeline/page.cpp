@@ -126,7 +126,6 @@ class PageData {
     columns_.add<double>("stepSeconds", history_.steps, [](const StepBegin& s) {
       return s.ns == 0 ? not_known : static_cast<double>(s.ns) / 1e9;
     });
-    columns_.add<double>("stepSession", history_.steps, [](const StepBegin& s) { return s.session; });
   }
 
   void add_samples() {
