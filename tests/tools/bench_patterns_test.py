@@ -36,9 +36,11 @@ def late(competitor, *seconds):
                    finished_steps=list(seconds))
 
 
-def document_of(name, case, *outcomes):
+def document_of(name, case, *outcomes, bound=None):
     runs = [(None, finished("stock")), *((50, outcome) for outcome in outcomes)]
     comparison = SimpleNamespace(
+        drive_speeds=[{"read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9}],
+        bound_seconds=lambda limit_bytes: {"transfer_seconds": bound, "bound_seconds": bound} if bound and limit_bytes else {},
         model=case, workload=[], runs=runs, arguments=SimpleNamespace(fractions=[50]),
         outcomes=lambda name, fraction=None: [outcome for at, outcome in runs
                                               if outcome.competitor == name and (fraction is None or at == fraction)])
@@ -83,6 +85,25 @@ class OfTheReport(unittest.TestCase):
         self.assertFalse(document["all_equal"])
         self.assertFalse(targets_of(document)["step, to kernel swap"]["met"])
 
+    def test_WeightsAreReadOnceAPassAndAsFastAsTheDriveIs(self):
+        def scheduled(read_bytes):
+            outcome = finished("scheduled")
+            outcome.limit_bytes, outcome.steady = 1 << 29, {"counted_steps": 2, "read_bytes": 2 * read_bytes}
+            return outcome
+        for read, seconds, met in ((1.1 * 2**29, 1.0, True), (1.2 * 2**29, 0.8, False)):
+            document = document_of("inference", "inference", finished("reactive"), scheduled(read), bound=seconds)
+            wanted = targets_of(document)
+            self.assertEqual(wanted["read in a step, times what does not fit"]["met"], met)
+            self.assertEqual(wanted["step, to the drive's bound"]["met"], met)
+
+    def test_OfRandomRowsNoStepIsSeen(self):
+        for seen, met in ((0, True), (1, False)):
+            outcome = finished("scheduled")
+            outcome.steady = {"counted_steps": 2, "steps": seen}
+            wanted = targets_of(document_of("embedding", "gather", finished("reactive"), outcome))
+            self.assertEqual(wanted["steps that were seen"]["met"], met)
+            self.assertEqual(wanted["step, to reactive"]["value"], 1)
+
     def test_AnotherDigestFailsWhoeverGivesIt(self):
         for competitor in ("terrace", "swap"):
             outcomes = [finished(name, digest="cd" if name == competitor else "ab") for name in ("terrace", "swap")]
@@ -94,13 +115,47 @@ class OfARun(unittest.TestCase):
         killed = Outcome("swap", 1.0, failure="ended by signal 9", killed_for_memory=True)
         for attempts, killed_before in ((1, 0), (2, 1), (3, 1)):
             turns = iter([killed, finished("swap"), finished("swap")])
-            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, tiers=False, no_swap=False)
+            arguments = SimpleNamespace(fractions=[50], rounds=1, no_limit=False, sparse=False, tiers=False, no_swap=False, policies=None)
             with mock.patch.multiple(competitors, run_stock=lambda *_: finished("stock"), run_terrace=lambda *_: finished("terrace"),
                                      run_swap=lambda *_: next(turns), note=lambda _: None):
                 compared = comparison.Comparison("case", [], arguments, None, attempts)
                 compared.run()
             swap, = compared.outcomes("swap")
             self.assertEqual((swap.killed_before, swap.killed_for_memory), (killed_before, attempts == 1))
+
+    def test_EachPolicyTakesItsTurnBesideReactive(self):
+        for policies, names in (([], ["reactive", "scheduled"]), (["reactive"], ["reactive"]),
+                                (["g10", "reactive", "joint"], ["reactive", "g10", "joint"])):
+            ran = []
+
+            def run_terrace(workload, settings, limit, name, words):
+                ran.append((name, *words))
+                return finished(name)
+
+            arguments = SimpleNamespace(fractions=[50], rounds=2, no_limit=False, sparse=False, tiers=False, no_swap=True, policies=policies)
+            settings = SimpleNamespace(terrace=None, pool=None)
+            with mock.patch.multiple(competitors, run_stock=lambda *_: finished("stock"), run_terrace=run_terrace, note=lambda _: None), \
+                    mock.patch.object(drive_speed, "speeds", side_effect=[{"read_bytes_per_second": speed} for speed in (1e9, 2e9)]):
+                compared = comparison.Comparison("case", [], arguments, settings)
+                compared.run()
+            self.assertEqual([name for name, *_ in ran], names + names[::-1])
+            self.assertEqual(ran[0], ("reactive", "--policy", "reactive"))
+            if len(names) > 1:
+                self.assertEqual(ran[1], ("scheduled",) if not policies else ("g10", "--policy", "g10"))
+            self.assertEqual([facts["read_bytes_per_second"] for facts in compared.drive_speeds], [1e9, 2e9])
+
+    def test_TheBoundIsTheLongerOfStockAndTheDrive(self):
+        compared = comparison.Comparison("case", [], SimpleNamespace(policies=[]), None)
+        compared.runs = [(None, finished("stock", 0.5))]  # a peak of 1 GiB
+        self.assertEqual(compared.bound_seconds(1 << 29), {})  # the drive was not measured
+        compared.drive_speeds = [{"read_bytes_per_second": 1 << 28, "write_bytes_per_second": 1 << 28, "fresh_write_bytes_per_second": 1 << 29}]
+        self.assertEqual(compared.bound_seconds(1 << 29), {"transfer_seconds": 3.0, "bound_seconds": 3.0})
+        self.assertEqual(compared.bound_seconds(1 << 30), {"transfer_seconds": 0.0, "bound_seconds": 0.5})
+        compared.moves = "in"
+        self.assertEqual(compared.bound_seconds(1 << 29)["bound_seconds"], 2.0)
+        compared.moves = None
+        self.assertEqual(compared.bound_seconds(1 << 29), {})
+        self.assertEqual(compared.bound_seconds(None), {})
 
     def test_StepsOfARunThatWasEndedAreRead(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -123,6 +178,13 @@ class OfTheDrive(unittest.TestCase):
     def test_DoctorsFigureIsTaken(self):
         checks = [{"area": "memory", "name": "pool"}, {"area": "speed", "name": "pool", "facts": {"read_bytes_per_second": 5e8}}]
         self.assertEqual(self.speed_by(json.dumps({"checks": checks})), 5e8)
+
+    def test_TheFastestOfSeveralMeasurementsBounds(self):
+        slow = {"read_bytes_per_second": 1e9, "write_bytes_per_second": 4e8, "fresh_write_bytes_per_second": 6e8}
+        fast = {"read_bytes_per_second": 2e9, "write_bytes_per_second": 5e8}
+        self.assertEqual(drive_speed.fastest([slow, fast]), (2e9, 6e8))
+        self.assertIsNone(drive_speed.fastest([{}, {"write_bytes_per_second": 1e9}]))
+        self.assertIsNone(drive_speed.fastest([]))
 
     def test_WithoutOneThereIsNone(self):
         for answer in ("", "no JSON", "{}", json.dumps({"checks": [{"area": "speed", "name": "pool", "facts": None}]})):
@@ -162,6 +224,16 @@ class OfTheArguments(unittest.TestCase):
         self.assertIn("5 is not between 10 and 100 percent", self.refusal_of("gups", "--fractions", "5"))
         self.assertIn("/nonexistent/file cannot be written", self.refusal_of("gups", "--json", "/nonexistent/file"))
         self.assertIn("'much' is not a size", self.refusal_of("sparse", "--dram", "much"))
+
+    def test_PlansAreComparedWhereStepsComeAgain(self):
+        for name, policies, warm_up in (("inference", [], 4), ("embedding", [], 4), ("gups", None, 1)):
+            arguments = patterns.parse_arguments([name])
+            self.assertEqual((arguments.policies, arguments.warm_up), (policies, warm_up), name)
+        self.assertEqual(patterns.parse_arguments(["inference", "--policies", "g10,joint"]).policies, ["g10", "joint"])
+        self.assertEqual(patterns.parse_arguments(["inference", "--steps", "5"]).warm_up, 1)
+        for words in (["inference", "--policies", "g10,,joint"], ["inference", "--policies", "g10,g10"]):
+            self.assertIn("write policies with commas", self.refusal_of(*words))
+        self.assertIn("leaves none of 5 steps to count: say 1 to 4", self.refusal_of("inference", "--steps", "5", "--warm-up", "5"))
 
     def test_TheOtherCaseRunsWhenItIsAskedFor(self):
         self.assertEqual(patterns.parse_arguments(["embedding"]).cases, ["gather"])

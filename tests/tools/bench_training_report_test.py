@@ -3,19 +3,23 @@
 import sys
 import unittest
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/bench"))
 
 import report
+import training_targets
 from competitors import Outcome
 
 RESULT = {"steps": [{"loss": "0x1.8p+0", "seconds": 1.0}, {"loss": "0x1.4p+0", "seconds": 1.0}], "state_sha256": "ab"}
 OTHER_BITS = RESULT | {"state_sha256": "cd"}
+SPEEDS = {"read_bytes_per_second": 2e9, "write_bytes_per_second": 1e9}
 
 
 def finished(competitor, result=None):
-    return Outcome(competitor, 2.0, peak_bytes=1 << 30, result=result or RESULT)
+    limit = None if competitor == "stock" else 1 << 29
+    return Outcome(competitor, 2.0, peak_bytes=1 << 30, limit_bytes=limit, result=result or RESULT)
 
 
 def taking(competitor, seconds):
@@ -34,21 +38,22 @@ def killed(competitor):
     return outcome
 
 
-def document_of(*outcomes, model="net", fraction=60):
+def document_of(*outcomes, model="net", fraction=60, mode="limit", bound=None):
     runs = [(None, finished("stock")), *((fraction, outcome) for outcome in outcomes)]
     comparison = SimpleNamespace(
+        drive_speeds=[SPEEDS], bound_seconds=lambda limit_bytes: {"transfer_seconds": bound, "bound_seconds": bound} if bound and limit_bytes else {},
         model=model, workload=["--model", model], runs=runs, arguments=SimpleNamespace(fractions=[fraction]),
         outcomes=lambda name, fraction=None: [outcome for at, outcome in runs
                                               if outcome.competitor == name and (fraction is None or at == fraction)])
-    return report.document([comparison], "limit")
+    return report.document([comparison], mode)
 
 
 def verdict_of(document, competitor):
     return next(entry.get("bit_identical") for entry in document["models"][0]["entries"] if entry["competitor"] == competitor)
 
 
-def targets_of(*outcomes, model="unet", fraction=25):
-    document = document_of(*outcomes, model=model, fraction=fraction)
+def targets_of(*outcomes, model="unet", fraction=25, **more):
+    document = document_of(*outcomes, model=model, fraction=fraction, **more)
     return {target["name"]: target for target in document["models"][0].get("targets", [])}
 
 
@@ -118,9 +123,22 @@ class OfTheTargets(unittest.TestCase):
             self.assertEqual((wanted[TO_STOCK]["met"], wanted[FASTER_THAN_SWAP]["met"]), (met, met))
         self.assertIn("MISSED", report.table(document_of(taking("terrace", 2.0), model="unet", fraction=25)))
 
-    def test_OtherNetworksAreComparedWithKernelSwapOnly(self):
-        wanted = targets_of(taking("terrace", 1.0), taking("swap", 4.0), model="transformer")
+    def test_NetworksOfNoTargetAreComparedWithKernelSwapOnly(self):
+        wanted = targets_of(taking("terrace", 1.0), taking("swap", 4.0), model="relu_cnn")
         self.assertEqual([(target["value"], target["met"]) for target in wanted.values()], [(4.0, False)])
+
+    def test_LessMemoryMayCostMoreAndATransformerMoreThanTheOthers(self):
+        for model, fraction, most in (("unet", 60, 0.85), ("densenet121", 60, 0.85), ("transformer", 60, 1.0), ("unet", 40, 0.9),
+                                      ("transformer", 40, 1.05), ("transformer", 25, 1.25)):
+            for seconds, met in ((most, True), (most + 0.01, False)):
+                wanted = targets_of(taking("terrace", seconds), model=model, fraction=fraction)
+                self.assertEqual(wanted[f"{model} at {fraction}%: step, to stock"]["met"], met, (model, fraction, seconds))
+
+    def test_AQuarterOfTheMemoryMayTakeATenthMoreThanTheDrive(self):
+        for bound, most in ((1.0, 1.25), (2.0, 2.2)):
+            wanted = targets_of(taking("terrace", 1.0), bound=bound)
+            self.assertAlmostEqual(wanted[TO_STOCK]["target"], most)
+        self.assertNotIn(2.2, [target["target"] for target in targets_of(taking("terrace", 1.0), bound=2.0, fraction=40).values()])
 
     def test_KernelSwapThatDidNotFinishLeavesNoTarget(self):
         for swap in (killed("swap"), late("swap", 30.0)):
@@ -132,7 +150,101 @@ class OfTheTargets(unittest.TestCase):
             self.assertEqual([(target.get("value"), target["met"]) for target in wanted.values()], [(None, False)] * 2)
 
     def test_NothingIsWantedOfOtherFractions(self):
-        self.assertEqual(targets_of(taking("terrace", 1.0), taking("swap", 4.0), fraction=40), {})
+        self.assertEqual(targets_of(taking("terrace", 1.0), taking("swap", 4.0), fraction=80), {})
+
+
+def moving(competitor, seconds=1.0, **steady):
+    """With 10 counted steps of 100 bytes written each, but for what is said."""
+    outcome = taking(competitor, seconds)
+    outcome.steady = {"counted_steps": 10, "written_bytes": 1000, "read_bytes": 2000, "stall_seconds": 0.1, "steps": 9} | steady
+    return outcome
+
+
+PLANNED = {"planned_steps": 10, "restored_bytes": 100 << 21, "planned_late": 2, "unplanned_faults": 1, "predicted_step_seconds": 1.0}
+
+
+class OfScheduling(unittest.TestCase):
+    def entry_of(self, *outcomes, competitor="scheduled", **more):
+        document = document_of(*outcomes, **more)
+        return next(entry for entry in document["models"][0]["entries"] if entry["competitor"] == competitor)
+
+    def test_WhatAStepMovesIsOfTheCountedStepsAlone(self):
+        entry = self.entry_of(moving("reactive"), moving("scheduled", written_bytes=500, **PLANNED))
+        self.assertEqual((entry["written_bytes_per_step"], entry["read_bytes_per_step"]), (50, 200))
+        self.assertAlmostEqual(entry["stalled_share"], 0.01)
+        self.assertAlmostEqual(entry["back_in_time_share"], 0.97)
+        self.assertEqual((entry["written_to_reactive"], entry["ratio_to_reactive"]), (0.5, 1.0))
+
+    def test_StepsOfTheWarmUpDoNotCountUnlessThereAreNoOthers(self):
+        for warm_up, seconds, typical in ((2, (9.0, 8.0, 1.0), 1.0), (1, (9.0, 8.0), 8.0), (4, (9.0, 8.0), 8.0), (4, (9.0,), 9.0)):
+            outcome = finished("scheduled", RESULT | {"steps": [{"seconds": second} for second in seconds]})
+            outcome.warm_up = warm_up
+            entry = self.entry_of(finished("reactive"), outcome)
+            self.assertEqual(entry["step_seconds_median"], typical, (warm_up, seconds))
+            self.assertEqual(entry["step_seconds_median_with_first"], median(seconds))
+
+    def test_PredictedStandsBesideMeasured(self):
+        entry = self.entry_of(moving("reactive"), moving("scheduled", 1.2, **PLANNED))
+        self.assertEqual(entry["predicted_step_seconds"], 1.0)
+        self.assertAlmostEqual(entry["predicted_error"], 0.2)
+
+    def test_WhatNobodyTellsIsNotShown(self):
+        document = document_of(moving("reactive"), moving("scheduled"))
+        entry = document["models"][0]["entries"][2]
+        for name in ("back_in_time_share", "predicted_step_seconds", "predicted_error"):
+            self.assertNotIn(name, entry)
+        rows = [line.split() for line in report.table(document).splitlines() if line.startswith("scheduled")]
+        self.assertEqual(rows[0][-3:], ["-", "-", "yes"])
+
+    def test_TheTableHasItsColumnsAndItsBound(self):
+        table = report.table(document_of(moving("reactive"), moving("scheduled", 1.2, **PLANNED), model="unet", bound=1.5))
+        for text in ("to react.", "to bound", "wr./step", "stalled", "in time", "97.0%", "predicted",
+                     "bound at 60%: 1.500 s, the longer of stock's step (1.000 s) and moving what does not fit (1.500 s)",
+                     "steps count from number 2 on; the drive reads 2.00 and writes 1.00 GB/s"):
+            self.assertIn(text, table)
+        self.assertNotIn("to off", table)
+        other = report.table(document_of(finished("terrace")))
+        self.assertNotIn("to react.", other)
+        self.assertIn("to off", other)
+
+    def test_PoliciesAreAColumnEachAndTheFirstIsJudged(self):
+        wanted = targets_of(moving("reactive"), moving("g10", 0.8, **PLANNED), moving("joint", 9.0, **PLANNED), fraction=60)
+        self.assertTrue(wanted["unet at 60%: step, to stock"]["met"])
+
+    def test_WhatIsWantedOfPlans(self):
+        names = {"back before it is touched": {"planned_late": 6}, "written, to reactive": {"written_bytes": 1001},
+                 "stalled, of the step": {"stall_seconds": 0.21}, "step, off what was predicted": {"predicted_step_seconds": 0.9}}
+        cases = [*names.items(), ("step, off what was predicted", {"predicted_step_seconds": 1.2})]
+        for name, worse in cases:
+            for more, met in (({}, True), (worse, False)):
+                scheduled = moving("scheduled", **(PLANNED | more))
+                wanted = targets_of(moving("reactive"), scheduled, fraction=60)
+                self.assertEqual(wanted[f"unet at 60%: {name}"]["met"], met, name)
+        # What nobody knows is missed.
+        wanted = targets_of(moving("reactive"), moving("scheduled"), fraction=60)
+        self.assertFalse(wanted["unet at 60%: back before it is touched"]["met"])
+
+    def test_OneOfTheThreeNetworksWritesAThirdLess(self):
+        for written, met in ((700, True), (701, False)):
+            comparisons = []
+            for model in ("densenet121", "transformer", "unet"):
+                scheduled = moving("scheduled", written_bytes=written if model == "unet" else 1000)
+                comparisons.append({"model": model, "entries": document_of(moving("reactive"), scheduled, model=model)["models"][0]["entries"]})
+            wanted, = training_targets.wanted_of_all(comparisons)
+            self.assertEqual(wanted["met"], met)
+        self.assertEqual(list(training_targets.wanted_of_all(comparisons[:2])), [])
+
+    def test_PartsOfAStepAreToldApartWithoutTheWarmUp(self):
+        steps = [{"seconds": 9.0, "phases": {"train": [9.0]}}, {"seconds": 3.0, "phases": {"train": [1.0, 3.0], "evaluate": [0.5]}}]
+        outcome = finished("scheduled", RESULT | {"steps": steps})
+        document = document_of(finished("reactive"), outcome, mode="phases")
+        self.assertEqual(document["models"][0]["entries"][2]["phase_seconds_median"], {"train": 2.0, "evaluate": 0.5})
+        self.assertIn("scheduled 60%: train 2.000 s, evaluate 0.500 s", report.table(document))
+
+    def test_ProgramsOfSeveralPhasesAreNeverSlowerThanReacting(self):
+        for seconds, met in ((1.0, True), (1.1, False)):
+            wanted = targets_of(moving("reactive"), moving("scheduled", seconds), model="gan", mode="phases", fraction=60)
+            self.assertEqual(wanted["gan at 60%: step, to reactive"]["met"], met)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,23 @@ class OfTheArguments(unittest.TestCase):
             arguments = training.parse_arguments(words)
             self.assertEqual((arguments.models, arguments.fractions), (models, fractions), words)
 
+    def test_StepsCountFromTheFifthOnWherePlansAreCompared(self):
+        for words, steps, warm_up, policies in (([], 10, 4, []), (["--steps", "6"], 6, 4, []), (["--steps", "3"], 3, 1, []),
+                                                (["--phases"], 8, 4, []), (["--policies", "g10,joint"], 10, 4, ["g10", "joint"]),
+                                                (["--warm-up", "2"], 10, 2, []), (["--sparse"], 5, 1, None),
+                                                (["--tiers", "--steps", "8"], 8, 1, None), (["--no-limit"], 5, 1, None)):
+            arguments = training.parse_arguments(words)
+            self.assertEqual((arguments.steps, arguments.warm_up, arguments.policies), (steps, warm_up, policies), words)
+
+    def test_PhasesRunProgramsOfTheirOwn(self):
+        arguments = training.parse_arguments(["--phases"])
+        self.assertEqual((arguments.models, arguments.fractions), (["unet", "gan"], [60, 40]))
+        for model in training.PHASES:
+            arguments = training.parse_arguments(["--phases", "--models", model, "--quick"])
+            self.assertTrue(training.program_of(model, arguments).is_file(), model)
+            self.assertEqual(training.workload_of(model, arguments)[-2:], ["--steps", "8"])
+        self.assertEqual(training.program_of("unet", training.parse_arguments([])).name, "train.py")
+
     def test_EveryModelHasItsSizesShortAndInFull(self):
         self.assertEqual(sorted(training.FULL), sorted(training.QUICK))
         for words in (["--models", "unet"], ["--models", "unet", "--quick"]):
@@ -58,6 +75,10 @@ class OfTheArguments(unittest.TestCase):
         self.assertIn("--timeout must be at least 1 second", self.refusal_of("--timeout", "0"))
         self.assertIn("--steps must be at least 2", self.refusal_of("--steps", "1"))
         self.assertIn("leave out --sparse", self.refusal_of("--tiers", "--sparse"))
+        self.assertIn("leave out --sparse", self.refusal_of("--phases", "--sparse"))
+        self.assertIn("leave out --sparse", self.refusal_of("--policies", "g10", "--tiers"))
+        self.assertIn("'gan'", self.refusal_of("--models", "gan"))
+        self.assertIn("--warm-up 10 leaves none of 10 steps", self.refusal_of("--warm-up", "10"))
         self.assertIn("/nonexistent is not a directory", self.refusal_of("--pool", "/nonexistent"))
 
 
@@ -96,6 +117,90 @@ class OfTheWorkload(unittest.TestCase):
         self.assertEqual([step["loss"] for step in first["steps"]], [step["loss"] for step in again["steps"]])
         self.assertEqual(first["state_sha256"], again["state_sha256"])
         self.assertNotEqual(first["state_sha256"], other["state_sha256"])
+
+
+class OfThePhases(unittest.TestCase):
+    SMALL = {"phases": ["--model", "unet", "--batch", "4", "--size", "32", "--batches", "1", "--evaluations", "1"],
+             "gan": ["--batch", "2", "--size", "32", "--width", "4"]}
+
+    def setUp(self):
+        models_or_skip()
+
+    def result_of(self, name, *words):
+        program = __import__(name)
+        with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()) as said:
+            result = Path(scratch, "result.json")
+            line = [f"{name}.py", *self.SMALL[name], "--steps", "2", "--threads", "1", "--json", str(result), *words]
+            with mock.patch.object(sys, "argv", line):
+                program.main()
+            self.assertEqual(sum(text.startswith("step ") for text in said.getvalue().splitlines()), 2)
+            return json.loads(result.read_text(encoding="utf-8"))
+
+    def test_EqualSeedsGiveEqualBitsAndOthersDoNot(self):
+        for name in self.SMALL:
+            first, again, other = self.result_of(name), self.result_of(name), self.result_of(name, "--seed", "1")
+            self.assertEqual([step["loss"] for step in first["steps"]], [step["loss"] for step in again["steps"]], name)
+            self.assertEqual(first["state_sha256"], again["state_sha256"], name)
+            self.assertNotEqual(first["state_sha256"], other["state_sha256"], name)
+
+    def test_PartsOfAStepAreItsSeconds(self):
+        for name, parts in (("phases", {"train": 1, "last batch": 1, "evaluate": 1}), ("gan", {"discriminator": 1, "generator": 1})):
+            for step in self.result_of(name)["steps"]:
+                self.assertEqual({part: len(seconds) for part, seconds in step["phases"].items()}, parts)
+                self.assertAlmostEqual(step["seconds"], sum(map(sum, step["phases"].values())))
+
+    def test_AnEvaluationChangesNoParameterAndTrainingDoes(self):
+        import phases
+        with mock.patch.object(sys, "argv", ["phases.py", *self.SMALL["phases"]]):
+            program = phases.Program(phases.parse_arguments())
+        program.model.eval()
+        before, saved = phases.state_hash(program.model), []
+        with models_or_skip().torch.autograd.graph.saved_tensors_hooks(saved.append, lambda packed: packed):
+            program.evaluate(4)
+        self.assertEqual((phases.state_hash(program.model), saved), (before, []))
+        program.train(2)
+        self.assertNotEqual(phases.state_hash(program.model), before)
+
+    def test_AStepOfTheGanUpdatesEachNetworkInItsTurn(self):
+        import gan
+        from train import state_hash
+        with mock.patch.object(sys, "argv", ["gan.py", *self.SMALL["gan"]]):
+            program = gan.Program(gan.parse_arguments())
+
+        def parameters():
+            return [[value.clone() for value in network.parameters()] for network in (program.makes, program.judges)]
+
+        def changed(before):
+            return [any(not one.equal(other) for one, other in zip(*pair)) for pair in zip(before, parameters())]
+        before = parameters()
+        program.judge()
+        self.assertEqual(changed(before), [False, True])
+        self.assertTrue(all(value.grad is None for value in program.makes.parameters()))  # nothing was kept to go back through it
+        before = parameters()
+        program.deceive()
+        self.assertEqual(changed(before), [True, False])
+        state = state_hash(program.networks)
+        program.step()
+        self.assertNotEqual(state_hash(program.networks), state)
+
+    def test_CropsAreOfTheirSizeAtPlacesOfTheirOwn(self):
+        import gan
+        with mock.patch.object(sys, "argv", ["gan.py", *self.SMALL["gan"]]):
+            program = gan.Program(gan.parse_arguments())
+        crops = program.crops()
+        self.assertEqual(tuple(crops.shape), (2, 3, 32, 32))
+        self.assertEqual(tuple(program.made().shape), (2, 3, 32, 32))
+        self.assertFalse(crops[0].equal(crops[1]))
+
+    def test_WhatCannotRunIsRefusedByName(self):
+        import gan
+        import phases
+        for program, words, why in ((phases, ["--batch", "3"], "--batch 3: the last batch"), (phases, ["--size", "100"], "multiple of 16"),
+                                    (gan, ["--size", "48"], "--size 48 is no power of two")):
+            text = io.StringIO()
+            with contextlib.redirect_stderr(text), mock.patch.object(sys, "argv", ["x", *words]), self.assertRaises(SystemExit):
+                program.parse_arguments()
+            self.assertIn(why, text.getvalue())
 
 
 class OfTheUNet(unittest.TestCase):

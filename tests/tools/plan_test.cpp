@@ -8,6 +8,7 @@
 
 #include "tests/tools/temporary_directory.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/plan_curve.h"
 #include "tools/cli/plan_files.h"
 #include "tools/cli/plan_load.h"
 #include "tools/cli/plan_report.h"
@@ -304,4 +305,32 @@ TEST_CASE("AFileIsReplacedWholeOrNotAtAll") {
   CHECK(write_whole(path, "after").empty());
   CHECK(*load_text(path).result == "after");
   CHECK(write_whole(files.path("none/out.json"), "x").find("No such file") != std::string::npos);
+}
+
+TEST_CASE("TheBudgetThatIsAskedForIsAPointOfTheCurve") {
+  const Files files;
+  const auto input = load_plan_input(files.put("step.json", small_trace));
+  const auto machine = load_machine("a100-g10");
+  const auto lru = choose_policies({"lru"}, true);
+  SearchWatch watch(0, false);
+  const auto curve_with = [&](const char* asked) {
+    return budget_curve(lru->swap.front(), *input.result->trace, *machine.result, {}, watch, {},
+                        *wire::parse_amount(asked));
+  };
+  const BudgetCurve all = curve_with("100%");
+  const auto point = asked_point(all, "python3");
+  REQUIRE(point);
+  CHECK(point->budget_bytes == all.live_bytes);
+  CHECK(point->live_bytes == all.live_bytes);
+  CHECK(point->compute_us == 60);
+  CHECK(point->step_us >= 60);
+  CHECK(point->trace == "small");
+  CHECK(point->policy == "lru");
+  CHECK(point->program == "python3");
+  // One that is none of the ten.
+  const std::uint64_t odd = all.smallest_bytes + (all.live_bytes - all.smallest_bytes) / 2 + 1;
+  CHECK(asked_point(curve_with(std::to_string(odd).c_str()), "")->budget_bytes == odd);
+  const std::string refusal = asked_point(curve_with("1"), "").error;
+  CHECK(refusal.find("not planned for 1 B") != std::string::npos);
+  CHECK(refusal.find("smallest budget that fits") != std::string::npos);
 }

@@ -320,3 +320,59 @@ TEST_CASE("--tiers is passed on, and refused where it cannot be met") {
   off.compress = "off";
   CHECK(plan(off).error.find("leave one of them out") != std::string::npos);
 }
+
+TEST_CASE("AChosenPointIsTheBudget") {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "point.json").string();
+  directory.write("point.json",
+                  point_json({"step", "DRAM and the pool", "g10", "python3", gib, 2 * gib, 2e6, 1e6, 0}));
+  const auto at = [&](Text member, const char* value) {
+    return plan(asking({{&RunOptions::plan, file}, {member, value}}));
+  };
+  const auto made = plan(asking({{&RunOptions::plan, file}}));
+  REQUIRE(made);
+  CHECK(variable(*made, "TERRACE_DRAM") == "1024M");
+  CHECK(variable(*made, "TERRACE_POLICY") == "g10");
+  CHECK(made->point->step_us == 2e6);
+
+  const auto told_otherwise = at(&RunOptions::dram, "2G");
+  CHECK(variable(*told_otherwise, "TERRACE_DRAM") == "2048M");
+  CHECK(told_otherwise->point);  // predicted is still compared
+  CHECK(variable(*at(&RunOptions::limit, "2G"), "TERRACE_DRAM") == "1024M");
+  CHECK(at(&RunOptions::limit, "512M").error.find("its budget of 1.00 GiB is more than --limit 512 MiB") !=
+        std::string::npos);
+  CHECK(at(&RunOptions::weight, "2").error.find("--weight") != std::string::npos);
+}
+
+TEST_CASE("APointThatCannotBeRunIsRefusedByName") {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "point.json").string();
+  const auto refusal_of = [&](const PlanPoint& point) {
+    directory.write("point.json", point_json(point));
+    const auto made = plan(asking({{&RunOptions::plan, file}}));
+    CHECK(made.error.find("--plan " + file) == 0);
+    return made.error;
+  };
+  const PlanPoint good{"step", "m", "lru", "", gib, 2 * gib, 2e6, 1e6, 0};
+  PlanPoint small = good, large = good;
+  small.budget_bytes = 1000;
+  large.budget_bytes = 9 * gib;
+  CHECK(refusal_of(small).find("smallest possible is 32.0 MiB") != std::string::npos);
+  CHECK(refusal_of(large).find("ask for at most 8192M") != std::string::npos);
+  directory.write("point.json", "{}");
+  CHECK(plan(asking({{&RunOptions::plan, file}})).error.find("no point of a budget curve") !=
+        std::string::npos);
+
+  // A policy that no daemon plans with is not the job's, and another program is not this one.
+  directory.write("point.json", point_json(good));
+  CHECK(variable(*plan(asking({{&RunOptions::plan, file}})), "TERRACE_POLICY").empty());
+  PlanPoint others = good;
+  others.program = "gups";
+  directory.write("point.json", point_json(others));
+  directory.write("trainer",
+                  "\x7f"
+                  "ELF and so on");
+  RunOptions options = command((directory.path() / "trainer").c_str());
+  options.plan = file;
+  CHECK(plan(options).error.find("recorded of gups, and this command starts trainer") != std::string::npos);
+}

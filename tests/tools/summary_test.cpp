@@ -129,3 +129,14 @@ TEST_CASE("SummaryTellsOfOffloadingWhereItWasAskedFor") {
   CHECK(says(summary_text(made), "DAMAGE"));
   CHECK(summary_json(made)["offload"]["stored"] == 1);
 }
+
+TEST_CASE("SummaryComparesAChosenPointWithWhatCameOfIt") {
+  RunReport made = report();
+  CHECK_FALSE(says(summary_text(made), "  plan "));
+  CHECK_FALSE(summary_json(made).contains("plan"));
+  made.plan.point = PlanPoint{"step", "m", "g10", "", std::uint64_t{1} << 30, 0, 2e6, 1e6, 0};
+  made.counters["steps"] = 2;
+  made.counters["steps_ns"] = 3'000'000'000;
+  CHECK(says(summary_text(made), "was to take 2.00 s and move 0 B; it took 1.50 s (-25.0%)"));
+  CHECK(summary_json(made)["plan"]["step_seconds"] == 1.5);
+}

@@ -126,3 +126,22 @@ TEST_CASE("ColorOnlyOnATerminal") {
   CHECK_FALSE(Painter(null).enabled());
   close(null);
 }
+
+TEST_CASE("APlannedStepSaysWhyItIsSlow") {
+  TopState state = two_jobs();
+  CHECK(line_with(top_page(state, {200, 40, false}, no_color), "planned") ==
+        top_page(state, {200, 40, false}, no_color).size());
+  json& row = state.jobs[1].rates;
+  row.update({{"policy", "g10"},
+              {"plan", {{"entries", 3}, {"predicted_step_s", 2.0}}},
+              {"step_seconds", 2.5},
+              {"planned_late", 12.0},
+              {"unplanned_faults", 3.0}});
+  const auto lines = top_page(state, {200, 40, false}, no_color);
+  const std::size_t line =
+      line_with(lines, "g10 planned a step of 2 s, and one takes 2.5 s (+25.0%); it waits");
+  REQUIRE(line < lines.size());
+  CHECK(lines[line].find("planned reads that came late") != std::string::npos);
+  CHECK(lines[line].find("late 12/s, not planned 3/s") != std::string::npos);
+  CHECK(line > line_with(lines, "slow: waiting"));
+}

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import competitors
+import drive_speed
 import report
 
 HERE = Path(__file__).resolve().parent
+
+
 def ways_of(arguments):
     """What is compared under one limit: the name of each way, and what it adds to `terrace run`. With --sparse the
     advisor's choice, what could be forced instead, and neither; with --tiers where compressed data is kept."""
@@ -19,7 +22,31 @@ def ways_of(arguments):
     if arguments.tiers:
         kept = {f"kept {share}%": ["--tiers", f"compressed={share}%"] for share in (10, 20, 35)}
         return {"compress auto": ["--compress", "auto"], **kept, "compress off": ["--compress", "off"]}
-    return {"terrace": []}
+    if arguments.policies is None:
+        return {"terrace": []}
+    asked = {name: ["--policy", name] for name in arguments.policies}
+    return {"reactive": ["--policy", "reactive"], **(asked or {"scheduled": []})}
+
+
+def policies(text):
+    """`--policies a,b`: those that `terrace run --policy` takes; it says which there are."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name or one twice; write policies with commas between them")
+    return names
+
+
+def add_scheduling_options(parser):
+    parser.add_argument("--policies", type=policies, metavar="NAME[,NAME...]", default=[],
+                        help="policies to plan with, a column each beside reactive (default: the daemon's own, as `scheduled`)")
+    parser.add_argument("--warm-up", type=int, metavar="N", help="first steps of a run that do not count (4; of less than 6 steps 1)")
+
+
+def set_warm_up(arguments, parser):
+    """What repeats is known within three periods, and the plan is there within the fourth."""
+    arguments.warm_up = (4 if arguments.steps >= 6 else 1) if arguments.warm_up is None else arguments.warm_up
+    if not 0 < arguments.warm_up < max(arguments.steps, 2):
+        parser.error(f"--warm-up {arguments.warm_up} leaves none of {arguments.steps} steps to count: say 1 to {arguments.steps - 1}")
 
 
 def percentage(text):
@@ -51,12 +78,34 @@ class Comparison:
     """All runs of one workload with one set of arguments; the first stock run is the reference for the peak and for
     the bits."""
 
-    def __init__(self, model, workload, arguments, settings, swap_attempts=1):
+    def __init__(self, model, workload, arguments, settings, swap_attempts=1, moves="out and in"):
         self.model, self.workload, self.arguments, self.settings = model, workload, arguments, settings
         self.swap_attempts = swap_attempts
+        self.moves = moves  # what does not fit, in each step: "out and in", "in", or None, where a step needs little of it
         self.runs = []  # (fraction or None, outcome)
+        self.drive_speeds = []  # as measured beside the runs
 
     def run(self):
+        self._measure_drive()
+        self._run_all()
+        self._measure_drive()
+
+    def _measure_drive(self):
+        """Before and after: drives of guests change their speed from one minute to the next."""
+        if self.arguments.policies is not None and self.moves:
+            self.drive_speeds.append(drive_speed.speeds(self.settings.terrace, self.settings.pool))
+
+    def bound_seconds(self, limit_bytes):
+        """What a step takes that waits for the drive alone: what does not fit is moved once, beside the arithmetic, which takes
+        what stock takes. {} where that is not known."""
+        if not self.moves or not limit_bytes:
+            return {}
+        stock = competitors.typical_step(self.outcomes("stock"))
+        excess = self.runs[0][1].peak_bytes - limit_bytes
+        moving = drive_speed.transfer_seconds(excess, drive_speed.fastest(self.drive_speeds), self.moves == "out and in")
+        return {} if moving is None or stock is None else {"transfer_seconds": moving, "bound_seconds": max(stock, moving)}
+
+    def _run_all(self):
         reference = self._keep(None, competitors.run_stock(self.workload, self.settings))
         if reference.failure:
             sys.exit(f"terrace bench: {self.model} fails without any limit: {reference.failure}")

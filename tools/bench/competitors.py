@@ -6,6 +6,7 @@ its limit on that cgroup, Terrace is told it (`terrace run --limit`) and makes a
 is an outcome with its reason, not an exception: being killed for memory is a result too, and so is taking too long.
 What was moved is known twice: from who moved it, and, for all in the same way, from the counters of the disk.
 """
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import disk_counters
+import steady
 from cgroup import MemoryCgroup
 from swapfile import SwapFile, moved_bytes
 
@@ -33,6 +35,8 @@ class Settings:
     scratch: Path          # logs and results of the runs
     timeout_seconds: float = 3600
     program: Path = TRAIN  # the workload
+    warm_up: int = 1       # first steps of a run that do not count
+    steps: int = 0         # of a run; with them, what the counted ones moved is told apart. 0: not
 
 
 @dataclass
@@ -49,6 +53,8 @@ class Outcome:
     timed_out: bool = False
     given_seconds: float | None = None                 # after which a run that timed out was ended
     finished_steps: list = field(default_factory=list)  # seconds of the steps of a run that timed out
+    warm_up: int = 1                                   # first steps that do not count
+    steady: dict = field(default_factory=dict)         # what those that count moved (steady.py)
 
     def died_as_baseline(self):
         """Kernel swap killed for memory or over its time: what the baseline can do is its result, and there are no
@@ -62,6 +68,11 @@ class Outcome:
 
     def step_seconds(self):
         return [step["seconds"] for step in self.result["steps"]] if self.result else self.finished_steps
+
+    def counted_seconds(self):
+        """Without the warm-up. A run that made no step beyond it counts all but its first, or that one."""
+        seconds = self.step_seconds()
+        return seconds[self.warm_up:] or seconds[1:] or seconds
 
     def digest(self):
         """What must be equal to the last bit: of a training every loss and the hash of parameters and buffers, of
@@ -115,12 +126,14 @@ def run_terrace(workload, settings, limit_bytes, name="terrace", words=()):
 
 
 def launch_terrace(workload, settings, budget, group):
-    summary = settings.scratch / "summary.json"
+    summary, name = settings.scratch / "summary.json", f"bench-{os.getpid()}"
     summary.unlink(missing_ok=True)
-    launcher = [settings.terrace, "run", *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
+    launcher = [settings.terrace, "run", "--name", name, *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
     with group:
-        outcome = measure("terrace", group, workload, settings, launcher)
-    outcome.moved |= counters(summary)
+        outcome, watch = measure_watched("terrace", group, workload, settings, lambda: steady.job_row(settings.terrace, name), launcher)
+    left = counters(summary)
+    outcome.moved |= left
+    outcome.steady = watch.grown(steady.totals_as_row(left)) if watch else {}
     return outcome
 
 
@@ -128,13 +141,19 @@ def run_swap(workload, settings, limit_bytes, swap_bytes, waits=False):
     # The cgroup goes first, so that no process holds swapped pages when swap is turned off.
     with SwapFile(settings.pool, swap_bytes), MemoryCgroup(limit_bytes, waits) as group:
         before = moved_bytes()
-        outcome = measure("swap", group, workload, settings)
+        outcome, watch = measure_watched("swap", group, workload, settings, swapped)
         after = moved_bytes()
         if group.oom_kills():
             outcome.kill_for_memory()
     outcome.limit_bytes = limit_bytes
     outcome.moved |= {"written_bytes": after[0] - before[0], "read_bytes": after[1] - before[1]}
+    outcome.steady = watch.grown() if watch else {}
     return outcome
+
+
+def swapped():
+    written, read = moved_bytes()
+    return {"written_bytes": written, "read_bytes": read}
 
 
 def preloaded(library):
@@ -143,11 +162,19 @@ def preloaded(library):
     return kept | {"LD_PRELOAD": ":".join(chain)}
 
 
+def measure_watched(name, group, workload, settings, look, launcher=()):
+    """The outcome, and what watched its steps; None instead where nobody asked for that."""
+    watch = steady.Watch(settings.scratch / f"{name}.log", settings.warm_up, settings.steps, look) if settings.steps else None
+    (settings.scratch / f"{name}.log").unlink(missing_ok=True)  # steps of the run before are none of this one
+    with watch or contextlib.nullcontext():
+        return measure(name, group, workload, settings, launcher), watch
+
+
 def measure(name, group, workload, settings, launcher=(), environment=None):
     result_file, log = settings.scratch / "result.json", settings.scratch / f"{name}.log"
     result_file.unlink(missing_ok=True)
     command = [*launcher, PYTHON, settings.program, *workload, "--json", result_file]
-    outcome = Outcome(name, wall_seconds=0)
+    outcome = Outcome(name, wall_seconds=0, warm_up=settings.warm_up)
     start, disk = time.monotonic(), disk_counters.moved_bytes(settings.pool)
     try:
         outcome.failure = run_logged(group.command(command), log, settings.timeout_seconds, environment)
@@ -198,10 +225,11 @@ def flatten(node):
     return found
 
 
-def typical_step(outcomes, first=1):
-    """Median over the steps of all runs. By default without each run's first step, for every competitor alike:
-    the first one builds kernels, caches and the heap, and a training job has thousands of the others."""
-    seconds = [second for outcome in outcomes for second in (outcome.step_seconds()[first:] or outcome.step_seconds())]
+def typical_step(outcomes, with_first=False):
+    """Median over the steps of all runs. By default without each run's warm-up, for every competitor alike: its first
+    step builds kernels, caches and the heap, the next ones teach what repeats, and a training job has thousands of the
+    others."""
+    seconds = [second for outcome in outcomes for second in (outcome.step_seconds() if with_first else outcome.counted_seconds())]
     return median(seconds) if seconds else None
 
 

@@ -1,7 +1,9 @@
 """The patterns of memory use that run under a limit: programs, sizes, and what is wanted of Terrace.
 
 Wanted of all: never slower than the kernel's own swap under the same limit. Wanted where the program only reads its
-data: each byte is written to the disk once at most, as what came back unchanged still has its copy there.
+data: each byte is written to the disk once at most, as what came back unchanged still has its copy there. Wanted of
+weights that are read in order: a pass that reads what does not fit, once, and takes no longer than that or stock takes,
+but for a tenth. Wanted of random rows: never slower for planning, and no step seen, as there is none.
 """
 import subprocess
 from dataclasses import dataclass, field
@@ -23,23 +25,26 @@ class Pattern:
     fractions: list         # percent of stock's peak
     steps: int
     only_reads: list = field(default_factory=list)  # cases that never change their data once it is made
-    most_to_stock: float | None = None  # what a step may take, times stock's
     option: tuple = ()      # the option that adds the other cases, and its help
+    is_planned: bool = False      # beside Terrace that only reacts
+    moves: str | None = None      # of what does not fit, in each step (comparison.py)
+    most_to_bound: float | None = None  # what a step may take, times the drive's bound or stock's step if that is longer
+    never_periodic: bool = False  # no step may be seen in it
 
 
 LIMITED = {
     "inference": Pattern(
         "24 matrices of 64 MiB that never change, read in order in every pass", {"inference": []},
-        ["--matrices", "32", "--width", "1792"], [50], 6, ["inference"], 1.15),
+        ["--matrices", "32", "--width", "1792"], [50], 10, ["inference"], is_planned=True, moves="in", most_to_bound=1.1),
     "embedding": Pattern(
         "a table of 1.46 GiB, 40,960 random rows of 512 bytes a step by Zipf's law",
-        {"gather": [], "update": ["--update"]}, ["--rows", "800000", "--lookups", "512"], [50, 25], 6, ["gather"], None,
-        ("--update", "also measure steps that write the rows back")),
+        {"gather": [], "update": ["--update"]}, ["--rows", "800000", "--lookups", "512"], [50, 25], 10, ["gather"],
+        ("--update", "also measure steps that write the rows back"), is_planned=True, never_periodic=True),
     "matmul": Pattern(
         "one numpy.matmul of 9000 x 9000 fp32", {"matmul": []}, ["--width", "4000"], [40], 1),
     "gups": Pattern(
         "random updates of words in 2 GiB, 90% of them in 20% of the table",
-        {"contiguous": [], "scattered": ["--scattered"]}, ["--bytes", str(400 << 20), "--updates", "512"], [50, 30], 6, [], None,
+        {"contiguous": [], "scattered": ["--scattered"]}, ["--bytes", str(400 << 20), "--updates", "512"], [50, 30], 6, [],
         ("--scattered", "also measure a hot part that lies in pages all over the table")),
     "merge": Pattern(
         "a merge of 16 sorted runs in memory, 1 GiB", {"merge": []}, ["--bytes", str(400 << 20)], [50, 25], 2, ["merge"]),

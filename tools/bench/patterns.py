@@ -9,6 +9,10 @@ time: that is its result. With cgroup version 1 the kernel may not kill in the t
 waits, as it does under `terrace run --limit`. A step's time is taken inside the workload; the first step of every run
 is left out of the medians, unless it is the only one.
 
+Of inference and embedding Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy,
+or once by each of --policies. Their steps count from the fifth on, and inference stands beside a bound: what the drive
+needs to read what does not fit.
+
 Bytes written and read are those of who moved them: Terrace's own counters, and the kernel's of swapped pages. Beside
 them stands what the disk itself counted meanwhile, which includes what other programs did.
 
@@ -29,7 +33,7 @@ import machine
 import pattern_probes
 import patterns_report
 from cgroup import CgroupUnavailable
-from comparison import Comparison, find_terrace, percentage
+from comparison import Comparison, add_scheduling_options, find_terrace, percentage, set_warm_up
 from pattern_list import LIMITED, WORKLOADS, workload_of
 from sizes import parse_size
 from swapfile import SwapUnavailable
@@ -71,14 +75,17 @@ def parse_arguments(words=None):
     arguments = parser.parse_args(words)
     if arguments.name in LIMITED:
         set_sizes(arguments, LIMITED[arguments.name])
+        if LIMITED[arguments.name].is_planned:
+            set_warm_up(arguments, parser)
     return arguments
 
 
 def set_sizes(arguments, pattern):
     """What was not asked for; with --quick one fraction, and two steps that count."""
     arguments.fractions = arguments.fractions or pattern.fractions[:1 if arguments.quick else None]
-    arguments.steps = arguments.steps or (min(pattern.steps, 3) if arguments.quick else pattern.steps)
+    arguments.steps = arguments.steps or (min(pattern.steps, 6 if pattern.is_planned else 3) if arguments.quick else pattern.steps)
     arguments.cases = list(pattern.cases)[:None if arguments.all_cases else 1]
+    arguments.policies = arguments.policies if pattern.is_planned else None
 
 
 def new_verb(names, name, about):
@@ -102,11 +109,15 @@ def add_limited(verb, name, pattern):
     verb.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     if pattern.option:
         verb.add_argument(pattern.option[0], dest="all_cases", action="store_true", help=pattern.option[1])
+    if pattern.is_planned:
+        add_scheduling_options(verb)
     if name == "inference":
         verb.add_argument("--batch", type=whole_number(1), metavar="N",
                           help="columns (default: such that a pass computes a fifth longer than half of the weights take to read, at 1.7 GB/s "
                                "or what `terrace doctor` reads from the pool's drive, if that is less)")
     verb.set_defaults(all_cases=False, sparse=False, tiers=False, no_limit=False)  # the last three: of a training comparison only
+    if not pattern.is_planned:
+        verb.set_defaults(policies=None, warm_up=1)
 
 
 def compare_limited(arguments, settings):
@@ -116,7 +127,8 @@ def compare_limited(arguments, settings):
     subprocess.run([competitors.PYTHON, settings.program, "--help"], check=True, stdout=subprocess.DEVNULL)
     comparisons = []
     for case in arguments.cases:
-        comparisons.append(Comparison(case, workload_of(name, case, arguments, settings.terrace), arguments, settings, swap_attempts=3))
+        comparisons.append(Comparison(case, workload_of(name, case, arguments, settings.terrace), arguments, settings, swap_attempts=3,
+                                      moves=LIMITED[name].moves))
         comparisons[-1].run()
     return patterns_report.document(name, comparisons)
 
@@ -126,7 +138,9 @@ def measure(arguments):
     if arguments.name not in LIMITED:
         return pattern_probes.measure(arguments, terrace)
     with tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
-        return compare_limited(arguments, competitors.Settings(terrace, Path(), arguments.pool, Path(scratch), arguments.timeout))
+        return compare_limited(arguments, competitors.Settings(
+            terrace, Path(), arguments.pool, Path(scratch), arguments.timeout, warm_up=arguments.warm_up,
+            steps=0 if arguments.policies is None else arguments.steps))
 
 
 def main():

@@ -1,6 +1,7 @@
 """The result of a comparison of patterns under a limit: one document for programs, one table for people.
 
-Rows are those of a training comparison (report.py); beside them stand what the disk was given, and the targets.
+Rows are those of a training comparison (report.py); beside them stand what the disk was given, and the targets. Where
+plans are compared, the first policy is judged.
 """
 import report
 import targets
@@ -8,7 +9,7 @@ from pattern_list import LIMITED
 from report import middle, number
 from sizes import format_size
 
-HEADINGS = ("", "limit", "peak", "s/step", "incl. 1st", "to stock", "to swap", "written", "read", "disk wr.", "disk rd.", "equal")
+HEADINGS = ("", "limit", "peak", "s/step", "all steps", "to stock", "to swap", "written", "read", "disk wr.", "disk rd.", "equal")
 
 
 def document(name, comparisons):
@@ -24,24 +25,41 @@ def case_of(name, comparison):
     data_bytes = comparison.runs[0][1].result["data_bytes"]
     wanted = []
     for fraction in comparison.arguments.fractions:
-        wanted += wanted_at(case, fraction, data_bytes if case["case"] in LIMITED[name].only_reads else None,
-                            LIMITED[name].most_to_stock)
+        at = targets.entries_at(case["entries"], fraction)
+        if targets.judged(at) is None:
+            continue
+        wanted += wanted_at(case, fraction, data_bytes if case["case"] in LIMITED[name].only_reads else None)
+        wanted += wanted_of_plans(case, fraction, LIMITED[name], data_bytes)
     return case | {"data_bytes": data_bytes, "targets": wanted}
 
 
-def wanted_at(case, fraction, only_read_bytes, most_to_stock=None):
-    at = {item["competitor"]: item for item in case["entries"] if item.get("percent_of_stock_peak") == fraction}
+def wanted_at(case, fraction, only_read_bytes):
+    at = targets.entries_at(case["entries"], fraction)
+    ours = at[targets.judged(at)]
     place = f"{case['case']} at {fraction}%"
     if "swap" in at:
         no_step = "step_seconds_median" not in at["swap"]
         yield targets.at_most(f"{place}: step, to kernel swap" + (", which made none" if no_step else ""),
-                              at["terrace"].get("ratio_to_swap"), 1, known_verdict(at["terrace"], no_step))
-    if most_to_stock:
-        yield targets.at_most(f"{place}: step, to stock", at["terrace"].get("ratio_to_stock"), most_to_stock, known_verdict(at["terrace"], False))
+                              ours.get("ratio_to_swap"), 1, known_verdict(ours, no_step))
     if only_read_bytes:
-        written = middle([run.get("moved", {}) for run in at["terrace"]["runs"]], "written_bytes")
+        written = middle([run.get("moved", {}) for run in ours["runs"]], "written_bytes")
         times = None if written is None else written / only_read_bytes
         yield targets.at_most(f"{place}: written, times the data", times, 1)
+
+
+def wanted_of_plans(case, fraction, pattern, data_bytes):
+    at = targets.entries_at(case["entries"], fraction)
+    ours, place = at[targets.judged(at)], f"{case['case']} at {fraction}%"
+    facts = ours if ours.get("bit_identical") else {}
+    if pattern.most_to_bound:
+        yield targets.at_most(f"{place}: step, to the drive's bound", facts.get("ratio_to_bound"), pattern.most_to_bound)
+        lacks = max(data_bytes - ours.get("limit_bytes", data_bytes), 0)
+        read = facts.get("read_bytes_per_step")
+        yield targets.at_most(f"{place}: read in a step, times what does not fit", read / lacks if read is not None and lacks else None, 1.1)
+    if pattern.never_periodic:
+        yield targets.at_most(f"{place}: steps that were seen", facts.get("known_steps"), 0)
+        if targets.planned(at):
+            yield targets.at_most(f"{place}: step, to reactive", facts.get("ratio_to_reactive"), 1)
 
 
 def known_verdict(terrace, no_step):
@@ -56,10 +74,11 @@ def table(result):
     lines = []
     for case in result["cases"]:
         lines += ["", " ".join([case["case"], *case["arguments"]])]
-        lines += report.aligned([HEADINGS, *(row(item) for item in case["entries"])])
+        lines += report.aligned(report.with_scheduling(HEADINGS, row, case["entries"]))
         lines += [f"  {report.label(item)}: {text}" for item in case["entries"] for text in item.get("failures", [])]
         lines += [f"  {report.label(item)}: killed for memory {item['killed_before']} times before it finished or was given up"
                   for item in case["entries"] if "killed_before" in item]
+        lines += report.bound_lines(case)
         lines += targets.lines(case["targets"]) if case["targets"] else []
     return "\n".join([*lines[1:], "", report.foot(result)])
 

@@ -5,6 +5,30 @@ otherwise: a baseline that did not finish leaves no figure and has lost.
 """
 
 
+BASELINES = ("stock", "swap", "preload", "reactive")
+
+
+def entries_at(entries, percent):
+    """Of one limit, by competitor."""
+    return {item["competitor"]: item for item in entries if item.get("percent_of_stock_peak") == percent}
+
+
+def ours(at):
+    """Of the competitors under one limit, those that are Terrace as it is meant to be used: without kernel swap, and without
+    ways of forcing a part of it."""
+    return [name for name in at if name not in ("stock", "swap", "preload") and not name.startswith(("compress ", "kept "))]
+
+
+def planned(at):
+    """Those that a policy plans for, where one that only reacts stands beside them."""
+    return [name for name in ours(at) if name != "reactive"] if "reactive" in at else []
+
+
+def judged(at):
+    """The one that targets are for: the first that is planned for, else Terrace as it is; None where there is neither."""
+    return next(iter([*planned(at), *(name for name in ours(at) if name not in BASELINES)]), None)
+
+
 def at_most(name, value, target, met=None):
     return entry(name, value, target, True, value is not None and value <= target if met is None else met)
 

@@ -3,23 +3,33 @@
 
 For each network a stock run gives the peak of memory that the kernel charges; then, at each fraction of that
 peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
-reversed every round. All of it is one invocation, so that a noisy machine is noisy for all. Every run must give
-the same losses and the same parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel
-swap may be killed for memory or run out of time: that is its result, and the table says so. Of a run that was out of
-time it is known that its steps take more than that time, spread over all of them, and the table gives that: >120.
+reversed every round. Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy, or
+once by each of --policies. Beside them stands a bound: the drive moves what does not fit out and in once a step, as
+fast as it is measured in the same invocation, while the processors take what stock's step takes.
 
-The headline is the median over all steps but each run's first; the median with the first is given beside it.
+All of it is one invocation, so that a noisy machine is noisy for all. Every run must give the same losses and the same
+parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel swap may be killed for memory or run
+out of time: that is its result, and the table says so. Of a run that was out of time it is known that its steps take
+more than that time, spread over all of them, and the table gives that: >120.
 
-    terrace bench training --json training.json            everything (about an hour on two cores)
+The headline is the median over each run's steps from the fifth on (--warm-up), as a step must have come three times
+before it is known; the median over all stands beside it. What a step moves, and how long it is stalled, are of those
+steps alone. `in time` is the share of what came back that was there before its first touch.
+
+    terrace bench training --json training.json            everything (some hours on two cores)
     terrace bench training --models unet --fractions 60
+    terrace bench training --policies g10,joint            a column for each policy
     terrace bench training --quick                         small networks, for CI
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
     terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
     terrace bench training --sparse --disk-rate 400M       the same with a disk of 400 MiB/s
     terrace bench tiers --disk-rate 400M                   a ReLU network: compressed data kept in DRAM, and not
+    terrace bench phases                                   training, evaluation and a last batch of another size in
+                                                           turn; and a GAN. A step is an epoch there, or an update of both
 """
 import argparse
 import contextlib
+import dataclasses
 import json
 import shlex
 import signal
@@ -31,7 +41,7 @@ import competitors
 import machine
 import report
 from cgroup import CgroupUnavailable
-from comparison import Comparison, find_preload, find_terrace, percentage
+from comparison import Comparison, add_scheduling_options, find_preload, find_terrace, percentage, set_warm_up
 from disk_rate import DiskRate
 from sizes import parse_size
 from swapfile import SwapUnavailable
@@ -42,24 +52,33 @@ QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--ba
          "unet": ["--batch", "4", "--size", "192"], "relu_cnn": ["--batch", "8"]}
 DEFAULT_MODELS = ["densenet121", "transformer", "unet"]
 DEFAULT_FRACTIONS = [80, 60, 40, 25]
+# Of programs with several phases: which workload, and its words, in full and with --quick.
+PHASES = {"densenet121": ("phases.py", ["--model", "densenet121"], ["--batch", "16", "--size", "96"]),
+          "gan": ("gan.py", [], ["--size", "64"]),
+          "transformer": ("phases.py", ["--model", "transformer"], ["--batch", "8", "--size", "128"]),
+          "unet": ("phases.py", ["--model", "unet", "--batch", "6"], ["--batch", "4", "--size", "192"])}
+DEFAULT_PHASES = ["unet", "gan"]
 
 
 def parse_arguments(words=None):
     words = sys.argv[1:] if words is None else words
-    name = "tiers" if "--tiers" in words else "training"
+    name = next((name for name in ("tiers", "phases") if f"--{name}" in words), "training")
+    all_models = PHASES if name == "phases" else FULL
     parser = argparse.ArgumentParser(prog=f"terrace bench {name}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=sorted(FULL),
-                        help=f"({' '.join(DEFAULT_MODELS)}; with --sparse relu_cnn)")
+    parser.add_argument("--models", nargs="+", choices=sorted(all_models),
+                        help=f"({' '.join(DEFAULT_PHASES if name == 'phases' else DEFAULT_MODELS)}; with --sparse relu_cnn)")
     parser.add_argument("--fractions", nargs="+", type=percentage,
-                        help=f"percent of stock's peak ({' '.join(map(str, DEFAULT_FRACTIONS))}; with --quick or --sparse 60)")
-    parser.add_argument("--steps", type=int, default=5)
+                        help=f"percent of stock's peak ({' '.join(map(str, DEFAULT_FRACTIONS))}; with --quick or --sparse 60; of phases 60 40)")
+    parser.add_argument("--steps", type=int, help="(10; of phases 8; where nothing is planned 5)")
     parser.add_argument("--rounds", type=int, default=1, help="repetitions of the whole comparison")
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="end a run that takes longer (600)")
     parser.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     parser.add_argument("--no-limit", action="store_true", help="the bare preload against stock malloc, in pairs")
     parser.add_argument("--sparse", action="store_true", help="Terrace with compression chosen, forced and off")
     parser.add_argument("--tiers", action="store_true", help="Terrace with compressed data kept in DRAM, and without")
+    parser.add_argument("--phases", action="store_true", help="programs of several phases")
     parser.add_argument("--quick", action="store_true", help="networks of about 1 GiB")
+    add_scheduling_options(parser)
     parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
     parser.add_argument("--disk-rate", type=parse_size, metavar="SIZE",
                         help="let the pool's disk read and write at most that much a second, each way (needs root)")
@@ -67,6 +86,7 @@ def parse_arguments(words=None):
     parser.add_argument("--preload", type=Path, help="the library for --no-limit")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args(words)
+    fill_in(arguments)
     if arguments.steps < 2 or arguments.rounds < 1:
         parser.error("--steps must be at least 2 and --rounds at least 1: the first step is not counted")
     if arguments.timeout < 1:
@@ -77,15 +97,38 @@ def parse_arguments(words=None):
         parser.error("--sparse compares under a limit: leave out --no-limit")
     if arguments.tiers and (arguments.sparse or arguments.no_limit):
         parser.error("--tiers compares ways of its own under a limit: leave out --sparse and --no-limit")
-    has_relu = arguments.sparse or arguments.tiers
-    arguments.models = arguments.models or (["relu_cnn"] if has_relu else DEFAULT_MODELS)
-    arguments.fractions = arguments.fractions or ([60] if arguments.quick or has_relu else DEFAULT_FRACTIONS)
+    if arguments.phases and (arguments.sparse or arguments.no_limit or arguments.tiers):
+        parser.error("--phases runs programs of its own under a limit: leave out --sparse, --no-limit and --tiers")
+    if arguments.policies and (arguments.sparse or arguments.no_limit or arguments.tiers):
+        parser.error("--policies compares plans: leave out --sparse, --no-limit and --tiers, which compare other things")
+    if arguments.sparse or arguments.no_limit or arguments.tiers:
+        arguments.policies = None
+    set_warm_up(arguments, parser)
     return arguments
 
 
+def fill_in(arguments):
+    """What was not asked for."""
+    has_relu, plans = arguments.sparse or arguments.tiers, not (arguments.sparse or arguments.tiers or arguments.no_limit)
+    arguments.models = arguments.models or (["relu_cnn"] if has_relu else DEFAULT_PHASES if arguments.phases else DEFAULT_MODELS)
+    fractions = [60, 40] if arguments.phases else DEFAULT_FRACTIONS
+    arguments.fractions = arguments.fractions or ([60] if arguments.quick or has_relu else fractions)
+    if arguments.steps is None:
+        arguments.steps = 8 if arguments.phases else 10 if plans else 5
+    if arguments.warm_up is None and not plans:
+        arguments.warm_up = 1
+
+
 def workload_of(model, arguments):
+    if arguments.phases:
+        _, words, quick = PHASES[model]
+        return [*words, *(quick if arguments.quick else []), "--steps", str(arguments.steps)]
     sizes = (QUICK if arguments.quick else FULL)[model]
     return ["--model", model, *sizes, "--steps", str(arguments.steps)]
+
+
+def program_of(model, arguments):
+    return competitors.TRAIN.with_name(PHASES[model][0]) if arguments.phases else competitors.TRAIN
 
 
 def compare_all(arguments):
@@ -94,15 +137,17 @@ def compare_all(arguments):
     disk = DiskRate(arguments.pool, arguments.disk_rate) if arguments.disk_rate else contextlib.nullcontext()
     with disk, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
         settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch),
-                                        arguments.timeout)
-        comparisons = [Comparison(model, workload_of(model, arguments), arguments, settings) for model in arguments.models]
+                                        arguments.timeout, warm_up=arguments.warm_up,
+                                        steps=0 if arguments.policies is None else arguments.steps)
+        comparisons = [Comparison(model, workload_of(model, arguments), arguments,
+                                  dataclasses.replace(settings, program=program_of(model, arguments))) for model in arguments.models]
         for comparison in comparisons:
             comparison.run()
     return comparisons
 
 
 def mode_of(arguments):
-    modes = {"no-limit": arguments.no_limit, "sparse": arguments.sparse, "tiers": arguments.tiers}
+    modes = {"no-limit": arguments.no_limit, "sparse": arguments.sparse, "tiers": arguments.tiers, "phases": arguments.phases}
     return next((mode for mode, is_asked in modes.items() if is_asked), "limit")
 
 

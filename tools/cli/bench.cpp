@@ -44,6 +44,7 @@ constexpr Script scripts[] = {{"argsort", "bench/patterns.py", true},
                               {"merge", "bench/patterns.py", true},
                               {"optimizer", "bench/optimizer.py"},
                               {"pause", "bench/pause.py"},
+                              {"phases", "bench/training.py", false, "--phases"},
                               {"shares", "bench/shares.py"},
                               {"sparse", "bench/patterns.py", true},
                               {"tiers", "bench/training.py", false, "--tiers"},
@@ -89,13 +90,14 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"optimizer", "AdamW with its states off the device, beside PyTorch's and memory's speed"},
     {"pager", "eviction, refill and faults, beside fio"},
     {"pause", "a job out of memory and back, beside plain direct I/O"},
+    {"phases", "training, evaluation and a last batch in turn, planned for, beside stock and kernel swap"},
     {"planner", "placements and simulated steps, beside published ones"},
     {"policies", "all policies that move tensors, on simulated steps, beside what no plan can beat"},
     {"shares", "two jobs under one budget, beside each with its share alone"},
     {"sparse", "a large array of which little is touched, beside stock"},
     {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
     {"timeline", "what a recorded job costs to make sense of, and how soon its page is open"},
-    {"training", "training steps under a limit, beside stock and kernel swap"},
+    {"training", "training steps under a limit, planned for and not, beside stock and kernel swap"},
     {"transpose", "a matrix made into its transpose under a limit, beside stock and kernel swap"}};
 
 int list(const std::set<std::string>& names) {

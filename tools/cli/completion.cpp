@@ -34,7 +34,7 @@ _terrace() {{
   case "$before" in
     --pool) local done=""; [[ "$word" == *,* ]] && done="${{word%,*}},"
       COMPREPLY=($(compgen -P "$done" -d -- "${{word##*,}}")); return;;
-    --socket|--json-summary|--plot|--out|--perfetto|--html) COMPREPLY=($(compgen -f -- "$word")); return;;
+    --socket|--json-summary|--plan|--plot|--out|--perfetto|--html) COMPREPLY=($(compgen -f -- "$word")); return;;
 {choices}  esac
   if [ "$verb" = run ] && [[ "$word" != -* ]]; then
     COMPREPLY=($(compgen -c -- "$word") $(compgen -f -- "$word")); return

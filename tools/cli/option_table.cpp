@@ -212,7 +212,8 @@ void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
   plan->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
   plan->add_option("--plot", o->plot, "Draw the best plan: PREFIX-placement and PREFIX-memory, .svg and .png")
       ->type_name("PREFIX");
-  plan->add_option("--out", o->out, "Write the best schedule, or without a machine the best placement")
+  plan->add_option("--out", o->out,
+                   "Write the best schedule, without a machine the best placement, or the --point")
       ->type_name("FILE");
   plan->add_option("--perfetto", o->perfetto, "Write the best step's timeline, for ui.perfetto.dev")
       ->type_name("FILE");
@@ -265,6 +266,11 @@ void add_plan(CLI::App* app, PlanOptions* o) {
       ->check(whole_number());
   plan->add_flag("--budget-curve", o->budget_curve,
                  "The smallest memory of the first tier that works, and the step's time with ten budgets");
+  plan->add_option("--point", o->point,
+                   "Of the curve: predict this budget, too, or this part of what lives at once, and write it "
+                   "to --out for 'terrace run --plan'")
+      ->type_name("SIZE|PCT%")
+      ->needs("--budget-curve");
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list,
                  "List the policies with their sources, and the machines that are built in");

@@ -20,8 +20,8 @@ inline constexpr const char* group_offload = "Offloading (PyTorch)";
 inline constexpr const char* group_daemon = "Daemon";
 inline constexpr const char* group_reports = "Reports";
 
-// An option of `run` that takes a value: each but --limit and --json-summary mirrors an environment variable
-// of the library (docs/environment.md), which is its default.
+// An option of `run` that takes a value: each but --limit, --plan and --json-summary mirrors an environment
+// variable of the library (docs/environment.md), which is its default.
 struct RunEntry {
   const char* group;  // in --help
   const char* name;

@@ -10,6 +10,7 @@ namespace terrace::cli {
 
 struct RunOptions {
   std::string dram, limit;  // a size or a percentage
+  std::string plan;         // a file: of point/point.h
   std::string pool, pool_size, tiers;
   std::string threshold;
   std::string compress, mover, io, log;  // empty: the library's default
@@ -83,6 +84,7 @@ struct PlanOptions {
   bool bytes = false;
   bool list = false;
   bool budget_curve = false;
+  std::string point;  // of the curve: a size or a percentage
 };
 
 struct ImportOptions {

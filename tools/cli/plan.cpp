@@ -119,6 +119,18 @@ int print_and_write(const PlanOptions& options, const PlanReport& report) {
   return files.errors.empty() ? code : static_cast<int>(exit_failure);
 }
 
+// What can be told without a step. Empty: nothing is wrong.
+std::string wrong_curve_options(const PlanOptions& options) {
+  if (!options.budget_curve) return "";
+  if (!options.capacity.empty() || !options.perfetto.empty())
+    return "--budget-curve goes with no --capacity or --perfetto: it has many budgets";
+  if (options.out.empty() != options.point.empty())
+    return "--budget-curve has many budgets: --point SIZE says which one to write, and --out FILE where to";
+  if (options.point.empty()) return "";
+  const auto point = wire::parse_amount(options.point);
+  return point ? "" : "--point: " + point.error;
+}
+
 // The policy of a curve: the one that is named, or the joint search.
 Result<planner::SwapPolicy> curve_policy(const PlanOptions& options, const PlanInput& input,
                                          const planner::Machine* machine) {
@@ -128,9 +140,6 @@ Result<planner::SwapPolicy> curve_policy(const PlanOptions& options, const PlanI
   if (input.trace == nullptr)
     return refused<SwapPolicy>("--budget-curve: " + input.instance.name +
                                " holds lifetimes only, no operations: no machine can run it");
-  if (!options.capacity.empty() || !options.out.empty() || !options.perfetto.empty())
-    return refused<SwapPolicy>(
-        "--budget-curve goes with no --capacity, --out or --perfetto: it has many budgets");
   const std::vector<SwapPolicy> all = planner::swap_policies();
   if (options.policies == std::vector<std::string>{"all"}) return ok(all.back());
   const auto chosen = choose_policies(options.policies, true);
@@ -138,6 +147,22 @@ Result<planner::SwapPolicy> curve_policy(const PlanOptions& options, const PlanI
   if (chosen->swap.size() != 1 || !chosen->reuse.empty())
     return refused<SwapPolicy>("--budget-curve: name one policy that moves, or none for the joint search");
   return ok(chosen->swap.front());
+}
+
+// What was recorded, of a job; nothing of it for a trace.
+struct Recorded {
+  std::optional<MeasuredPoint> measured;
+  std::string program;
+};
+
+int write_point(const PlanOptions& options, const BudgetCurve& curve, const std::string& program) {
+  const auto point = asked_point(curve, program);
+  if (!point) return complain(exit_degraded, point.error);
+  if (const std::string error = write_whole(options.out, point_json(*point)); !error.empty())
+    return complain(exit_failure, error);
+  fmt::print(stderr, "wrote {}; 'terrace run --plan {} --summary' runs at it and compares\n", options.out,
+             options.out);
+  return exit_ok;
 }
 
 int print_curve(const PlanOptions& options, const BudgetCurve& curve) {
@@ -190,14 +215,18 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
 }
 
 int carry_out_curve(const PlanOptions& options, const PlanInput& input, const planner::Machine* machine,
-                    const PlanLimits& limits, const std::optional<MeasuredPoint>& measured) {
+                    const PlanLimits& limits, const Recorded& recorded) {
   const auto policy = curve_policy(options, input, machine);
   if (!policy) return complain(exit_usage, policy.error);
   if (const std::string why = output_without_folder(options); !why.empty())
     return complain(exit_failure, why);
+  std::optional<wire::Amount> asked;
+  if (!options.point.empty()) asked = *wire::parse_amount(options.point);  // as wrong_curve_options() did
   SearchWatch watch(options.seconds, isatty(STDERR_FILENO) == 1);
-  const BudgetCurve curve = budget_curve(*policy, *input.trace, *machine, limits, watch, measured);
-  const int code = print_curve(options, curve);
+  const BudgetCurve curve =
+      budget_curve(*policy, *input.trace, *machine, limits, watch, recorded.measured, asked);
+  int code = print_curve(options, curve);
+  if (code == exit_ok && asked) code = write_point(options, curve, recorded.program);
   if (watch.left_behind()) end_at_once(code);
   return code;
 }
@@ -213,10 +242,10 @@ Result<PlanLimits> limits_of(const PlanOptions& options) {
 }
 
 int plan_input(const PlanOptions& options, PlanInput* input, planner::Machine* machine,
-               const PlanLimits& limits, const std::optional<MeasuredPoint>& measured) {
+               const PlanLimits& limits, const Recorded& recorded) {
   if (const std::string why = put_in_order(input, options.order); !why.empty())
     return complain(exit_usage, why);
-  if (options.budget_curve) return carry_out_curve(options, *input, machine, limits, measured);
+  if (options.budget_curve) return carry_out_curve(options, *input, machine, limits, recorded);
   return carry_out(options, *input, machine, limits);
 }
 
@@ -229,7 +258,7 @@ int plan_job(const PlanOptions& options, planner::Machine* machine, const PlanLi
   fmt::print(stderr, "{}\n", step.about);
   if (machine == nullptr) fmt::print(stderr, "{}\n", step.machine.about);
   return plan_input(options, &step.input, machine != nullptr ? machine : &step.machine.machine, limits,
-                    step.measured);
+                    {step.measured, step.program});
 }
 
 }  // namespace
@@ -245,6 +274,7 @@ int plan(const PlanOptions& options) {
         "plan: which step? terrace plan TRACE, or --job JOB for one of a job that runs; 'terrace plan "
         "--list' lists policies and machines");
   if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
+  if (const std::string why = wrong_curve_options(options); !why.empty()) return complain(exit_usage, why);
   const auto limits = limits_of(options);
   if (!limits) return complain(exit_usage, limits.error);
   Loaded<planner::Machine> machine;

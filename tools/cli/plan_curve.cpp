@@ -50,6 +50,7 @@ class CurveMaker {
       wanted.insert(curve_.smallest_bytes + (count == 1 ? 0 : range / (count - 1) * i));
     if (curve_.measured && curve_.measured->budget_bytes >= curve_.smallest_bytes)
       wanted.insert(curve_.measured->budget_bytes);
+    if (curve_.asked_bytes >= curve_.smallest_bytes) wanted.insert(curve_.asked_bytes);
     return wanted;
   }
 
@@ -154,10 +155,12 @@ void put_measured(const BudgetCurve& curve, Rows* rows) {
 
 BudgetCurve budget_curve(const planner::SwapPolicy& policy, const wire::Trace& trace,
                          const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch,
-                         const std::optional<MeasuredPoint>& measured) {
+                         const std::optional<MeasuredPoint>& measured,
+                         const std::optional<wire::Amount>& asked) {
   const planner::LowerBounds bounds = planner::lower_bounds(trace, machine);
   BudgetCurve curve{&trace, &machine, policy.name, bounds.largest_op_bytes, bounds.max_live_bytes, 0,
                     {},     {},       measured};
+  if (asked) curve.asked_bytes = asked->of(curve.live_bytes);
   CurveMaker(policy, machine, limits, watch, &curve).make();
   return curve;
 }
@@ -207,6 +210,18 @@ nlohmann::ordered_json curve_json(const BudgetCurve& curve) {
                      {"steps", m.steps}};
   if (m.budget_bytes != 0) out["measured"]["budget_bytes"] = m.budget_bytes;
   return out;
+}
+
+Result<PlanPoint> asked_point(const BudgetCurve& curve, const std::string& program) {
+  const auto found = std::find_if(curve.points.begin(), curve.points.end(),
+                                  [&](const BudgetPoint& p) { return p.budget_bytes == curve.asked_bytes; });
+  if (found == curve.points.end())
+    return refused<PlanPoint>(
+        fmt::format("--point: the step was not planned for {}; the smallest budget that fits is {}",
+                    bytes_text(curve.asked_bytes), bytes_text(curve.smallest_bytes)));
+  const planner::SimulationReport& r = *found->run.report;
+  return ok(PlanPoint{curve.trace->name, curve.machine->name, curve.policy, program, found->budget_bytes,
+                      curve.live_bytes, r.total_us, r.bounds.compute_us, moved_bytes(r)});
 }
 
 Result<std::vector<std::string>> plot_budgets(const std::string& prefix, const BudgetCurve& curve) {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "liballoc/wire/amount.h"
 #include "tools/cli/plan_runs.h"
+#include "tools/cli/point/point.h"
 
 namespace terrace::cli {
 
@@ -35,17 +37,22 @@ struct BudgetCurve {
   std::vector<BudgetPoint> points;   // by budget, smallest first
   std::string why_not;               // there is no point at all
   std::optional<MeasuredPoint> measured = {};
+  std::uint64_t asked_bytes = 0;  // a budget that was asked for; 0: none
 };
 
 // Ten budgets, the same distance apart, from the smallest to what lives at once. What was found for less
 // memory is tried again with more, so that more memory is never slower. A measured point's budget is one
-// more, where the step can run in it. A signal ends it with what it has.
+// more, where the step can run in it, and so is `asked`, of what lives at once. A signal ends it with what it
+// has.
 BudgetCurve budget_curve(const planner::SwapPolicy& policy, const wire::Trace& trace,
                          const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch,
-                         const std::optional<MeasuredPoint>& measured = {});
+                         const std::optional<MeasuredPoint>& measured = {},
+                         const std::optional<wire::Amount>& asked = {});
 
 std::string curve_table(const BudgetCurve& curve, bool exact_bytes);
 nlohmann::ordered_json curve_json(const BudgetCurve& curve);  // `terrace-budget-curve` version 1
+// The point that was asked for, of a job whose program is `program`; or why the curve has none.
+Result<PlanPoint> asked_point(const BudgetCurve& curve, const std::string& program);
 // PREFIX-budgets.svg and .png, or why not.
 Result<std::vector<std::string>> plot_budgets(const std::string& prefix, const BudgetCurve& curve);
 

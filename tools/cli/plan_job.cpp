@@ -27,6 +27,7 @@ std::string about(const StepTrace& step, const Recording& recording) {
 
 void take(StepTrace step, const Recording& recording, RecordedStep* into) {
   into->about = about(step, recording);
+  into->program = recording.program;
   into->measured = {step.budget_bytes, step.mean_us, step.mean_waited_us, step.moved_bytes, step.like};
   into->machine = job_machine(recording);
   if (step.budget_bytes != 0) into->machine.machine.tiers.front().capacity_bytes = step.budget_bytes;

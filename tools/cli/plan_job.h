@@ -13,8 +13,9 @@ namespace terrace::cli {
 struct RecordedStep {
   PlanInput input;
   MeasuredPoint measured;
-  JobMachine machine;  // its first tier has the job's budget
-  std::string about;   // what was recorded, and what of it the trace is
+  JobMachine machine;   // its first tier has the job's budget
+  std::string program;  // of the job's first process
+  std::string about;    // what was recorded, and what of it the trace is
 };
 
 // Records the job that is named for options.seconds; Ctrl-C ends that before. exit_ok, or the exit code of

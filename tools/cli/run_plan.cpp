@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -29,6 +30,47 @@ std::string take_budget(const char* option, const std::string& text, const Ceili
   auto bytes = resolve_budget(option, text, ceiling, least_bytes);
   *out = bytes.value;
   return bytes.error;
+}
+
+// The policies that a daemon plans with at run time.
+constexpr std::array planned_policies{"sentinel_interval", "capuchin_swap", "g10", "joint"};
+
+std::string check_point(const RunOptions& options, const RunPlan& plan) {
+  if (const std::string other = other_program(*plan.point, options.command.front()); !other.empty())
+    return fmt::format(
+        "--plan {}: {}; record this one's step for a plan of its own, or leave --plan out and say --dram",
+        options.plan, other);
+  if (!options.weight.empty())
+    return fmt::format(
+        "--plan {} gives the job a budget of its own, and --weight a part of what is lent: leave one of "
+        "them out",
+        options.plan);
+  if (options.dram.empty() && plan.limit_bytes && *plan.limit_bytes < plan.point->budget_bytes)
+    return fmt::format(
+        "--plan {}: its budget of {} is more than --limit {}; raise the limit, or choose a smaller --point",
+        options.plan, bytes_text(plan.point->budget_bytes), bytes_text(*plan.limit_bytes));
+  return "";
+}
+
+// What the job is told of the policy before any option has its say.
+void take_point_policy(RunPlan* plan) {
+  if (std::find(planned_policies.begin(), planned_policies.end(), plan->point->policy) !=
+      planned_policies.end())
+    plan->environment.emplace_back("TERRACE_POLICY", plan->point->policy);
+}
+
+// Once --limit and --dram are known.
+std::string take_point(const RunOptions& options, const Ceiling& ceiling, RunPlan* plan) {
+  if (options.plan.empty()) return "";
+  auto point = load_point(options.plan);
+  if (!point) return "--plan " + point.error;
+  plan->point = std::move(*point);
+  if (std::string problem = check_point(options, *plan); !problem.empty()) return problem;
+  take_point_policy(plan);
+  if (!options.dram.empty()) return "";
+  return take_budget(fmt::format("--plan {}: its budget", options.plan).c_str(),
+                     exact_size(plan->point->budget_bytes), ceiling, wire::least_budget_bytes,
+                     &plan->dram_bytes);
 }
 
 std::string check_against_limit(const RunPlan& plan) {
@@ -162,10 +204,10 @@ Result<RunPlan> plan_run(const RunOptions& options, const Ceiling& ceiling, int 
   for (const std::string& problem :
        {take_budget("--limit", options.limit, ceiling, smallest_limit_bytes, &plan.limit_bytes),
         take_budget("--dram", options.dram, ceiling, wire::least_budget_bytes, &plan.dram_bytes),
-        check_against_limit(plan), take_pool_directories(options.pool, &plan),
-        take_pool_size(options.pool_size, &plan), take_threshold(options.threshold, &plan),
-        take_writes(options.writes_per_day, &plan), take_weight(options, &plan), take_tiers(options, &plan),
-        take_name(options, pid, &plan)})
+        take_point(options, ceiling, &plan), check_against_limit(plan),
+        take_pool_directories(options.pool, &plan), take_pool_size(options.pool_size, &plan),
+        take_threshold(options.threshold, &plan), take_writes(options.writes_per_day, &plan),
+        take_weight(options, &plan), take_tiers(options, &plan), take_name(options, pid, &plan)})
     if (!problem.empty()) return refused<RunPlan>(problem);
   if (const std::string problem = take_gpu_options(options, ceiling, &plan); !problem.empty())
     return refused<RunPlan>(problem);

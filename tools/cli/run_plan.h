@@ -1,6 +1,6 @@
 // Everything about `terrace run` that is decided before anything is started: options checked against the
 // machine and turned into the TERRACE_* variables of docs/environment.md. Pure but for looking at the pool
-// directory.
+// directory, and reading the file that --plan names.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "tools/cli/budget.h"
 #include "tools/cli/options.h"
+#include "tools/cli/point/point.h"
 #include "tools/cli/pool_list.h"
 #include "tools/cli/result.h"
 
@@ -21,10 +22,11 @@ struct RunPlan {
   std::optional<std::uint64_t> limit_bytes;
   std::optional<std::uint64_t> pool_bytes;
   std::optional<std::uint64_t> writes_per_day;
-  unsigned weight = 0;        // 0: none was asked for
-  PoolList pool_directories;  // absolute; none: the default
-  bool gpu = false;           // the GPU's allocation functions are preloaded too
-  bool offload = false;       // the Python package is loaded into the job
+  std::optional<PlanPoint> point;  // that it is to run at
+  unsigned weight = 0;             // 0: none was asked for
+  PoolList pool_directories;       // absolute; none: the default
+  bool gpu = false;                // the GPU's allocation functions are preloaded too
+  bool offload = false;            // the Python package is loaded into the job
   bool offloads_to_drive = false;
   std::string job;
   std::vector<std::pair<std::string, std::string>>

@@ -7,6 +7,7 @@
 
 #include "tools/cli/codec_rows.h"
 #include "tools/cli/format.h"
+#include "tools/cli/point/outcome.h"
 #include "tools/cli/run_offload.h"
 
 namespace terrace::cli {
@@ -118,6 +119,12 @@ std::string pager_text(const json& counters) {
   return text + "\n";
 }
 
+// Of a job that ran at a chosen point of a budget curve.
+std::string point_text(const RunReport& report) {
+  if (!report.plan.point) return "";
+  return outcome_text(*report.plan.point, report.plan.dram_bytes, report.counters);
+}
+
 std::string damage_text(const json& counters) {
   const std::uint64_t lost = counter(counters, "lost_runs");
   const std::uint64_t errors = counter(counters, "io_errors");
@@ -149,6 +156,7 @@ json summary_json(const RunReport& report) {
   if (report.counters.contains("stall_ns"))
     out["stall_seconds"] = seconds(counter(report.counters, "stall_ns"));
   if (!report.offload.is_null()) out["offload"] = report.offload;
+  if (report.plan.point) out["plan"] = outcome_json(*report.plan.point, report.counters);
   if (!report.counters_why.empty()) out["counters_unknown"] = report.counters_why;
   return out;
 }
@@ -158,8 +166,8 @@ std::string summary_text(const RunReport& report) {
   if (report.plan.offload) text += offload_text(report.offload);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
   return text + saved_text(report) + moved_text(report.counters) + codec_text(report.counters) +
-         waited_text(report) + steps_text(report.counters) + pager_text(report.counters) +
-         damage_text(report.counters);
+         waited_text(report) + steps_text(report.counters) + point_text(report) +
+         pager_text(report.counters) + damage_text(report.counters);
 }
 
 }  // namespace terrace::cli

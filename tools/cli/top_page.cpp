@@ -7,6 +7,7 @@
 
 #include "tools/cli/format.h"
 #include "tools/cli/json_numbers.h"
+#include "tools/cli/planned/planned_step.h"
 
 namespace terrace::cli {
 
@@ -149,6 +150,7 @@ std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, con
                                         percent_text(stall), step_text(job.rates));
   std::vector<std::string> lines{paint(cut(title, style.columns), color::bold)};
   append(&lines, wrapped(why_slow(job.rates, job.causes, job.complete), 2, style.columns));
+  append(&lines, wrapped(planned_text(job.rates, job.causes, job.complete), 2, style.columns));
   if (stall < 0.001) return lines;
   for (const std::string& line : causes_of(job)) lines.push_back(cut(line, style.columns));
   append(&lines, wrapped(traffic_line(job), 4, style.columns));

@@ -84,6 +84,23 @@ assert all(a["total_us"] >= b["total_us"] for a, b in zip(points, points[1:])), 
 P
 expect_code 2 "a curve without a machine" "$terrace" plan step.json --budget-curve
 expect_code 2 "a curve by two policies" "$terrace" plan step.json --machine a100-g10 --budget-curve --policy lru,fifo
+# One of its points becomes a file that a job can run at.
+expect_code 0 "a point of the curve" "$terrace" plan step.json --machine a100-g10 --budget-curve --policy lru --point 100% --out point.json
+expect_text err "wrote point.json; 'terrace run --plan point.json --summary'" "plan says what the point is for"
+/usr/bin/python3 - <<'P' || fail "the point: $(head -c 600 point.json)"
+import json
+point = json.load(open("point.json"))
+assert point["format"] == "terrace-plan-point" and point["version"] == 1 and point["policy"] == "lru", point
+assert point["budget_bytes"] == point["live_bytes"] and point["step_us"] >= point["compute_us"] > 0 and "program" not in point, point
+P
+expect_code 6 "a point in which nothing runs" "$terrace" plan step.json --machine a100-g10 --budget-curve --policy lru --point 1 --out none.json
+expect_text err "smallest budget that fits" "plan says what the step needs"
+[ ! -e none.json ] || fail "a point that there is none of was written"
+expect_code 2 "a point of no curve" "$terrace" plan step.json --machine a100-g10 --point 1G --out none.json
+expect_code 2 "a point that is written nowhere" "$terrace" plan step.json --machine a100-g10 --budget-curve --point 1G
+expect_text err "--out FILE where to" "plan says what is missing"
+expect_code 2 "a point that is no size" "$terrace" plan step.json --machine a100-g10 --budget-curve --point much --out none.json
+expect_text err "--point: 'much' is not a size" "the point is named"
 
 expect_code 0 "files" "$terrace" plan step.json --machine a100-g10 --policy tflite_by_size,lru \
   --plot picture --out schedule.json --perfetto timeline.json

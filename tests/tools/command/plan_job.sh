@@ -73,6 +73,23 @@ expect_text out "64.0 MiB .*measured, [0-9]* steps" "the measured point is marke
 expect_text out "predicted" "the others are, too"
 expect_code 0 "a plan of a job" "$terrace" plan --job stepping --seconds 3 --policy lru --json
 /usr/bin/python3 -c 'import json; assert json.load(open("out"))["steps"][0]["valid"]' || fail "no plan: $(head -c 300 out)"
+# A point of its curve is run at, and compared with.
+expect_code 0 "a point of a job's curve" "$terrace" plan --job stepping --seconds 4 --budget-curve --policy lru --time 2 --point 100% --out point.json
+expect_code 0 "a job at that point" "$terrace" run --plan point.json --threshold 256K --summary --json-summary summary.json -- \
+  /usr/bin/python3 -c "${step_py/while True/for _ in range(12)}"
+expect_text err "  plan     a step was to take" "the summary compares"
+/usr/bin/python3 - <<'P' || fail "the summary: $(head -c 900 summary.json) of $(head -c 600 point.json)"
+import json
+point, summary = json.load(open("point.json")), json.load(open("summary.json"))
+assert point["program"] == "python3", point
+assert summary["dram_bytes"] == point["budget_bytes"] == summary["plan"]["budget_bytes"], summary
+assert summary["plan"]["predicted_step_seconds"] == point["step_us"] / 1e6, summary
+if summary["counters"]["steps"]:
+    assert summary["plan"]["step_seconds"] > 0.05, summary["plan"]
+P
+expect_code 2 "a point of another program" "$terrace" run --plan point.json -- touch ran
+expect_text err "recorded of python3, and this command starts touch" "both programs are named"
+[ -e ran ] && fail "another program ran"
 kill "$job"
 wait "$job" 2>/dev/null
 finish

@@ -23,6 +23,9 @@ refused "--pool /nonexistent is not a directory" --pool "$directory,/nonexistent
 refused "is missing before, between or after its commas" --pool "$directory,,/tmp"
 refused "at most 63 characters" --name "$(printf 'x%.0s' $(seq 64))"
 refused "No such file" --json-summary /nonexistent/summary.json
+refused "--plan /nonexistent: No such file" --plan /nonexistent
+echo '{"format":"terrace-budget-curve","version":1}' >curve.json
+refused "this is a terrace-budget-curve, no point of a budget curve; 'terrace plan --job JOB --budget-curve --point" --plan curve.json
 refused "no kind of device" --gpu rocm
 refused "need --gpu" --gpu-budget 1G
 refused "needs --offload activations" --offload-min 1M

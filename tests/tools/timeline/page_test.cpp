@@ -135,3 +135,34 @@ TEST_CASE("TheTraceHasSlicesWithinSlicesAndCounters") {
   CHECK(counters == 10);  // five for each sample
   CHECK(nested == std::vector<std::string>{"b 4.00 MiB", "e 4.00 MiB", "b away", "e away"});
 }
+
+TEST_CASE("StepsStandBesideWhatWasPlanned") {
+  Recording recording = recorded({at(100, EventKind::step, 3, 10), at(150, EventKind::step, 3, 10, 2),
+                                  at(300, EventKind::step, 3, 10), at(700, EventKind::step, 3, 10),
+                                  at(800, EventKind::step, 3, 0), at(900, EventKind::step, 3, 10)});
+  recording.samples = {{.time_ns = ms(0), .planned_in_bytes = 1, .planned_out_bytes = 2},
+                       {.time_ns = ms(900), .planned_in_bytes = 11, .planned_out_bytes = 22}};
+  PlannedStep none, plan;
+  none.policy = plan.policy = "g10";
+  none.reason = "no period is known";
+  plan.entries = 5;
+  plan.step_seconds = 0.25;
+  plan.tier_peak_bytes = {8, 7};
+  recording.plans = {{ms(0), none}, {ms(200), plan}};
+  const ReadPage page(html_of(recording, history_of(recording)));
+  const auto seconds = page.column<double>("stepSeconds");
+  REQUIRE(seconds.size() == 5);
+  CHECK(seconds[0] == Approx(0.2));  // to the next one of the same process
+  CHECK(std::isnan(seconds[1]));
+  CHECK(seconds[2] == Approx(0.4));
+  CHECK(std::isnan(seconds[3]));  // the program left it
+  CHECK(std::isnan(seconds[4]));
+  CHECK(page.column<double>("plannedIn") == std::vector<double>{1, 11});
+  CHECK(page.column<double>("plannedOut") == std::vector<double>{2, 22});
+  const json& plans = page.head.at("plans");
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[0].at("reason") == "no period is known");
+  CHECK(plans[1].at("since") == Approx(0.2));
+  CHECK(plans[1].at("step_seconds") == 0.25);
+  CHECK(plans[1].at("tier_peak_bytes") == json{8, 7});
+}

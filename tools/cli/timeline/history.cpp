@@ -159,6 +159,7 @@ class Historian {
   struct Step {
     std::uint64_t began_ns = 0, kind = 0;
     std::uint32_t born = 0;  // allocations
+    std::size_t index = 0;   // into History::steps
   };
 
   // Of which object it tells.
@@ -198,12 +199,16 @@ class Historian {
 
   // `address` and `bytes` are the period's kind and its length; of none where the program has left it.
   void begin_step(const JobEvent& event) {
+    if (const auto before = running_.find(event.session); before != running_.end() && event.bytes != 0) {
+      StepBegin& step = into_.steps[before->second.index];
+      step.ns = event.time_ns - std::min(event.time_ns, step.time_ns);
+    }
     if (event.bytes == 0) {
       running_.erase(event.session);
       return;
     }
+    running_[event.session] = {event.time_ns, event.address, 0, into_.steps.size()};
     into_.steps.push_back({event.time_ns, event.session, event.address, event.bytes});
-    running_[event.session] = {event.time_ns, event.address, 0};
   }
 
   std::uint32_t give_birth(const JobEvent& event) {

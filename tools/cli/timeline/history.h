@@ -65,6 +65,7 @@ struct StepBegin {
   std::uint64_t session = 0;
   std::uint64_t kind = 0;    // of several that it may have
   std::uint64_t events = 0;  // of its period
+  std::uint64_t ns = 0;      // to the next one's begin; 0: the program left it, or its end was not seen
 };
 
 struct History {

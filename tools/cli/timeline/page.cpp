@@ -72,7 +72,7 @@ class PageData {
     add_objects();
     add_absences();
     add_waits();
-    columns_.add<double>("steps", history_.steps, [&](const StepBegin& s) { return seconds_at(s.time_ns); });
+    add_steps();
   }
 
   std::string head() const {
@@ -88,6 +88,7 @@ class PageData {
                     {"peak_bytes", history_.peak_bytes},
                     {"run_bytes", liballoc::run_bytes},
                     {"causes", std::move(causes)},
+                    {"plans", plans()},
                     {"columns", columns_.places()}};
     return escaped(head.dump(-1, ' ', false, json::error_handler_t::replace));
   }
@@ -99,11 +100,32 @@ class PageData {
   }
   double seconds_or_not(std::uint64_t ns) const { return ns == 0 ? not_known : seconds_at(ns); }
 
+  // Of which none is shown before it was there.
+  json plans() const {
+    json all = json::array();
+    for (const PlanBegin& begin : recording_.plans)
+      all.push_back({{"since", seconds_at(begin.time_ns)},
+                     {"policy", begin.plan.policy},
+                     {"reason", begin.plan.reason},
+                     {"entries", begin.plan.entries},
+                     {"step_seconds", begin.plan.step_seconds},
+                     {"budget_bytes", begin.plan.budget_bytes},
+                     {"tier_peak_bytes", begin.plan.tier_peak_bytes}});
+    return all;
+  }
+
   // A name of the program's may hold what ends a script.
   static std::string escaped(const std::string& text) {
     std::string out;
     for (const char c : text) out += c == '<' ? "\\u003c" : std::string(1, c);
     return out;
+  }
+
+  void add_steps() {
+    columns_.add<double>("steps", history_.steps, [&](const StepBegin& s) { return seconds_at(s.time_ns); });
+    columns_.add<double>("stepSeconds", history_.steps, [](const StepBegin& s) {
+      return s.ns == 0 ? not_known : static_cast<double>(s.ns) / 1e9;
+    });
   }
 
   void add_samples() {
@@ -119,6 +141,8 @@ class PageData {
     columns_.add<double>("budget", rows, [](const MemorySample& s) { return s.budget_bytes; });
     columns_.add<double>("read", rows, [](const MemorySample& s) { return s.read_bytes; });
     columns_.add<double>("written", rows, [](const MemorySample& s) { return s.written_bytes; });
+    columns_.add<double>("plannedIn", rows, [](const MemorySample& s) { return s.planned_in_bytes; });
+    columns_.add<double>("plannedOut", rows, [](const MemorySample& s) { return s.planned_out_bytes; });
   }
 
   void add_objects() {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr auto between_looks = 50ms;
 constexpr std::size_t most_events_recorded = 4'000'000;  // 190 MB
+constexpr std::size_t most_plans_recorded = 10'000;
 
 wire::EventKind kind_named(const std::string& name) {
   for (auto kind = wire::EventKind::alloc; kind < wire::EventKind::count;
@@ -94,7 +95,16 @@ class Recorder {
                              .budget_bytes = job_.budget_bytes(),
                              .read_bytes = job_.total("read_bytes"),
                              .written_bytes = job_.total("written_bytes"),
-                             .stall_ns = job_.total("stall_ns")});
+                             .stall_ns = job_.total("stall_ns"),
+                             .planned_in_bytes = job_.total("planned_in_bytes"),
+                             .planned_out_bytes = job_.total("planned_out_bytes")});
+    take_plan(now_ns);
+  }
+
+  void take_plan(std::uint64_t now_ns) {
+    PlannedStep plan = planned_step_of_job(job_.processes());
+    const bool is_new = into_.plans.empty() ? plan.is_told() : into_.plans.back().plan != plan;
+    if (is_new && into_.plans.size() < most_plans_recorded) into_.plans.push_back({now_ns, std::move(plan)});
   }
 
   // That the daemon was too late for.

@@ -12,6 +12,7 @@
 
 #include "liballoc/wire/segment.h"
 #include "tools/cli/change/found_job.h"
+#include "tools/cli/planned/planned_step.h"
 
 namespace terrace::cli {
 
@@ -35,6 +36,14 @@ struct MemorySample {
   std::uint64_t read_bytes = 0;  // since the job began, as the following
   std::uint64_t written_bytes = 0;
   std::uint64_t stall_ns = 0;
+  std::uint64_t planned_in_bytes = 0;  // likewise, brought back and taken out by a plan
+  std::uint64_t planned_out_bytes = 0;
+};
+
+// From when on the job's step had this plan, or none for that reason.
+struct PlanBegin {
+  std::uint64_t time_ns = 0;
+  PlannedStep plan;
 };
 
 // Some events of this time were missed.
@@ -52,6 +61,7 @@ struct Recording {
   bool hides_addresses = false;          // another user's: what happened to which memory is not told
   std::vector<JobEvent> events;          // in the order in which they were told: by process in time's order
   std::vector<MemorySample> samples;
+  std::vector<PlanBegin> plans;  // in the order of time; empty: the daemon tells of none
 };
 
 // Records until so many seconds have passed, the job has ended, or `goes_on` says no. Several times a second.
