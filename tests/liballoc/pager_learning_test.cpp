@@ -541,7 +541,7 @@ TEST_CASE("A job that pages learns from its faults as well") {
   Program program(f);
   program.learn(40);
   REQUIRE(program.sink.taken > 0);
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 15; ++i) {
     program.step();
     program.offer();
   }

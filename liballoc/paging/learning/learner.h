@@ -38,7 +38,7 @@
 
 namespace terrace::liballoc {
 
-class PeriodLearner final : public StepListener, public TouchListener, private PersistentObjects {
+class PeriodLearner final : public StepListener, public TouchListener {
  public:
   struct Parts {
     RunTable& runs;
@@ -120,8 +120,6 @@ class PeriodLearner final : public StepListener, public TouchListener, private P
   bool is_news() const;
   bool write_image(const char* policy);
   void give(PeriodSink& sink, std::uint64_t now_ns);
-  std::uint32_t next(std::uint32_t* block) override;
-  bool is_read_only(std::uint32_t object) override;
 
   Parts parts_;
   BlockQueue* queue_ = nullptr;

@@ -15,6 +15,40 @@ bool differs(std::uint64_t now, std::uint64_t before, std::uint64_t hundredths) 
   return difference * 100 > before * hundredths;
 }
 
+class LivePersistent final : public PersistentObjects {
+ public:
+  struct Parts {
+    const RunTable& runs;
+    const BlockTable& blocks;
+    const PeriodTable& table;
+    LiveBlocks& live;
+    std::uint32_t slot;  // of the phase
+  };
+  explicit LivePersistent(const Parts& parts) : parts_(parts) {}
+
+  std::uint32_t next(std::uint32_t* block) override {
+    for (; *block < parts_.live.top(); ++*block)
+      if (const std::uint16_t number = parts_.live[*block].persistent[parts_.slot]; number != 0)
+        return PeriodTable::most_events + number - 1;
+    return PeriodTable::none;
+  }
+  bool is_read_only(std::uint32_t object) override {
+    const std::uint32_t block = parts_.table[object].block;
+    const KnownBlock& b = parts_.blocks[block];
+    bool has_left = false;
+    for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) {
+      const Run& r = parts_.runs[n];
+      if (r.block != block || !r.has_slot) continue;
+      if (r.was_dirty) return false;
+      has_left = true;
+    }
+    return has_left;
+  }
+
+ private:
+  Parts parts_;
+};
+
 }  // namespace
 
 bool PeriodLearner::has_sent(std::uint32_t phase, std::uint64_t hash) const {
@@ -43,7 +77,8 @@ bool PeriodLearner::write_image(const char* policy) {
                           .write_bytes_per_second = times.writing().bytes_per_second(),
                           .policy = policy};
   std::uint32_t uses = 0;
-  const int error = write_period_image(phase_->table, facts, *this, &waiting_, &uses);
+  LivePersistent persistent({parts_.runs, parts_.blocks, phase_->table, live_, slot_});
+  const int error = write_period_image(phase_->table, facts, persistent, &waiting_, &uses);
   waiting_as_ = {.hash = error == 0 ? waiting_.hash : phase_->table.hash(),
                  .changes = phase_->table.changes(),
                  .uses = uses,
@@ -72,25 +107,6 @@ void PeriodLearner::offer(PeriodSink& sink, std::uint64_t now_ns) {
   if (phase_ == nullptr || !is_due_) return;
   is_due_ = false;
   if (is_news() && phase_->table.is_complete() && write_image(sink.policy())) give(sink, now_ns);
-}
-
-std::uint32_t PeriodLearner::next(std::uint32_t* block) {
-  for (; *block < live_.top(); ++*block)
-    if (live_[*block].persistent[slot_] != 0)
-      return PeriodTable::most_events + live_[*block].persistent[slot_] - 1;
-  return PeriodTable::none;
-}
-
-bool PeriodLearner::is_read_only(std::uint32_t object) {
-  const KnownBlock& b = parts_.blocks[phase_->table[object].block];
-  bool has_left = false;
-  for (std::uint32_t n = b.first_run(); n <= b.last_run(); ++n) {
-    const Run& r = parts_.runs[n];
-    if (r.block != phase_->table[object].block || !r.has_slot) continue;
-    if (r.was_dirty) return false;
-    has_left = true;
-  }
-  return has_left;
 }
 
 }  // namespace terrace::liballoc

@@ -29,6 +29,7 @@ void follow(LearnedUses* uses, const LearnedUses::Frame& frame, std::uint32_t pe
     uses->note_idle(frame, left, at);
     left = at;
   }
+  uses->note_idle(frame, left, {period + 1, frame.born});
 }
 
 }  // namespace
