@@ -100,7 +100,7 @@ inline constexpr Stat first_codec_stat = Stat::zvc_content_bytes;
 constexpr bool is_counter(Stat stat) {
   return stat < Stat::phase || (stat >= first_codec_stat && stat < Stat::count);
 }
-inline constexpr std::size_t stat_slots = 64;
+inline constexpr std::size_t stat_slots = 128;
 static_assert(stat_count <= stat_slots);
 
 enum class Phase : std::uint64_t { unknown = 0, starting, running, quiescing, ending };

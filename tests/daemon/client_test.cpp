@@ -327,6 +327,8 @@ TEST_CASE_METHOD(FalseDaemon, "OffsetsOutsideTheSegmentAreNotUsed") {
   SECTION("counters behind the end") { welcome.stats_offset = 16384; }
   SECTION("counters across the end") { welcome.stats_offset = 16384 - 64; }
   SECTION("counters misaligned") { welcome.stats_offset = 8; }
+  SECTION("ring in the counters") { welcome.ring_offset = 512; }
+  SECTION("counters in the ring") { welcome.stats_offset = 4096 + 64; }
   SECTION("ring behind the end") { welcome.ring_offset = std::uint64_t{1} << 63; }
   SECTION("ring longer than the segment") { welcome.ring_capacity = 1024; }
   SECTION("ring of no power of two") { welcome.ring_capacity = 63; }

@@ -17,7 +17,10 @@ constexpr int area_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 bool layout_is_sound(const wire::Welcome& welcome) noexcept {
   const std::uint64_t capacity = welcome.ring_capacity;
   if (capacity == 0 || capacity > wire::max_ring_capacity || (capacity & (capacity - 1)) != 0) return false;
-  return welcome.segment_bytes <= area_bytes &&
+  // A daemon from before there were so many counters has them where its ring is.
+  const bool are_apart = welcome.ring_offset >= welcome.stats_offset + sizeof(wire::JobStats) ||
+                         welcome.stats_offset >= welcome.ring_offset + wire::ring_bytes(capacity);
+  return are_apart && welcome.segment_bytes <= area_bytes &&
          wire::fits(welcome.stats_offset, sizeof(wire::JobStats), welcome.segment_bytes) &&
          wire::fits(welcome.ring_offset, wire::ring_bytes(capacity), welcome.segment_bytes);
 }
