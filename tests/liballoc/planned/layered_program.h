@@ -9,6 +9,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "liballoc/lifetimes/event_clock.h"
