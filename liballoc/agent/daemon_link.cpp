@@ -93,14 +93,18 @@ void DaemonLink::take_write_lease() {
                               is_obeyed);
 }
 
+int DaemonLink::send(const LearnedPeriod& period) {
+  const int error = client_.send_period(period.phase, period.hash, period.image_bytes, period.fd);
+  if (error == 0) guarded_.pager.plan().expect(period.phase, period.hash);
+  return error;
+}
+
 // A plan that cannot be followed costs nothing but what it would have saved: it is said at the level of what
 // is good to know.
 void DaemonLink::take_plan() {
   const SentPlan& sent = client_.plan();
   const char* why = sent.text;
-  if (!guarded_.pager.learner().has_sent(sent.phase, sent.period_hash))
-    why = "the plan is for a period that the job has not sent, or does not know any more";
-  else if (sent.image_bytes != 0)
+  if (sent.image_bytes != 0)
     why = guarded_.pager.plan().take({.phase = sent.phase,
                                       .period_hash = sent.period_hash,
                                       .image_bytes = sent.image_bytes,

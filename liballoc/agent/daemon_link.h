@@ -38,9 +38,7 @@ class DaemonLink final : public PeriodSink {
            client_.has_feature(wire::feature_schedules);
   }
   const char* policy() const override { return guarded_.options.policy; }
-  int send(const LearnedPeriod& period) override {
-    return client_.send_period(period.phase, period.hash, period.image_bytes, period.fd);
-  }
+  int send(const LearnedPeriod& period) override;
 
   // In a forked child, which is no session of the daemon's.
   void reset_in_child();

@@ -228,8 +228,6 @@ TEST_CASE("The uses that are found are the uses that are made") {
   const wire::PeriodHeader& h = program.sink.header();
   CHECK(h.events == events_of_step);
   CHECK(h.period_hash == program.sink.last.hash);
-  CHECK(f.pager.learner().has_sent(h.phase, h.period_hash));
-  CHECK_FALSE(f.pager.learner().has_sent(h.phase, h.period_hash + 1));
   CHECK(h.budget_bytes == f.pager.budget().bytes());
   const std::optional<std::uint32_t> turn = turn_of(program.sink);
   REQUIRE(turn.has_value());
@@ -367,7 +365,6 @@ TEST_CASE("A daemon that does not read now is asked again with the same image") 
   program.offer();
   CHECK(program.sink.taken == 1);
   CHECK(is_sound(program.sink));
-  CHECK(f.pager.learner().has_sent(program.sink.last.phase, program.sink.last.hash));
 }
 
 TEST_CASE("Images are a second apart") {

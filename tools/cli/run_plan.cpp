@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "liballoc/base/tier_list.h"
+#include "liballoc/wire/period/policy_names.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/extent_allocator.h"
 #include "tools/cli/format.h"
@@ -32,9 +33,6 @@ std::string take_budget(const char* option, const std::string& text, const Ceili
   return bytes.error;
 }
 
-// The policies that a daemon plans with at run time.
-constexpr std::array planned_policies{"sentinel_interval", "capuchin_swap", "g10", "joint"};
-
 std::string check_point(const RunOptions& options, const RunPlan& plan) {
   if (const std::string other = other_program(*plan.point, options.command.front()); !other.empty())
     return fmt::format(
@@ -54,8 +52,7 @@ std::string check_point(const RunOptions& options, const RunPlan& plan) {
 
 // What the job is told of the policy before any option has its say.
 void take_point_policy(RunPlan* plan) {
-  if (std::find(planned_policies.begin(), planned_policies.end(), plan->point->policy) !=
-      planned_policies.end())
+  if (wire::is_policy(plan->point->policy))
     plan->environment.emplace_back("TERRACE_POLICY", plan->point->policy);
 }
 

@@ -73,8 +73,6 @@ class PeriodLearner final : public StepListener, public TouchListener {
   // Begins and ends to learn, as the sink wants it, and gives it what it does not know yet: at most once a
   // second.
   void offer(PeriodSink& sink, std::uint64_t now_ns);
-  // Whether a plan for that period may be meant for this job: it was sent, and the phase is still known.
-  bool has_sent(std::uint32_t phase, std::uint64_t hash) const;
 
   // The table of the claimed phase; nullptr: none is claimed, or nothing is learned of it.
   const PeriodTable* table() const { return phase_ != nullptr ? &phase_->table : nullptr; }

@@ -51,12 +51,6 @@ class LivePersistent final : public PersistentObjects {
 
 }  // namespace
 
-bool PeriodLearner::has_sent(std::uint32_t phase, std::uint64_t hash) const {
-  return std::any_of(phases_, phases_ + most_learned_phases, [&](const LearnedPhase& p) {
-    return hash != 0 && p.table.phase() == phase && p.sent.hash == hash;
-  });
-}
-
 bool PeriodLearner::is_news() const {
   constexpr std::uint64_t budget_hundredths = 2, speed_hundredths = 20, least_changes = 4, share_of_uses = 20;
   const LearnedPhase::Sent& sent = phase_->sent;
