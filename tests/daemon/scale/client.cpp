@@ -18,16 +18,15 @@ namespace terrace::tests::scale {
 namespace {
 
 constexpr int patience_ms = 10'000;
-constexpr std::uint64_t pool_bytes = std::uint64_t{16} << 20;
 
 // Of this thread only, unlike glibc's seteuid().
 void be_user(uid_t uid) { ::syscall(SYS_setresuid, -1, uid, -1); }
 
-wire::Hello hello_of(const std::string& job) {
+wire::Hello hello_of(const std::string& job, std::uint64_t pool_wanted_bytes) {
   wire::Hello hello = wire::make<wire::Hello>();
   wire::copy_text(hello.job, sizeof hello.job, job.c_str());
   wire::copy_text(hello.program, sizeof hello.program, "scale");
-  hello.pool_wanted_bytes = pool_bytes;
+  hello.pool_wanted_bytes = pool_wanted_bytes;
   return hello;
 }
 
@@ -100,9 +99,10 @@ JobSegment::JobSegment(const wire::Welcome& welcome, int fd) {
   writer_ = wire::RingWriter(ring, wire::slots_of(ring), welcome.ring_capacity);
 }
 
-std::optional<Joined> join(const std::string& path, uid_t uid, const std::string& job, bool map) {
+std::optional<Joined> join(const std::string& path, uid_t uid, const std::string& job, bool map,
+                           std::uint64_t pool_wanted_bytes) {
   Joined joined{connect_as(uid, path), {}, {}};
-  const wire::Hello hello = hello_of(job);
+  const wire::Hello hello = hello_of(job, pool_wanted_bytes);
   Fd segment;
   if (!joined.socket || !send_packet(joined.socket.get(), &hello, sizeof hello) ||
       !receive_welcome(joined.socket.get(), &joined.welcome, &segment))

@@ -46,6 +46,8 @@ class JobSegment {
   wire::RingWriter writer_;
 };
 
+inline constexpr std::uint64_t small_pool_bytes = std::uint64_t{16} << 20;
+
 struct Joined {
   Fd socket;
   wire::Welcome welcome;
@@ -54,6 +56,7 @@ struct Joined {
 
 // connect, Hello, Welcome; nothing when the daemon does not grant it within ten seconds. `map`: the segment,
 // too.
-std::optional<Joined> join(const std::string& socket, uid_t uid, const std::string& job, bool map);
+std::optional<Joined> join(const std::string& socket, uid_t uid, const std::string& job, bool map,
+                           std::uint64_t pool_wanted_bytes = small_pool_bytes);
 
 }  // namespace terrace::tests::scale

@@ -40,8 +40,9 @@ Fd sealed_copy(const std::string& image) {
 PlannedSessions::PlannedSessions(const char* policy) : image_(made_image(policy)) {}
 
 std::string PlannedSessions::join_all(const std::string& socket, uid_t first_user, std::size_t count) {
+  // Without a pool of the daemon's, which would bound what may move.
   for (std::size_t i = 0; i < count; ++i) {
-    auto joined = join(socket, first_user + static_cast<uid_t>(i), "planned" + std::to_string(i), false);
+    auto joined = join(socket, first_user + static_cast<uid_t>(i), "planned" + std::to_string(i), false, 0);
     if (!joined) return "a session that sends periods was not let in";
     sessions_.push_back(std::move(*joined));
   }

@@ -70,8 +70,8 @@ std::size_t of_use(std::size_t index, std::size_t field) {
 }  // namespace
 
 TEST_CASE("An image of a period opens as what was written") {
-  const std::string image = period_bytes(sample_period());
-  const OpenedPeriod opened = opened_period(image + "and more behind it");
+  const std::string image = period_bytes(sample_period()) + "and more behind it";
+  const OpenedPeriod opened = opened_period(image);
   REQUIRE(opened);
   const PeriodView& view = opened.view;
   CHECK(view.header->phase == 3);
