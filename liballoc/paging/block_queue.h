@@ -20,8 +20,8 @@ enum class BlockChange : std::uint8_t { allocated, freed, grown };
 struct BlockEvent {
   std::uint64_t call_site = 0;
   std::uint64_t time_ns = 0;  // when it was noted, CLOCK_MONOTONIC, while times are wanted; else 0
-  std::uint32_t block = 0;  // id
-  std::uint32_t first = 0;  // granules that came or went: of a block that grew, those that joined it
+  std::uint32_t block = 0;    // id
+  std::uint32_t first = 0;    // granules that came or went: of a block that grew, those that joined it
   std::uint32_t granules = 0;
   std::uint32_t thread = 0;  // who did it: any number that is its own while it lives
   BlockChange change = BlockChange::allocated;

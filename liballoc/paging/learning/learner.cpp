@@ -240,7 +240,7 @@ void PeriodLearner::note_idle(const LiveBlock& b, std::uint32_t object) {
 void PeriodLearner::on_touched(std::uint32_t n) {
   const std::uint32_t id = parts_.runs[n].block;
   const std::uint32_t object = object_of(id);
-  if (parts_.runs[n].probed) touch_ns_ = os::now_ns();
+  touch_ns_ = parts_.runs[n].probed ? os::now_ns() : 0;
   if (object == PeriodTable::none) return;
   LiveBlock& b = live_[id];
   phase_->table.note_touch(object, position());

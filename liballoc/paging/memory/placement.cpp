@@ -230,6 +230,7 @@ std::size_t Placement::put_piece(std::uint32_t n, PageRange range, const std::by
   parts_.accounts.counts.restored_bytes += done;
   r.waiting = false;
   parts_.accounts.tell(wire::EventKind::restore, n, done);
+  if (listener_ != nullptr && done > 0) listener_->on_returned(n);
   if (r.state != RunState::stored && r.state != RunState::resident) return done;
   r.small = true;
   if (r.state == RunState::stored && !p.in_place.is_empty()) {
