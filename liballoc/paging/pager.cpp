@@ -163,8 +163,14 @@ bool Pager::balance() {
   progress |= transfers_.read_ahead_one();
   progress |= learner_.probe_some();
   // Last, as what came since is not read yet: the program wakes the agent when something is due.
-  progress |= queue_->wake_after(policy_.plan().events_to_trigger());
+  progress |= queue_->wake_after(events_to_wait_for());
   return progress || relieve();
+}
+
+// Until which nothing is to be done that no fault or transfer brings; 0: nothing at all.
+std::uint32_t Pager::events_to_wait_for() const {
+  const std::uint32_t planned = policy_.plan().events_to_trigger(), probed = learner_.events_to_probe();
+  return planned == 0 || probed == 0 ? planned + probed : std::min(planned, probed);
 }
 
 // What the plan wants back and is in a frame goes under its address before it is touched. A few at a time:

@@ -152,6 +152,7 @@ class Pager {
   void fit_budget();
   bool evict_one();
   bool release_held(bool at_once);
+  std::uint32_t events_to_wait_for() const;
   bool return_some();
   bool relieve();
   void send_out(std::uint32_t n, bool page_out);

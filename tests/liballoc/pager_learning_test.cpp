@@ -168,7 +168,7 @@ struct Program {
 struct Learning : Dram, PagerFixture {
   explicit Learning(std::size_t runs = 64, MoverKind kind = any_kind())
       : PagerFixture(kind, dram, runs, 1024 * mib, Compression::off) {
-    if (ready()) pager.learner().let_probe(100);
+    if (ready()) pager.learner().let_probe(100, 100);
   }
 };
 
@@ -293,7 +293,7 @@ TEST_CASE("Nothing is probed while nobody plans and all is put back when nobody 
 TEST_CASE("Probing takes the share of a period that it may") {
   Learning f;
   if (!f.ready()) return;
-  f.pager.learner().let_probe(1);
+  f.pager.learner().let_probe(1, 1);
   Program program(f);
   program.pause_ns = 200'000;
   for (int i = 0; i < 6; ++i) {

@@ -152,7 +152,7 @@ void PeriodLearner::begin_period(const BlockEvent& event) {
   phase_->fixed_now = 0;
   end_turns();
   choose_rounds();
-  probes_.begin_period(phase_->table.step_ns() * hundredths_ / 100);
+  probes_.begin_period(time_to_probe());
   begin_turns();
 }
 

@@ -58,8 +58,11 @@ class PeriodLearner final : public StepListener, public TouchListener {
     most_blocks_ = most_blocks;
   }
 
-  // How much of a period probing may take: one in a hundred, if nothing is said.
-  void let_probe(std::uint32_t hundredths) { hundredths_ = hundredths; }
+  // How many hundredths of a period probing may take: in its first periods, and later.
+  void let_probe(std::uint32_t first, std::uint32_t later) {
+    first_hundredths_ = first;
+    hundredths_ = later;
+  }
 
   // ---- what happens --------------------------------------------------------------------------------------
   void on_step_event(const BlockEvent& event, std::uint32_t granules, const StepPlace& place) override;
@@ -70,6 +73,8 @@ class PeriodLearner final : public StepListener, public TouchListener {
   // ---- the agent's rounds; all notes have been read -------------------------------------------------------
   // Takes out some of what is to be probed now. True: there is more.
   bool probe_some();
+  // How many events the program has to go on until there is something to probe; 0: nothing is waited for.
+  std::uint32_t events_to_probe() const;
   // Begins and ends to learn, as the sink wants it, and gives it what it does not know yet: at most once a
   // second.
   void offer(PeriodSink& sink, std::uint64_t now_ns);
@@ -101,6 +106,7 @@ class PeriodLearner final : public StepListener, public TouchListener {
   }
   // learner_probes.cpp
   void choose_rounds();
+  std::uint64_t time_to_probe() const;
   bool is_to_probe(std::uint32_t object) const;
   void begin_chain(std::uint32_t block, std::uint32_t object, std::uint64_t earliest);
   void go_on_with_chain(std::uint32_t block, std::uint32_t object);
@@ -122,7 +128,7 @@ class PeriodLearner final : public StepListener, public TouchListener {
   Parts parts_;
   BlockQueue* queue_ = nullptr;
   std::uint32_t most_blocks_ = 0;
-  std::uint32_t hundredths_ = 1;
+  std::uint32_t first_hundredths_ = 5, hundredths_ = 1;
   LearnedPhase phases_[most_learned_phases];
   LearnedPhase* phase_ = nullptr;  // the claimed one
   std::uint32_t slot_ = 0;         // its number

@@ -22,6 +22,20 @@ void PeriodLearner::choose_rounds() {
   phase_->rounds_at = now;
 }
 
+// A plan that comes soon is worth more than what finding it out takes, but for a few steps only.
+std::uint64_t PeriodLearner::time_to_probe() const {
+  constexpr std::uint32_t first_periods = 3;
+  const bool is_first = phase_->table.periods() <= first_periods && !phase_->table.is_complete();
+  return phase_->table.step_ns() * (is_first ? first_hundredths_ : hundredths_) / 100;
+}
+
+std::uint32_t PeriodLearner::events_to_probe() const {
+  const std::uint64_t earliest = probes_.earliest();
+  if (phase_ == nullptr || earliest == UINT64_MAX || !probes_.may_spend()) return 0;
+  const std::uint64_t ahead = earliest - std::min(earliest, phase_->position);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ahead, 1, phase_->table.length()));
+}
+
 bool PeriodLearner::is_to_probe(std::uint32_t object) const {
   const LearnedObject& o = phase_->table[object];
   return o.runs > 0 && o.rounds < phase_->rounds;
@@ -152,7 +166,7 @@ void PeriodLearner::probe(std::uint32_t block) {
 }
 
 bool PeriodLearner::probe_some() {
-  constexpr std::uint32_t most_at_once = 8, few_out = 16, share_out = 16, most_share_out = 4;
+  constexpr std::uint32_t most_at_once = 8, few_out = 16, share_out = 4, most_share_out = 4;
   if (phase_ == nullptr || parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
   count_fixed();
   begin_turns();

@@ -29,6 +29,8 @@ class ProbeQueue {
     return true;
   }
   std::uint32_t size() const { return count_; }
+  // No entry is due before it; UINT64_MAX: there is none.
+  std::uint64_t earliest() const { return count_ > 0 ? earliest_ : UINT64_MAX; }
   bool has_room() const { return count_ < most / 2; }
   // Takes one whose time has come. False: none.
   bool take_due(std::uint64_t now, std::uint32_t* block) {
