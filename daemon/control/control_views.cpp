@@ -248,6 +248,7 @@ json view_tiers(const ControlContext& context) {
             {"directory", pools.directory()},
             {"capacity_bytes", pools.quota_bytes()},
             {"promised_bytes", pools.promised_bytes()}};
+  if (pools.encrypts()) nvme["encrypted"] = true;
   put_used(nvme, pools.used_bytes(), pools.reported_bytes());
   put_nonzero(nvme, "free_bytes", free_disk_bytes(pools.directory()));
   put_writes(nvme, context.registry.writes());

@@ -14,6 +14,7 @@
 #include "daemon/size.h"
 #include "daemon/unique_fd.h"
 #include "liballoc/wire/protocol.h"
+#include "tiers/encryption/at_rest.h"
 
 namespace terrace::daemon {
 namespace {
@@ -150,8 +151,34 @@ void Pools::leave(SessionId session) {
   sessions_.erase(found);
 }
 
+std::string Pools::encrypt() {
+  encrypts_ = true;
+  const encryption::AtRest at_rest = encryption::look_at_rest(directory_);
+  if (at_rest.is_encrypted()) return {};
+  std::string problem = at_rest.reason;
+  if (at_rest.how == encryption::AtRest::How::possible)
+    encrypted_ = encryption::EncryptedDirectory::make(directory_, &problem);
+  return encrypted_ ? "" : problem;
+}
+
+// Whatever became of the directory since: what is handed out is looked at.
+int Pools::open_encrypted() const {
+  if (!encrypted_)
+    return encryption::look_at_rest(directory_).is_encrypted() ? open_unlinked(directory_) : -ENOKEY;
+  const int fd = open_unlinked(encrypted_->path());
+  if (fd < 0 || encrypted_->encrypts(fd)) return fd;
+  ::close(fd);
+  return -ENOKEY;
+}
+
+bool Pools::takes_direct_io() const {
+  if (!encrypts_) return true;
+  const UniqueFd fd(open_encrypted());
+  return !fd || encryption::takes_direct_io(fd.get());
+}
+
 PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) {
-  const int fd = open_unlinked(directory_);
+  const int fd = encrypts_ ? open_encrypted() : open_unlinked(directory_);
   if (fd < 0) return {-fd, -1, 0};
   if (const auto file = look_at_pool_file(fd)) give(session, file->id);
   const int ours = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);

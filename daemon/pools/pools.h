@@ -17,6 +17,7 @@
 
 #include "daemon/pools/pool_file.h"
 #include "daemon/shares/arbiter.h"
+#include "tiers/encryption/encrypted_directory.h"
 
 namespace terrace::daemon {
 
@@ -66,7 +67,15 @@ class Pools {
   // Whether the session was given that file, or brought it.
   bool holds(SessionId session, const FileId& file) const;
 
+  // From now on files are encrypted on the drive: because of where the directory lies, or in a directory of
+  // ours in it under a key that lasts as long as these pools. "" or why that cannot be; then none is made.
+  std::string encrypt();
+  bool encrypts() const { return encrypts_; }
+  // Whether files go past the page cache, as far as that is due to encryption.
+  bool takes_direct_io() const;
+
   // A new unlinked file owned by uid:gid (for disk quotas).
+  // ENOKEY: it would not be encrypted, and should be.
   PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
 
   // What the job says that it uses. It counts where its file cannot be asked.
@@ -119,11 +128,16 @@ class Pools {
   void note(const FileId& file, std::uint64_t missing_bytes);
   void give(SessionId session, const FileId& file);
 
+  int open_encrypted() const;
+
   static constexpr std::size_t most_files = 1 << 16;
 
   std::string directory_;
   PoolQuota quota_;
   bool generous_;
+  bool encrypts_ = false;
+  // Null: the directory's file system encrypts by itself.
+  std::unique_ptr<encryption::EncryptedDirectory> encrypted_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;
   // What of a file is missing from the quota: as much as when it first came, as it may have grown since.

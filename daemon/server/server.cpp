@@ -60,8 +60,17 @@ std::string Server::open() {
   if (auto error = door_.open(config, options_.is_private); !error.empty()) return error;
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
   const std::uint64_t budget = division_.budget_bytes();
-  registry_ = std::make_unique<Registry>(
-      budget, Pools(config.pool_directory, division_.pool_quota(), options_.is_private));
+  Pools pools(config.pool_directory, division_.pool_quota(), options_.is_private);
+  if (config.encrypts_pool) {
+    if (const std::string problem = pools.encrypt(); !problem.empty())
+      return fmt::format("[pool] encrypt: {}; or set encrypt = \"no\"", problem);
+    if (!pools.takes_direct_io())
+      spdlog::warn(
+          "[pool] encrypt: files of {} go through the page cache, which holds a second copy of what jobs "
+          "keep there; mount that file system with inlinecrypt, or put it on dm-crypt",
+          config.pool_directory);
+  }
+  registry_ = std::make_unique<Registry>(budget, std::move(pools));
   division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();
@@ -71,8 +80,9 @@ std::string Server::open() {
   const bool expect_old_jobs = !options_.is_private || options_.respawned || door_.listener().found_remains();
   hold_until_ns_ = expect_old_jobs ? clock_ns() + hold_ns : 0;
   watchdog_.open();
-  spdlog::info("serving {}: {} of DRAM, pools of {} in {}", config.socket, format_size(budget),
-               format_size(registry_->pools().quota_bytes()), config.pool_directory);
+  spdlog::info("serving {}: {} of DRAM, {}pools of {} in {}", config.socket, format_size(budget),
+               config.encrypts_pool ? "encrypted " : "", format_size(registry_->pools().quota_bytes()),
+               config.pool_directory);
   return {};
 }
 
@@ -157,10 +167,11 @@ void Server::reload() {
   if (const auto error = check_settings(*config, options_.is_private); !error.empty())
     return spdlog::error("{}; the old settings stay", error);
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
-      config->pool_directory != options_.config.pool_directory || config->state != options_.config.state)
+      config->pool_directory != options_.config.pool_directory ||
+      config->encrypts_pool != options_.config.encrypts_pool || config->state != options_.config.state)
     spdlog::warn(
-        "the socket, its group, the pool directory and the state directory change only with a restart of "
-        "terraced");
+        "the socket, its group, the pool directory, its encryption and the state directory change only with "
+        "a restart of terraced");
   config->pool_directory = options_.config.pool_directory;
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;

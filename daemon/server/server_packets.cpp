@@ -170,6 +170,7 @@ std::string Server::send_welcome(Connection& connection, Session& session, Uniqu
     welcome.flags |= wire::welcome_pool_fd;
     fds.push_back(pool_fd.get());
   }
+  if (registry_->pools().encrypts()) welcome.flags |= wire::welcome_encrypts;
   if (uffd) {
     welcome.flags |= wire::welcome_uffd_fd;
     fds.push_back(uffd.get());

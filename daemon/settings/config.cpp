@@ -64,9 +64,10 @@ std::optional<std::string> set_size(Config& config, const std::string& value) {
   return std::nullopt;
 }
 
-std::optional<std::string> set_lend_idle(Config& config, const std::string& value) {
+template <bool Config::*choice>
+std::optional<std::string> set_choice(Config& config, const std::string& value) {
   if (value != "yes" && value != "no") return fmt::format("\"{}\" is neither \"yes\" nor \"no\"", value);
-  config.lends_idle = value == "yes";
+  config.*choice = value == "yes";
   return std::nullopt;
 }
 
@@ -87,11 +88,12 @@ constexpr std::array key_table{
     Key{"budget", "dram", set_amount<&Config::dram>},
     Key{"budget", "per_user", set_amount<&Config::per_user>},
     Key{"budget", "per_job", set_amount<&Config::per_job>},
-    Key{"budget", "lend_idle", set_lend_idle},
+    Key{"budget", "lend_idle", set_choice<&Config::lends_idle>},
     Key{"pool", "directory", set_pool_directory},
     Key{"pool", "size", set_size<&Config::pool_bytes>},
     Key{"pool", "writes_per_day", set_size<&Config::writes_per_day>},
     Key{"pool", "writes_per_user", set_amount<&Config::writes_per_user>},
+    Key{"pool", "encrypt", set_choice<&Config::encrypts_pool>},
     Key{"planner", "policy", set_policy},
     Key{"log", "level", set_log_level},
 };
@@ -275,6 +277,7 @@ std::string to_toml(const Config& config) {
   if (!config.group.empty()) daemon.insert("group", config.group);
   if (!config.state.empty()) daemon.insert("state", config.state);
   toml::table pool{{"directory", config.pool_directory},
+                   {"encrypt", config.encrypts_pool ? "yes" : "no"},
                    {"writes_per_user", wire::text_of(config.writes_per_user)}};
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
   if (config.writes_per_day) pool.insert("writes_per_day", fmt::format("{}B", *config.writes_per_day));

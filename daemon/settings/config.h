@@ -30,6 +30,7 @@ struct Config {
   std::vector<ShareRule> shares;          // what single users get of `dram`
   std::vector<GroupRule> groups;          // and members of groups together
   std::string pool_directory = "/var/tmp";
+  bool encrypts_pool = false;                    // on the drive; refused where that cannot be
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
   std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit
   Amount writes_per_user = Amount::percent(50);  // of that, the most that one user's jobs write

@@ -12,6 +12,7 @@
 #include "daemon/shares/arbiter.h"
 #include "daemon/size.h"
 #include "daemon/unique_fd.h"
+#include "tiers/encryption/at_rest.h"
 
 namespace terrace::daemon {
 namespace {
@@ -58,6 +59,14 @@ std::string check_pool_directory(const std::string& directory) {
                        directory, std::strerror(-fd));
   const UniqueFd closes(fd);
   return {};
+}
+
+// A pool that was to be encrypted is never kept in plain text: without it there is no start.
+std::string check_encryption(const Config& config) {
+  if (!config.encrypts_pool) return {};
+  const encryption::AtRest at_rest = encryption::look_at_rest(config.pool_directory);
+  if (at_rest.how != encryption::AtRest::How::impossible) return {};
+  return fmt::format("[pool] encrypt: {}; or set encrypt = \"no\"", at_rest.reason);
 }
 
 // Against the whole file system: of what is free, pools of running jobs have taken a part at a restart.
@@ -107,6 +116,7 @@ std::string check_settings(const Config& config, bool is_private) {
   std::string error = check_budget(config);
   if (error.empty()) error = check_pool_size(config);
   if (error.empty()) error = check_writes(config);
+  if (error.empty()) error = check_encryption(config);
   if (is_private) return error;
   if (error.empty()) error = check_caps(config);
   if (error.empty()) error = check_shares(config);

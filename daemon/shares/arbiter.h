@@ -15,10 +15,11 @@
 // Within a job the budget follows demand: max-min fair ("water filling") over what each process has
 // allocated, so that a shell around a training program does not keep half of its memory.
 //
-// Handing budget from one process to another takes time: the giver has to evict first. So a rebalance lowers
-// at once but raises only into room that is free by then, in the job and on the whole machine; what is
-// missing is raised by later rebalances. A giver is waited for at most `patience_rounds`, for one that never
-// gives must not starve the others; then end_round() names it.
+// Handing budget from one process to another takes time (rebalance.h). A giver is waited for at most
+// `patience_rounds`, for one that never gives must not starve the others; then end_round() names it.
+//
+// Who is there is in members.h; what a job could be promised in room.h; what idle memory is lent in
+// lending.h; how grants follow in rebalance.h.
 //
 // Invariants: a rebalance grants no job more than its budget and its loan, and lets the sum of max(granted,
 // held) grow past neither the job's budget nor the machine's; held is what a process still has of what it was
@@ -27,62 +28,26 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
-#include <tuple>
 #include <vector>
 
-#include "daemon/shares/entitlements.h"
-#include "daemon/shares/user_shares.h"
+#include "daemon/shares/members.h"
+#include "daemon/shares/rebalance.h"
+#include "daemon/shares/room.h"
 
 namespace terrace::daemon {
 
-using SessionId = std::uint64_t;
-
-struct JobKey {
-  std::uint32_t uid = 0;
-  std::string name;
-  friend bool operator==(const JobKey&, const JobKey&) = default;
-  friend bool operator<(const JobKey& a, const JobKey& b) {
-    return std::tie(a.uid, a.name) < std::tie(b.uid, b.name);
-  }
-};
-
-// What one process uses: what counts as resident (sessions/resident_check.h), and what it says that it has
-// allocated. With that it can only cheat its own job.
-struct Demand {
-  std::uint64_t resident_bytes = 0;
-  std::uint64_t live_bytes = 0;
-};
-
-struct Refusal {
-  int error = 0;  // errno
-  std::uint64_t available_bytes = 0;
-  std::string reason;
-};
-
-struct Change {
-  SessionId session = 0;
-  std::uint64_t budget_bytes = 0;
-  friend bool operator==(const Change&, const Change&) = default;
-};
-
 class Arbiter {
  public:
-  static constexpr std::uint64_t minimum_bytes = 4ULL << 20;    // two runs: less cannot page at all
-  static constexpr std::uint64_t starting_bytes = 64ULL << 20;  // for a process whose demand is not known yet
-  static constexpr std::uint64_t lending_step_bytes = 16ULL << 20;  // idle memory is lent in steps, or more
-  // What was not used in so many reports of a process, or twice as many, is idle: 20 to 40 s of the
-  // registry's rounds, with 1,024 sessions 16 times as long.
-  static constexpr std::uint64_t idle_reports = 200;
+  static constexpr std::uint64_t minimum_bytes = least_budget_bytes;
+  static constexpr std::uint64_t starting_bytes = starting_budget_bytes;
   static constexpr unsigned patience_rounds = 600;  // a minute of the registry's rounds
 
   // Who takes longer to give once is lent no idle memory any more: else a borrower could let its lender wait
   // nearly that minute again and again.
   static constexpr unsigned slow_rounds = 100;
 
-  explicit Arbiter(std::uint64_t machine_bytes) : machine_bytes_(machine_bytes) {}
+  explicit Arbiter(std::uint64_t machine_bytes) { members_.machine_bytes = machine_bytes; }
 
   // A new process. `requested_bytes` 0: whatever the job gets. Nothing when admitted.
   std::optional<Refusal> admit(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
@@ -91,7 +56,7 @@ class Arbiter {
   // admit() would promise it. When not even the minimum is left it shares, like a job without a promise. Its
   // own budget is what it held, within that. False: it was promised less than it says that it had.
   bool readmit(SessionId session, const JobKey& job, std::uint64_t requested_bytes, std::uint64_t held_bytes);
-  void leave(SessionId session);
+  void leave(SessionId session) { members_.leave(session); }
 
   void observe(SessionId session, const Demand& demand);
   // Some time has passed: once in a round of observations. Those that were told to give and have not for
@@ -108,7 +73,8 @@ class Arbiter {
 
   // Holds until the job ends. ENOENT: no such job. Only an administrator gets past the cap of the job's user.
   // No job is promised more than its limit.
-  enum class By { owner, administrator };
+  using By = Asker;
+  using JobLimit = daemon::JobLimit;
   std::optional<Refusal> set_job_budget(const JobKey& job, std::uint64_t bytes, By by);
   // Promises and loans of the job together, until it ends; no_limit: none. What it was promised beyond that
   // is there for others at once. What an administrator says the job's user cannot change. EPERM, EINVAL,
@@ -129,18 +95,13 @@ class Arbiter {
   // Holds until the job ends. ENOENT: no such job, EINVAL: no such weight.
   std::optional<Refusal> set_job_weight(const JobKey& job, std::uint64_t weight);
 
-  std::uint64_t machine_bytes() const { return machine_bytes_; }
+  std::uint64_t machine_bytes() const { return members_.machine_bytes; }
   // Promised to jobs that asked for a size.
-  std::uint64_t promised_bytes() const;
+  std::uint64_t promised_bytes() const { return members_.promised_bytes(); }
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
   std::uint64_t job_promised_bytes(const JobKey& job) const;
   std::uint32_t job_weight(const JobKey& job) const;
-  struct JobLimit {
-    std::uint64_t bytes = no_limit;
-    By by = By::owner;
-    friend bool operator==(const JobLimit&, const JobLimit&) = default;
-  };
   JobLimit job_limit(const JobKey& job) const;
   // As of the last rebalance: what it may use beyond its budget because others do not, and what others may.
   struct JobLoan {
@@ -148,82 +109,14 @@ class Arbiter {
     std::uint64_t lent_bytes = 0;
   };
   JobLoan job_loan(const JobKey& job) const;
-  const UserShares& users() const { return users_; }
+  const UserShares& users() const { return members_.users; }
 
  private:
-  struct Session {
-    JobKey job;
-    std::uint64_t requested_bytes = 0;
-    std::uint64_t granted_bytes = 0;
-    Demand demand;
-    std::uint64_t reports = 0;
-    // The most that it had allocated since the last full `idle_reports`, and in those before.
-    std::uint64_t peak_bytes = 0, peak_before_bytes = 0;
-    bool fresh = true;             // nothing was announced to it yet
-    std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
-    unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
-    bool overdue = false;
-    bool slow = false;  // was waited for longer than `slow_rounds`
-    bool restrained = false;
-  };
-  struct Pause {
-    std::uint64_t promised_bytes = 0;  // before
-    bool fixed = false;                // before
-    bool stays = false;
-    unsigned rounds_left = 0;
-  };
-  struct Job {
-    std::vector<SessionId> sessions;
-    std::uint64_t promised_bytes = 0;  // 0: shares what is left
-    std::uint64_t budget_bytes = 0;    // as last divided
-    std::uint64_t usable_bytes = 0;    // with loans, as of the last rebalance
-    std::uint64_t idle_bytes = 0;      // of the budget, what others may borrow
-    bool fixed = false;                // set by an administrator
-    std::uint32_t weight = 1;
-    JobLimit limit;
-    std::optional<Pause> pause;
-    bool unsettled = true;  // membership or budget changed, or a raise is owed
-  };
-
-  // What a rebalance means to do with a job that needs it.
-  struct Plan {
-    Job* job = nullptr;
-    std::vector<std::uint64_t> target;  // as the job's sessions
-  };
-
-  // What a job could be promised in all, of the machine and within each limit.
-  struct Room {
-    std::uint64_t machine = 0;
-    std::uint64_t user = 0, group = 0, job = 0;
-    std::uint64_t owners() const;  // the narrowest of all
-    std::uint64_t of(By by) const { return by == By::administrator ? machine : owners(); }
-  };
-  Room room_for(const JobKey& job) const;
-  Refusal does_not_fit(const JobKey& job, std::uint64_t wanted) const;
-  const Job* find(const JobKey& job) const;
-  void join(SessionId session, const JobKey& job, std::uint64_t requested_bytes);
-  std::uint64_t requested_bytes(const Job& job) const;
-  std::uint64_t promised_before(const Job& job) const;
-  void end_pause(Job& job, std::uint64_t promised_bytes);
+  std::uint64_t promised_before(const MemberJob& job) const;
+  void end_pause(MemberJob& job, std::uint64_t promised_bytes);
   void end_old_pauses();
-  std::uint64_t most_of(const JobKey& key, const Job& job) const;
-  std::vector<JobPart> parts() const;
-  void divide();
-  JobUse use_of(Job& job) const;
-  void lend_idle();
-  std::vector<std::uint64_t> targets(const Job& job) const;
-  bool worth_announcing(const Job& job, const std::vector<std::uint64_t>& target) const;
-  std::uint64_t room_on_machine() const;
-  std::uint64_t room_in(const Job& job) const;
-  void lower(const Plan& plan, std::vector<Change>* changes);
-  void raise(const Plan& plan, std::uint64_t* machine_room, std::vector<Change>* changes);
-  void grant(SessionId id, std::uint64_t bytes, std::vector<Change>* changes);
-  static void update_held(Session& session);
 
-  std::uint64_t machine_bytes_;
-  UserShares users_;
-  std::map<SessionId, Session> sessions_;
-  std::map<JobKey, Job> jobs_;
+  Members members_;
 };
 
 }  // namespace terrace::daemon

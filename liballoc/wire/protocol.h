@@ -100,6 +100,9 @@ static_assert(sizeof(Log) == 16 + 4 + 4 + 200);
 inline constexpr std::uint32_t welcome_segment_fd = 1;  // always set in version 1
 inline constexpr std::uint32_t welcome_pool_fd = 2;
 inline constexpr std::uint32_t welcome_uffd_fd = 4;  // /dev/userfaultfd, opened
+// Pool files are encrypted on the drive. Who got none makes none of his own, unless his user named a place
+// for it.
+inline constexpr std::uint32_t welcome_encrypts = 8;
 
 struct Welcome {
   static constexpr Type type = Type::welcome;

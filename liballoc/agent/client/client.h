@@ -49,6 +49,7 @@ struct Grant {
   std::uint64_t pool_limit_bytes = 0;  // how much of the pool may be in use now (processes of one job share)
   std::uint64_t most_written_bytes = wire::any_bytes;  // how far written_bytes may go on the pool's drive
   bool is_last_lease = false;                          // that is all for today
+  bool encrypts_pools = false;                         // what it granted, or would have
   int uffd_device_fd = -1;
   std::uint64_t session_id = 0;
 };

@@ -89,6 +89,7 @@ int Client::accept_welcome(Descriptors* descriptors) noexcept {
   if ((welcome.flags & wire::welcome_pool_fd) != 0) ++next;
   if ((welcome.flags & wire::welcome_uffd_fd) != 0 && grant_.uffd_device_fd < 0)
     grant_.uffd_device_fd = descriptors->take(next);
+  grant_.encrypts_pools = (welcome.flags & wire::welcome_encrypts) != 0;
   grant_.budget_bytes = welcome.budget_bytes;
   grant_.pool_limit_bytes = welcome.pool_limit_bytes;
   grant_.session_id = welcome.session_id;

@@ -37,6 +37,9 @@ bool PoolTier::open_files(Client& client, PoolFiles* files) {
 
 bool PoolTier::make_own_files(Client& client, PoolFiles* files) {
   client.use_no_pool();
+  const bool must_encrypt = client.grant().encrypts_pools;  // as the daemon last said
+  if (must_encrypt && !options_.makes_own_pool()) return no_plain_file();
+  if (must_encrypt) tell_plain();
   if (client.connected() && !options_.makes_own_pool()) tell_not_granted();
   const char* failed = "";
   if (const int error = files->make(options_.pool_directories, &failed); error != 0)
@@ -55,6 +58,21 @@ void PoolTier::tell_not_granted() const {
     << (directories.size() > 1 ? "each of " : "") << directories[0];
   for (std::size_t i = 1; i < directories.size(); ++i) m << "," << directories[i];
   m << ", which the daemon's [pool] size does not count";
+}
+
+// The administrator wants nothing of a job's on a drive that can be read there.
+bool PoolTier::no_plain_file() {
+  availability_.set_unavailable("the daemon grants no pool and wants none that is not encrypted");
+  Message(Severity::warning) << "the daemon grants no pool (its log says why), and pools are encrypted here "
+                                "([pool] encrypt), so that this process makes none of its own; the program "
+                                "runs on plain memory";
+  return false;
+}
+
+// What the user names is his to decide.
+void PoolTier::tell_plain() const {
+  Message(Severity::warning) << "TERRACE_POOL_DIR: what is kept there is not encrypted, unlike the daemon's "
+                                "pools ([pool] encrypt)";
 }
 
 // `terrace run`, which brings the daemon, has said so once for all processes of the job.

@@ -59,7 +59,9 @@ class PoolTier {
   void close();
   bool no_file(const char* directory, int error);
   bool unusable(const char* directory, int error);
+  bool no_plain_file();
   void tell_not_granted() const;
+  void tell_plain() const;
   void tell_without_room(const PoolFiles::File& file) const;
   void tell_twin(const PoolFiles& files, bool was_told) const;
   tiers::NvmeTier& drive(std::size_t i);

@@ -203,6 +203,7 @@ TEST_CASE("what is written for a successor reads back the same") {
   config.dram = *terrace::wire::parse_amount("3G");
   config.pool_bytes = 12345;
   config.pool_directory = "/pool";
+  config.encrypts_pool = true;
   config.log_level = "error";
   config.state = "/state";
   config.writes_per_day = 54321;
@@ -213,10 +214,22 @@ TEST_CASE("what is written for a successor reads back the same") {
   CHECK(back.config.dram == config.dram);
   CHECK(back.config.pool_bytes == config.pool_bytes);
   CHECK(back.config.pool_directory == config.pool_directory);
+  CHECK(back.config.encrypts_pool);
   CHECK(back.config.log_level == config.log_level);
   CHECK(back.config.state == config.state);
   CHECK(back.config.writes_per_day == config.writes_per_day);
   CHECK(back.config.writes_per_user == config.writes_per_user);
+}
+
+TEST_CASE("a pool is encrypted or not and nothing else") {
+  const auto parsed = [](const char* value) {
+    return parse_config(std::string("[pool]\nencrypt = ") + value + "\n", "t.toml", Config{});
+  };
+  CHECK_FALSE(Config{}.encrypts_pool);
+  CHECK(parsed("\"yes\"").config.encrypts_pool);
+  CHECK_FALSE(parsed("\"no\"").config.encrypts_pool);
+  CHECK_THAT(parsed("\"aes\"").error, Contains("pool.encrypt") && Contains("\"yes\" nor \"no\""));
+  CHECK_THAT(parsed("true").error, Contains("\"encrypt\" in [pool] must be a string"));
 }
 
 TEST_CASE("what may be written in a day is a size and of it a user's part is an amount") {

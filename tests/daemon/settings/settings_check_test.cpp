@@ -114,3 +114,13 @@ TEST_CASE("PoolSizeOutOfRangeIsRefused") {
   settings.config.pool_bytes = 9999ULL << 40;
   CHECK_THAT(settings.error(), Contains("[pool] size") && Contains("whole file system"));
 }
+
+TEST_CASE("EncryptionThatThePoolDirectoryCannotHaveIsRefused") {
+  Settings settings;
+  settings.config.pool_directory = "/dev/shm";
+  CHECK_THAT(settings.error(), Equals(""));
+  settings.config.encrypts_pool = true;
+  for (const bool is_private : {false, true})
+    CHECK_THAT(settings.error(is_private),
+               Contains("[pool] encrypt") && Contains("/dev/shm") && Contains("encrypt = \"no\""));
+}

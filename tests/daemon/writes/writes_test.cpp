@@ -68,15 +68,15 @@ TEST_CASE_METHOD(DaysFixture, "after a kill the count is too high by the leases 
 }
 
 TEST_CASE_METHOD(DaysFixture, "two daemons of a user have one day's bytes between them") {
-  auto one = daemon(300 * mib), other = daemon(300 * mib);
-  join(*one);
-  join(*other);
+  auto one_daemon = daemon(300 * mib), other_daemon = daemon(300 * mib);
+  join(*one_daemon);
+  join(*other_daemon);
   std::uint64_t of_one = 0, of_other = 0;
   for (int i = 0; i < 100; ++i) {
-    if (const auto most = lease(*one)) of_one = most;
-    if (const auto most = lease(*other)) of_other = most;
-    one->observe(1, of_one);
-    other->observe(1, of_other);
+    if (const auto most = lease(*one_daemon)) of_one = most;
+    if (const auto most = lease(*other_daemon)) of_other = most;
+    one_daemon->observe(1, of_one);
+    other_daemon->observe(1, of_other);
     REQUIRE(of_one + of_other <= 300 * mib);
   }
   CHECK(of_one + of_other + WriteShares::none_bytes >= 300 * mib);

@@ -8,7 +8,7 @@ expect_code 0 "version" "$terrace" version --json
 valid version
 expect_code 0 "doctor" "$terrace" doctor --quick --json --pool "$directory"
 valid doctor
-for check in cuda_driver device_0 emulated pinned_memory gpudirect_storage; do
+for check in encryption cuda_driver device_0 emulated pinned_memory gpudirect_storage; do
   expect_text out "\"name\": *\"$check\"" "doctor names $check"
 done
 "$terrace" run --name json-job -- sleep 30 &

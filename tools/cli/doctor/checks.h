@@ -32,7 +32,7 @@ void check_paging(Findings* out);                                    // userfaul
 void check_machine(Findings* out);                                   // kernel, io_uring, limits, swap, GPU
 void check_gpu(const std::string& pool, bool quick, Findings* out);  // driver, device, GPUDirect Storage
 void check_cgroup(Findings* out);  // version, limits above us, whether a child can be made
-void check_pool(const PoolList& directories, Findings* out);      // of each O_DIRECT, space
+void check_pool(const PoolList& directories, Findings* out);      // of each O_DIRECT, space, encryption
 void measure_speeds(const PoolList& directories, Findings* out);  // DRAM and pool; seconds of work
 void measure_wake_up(Findings* out);                              // of a sleeping thread; 50 ms
 

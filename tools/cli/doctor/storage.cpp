@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tiers/encryption/at_rest.h"
 #include "tiers/probe.h"
 #include "tools/cli/doctor/checks.h"
 #include "tools/cli/files.h"
@@ -69,6 +70,27 @@ Finding space_finding(const std::string& directory) {
           bytes_text(free) + " free",
           enough ? "" : "a training job needs several GiB: free some, or name another directory with --pool",
           {{"free_bytes", free}}};
+}
+
+// No more than a note: whoever needs it asks for it in terraced.toml.
+Finding encryption_finding(const std::string& directory) {
+  using How = encryption::AtRest::How;
+  const encryption::AtRest found = encryption::look_at_rest(directory);
+  std::string value = "not possible", remedy = found.reason;
+  if (found.is_encrypted()) {
+    value = found.how == How::device ? "on: the file system lies on dm-crypt"
+                                     : "on: the directory is encrypted (fscrypt)";
+  } else if (found.how == How::possible) {
+    value =
+        "possible (fscrypt): encrypt = \"yes\" in terraced.toml; inlinecrypt as a mount option keeps "
+        "O_DIRECT";
+  }
+  return {"pool",
+          "encryption",
+          Health::note,
+          std::move(value),
+          std::move(remedy),
+          {{"on", found.is_encrypted()}, {"possible", found.how != How::impossible}}};
 }
 
 std::string rate_text(double bytes_per_second) {
@@ -150,6 +172,7 @@ void check_pool(const PoolList& directories, Findings* out) {
     if (out->back().health == Health::missing) continue;
     add(direct_finding(directory), directory, several, out);
     add(space_finding(directory), directory, several, out);
+    add(encryption_finding(directory), directory, several, out);
   }
   if (several) out->push_back(drives_finding(directories));
 }

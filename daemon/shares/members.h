@@ -1,0 +1,120 @@
+// Who shares the machine's memory, and what is known of them: the processes, their jobs, and what each was
+// promised, is due and holds. The arbiter's classes and functions read it and write it (arbiter.h). Pure; one
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "daemon/shares/entitlements.h"
+#include "daemon/shares/user_shares.h"
+
+namespace terrace::daemon {
+
+inline constexpr std::uint64_t least_budget_bytes = 4ULL << 20;  // two runs: less cannot page at all
+// For a process whose demand is not known yet.
+inline constexpr std::uint64_t starting_budget_bytes = 64ULL << 20;
+// What was not used in so many reports of a process, or twice as many, is idle: 20 to 40 s of the registry's
+// rounds, with 1,024 sessions 16 times as long.
+inline constexpr std::uint64_t reports_until_idle = 200;
+
+using SessionId = std::uint64_t;
+
+struct JobKey {
+  std::uint32_t uid = 0;
+  std::string name;
+  friend bool operator==(const JobKey&, const JobKey&) = default;
+  friend bool operator<(const JobKey& a, const JobKey& b) {
+    return std::tie(a.uid, a.name) < std::tie(b.uid, b.name);
+  }
+};
+
+// What one process uses: what counts as resident (sessions/resident_check.h), and what it says that it has
+// allocated. With that it can only cheat its own job.
+struct Demand {
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t live_bytes = 0;
+};
+
+// Who asks for a job.
+enum class Asker { owner, administrator };
+
+struct JobLimit {
+  std::uint64_t bytes = no_limit;
+  Asker by = Asker::owner;
+  friend bool operator==(const JobLimit&, const JobLimit&) = default;
+};
+
+struct Member {
+  JobKey job;
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t granted_bytes = 0;
+  Demand demand;
+  std::uint64_t reports = 0;
+  // The most that it had allocated since the last full `reports_until_idle`, and in those before.
+  std::uint64_t peak_bytes = 0, peak_before_bytes = 0;
+  bool fresh = true;             // nothing was announced to it yet
+  std::uint64_t held_bytes = 0;  // of what it was granted before, what it still has; at least granted_bytes
+  unsigned waited_rounds = 0;    // for it to give what it holds beyond its grant
+  bool overdue = false;
+  bool slow = false;  // was waited for longer than Arbiter::slow_rounds
+  bool restrained = false;
+
+  // What it was granted before it has until it says that it has less; it cannot have got more of it since.
+  void update_held();
+  void report(const Demand& said);
+};
+
+struct JobPause {
+  std::uint64_t promised_bytes = 0;  // before
+  bool fixed = false;                // before
+  bool stays = false;
+  unsigned rounds_left = 0;
+};
+
+struct MemberJob {
+  std::vector<SessionId> sessions;
+  std::uint64_t promised_bytes = 0;  // 0: shares what is left
+  std::uint64_t budget_bytes = 0;    // as last divided
+  std::uint64_t usable_bytes = 0;    // with loans, as of the last rebalance
+  std::uint64_t idle_bytes = 0;      // of the budget, what others may borrow
+  bool fixed = false;                // set by an administrator
+  std::uint32_t weight = 1;
+  JobLimit limit;
+  std::optional<JobPause> pause;
+  bool unsettled = true;  // membership or budget changed, or a raise is owed
+};
+
+struct Members {
+  std::uint64_t machine_bytes = 0;
+  UserShares users;
+  std::map<SessionId, Member> sessions;
+  std::map<JobKey, MemberJob> jobs;
+
+  // Null: not there.
+  const MemberJob* find(const JobKey& key) const;
+  MemberJob* find(const JobKey& key);
+  const Member* find(SessionId id) const;
+  Member* find(SessionId id);
+
+  // Promised to jobs that asked for a size.
+  std::uint64_t promised_bytes() const;
+  // The largest that a process of the job asked for, within its limit.
+  std::uint64_t requested_bytes(const MemberJob& job) const;
+  // The most that the job may have, promised or lent.
+  std::uint64_t most_of(const JobKey& key, const MemberJob& job) const;
+  // In the order of `jobs`.
+  std::vector<JobPart> parts() const;
+
+  void join(SessionId id, const JobKey& key, std::uint64_t requested_bytes);
+  void leave(SessionId id);
+  // Works out each job's budget. To be called after whatever changes promises, weights, limits or who is
+  // there.
+  void divide();
+};
+
+}  // namespace terrace::daemon

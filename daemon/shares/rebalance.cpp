@@ -1,0 +1,132 @@
+// See rebalance.h.
+#include "daemon/shares/rebalance.h"
+
+#include <algorithm>
+
+#include "daemon/shares/shares.h"
+#include "daemon/size.h"
+
+namespace terrace::daemon {
+namespace {
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+// What a rebalance means to do with a job that needs it.
+struct Plan {
+  MemberJob* job = nullptr;
+  std::vector<std::uint64_t> target;  // as the job's sessions
+};
+
+class Rebalance {
+ public:
+  explicit Rebalance(Members* members) : members_(*members) {}
+  std::vector<Change> run();
+
+ private:
+  std::vector<std::uint64_t> targets(const MemberJob& job) const;
+  bool worth_announcing(const MemberJob& job, const std::vector<std::uint64_t>& target) const;
+  std::uint64_t room_on_machine() const;
+  std::uint64_t room_in(const MemberJob& job) const;
+  void lower(const Plan& plan);
+  void raise(const Plan& plan, std::uint64_t* machine_room);
+  void grant(SessionId id, std::uint64_t bytes);
+
+  Members& members_;
+  std::vector<Change> changes_;
+};
+
+std::vector<std::uint64_t> Rebalance::targets(const MemberJob& job) const {
+  const std::uint64_t budget = job.usable_bytes;
+  const std::uint64_t slack = std::min(starting_budget_bytes, budget / job.sessions.size());
+  std::vector<std::uint64_t> wanted;
+  wanted.reserve(job.sessions.size());
+  for (const SessionId id : job.sessions)
+    wanted.push_back(std::min(budget, std::min(budget, members_.sessions.at(id).demand.live_bytes) + slack));
+  std::vector<std::uint64_t> shares = fair_shares(budget, wanted);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (members_.sessions.at(job.sessions[i]).restrained)
+      shares[i] = std::min(shares[i], starting_budget_bytes);
+  }
+  return shares;
+}
+
+// Small swings of demand are not worth a message and an eviction each.
+bool Rebalance::worth_announcing(const MemberJob& job, const std::vector<std::uint64_t>& target) const {
+  if (job.unsettled) return true;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    const std::uint64_t granted = members_.sessions.at(job.sessions[i]).granted_bytes;
+    if (distance(target[i], granted) > job.usable_bytes / 32) return true;
+  }
+  return false;
+}
+
+void Rebalance::grant(SessionId id, std::uint64_t bytes) {
+  Member& session = members_.sessions.at(id);
+  if (session.granted_bytes == bytes && !session.fresh) return;
+  session.granted_bytes = bytes;
+  session.fresh = false;
+  session.update_held();
+  changes_.push_back({id, bytes});
+}
+
+std::uint64_t Rebalance::room_on_machine() const {
+  std::uint64_t held = 0;
+  for (const auto& [id, session] : members_.sessions) held += session.held_bytes;
+  return minus(members_.machine_bytes, held);
+}
+
+std::uint64_t Rebalance::room_in(const MemberJob& job) const {
+  std::uint64_t taken = 0;
+  for (const SessionId id : job.sessions) taken += members_.sessions.at(id).held_bytes;
+  return minus(job.usable_bytes, taken);
+}
+
+void Rebalance::lower(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.target.size(); ++i) {
+    const SessionId id = plan.job->sessions[i];
+    if (plan.target[i] < members_.sessions.at(id).granted_bytes) grant(id, plan.target[i]);
+  }
+}
+
+// One that just joined gets a start from the machine's room where the job has none, and the minimum in any
+// case: with less it cannot page.
+void Rebalance::raise(const Plan& plan, std::uint64_t* machine_room) {
+  MemberJob& job = *plan.job;
+  std::uint64_t room = room_in(job);
+  job.unsettled = false;
+  for (std::size_t i = 0; i < plan.target.size(); ++i) {
+    const Member& session = members_.sessions.at(job.sessions[i]);
+    const std::uint64_t target = plan.target[i], before = session.granted_bytes;
+    const std::uint64_t owed = minus(target, before);
+    if (owed == 0 && !session.fresh) continue;
+    const std::uint64_t raised = std::min({owed, room, *machine_room});
+    const std::uint64_t start =
+        session.fresh ? std::min({target, starting_budget_bytes, std::max(*machine_room, least_budget_bytes)})
+                      : 0;
+    if (raised < owed) job.unsettled = true;
+    room -= raised;
+    grant(job.sessions[i], std::max(before + raised, start));
+    *machine_room = minus(*machine_room, session.granted_bytes - before);
+  }
+}
+
+std::vector<Change> Rebalance::run() {
+  std::vector<Plan> plans;
+  for (auto& [key, job] : members_.jobs) {
+    Plan plan{&job, targets(job)};
+    if (worth_announcing(job, plan.target)) plans.push_back(std::move(plan));
+  }
+  for (const Plan& plan : plans) lower(plan);
+  // Who asks for what is his goes before those who borrow more.
+  std::stable_partition(plans.begin(), plans.end(),
+                        [](const Plan& plan) { return plan.job->usable_bytes <= plan.job->budget_bytes; });
+  std::uint64_t room = room_on_machine();
+  for (const Plan& plan : plans) raise(plan, &room);
+  return std::move(changes_);
+}
+
+}  // namespace
+
+std::vector<Change> rebalance(Members* members) { return Rebalance(members).run(); }
+
+}  // namespace terrace::daemon
