@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "liballoc/gpu/offload/engine.h"
+#include "liballoc/gpu/offload/engine/engine.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 using terrace::liballoc::offload::Engine;

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <string_view>
 
-#include "liballoc/gpu/offload/host_memory.h"
-#include "liballoc/gpu/offload/slab.h"
+#include "liballoc/gpu/offload/memory/host_memory.h"
+#include "liballoc/gpu/offload/memory/slab.h"
 
 namespace terrace::liballoc::offload {
 namespace {
