@@ -6,12 +6,27 @@
 #include <thread>
 #include <utility>
 
+#include "liballoc/base/os.h"
+
 namespace terrace::liballoc::offload {
 namespace {
 
 // A sum runs at the speed of one core's memory, a link at several times that: more cores help where there are
 // many.
 unsigned crew_threads() { return std::clamp(std::thread::hardware_concurrency() / 8, 1U, 4U); }
+
+void add_plan(const StepPlanner::Counts& plan, terrace_offload_statistics* counts) {
+  counts->plan_in_force = static_cast<std::uint64_t>(plan.is_in_force);
+  counts->plans_made = plan.plans;
+  counts->planned_steps = plan.planned_steps;
+  counts->plan_departures = plan.departures;
+  counts->plan_refusals = plan.refusals;
+  counts->plan_predicted_ns = plan.predicted_step_ns;
+  counts->plan_step_ns = plan.planned_step_ns;
+  counts->heuristic_step_ns = plan.heuristic_step_ns;
+  counts->plan_wait_ns = plan.planned_wait_ns;
+  counts->heuristic_wait_ns = plan.heuristic_wait_ns;
+}
 
 }  // namespace
 
@@ -31,6 +46,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
   try {
     if (const int error = open_drive(settings, reason); error != 0) return error;
     try_direct(settings);
+    open_planner(settings);
     start_crews();
     start_memory_thread();
   } catch (const std::system_error&) {
@@ -88,6 +104,27 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   return 0;
 }
 
+// Not for CPU tensors, whose copies are the processors' work, nor for a GPU: what the host's clock says of a
+// step is not when the GPU does it.
+void Engine::open_planner(const Settings& settings) {
+  policy_ = settings.policy;
+  if (policy_ == "heuristic" || on_host() || link_->device().kind() == tiers::gpu::Kind::cuda) return;
+  const std::uint64_t nvme_bytes = drive_ == nullptr ? 0 : drive_->free_bytes();
+  planner_ = std::make_unique<StepPlanner>(policy_, slab_.capacity_bytes(), nvme_bytes);
+}
+
+std::string Engine::plan_text() const {
+  if (planner_ != nullptr) return planner_->text();
+  if (policy_ == "heuristic") return policy_;
+  return on_host() ? "heuristic: steps on CPU tensors are not planned"
+                   : "heuristic: steps of a CUDA device are not planned yet, as its own times are not read";
+}
+
+StepRecorder::Moment Engine::moment() {
+  const Lock lock(mutex_);
+  return {os::now_ns(), counts_.host_wait_ns};
+}
+
 // The program may be capturing a graph while the engine's threads ask for events and page-lock memory.
 void Engine::begin_thread() {
   if (!on_host()) link_->device().relax_stream_capture();
@@ -138,6 +175,7 @@ terrace_offload_statistics Engine::statistics() {
   if (drive_ != nullptr) counts.nvme_bytes = drive_->used_bytes();
   for (const auto& [id, tensor] : live_)
     if (tensor->memory.bytes != 0) counts.dram_content_bytes += tensor->stored_bytes;
+  if (planner_ != nullptr) add_plan(planner_->counts(), &counts);
   return counts;
 }
 

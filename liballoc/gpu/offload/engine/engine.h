@@ -40,6 +40,7 @@
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/memory/slab.h"
+#include "liballoc/gpu/offload/plan/step_planner.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
@@ -68,6 +69,14 @@ class Engine {
   const char* path() const { return path_.c_str(); }
   const char* warning() const { return warning_.c_str(); }
 
+  // Where steps are planned; else nullptr. It outlives every other call.
+  StepPlanner* planner() const { return planner_.get(); }
+  // For it: now, and what was waited until now.
+  StepRecorder::Moment moment();
+  std::string plan_text() const;
+  // A stored tensor goes on to the drive as soon as it is there.
+  int write_when_stored(std::uint64_t id);
+
  private:
   using Lock = std::unique_lock<std::mutex>;
   // Below this a copy takes no longer than waking a thread for it does.
@@ -82,6 +91,7 @@ class Engine {
   void try_direct(const Settings& settings);
   void begin_thread();
   void start_crews();
+  void open_planner(const Settings& settings);
 
   bool on_host() const { return link_ == nullptr; }
   // The host does the device's work: what is there is there for everybody once the host has waited.
@@ -177,6 +187,7 @@ class Engine {
   void piece_done(const Drive::Job& job, int error);
   void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
   int synchronized(Event event, int error);
+  int departed(Tensor& tensor);
 
   // The same from device memory, by GPUDirect Storage (engine_direct.cpp)
   bool may_go_directly(const Tensor& tensor) const;
@@ -212,6 +223,7 @@ class Engine {
   // Between host memory and the drive (engine_drive.cpp), all under the lock
   void pump();
   void serve_late_reads();
+  void write_as_planned();
   void write_early();
   void plan_reads();
   bool is_victim(const TensorPtr& tensor) const;
@@ -279,8 +291,9 @@ class Engine {
   std::unique_ptr<DirectPath> direct_;  // none: it does not work here, or does not pay
   std::deque<TensorPtr> waiting_;       // for room
   std::uint64_t waiting_bytes_ = 0;
-  std::deque<TensorPtr> late_reads_;  // for room to be read to
-  std::deque<TensorPtr> clean_;       // about the furthest from their fetch first
+  std::deque<TensorPtr> late_reads_;      // for room to be read to
+  std::deque<TensorPtr> planned_writes_;  // a plan wants them on the drive
+  std::deque<TensorPtr> clean_;           // about the furthest from their fetch first
   // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
   // memory, that tensor can be brought back.
   tiers::Extent bounce_{};
@@ -306,6 +319,8 @@ class Engine {
   Crew out_crew_;
   Crew in_crew_;
   Crew verdict_crew_;  // behind in_crew_
+  std::string policy_;
+  std::unique_ptr<StepPlanner> planner_;  // none: the caller decides
 };
 
 }  // namespace terrace::liballoc::offload

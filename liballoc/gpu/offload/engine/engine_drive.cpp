@@ -23,6 +23,7 @@ void Engine::pump() {
   collect_retired();
   serve_late_reads();
   serve_waiting();
+  write_as_planned();
   if (waiting_.empty() && pressed_ && !order_.fetching()) write_early();
   plan_reads();
   if (wanted_growth() != 0) memory_work_.notify_one();
@@ -33,6 +34,27 @@ void Engine::serve_late_reads() {
     const TensorPtr tensor = late_reads_.front();
     if (!tensor->gone && !start_read(tensor, true)) return;
     late_reads_.pop_front();
+  }
+}
+
+int Engine::write_when_stored(std::uint64_t id) {
+  const Lock lock(mutex_);
+  const TensorPtr tensor = find(id);
+  if (tensor == nullptr) return ENOENT;
+  if (drive_ == nullptr) return 0;
+  planned_writes_.push_back(tensor);
+  pump();
+  return 0;
+}
+
+// In the order of the plan. What the drive does not take stays in host memory.
+void Engine::write_as_planned() {
+  while (!planned_writes_.empty()) {
+    const TensorPtr& tensor = planned_writes_.front();
+    if (!tensor->gone && (tensor->state == Tensor::State::waiting || tensor->state == Tensor::State::leaving))
+      return;
+    if (!tensor->gone && is_victim(tensor)) start_write(tensor);
+    planned_writes_.pop_front();
   }
 }
 
@@ -117,6 +139,9 @@ void Engine::drive_done(const Drive::Job& job, int error) {
   const bool out = job.direction == tiers::Direction::write;
   if (error == 0 && codec_ != nullptr) codec_->moved(HostCodec::Way::drive, out, job.extent.bytes, ns);
   if (error == 0 && device_codec_ != nullptr) device_codec_->crossed_drive(job.extent.bytes, ns);
+  if (error == 0 && planner_ != nullptr)
+    planner_->transferred(out ? StepPlanner::Way::drive_out : StepPlanner::Way::drive_in, job.extent.bytes,
+                          job.begun_ns, os::now_ns());
   const Lock lock(mutex_);
   if (job.is_piece) {
     piece_done(job, error);

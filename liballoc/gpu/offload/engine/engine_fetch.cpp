@@ -155,6 +155,7 @@ int Engine::carry_in_by_device(Tensor& tensor, Lock& lock) {
     if (!intact) return EBADMSG;
   }
   if (tensor.direct || tensor.codec != compression::Codec::raw) return carry_frame_by_device(tensor, lock);
+  tensor.arrival_begun_ns = os::now_ns();
   return link_->copy_in({&slab_, tensor.memory.offset, tensor.to, tensor.bytes}, tensor.to_free,
                         &tensor.arrived);
 }
@@ -192,8 +193,13 @@ int Engine::arrive(const TensorPtr& tensor, Stream stream, Lock& lock) {
 int Engine::await_arrival(Tensor& tensor, Stream stream, Lock& lock) {
   if (!host_waits()) return link_->device().wait(stream, tensor.arrived);
   const Event arrived = tensor.arrived;
+  const bool is_timed = planner_ != nullptr && is_pending(arrived) && !tensor.handed_back &&
+                        tensor.codec == compression::Codec::raw && !tensor.in_pieces;
+  const std::uint64_t begun_ns = tensor.arrival_begun_ns;
   lock.unlock();
   const int error = link_->device().synchronize(arrived);
+  if (is_timed && error == 0)
+    planner_->transferred(StepPlanner::Way::in, tensor.bytes, begun_ns, os::now_ns());
   lock.lock();
   return error;
 }

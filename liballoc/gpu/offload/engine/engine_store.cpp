@@ -152,11 +152,23 @@ int Engine::carry_out(Tensor& tensor) {
   if (tensor.direct) return end_direct_store(tensor);
   if (tensor.in_pieces) return carry_out_in_pieces(tensor);
   if (on_host()) return carry_out_on_host(tensor);
-  const int error = synchronized(tensor.departed, tensor.error);  // an error: of an attempt to make a frame
+  const int error = departed(tensor);
   if (tensor.leaving_piece != nullptr) give_back_piece(tensor);
   if (error != 0 || tensor.departed == nullptr) return error;  // gone before it was copied
   proofs_.take(tensor, slab_.at(tensor.memory));
   return 0;
+}
+
+// Once its copy out has passed. How long that took begins when the stream had made the source.
+int Engine::departed(Tensor& tensor) {
+  std::uint64_t begun_ns = 0;
+  const bool is_timed = planner_ != nullptr && tensor.codec_to_try == compression::Codec::raw &&
+                        tensor.error == 0 && link_->device().synchronize(tensor.ready) == 0;
+  if (is_timed) begun_ns = os::now_ns();
+  const int error = synchronized(tensor.departed, tensor.error);  // an error: of an attempt to make a frame
+  if (is_timed && error == 0)
+    planner_->transferred(StepPlanner::Way::out, tensor.bytes, begun_ns, os::now_ns());
+  return error;
 }
 
 int Engine::carry_out_on_host(Tensor& tensor) {

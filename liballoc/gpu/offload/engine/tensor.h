@@ -74,6 +74,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   std::uint64_t fetches = 0;  // begun
   Arrival arrival = Arrival::none;
   int arrival_error = 0;
+  std::uint64_t arrival_begun_ns = 0;   // its copy was queued
   bool handed_back = false;             // comes from the source, not from the store
   tiers::gpu::Event to_free = nullptr;  // `to` may be written
   tiers::gpu::Event arrived = nullptr;
