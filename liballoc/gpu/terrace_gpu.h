@@ -94,6 +94,10 @@ struct terrace_offload_config {
   const char* checksums; /* "drive": of what is written to the drive, and of frames; "all": also of what stays
                             in host memory, on the way there and back, for whoever looks for the cause of
                             wrong bytes; NULL: "drive" */
+  const char*
+      policy; /* who decides what leaves when, and when it comes back: "heuristic" (the caller's rules);
+                 or a plan, of a step that repeats, by "g10", "capuchin_swap", "sentinel_interval" or
+                 the "best" of them (terrace_offload_plan_…() below); NULL: "heuristic" */
 };
 
 /* On failure `reason` says what is wrong and what helps (always terminated). */
@@ -176,6 +180,49 @@ TERRACE_API int terrace_offload_next_step(terrace_offload* engine);
  * first); stored and not yet fetched. Returns how many of `out` were filled. */
 TERRACE_API size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* out, size_t count);
 
+/* ---- A planned step. With a policy other than "heuristic" the engine learns what a step looks like, has it
+ * planned, and says what is to be done: the caller, who owns the memory, does it. He tells of each tensor
+ * that could leave, whether it does or not, by its number in the step (so many were saved before it), until
+ * end_step() or next_step(), and asks for moves where the answer says that there are some. Until a plan is
+ * in force, and from a departure to the end of its step, his own rules decide. Nothing of it waits. With
+ * "heuristic", and on devices that are not planned for, all of them say 0. */
+enum {
+  TERRACE_PLAN_FOLLOWS = 1,  /* the plan decides: the tensor stays until a move says otherwise */
+  TERRACE_PLAN_MOVES = 2,    /* there are moves */
+  TERRACE_PLAN_DEPARTED = 4, /* this is not what the plan expected: the caller's rules are in force again */
+};
+/* A tensor is saved; its own memory holds it. A combination of the above, or -errno. */
+TERRACE_API int terrace_offload_plan_saved(terrace_offload* engine, uint64_t number, uint64_t bytes);
+/* A tensor is asked for, wherever it is. stays != 0: its memory was in use elsewhere all the time. */
+TERRACE_API int terrace_offload_plan_wanted(terrace_offload* engine, uint64_t number, int stays);
+/* Its device memory was let go of: it has left, or the stream orders what comes behind. */
+TERRACE_API int terrace_offload_plan_gone(terrace_offload* engine, uint64_t number);
+/* Device memory was taken for its way back by the caller's rules. */
+TERRACE_API int terrace_offload_plan_back(terrace_offload* engine, uint64_t number);
+/* So many bytes of the device are in use, for whatever, and `limit` is what there may be. Without such a call
+ * a plan may take what the caller's rules took. */
+TERRACE_API int terrace_offload_plan_used(terrace_offload* engine, uint64_t used, uint64_t limit);
+/* The caller cannot follow: his rules decide until the step ends. */
+TERRACE_API int terrace_offload_plan_depart(terrace_offload* engine);
+
+enum terrace_plan_move {
+  TERRACE_MOVE_OUT = 0,     /* store() it */
+  TERRACE_MOVE_DRIVE = 1,   /* store() it, then terrace_offload_plan_write() */
+  TERRACE_MOVE_GIVE_UP = 2, /* its memory is needed now: leave() */
+  TERRACE_MOVE_IN = 3,      /* fetch() it; behind what is asked for at this moment */
+};
+struct terrace_offload_move {
+  uint64_t number;
+  enum terrace_plan_move what;
+};
+/* Takes up to `count` moves, in their order; how many. */
+TERRACE_API size_t terrace_offload_plan_moves(terrace_offload* engine, struct terrace_offload_move* out,
+                                              size_t count);
+/* A stored tensor goes on to the drive as soon as it is there. Ignored without a drive. -ENOENT. */
+TERRACE_API int terrace_offload_plan_write(terrace_offload* engine, uint64_t id);
+/* One line: the plan that is in force, or why there is none. -EINVAL: no room for a byte. */
+TERRACE_API int terrace_offload_plan_text(terrace_offload* engine, char* out, size_t bytes);
+
 struct terrace_offload_statistics {
   size_t size;
   uint64_t stored, stored_bytes; /* tensors and content since the start */
@@ -199,6 +246,17 @@ struct terrace_offload_statistics {
   uint64_t not_staged;    /* stored as they are because the staging is too small, or could not be had */
   uint64_t direct_bytes;  /* of nvme_written_bytes and nvme_read_bytes: by GPUDirect Storage */
   uint64_t summed_bytes;  /* that the host's processors read for a checksum, out and back */
+  /* With a policy other than "heuristic"; terrace_offload_plan_text() says why there is no plan. Of steps
+   * that are all alike; the times are the middle of the last five, 0 until there were as many. */
+  uint64_t plan_in_force;     /* 1: this step began under a plan */
+  uint64_t plans_made;        /* whether they were followed or not */
+  uint64_t planned_steps;     /* that ran under a plan to their end */
+  uint64_t plan_departures;   /* steps that left the plan's sequence, and went on without it */
+  uint64_t plan_refusals;     /* plans that were laid aside because steps were slower with them */
+  uint64_t plan_predicted_ns; /* a step under the last plan, as the simulator says */
+  uint64_t plan_step_ns, heuristic_step_ns; /* a step, with a plan and without */
+  uint64_t plan_wait_ns,
+      heuristic_wait_ns; /* of the last step of each kind: what of host_wait_ns was in it */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);

@@ -117,7 +117,8 @@ terrace_offload* open_engine(std::uint64_t dram_bytes) {
                                       .writes_total_bytes = 0,
                                       .fault = nullptr,
                                       .staging_bytes = 0,
-                                      .checksums = nullptr};
+                                      .checksums = nullptr,
+                                      .policy = nullptr};
   char reason[512] = "";
   terrace_offload* engine = nullptr;
   if (terrace_offload_open(&config, &engine, reason, sizeof(reason)) != 0) throw std::runtime_error(reason);

@@ -6,15 +6,13 @@
 #include <new>
 #include <string>
 
-#include "liballoc/gpu/offload/engine.h"
+#include "liballoc/gpu/offload/engine/engine.h"
+#include "liballoc/gpu/offload/engine_handle.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 using terrace::liballoc::offload::Engine;
 using terrace::liballoc::offload::Settings;
-
-struct terrace_offload {
-  std::unique_ptr<Engine> engine;
-};
+using terrace::liballoc::offload::StepPlanner;
 
 namespace {
 
@@ -36,6 +34,12 @@ int open_engine(const terrace_offload_config& config, terrace_offload** out, std
   if (const int error = Engine::open(settings, &opened->engine, reason); error != 0) return error;
   *out = opened.release();
   return 0;
+}
+
+// The step is over for the planner, too. The error of the end is passed on.
+int with_plan(Engine& engine, int error) {
+  if (StepPlanner* planner = engine.planner(); planner != nullptr) planner->end_step(engine.moment());
+  return error;
 }
 
 void tell(const std::string& reason, char* to, std::size_t bytes) {
@@ -112,12 +116,12 @@ int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream) 
 
 int terrace_offload_end_step(terrace_offload* engine) {
   if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->end_step(); });
+  return guarded([&] { return with_plan(*engine->engine, engine->engine->end_step()); });
 }
 
 int terrace_offload_next_step(terrace_offload* engine) {
   if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->next_step(); });
+  return guarded([&] { return with_plan(*engine->engine, engine->engine->next_step()); });
 }
 
 size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* out, size_t count) {

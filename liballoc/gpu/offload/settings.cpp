@@ -1,10 +1,13 @@
 #include "liballoc/gpu/offload/settings.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <vector>
 
-#include "liballoc/gpu/offload/host_memory.h"
-#include "liballoc/gpu/offload/slab.h"
+#include "liballoc/gpu/offload/memory/host_memory.h"
+#include "liballoc/gpu/offload/memory/slab.h"
+#include "liballoc/gpu/offload/plan/plan_maker.h"
 
 namespace terrace::liballoc::offload {
 namespace {
@@ -50,6 +53,19 @@ int read_checksums(const char* text, Settings* out, std::string* reason) {
   return EINVAL;
 }
 
+int read_policy(const char* text, Settings* out, std::string* reason) {
+  const std::string_view word = text == nullptr ? "heuristic" : text;
+  const std::vector<std::string_view>& known = plan_policies();
+  if (std::find(known.begin(), known.end(), word) != known.end()) {
+    out->policy = word;
+    return 0;
+  }
+  *reason = "policy is '" + std::string(word) + "': say ";
+  for (std::size_t i = 0; i < known.size(); ++i)
+    *reason += std::string(i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + std::string(known[i]);
+  return EINVAL;
+}
+
 int read_amounts(const terrace_offload_config& config, Settings* out, std::string* reason) {
   if (config.dram_bytes < Settings::least_dram_bytes) {
     *reason =
@@ -90,6 +106,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   if (const int error = read_device(config.device, &settings, reason); error != 0) return error;
   if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;
   if (const int error = read_checksums(config.checksums, &settings, reason); error != 0) return error;
+  if (const int error = read_policy(config.policy, &settings, reason); error != 0) return error;
   if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
   *out = settings;
   return 0;

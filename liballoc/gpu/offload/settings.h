@@ -26,7 +26,8 @@ struct Settings {
   std::uint64_t staging_bytes = 0;  // 0: by the device's memory (staging.h)
   std::uint64_t writes_per_day_bytes = 0;
   std::uint64_t writes_total_bytes = 0;
-  bool sums_everything = false;  // not only what goes to the drive (proofs.h)
+  bool sums_everything = false;      // not only what goes to the drive (proofs.h)
+  std::string policy = "heuristic";  // who decides what moves when (plan/plan_maker.h has the names)
   std::string fault;
 };
 

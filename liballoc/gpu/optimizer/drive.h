@@ -10,7 +10,7 @@
 #include <string>
 
 #include "liballoc/agent/pool/fault_injection.h"
-#include "liballoc/gpu/offload/endurance_ledger.h"
+#include "liballoc/gpu/offload/drive/endurance_ledger.h"
 #include "liballoc/gpu/optimizer/block.h"
 #include "liballoc/gpu/terrace_optimizer.h"
 #include "tiers/nvme_tier.h"

@@ -31,7 +31,7 @@ class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
                 ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
                 ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p),
-                ("staging_bytes", c_uint64), ("checksums", c_char_p)]
+                ("staging_bytes", c_uint64), ("checksums", c_char_p), ("policy", c_char_p)]
 
 
 class Tensor(ctypes.Structure):
@@ -45,7 +45,16 @@ class Statistics(ctypes.Structure):
         "nvme_written_bytes", "nvme_read_bytes", "compressed_bytes", "frame_bytes", "compress_ns",
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
         "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes",
-        "summed_bytes")]
+        "summed_bytes", "plan_in_force", "plans_made", "planned_steps", "plan_departures", "plan_refusals",
+        "plan_predicted_ns", "plan_step_ns", "heuristic_step_ns", "plan_wait_ns", "heuristic_wait_ns")]
+
+
+PLAN_FOLLOWS, PLAN_MOVES, PLAN_DEPARTED = 1, 2, 4
+MOVE_OUT, MOVE_DRIVE, MOVE_GIVE_UP, MOVE_IN = range(4)
+
+
+class Move(ctypes.Structure):
+    _fields_ = [("number", c_uint64), ("what", c_int)]
 
 
 class OptimizerConfig(ctypes.Structure):
@@ -104,6 +113,15 @@ _FUNCTIONS = {
     "end_step": (c_int, [_ENGINE]),
     "next_step": (c_int, [_ENGINE]),
     "expect": (c_size_t, [_ENGINE, c_uint64, POINTER(c_uint64), c_size_t]),
+    "plan_saved": (c_int, [_ENGINE, c_uint64, c_uint64]),
+    "plan_wanted": (c_int, [_ENGINE, c_uint64, c_int]),
+    "plan_gone": (c_int, [_ENGINE, c_uint64]),
+    "plan_back": (c_int, [_ENGINE, c_uint64]),
+    "plan_used": (c_int, [_ENGINE, c_uint64, c_uint64]),
+    "plan_depart": (c_int, [_ENGINE]),
+    "plan_moves": (c_size_t, [_ENGINE, POINTER(Move), c_size_t]),
+    "plan_write": (c_int, [_ENGINE, c_uint64]),
+    "plan_text": (c_int, [_ENGINE, c_char_p, c_size_t]),
     "get_statistics": (c_int, [_ENGINE, POINTER(Statistics)]),
     "path": (c_char_p, [_ENGINE]),
     "warning": (c_char_p, [_ENGINE]),
@@ -122,7 +140,8 @@ _OPTIMIZER_FUNCTIONS = {
     "optimizer_warning": (c_char_p, [c_void_p]),
 }
 # by terrace_saves, where it is: their arguments are numbers
-_OF_EACH_TENSOR = ("left", "leave", "fetch", "arrive", "fetch_arrive", "release")
+_OF_EACH_TENSOR = ("left", "leave", "fetch", "arrive", "fetch_arrive", "release", "plan_saved", "plan_wanted", "plan_gone",
+                   "plan_back")
 _SYMBOLS = {**{name: f"terrace_offload_{name}" for name in _FUNCTIONS},
             **{name: f"terrace_{name}" for name in _OPTIMIZER_FUNCTIONS}}
 

@@ -6,6 +6,7 @@ device the processor is the GPU: the figures say what the engine does with links
 does.
 
   steps     each contender beside plain in turns: step time, peak of device memory, equal bits
+  policies  steps under a plan beside the same under the heuristic (the emulated device's only)
   fetches   the engine's way back beside pinned copies, for tensors of several sizes
   copies    the engine's copies beside pinned copies: each way, and both at once
   drive     the engine's writes and reads of the drive beside the bare drive's
@@ -45,6 +46,7 @@ import targets
 from children import ChildFailed
 from largest import Largest
 from place import DEFAULT_EMULATED, parse_place
+from policies import Policies
 from settings import parse_arguments
 from steps import Steps, note
 
@@ -96,6 +98,7 @@ def measure(arguments, scratch, tell):
     environment = environment_of(library, find_package())
     sections = {
         "steps": lambda: Steps(arguments, scratch, environment, tell_of("steps")).run(),
+        "policies": lambda: Policies(arguments, scratch, environment, tell_of("policies")).run(),
         "fetches": lambda: copies.fetches(arguments, environment, tell_of("fetches")),
         "copies": lambda: copies.copies(arguments, environment),
         "drive": lambda: copies.drive(arguments, environment),
@@ -159,7 +162,7 @@ def command_line():
 
 def ended_well(document):
     """Bits that differ and sections that broke; a contender that ran out of memory has only lost."""
-    entries = document.get("steps", {}).get("entries", [])
+    entries = [*document.get("steps", {}).get("entries", []), *document.get("policies", {}).get("entries", [])]
     broken = [entry for entry in entries if entry.get("bit_identical") is False or (
         "failure" in entry and not entry.get("out_of_memory"))]
     return not broken and not any("failure" in section for section in document.values() if isinstance(section, dict))

@@ -82,11 +82,14 @@ class Streams(Plain):
 
 
 class Terrace(Plain):
-    """`settings` are keyword arguments of terrace.torch.offload."""
+    """`settings` are keyword arguments of terrace.torch.offload, and "room": a limit of so many bytes more than are taken."""
 
     def __init__(self, place, settings):
         import terrace.torch  # not installed where the others are measured alone
-        self._offload = terrace.torch.offload(**settings)
+        if "room" in settings:  # device memory beside what the process has already; Fit aims at nine tenths of a limit
+            from terrace.torch.memory import anonymous_bytes
+            settings = settings | {"limit": (anonymous_bytes() + settings["room"]) * 10 // 9}
+        self._offload = terrace.torch.offload(**{name: value for name, value in settings.items() if name != "room"})
 
     def forward(self, model, inputs):
         with self._offload:

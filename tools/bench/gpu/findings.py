@@ -9,7 +9,7 @@ GIGA = 1e9
 
 
 def text(document):
-    parts = [heading(document), steps(document.get("steps")), fetches(document.get("fetches")), speeds("copies", document.get("copies"), "pinned copy"),
+    parts = [heading(document), steps(document.get("steps")), policies(document.get("policies")), fetches(document.get("fetches")), speeds("copies", document.get("copies"), "pinned copy"),
              speeds("drive", document.get("drive"), "bare drive or link"), largest(document.get("largest")),
              heap(document.get("heap")), targets(document["targets"]), context(document["context"]), foot(document)]
     return "\n\n".join(part for part in parts if part)
@@ -45,6 +45,25 @@ def step_row(entry):
 def peaks(entry):
     reserved = entry.get("peak_reserved_bytes")
     return format_size(entry["peak_allocated_bytes"]) + (f" ({format_size(reserved)} reserved)" if reserved else "")
+
+
+def policies(section):
+    if not section or "entries" not in section:
+        return failed("policies", section)
+    rows = [("", "to heuristic", "spread", "s/step", "waited", "heuristic's", "peak", "heuristic's", "identical"),
+            *map(policy_row, section["entries"])]
+    said = [f"  {entry['shape']}: {entry.get('failure') or entry['plan']}" for entry in section["entries"]]
+    return "\n".join([f"planned steps ({section['policy']}) beside the heuristic's in turns", *columns(rows), *said])
+
+
+def policy_row(entry):
+    if "failure" in entry:
+        return (entry["shape"], *"--------")
+    heuristic, planned, spread = entry["heuristic"], entry["planned"], entry.get("ratio_spread")
+    return (entry["shape"], f"{entry['ratio_to_heuristic']:.3f}", "-" if spread is None else f"{spread:.3f}",
+            f"{planned['step_seconds']:.3f}", f"{planned['wait_seconds'] * 1e3:.1f} ms",
+            f"{heuristic['wait_seconds'] * 1e3:.1f} ms", peaks(planned), peaks(heuristic),
+            "yes" if entry["bit_identical"] else "NO")
 
 
 def speeds(name, section, bare):

@@ -5,11 +5,15 @@ blocks     a residual stack of MLPs: almost all memory is activations, ten times
 attention  the same with causal self-attention over a long sequence in front of each MLP; needs a PyTorch with
            scaled_dot_product_attention, so that no attention matrix is kept.
 
+timed      layers that take set times forward and backward and save a tensor of a set size each: what decides between two
+           orders of the same copies, without the processor's noise.
+
 Everything random is drawn from the seed, on the device, so that all contenders see the same bytes. The loss is
 the mean square of the output: no head, whose logits would be the largest tensor of all.
 """
 import contextlib
 import hashlib
+import time
 
 import torch
 from torch import nn
@@ -41,6 +45,37 @@ class Attention(nn.Module):
         return self.mlp(tokens + self.out(mixed.transpose(1, 2).reshape(rows, width)))
 
 
+class TimedLayer(torch.autograd.Function):
+    """Saves `elements` numbers that depend on its weight, and takes so many seconds each way, in which nothing is computed."""
+
+    @staticmethod
+    def forward(ctx, tokens, weight, elements, forward_seconds, backward_seconds):
+        time.sleep(forward_seconds)
+        ctx.seconds = backward_seconds
+        ctx.save_for_backward(torch.arange(elements, dtype=tokens.dtype).remainder_(251).mul_(weight.detach()))
+        return tokens + weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (saved,) = ctx.saved_tensors
+        time.sleep(ctx.seconds)
+        return gradient, (gradient.sum() * saved.mean()).reshape(1), None, None, None
+
+
+class Timed(nn.Module):
+    """`layers`: elements, seconds forward, seconds backward of each."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+        self.weights = nn.ParameterList(nn.Parameter(torch.rand(1)) for _ in layers)
+
+    def forward(self, tokens):
+        for weight, layer in zip(self.weights, self.layers):
+            tokens = TimedLayer.apply(tokens, weight, *layer)
+        return tokens
+
+
 BLOCKS = {"blocks": Mlp, "attention": Attention}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -67,6 +102,9 @@ def reason_not_to_run(kind):
 def build(network, device):
     """`network`: kind, width, length, depth, batch, dtype, seed. Returns (model, inputs, optimizer)."""
     torch.manual_seed(network["seed"])
+    if network["kind"] == "timed":
+        model = Timed(network["layers"])
+        return model, torch.rand(4), torch.optim.SGD(model.parameters(), lr=1e-3)
     dtype = DTYPES[network["dtype"]]
     with device if hasattr(device, "__enter__") else contextlib.nullcontext():  # a context since PyTorch 2.0
         model = Stack(network["kind"], network["width"], network["length"], network["depth"])

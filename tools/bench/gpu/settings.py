@@ -6,7 +6,7 @@ from pathlib import Path
 from place import DEFAULT_EMULATED, parse_place
 from sizes import parse_size
 
-SECTIONS = ("steps", "fetches", "copies", "drive", "largest", "heap")
+SECTIONS = ("steps", "policies", "fetches", "copies", "drive", "largest", "heap")
 
 # On a GPU a long sequence: arithmetic for each saved byte as PCIe 5 has rate, parameters a tenth of the activations,
 # and a peak (by count 60 GB) that leaves room on a card of 80 GB. On a processor about half a second a step.
@@ -43,6 +43,8 @@ def parse_arguments(description, default_place):
     parser.add_argument("--rounds", type=positive, default=5, help="turns of each contender beside plain (5)")
     parser.add_argument("--steps", type=positive, default=2, help="measured steps in each turn (2)")
     parser.add_argument("--settle", type=positive, default=3, help="steps before anything is measured (3)")
+    parser.add_argument("--policy", default="best", metavar="NAME", help="whose plan section policies compares with the heuristic (best)")
+    parser.add_argument("--settle-policies", type=positive, help="steps before a plan is measured (24)")
     parser.add_argument("--threads", type=positive, default=max(1, len(os.sched_getaffinity(0)) - 1),
                         help="of the computation (all processors but one, which plays the copy engines)")
     parser.add_argument("--dram", type=parse_size, metavar="SIZE", help="host memory that Terrace may take")
@@ -70,6 +72,7 @@ def complete(parser, arguments):
     scale = "quick" if arguments.quick else "cuda" if arguments.gpu.is_cuda else "emulated"
     if arguments.quick:
         arguments.rounds = 1
+    arguments.settle_policies = arguments.settle_policies or (3 if arguments.quick else 24)
     arguments.network = NETWORKS[scale] | {"seed": 0} | chosen(kind=arguments.network, **{
         name: getattr(arguments, name) for name in ("width", "length", "depth", "batch")})
     arguments.largest_network = LARGEST[scale] | {"seed": 0}

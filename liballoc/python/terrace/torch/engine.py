@@ -25,7 +25,7 @@ def follow(engine):
 class Engine:
     """Owns the engine; closed by close() or with the last reference. Raises OffloadError when it cannot be made."""
 
-    __slots__ = ("library", "save", "handle", "device", "gone_because", "path", "_final", "__weakref__")
+    __slots__ = ("library", "save", "handle", "device", "gone_because", "path", "policy", "_final", "__weakref__")
 
     def __init__(self, device, settings):
         try:
@@ -33,7 +33,7 @@ class Engine:
         except library.LibraryError as error:
             raise OffloadError(f"the offload engine is not there: {error.strerror}") from error
         self.save = getattr(self.library, "save", None) or library.Save(self.library)
-        self.device = device
+        self.device, self.policy = device, settings.policy
         self.handle = self._open(device, settings)
         self.gone_because = None
         self.path = (self.library.path(self.handle) or b"").decode(errors="replace")
@@ -51,7 +51,7 @@ class Engine:
                                 writes_per_day_bytes=settings.writes_per_day,
                                 writes_total_bytes=settings.writes_total,
                                 fault=settings.fault and settings.fault.encode(),
-                                checksums=settings.checksums.encode())
+                                checksums=settings.checksums.encode(), policy=settings.policy.encode())
         handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
         code = self.library.open(ctypes.byref(config), ctypes.byref(handle), reason, library.REASON_BYTES)
         if code != 0:
@@ -68,6 +68,14 @@ class Engine:
         if self.library.get_statistics(self.handle, ctypes.byref(counters)) != 0:
             return {}
         return {name: getattr(counters, name) for name, _ in library.Statistics._fields_[1:]}
+
+    def plan_text(self):
+        """Which plan is in force, or why none is."""
+        if self.handle is None or self.policy == "heuristic":
+            return "heuristic"
+        text = ctypes.create_string_buffer(library.REASON_BYTES)
+        self.library.plan_text(self.handle, text, library.REASON_BYTES)
+        return text.value.decode(errors="replace")
 
     def close(self, because="was closed"):
         """No other thread uses the engine. What it stored is forgotten. Again is allowed."""

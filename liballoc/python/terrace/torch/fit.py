@@ -30,18 +30,19 @@ PATIENCE_S = 5.0  # without anything that leaves
 
 class Fit:
     """`memory` is of memory.py; `records` gives the live ones, `spill(record)` starts one's way out, `let_go()` frees
-    what has left and says whether something was freed, or None when nothing is on its way."""
+    what has left and says whether something was freed, or None when nothing is on its way. `tell(used, threshold, brim)` is told
+    of each look; None: nobody."""
 
     __slots__ = ("limit", "spilled", "_memory", "_threshold", "_stride", "_records", "_stored_bytes", "_spill", "_since",
-                 "_held", "_peak", "_eager", "_eager_now", "_said", "_let_go", "_brim", "_waits")
+                 "_held", "_peak", "_eager", "_eager_now", "_said", "_let_go", "_brim", "_waits", "_tell")
 
-    def __init__(self, limit, memory, records, stored_bytes, spill, let_go=lambda: None):
+    def __init__(self, limit, memory, records, stored_bytes, spill, let_go=lambda: None, tell=None):
         self.limit = limit
         self._memory, self._records, self._stored_bytes, self._spill = memory, records, stored_bytes, spill
         self._threshold = limit - limit // SLACK
         self._brim = limit - limit // BRIM
         self._stride = limit // LOOKS
-        self._let_go, self._waits = let_go, True
+        self._let_go, self._waits, self._tell = let_go, True, tell
         self._held = deque()
         self._since = self._peak = self._eager = self._eager_now = 0
         self.spilled = 0  # tensors that had stayed at first
@@ -74,6 +75,8 @@ class Fit:
             elif record.id:
                 leaving += record.nbytes
         self._peak = max(self._peak, used + gone)
+        if self._tell is not None:
+            self._tell(used, self._threshold, self._brim)
         self._make_room(used - leaving - self._threshold)
         return used
 

@@ -19,6 +19,7 @@ from .inbound import Inbound
 from .look import look_for
 from .memory import FreedMemory
 from .outbound import Outbound
+from .planned import Planned
 from .policy import policy
 from .records import Packed, Record, View, range_to_store, record_of, source_of, view_of
 from .steps import Steps
@@ -68,6 +69,7 @@ class Hooks:
         self.steps = Steps(settings.keep_last)
         self.by_id = {}  # weak references to the Packed, of what the engine has a copy of
         self.outbound = Outbound(settings.on_full == "raise")
+        self.planned = None if settings.policy == "heuristic" else Planned(engine, self.outbound)
         self.inbound = Inbound(device, settings.prefetch_bytes)
         self._by_storage = {}
         self._min_bytes = settings.min_bytes
@@ -162,8 +164,13 @@ class Hooks:
             compat.not_to_be_compiled()
         record.step = steps.ended
         record.thread = _identity()
+        planned = self.planned
+        follows = planned is not None and planned.saved(record)
         if marked:
             self.outbound.store(record, address, tensor)
+        elif follows:
+            record.source = source_of(tensor)
+            planned.bring(planned.carry_out(self, False))
         elif keeps or (self.watch is not None and self.watch.keeps(record.reference)):
             self.counts.kept += 1
             record.source = source_of(tensor)
@@ -177,7 +184,8 @@ class Hooks:
             fit.saved(nbytes)
         if self.outbound.leaving:
             self.outbound.poll(False)
-            self.outbound.trim(steps.room_to_leave())
+            if not follows:
+                self.outbound.trim(steps.room_to_leave())
 
     # ---- bringing back --------------------------------------------------------------------------------------
 
@@ -199,13 +207,18 @@ class Hooks:
         backward = self._thread.backward
         if backward is None or backward.ended or backward.records != self._records:
             self._enter_backward()
-        source = record.source
+        source, coming = record.source, ()
+        if self.planned is not None and record.step == self.steps.ended:
+            coming = self.planned.wanted(record, source is None and record.storage_is_alive())
+            source = record.source
         if source is not None:
             self._hand_back(record, source)  # for this thread; another may let go of it
             tensor = source if kind is Packed else view_of(source, geometry)
         else:
             buffer = self._restore(record)
             tensor = buffer if kind is Packed and record.plain else view_of(buffer, geometry, record.start)
+        if coming:
+            self.planned.bring(coming)
         if self.outbound.leaving:
             self.outbound.poll(True)
         return tensor
@@ -278,6 +291,8 @@ class Hooks:
             self._tell_step_ended()
 
     def _tell_step_ended(self):
+        if self.planned is not None:
+            self.planned.end_step()
         if self.fit is not None:
             self.fit.end_step()
         if self.watch is not None:

@@ -36,7 +36,8 @@ class Inbound:
             record.pending -= 1
             if record.pending <= 0:
                 record.let_go_of_buffer()
-            self._prefetch.behind(record)
+            if record.hooks.planned is None or not record.hooks.planned.follows:
+                self._prefetch.behind(record)
         return buffer
 
     def begin(self, record, stream):
@@ -55,6 +56,8 @@ class Inbound:
         code = fetch(handle, record.id, buffer.data_ptr(), stream)
         if code != 0:
             self._raise_lost(record, code)
+        if hooks.planned is not None:
+            hooks.planned.back(record)
         if record.buffer_weak is not None:
             record.forget_buffer_weak()
         record.buffer, record.buffer_stream, record.arrived_on = buffer, stream, arrived_on

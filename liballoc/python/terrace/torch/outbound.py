@@ -78,6 +78,8 @@ class Outbound:
             self._refused(record, code)
             return False
         hooks.counts.offloaded += 1
+        if left and hooks.planned is not None and tensor is not None:
+            hooks.planned.gone(record)
         return True
 
     def spill(self, record):
@@ -88,6 +90,18 @@ class Outbound:
             return False  # it was not to be stored when it was saved: nobody waits for an error
         record.hooks.counts.spilled += stored
         return stored
+
+    def send(self, record):
+        """Starts the way out of a record that a plan had kept; False when it stays."""
+        try:
+            return self.store(record, storage_of(record.source).data_ptr() + record.start, None)
+        except OffloadError:
+            return False  # its save has returned: nobody waits for an error
+
+    def give_up(self, record, anyones):
+        """Lets go of a record's memory now, behind its copy, if it is this thread's or `anyones`."""
+        if record.source is not None and record.id and (anyones or record.thread == _identity()):
+            self._let_go(record, True)
 
     def _refused(self, record, code):
         record.hooks.counts.kept_when_full += 1
@@ -172,6 +186,8 @@ class Outbound:
                 source.record_stream(torch.cuda.current_stream(hooks.device))
             record.source = None
         hooks.counts.left_in_order += in_order
+        if hooks.planned is not None:
+            hooks.planned.gone(record)
         return True
 
     def keep_source(self, record):

@@ -51,6 +51,9 @@ class offload:  # noqa: N801, read as torch.no_grad is
                     "all": what stays in host memory, too, which costs a pass of a processor each way
     only            "checkpoints": the inputs of torch.utils.checkpoint's checkpoints of either kind, and nothing else; with
                     limit=None the first two steps are watched, and where the peak is not lowered so, they stay, said once
+    policy          who decides what leaves when, and when it comes back: "heuristic"; or a plan, of a step that repeats, by
+                    "g10", "capuchin_swap", "sentinel_interval" or the "best" of them. A plan is followed where it is
+                    neither predicted nor measured to be slower; statistics()["plan"] says which, and why
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
@@ -60,9 +63,10 @@ class offload:  # noqa: N801, read as torch.no_grad is
                  keep_last: int | None = None, device: str | torch.device | None = None,
                  writes_per_day: int | str | None = None, writes_total: int | str | None = None, on_full: str = "keep", *,
                  limit: int | str | None = "auto", nvme_bytes: int | str | None = None, prefetch: int | str | None = None,
-                 checksums: str = "drive", only: str | None = None) -> None:
+                 checksums: str = "drive", only: str | None = None, policy: str = "heuristic") -> None:
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
-                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums, only))
+                                         writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums, only,
+                                         policy))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")
         if wanted:
             self._open(wanted)
@@ -90,7 +94,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
     def _fit(hooks, memory, limit):
         engine, records = hooks.engine, WeakMethod(hooks.records)  # the hooks own the Fit
         return Fit(limit, memory, lambda: records()(), lambda: engine.statistics().get("dram_bytes", 0),
-                   hooks.outbound.spill, hooks.outbound.let_go)
+                   hooks.outbound.spill, hooks.outbound.let_go, hooks.planned and hooks.planned.used)
 
     # ---- as a context ---------------------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
             return {}
         counts, engine = self._hooks.counts, self._hooks.engine
         return {**engine.statistics(), **{name: getattr(counts, name) for name in counts.__slots__},
-                "device": engine.device, "path": engine.path}
+                "device": engine.device, "path": engine.path, "plan": engine.plan_text()}
 
     def metrics(self) -> dict[str, int]:
         """The numbers of statistics() under the names that loggers group by: "terrace/stored_bytes" and so on."""

@@ -17,6 +17,7 @@ CODECS = ("auto", "off", "zvc", "zvc_exp", "rle", "csr8")
 TIERS = ("dram", "nvme")
 CHECKSUMS = ("drive", "all")
 ONLY = (None, "checkpoints")
+POLICIES = ("heuristic", "best", "g10", "capuchin_swap", "sentinel_interval")  # terrace_gpu.h
 LEAST_DRAM = 16 * 2**20  # terrace_gpu.h
 STAGING = 256 * 2**20  # where nothing is to stay in host memory
 DIRECTORY = "/var/tmp"
@@ -39,6 +40,7 @@ class Settings:
     fault: str | None
     checksums: str = CHECKSUMS[0]
     only: str | None = None  # "checkpoints": of what autograd saves, the inputs of checkpoints
+    policy: str = POLICIES[0]
 
 
 def one_of(value, name, accepted):
@@ -49,7 +51,7 @@ def one_of(value, name, accepted):
 
 def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_bytes="1MiB", keep_last=None, device=None,
          writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None,
-         checksums=CHECKSUMS[0], only=None):
+         checksums=CHECKSUMS[0], only=None, policy=POLICIES[0]):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
     directory = os.fspath(directory) if directory is not None else DIRECTORY
@@ -68,12 +70,13 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         prefetch_bytes=None if prefetch is None else sizes.parse(prefetch, "prefetch"),
         fault=os.environ.get("TERRACE_FAULT") or None,
         checksums=one_of(checksums, "checksums", CHECKSUMS),
-        only=one_of(only, "only", ONLY))
+        only=one_of(only, "only", ONLY),
+        policy=one_of(policy, "policy", POLICIES))
 
 
 # variable: argument of make()
 _VARIABLES = {"TERRACE_OFFLOAD_BUDGET": "budget", "TERRACE_OFFLOAD_TIERS": "tiers", "TERRACE_OFFLOAD_MIN": "min_bytes",
-              "TERRACE_OFFLOAD_LIMIT": "limit", "TERRACE_OFFLOAD_CHECKSUMS": "checksums",
+              "TERRACE_OFFLOAD_LIMIT": "limit", "TERRACE_OFFLOAD_CHECKSUMS": "checksums", "TERRACE_OFFLOAD_POLICY": "policy",
               "TERRACE_COMPRESS": "compress", "TERRACE_POOL_DIR": "directory", "TERRACE_POOL_SIZE": "nvme_bytes",
               "TERRACE_WRITES_PER_DAY": "writes_per_day", "TERRACE_WRITES_TOTAL": "writes_total"}
 

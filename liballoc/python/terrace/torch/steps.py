@@ -53,6 +53,10 @@ class Steps:
             self._kept_bytes += nbytes
         return ordinal, keeps
 
+    def fetching(self):
+        """Whether something of this step was asked for."""
+        return bool(self._fetched)
+
     def saved_bytes(self):
         """Of this step, until now."""
         return self._saved_bytes

@@ -2,7 +2,7 @@
 // in host memory unless somebody asked for that.
 #include <cerrno>
 
-#include "liballoc/gpu/offload/proofs.h"
+#include "liballoc/gpu/offload/codec/proofs.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 
 using namespace terrace::liballoc::offload;

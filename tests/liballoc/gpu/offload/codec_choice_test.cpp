@@ -1,5 +1,5 @@
 // Which codec is chosen follows from what was measured, and from nothing else.
-#include "liballoc/gpu/offload/codec_choice.h"
+#include "liballoc/gpu/offload/codec/codec_choice.h"
 #include "tests/units.h"
 
 #include <catch2/catch.hpp>

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "liballoc/gpu/offload/device_codec.h"
+#include "liballoc/gpu/offload/codec/device_codec.h"
 #include "tests/units.h"
 
 using namespace terrace::liballoc::offload;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "liballoc/gpu/offload/direct_path.h"
+#include "liballoc/gpu/offload/drive/direct_path.h"
 #include "tests/liballoc/gpu/offload/cuda_fixture.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "liballoc/gpu/offload/endurance_ledger.h"
+#include "liballoc/gpu/offload/drive/endurance_ledger.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 #include "tests/liballoc/support.h"

@@ -41,6 +41,7 @@ struct Options {
   std::uint64_t read_ahead_bytes = 0;
   std::uint64_t staging_bytes = 0;
   const char* checksums = nullptr;
+  const char* policy = nullptr;
 };
 
 inline terrace_offload_config config_of(const Options& options) {
@@ -55,7 +56,8 @@ inline terrace_offload_config config_of(const Options& options) {
           .writes_total_bytes = options.writes_total_bytes,
           .fault = options.fault,
           .staging_bytes = options.staging_bytes,
-          .checksums = options.checksums};
+          .checksums = options.checksums,
+          .policy = options.policy};
 }
 
 class Opened {

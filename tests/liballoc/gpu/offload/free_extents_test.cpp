@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/free_extents.h"
+#include "liballoc/gpu/offload/memory/free_extents.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

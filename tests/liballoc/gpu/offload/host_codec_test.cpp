@@ -1,6 +1,6 @@
 // Whether a CPU tensor becomes a frame follows from what the ways were said to take. Codecs really run here,
 // so the ways are said to be faster, or slower, than any codec on any machine.
-#include "liballoc/gpu/offload/host_codec.h"
+#include "liballoc/gpu/offload/codec/host_codec.h"
 #include "tests/units.h"
 
 #include <catch2/catch.hpp>

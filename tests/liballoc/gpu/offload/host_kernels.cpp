@@ -1,7 +1,7 @@
 // In place of cuda_kernels.cpp: the host's codecs in the turn of a stream of the fake driver.
 #include <dlfcn.h>
 
-#include "liballoc/gpu/offload/codec_kernels.h"
+#include "liballoc/gpu/offload/codec/codec_kernels.h"
 
 namespace terrace::liballoc::offload {
 namespace {

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/host_memory.h"
+#include "liballoc/gpu/offload/memory/host_memory.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/slab.h"
+#include "liballoc/gpu/offload/memory/slab.h"
 
 #include <sys/resource.h>
 

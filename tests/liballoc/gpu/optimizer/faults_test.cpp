@@ -1,7 +1,7 @@
 // What a drive does wrong: full, failing, lying, worn out.
 #include <cerrno>
 
-#include "liballoc/gpu/offload/endurance_ledger.h"
+#include "liballoc/gpu/offload/drive/endurance_ledger.h"
 #include "liballoc/gpu/optimizer/block.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 #include "tests/liballoc/gpu/optimizer/optimizer_fixture.h"

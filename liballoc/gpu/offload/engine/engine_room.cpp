@@ -1,0 +1,215 @@
+// Host memory for those who wait for it.
+//
+// Pinned memory grows beside the engine: to page-lock a chunk takes as long as to copy it several times, so a
+// thread of its own does it without the lock, and a store that needs the chunk is queued meanwhile, as it is
+// when room has to be made by writing to the drive. store() therefore never waits for either.
+//
+//   store ──► room? ──yes──► copy out
+//               │ no
+//               ▼
+//   waiting ──► memory thread grows ──► drive takes others ──► in pieces past host memory ──► refused
+//                                  └──► directly to the drive (engine_direct.cpp)
+//
+// In that order, each when the one before cannot help; where there is a direct path, nobody waits for others
+// to be written. Pageable memory (CPU tensors) grows at once: that is only a change of a mapping.
+//
+// What was released is waited for on every way, also without a drive: its memory is free once the stream has
+// passed, and whoever sums or decodes it is through.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "liballoc/gpu/offload/engine/engine.h"
+#include "tiers/gpu/start_without_signals.h"
+
+namespace terrace::liballoc::offload {
+
+void Engine::start_memory_thread() {
+  if (!on_host()) memory_thread_ = tiers::gpu::start_without_signals([this] { keep_memory(); });
+}
+
+void Engine::stop_memory_thread() {
+  if (!grows_aside()) return;
+  {
+    const Lock lock(mutex_);
+    memory_ending_ = true;
+  }
+  memory_work_.notify_one();
+  memory_thread_.join();
+}
+
+void Engine::keep_memory() {
+  begin_thread();
+  Lock lock(mutex_);
+  while (!memory_ending_)
+    if (!grow_aside(lock) && !shrink_aside(lock)) memory_work_.wait(lock);
+}
+
+// What the machine refuses is full until the step has ended. A generous step first, then what is needed.
+bool Engine::grow_aside(Lock& lock) {
+  const std::uint64_t bytes = wanted_growth();
+  if (bytes == 0) return false;
+  growing_ = true;
+  for (const bool generous : {true, false}) {
+    const Slab::Chunk chunk = slab_.growth_for(bytes, generous);
+    if (chunk.bytes == 0) break;
+    lock.unlock();
+    const int error = slab_.commit(chunk);
+    lock.lock();
+    growth_error_ = error;
+    if (error != 0) continue;
+    slab_.add(chunk);
+    break;
+  }
+  growing_ = false;
+  pump();
+  return true;
+}
+
+bool Engine::shrink_aside(Lock& lock) {
+  const Slab::Chunk chunk = slab_.take_surplus();
+  if (chunk.bytes == 0) return false;
+  lock.unlock();
+  slab_.decommit(chunk);
+  lock.lock();
+  slab_.removed(chunk);
+  return true;
+}
+
+void Engine::trim_memory() {
+  growth_error_ = 0;
+  slab_.trim();
+  if (grows_aside())
+    memory_work_.notify_one();
+  else
+    slab_.give_back_surplus();
+}
+
+bool Engine::may_grow_aside(std::uint64_t bytes) const {
+  return grows_aside() && growth_error_ == 0 && slab_.may_grow_for(bytes);
+}
+
+bool Engine::grow_now(std::uint64_t bytes) {
+  if (grows_aside() || growth_error_ != 0 || !slab_.may_grow_for(bytes)) return false;
+  growth_error_ = slab_.grow(bytes);
+  return growth_error_ == 0;
+}
+
+// What whoever waits longest needs the memory thread for.
+std::uint64_t Engine::wanted_growth() const {
+  for (const TensorPtr& tensor : late_reads_)
+    if (!tensor->gone && may_grow_aside(tensor->disk.bytes)) return tensor->disk.bytes;
+  for (const TensorPtr& tensor : waiting_)
+    if (!tensor->gone) return may_grow_aside(wanted_room(*tensor)) ? wanted_room(*tensor) : 0;
+  return 0;
+}
+
+std::uint64_t Engine::wanted_room(const Tensor& tensor) const {
+  if (tensor.in_pieces) return transit_bytes();
+  return tensor.bytes;
+}
+
+// ENOSPC: not now. What is clean is dropped for it once there is no more to be had.
+int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
+  for (;;) {
+    const int error = slab_.reserve(bytes, out);
+    if (error != ENOSPC) return error;
+    if (grow_now(bytes)) continue;
+    if (may_grow_aside(bytes) || !drop_clean(true)) return ENOSPC;
+  }
+}
+
+// For a frame that the host makes in place, if there is room: it is cut to its size when that is known.
+int Engine::room_to_store(Tensor& tensor) {
+  if (codec_ != nullptr && room_for(HostCodec::bound(tensor.bytes), &tensor.memory) == 0) return 0;
+  return room_for(tensor.bytes, &tensor.memory);
+}
+
+// Whether a store may count on room to come; if not, why.
+int Engine::may_wait(Tensor& tensor) {
+  if (may_grow_aside(waiting_bytes_ + tensor.bytes)) return 0;
+  if (drive_ == nullptr) return is_released_memory_due() ? 0 : no_room();
+  if (drive_error_ != 0) return drive_error_;
+  if (drive_->free_bytes() < tensor.bytes) return ENOSPC;
+  if (const int error = ledger_.take(tensor.bytes); error != 0) return error;
+  ledger_.untake(tensor.bytes);
+  // Besides it there must be room for one to bring back (bounce_).
+  tensor.in_pieces = tensor.bytes > (slab_.capacity_bytes() - transit_bytes()) / 2;
+  return 0;
+}
+
+int Engine::queue_for_room(const TensorPtr& tensor) {
+  waiting_.push_back(tensor);
+  waiting_bytes_ += tensor->bytes;
+  pump();
+  if (tensor->state != Tensor::State::failed) return 0;
+  disown(tensor);
+  return tensor->error;
+}
+
+void Engine::serve_waiting() {
+  claim_transit();
+  while (!waiting_.empty()) {
+    const TensorPtr tensor = waiting_.front();
+    if (!settle(tensor)) return;
+    waiting_bytes_ -= tensor->bytes;
+    waiting_.pop_front();
+  }
+}
+
+// True: it waits no longer.
+bool Engine::settle(const TensorPtr& tensor) {
+  if (tensor->gone) return true;
+  int error = serve(tensor);
+  int refusal = 0;
+  if (error == EAGAIN && prefers_direct(*tensor)) {
+    waited_ = pressed_ = tensor->in_pieces = true;
+    error = serve(tensor);
+  }
+  if (error == EAGAIN && room_may_come(*tensor, &refusal)) return false;
+  if (error == EAGAIN && refusal == 0 && may_go_in_pieces(*tensor)) {
+    tensor->in_pieces = true;
+    error = serve(tensor);
+  }
+  if (error == 0) return true;
+  tensor->state = Tensor::State::failed;
+  tensor->error = error != EAGAIN ? error : refusal != 0 ? refusal : no_room();
+  changed_.notify_all();
+  return true;
+}
+
+// 0, EAGAIN: there is no room yet, or why it will not be stored.
+int Engine::serve(const TensorPtr& tensor) {
+  int error = 0;
+  if (tensor->in_pieces)
+    error = room_in_pieces(*tensor);
+  else if (room_to_store(*tensor) != 0)
+    error = EAGAIN;
+  if (error == 0) error = start_copy(*tensor);
+  if (error == 0) queue_to_leave(tensor);
+  return error;
+}
+
+// Begins to write as much as is needed. False when nothing is on its way; *refusal: why nothing is written.
+bool Engine::room_may_come(const Tensor& tensor, int* refusal) {
+  const std::uint64_t bytes = wanted_room(tensor);
+  if (growing_ || may_grow_aside(bytes)) return true;
+  if (drive_ != nullptr) {
+    waited_ = pressed_ = true;
+    *refusal = make_room(bytes);
+  }
+  return writing_bytes_ != 0 || leaving_ != 0 || is_released_memory_due();
+}
+
+// 0, or why nothing is written; that there is nothing to write is no refusal.
+int Engine::make_room(std::uint64_t bytes) {
+  int refusal = 0;
+  while (writing_bytes_ < bytes && refusal == 0) {
+    const TensorPtr victim = next_victim();
+    if (victim == nullptr) break;
+    refusal = start_write(victim);
+  }
+  return refusal;
+}
+
+}  // namespace terrace::liballoc::offload

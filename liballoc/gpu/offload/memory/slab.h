@@ -1,0 +1,105 @@
+// The host memory that holds stored tensors: one address range, committed and pinned from its start as it is
+// needed, carved into extents of exactly the size asked for.
+//
+//   0         chunk 0            chunk 1        committed      capacity
+//   ├─────────────────────────┼──────────────┤················│
+//   │ A │ B │ free │   C      │ D │  free    │  no memory      │
+//
+// Why not an allocation for each tensor: page-locking is slow and stops other CUDA calls, so it is done once
+// for a chunk; and PyTorch's pinned allocator rounds up to powers of two, which took 1.78 times the bytes
+// (vllm-backport#67). Here an extent is rounded to 4 KiB and the next chunk is a thirty-second of what is
+// there, so what is committed stays within a few hundredths of what was needed at once. Chunks at the end
+// that no step uses any more are given back.
+//
+// Not thread-safe: the engine's lock guards it, but for commit() and decommit(), which page-lock and are
+// slow: they touch a chunk that nobody else knows of, so a thread calls them without the lock, between the
+// two halves of a growth or a return. Extents are at an address that does not change.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "liballoc/gpu/offload/memory/free_extents.h"
+#include "tiers/gpu/device.h"
+#include "tiers/tier.h"
+
+namespace terrace::liballoc::offload {
+
+class Slab {
+ public:
+  static constexpr std::uint64_t unit_bytes = 4096;
+
+  struct Chunk {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Slab() = default;
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  // Everything on it has ended; the device still lives.
+  ~Slab();
+
+  // At most `capacity_bytes` (a multiple of unit_bytes) of memory, pinned by `device`; nullptr: not pinned.
+  // Tries the first chunk, so that a machine that refuses to pin is found here. 0 or errno with *reason.
+  int open(std::uint64_t capacity_bytes, tiers::gpu::Device* device, std::string* reason);
+
+  // 0 and an extent of `bytes` rounded up to unit_bytes; ENOSPC: not in what is committed.
+  int reserve(std::uint64_t bytes, tiers::Extent* out);
+
+  // Growing, in three steps: what to commit so that reserve(bytes) has room, no bytes if the capacity has no
+  // such room; its memory, 0 or the errno of committing or pinning; and from add() on it is the slab's. One
+  // growth or return at a time. `generous`: a larger step, as steps cost time.
+  Chunk growth_for(std::uint64_t bytes, bool generous) const;
+  bool may_grow_for(std::uint64_t bytes) const;  // or may once a return has ended
+  int commit(const Chunk& chunk);
+  void add(const Chunk& chunk);
+  // All three, a generous step first. ENOSPC where the capacity has no room.
+  int grow(std::uint64_t bytes);
+
+  // Gives back all of *extent but its first `bytes`, rounded up.
+  void shrink(tiers::Extent* extent, std::uint64_t bytes);
+  void release(const tiers::Extent& extent);
+
+  // The step is over: the chunks at the end that none of the last few steps reached are to be given back.
+  static constexpr unsigned steps_until_given_back = 4;
+  void trim();
+  // In three steps again: the last chunk, no bytes if it is in use or was reached lately; its memory; its
+  // place.
+  Chunk take_surplus();
+  void decommit(const Chunk& chunk);
+  void removed(const Chunk& chunk);
+  void give_back_surplus();  // all of it
+
+  std::byte* at(const tiers::Extent& extent) const { return base_ + extent.offset; }
+  // Where the chunk ends that `offset` lies in: a copy across chunks is two, as each was pinned for itself.
+  std::uint64_t chunk_end(std::uint64_t offset) const;
+
+  std::uint64_t capacity_bytes() const { return capacity_bytes_; }
+  std::uint64_t committed_bytes() const { return committed_bytes_; }
+  std::uint64_t committed_peak_bytes() const { return committed_peak_bytes_; }
+  std::uint64_t used_bytes() const { return committed_bytes_ - surplus_bytes_ - free_.free_bytes(); }
+
+ private:
+  static constexpr std::uint64_t no_end = ~std::uint64_t{0};
+  std::uint64_t last_start() const {
+    return chunk_ends_.size() > 1 ? chunk_ends_[chunk_ends_.size() - 2] : 0;
+  }
+
+  std::byte* base_ = nullptr;
+  std::uint64_t capacity_bytes_ = 0;
+  std::uint64_t committed_bytes_ = 0;
+  std::uint64_t committed_peak_bytes_ = 0;
+  std::uint64_t reached_ = 0;         // the end of the furthest extent since the last trim()
+  std::uint64_t reached_lately_ = 0;  // in the last `steps_` steps
+  unsigned steps_ = 0;
+  std::uint64_t keep_end_ = no_end;  // chunks that begin behind it are surplus
+  std::uint64_t surplus_bytes_ = 0;  // committed, taken by take_surplus()
+  tiers::gpu::Device* device_ = nullptr;
+  std::vector<std::uint64_t> chunk_ends_;  // ascending
+  FreeExtents free_;
+};
+
+}  // namespace terrace::liballoc::offload
