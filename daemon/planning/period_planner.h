@@ -3,10 +3,10 @@
 //   period ─▶ step_of() ─▶ policy ─▶ entries that only move ─▶ simulated ─▶ schedule image, or why there is
 //   none
 //
-// A plan is handed out only if the simulator carries it out and it is faster than moving on demand with
-// knowledge of the future (Belady's rule), which no reactive policy has. The machine has two tiers: what the
-// budget leaves of DRAM, and the pool with the speeds that the job measured. Pure: no clock, no I/O; one
-// thread.
+// A plan is handed out only if the simulator carries it out, it leaves as little open as it can
+// (completed_plan.h), and it is not slower than moving on demand with knowledge of the future (Belady's
+// rule), which no reactive policy has. The machine has two tiers: what the budget leaves of DRAM, and the
+// pool with the speeds that the job measured. Pure: no clock, no I/O; one thread.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,7 @@ class PeriodPlanner {
  private:
   void look(const wire::PeriodView& period, const PlanSettings& settings);
   void compare_with_demand();
+  Result<planner::SimulationReport> complete(planner::SwapPlan* plan) const;
   Result<PeriodPlan> judge(planner::SwapPlan plan) const;
   Result<planner::SimulationReport> simulate(const planner::SwapPlan& plan) const;
 

@@ -16,9 +16,8 @@ void DeviceTimes::note_done(TierOperation& op) {
     return note_copied(op, now - op.submitted_ns);
   std::uint64_t& last = op.is_write() ? last_write_ns_ : last_read_ns_;
   const std::uint64_t ns = now - std::max(last, op.submitted_ns);
-  const bool is_queued = last > op.submitted_ns;
   last = now;
-  (op.is_write() ? writing_ : reading_).note(op.is_compressed() ? run_bytes : op.bytes, ns, is_queued);
+  (op.is_write() ? writing_ : reading_).note(op.is_compressed() ? run_bytes : op.bytes, ns);
   if (op.kind == TierOperation::Kind::read) parts_.operations.note_arrived(op, ns);
   if (parts_.codec.is_on()) tell_codec(op, now, ns);
 }

@@ -13,30 +13,29 @@
 
 namespace terrace::liballoc {
 
-// Bytes a second of one direction of the drive while it was busy, over the last transfers. One that began
-// before the one ahead of it was done has kept the device busy all its time; the others say what a single
-// transfer takes, and count as long as there are none of those.
+// Bytes a second of one direction of the drive while it was busy, over the last transfers: all bytes by all of
+// the time. Of transfers that are found done together the first has all the time and the others none, so no
+// single one says anything.
 class DeviceSpeed {
  public:
-  void note(std::uint64_t bytes, std::uint64_t ns, bool is_queued) {
-    Sum& sum = is_queued ? queued_ : single_;
-    if (sum.bytes >= most_bytes) sum = {sum.bytes / 2, sum.ns / 2};
-    sum.bytes += bytes;
-    sum.ns += ns;
+  // `ns`: since the transfer was submitted, or the one before it was done if that was later.
+  void note(std::uint64_t bytes, std::uint64_t ns) {
+    if (bytes_ >= most_bytes) {
+      bytes_ /= 2;
+      ns_ /= 2;
+    }
+    bytes_ += bytes;
+    ns_ += ns;
   }
   // 0: not known yet.
   std::uint64_t bytes_per_second() const {
-    const Sum& sum = queued_.bytes >= least_bytes ? queued_ : single_;
-    if (sum.bytes < least_bytes || sum.ns == 0) return 0;
-    return static_cast<std::uint64_t>(static_cast<double>(sum.bytes) * 1e9 / static_cast<double>(sum.ns));
+    if (bytes_ < least_bytes || ns_ == 0) return 0;
+    return static_cast<std::uint64_t>(static_cast<double>(bytes_) * 1e9 / static_cast<double>(ns_));
   }
 
  private:
-  static constexpr std::uint64_t least_bytes = 8 * run_bytes, most_bytes = 128 * run_bytes;
-  struct Sum {
-    std::uint64_t bytes = 0, ns = 0;
-  };
-  Sum queued_, single_;
+  static constexpr std::uint64_t least_bytes = 8 * run_bytes, most_bytes = 256 * run_bytes;
+  std::uint64_t bytes_ = 0, ns_ = 0;
 };
 
 class DeviceTimes {
