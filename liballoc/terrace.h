@@ -114,6 +114,7 @@ struct terrace_statistics {
   uint64_t departures;     /* times that the program left what it had repeated */
   uint64_t probes;         /* runs taken out for a moment to see when they are touched */
   uint64_t probe_ns;       /* what that took of the agent and of who touched them, about */
+  uint64_t plan_refusals;  /* times that a plan was laid aside, as steps were slower with it */
   uint64_t planned_steps;  /* part of steps: gone through by a schedule from beginning to end */
   uint64_t planned_out_bytes; /* part of evicted_bytes: taken out because the schedule said so, whole runs */
   uint64_t planned_in_bytes;  /* brought back because the schedule said so, whole runs */

@@ -21,7 +21,7 @@ using planner::Victims;
 
 constexpr std::uint64_t run_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t runs_in_flight = 6 + 8;  // the pager's writes and reads
-constexpr std::uint64_t reserve_share = 16;      // of small budgets, no more than this part
+constexpr std::uint64_t reserve_share = 12;      // of the budget; at least what is in flight
 constexpr double latency_us = 100;               // of the first bytes of a transfer, both ways
 constexpr double least_speed = 1e6, most_speed = 1e12;
 constexpr std::uint32_t simulated_steps = 2;  // the second one is what repeats
@@ -67,7 +67,7 @@ std::string seconds_text(double us) { return fmt::format("{:.3g} s", us / 1e6); 
 }  // namespace
 
 std::uint64_t reserve_bytes(std::uint64_t budget_bytes) {
-  return std::min(runs_in_flight * run_bytes, budget_bytes / reserve_share);
+  return std::max(runs_in_flight * run_bytes, budget_bytes / reserve_share);
 }
 
 PeriodPlanner::PeriodPlanner(const wire::PeriodView& period, const PlanSettings& settings)
@@ -162,15 +162,6 @@ Result<PeriodPlan> PeriodPlanner::judge(SwapPlan plan) const {
                                            policy_, seconds_text(best->total_us),
                                            seconds_text(on_demand_us_)));
   plan.predicted = planner::prediction_of(*best);
-  if (FILE* f = std::fopen("/tmp/plan_debug.txt", "a")) {  // DEBUG
-    std::uint64_t od = 0, odb = 0, out = 0, in = 0, tb = 0, pb = 0, ws = 0, uses = 0;
-    for (auto& t : best->transfers) if (t.on_demand) ++od, odb += t.stored_bytes;
-    for (auto& e : plan.entries) (e.action == wire::Action::out ? out : in) += step_.trace.tensors[e.object].bytes;
-    for (auto& t : step_.trace.tensors) (t.persistent ? pb : tb) += t.bytes;
-    for (auto& o : step_.trace.ops) ws = std::max(ws, o.workspace_bytes), uses += o.inputs.size() + o.outputs.size();
-    std::fprintf(f, "ops %zu tensors %zu uses %lu born %lu MiB persistent %lu MiB workspace %lu MiB always %lu capacity %lu MiB compute %.3f total %.3f late %.3f fetch %.3f room %.3f ondemand %.3f | entries %zu out %lu MiB in %lu MiB | left on demand %lu (%lu MiB) peak %lu MiB r %.0f w %.0f MB/s\n", step_.trace.ops.size(), step_.trace.tensors.size(), uses, tb >> 20, pb >> 20, ws >> 20, step_.always_bytes >> 20, machine_.tiers[0].capacity_bytes >> 20, computing_us_ / 1e6, best->total_us / 1e6, best->stalls.late_prefetch_us / 1e6, best->stalls.fetch_us / 1e6, best->stalls.room_us / 1e6, on_demand_us_ / 1e6, plan.entries.size(), out >> 20, in >> 20, od, odb >> 20, best->tier_peak_bytes[0] >> 20, machine_.links[0].in_bytes_per_second / 1e6, machine_.links[0].out_bytes_per_second / 1e6);
-    std::fclose(f);
-  }
   plan.policy = policy_;
   turn_into_period(step_, &plan);
   Result<std::string> image =

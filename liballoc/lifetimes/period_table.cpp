@@ -126,17 +126,19 @@ bool PeriodTable::each_planned(Visit visit) const {
 }
 
 bool PeriodTable::is_complete() const {
-  constexpr std::uint32_t enough_periods = 2, patient_periods = 8, most_periods = 16;
+  constexpr std::uint32_t enough_periods = 2, patient_periods = 4, most_periods = 8;
   if (periods_ < enough_periods) return false;
   std::uint32_t unseen = 0;
   for (std::uint32_t k = 0; k < length_; ++k) unseen += events_[k].kind == Kind::unseen ? 1 : 0;
   if (unseen > length_ / 32) return false;
-  bool has_some = false;
-  const bool all = each_planned([&](const LearnedObject& o) {
-    has_some = true;
-    return o.rounds > 0 || (periods_ >= patient_periods && o.uses.size() > 0) || periods_ >= most_periods;
+  std::uint64_t runs = 0, known_runs = 0;
+  each_planned([&](const LearnedObject& o) {
+    runs += o.runs;
+    const bool is_known = o.rounds > 0 || (periods_ >= patient_periods && o.uses.size() > 0);
+    known_runs += is_known || periods_ >= most_periods ? o.runs : 0;
+    return true;
   });
-  return all && has_some;
+  return runs > 0 && runs - known_runs <= runs / 32;  // what is not known stays where it is
 }
 
 std::uint32_t PeriodTable::least_rounds() const {

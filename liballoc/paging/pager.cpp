@@ -42,6 +42,7 @@ int Pager::initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blo
   if (error != 0 || line_.initialise() != 0 || blocks_.initialise(most_blocks) != 0) return ENOMEM;
   if (policy_.initialise(most_blocks) != 0) return ENOMEM;
   clock_.tell(policy_);
+  policy_.use(&learner_);
   return extents_.initialise();
 }
 

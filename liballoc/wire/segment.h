@@ -87,6 +87,7 @@ enum class Stat : std::uint32_t {
   departures,
   probes,
   probe_ns,
+  plan_refusals,
   planned_steps,
   planned_out_bytes,
   planned_in_bytes,

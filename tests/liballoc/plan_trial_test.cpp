@@ -17,12 +17,18 @@ unsigned run_steps(PlanTrial& trial, unsigned steps, std::uint64_t reactive_ns, 
   return planned;
 }
 
+PlanTrial with_a_plan() {
+  PlanTrial trial;
+  trial.take_plan(true);
+  return trial;
+}
+
 constexpr unsigned compared = PlanTrial::settling + PlanTrial::sample;
 
 }  // namespace
 
 TEST_CASE("A plan is compared with steps without it before it is followed") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   CHECK(run_steps(trial, compared, 1000, 900) == 0);
   CHECK(trial.follows());
   CHECK(trial.reactive_ns() == 1000);
@@ -30,14 +36,14 @@ TEST_CASE("A plan is compared with steps without it before it is followed") {
 }
 
 TEST_CASE("A plan that makes steps no slower is kept") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   CHECK(run_steps(trial, 500, 1000, 1019) == 500 - compared);
   CHECK(trial.planned_ns() == 1019);
   CHECK(trial.refusals() == 0);
 }
 
 TEST_CASE("A plan that makes steps slower is laid aside and seldom tried again") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   const unsigned planned = run_steps(trial, 2000, 1000, 1050);
   CHECK(trial.refusals() > 1);
   CHECK(planned <= 7 * compared);  // pauses of 32, 64, 128 ... steps
@@ -45,7 +51,7 @@ TEST_CASE("A plan that makes steps slower is laid aside and seldom tried again")
 }
 
 TEST_CASE("A few slow steps say nothing") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   run_steps(trial, compared, 1000, 0);
   for (int i = 0; i < 200; ++i) trial.note_step(i % 5 < 2 ? 5000 : 950, true);
   CHECK(trial.follows());
@@ -53,7 +59,7 @@ TEST_CASE("A few slow steps say nothing") {
 }
 
 TEST_CASE("The first steps after a change count for neither") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   run_steps(trial, compared, 1000, 0);
   for (std::uint32_t i = 0; i < PlanTrial::settling; ++i) trial.note_step(9000, true);
   for (std::uint32_t i = 0; i < PlanTrial::sample; ++i) trial.note_step(900, true);
@@ -62,7 +68,7 @@ TEST_CASE("The first steps after a change count for neither") {
 }
 
 TEST_CASE("A plan that was good and is not any more is compared anew") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   run_steps(trial, 50, 1000, 900);
   CHECK(trial.follows());
   // The machine is slower now, with the plan and without.
@@ -73,22 +79,40 @@ TEST_CASE("A plan that was good and is not any more is compared anew") {
 }
 
 TEST_CASE("A step in which the plan was left or begun is not counted") {
-  PlanTrial trial;
+  PlanTrial trial = with_a_plan();
   for (int i = 0; i < 100; ++i) trial.note_step(1000, true);
   CHECK_FALSE(trial.follows());
   CHECK(trial.reactive_ns() == 0);
 }
 
-TEST_CASE("Another plan for the same budget is tried at once") {
+TEST_CASE("Steps from before the first plan are what it is compared with") {
   PlanTrial trial;
+  run_steps(trial, PlanTrial::settling + PlanTrial::least_sample - 1, 1000, 0);
+  PlanTrial early = trial;
+  early.take_plan(true);
+  CHECK_FALSE(early.follows());
+  run_steps(trial, 1, 1000, 0);
+  trial.take_plan(true);
+  CHECK(trial.follows());
+  run_steps(trial, compared, 0, 1100);
+  CHECK_FALSE(trial.follows());
+}
+
+TEST_CASE("Without a plan nothing is tried") {
+  PlanTrial trial;
+  CHECK(run_steps(trial, 300, 1000, 500) == 0);
+}
+
+TEST_CASE("Another plan for the same budget does not end a pause") {
+  PlanTrial trial = with_a_plan();
   run_steps(trial, 2 * compared, 1000, 2000);
   CHECK_FALSE(trial.follows());
-  trial.start_anew(true);
-  CHECK(trial.follows());
-  CHECK(trial.planned_ns() == 0);
-  trial.start_anew(false);
+  trial.take_plan(true);
+  CHECK_FALSE(trial.follows());
+  trial.take_plan(false);
   CHECK_FALSE(trial.follows());
   CHECK(trial.reactive_ns() == 0);
+  CHECK(run_steps(trial, 3 * compared, 1000, 500) == 2 * compared);
 }
 
 }  // namespace terrace::liballoc

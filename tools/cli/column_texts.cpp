@@ -86,6 +86,7 @@ constexpr Text texts[] = {
     {"measured_step_seconds", "what steps took since that plan was sent"},
     {"plan_entries", "moves out and in that it has for a step"},
     {"plan_refusal", "why the job has no plan"},
+    {"plan_refusals", "times that a plan was laid aside: steps were slower with it"},
     {"planned_steps", "steps that a schedule was followed all through"},
     {"planned_out_bytes", "taken out because the schedule said so"},
     {"planned_in_bytes", "brought back because the schedule said so"},

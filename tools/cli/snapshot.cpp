@@ -86,6 +86,7 @@ constexpr std::array job_events{
     Column{"measured_step_seconds", "MEASURED", Kind::seconds, false, false},
     Column{"plan_entries", "MOVES", Kind::count, false, false},
     Column{"plan_refusal", "NO-PLAN", Kind::text, false, false},
+    Column{"plan_refusals", "LAID-BY", Kind::count, true, false},
     Column{"planned_steps", "PLANNED", Kind::count, true, false},
     Column{"planned_out_bytes", "PLAN-OUT", Kind::bytes, true, false},
     Column{"planned_in_bytes", "PLAN-IN", Kind::bytes, true, false},

@@ -189,6 +189,25 @@ std::uint32_t PeriodLearner::object_of(std::uint32_t block) {
   return number != 0 ? PeriodTable::most_events + number - 1 : PeriodTable::none;
 }
 
+// Of what is born in the period: uses that are still ahead in its life.
+std::uint32_t PeriodLearner::events_to_use(std::uint32_t block) {
+  const std::uint32_t object = object_of(block);
+  if (object == PeriodTable::none) return unknown;
+  const PeriodTable& table = phase_->table;
+  const LearnedObject& o = table[object];
+  if (o.rounds == 0 && o.uses.size() == 0) return unknown;
+  const std::uint32_t length = table.length(), born = table.frame_of(object).born;
+  const std::uint32_t now = position().interval, age = (now + length - born) % length;
+  std::uint32_t next = PeriodTable::is_persistent(object) ? length : ends_before;
+  for (std::uint32_t i = 0; i < o.uses.size(); ++i) {
+    const LearnedUse& use = o.uses[i];
+    const std::uint32_t age_then = (use.interval + length - born) % length;
+    const bool is_ahead = PeriodTable::is_persistent(object) || age_then >= age;
+    if (use.counts() && is_ahead) next = std::min(next, (use.interval + length - now) % length);
+  }
+  return next;
+}
+
 void PeriodLearner::on_birth(const BlockEvent& event, const StepPlace& place) {
   LiveBlock& b = live_[event.block];
   b = LiveBlock{};

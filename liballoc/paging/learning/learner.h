@@ -30,6 +30,7 @@
 #include "liballoc/paging/learning/touch_listener.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/planned/next_uses.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
 #include "liballoc/paging/standing.h"
@@ -38,7 +39,7 @@
 
 namespace terrace::liballoc {
 
-class PeriodLearner final : public StepListener, public TouchListener {
+class PeriodLearner final : public StepListener, public TouchListener, public NextUses {
  public:
   struct Parts {
     RunTable& runs;
@@ -69,6 +70,9 @@ class PeriodLearner final : public StepListener, public TouchListener {
   void on_left(std::uint32_t n) override;
   void on_touched(std::uint32_t n) override;
   void on_returned(std::uint32_t n) override;
+
+  // ---- what is known
+  std::uint32_t events_to_use(std::uint32_t block) override;
 
   // ---- the agent's rounds; all notes have been read -------------------------------------------------------
   // Takes out some of what is to be probed now. True: there is more.

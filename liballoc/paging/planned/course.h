@@ -72,13 +72,13 @@ struct Course {
     return {first + static_cast<std::uint32_t>(begin / run_bytes),
             first + static_cast<std::uint32_t>((begin + bytes + run_bytes - 1) / run_bytes)};
   }
-  // Whether the `in` entry's deadline is the program's place or before it. One that was given in the period
-  // before has a deadline in this one, if not in that.
+  // Whether the `in` entry's deadline is the next event or before it. One that was given in the period before
+  // has a deadline in this one, if not in that.
   bool is_overdue(std::uint32_t entry) const {
     const std::uint32_t now = executor().ordinal();
     const std::uint32_t by = schedule->entry(entry).by;
-    if (executor().trigger(entry) <= now) return by <= now;
-    return by < schedule->period() || by - schedule->period() <= now;
+    if (executor().trigger(entry) <= now) return by <= now + 1;
+    return by < schedule->period() || by - schedule->period() <= now + 1;
   }
 };
 

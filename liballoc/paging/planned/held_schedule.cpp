@@ -59,8 +59,7 @@ const char* HeldSchedule::check() noexcept {
 }
 
 std::size_t HeldSchedule::memory_bytes(const wire::ExecutorPlan& plan) const noexcept {
-  return aligned(sizeof(wire::Executor)) + aligned(wire::Executor::memory_bytes(plan)) +
-         (plan.entries.size() + 2 * plan.objects.size()) * sizeof(std::uint32_t);
+  return aligned(sizeof(wire::Executor)) + wire::Executor::memory_bytes(plan);
 }
 
 const char* HeldSchedule::prepare() noexcept {
@@ -73,55 +72,8 @@ const char* HeldSchedule::prepare() noexcept {
   memory_ = static_cast<std::byte*>(os::map_anonymous(memory_bytes_, PROT_READ | PROT_WRITE));
   if (memory_ == nullptr) return "no memory to carry it out with";
   std::byte* const own = memory_ + aligned(sizeof(wire::Executor));
-  behind_ = reinterpret_cast<std::uint32_t*>(own + aligned(wire::Executor::memory_bytes(plan)));
-  first_ = behind_ + view_.entries.size();
-  next_ = first_ + view_.objects.size();
   executor_ = new (memory_) wire::Executor(plan, own);
-  link_entries();
   return "";
-}
-
-// Backwards twice: the second time the last entries know the first ones of the next period.
-void HeldSchedule::link_entries() noexcept {
-  std::fill_n(first_, view_.objects.size(), none);
-  for (int round = 0; round < 2; ++round) {
-    for (std::size_t e = view_.entries.size(); e-- > 0;) {
-      const std::uint32_t object = view_.entries[e].object;
-      behind_[e] = first_[object];
-      first_[object] = static_cast<std::uint32_t>(e);
-    }
-  }
-  std::copy_n(first_, view_.objects.size(), next_);
-}
-
-// Ordinals from its object's birth to the entry, which may be in the next period.
-std::uint64_t HeldSchedule::since_birth(std::uint32_t e) const {
-  const wire::ScheduleEntry& entry = view_.entries[e];
-  const std::uint32_t born = view_.objects[entry.object].birth;
-  const std::uint64_t length = period();
-  return (entry.at + length - born) % length;
-}
-
-// What persists goes round and round.
-void HeldSchedule::pass(std::uint32_t e) {
-  const std::uint32_t object = view_.entries[e].object;
-  const std::uint32_t next = behind_[e];
-  next_[object] = next;
-  if (view_.objects[object].birth == wire::persistent) return;
-  const std::uint64_t here = since_birth(e), there = since_birth(next);
-  if (there < here || (there == here && next <= e)) next_[object] = none;
-}
-
-void HeldSchedule::begin_life(std::uint32_t object, std::uint32_t ordinal) {
-  const std::uint32_t first = first_[object];
-  next_[object] = first;
-  if (first == none) return;
-  std::uint32_t e = first;
-  while (view_.entries[e].at < ordinal) {
-    e = behind_[e];
-    if (e == first) break;  // all are before it: the first of the next period
-  }
-  next_[object] = e;
 }
 
 }  // namespace terrace::liballoc

@@ -46,22 +46,11 @@ class HeldSchedule {
   const wire::ScheduleEntry& entry(std::uint32_t e) const { return view_.entries[e]; }
   wire::Executor& executor() const { return *executor_; }
 
-  // ---- objects, by their index
-  // The entry that the object comes to next; none: its life has no more of them.
-  std::uint32_t next_entry(std::uint32_t object) const { return next_[object]; }
-  // take() gave the entry: the one behind it is next.
-  void pass(std::uint32_t e);
-  // The object is there from before event `ordinal` on: its next entry is the first one at that ordinal or
-  // later, else that of the next period. Takes as long as it has entries.
-  void begin_life(std::uint32_t object, std::uint32_t ordinal);
-
  private:
   const char* map(int fd) noexcept;
   const char* check() noexcept;
   const char* prepare() noexcept;
-  void link_entries() noexcept;
   std::size_t memory_bytes(const wire::ExecutorPlan& plan) const noexcept;
-  std::uint64_t since_birth(std::uint32_t e) const;
 
   std::byte* image_ = nullptr;
   std::size_t image_bytes_ = 0;
@@ -70,9 +59,6 @@ class HeldSchedule {
   std::uint64_t budget_bytes_ = 0;
   wire::ScheduleView view_;
   wire::Executor* executor_ = nullptr;
-  std::uint32_t* behind_ = nullptr;  // by entry: the object's next one, round the period; itself if alone
-  std::uint32_t* first_ = nullptr;   // by object: its first entry in the period
-  std::uint32_t* next_ = nullptr;    // by object
 };
 
 }  // namespace terrace::liballoc

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "liballoc/base/os.h"
+
 namespace terrace::liballoc {
 
 int PlanFollower::initialise(std::uint32_t most_blocks) {
@@ -18,12 +20,8 @@ void PlanFollower::on_event(const BlockEvent& event, const StepPlace& place) {
   if (place.period_began) begin_period(place);
   if (!place.claimed) return;
   length_ = place.length;
-  ordinal_ = place.ordinal + 1;
-  if (event.change == BlockChange::allocated) {
-    course_.births.born(event.block, place.ordinal);
-    const std::uint32_t object = course_.object_of(event.block);
-    if (object != none) course_.schedule->begin_life(object, place.ordinal);
-  }
+  ordinal_ = place.ordinal;
+  if (event.change == BlockChange::allocated) course_.births.born(event.block, place.ordinal);
   if (course_.is_followed) go_to(ordinal_);
 }
 
@@ -41,16 +39,34 @@ void PlanFollower::leave_phase() {
   course_.schedule = nullptr;
   course_.births.forget_all();
   store_.let_go();
+  began_ns_ = 0;
   length_ = ordinal_ = 0;
 }
 
 void PlanFollower::begin_period(const StepPlace& place) {
+  note_step(place);
   parts_.accounts.counts.planned_steps += course_.is_followed ? 1 : 0;
   if (course_.schedule == nullptr || store_.is_outdated(place.phase)) choose(place);
-  if (course_.schedule == nullptr || !fits_budget()) return stop_following();
+  const bool is_good = course_.schedule != nullptr && trials_.of(place.phase).follows();
+  if (!is_good || !fits_budget()) {
+    stop_following();
+    was_left_ = false;
+    return;
+  }
   course_.executor().begin_period();
   last_late_ = none;
   if (!course_.is_followed) begin_following();
+}
+
+// One in which the plan was left is neither with it nor without.
+void PlanFollower::note_step(const StepPlace& place) {
+  const std::uint64_t now = os::now_ns();
+  PlanTrial& trial = trials_.of(place.phase);
+  const std::uint32_t before = trial.refusals();
+  if (began_ns_ != 0 && !was_left_) trial.note_step(now - began_ns_, course_.is_followed);
+  parts_.accounts.counts.plan_refusals += trial.refusals() - before;
+  began_ns_ = now;
+  was_left_ = false;
 }
 
 // What it unmaps is let go of first.
@@ -58,16 +74,15 @@ void PlanFollower::choose(const StepPlace& place) {
   stop_following();
   course_.schedule = nullptr;
   HeldSchedule* const held = store_.use(place.phase);
-  if (held != nullptr && held->period() == place.length) course_.schedule = held;
+  if (held == nullptr || held->period() != place.length) return;
+  course_.schedule = held;
+  trials_.take_plan(place.phase, held->budget_bytes());
 }
 
 void PlanFollower::begin_following() {
   course_.is_followed = true;
   const std::size_t objects = course_.schedule->view().objects.size();
-  for (std::uint32_t object = 0; object < objects; ++object) {
-    course_.executor().forget(object);
-    course_.schedule->begin_life(object, 0);
-  }
+  for (std::uint32_t object = 0; object < objects; ++object) course_.executor().forget(object);
 }
 
 void PlanFollower::stop_following() {
@@ -76,6 +91,7 @@ void PlanFollower::stop_following() {
   returns_.stop();
   course_.executor().depart();
   course_.is_followed = false;
+  was_left_ = true;
 }
 
 bool PlanFollower::fits_budget() const {
@@ -94,10 +110,7 @@ void PlanFollower::on_fork() {
 void PlanFollower::go_to(std::uint32_t ordinal) {
   wire::Executor& executor = course_.executor();
   executor.advance(ordinal);
-  for (std::uint32_t entry = executor.take(); entry != none; entry = executor.take()) {
-    course_.schedule->pass(entry);
-    ask(entry);
-  }
+  for (std::uint32_t entry = executor.take(); entry != none; entry = executor.take()) ask(entry);
   returns_.hurry_overdue();
 }
 
@@ -109,7 +122,7 @@ void PlanFollower::ask(std::uint32_t entry) {
 
 std::uint32_t PlanFollower::events_to_trigger() const {
   if (course_.schedule == nullptr || length_ == 0) return 0;
-  const std::uint32_t to_next_period = length_ - std::min(length_, ordinal_) + 1;
+  const std::uint32_t to_next_period = length_ - std::min(length_, ordinal_);
   if (!course_.is_followed) return to_next_period;
   const std::uint32_t trigger = course_.executor().next_trigger();
   return trigger == none ? to_next_period : std::max(trigger - std::min(trigger, ordinal_), 1U);
@@ -130,19 +143,6 @@ void PlanFollower::on_missing(std::uint32_t n) {
   if (entry != last_late_) course_.executor().late(entry);
   last_late_ = entry;
   course_.executor().hurry(entry);
-}
-
-std::uint32_t PlanFollower::unneeded_for(std::uint32_t n) const {
-  if (!course_.is_followed) return none;
-  const std::uint32_t object = course_.object_of(parts_.runs[n].block);
-  if (object == none) return none;
-  const std::uint32_t next = course_.schedule->next_entry(object);
-  if (next == none) return 0;
-  const wire::ScheduleEntry& e = course_.schedule->entry(next);
-  const std::uint32_t period = course_.schedule->period();
-  const std::uint32_t until = (e.action == wire::Action::in ? e.by : e.at) % period;
-  const std::uint32_t now = course_.executor().ordinal() % period;
-  return until >= now ? until - now : until + period - now;
 }
 
 }  // namespace terrace::liballoc

@@ -4,7 +4,8 @@
 //                                                          │  ▲
 //                                             each event   └──┘  executor: advance, take, ask
 //
-// A schedule is followed from the beginning of a period on. When the program leaves the sequence, nothing is
+// A schedule is followed from the beginning of a period on, for as long as steps are not slower with it than
+// without (plan_trial.h). When the program leaves the sequence, nothing is
 // due any more within that event: what is under way ends as any transfer does. A budget that is more than a
 // twentieth smaller than the one that was planned for has no plan. Belongs to who holds the gate; allocates
 // nothing after initialise().
@@ -15,6 +16,7 @@
 #include "liballoc/lifetimes/clock_event.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/planned/course.h"
+#include "liballoc/paging/planned/phase_trials.h"
 #include "liballoc/paging/planned/planned_leaves.h"
 #include "liballoc/paging/planned/planned_returns.h"
 #include "liballoc/paging/planned/schedule_store.h"
@@ -51,9 +53,6 @@ class PlanFollower {
   const PlannedLeaves& leaves() const { return leaves_; }
   PlannedReturns& returns() { return returns_; }
   const PlannedReturns& returns() const { return returns_; }
-  // For how many ordinals the schedule does not need the run: until it takes its object out anyway, or until
-  // that must be back. 0: it ends before that; `none`: the schedule does not name it.
-  std::uint32_t unneeded_for(std::uint32_t n) const;
 
  private:
   void free_block(std::uint32_t block);
@@ -65,14 +64,18 @@ class PlanFollower {
   void go_to(std::uint32_t ordinal);
   void ask(std::uint32_t entry);
   bool fits_budget() const;
+  void note_step(const StepPlace& place);
 
   PlannedParts parts_;
   Course course_;
   ScheduleStore store_;
+  PhaseTrials trials_;
+  std::uint64_t began_ns_ = 0;  // the step; 0: its beginning was not seen
+  bool was_left_ = false;       // the plan, since the step began
   PlannedLeaves leaves_{parts_, course_};
   PlannedReturns returns_{parts_, course_};
   std::uint32_t length_ = 0;        // of the claimed phase's period; 0: none is claimed
-  std::uint32_t ordinal_ = 0;       // the next event's
+  std::uint32_t ordinal_ = 0;       // the last event's
   std::uint32_t last_late_ = none;  // entry of which that was said in this period
 };
 

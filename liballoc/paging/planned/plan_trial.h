@@ -4,7 +4,7 @@
 // does, nor what of the step was never seen. So the step itself is the judge: the middle of the last steps
 // under the reactive policy is what a plan has to match. A plan that does not is laid aside, and tried again
 // after a pause that doubles, as a drive that was busy once may be idle later. One that has been good for a
-// while and is not any more is compared anew. Pure; belongs to one phase and plan.
+// while and is not any more is compared anew. Pure; belongs to one phase.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@ namespace terrace::liballoc {
 class PlanTrial {
  public:
   static constexpr std::uint32_t sample = 5;        // steps that are compared
+  static constexpr std::uint32_t least_sample = 3;  // of those before the first plan came
   static constexpr std::uint32_t settling = 2;      // steps after a change that say nothing of either
   static constexpr std::uint32_t least_pause = 32;  // steps
   static constexpr std::uint32_t most_pause = 1024;
@@ -38,31 +39,31 @@ class PlanTrial {
     }
     planned ? note_planned(ns) : note_reactive(ns);
   }
-  // Another plan has come, perhaps for another budget: what was seen of the old one is void.
-  void start_anew(bool same_budget) {
-    planned_ = {};
-    if (!same_budget) reactive_ = {};
-    pause_ = least_pause;
-    become(reactive_.is_full() ? State::tried : State::compared);
+  // The first plan has come, or another one. One for the same budget knows little more than the one before:
+  // it is tried when that would be. For another budget all that was seen is void.
+  void take_plan(bool same_budget) {
+    if (!same_budget) *this = PlanTrial();
+    if (state_ == State::unplanned) become(reactive_.size() >= least_sample ? State::tried : State::compared);
   }
 
  private:
   enum class State : std::uint8_t {
-    compared,  // reactive, for the comparison
-    tried,     // planned, for the comparison
-    kept,      // planned: it was not slower
-    refused    // reactive, until the pause is over
+    unplanned,  // reactive: there is no plan yet
+    compared,   // reactive, for the comparison
+    tried,      // planned, for the comparison
+    kept,       // planned: it was not slower
+    refused     // reactive, until the pause is over
   };
 
   class Sample {
    public:
     void note(std::uint64_t ns) { ns_[count_++ % sample] = ns; }
-    bool is_full() const { return count_ >= sample; }
+    std::uint32_t size() const { return std::min(count_, sample); }
     std::uint64_t middle() const {
-      if (!is_full()) return 0;
+      if (size() < least_sample) return 0;
       std::array<std::uint64_t, sample> sorted = ns_;
-      std::sort(sorted.begin(), sorted.end());
-      return sorted[sample / 2];
+      std::sort(sorted.begin(), sorted.begin() + size());
+      return sorted[size() / 2];
     }
 
    private:
@@ -78,6 +79,7 @@ class PlanTrial {
   void note_reactive(std::uint64_t ns) {
     reactive_.note(ns);
     ++since_;
+    if (state_ == State::unplanned) return;
     const bool is_over = state_ == State::compared ? since_ >= sample : since_ >= pause_;
     if (!is_over) return;
     if (state_ == State::refused) pause_ = std::min(2 * pause_, most_pause);
@@ -98,7 +100,7 @@ class PlanTrial {
   }
 
   Sample planned_, reactive_;
-  State state_ = State::compared;
+  State state_ = State::unplanned;
   std::uint32_t settling_ = settling;
   std::uint32_t since_ = 0;  // steps that count, in this state
   std::uint32_t pause_ = least_pause;

@@ -79,26 +79,29 @@ Policy::Victim PlannedPolicy::next_victim() {
   return is_short() ? least_needed() : Victim{};
 }
 
-// Of those that the reactive policy would take first: what the schedule names and needs last, else the first
-// that it does not name, else what ends before it is used again.
+// Of those that came longest ago the one that is touched last, as far as that is known; else the one that the
+// reactive policy would take. What ends before it is touched goes last: its way out would be for nothing.
 Policy::Victim PlannedPolicy::least_needed() {
-  constexpr unsigned most_looked_at = 32;
   plan_.returns().note_shortage();
-  Victim named, unnamed, ending;
-  std::uint32_t longest = 0;
-  for (unsigned i = 0; i < most_looked_at; ++i) {
-    const Victim victim = reactive_.next_victim();
-    if (victim.run == none) {
-      ending.was_spared = victim.was_spared;
-      break;
+  const RunLists& lists = parts_.runs.lists();
+  LeastNeeded best;
+  for (const RunList* const list : {&lists.streamed, &lists.idle, &lists.hot})
+    look_for_least_needed(*list, &best);
+  if (best.run != none) return {.run = best.run};
+  return reactive_.next_victim();
+}
+
+void PlannedPolicy::look_for_least_needed(const RunList& list, LeastNeeded* best) {
+  constexpr unsigned most_looked_at = 256;
+  std::uint32_t block = 0, events = NextUses::unknown, n = list.front();
+  for (unsigned i = 0; i < most_looked_at && n != none; n = parts_.runs[n].next, ++i) {
+    if (parts_.runs[n].block != block) {
+      block = parts_.runs[n].block;
+      events = block == 0 || next_uses_ == nullptr ? NextUses::unknown : next_uses_->events_to_use(block);
     }
-    const std::uint32_t ordinals = plan_.unneeded_for(victim.run);
-    Victim& kind = ordinals == none ? unnamed : ordinals == 0 ? ending : named;
-    if (kind.run == none || (&kind == &named && ordinals > longest)) kind = victim;
-    if (&kind == &named) longest = std::max(longest, ordinals);
-    parts_.runs.spare(victim.run);
+    const bool is_known = events != NextUses::unknown && events != NextUses::ends_before;
+    if (is_known && (best->run == none || events > best->events)) *best = {n, events};
   }
-  return named.run != none ? named : unnamed.run != none ? unnamed : ending;
 }
 
 std::uint32_t PlannedPolicy::next_release(bool at_once) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "liballoc/paging/planned/next_uses.h"
 #include "liballoc/paging/planned/plan_follower.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/policy/reactive_policy.h"
@@ -28,6 +29,9 @@ class PlannedPolicy final : public Policy, public StepListener {
   ~PlannedPolicy() = default;
   // 0 or ENOMEM. Numbers of blocks are smaller than `most_blocks`.
   int initialise(std::uint32_t most_blocks);
+
+  // Of what the plan does not name. It outlives the policy.
+  void use(NextUses* next_uses) { next_uses_ = next_uses; }
 
   PlanFollower& plan() { return plan_; }
   const PlanFollower& plan() const { return plan_; }
@@ -56,14 +60,21 @@ class PlannedPolicy final : public Policy, public StepListener {
   bool wants_agent() const override;
 
  private:
+  struct LeastNeeded {
+    std::uint32_t run = none;
+    std::uint32_t events = 0;  // until it is touched
+  };
+
   bool may_evict() const;
   bool is_short() const;
   std::uint32_t in_hand() const;
   Victim least_needed();
+  void look_for_least_needed(const RunList& list, LeastNeeded* best);
 
   PlannedParts parts_;
   ReactivePolicy reactive_;
   PlanFollower plan_;
+  NextUses* next_uses_ = nullptr;
   std::uint32_t planned_victim_ = none;  // that next_victim() gave last
 };
 

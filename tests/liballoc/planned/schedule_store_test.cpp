@@ -152,39 +152,3 @@ TEST_CASE("FourPhasesAreKeptAndTheOneInUseIsNotDropped") {
   CHECK(store.use(2) == nullptr);
   CHECK(store.use(9) != nullptr);
 }
-
-TEST_CASE("AnObjectsEntriesFollowEachOther") {
-  Store store;
-  store.expect(1, 7);
-  PlanMaker plan(10, 7);
-  const std::uint32_t late = plan.object(8, 8 << 20);  // lives into the next period
-  plan.out(late, 9, 12);
-  plan.in(late, 2, 4);
-  const std::uint32_t kept = plan.object(wire::persistent, 8 << 20, 3);
-  plan.out(kept, 1, 2);
-  plan.in(kept, 5, 6);
-  REQUIRE(offer(store, plan.image(), 1, 7).empty());
-  HeldSchedule& held = *store.use(1);
-  const auto l = static_cast<std::uint32_t>(held.view().find(8, 0));
-  const auto k = static_cast<std::uint32_t>(held.view().find(wire::persistent, 3));
-  const auto at = [&](std::uint32_t object) {
-    const std::uint32_t e = held.next_entry(object);
-    return e == HeldSchedule::none ? -1 : static_cast<int>(held.entry(e).at);
-  };
-  held.begin_life(l, 8);
-  CHECK(at(l) == 9);
-  held.pass(held.next_entry(l));
-  CHECK(at(l) == 2);
-  held.pass(held.next_entry(l));
-  CHECK(at(l) == -1);
-  held.begin_life(l, 0);
-  CHECK(at(l) == 2);
-  held.begin_life(k, 0);
-  CHECK(at(k) == 1);
-  held.pass(held.next_entry(k));
-  CHECK(at(k) == 5);
-  held.pass(held.next_entry(k));
-  CHECK(at(k) == 1);
-  held.begin_life(k, 6);
-  CHECK(at(k) == 1);
-}

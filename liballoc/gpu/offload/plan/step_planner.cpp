@@ -153,7 +153,7 @@ void StepPlanner::learn_other(StepShape ended) {
   is_asked_ = false;
   run_.reset();
   trial_ = {};
-  trial_.start_anew(false);
+  trial_.take_plan(true);
   why_ = "the step is known, and timed under the heuristic";
 }
 
