@@ -106,7 +106,7 @@ class BlockQueue {
   std::uint32_t granules_ = 0;  // the producer's
   std::atomic<std::uint32_t> written_{0};
   std::atomic<std::uint32_t> read_{0};
-  std::atomic<bool> wants_times_{false};  // the consumer's
+  std::atomic<bool> wants_times_{false};       // the consumer's
   std::atomic<std::uint64_t> mark_{unmarked};  // or `marked` and a number of events written
   std::atomic<std::uint32_t> marks_reached_{0};
 };

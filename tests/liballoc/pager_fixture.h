@@ -297,8 +297,8 @@ struct DramPager : Dram, PagerFixture {
 
 // The same without compression, whatever the environment says: where it matters which pages move.
 struct RawDramPager : Dram, PagerFixture {
-  explicit RawDramPager(MoverKind kind = any_kind())
-      : PagerFixture(kind, dram, budget_runs, 1024 * mib, Compression::off) {}
+  explicit RawDramPager(MoverKind kind = any_kind(), std::size_t runs = budget_runs)
+      : PagerFixture(kind, dram, runs, 1024 * mib, Compression::off) {}
 };
 
 // Blocks of `block_bytes`, each filled with its own number.

@@ -296,12 +296,9 @@ TEST_CASE("Probing takes the share of a period that it may") {
   f.pager.learner().let_probe(1, 1);
   Program program(f);
   program.pause_ns = 200'000;
-  for (int i = 0; i < 6; ++i) {
-    program.offer();
-    program.step();
-  }
+  // From the first period on, where most is to be found out.
   const terrace_statistics before = f.statistics();
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 16; ++i) {
     program.offer();
     program.step();
   }
@@ -312,6 +309,26 @@ TEST_CASE("Probing takes the share of a period that it may") {
   const std::uint64_t a_probe_ns = (after.probe_ns - before.probe_ns) / (after.probes - before.probes);
   CHECK(after.probe_ns - before.probe_ns <=
         (after.steps_ns - before.steps_ns) / 100 + 8 * a_probe_ns * (after.steps - before.steps));
+  CHECK(program.wrong == 0);
+}
+
+TEST_CASE("Nothing is probed without a share of the period") {
+  Learning f;
+  if (!f.ready()) return;
+  f.pager.learner().let_probe(0, 0);
+  Program program(f);
+  for (int i = 0; i < 8; ++i) {
+    program.offer();
+    program.step();
+  }
+  REQUIRE(f.statistics().steps > 0);
+  CHECK(f.statistics().probes == 0);
+  f.pager.learner().let_probe(100, 100);
+  for (int i = 0; i < 4; ++i) {
+    program.offer();
+    program.step();
+  }
+  CHECK(f.statistics().probes > 0);
   CHECK(program.wrong == 0);
 }
 

@@ -48,15 +48,17 @@ std::vector<PlanResult> results_of(PlanningThread& thread, std::size_t count) {
   return all;
 }
 
-// All until one of this session.
+// All until the first of this session. What is reported after it may come along, and is left out.
 std::vector<PlanResult> results_until(PlanningThread& thread, SessionId session) {
   std::vector<PlanResult> all;
-  while (all.empty() || all.back().session != session) {
+  for (;;) {
     auto more = results_of(thread, 1);
     REQUIRE_FALSE(more.empty());
-    for (PlanResult& result : more) all.push_back(std::move(result));
+    for (PlanResult& result : more) {
+      all.push_back(std::move(result));
+      if (all.back().session == session) return all;
+    }
   }
-  return all;
 }
 
 }  // namespace
