@@ -47,7 +47,7 @@ void PlanFollower::begin_period(const StepPlace& place) {
   note_step(place);
   parts_.accounts.counts.planned_steps += course_.is_followed ? 1 : 0;
   if (course_.schedule == nullptr || store_.is_outdated(place.phase)) choose(place);
-  const bool is_good = course_.schedule != nullptr && trials_.of(place.phase).follows();
+  const bool is_good = course_.schedule != nullptr && (!judges_ || trials_.of(place.phase).follows());
   if (!is_good || !fits_budget()) {
     stop_following();
     was_left_ = false;

@@ -38,6 +38,9 @@ class PlanFollower {
   // one before stays. The descriptor stays the caller's.
   const char* take(const PlanOffer& offer) { return store_.take(offer); }
   bool is_following() const { return course_.is_followed; }
+  // Whether steps are timed and judge the plan, as they do if nothing is said; else it is followed wherever there
+  // is one.
+  void let_judge(bool wanted) { judges_ = wanted; }
 
   // Before the event changes what is known of the block.
   void on_event(const BlockEvent& event, const StepPlace& place);
@@ -70,6 +73,7 @@ class PlanFollower {
   Course course_;
   ScheduleStore store_;
   PhaseTrials trials_;
+  bool judges_ = true;
   std::uint64_t began_ns_ = 0;  // the step; 0: its beginning was not seen
   bool was_left_ = false;       // the plan, since the step began
   PlannedLeaves leaves_{parts_, course_};

@@ -105,6 +105,7 @@ class LayeredProgram {
     return plan.image();
   }
   bool send(const std::string& image, std::uint64_t budget = 0) {
+    f_.pager.plan().let_judge(false);
     f_.pager.plan().expect(phase(), hash);
     const SealedPlan sealed(image);
     return std::string_view(f_.pager.plan().take(sealed.offer(phase(), hash, budget))).empty();
