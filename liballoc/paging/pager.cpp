@@ -243,8 +243,10 @@ bool Pager::evict_one() {
 // everything is pinned. Data is never dropped and the program never stopped for good: the budget gives way,
 // and says so.
 bool Pager::relieve() {
-  // Memory that the budget allows and the kernel has not will not come from a larger budget.
-  const bool is_leaving = !runs_.lists().staged.is_empty() || !runs_.lists().held.is_empty();
+  // Memory that the budget allows and the kernel has not will not come from a larger budget. What is held is
+  // written only while the tier may be asked: until then it makes no room.
+  const bool is_held_to_leave = !runs_.lists().held.is_empty() && extents_.may_be_asked();
+  const bool is_leaving = !runs_.lists().staged.is_empty() || is_held_to_leave;
   const bool somebody_waits = line_.size() > placement_.stuck_runs();
   if (budget_.has_room_for(pages_per_run) || !somebody_waits || !transfers_.are_none() || is_leaving)
     return false;

@@ -127,6 +127,34 @@ TEST_CASE("PoolThatNeverHadRoomLeavesDataInDram") {
   f.check();
 }
 
+// A run that is held in its frame for touches leaves no sooner than others do: while the pool takes nothing,
+// who waits for memory must not wait for that run.
+TEST_CASE("PoolFullLetsTheBudgetGiveWayThoughRunsAreHeld") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  f.tier.fail_from(Operation::reserve, 1, ENOSPC);
+  test::CapturedStderr captured;
+  std::byte* const held = f.allocate_filled(run_bytes, 1);
+  const_cast<Run&>(f.pager.run(f.run_of(held))).scattered = true;
+  while (f.pager.budget().has_room_for(pages_per_run)) f.write(f.allocate(run_bytes), 2);
+  const std::uint64_t budget = f.pager.budget().bytes();
+  const std::uint32_t runs_held = f.pager.runs().lists().held.size();
+  std::vector<std::byte*> touched;
+  for (int i = 0; i < 3; ++i) {
+    touched.push_back(f.allocate(run_bytes));
+    f.pager.handle_fault({.address = touched.back(), .write_protected = false});  // as if a thread touched it
+    for (int round = 0; round < 10; ++round) f.pump();
+  }
+  const std::string said = captured.text();
+  CHECK(runs_held == 1);
+  for (std::byte* const block : touched) CHECK(f.state(block) == RunState::resident);
+  CHECK(f.pager.budget().bytes() > budget);
+  CHECK(said.find("going over the budget") != std::string::npos);
+  CHECK(f.reads(held, 1));
+  f.check();
+}
+
 TEST_CASE("PoolThatGetsRoomAgainIsUsedAgain") {
   DamagedPager f;
   if (!f.ready()) return;
