@@ -37,9 +37,30 @@ TEST_CASE("A plan is compared with steps without it before it is followed") {
 
 TEST_CASE("A plan that makes steps no slower is kept") {
   PlanTrial trial = with_a_plan();
-  CHECK(run_steps(trial, 500, 1000, 1019) == 500 - compared);
+  // Compared once more, after the first 64 steps and before the next 128.
+  CHECK(run_steps(trial, 200, 1000, 1019) == 200 - 2 * compared);
+  CHECK(trial.follows());
   CHECK(trial.planned_ns() == 1019);
   CHECK(trial.refusals() == 0);
+  CHECK(run_steps(trial, 10000, 1000, 1019) > 10000 - 16 * compared);
+}
+
+TEST_CASE("A plan that was compared with slow steps is found out when the machine is quick again") {
+  PlanTrial trial = with_a_plan();
+  run_steps(trial, 4 * compared, 1080, 1050);
+  REQUIRE(trial.follows());
+  const unsigned planned = run_steps(trial, 80, 1000, 1050);
+  CHECK(planned <= PlanTrial::least_kept + compared);
+  CHECK(trial.is_refused());
+  CHECK(trial.refusals() == 1);
+}
+
+TEST_CASE("A plan that is compared anew rests and is not laid aside") {
+  PlanTrial trial = with_a_plan();
+  run_steps(trial, 50, 1000, 900);
+  for (std::uint32_t i = 0; i < 2 * PlanTrial::least_kept && trial.follows(); ++i) trial.note_step(900, true);
+  CHECK_FALSE(trial.follows());
+  CHECK_FALSE(trial.is_refused());
 }
 
 TEST_CASE("A plan that makes steps slower is laid aside and seldom tried again") {
@@ -53,7 +74,7 @@ TEST_CASE("A plan that makes steps slower is laid aside and seldom tried again")
 TEST_CASE("A few slow steps say nothing") {
   PlanTrial trial = with_a_plan();
   run_steps(trial, compared, 1000, 0);
-  for (int i = 0; i < 200; ++i) trial.note_step(i % 5 < 2 ? 5000 : 950, true);
+  for (int i = 0; i < 60; ++i) trial.note_step(i % 5 < 2 ? 5000 : 950, true);
   CHECK(trial.follows());
   CHECK(trial.refusals() == 0);
 }

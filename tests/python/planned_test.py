@@ -23,12 +23,14 @@ class PlannedSteps(unittest.TestCase):
         torch.manual_seed(2)
         self.weight = torch.randn(1, 2**18, requires_grad=True)
 
-    def step(self, session, layers=LAYERS, pause=0.004):
-        """The gradient. A saved tensor of 1 MiB for each layer, between layers that take their time."""
+    def step(self, session, layers=LAYERS, pause=0.004, at=lambda layer: None):
+        """The gradient. A saved tensor of 1 MiB for each layer, between layers that take their time; `at` is called before
+        each."""
         self.weight.grad = None
         with session or torch.enable_grad():
             x = self.weight * 1.5
-            for _ in range(layers):
+            for layer in range(layers):
+                at(layer)
                 time.sleep(pause)
                 x = torch.sin(x)
                 x.register_hook(lambda gradient: time.sleep(pause))
@@ -87,6 +89,28 @@ class PlannedSteps(unittest.TestCase):
             self.step(session)
             peaks[policy] = memory.end()["peak_allocated_bytes"]
         self.assertLessEqual(peaks["best"], peaks["heuristic"] + MIB)  # what a layer makes beside what it saves
+
+    def test_MemoryComesNearTheLimitInTheMiddleOfAForwardPass(self):
+        session, expected = self.check()
+        before = session.statistics()
+        planned = session._hooks.planned
+        stayed = []
+
+        def full(layer):
+            if layer == LAYERS // 2:
+                stayed.append(planned.follows)
+                planned.used(used=2, threshold=1 << 40, brim=1)
+                stayed.append(planned.follows)
+
+        assert_same(self, [self.step(session, at=full)], [expected])
+        after = session.statistics()
+        self.assertEqual(stayed, [True, False])
+        self.assertEqual(after["plan_departures"], before["plan_departures"] + 1)
+        self.assertEqual(after["planned_steps"], before["planned_steps"])
+        assert_same(self, [self.step(session)], [expected])
+        self.assertEqual(session.statistics()["planned_steps"], after["planned_steps"] + 1)
+        collect()
+        self.assertEqual(session.statistics()["live"], 0)
 
     def test_AnotherStepInBetween(self):
         session, expected = self.check()

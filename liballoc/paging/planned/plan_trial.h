@@ -3,8 +3,9 @@
 // A prediction knows what a step touches and how fast a drive was. It does not know what else the machine
 // does, nor what of the step was never seen. So the step itself is the judge: the middle of the last steps
 // under the reactive policy is what a plan has to match. A plan that does not is laid aside, and tried again
-// after a pause that doubles, as a drive that was busy once may be idle later. One that has been good for a
-// while and is not any more is compared anew. Pure; belongs to one phase.
+// after a pause that doubles, as a drive that was busy once may be idle later. Steps that lie far apart in
+// time say little of each other, since the machine changes: a plan that is kept is compared anew from time to
+// time, and at once when its steps become much slower. Pure; belongs to one phase.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +22,14 @@ class PlanTrial {
   static constexpr std::uint32_t settling = 2;      // steps after a change that say nothing of either
   static constexpr std::uint32_t least_pause = 32;  // steps
   static constexpr std::uint32_t most_pause = 1024;
+  static constexpr std::uint32_t least_kept =
+      64;  // planned steps until the next comparison; each time doubled
+  static constexpr std::uint32_t most_kept = 1024;
 
   // Whether the next step is to be run by the plan.
   bool follows() const { return state_ == State::tried || state_ == State::kept; }
+  // Whether the plan was laid aside. While a plan is compared anew it rests, and is not.
+  bool is_refused() const { return state_ == State::refused; }
   // How often a plan was laid aside.
   std::uint32_t refusals() const { return refusals_; }
   // The middle of the last steps with and without the plan, in ns; 0: not enough were seen.
@@ -94,7 +100,12 @@ class PlanTrial {
       const bool is_good = with <= without + without / 50;  // what two samples of five may differ by anyway
       if (!is_good) ++refusals_;
       become(is_good ? State::kept : State::refused);
+      if (!is_good) kept_ = least_kept;
     } else if (with > without + without / 10) {
+      kept_ = least_kept;
+      become(State::compared);
+    } else if (since_ >= kept_) {
+      kept_ = std::min(2 * kept_, most_kept);
       become(State::compared);
     }
   }
@@ -104,6 +115,7 @@ class PlanTrial {
   std::uint32_t settling_ = settling;
   std::uint32_t since_ = 0;  // steps that count, in this state
   std::uint32_t pause_ = least_pause;
+  std::uint32_t kept_ = least_kept;
   std::uint32_t refusals_ = 0;
 };
 

@@ -8,6 +8,7 @@ Standard input has one request in each line, standard output one answer (childre
     {"do": "prepare", "settle": 3}          builds the model, settles, measures the memory of one more step,
                                             and what it handed back
     {"do": "train", "count": 2}             builds the model and takes some steps: whether it can
+    {"do": "peak"}                          measures the memory of one more step, and the state behind it
     {"do": "steps", "count": 4, "settle": 1}   trains settle + count steps, answers the seconds of the last `count`
     {"do": "facts"}                         what the contender tells of itself
     end of input                            ends the process
@@ -55,6 +56,13 @@ class Trainer:
         """Without a look at memory, which takes some itself."""
         self._build(count)
         return {"losses": self._take_losses()}
+
+    def peak(self):
+        """Of a model that is there already. What was taken before is missing: parameters, not what a step saves."""
+        memory = open_memory(self._place)
+        memory.begin_step()
+        self._step()
+        return {"losses": self._take_losses(), **memory.end(), "state_sha256": networks.state_hash(self._model)}
 
     def _build(self, steps):
         device = torch.device(self._place.torch_device)
@@ -104,7 +112,8 @@ def is_out_of_memory(error):
 
 
 def serve(trainer, requests, answers):
-    actions = {"prepare": trainer.prepare, "train": trainer.train, "steps": trainer.steps, "facts": trainer.facts}
+    actions = {"prepare": trainer.prepare, "train": trainer.train, "steps": trainer.steps, "peak": trainer.peak,
+               "facts": trainer.facts}
     for line in requests:
         request = json.loads(line)
         try:

@@ -4,7 +4,7 @@ The layers take set times and nothing else computes (networks.py, "timed"), so w
 another. Both processes live side by side and take turns. A GPU is not planned for yet: on one the section is skipped.
 
 Waiting is what the program waited for the engine, in a step. Device memory is the peak of PyTorch's allocations in one
-step. What is shown of a plan is what the engine says of it at the end.
+step, the last: to look at it slows steps down and takes memory, which a plan would be made and judged by. What is shown of a plan is what the engine says of it at the end.
 """
 from statistics import median
 
@@ -75,15 +75,16 @@ class Policies:
         with self._child("heuristic", layers, links, settings) as theirs, \
                 self._child(self._arguments.policy, layers, links, settings) as ours:
             for name, child in (("heuristic", theirs), ("planned", ours)):
-                sides[name] = {"prepared": child.ask("prepare", settle=self._arguments.settle_policies), "waits": [],
-                               "losses": []}
+                sides[name] = {"losses": child.ask("train", count=self._arguments.settle_policies)["losses"], "waits": []}
             rounds = alternate(lambda: self._turn(theirs, sides["heuristic"]), lambda: self._turn(ours, sides["planned"]),
                                self._arguments.rounds)
             says = ours.ask("facts")["statistics"]
+            for name, child in (("heuristic", theirs), ("planned", ours)):
+                sides[name]["end"] = child.ask("peak")
+                sides[name]["losses"] += sides[name]["end"]["losses"]
         heuristic, planned = sides["heuristic"], sides["planned"]
         spread = rounds.spread()
-        same = (planned["prepared"]["state_sha256"] == heuristic["prepared"]["state_sha256"]
-                and planned["prepared"]["losses"] == heuristic["prepared"]["losses"]
+        same = (planned["end"]["state_sha256"] == heuristic["end"]["state_sha256"]
                 and agree(planned["losses"], heuristic["losses"]))
         return {"ratio_to_heuristic": rounds.ratio(), **({} if spread is None else {"ratio_spread": spread}),
                 "heuristic": self._side(heuristic, rounds.plain_step_seconds()),
@@ -93,7 +94,7 @@ class Policies:
 
     @staticmethod
     def _side(side, seconds):
-        return {"step_seconds": seconds, "wait_seconds": median(side["waits"]), **memory_of(side["prepared"])}
+        return {"step_seconds": seconds, "wait_seconds": median(side["waits"]), **memory_of(side["end"])}
 
     def _turn(self, child, side):
         before = child.ask("facts")["statistics"]["host_wait_ns"]

@@ -173,13 +173,23 @@ void StepPlanner::add_times(const StepShape& ended) {
 
 void StepPlanner::consider() {
   counts_.refusals = trial_.refusals();
-  if (run_ != nullptr && !trial_.follows()) {
+  if (run_ != nullptr && broken_ > 0 && room_bytes() < run_->plan().room_bytes) return plan_for_less();
+  if (run_ != nullptr && trial_.is_refused()) {
     why_ = "steps were slower with the plan of " + run_->plan().schedule.policy + " (" +
            in_ms(static_cast<double>(trial_.planned_ns()) / 1e3) + ") than without (" +
            in_ms(static_cast<double>(trial_.reactive_ns()) / 1e3) + ")";
     run_.reset();
   }
   if (run_ == nullptr && trial_.follows() && !is_asked_ && pause_ == 0) ask_for_plan();
+}
+
+// What the program takes beside saved tensors has grown: what leaves a plan for too little memory, leaves it
+// in each step. The times are as good as they were, and the heuristic's steps, too.
+void StepPlanner::plan_for_less() {
+  run_.reset();
+  broken_ = 0;
+  trial_.take_plan(true);
+  if (trial_.follows()) ask_for_plan();
 }
 
 // Where a limit is known, what it leaves; else what the heuristic needed.
@@ -251,6 +261,9 @@ StepPlanner::Counts StepPlanner::counts() {
 
 std::string StepPlanner::text() {
   const Lock lock(mutex_);
+  if (run_ != nullptr && !trial_.follows())
+    return "heuristic: its steps are compared anew with those under the plan of " +
+           run_->plan().schedule.policy;
   return (follows_ ? "" : "heuristic: ") + why_;
 }
 

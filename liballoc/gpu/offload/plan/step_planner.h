@@ -7,8 +7,10 @@
 //      again after └ another kind               └──────── again after a pause ◄──────────────────┘ ▼ a pause
 //
 // A plan is made of the heuristic's steps alone: their times, less what was waited, and the most memory that
-// saved tensors took, or what a limit leaves them. PlanTrial judges a plan by the steps that it ran. A step
-// that leaves the plan's sequence goes on under the heuristic at once; the next one is tried again.
+// saved tensors took, or what a limit leaves them. PlanTrial judges a plan by the steps that it ran, and from
+// time to time anew; meanwhile the plan rests. When a limit leaves less room than the plan takes, another
+// plan is made for what is left. A step that leaves the plan's sequence goes on under the heuristic at once;
+// the next one is tried again.
 //
 // Times are the host's. Where a GPU does the work they say nothing, as the host is ahead of it, so there is
 // no planner there (Engine::open_planner()).
@@ -82,6 +84,7 @@ class StepPlanner {
   void learn_other(StepShape ended);
   void add_times(const StepShape& ended);
   void consider();
+  void plan_for_less();
   void count_broken();
   void ask_for_plan();
   void take_plan();

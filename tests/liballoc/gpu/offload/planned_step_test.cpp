@@ -23,8 +23,11 @@ class Program {
     for (std::size_t i = 0; i < sizes_.size(); ++i) expected_.push_back(content(sizes_[i], i + 1));
   }
 
+  enum class Departs { by_another_size, by_the_caller };
+
   // false: some bits are wrong
-  bool step(std::size_t departs_at = ~std::size_t{0}) {
+  bool step(std::size_t departs_at = ~std::size_t{0}, Departs departs = Departs::by_another_size) {
+    departs_ = departs;
     tensors_.assign(sizes_.size(), {});
     peak_bytes_ = bytes_ = 0;
     bool is_right = true;
@@ -49,8 +52,15 @@ class Program {
     pause_ms(interval_ms_);
     tensors_[i].memory = expected_[i];
     take(sizes_[i]);
-    const int code = terrace_offload_plan_saved(engine_.get(), i, sizes_[i] + (departs ? 1 : 0));
+    const bool by_size = departs && departs_ == Departs::by_another_size;
+    int code = terrace_offload_plan_saved(engine_.get(), i, sizes_[i] + (by_size ? 1 : 0));
     REQUIRE(code >= 0);
+    if (departs && !by_size) {
+      REQUIRE((code & TERRACE_PLAN_FOLLOWS) != 0);
+      code = terrace_offload_plan_depart(engine_.get());
+      CHECK(code == TERRACE_PLAN_DEPARTED);
+      CHECK(terrace_offload_plan_depart(engine_.get()) == 0);  // once
+    }
     CHECK((!departs || (code & TERRACE_PLAN_FOLLOWS) == 0));
     carry_out();
     if ((code & TERRACE_PLAN_FOLLOWS) != 0) return;
@@ -122,6 +132,7 @@ class Program {
   const long interval_ms_;
   std::vector<std::vector<std::byte>> expected_;
   std::vector<Tensor> tensors_;
+  Departs departs_ = Departs::by_another_size;
   std::uint64_t bytes_ = 0, peak_bytes_ = 0;
   std::size_t moved_by_plan_ = 0;
 };
@@ -194,6 +205,56 @@ TEST_CASE("AStepThatLeavesThePlanGoesOnWithoutItAndTheNextFollowsAgain") {
   CHECK(program.step());
   CHECK(engine.statistics().planned_steps == planned + 1);
   CHECK(engine.statistics().live == 0);
+}
+
+TEST_CASE("TheCallerLeavesThePlanInTheMiddleOfAForwardPass") {
+  const Opened engine(planned_on("emulated:1G,d2h=300M,h2d=300M"));
+  Program program(engine, even, 4);
+  REQUIRE(run_until_planned(engine, program, 1) >= 1);
+  const std::uint64_t planned = engine.statistics().planned_steps;
+  const std::size_t moved = program.moved_by_plan();
+  CHECK(program.step(0, Program::Departs::by_the_caller));
+  CHECK(program.moved_by_plan() == moved);
+  CHECK(program.step(5, Program::Departs::by_the_caller));
+  CHECK(engine.statistics().plan_departures == 2);
+  CHECK(engine.statistics().planned_steps == planned);
+  CHECK(engine.statistics().plans_made == 1);
+  CHECK(program.step());
+  CHECK(engine.statistics().planned_steps == planned + 1);
+  CHECK(engine.statistics().live == 0);
+}
+
+TEST_CASE("WhereALimitLeavesLessThanThePlanTakesAnotherIsMade") {
+  const Opened engine(planned_on("emulated:1G,d2h=300M,h2d=300M"));
+  Program program(engine, even, 4);
+  for (int step = 0; step < 60 && engine.statistics().planned_steps < 1; ++step) {
+    REQUIRE(program.step());
+    CHECK(terrace_offload_plan_used(engine.get(), 100 * mib, 106 * mib) == 0);
+  }
+  REQUIRE(engine.statistics().planned_steps >= 1);
+  CHECK(terrace_offload_plan_used(engine.get(), 102 * mib, 106 * mib) == 0);  // 4 MiB are left
+  CHECK(program.step());
+  CHECK(program.peak_bytes() > 4 * mib);  // nothing was in its way
+  CHECK(program.step(7, Program::Departs::by_the_caller));
+  const std::uint64_t planned = engine.statistics().planned_steps;
+  CHECK(run_until_planned(engine, program, planned + 1) == planned + 1);
+  CHECK(program.peak_bytes() <= 4 * mib);
+  CHECK(engine.statistics().plans_made == 2);
+}
+
+TEST_CASE("APlanThatIsComparedAnewIsNotMadeAnew") {
+  const Opened engine(planned_on("emulated:1G,d2h=300M,h2d=300M"));
+  Program program(engine, even, 4);
+  REQUIRE(run_until_planned(engine, program, 10) >= 10);
+  const std::uint64_t plans = engine.statistics().plans_made;
+  Program slower(engine, even, 14);  // the same step to look at, with a plan and without
+  for (int step = 0; step < 14 && engine.statistics().plan_in_force != 0; ++step) REQUIRE(slower.step());
+  REQUIRE(engine.statistics().plan_in_force == 0);
+  CHECK_THAT(text_of(engine), Catch::Contains("compared anew"));
+  for (int step = 0; step < 14 && engine.statistics().plan_in_force == 0; ++step) REQUIRE(slower.step());
+  CHECK(engine.statistics().plan_in_force == 1);
+  CHECK(engine.statistics().plans_made == plans);
+  CHECK(engine.statistics().plan_refusals == 0);
 }
 
 TEST_CASE("APlanThatIsWrongIsLaidAside") {
