@@ -220,8 +220,9 @@ bool Pager::release_held(bool at_once) {
 bool Pager::evict_one() {
   constexpr unsigned most_refused = 64;
   if (!policy_.wants_eviction()) return false;
-  extents_.ask_again();
-  if (release_held(false)) return true;
+  const bool has_room = extents_.may_be_asked();  // else only what needs none leaves
+  if (has_room) extents_.ask_again();
+  if (has_room && release_held(false)) return true;
   bool was_spared = false;
   for (unsigned i = 0; i < most_refused && policy_.wants_eviction(); ++i) {
     const Policy::Victim victim = policy_.next_victim();
@@ -233,7 +234,7 @@ bool Pager::evict_one() {
     }
     follow_blocks();  // what refused it may be a note that was not read yet
   }
-  if (was_spared || release_held(true)) return true;
+  if (was_spared || (has_room && release_held(true))) return true;
   // What is only looked at makes no room, but may be taken out once it is back.
   const RunList& probed = runs_.lists().probed;
   return !probed.is_empty() && placement_.end_probe(probed.front());

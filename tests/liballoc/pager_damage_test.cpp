@@ -155,6 +155,29 @@ TEST_CASE("PoolFullLetsTheBudgetGiveWayThoughRunsAreHeld") {
   f.check();
 }
 
+// What has an extent of its own needs no room: the budget gives way for the rest alone.
+TEST_CASE("PoolFullStillTakesWhatHasAnExtent") {
+  DamagedPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::vector<std::byte*> blocks;
+  for (std::size_t i = 0; i < budget_runs + 8; ++i) blocks.push_back(f.allocate_filled(run_bytes, i));
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    REQUIRE(f.reads(blocks[i], i));  // all have left once, or most
+  f.tier.fail_from(Operation::reserve, 1, ENOSPC);
+  test::CapturedStderr captured;
+  const std::uint64_t evicted = f.statistics().evicted_bytes;
+  for (std::size_t i = 0; i < 64; ++i) {
+    std::byte* const block = blocks[i % 8];
+    f.write(block, 100 + i);  // changed, or it would leave without a write
+    REQUIRE(f.reads(blocks[8 + i % 8], 8 + i % 8));
+  }
+  CHECK(f.statistics().evicted_bytes - evicted >= 16 * run_bytes);
+  CHECK(f.pager.budget().backed_runs() <= budget_runs + 8);
+  for (std::size_t i = 16; i < blocks.size(); ++i) CHECK(f.reads(blocks[i], i));
+  f.check();
+}
+
 TEST_CASE("PoolThatGetsRoomAgainIsUsedAgain") {
   DamagedPager f;
   if (!f.ready()) return;

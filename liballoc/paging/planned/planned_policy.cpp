@@ -58,11 +58,11 @@ bool PlannedPolicy::is_short() const {
 bool PlannedPolicy::may_evict() const {
   if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
   const std::uint32_t leaving = parts_.runs.lists().staged.size() + parts_.operations.writes();
-  return leaving < Transfers::writes_in_flight + most_staged && parts_.extents.may_be_asked();
+  return leaving < Transfers::writes_in_flight + most_staged;
 }
 
 bool PlannedPolicy::wants_eviction() const {
-  if (!plan_.is_following()) return reactive_.wants_eviction();
+  if (!plan_.is_following() || !parts_.extents.may_be_asked()) return reactive_.wants_eviction();
   if (!may_evict()) return false;
   if (plan_.leaves().are_due()) return true;
   const RunLists& lists = parts_.runs.lists();
@@ -73,7 +73,7 @@ bool PlannedPolicy::wants_eviction() const {
 
 Policy::Victim PlannedPolicy::next_victim() {
   planned_victim_ = none;
-  if (!plan_.is_following()) return reactive_.next_victim();
+  if (!plan_.is_following() || !parts_.extents.may_be_asked()) return reactive_.next_victim();
   planned_victim_ = plan_.leaves().next();
   if (planned_victim_ != none) return {.run = planned_victim_};
   return is_short() ? least_needed() : Victim{};

@@ -151,7 +151,7 @@ bool ReactivePolicy::wants_eviction() const {
   if (!has_resident && lists.held.is_empty() && lists.probed.is_empty()) return false;
   const std::uint32_t leaving = lists.staged.size() + parts_.operations.writes();
   if (leaving >= Transfers::writes_in_flight + most_queued) return false;
-  if (!parts_.extents.may_be_asked()) return false;
+  if (!parts_.extents.may_be_asked() && first_with_extent() == none) return false;
   if (spare_runs() + leaving < reserve_runs()) return true;
   const std::uint32_t budget = parts_.budget.runs();
   const std::uint32_t peak = phase_.expected_peak() + reserve_runs();
@@ -198,9 +198,26 @@ void ReactivePolicy::settle_look() {
   looks_.settle(is_back, parts_.runs.arrivals(), parts_.budget.runs());
 }
 
+// While the pool has no room, what has an extent leaves into it, or without a write: of those, which came
+// longest ago. Where writes fail, none.
+std::uint32_t ReactivePolicy::first_with_extent() const {
+  if (parts_.extents.is_failing()) return none;
+  const RunLists& lists = parts_.runs.lists();
+  for (const RunList* const list : {&lists.streamed, &lists.idle, &lists.hot}) {
+    std::uint32_t n = list->front();
+    for (unsigned i = 0; i < most_scanned && n != none; n = parts_.runs[n].next, ++i)
+      if (parts_.extents.has_own(parts_.runs[n])) return n;
+  }
+  return none;
+}
+
 // One that came back before gets another round first, one of a long-lived block as many as there are.
 Policy::Victim ReactivePolicy::next_victim() {
   Victim victim;
+  if (!parts_.extents.may_be_asked()) {
+    victim.run = first_with_extent();
+    return victim;
+  }
   settle_look();
   for (unsigned scanned = 0; scanned < most_scanned; ++scanned) {
     const RunList* const victims = next_victims();

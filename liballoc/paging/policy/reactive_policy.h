@@ -94,6 +94,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t most_loaded() const;
   bool has_old_idle() const;
   void settle_look();
+  std::uint32_t first_with_extent() const;
   const RunList* next_victims() const;
   std::uint32_t first_that_shrinks(const RunList& list) const;
   void let_late_ones_go_by();

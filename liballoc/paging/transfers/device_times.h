@@ -13,9 +13,9 @@
 
 namespace terrace::liballoc {
 
-// Bytes a second of one direction of the drive while it was busy, over the last transfers: all bytes by all of
-// the time. Of transfers that are found done together the first has all the time and the others none, so no
-// single one says anything.
+// Bytes a second of one direction of the drive while it was busy, over the last transfers: all bytes by all
+// of the time. Of transfers that are found done together the first has all the time and the others none, so
+// no single one says anything.
 class DeviceSpeed {
  public:
   // `ns`: since the transfer was submitted, or the one before it was done if that was later.

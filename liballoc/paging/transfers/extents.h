@@ -52,6 +52,10 @@ class Extents {
   // Finds room for `bytes`, if need be that of copies of what is in DRAM as well. 0 or the tier's error;
   // ENOSPC: there is none, which *by_share says is this process's share of the pool.
   int reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share);
+  // Whether what changes in the run may be written into the extent that it has.
+  bool has_own(const Run& r) const {
+    return r.has_slot && r.slot_bytes == run_bytes && !forks_.is_read_by_child(r.slot_epoch);
+  }
   // The run's extent, if it has one. Kept from reuse while a forked child may read it.
   void release(Run& r);
   void release(const tiers::Extent& extent, std::uint32_t epoch);

@@ -58,8 +58,7 @@ bool Transfers::write_into(TierOperation* op) {
   Run& r = parts_.runs[op->run];
   Pages& p = parts_.runs.pages(op->run);
   const bool is_raw = op->buffer == RunCodec::no_buffer;
-  const bool stays = is_raw && r.has_slot && r.slot_bytes == run_bytes &&
-                     !parts_.extents.forks().is_read_by_child(r.slot_epoch);
+  const bool stays = is_raw && parts_.extents.has_own(r);
   if (stays) {
     op->pages = without_gaps(op->dirty & p.in_frame, p.in_frame);
     op->slot_offset = r.slot_offset;
