@@ -126,7 +126,7 @@ bool PeriodTable::each_planned(Visit visit) const {
 }
 
 bool PeriodTable::is_complete() const {
-  constexpr std::uint32_t enough_periods = 2, patient_periods = 4, most_periods = 8;
+  constexpr std::uint32_t enough_periods = 2, patient_periods = 3, most_periods = 4;
   if (periods_ < enough_periods) return false;
   std::uint32_t unseen = 0;
   for (std::uint32_t k = 0; k < length_; ++k) unseen += events_[k].kind == Kind::unseen ? 1 : 0;

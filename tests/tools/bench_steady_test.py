@@ -38,7 +38,7 @@ class OfAWatch(unittest.TestCase):
             self.say(2)
             self.wait_for(lambda: watch.before)
             self.counters = {"written_bytes": 100, "stall_seconds": 2.0, "paused": True, "policy": "g10",
-                             "plan": {"predicted_step_s": 0.5}}
+                             "plan": {"predicted_step_seconds": 0.5}}
             self.say(3)
             self.say(4)
             self.wait_for(lambda: watch.after)
@@ -47,7 +47,7 @@ class OfAWatch(unittest.TestCase):
 
     def test_ARunThatHasEndedLeavesItsTotals(self):
         with steady.Watch(self.log, 1, 3, self.look) as watch:
-            self.counters = {"written_bytes": 10, "plan": {"predicted_step_s": 0.5}}
+            self.counters = {"written_bytes": 10, "plan": {"predicted_step_seconds": 0.5}}
             self.say(1)
             self.wait_for(lambda: watch.before)
             self.counters = None
@@ -93,9 +93,9 @@ class OfTheFacts(unittest.TestCase):
         self.assertIsNone(steady.back_in_time(grown | {"planned_steps": 0}))  # nothing was planned
 
     def test_APlanThatIsNoneIsNone(self):
-        for row in ({}, {"plan": None}, {"plan": {"predicted_step_s": "2"}}, {"plan": {"predicted_step_s": 0}}, {"policy": 3}):
+        for row in ({}, {"plan": None}, {"plan": {"predicted_step_seconds": "2"}}, {"plan": {"predicted_step_seconds": 0}}, {"policy": 3}):
             self.assertEqual(steady.plan_of(row), {}, row)
-        self.assertEqual(steady.plan_of({"plan_reason": "no period"}), {"plan_reason": "no period"})
+        self.assertEqual(steady.plan_of({"plan_refusal": "no period"}), {"plan_refusal": "no period"})
 
     def test_TotalsHaveTheNamesOfRows(self):
         self.assertEqual(steady.totals_as_row({"stall_ns": 5e8, "written_bytes": 3, "pager": "active"}), {"stall_seconds": 0.5, "written_bytes": 3})

@@ -133,7 +133,7 @@ TEST_CASE("APlannedStepSaysWhyItIsSlow") {
         top_page(state, {200, 40, false}, no_color).size());
   json& row = state.jobs[1].rates;
   row.update({{"policy", "g10"},
-              {"plan", {{"entries", 3}, {"predicted_step_s", 2.0}}},
+              {"plan", {{"entries", 3}, {"predicted_step_seconds", 2.0}}},
               {"step_seconds", 2.5},
               {"planned_late", 12.0},
               {"unplanned_faults", 3.0}});

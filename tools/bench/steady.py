@@ -76,10 +76,10 @@ def is_number(value):
 def plan_of(row):
     """What the daemon planned for the step, of a row of `terrace jobs --json`."""
     plan = row.get("plan") if isinstance(row.get("plan"), dict) else {}
-    predicted = plan.get("predicted_step_s")
+    predicted = plan.get("predicted_step_seconds")
     return ({"predicted_step_seconds": predicted} if is_number(predicted) and predicted > 0 else {}) | (
         {"policy": row["policy"]} if isinstance(row.get("policy"), str) else {}) | (
-        {"plan_reason": row["plan_reason"]} if isinstance(row.get("plan_reason"), str) else {})
+        {"plan_refusal": row["plan_refusal"]} if isinstance(row.get("plan_refusal"), str) else {})
 
 
 def job_row(terrace, name):
@@ -108,7 +108,7 @@ def facts_of(grown, step_seconds):
     back = back_in_time(grown)
     facts |= {} if back is None else {"back_in_time_share": back}
     facts |= {"known_steps": grown["steps"]} if "steps" in grown else {}
-    return facts | {name: grown[name] for name in ("predicted_step_seconds", "policy", "plan_reason") if name in grown}
+    return facts | {name: grown[name] for name in ("predicted_step_seconds", "policy", "plan_refusal") if name in grown}
 
 
 def back_in_time(grown):

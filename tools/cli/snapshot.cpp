@@ -224,9 +224,8 @@ json job_row(const json& job, const std::string& socket) {
   row["processes"] = sessions.size();
   row["lost_events"] = sum_of(sessions, "lost_events");
   if (const json* leader = leading_session(sessions))
-    for (const char* name :
-         {"pid", "program", "pager", "mover", "io", "phase", "policy", "plan", "plan_reason",
-          "cgroup_usage_bytes", "cgroup_limit_bytes", "heartbeat_age_seconds"})
+    for (const char* name : {"pid", "program", "pager", "mover", "io", "phase", "plan", "cgroup_usage_bytes",
+                             "cgroup_limit_bytes", "heartbeat_age_seconds"})
       copy(*leader, name, &row);
   if (const json* leader = leading_session(sessions)) take_plan(*leader, &row);
   take_totals(object_at(job, "totals"), &row);

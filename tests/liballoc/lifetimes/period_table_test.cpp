@@ -78,10 +78,10 @@ TEST_CASE("What cannot be probed in time does not hold a plan up for ever") {
   m.table.note_touch(1, {1, 1});
   std::uint32_t periods = 1;
   for (; !m.table.is_complete() && periods < 100; ++periods) one_period(m.table);
-  CHECK(periods == 4);
+  CHECK(periods == 3);
   m.table.add_persistent(77, 5);
   for (; !m.table.is_complete() && periods < 100; ++periods) one_period(m.table);
-  CHECK(periods == 8);
+  CHECK(periods == 4);
 }
 
 TEST_CASE("A period without objects is not worth a plan") {

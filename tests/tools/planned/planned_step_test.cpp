@@ -16,7 +16,7 @@ json process() {
           {"plan",
            {{"phase", 2},
             {"entries", 312},
-            {"predicted_step_s", 2.0},
+            {"predicted_step_seconds", 2.0},
             {"budget_bytes", 4096},
             {"tier_peak_bytes", {4000, 9000}}}}};
 }
@@ -52,7 +52,7 @@ TEST_CASE("WhatIsNoPlanCountsAsNone") {
     CHECK(planned_text(other.is_object() ? other : json::object(), {}, true).empty());
   }
   json odd = process();
-  odd["plan"]["predicted_step_s"] = -1;
+  odd["plan"]["predicted_step_seconds"] = -1;
   odd["plan"]["tier_peak_bytes"] = {"much", 1.5, 7};
   CHECK(planned_step_of(odd).step_seconds == 0);
   CHECK(planned_step_of(odd).tier_peak_bytes == std::vector<std::uint64_t>{7});
@@ -60,7 +60,7 @@ TEST_CASE("WhatIsNoPlanCountsAsNone") {
 
 TEST_CASE("OfAJobTheProcessThatHasAPlanSpeaks") {
   const json shell{{"pid", 1}};
-  const json loader{{"policy", "g10"}, {"plan_reason", "no period is known"}};
+  const json loader{{"policy", "g10"}, {"plan_refusal", "no period is known"}};
   CHECK(planned_step_of_job({shell, loader, process()}).entries == 312);
   CHECK(planned_step_of_job({shell, loader}).reason == "no period is known");
   CHECK_FALSE(planned_step_of_job(json::array({shell})).is_told());
@@ -69,7 +69,7 @@ TEST_CASE("OfAJobTheProcessThatHasAPlanSpeaks") {
 TEST_CASE("AJobsRowHasThePlanOfItsLargestProcess") {
   json large = process();
   large["statistics"] = {{"heap_live_bytes", 1000}};
-  const json small{{"statistics", {{"heap_live_bytes", 10}}}, {"plan_reason", "no period is known"}};
+  const json small{{"statistics", {{"heap_live_bytes", 10}}}, {"plan_refusal", "no period is known"}};
   const json status{{"jobs", {{{"job", "train"}, {"sessions", {small, large}}}}}};
   const Rows rows = job_rows(status);
   REQUIRE(rows.size() == 1);
@@ -85,7 +85,7 @@ TEST_CASE("APlanStandsBesideWhatTheStepTakes") {
 }
 
 TEST_CASE("WithoutAPlanTheReasonIsSaid") {
-  CHECK(planned_text({{"policy", "g10"}, {"plan_reason", "the budget suffices"}}, {}, true) ==
+  CHECK(planned_text({{"policy", "g10"}, {"plan_refusal", "the budget suffices"}}, {}, true) ==
         "not planned: the budget suffices");
   CHECK(planned_text({{"policy", "reactive"}}, {}, true) == "reactive plans nothing");
 }

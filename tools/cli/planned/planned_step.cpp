@@ -57,12 +57,12 @@ std::string slowest(const SlowStep& slow) {
 }  // namespace
 
 PlannedStep planned_step_of(const json& process) {
-  PlannedStep planned{text_in(process, "policy"), text_in(process, "plan_reason"), 0, 0, 0, 0, {}};
+  PlannedStep planned{text_in(process, "policy"), text_in(process, "plan_refusal"), 0, 0, 0, 0, {}};
   const auto plan = process.is_object() ? process.find("plan") : process.end();
   if (plan == process.end() || !plan->is_object()) return planned;
   planned.phase = whole(*plan, "phase");
   planned.entries = whole(*plan, "entries");
-  planned.step_seconds = std::max(number(*plan, "predicted_step_s"), 0.0);
+  planned.step_seconds = std::max(number(*plan, "predicted_step_seconds"), 0.0);
   planned.budget_bytes = whole(*plan, "budget_bytes");
   planned.tier_peak_bytes = peaks_in(*plan);
   return planned;
