@@ -58,9 +58,10 @@ void PlanFollower::begin_period(const StepPlace& place) {
   if (!course_.is_followed) begin_following();
 }
 
-// One in which the plan was left is neither with it nor without.
+// One in which the plan was left is neither with it nor without. What finding out about the step took is no
+// fault of either.
 void PlanFollower::note_step(const StepPlace& place) {
-  const std::uint64_t now = os::now_ns();
+  const std::uint64_t now = os::now_ns() - parts_.accounts.counts.probe_ns;
   PlanTrial& trial = trials_.of(place.phase);
   const std::uint32_t before = trial.refusals();
   if (began_ns_ != 0 && !was_left_) trial.note_step(now - began_ns_, course_.is_followed);
