@@ -38,8 +38,8 @@ class PlanFollower {
   // one before stays. The descriptor stays the caller's.
   const char* take(const PlanOffer& offer) { return store_.take(offer); }
   bool is_following() const { return course_.is_followed; }
-  // Whether steps are timed and judge the plan, as they do if nothing is said; else it is followed wherever there
-  // is one.
+  // Whether steps are timed and judge the plan, as they do if nothing is said; else it is followed wherever
+  // there is one.
   void let_judge(bool wanted) { judges_ = wanted; }
 
   // Before the event changes what is known of the block.

@@ -1,7 +1,7 @@
 // What a daemon planned for the step of a job, and why the step is slow all the same. Pure.
 //
-// A daemon that plans says of each process "policy", and either "plan" or "plan_refusal", why there is none. A
-// daemon of an older version says nothing of it, and then nothing is shown.
+// A daemon that plans says of each process "policy", and either "plan" or "plan_refusal", why there is none.
+// A daemon of an older version says nothing of it, and then nothing is shown.
 #pragma once
 
 #include <cstdint>
