@@ -154,15 +154,16 @@ void PlanningThread::plan_opened(const PlanRequest& request, const wire::PeriodV
     report(request, std::move(result));
   };
   Result<PeriodPlan> quick = planner.quick();
+  if (!planner.searches()) return answer(std::move(quick));
   // A search says why there is none only when it found none, too.
   const bool found = bool(quick);
-  if (found || !planner.searches()) answer(std::move(quick));
-  if (!planner.searches()) return;
+  const std::string why_none = quick.error;
+  if (found) answer(std::move(quick));
   planner::SwapControl control;
   control.stop = [&] { return give_up_ || Clock::now() >= end; };
   std::optional<PeriodPlan> better = give_up_ ? std::nullopt : planner.better(control);
   if (better) return answer(ok(std::move(*better)));
-  if (!found) answer(std::move(quick));
+  if (!found) answer(refused<PeriodPlan>(why_none));
 }
 
 void PlanningThread::report(const PlanRequest& request, PlanResult result) {

@@ -38,7 +38,7 @@ fs::path found_program(const std::string& name) {
   for (std::string directory; std::getline(directories, directory, ':');) {
     const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
     if (access(candidate.c_str(), X_OK) != 0 || !fs::is_regular_file(candidate, failed)) continue;
-    const fs::path real = fs::canonical(candidate, failed);
+    fs::path real = fs::canonical(candidate, failed);
     if (!failed) return real;
   }
   return {};

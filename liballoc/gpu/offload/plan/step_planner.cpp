@@ -1,6 +1,7 @@
 #include "liballoc/gpu/offload/plan/step_planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace terrace::liballoc::offload {
@@ -12,7 +13,7 @@ constexpr std::uint64_t least_wait_ns = 20'000;  // below it a lock was waited f
 constexpr std::uint64_t most_tensors = 100'000;  // of a step that is planned
 
 std::string in_ms(double us) {
-  const auto tenths = static_cast<std::uint64_t>(us / 100 + 0.5);
+  const auto tenths = static_cast<std::uint64_t>(std::llround(us / 100));
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " ms";
 }
 
