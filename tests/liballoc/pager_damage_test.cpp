@@ -35,8 +35,9 @@ struct Failing {
 };
 
 struct DamagedPager : Failing, PagerFixture {
-  explicit DamagedPager(std::size_t pool_bytes = 512 * mib, MoverKind kind = any_kind())
-      : Failing(pool_bytes), PagerFixture(kind, tier, budget_runs) {}
+  explicit DamagedPager(std::size_t pool_bytes = 512 * mib, MoverKind kind = any_kind(),
+                        Compression compression = test::compression_of_this_run())
+      : Failing(pool_bytes), PagerFixture(kind, tier, budget_runs, 1024 * mib, compression) {}
 };
 
 struct Overfilled {
@@ -155,9 +156,10 @@ TEST_CASE("PoolFullLetsTheBudgetGiveWayThoughRunsAreHeld") {
   f.check();
 }
 
-// What has an extent of its own needs no room: the budget gives way for the rest alone.
+// What has an extent of its own needs no room: the budget gives way for the rest alone. Compressed runs have
+// extents of their present size, so they are left out.
 TEST_CASE("PoolFullStillTakesWhatHasAnExtent") {
-  DamagedPager f;
+  DamagedPager f(512 * mib, any_kind(), Compression::off);
   if (!f.ready()) return;
   INFO(f.mover.name());
   std::vector<std::byte*> blocks;
