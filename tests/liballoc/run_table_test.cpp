@@ -45,12 +45,14 @@ struct Marks {
   bool has_data() const { return live && state != RunState::empty; }
 };
 
+// All that can be.
 std::vector<Marks> all_marks() {
   std::vector<Marks> all;
   for (const RunState state : states)
     for (const Turn turn : {Turn::first, Turn::usual, Turn::last})
       for (unsigned bits = 0; bits < 256; ++bits) {
         const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
+        if (has(7) && state != RunState::staged) continue;  // a probe is staged
         all.push_back({state, turn, has(0), has(1), has(2), has(3), has(4), has(5), has(6), has(7)});
       }
   return all;
