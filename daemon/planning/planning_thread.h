@@ -63,7 +63,7 @@ class PlanningThread {
 
   // "" or why it is not planned, as a sentence without a full stop.
   std::string ask(PlanRequest request);
-  // Nobody waits for plans of this session any more.
+  // The job has gone: nobody waits for its plans any more.
   void forget(SessionId session);
 
   int event_fd() const { return event_.get(); }  // readable while there are results

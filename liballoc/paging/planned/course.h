@@ -5,31 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "liballoc/paging/accounts.h"
-#include "liballoc/paging/memory/memory_budget.h"
-#include "liballoc/paging/memory/staging.h"
 #include "liballoc/paging/planned/held_schedule.h"
 #include "liballoc/paging/planned/step_births.h"
-#include "liballoc/paging/runs/block_table.h"
-#include "liballoc/paging/runs/run_table.h"
-#include "liballoc/paging/standing.h"
-#include "liballoc/paging/transfers/extents.h"
-#include "liballoc/paging/transfers/operations.h"
-#include "liballoc/paging/waiting_line.h"
+#include "liballoc/paging/policy/policy_parts.h"
 
 namespace terrace::liballoc {
-
-struct PlannedParts {
-  RunTable& runs;
-  const BlockTable& blocks;
-  const Staging& staging;
-  const MemoryBudget& budget;
-  const Extents& extents;
-  const OperationTable& operations;
-  const WaitingLine& line;
-  const Standing& standing;
-  Accounts& accounts;
-};
 
 // Runs [first, end).
 struct RunSpan {

@@ -25,7 +25,7 @@ namespace terrace::liballoc {
 
 class PlanFollower {
  public:
-  constexpr explicit PlanFollower(const PlannedParts& parts) : parts_(parts) {}
+  constexpr explicit PlanFollower(const PolicyParts& parts) : parts_(parts) {}
   PlanFollower(const PlanFollower&) = delete;
   PlanFollower& operator=(const PlanFollower&) = delete;
   ~PlanFollower() = default;
@@ -69,7 +69,7 @@ class PlanFollower {
   bool fits_budget() const;
   void note_step(const StepPlace& place);
 
-  PlannedParts parts_;
+  PolicyParts parts_;
   Course course_;
   ScheduleStore store_;
   PhaseTrials trials_;

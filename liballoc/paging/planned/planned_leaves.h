@@ -14,7 +14,7 @@ namespace terrace::liballoc {
 
 class PlannedLeaves {
  public:
-  constexpr PlannedLeaves(const PlannedParts& parts, const Course& course) : parts_(parts), course_(course) {}
+  constexpr PlannedLeaves(const PolicyParts& parts, const Course& course) : parts_(parts), course_(course) {}
 
   // There are entries of which next() may know a run.
   bool are_due() const;
@@ -30,7 +30,7 @@ class PlannedLeaves {
   bool begin_next();
   bool may_leave(std::uint32_t n) const;
 
-  const PlannedParts& parts_;
+  const PolicyParts& parts_;
   const Course& course_;
   std::uint32_t entry_ = none;  // whose runs are being offered
   std::uint32_t block_ = 0;

@@ -19,11 +19,8 @@ namespace terrace::liballoc {
 
 class PlannedPolicy final : public Policy, public StepListener {
  public:
-  constexpr explicit PlannedPolicy(const PlannedParts& parts)
-      : parts_(parts),
-        reactive_({parts.runs, parts.blocks, parts.staging, parts.budget, parts.extents, parts.operations,
-                   parts.standing, parts.accounts}),
-        plan_(parts) {}
+  constexpr explicit PlannedPolicy(const PolicyParts& parts)
+      : parts_(parts), reactive_(parts), plan_(parts) {}
   PlannedPolicy(const PlannedPolicy&) = delete;
   PlannedPolicy& operator=(const PlannedPolicy&) = delete;
   ~PlannedPolicy() = default;
@@ -71,7 +68,7 @@ class PlannedPolicy final : public Policy, public StepListener {
   Victim least_needed();
   void look_for_least_needed(const RunList& list, LeastNeeded* best);
 
-  PlannedParts parts_;
+  PolicyParts parts_;
   ReactivePolicy reactive_;
   PlanFollower plan_;
   NextUses* next_uses_ = nullptr;

@@ -19,8 +19,7 @@ namespace terrace::liballoc {
 
 class PlannedReturns {
  public:
-  constexpr PlannedReturns(const PlannedParts& parts, const Course& course)
-      : parts_(parts), course_(course) {}
+  constexpr PlannedReturns(const PolicyParts& parts, const Course& course) : parts_(parts), course_(course) {}
 
   // Whether some entry may have a run to read. Room is the caller's to know.
   bool are_due() const;
@@ -62,7 +61,7 @@ class PlannedReturns {
   void end(std::size_t at);
   void remove(std::size_t at);
 
-  const PlannedParts& parts_;
+  const PolicyParts& parts_;
   const Course& course_;
   std::array<UnderWay, most_under_way> under_way_{};
   std::size_t count_ = 0;

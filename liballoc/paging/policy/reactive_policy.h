@@ -21,39 +21,21 @@
 
 #include <cstdint>
 
-#include "liballoc/paging/accounts.h"
-#include "liballoc/paging/memory/memory_budget.h"
-#include "liballoc/paging/memory/staging.h"
 #include "liballoc/paging/policy/hot_looks.h"
 #include "liballoc/paging/policy/insertion.h"
 #include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/phase.h"
 #include "liballoc/paging/policy/policy.h"
+#include "liballoc/paging/policy/policy_parts.h"
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"
-#include "liballoc/paging/runs/block_table.h"
-#include "liballoc/paging/runs/run_table.h"
-#include "liballoc/paging/standing.h"
-#include "liballoc/paging/transfers/extents.h"
-#include "liballoc/paging/transfers/operations.h"
 
 namespace terrace::liballoc {
 
 class ReactivePolicy final : public Policy {
  public:
-  // Of the runs it changes only the order in which they leave.
-  struct Parts {
-    RunTable& runs;
-    const BlockTable& blocks;
-    const Staging& staging;
-    const MemoryBudget& budget;
-    const Extents& extents;
-    const OperationTable& operations;
-    const Standing& standing;
-    const Accounts& accounts;
-  };
-  constexpr explicit ReactivePolicy(const Parts& parts) : parts_(parts) {}
+  constexpr explicit ReactivePolicy(const PolicyParts& parts) : parts_(parts) {}
   ~ReactivePolicy() = default;
   // 0 or ENOMEM.
   int initialise() { return ahead_.initialise(parts_.runs.size()); }
@@ -103,7 +85,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t next_of_block();
   bool find_last_evicted_block();
 
-  Parts parts_;
+  PolicyParts parts_;
   Phase phase_;
   Insertion insertion_;
   ReadAhead ahead_;

@@ -48,7 +48,7 @@ std::vector<PlanResult> results_of(PlanningThread& thread, std::size_t count) {
   return all;
 }
 
-// All until the first of this session. What is reported after it may come along, and is left out.
+// All until the first that answers this job. What is reported after that may come along, and is left out.
 std::vector<PlanResult> results_until(PlanningThread& thread, SessionId session) {
   std::vector<PlanResult> all;
   for (;;) {
