@@ -13,11 +13,7 @@ struct Granted : DramPager, LayeredProgram {
   explicit Granted(MoverKind kind = any_kind())
       : DramPager(kind, 24), LayeredProgram(static_cast<PagerFixture&>(*this)) {
     if (!ready()) return;
-    learn();
-    REQUIRE(send(plan(LayeredProgram::planned_layers), whole_budget));
-    step();
-    step();
-    REQUIRE(pager.plan().is_following());
+    follow(LayeredProgram::planned_layers, whole_budget);
   }
 };
 

@@ -11,11 +11,7 @@ struct Followed : DramPager, LayeredProgram {
   explicit Followed(MoverKind kind = any_kind())
       : DramPager(kind, 24), LayeredProgram(static_cast<PagerFixture&>(*this)) {
     if (!ready()) return;
-    learn();
-    REQUIRE(send(plan(LayeredProgram::planned_layers)));
-    step();
-    step();
-    REQUIRE(pager.plan().is_following());
+    follow(LayeredProgram::planned_layers);
   }
 };
 
@@ -160,4 +156,58 @@ TEST_CASE("AForkedChildFollowsNothingAndHasItsBytes") {
   f.step();
   CHECK(f.wrong() == 0);
   CHECK(f.pager.plan().is_following());
+}
+
+namespace {
+
+// Steps are slow as long as `is_slow` says so, by far more than anything else takes.
+template <class IsSlow>
+void slow_down(DramPager& f, LayeredProgram& program, IsSlow is_slow) {
+  program.after_event = [&f, is_slow] {
+    f.settle();
+    const timespec pause{0, 1'000'000};
+    if (is_slow()) nanosleep(&pause, nullptr);
+  };
+}
+
+struct Judged : DramPager, LayeredProgram {
+  Judged() : DramPager(any_kind(), 24), LayeredProgram(static_cast<PagerFixture&>(*this)) {}
+  // What steps take without the plan is known when it comes.
+  void begin() {
+    learn();
+    for (std::uint32_t i = 0; i < PlanTrial::settling + PlanTrial::sample; ++i) step();
+    REQUIRE(send(plan(LayeredProgram::planned_layers)));
+    pager.plan().let_judge(true);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("APlanThatMakesStepsSlowerIsLaidAside") {
+  Judged f;
+  if (!f.ready()) return;
+  slow_down(f, f, [&] { return f.pager.plan().is_following(); });
+  f.begin();
+  std::uint32_t followed = 0;
+  for (std::uint32_t i = 0; i < PlanTrial::least_pause; ++i) {
+    f.step();
+    followed += f.pager.plan().is_following() ? 1 : 0;
+  }
+  CHECK(f.statistics().plan_refusals == 1);
+  CHECK(followed > 0);
+  CHECK(followed <= PlanTrial::settling + PlanTrial::sample + 1);
+  CHECK_FALSE(f.pager.plan().is_following());
+  CHECK(f.wrong() == 0);
+}
+
+TEST_CASE("APlanThatMakesStepsFasterIsKept") {
+  Judged f;
+  if (!f.ready()) return;
+  slow_down(f, f, [&] { return !f.pager.plan().is_following(); });
+  f.begin();
+  for (std::uint32_t i = 0; i < PlanTrial::least_pause; ++i) f.step();
+  CHECK(f.statistics().plan_refusals == 0);
+  CHECK(f.pager.plan().is_following());
+  CHECK(f.statistics().planned_steps >= PlanTrial::least_pause - 2);
+  CHECK(f.wrong() == 0);
 }

@@ -84,6 +84,8 @@ class LayeredProgram {
   std::uint32_t death(std::size_t layer) const { return deaths_[layer]; }
   std::byte* block(std::size_t layer) const { return blocks_[layer]; }
   std::uint32_t phase() const { return phase_; }
+  // Of the last event that the clock knew.
+  std::uint32_t last_ordinal() const { return last_ordinal_; }
   std::uint32_t period() const { return static_cast<std::uint32_t>(2 * layers_ * (1 + smalls)); }
   // The runs of the layer that have left their place.
   std::size_t away(std::size_t layer) {
@@ -104,6 +106,14 @@ class LayeredProgram {
     }
     return plan.image();
   }
+  // From a plan for so many layers on, which is followed when this returns.
+  void follow(std::size_t some, std::uint64_t budget = 0) {
+    learn();
+    REQUIRE(send(plan(some), budget));
+    step();
+    step();
+    REQUIRE(f_.pager.plan().is_following());
+  }
   bool send(const std::string& image, std::uint64_t budget = 0) {
     f_.pager.plan().let_judge(false);
     f_.pager.plan().expect(phase(), hash);
@@ -121,6 +131,7 @@ class LayeredProgram {
     const std::uint32_t id = f_.id_of(block);
     const StepPlace place = clock_.on_event(
         {.kind = kind, .block = id, .bytes = std::uint64_t{f_.space.block(id).granules} * granule_bytes});
+    if (place.claimed) last_ordinal_ = place.ordinal;
     if (ordinal != nullptr && place.claimed) *ordinal = place.ordinal;
   }
   std::byte* allocate(std::size_t bytes, std::uint32_t* ordinal = nullptr) {
@@ -139,6 +150,7 @@ class LayeredProgram {
   EventClock own_;
   EventClock& clock_;
   std::uint32_t phase_ = 0;
+  std::uint32_t last_ordinal_ = 0;
   const std::size_t layers_;
   const unsigned kind_;
   std::vector<std::uint32_t> births_, deaths_;

@@ -17,12 +17,8 @@ struct Planned : DramPager, LayeredProgram {
 TEST_CASE("WhatTheScheduleNamesIsBackBeforeItsTouch") {
   Planned f;
   if (!f.ready()) return;
-  f.learn();
-  REQUIRE(f.send(f.plan(LayeredProgram::planned_layers)));
-  f.step();
-  f.step();
+  f.follow(LayeredProgram::planned_layers);
   const terrace_statistics before = f.statistics();
-  REQUIRE(f.pager.plan().is_following());
   constexpr std::size_t steps = 3;
   for (std::size_t i = 0; i < steps; ++i) f.step();
   const terrace_statistics after = f.statistics();
@@ -37,14 +33,31 @@ TEST_CASE("WhatTheScheduleNamesIsBackBeforeItsTouch") {
   CHECK(f.most_backed() <= f.asked_budget());
 }
 
+// An entry stands just before its event: until that has come the program is in the interval before, and may
+// use what is to leave.
+TEST_CASE("WhatLeavesIsThereUntilTheEventThatItLeavesAt") {
+  Planned f;
+  if (!f.ready()) return;
+  f.follow(1);
+  const std::uint32_t at = f.birth(0) + 2;
+  std::size_t looks = 0, away_before = 0, away_then = 0;
+  f.after_event = [&] {
+    f.settle();
+    if (f.last_ordinal() != at - 1 && f.last_ordinal() != at) return;
+    ++looks;
+    (f.last_ordinal() == at ? away_then : away_before) += f.away(0);
+  };
+  f.step();
+  CHECK(looks == 2);
+  CHECK(away_before == 0);
+  CHECK(away_then == LayeredProgram::runs_per_layer);
+  CHECK(f.wrong() == 0);
+}
+
 TEST_CASE("ObjectsLeaveAndReturnAtTheirOrdinals") {
   Planned f;
   if (!f.ready()) return;
-  f.learn();
-  REQUIRE(f.send(f.plan(LayeredProgram::planned_layers)));
-  f.step();
-  f.step();
-  REQUIRE(f.pager.plan().is_following());
+  f.follow(LayeredProgram::planned_layers);
   std::size_t early = 0, stayed = 0, absent = 0, returned = 0;
   f.written = [&](std::size_t layer) {
     early += f.away(layer);
@@ -150,11 +163,7 @@ TEST_CASE("ATouchOfWhatIsNotBackYetIsLateAndMovesItsTrigger") {
 TEST_CASE("TheProducerWakesTheAgentAtTriggersAlone") {
   Planned f;
   if (!f.ready()) return;
-  f.learn();
-  REQUIRE(f.send(f.plan(1)));
-  f.step();
-  f.step();
-  REQUIRE(f.pager.plan().is_following());
+  f.follow(1);
   const std::uint32_t before = f.queue().marks_reached();
   std::size_t wakes = 0;
   // As Heap asks after each event; so much is never worth a look for its size.
@@ -171,13 +180,9 @@ TEST_CASE("TheProducerWakesTheAgentAtTriggersAlone") {
 TEST_CASE("WhatIsFreedBeforeItsNextUseStays") {
   Planned f(any_kind(), 20);
   if (!f.ready()) return;
-  f.learn();
   // The last layers are not named; those that have returned have no entry left in this period. One more block
   // than planned takes their room.
-  REQUIRE(f.send(f.plan(LayeredProgram::planned_layers)));
-  f.step();
-  f.step();
-  REQUIRE(f.pager.plan().is_following());
+  f.follow(LayeredProgram::planned_layers);
   const terrace_statistics before = f.statistics();
   std::byte* more = nullptr;
   f.to_be_read = [&](std::size_t layer) {
