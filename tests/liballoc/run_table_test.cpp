@@ -2,10 +2,9 @@
 // long sequences of changes of several runs, after each of which lists, order and counts are compared.
 #include "liballoc/paging/runs/run_table.h"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <list>
-#include <map>
 #include <random>
 #include <vector>
 
@@ -58,34 +57,55 @@ std::vector<Marks> all_marks() {
   return all;
 }
 
-// The table's rules once more, as sentences. "": on no list.
-std::string list_name(const Marks& m) {
-  if (m.state == RunState::resident && !m.live) return "recycled";
-  if (m.state == RunState::resident && m.pinned) return "";
+enum class Listed : std::size_t {
+  idle,
+  streamed,
+  hot,
+  held,
+  recycled,
+  staged,
+  cached,
+  loaded,
+  stored,
+  probed,
+  count,
+  nowhere = count
+};
+constexpr auto lists = static_cast<std::size_t>(Listed::count);
+constexpr std::array<const char*, lists> list_names{"idle",   "streamed", "hot",    "held",   "recycled",
+                                                    "staged", "cached",   "loaded", "stored", "probed"};
+
+// The table's rules once more, as sentences.
+Listed list_of(const Marks& m) {
+  if (m.state == RunState::resident && !m.live) return Listed::recycled;
+  if (m.state == RunState::resident && m.pinned) return Listed::nowhere;
   if (m.state == RunState::resident)
-    return m.turn == Turn::first ? "streamed" : m.turn == Turn::last ? "hot" : "idle";
-  if (m.state == RunState::staged && m.stuck) return "";
-  if (m.state == RunState::staged) return m.probed ? "probed" : m.held ? "held" : "staged";
-  if (m.state == RunState::cached) return m.from_read && !m.late ? "loaded" : "cached";
-  return m.state == RunState::stored ? "stored" : "";
+    return m.turn == Turn::first ? Listed::streamed : m.turn == Turn::last ? Listed::hot : Listed::idle;
+  if (m.state == RunState::staged && m.stuck) return Listed::nowhere;
+  if (m.state == RunState::staged) return m.probed ? Listed::probed : m.held ? Listed::held : Listed::staged;
+  if (m.state == RunState::cached) return m.from_read && !m.late ? Listed::loaded : Listed::cached;
+  return m.state == RunState::stored ? Listed::stored : Listed::nowhere;
 }
 
 class RunModel {
  public:
+  using Members = std::vector<std::uint32_t>;
+
   void change(std::uint32_t n, const Marks& to) {
     leave(n);
     marks_[n] = to;
-    const std::string name = list_name(to);
-    if (name.empty()) return;
-    name == "idle" && to.cold ? lists_[name].push_front(n) : lists_[name].push_back(n);
+    const Listed list = list_of(to);
+    if (list == Listed::nowhere) return;
+    Members& members = lists_[static_cast<std::size_t>(list)];
+    members.insert(list == Listed::idle && to.cold ? members.begin() : members.end(), n);
   }
   void spare(std::uint32_t n) {
-    const std::string name = list_name(marks_[n]);
-    if (name.empty()) return;
+    const Listed list = list_of(marks_[n]);
+    if (list == Listed::nowhere) return;
     leave(n);
-    lists_[name].push_back(n);
+    lists_[static_cast<std::size_t>(list)].push_back(n);
   }
-  const std::list<std::uint32_t>& list(const std::string& name) { return lists_[name]; }
+  const Members& members(Listed list) const { return lists_[static_cast<std::size_t>(list)]; }
   std::uint32_t data_runs() const {
     return static_cast<std::uint32_t>(
         std::count_if(marks_.begin(), marks_.end(), [](const Marks& m) { return m.has_data(); }));
@@ -93,10 +113,11 @@ class RunModel {
 
  private:
   void leave(std::uint32_t n) {
-    for (auto& [name, list] : lists_) list.remove(n);
+    for (Members& members : lists_)
+      members.erase(std::remove(members.begin(), members.end(), n), members.end());
   }
   std::array<Marks, run_count> marks_;
-  std::map<std::string, std::list<std::uint32_t>> lists_;
+  std::array<Members, lists> lists_;
 };
 
 class TableFixture {
@@ -119,22 +140,24 @@ class TableFixture {
   }
   void compare() {
     const RunLists& l = table.lists();
-    const std::pair<const char*, const RunList*> named[] = {
-        {"idle", &l.idle},         {"streamed", &l.streamed}, {"hot", &l.hot},       {"held", &l.held},
-        {"recycled", &l.recycled}, {"staged", &l.staged},     {"cached", &l.cached}, {"loaded", &l.loaded},
-        {"stored", &l.stored},     {"probed", &l.probed}};
-    for (const auto& [name, list] : named) {
-      std::list<std::uint32_t> members;
-      for (std::uint32_t n = list->front(); n != none; n = table[n].next) members.push_back(n);
-      if (members != model.list(name) || list->size() != members.size()) FAIL("the list " << name);
-      if (!members.empty() && list->back() != members.back()) FAIL("the end of the list " << name);
+    const std::array<const RunList*, lists> all{&l.idle,   &l.streamed, &l.hot,    &l.held,   &l.recycled,
+                                                &l.staged, &l.cached,   &l.loaded, &l.stored, &l.probed};
+    for (std::size_t i = 0; i < lists; ++i) {
+      const RunModel::Members& members = model.members(static_cast<Listed>(i));
+      std::uint32_t n = all[i]->front();
+      for (const std::uint32_t member : members) {
+        if (n != member) FAIL("the list " << list_names[i]);
+        n = table[n].next;
+      }
+      if (n != none || all[i]->size() != members.size()) FAIL("the length of the list " << list_names[i]);
+      if (!members.empty() && all[i]->back() != members.back()) FAIL("the end of the list " << list_names[i]);
     }
-    const auto memory = [&](const char* name) {
+    const auto memory = [&](Listed list) {
       std::uint64_t pages = 0;
-      for (const std::uint32_t n : model.list(name)) pages += n + 1;
+      for (const std::uint32_t n : model.members(list)) pages += n + 1;
       return pages;
     };
-    if (table.cached_pages() != memory("cached") || table.held_pages() != memory("held"))
+    if (table.cached_pages() != memory(Listed::cached) || table.held_pages() != memory(Listed::held))
       FAIL("memory of a list");
     if (table.data_runs() != model.data_runs()) FAIL("the count of runs with data");
   }
