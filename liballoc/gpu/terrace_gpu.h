@@ -98,6 +98,9 @@ struct terrace_offload_config {
       policy; /* who decides what leaves when, and when it comes back: "heuristic" (the caller's rules);
                  or a plan, of a step that repeats, by "g10", "capuchin_swap", "sentinel_interval" or
                  the "best" of them (terrace_offload_plan_…() below); NULL: "heuristic" */
+  const char*
+      trial; /* "on": a plan is followed for as long as neither its prediction nor its steps are slower than
+                the heuristic's; "off": always, for whoever measures what plans do; NULL: "on" */
 };
 
 /* On failure `reason` says what is wrong and what helps (always terminated). */

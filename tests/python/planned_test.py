@@ -41,7 +41,7 @@ class PlannedSteps(unittest.TestCase):
 
     def session(self, **settings):
         session = terrace.torch.offload(**{"budget": "256M", "device": LINKS, "min_bytes": "64K", "limit": None,
-                                           "compress": "off", "policy": "best", **settings})
+                                           "compress": "off", "policy": "best", "trial": "off", **settings})
         self.addCleanup(session.close)
         return session
 
@@ -145,6 +145,8 @@ class PlannedSteps(unittest.TestCase):
         self.assertEqual(settings.from_environment({"TERRACE_OFFLOAD_POLICY": "g10"}).policy, "g10")
         with self.assertRaisesRegex(ValueError, "TERRACE_OFFLOAD_POLICY: 'g11' is not known; it is one of 'heuristic', 'best'"):
             settings.from_environment({"TERRACE_OFFLOAD_POLICY": "g11"})
+        with self.assertRaisesRegex(ValueError, "trial: 'never' is not known; it is one of 'on', 'off'"):
+            self.session(trial="never")
         with self.assertRaisesRegex(ValueError, "policy: None"):
             self.session(policy=None)
 

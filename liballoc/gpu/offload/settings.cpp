@@ -66,6 +66,14 @@ int read_policy(const char* text, Settings* out, std::string* reason) {
   return EINVAL;
 }
 
+int read_trial(const char* text, Settings* out, std::string* reason) {
+  const std::string_view word = text == nullptr ? "on" : text;
+  out->judges_plans = word == "on";
+  if (word == "on" || word == "off") return 0;
+  *reason = "trial is '" + std::string(word) + "': say on (a plan that is slower is laid aside) or off";
+  return EINVAL;
+}
+
 int read_amounts(const terrace_offload_config& config, Settings* out, std::string* reason) {
   if (config.dram_bytes < Settings::least_dram_bytes) {
     *reason =
@@ -107,6 +115,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;
   if (const int error = read_checksums(config.checksums, &settings, reason); error != 0) return error;
   if (const int error = read_policy(config.policy, &settings, reason); error != 0) return error;
+  if (const int error = read_trial(config.trial, &settings, reason); error != 0) return error;
   if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
   *out = settings;
   return 0;

@@ -28,6 +28,7 @@ struct Settings {
   std::uint64_t writes_total_bytes = 0;
   bool sums_everything = false;      // not only what goes to the drive (proofs.h)
   std::string policy = "heuristic";  // who decides what moves when (plan/plan_maker.h has the names)
+  bool judges_plans = true;          // a plan that is slower than the heuristic is laid aside
   std::string fault;
 };
 

@@ -31,7 +31,7 @@ class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("dram_bytes", c_uint64), ("nvme_bytes", c_uint64),
                 ("nvme_directory", c_char_p), ("compress", c_char_p), ("read_ahead_bytes", c_uint64),
                 ("writes_per_day_bytes", c_uint64), ("writes_total_bytes", c_uint64), ("fault", c_char_p),
-                ("staging_bytes", c_uint64), ("checksums", c_char_p), ("policy", c_char_p)]
+                ("staging_bytes", c_uint64), ("checksums", c_char_p), ("policy", c_char_p), ("trial", c_char_p)]
 
 
 class Tensor(ctypes.Structure):

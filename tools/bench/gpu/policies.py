@@ -106,7 +106,7 @@ class Policies:
 
     def _child(self, policy, layers, links, settings):
         spec = f"emulated:8G,{links}"
-        known = {"budget": "1G", "tiers": ("dram",), "compress": "off", "limit": None, "device": spec, "policy": policy,
+        known = {"budget": "1G", "tiers": ("dram",), "compress": "off", "limit": None, "device": spec, "policy": policy, "trial": "off",
                  "directory": str(self._arguments.pool)}
         config = {"place": spec, "contender": "terrace", "settings": known | settings,
                   "network": {"kind": "timed", "layers": layers, "seed": 0}, "threads": 1}

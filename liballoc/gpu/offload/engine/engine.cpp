@@ -110,7 +110,8 @@ void Engine::open_planner(const Settings& settings) {
   policy_ = settings.policy;
   if (policy_ == "heuristic" || on_host() || link_->device().kind() == tiers::gpu::Kind::cuda) return;
   const std::uint64_t nvme_bytes = drive_ == nullptr ? 0 : drive_->free_bytes();
-  planner_ = std::make_unique<StepPlanner>(policy_, slab_.capacity_bytes(), nvme_bytes);
+  planner_ =
+      std::make_unique<StepPlanner>(policy_, settings.judges_plans, slab_.capacity_bytes(), nvme_bytes);
 }
 
 std::string Engine::plan_text() const {

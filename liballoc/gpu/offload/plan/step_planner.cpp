@@ -19,8 +19,8 @@ std::string in_ms(double us) {
 
 }  // namespace
 
-StepPlanner::StepPlanner(std::string policy, std::uint64_t dram_bytes, std::uint64_t nvme_bytes)
-    : policy_(std::move(policy)), dram_bytes_(dram_bytes), nvme_bytes_(nvme_bytes) {}
+StepPlanner::StepPlanner(std::string policy, bool judges, std::uint64_t dram_bytes, std::uint64_t nvme_bytes)
+    : policy_(std::move(policy)), judges_(judges), dram_bytes_(dram_bytes), nvme_bytes_(nvme_bytes) {}
 
 StepPlanner::Answer StepPlanner::answer() const {
   return {.follows = is_followed(), .has_moves = is_followed() && run_->has_moves()};
@@ -106,7 +106,7 @@ void StepPlanner::end_step(StepRecorder::Moment moment) {
   learn(std::move(ended), step_ns, waited_ns);
   if (is_asked_) take_plan();
   if (pause_ > 0) --pause_;
-  follows_ = run_ != nullptr && trial_.follows();
+  follows_ = run_ != nullptr && wants_plan();
   if (follows_) run_->begin_step();
   residence_.begin_step(learned_);
 }
@@ -175,13 +175,13 @@ void StepPlanner::add_times(const StepShape& ended) {
 void StepPlanner::consider() {
   counts_.refusals = trial_.refusals();
   if (run_ != nullptr && broken_ > 0 && room_bytes() < run_->plan().room_bytes) return plan_for_less();
-  if (run_ != nullptr && trial_.is_refused()) {
+  if (run_ != nullptr && judges_ && trial_.is_refused()) {
     why_ = "steps were slower with the plan of " + run_->plan().schedule.policy + " (" +
            in_ms(static_cast<double>(trial_.planned_ns()) / 1e3) + ") than without (" +
            in_ms(static_cast<double>(trial_.reactive_ns()) / 1e3) + ")";
     run_.reset();
   }
-  if (run_ == nullptr && trial_.follows() && !is_asked_ && pause_ == 0) ask_for_plan();
+  if (run_ == nullptr && wants_plan() && !is_asked_ && pause_ == 0) ask_for_plan();
 }
 
 // What the program takes beside saved tensors has grown: what leaves a plan for too little memory, leaves it
@@ -190,7 +190,7 @@ void StepPlanner::plan_for_less() {
   run_.reset();
   broken_ = 0;
   trial_.take_plan(true);
-  if (trial_.follows()) ask_for_plan();
+  if (wants_plan()) ask_for_plan();
 }
 
 // Where a limit is known, what it leaves; else what the heuristic needed.
@@ -243,7 +243,7 @@ void StepPlanner::take_plan() {
   ++counts_.plans;
   counts_.predicted_step_ns = static_cast<std::uint64_t>(predicted.step_us * 1e3);
   if ((*made)->schedule.entries.empty()) return refuse("everything fits: there is nothing to move");
-  if (predicted.step_us > heuristic_us * 1.02)
+  if (judges_ && predicted.step_us > heuristic_us * 1.02)
     return refuse("the plan of " + (*made)->schedule.policy + " would take " + in_ms(predicted.step_us) +
                   ", the heuristic takes " + in_ms(heuristic_us));
   why_ = "plan of " + (*made)->schedule.policy + ", predicted " + in_ms(predicted.step_us) +
@@ -262,7 +262,7 @@ StepPlanner::Counts StepPlanner::counts() {
 
 std::string StepPlanner::text() {
   const Lock lock(mutex_);
-  if (run_ != nullptr && !trial_.follows())
+  if (run_ != nullptr && !wants_plan())
     return "heuristic: its steps are compared anew with those under the plan of " +
            run_->plan().schedule.policy;
   return (follows_ ? "" : "heuristic: ") + why_;

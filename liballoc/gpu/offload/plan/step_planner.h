@@ -53,8 +53,9 @@ class StepPlanner {
     bool is_in_force = false;
   };
 
-  // The amounts are those that saved tensors may have in host memory and on the drive.
-  StepPlanner(std::string policy, std::uint64_t dram_bytes, std::uint64_t nvme_bytes);
+  // `judges`: a plan that is slower than the heuristic is laid aside. The amounts are those that saved
+  // tensors may have in host memory and on the drive.
+  StepPlanner(std::string policy, bool judges, std::uint64_t dram_bytes, std::uint64_t nvme_bytes);
 
   Answer saved(std::uint64_t number, std::uint64_t bytes, StepRecorder::Moment moment);
   // `stays`: its memory is in use elsewhere.
@@ -78,6 +79,8 @@ class StepPlanner {
   using Lock = std::lock_guard<std::mutex>;
 
   Answer answer() const;
+  // Whether a plan, if there is one, is to be followed.
+  bool wants_plan() const { return trial_.follows() || (!judges_ && timed_ >= PlanTrial::sample); }
   bool is_followed() const { return follows_ && run_ != nullptr && run_->is_following(); }
   void note_waiting(StepRecorder::Moment moment);
   void learn(StepShape ended, std::uint64_t step_ns, std::uint64_t waited_ns);
@@ -93,6 +96,7 @@ class StepPlanner {
   Speed speed(Way way, Way like) const;
 
   const std::string policy_;
+  const bool judges_;
   const std::uint64_t dram_bytes_, nvme_bytes_;
   std::mutex mutex_;
   StepRecorder recorder_;

@@ -51,7 +51,8 @@ class Engine:
                                 writes_per_day_bytes=settings.writes_per_day,
                                 writes_total_bytes=settings.writes_total,
                                 fault=settings.fault and settings.fault.encode(),
-                                checksums=settings.checksums.encode(), policy=settings.policy.encode())
+                                checksums=settings.checksums.encode(), policy=settings.policy.encode(),
+                                trial=settings.trial.encode())
         handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
         code = self.library.open(ctypes.byref(config), ctypes.byref(handle), reason, library.REASON_BYTES)
         if code != 0:

@@ -54,6 +54,7 @@ class offload:  # noqa: N801, read as torch.no_grad is
     policy          who decides what leaves when, and when it comes back: "heuristic"; or a plan, of a step that repeats, by
                     "g10", "capuchin_swap", "sentinel_interval" or the "best" of them. A plan is followed where it is
                     neither predicted nor measured to be slower; statistics()["plan"] says which, and why
+    trial           "on": as policy says; "off": a plan is followed even where it is slower, to measure what plans do
 
     ValueError names an argument that cannot be; OffloadError says why the engine cannot be opened.
     """
@@ -63,10 +64,11 @@ class offload:  # noqa: N801, read as torch.no_grad is
                  keep_last: int | None = None, device: str | torch.device | None = None,
                  writes_per_day: int | str | None = None, writes_total: int | str | None = None, on_full: str = "keep", *,
                  limit: int | str | None = "auto", nvme_bytes: int | str | None = None, prefetch: int | str | None = None,
-                 checksums: str = "drive", only: str | None = None, policy: str = "heuristic") -> None:
+                 checksums: str = "drive", only: str | None = None, policy: str = "heuristic",
+                 trial: str = "on") -> None:
         self._begin(settings_module.make(budget, tiers, directory, compress, min_bytes, keep_last, device,
                                          writes_per_day, writes_total, on_full, limit, nvme_bytes, prefetch, checksums, only,
-                                         policy))
+                                         policy, trial))
         wanted = self._settings.device or os.environ.get("TERRACE_GPU")
         if wanted:
             self._open(wanted)

@@ -17,6 +17,7 @@ CODECS = ("auto", "off", "zvc", "zvc_exp", "rle", "csr8")
 TIERS = ("dram", "nvme")
 CHECKSUMS = ("drive", "all")
 ONLY = (None, "checkpoints")
+TRIAL = ("on", "off")
 POLICIES = ("heuristic", "best", "g10", "capuchin_swap", "sentinel_interval")  # terrace_gpu.h
 LEAST_DRAM = 16 * 2**20  # terrace_gpu.h
 STAGING = 256 * 2**20  # where nothing is to stay in host memory
@@ -41,6 +42,7 @@ class Settings:
     checksums: str = CHECKSUMS[0]
     only: str | None = None  # "checkpoints": of what autograd saves, the inputs of checkpoints
     policy: str = POLICIES[0]
+    trial: str = TRIAL[0]
 
 
 def one_of(value, name, accepted):
@@ -51,7 +53,7 @@ def one_of(value, name, accepted):
 
 def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_bytes="1MiB", keep_last=None, device=None,
          writes_per_day=None, writes_total=None, on_full="keep", limit="auto", nvme_bytes=None, prefetch=None,
-         checksums=CHECKSUMS[0], only=None, policy=POLICIES[0]):
+         checksums=CHECKSUMS[0], only=None, policy=POLICIES[0], trial=TRIAL[0]):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
     directory = os.fspath(directory) if directory is not None else DIRECTORY
@@ -71,7 +73,8 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
         fault=os.environ.get("TERRACE_FAULT") or None,
         checksums=one_of(checksums, "checksums", CHECKSUMS),
         only=one_of(only, "only", ONLY),
-        policy=one_of(policy, "policy", POLICIES))
+        policy=one_of(policy, "policy", POLICIES),
+        trial=one_of(trial, "trial", TRIAL))
 
 
 # variable: argument of make()

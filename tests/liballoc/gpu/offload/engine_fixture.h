@@ -42,6 +42,7 @@ struct Options {
   std::uint64_t staging_bytes = 0;
   const char* checksums = nullptr;
   const char* policy = nullptr;
+  const char* trial = nullptr;
 };
 
 inline terrace_offload_config config_of(const Options& options) {
@@ -57,7 +58,8 @@ inline terrace_offload_config config_of(const Options& options) {
           .fault = options.fault,
           .staging_bytes = options.staging_bytes,
           .checksums = options.checksums,
-          .policy = options.policy};
+          .policy = options.policy,
+          .trial = options.trial};
 }
 
 class Opened {
