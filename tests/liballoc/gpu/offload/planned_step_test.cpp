@@ -343,7 +343,7 @@ TEST_CASE("ATrialIsOnOrOff") {
   const terrace_offload_config config = config_of(planned_on("emulated:1G", "g10", "of"));
   char reason[512] = "";
   terrace_offload* engine = nullptr;
-  CHECK(terrace_offload_open(&config, &engine, reason, sizeof(reason)) == EINVAL);
+  CHECK(terrace_offload_open(&config, &engine, reason, sizeof(reason)) == -EINVAL);
   CHECK_THAT(reason, Catch::Contains("trial is 'of'") && Catch::Contains("say on"));
 }
 
