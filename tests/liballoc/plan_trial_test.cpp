@@ -108,15 +108,38 @@ TEST_CASE("A step in which the plan was left or begun is not counted") {
 
 TEST_CASE("Steps from before the first plan are what it is compared with") {
   PlanTrial trial;
-  run_steps(trial, PlanTrial::settling + PlanTrial::least_sample - 1, 1000, 0);
-  PlanTrial early = trial;
-  early.take_plan(true);
-  CHECK_FALSE(early.follows());
-  run_steps(trial, 1, 1000, 0);
+  run_steps(trial, PlanTrial::least_sample, 1000, 0);
   trial.take_plan(true);
   CHECK(trial.follows());
   run_steps(trial, compared, 0, 1100);
+  CHECK(trial.is_refused());
+  CHECK(trial.refusals() == 1);
+}
+
+TEST_CASE("A plan that comes after one step is tried at once and kept for a short time") {
+  PlanTrial trial;
+  run_steps(trial, 1, 1000, 0);
+  trial.take_plan(true);
+  CHECK(run_steps(trial, 60, 1000, 1010) == 60 - compared);  // compared once, before it is kept for longer
+  CHECK(trial.follows());
+  CHECK(trial.refusals() == 0);
+}
+
+TEST_CASE("A plan that is slower than the few steps before it is compared with more") {
+  PlanTrial trial;
+  run_steps(trial, PlanTrial::least_sample - 1, 1000, 0);
+  trial.take_plan(true);
+  CHECK(run_steps(trial, compared, 1200, 1100) == compared);
   CHECK_FALSE(trial.follows());
+  CHECK_FALSE(trial.is_refused());
+  run_steps(trial, compared, 1200, 1100);  // those before were quicker than the machine is now
+  CHECK(trial.follows());
+  run_steps(trial, compared, 1200, 1100);
+  CHECK(trial.follows());
+  CHECK(trial.refusals() == 0);
+  PlanTrial slow = trial;
+  run_steps(slow, 40, 1000, 1100);
+  CHECK(slow.is_refused());
 }
 
 TEST_CASE("Without a plan nothing is tried") {

@@ -3,7 +3,9 @@
 // A prediction knows what a step touches and how fast a drive was. It does not know what else the machine
 // does, nor what of the step was never seen. So the step itself is the judge: the middle of the last steps
 // under the reactive policy is what a plan has to match. A plan that does not is laid aside, and tried again
-// after a pause that doubles, as a drive that was busy once may be idle later. Steps that lie far apart in
+// after a pause that doubles, as a drive that was busy once may be idle later. A plan that comes when few steps
+// were seen is tried at once, and judged by those few as far as they can: it is kept for a short time, or
+// compared with more. Steps that lie far apart in
 // time say little of each other, since the machine changes: a plan that is kept is compared anew from time to
 // time, and at once when its steps become much slower. Pure; belongs to one phase.
 #pragma once
@@ -18,12 +20,13 @@ namespace terrace::liballoc {
 class PlanTrial {
  public:
   static constexpr std::uint32_t sample = 5;        // steps that are compared
-  static constexpr std::uint32_t least_sample = 3;  // of those before the first plan came
+  static constexpr std::uint32_t least_sample = 3;  // fewer lay no plan aside
   static constexpr std::uint32_t settling = 2;      // steps after a change that say nothing of either
   static constexpr std::uint32_t least_pause = 32;  // steps
   static constexpr std::uint32_t most_pause = 1024;
   static constexpr std::uint32_t least_kept =
       64;  // planned steps until the next comparison; each time doubled
+  static constexpr std::uint32_t first_kept = 16;  // of a plan that was compared with fewer than least_sample
   static constexpr std::uint32_t most_kept = 1024;
 
   // Whether the next step is to be run by the plan.
@@ -33,8 +36,8 @@ class PlanTrial {
   // How often a plan was laid aside.
   std::uint32_t refusals() const { return refusals_; }
   // The middle of the last steps with and without the plan, in ns; 0: not enough were seen.
-  std::uint64_t planned_ns() const { return planned_.middle(); }
-  std::uint64_t reactive_ns() const { return reactive_.middle(); }
+  std::uint64_t planned_ns() const { return planned_.is_enough() ? planned_.middle() : 0; }
+  std::uint64_t reactive_ns() const { return reactive_.is_enough() ? reactive_.middle() : 0; }
 
   // A step has ended and took so long; `planned`: it was run by the plan from its beginning to its end.
   void note_step(std::uint64_t ns, bool planned) {
@@ -49,7 +52,7 @@ class PlanTrial {
   // it is tried when that would be. For another budget all that was seen is void.
   void take_plan(bool same_budget) {
     if (!same_budget) *this = PlanTrial();
-    if (state_ == State::unplanned) become(reactive_.size() >= least_sample ? State::tried : State::compared);
+    if (state_ == State::unplanned) become(reactive_.size() > 0 ? State::tried : State::compared);
   }
 
  private:
@@ -65,8 +68,8 @@ class PlanTrial {
    public:
     void note(std::uint64_t ns) { ns_[count_++ % sample] = ns; }
     std::uint32_t size() const { return std::min(count_, sample); }
+    bool is_enough() const { return size() >= least_sample; }
     std::uint64_t middle() const {
-      if (size() < least_sample) return 0;
       std::array<std::uint64_t, sample> sorted = ns_;
       std::sort(sorted.begin(), sorted.begin() + size());
       return sorted[size() / 2];
@@ -97,10 +100,7 @@ class PlanTrial {
     if (++since_ < sample) return;
     const std::uint64_t with = planned_.middle(), without = reactive_.middle();
     if (state_ == State::tried) {
-      const bool is_good = with <= without + without / 50;  // what two samples of five may differ by anyway
-      if (!is_good) ++refusals_;
-      become(is_good ? State::kept : State::refused);
-      if (!is_good) kept_ = least_kept;
+      end_trial(with <= without + without / 50);  // what two samples of five may differ by anyway
     } else if (with > without + without / 10) {
       kept_ = least_kept;
       become(State::compared);
@@ -109,10 +109,19 @@ class PlanTrial {
       become(State::compared);
     }
   }
+  void end_trial(bool is_good) {
+    if (!reactive_.is_enough()) {
+      kept_ = first_kept;
+      return become(is_good ? State::kept : State::compared);
+    }
+    if (!is_good) ++refusals_;
+    become(is_good ? State::kept : State::refused);
+    if (!is_good) kept_ = least_kept;
+  }
 
   Sample planned_, reactive_;
   State state_ = State::unplanned;
-  std::uint32_t settling_ = settling;
+  std::uint32_t settling_ = 0;  // nothing has changed before the first plan
   std::uint32_t since_ = 0;  // steps that count, in this state
   std::uint32_t pause_ = least_pause;
   std::uint32_t kept_ = least_kept;
