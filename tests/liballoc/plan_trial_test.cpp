@@ -1,4 +1,5 @@
 // Whether a plan goes on: steps with it and without it, made up.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "liballoc/paging/planned/plan_trial.h"
@@ -140,6 +141,26 @@ TEST_CASE("A plan that is slower than the few steps before it is compared with m
   PlanTrial slow = trial;
   run_steps(slow, 40, 1000, 1100);
   CHECK(slow.is_refused());
+}
+
+TEST_CASE("A plan whose steps become shorter is tried for longer") {
+  PlanTrial trial = with_a_plan();
+  run_steps(trial, compared, 1000, 0);
+  std::uint64_t planned_ns = 1400;
+  for (std::uint32_t i = 0; i < PlanTrial::settling + PlanTrial::most_tried; ++i, planned_ns -= 40)
+    trial.note_step(std::max<std::uint64_t>(planned_ns, 980), trial.follows());
+  CHECK(trial.follows());
+  CHECK(trial.refusals() == 0);
+}
+
+TEST_CASE("A plan whose steps become shorter and stay slow is laid aside") {
+  PlanTrial trial = with_a_plan();
+  run_steps(trial, compared, 1000, 0);
+  std::uint64_t planned_ns = 3000;
+  std::uint32_t planned = 0;
+  for (; trial.follows() && planned < 100; ++planned, planned_ns -= 50) trial.note_step(planned_ns, true);
+  CHECK(trial.is_refused());
+  CHECK(planned == PlanTrial::settling + PlanTrial::most_tried);
 }
 
 TEST_CASE("Without a plan nothing is tried") {

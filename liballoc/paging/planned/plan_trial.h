@@ -3,11 +3,12 @@
 // A prediction knows what a step touches and how fast a drive was. It does not know what else the machine
 // does, nor what of the step was never seen. So the step itself is the judge: the middle of the last steps
 // under the reactive policy is what a plan has to match. A plan that does not is laid aside, and tried again
-// after a pause that doubles, as a drive that was busy once may be idle later. A plan that comes when few steps
-// were seen is tried at once, and judged by those few as far as they can: it is kept for a short time, or
-// compared with more. Steps that lie far apart in
-// time say little of each other, since the machine changes: a plan that is kept is compared anew from time to
-// time, and at once when its steps become much slower. Pure; belongs to one phase.
+// after a pause that doubles, as a drive that was busy once may be idle later. A plan that comes when few
+// steps were seen is tried at once, and judged by those few as far as they can: it is kept for a short time,
+// or compared with more. One whose steps become shorter from one to the next is still finding its times
+// (feedback, wire/schedule/executor.h) and tried for longer. Steps that lie far apart in time say little of
+// each other, since the machine changes: a plan that is kept is compared anew from time to time, and at once
+// when its steps become much slower. Pure; belongs to one phase.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +20,11 @@ namespace terrace::liballoc {
 
 class PlanTrial {
  public:
-  static constexpr std::uint32_t sample = 5;        // steps that are compared
-  static constexpr std::uint32_t least_sample = 3;  // fewer lay no plan aside
-  static constexpr std::uint32_t settling = 2;      // steps after a change that say nothing of either
-  static constexpr std::uint32_t least_pause = 32;  // steps
+  static constexpr std::uint32_t sample = 5;               // steps that are compared
+  static constexpr std::uint32_t least_sample = 3;         // fewer lay no plan aside
+  static constexpr std::uint32_t most_tried = 3 * sample;  // planned steps, as long as they become shorter
+  static constexpr std::uint32_t settling = 2;             // steps after a change that say nothing of either
+  static constexpr std::uint32_t least_pause = 32;         // steps
   static constexpr std::uint32_t most_pause = 1024;
   static constexpr std::uint32_t least_kept =
       64;  // planned steps until the next comparison; each time doubled
@@ -68,6 +70,13 @@ class PlanTrial {
    public:
     void note(std::uint64_t ns) { ns_[count_++ % sample] = ns; }
     std::uint32_t size() const { return std::min(count_, sample); }
+    // The last two steps took less than the first two, by more than they differ by anyway.
+    bool falls() const {
+      if (count_ < sample) return false;
+      const std::uint64_t first = ns_[count_ % sample] + ns_[(count_ + 1) % sample];
+      const std::uint64_t last = ns_[(count_ + 3) % sample] + ns_[(count_ + 4) % sample];
+      return last < first - first / 50;
+    }
     bool is_enough() const { return size() >= least_sample; }
     std::uint64_t middle() const {
       std::array<std::uint64_t, sample> sorted = ns_;
@@ -100,7 +109,8 @@ class PlanTrial {
     if (++since_ < sample) return;
     const std::uint64_t with = planned_.middle(), without = reactive_.middle();
     if (state_ == State::tried) {
-      end_trial(with <= without + without / 50);  // what two samples of five may differ by anyway
+      const bool is_good = with <= without + without / 50;  // what two samples of five may differ by anyway
+      if (is_good || since_ % sample == 0) end_trial(is_good);
     } else if (with > without + without / 10) {
       kept_ = least_kept;
       become(State::compared);
@@ -110,6 +120,7 @@ class PlanTrial {
     }
   }
   void end_trial(bool is_good) {
+    if (!is_good && since_ < most_tried && planned_.falls()) return;
     if (!reactive_.is_enough()) {
       kept_ = first_kept;
       return become(is_good ? State::kept : State::compared);
@@ -122,7 +133,7 @@ class PlanTrial {
   Sample planned_, reactive_;
   State state_ = State::unplanned;
   std::uint32_t settling_ = 0;  // nothing has changed before the first plan
-  std::uint32_t since_ = 0;  // steps that count, in this state
+  std::uint32_t since_ = 0;     // steps that count, in this state
   std::uint32_t pause_ = least_pause;
   std::uint32_t kept_ = least_kept;
   std::uint32_t refusals_ = 0;
