@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 #include "daemon/control/control.h"
-#include "daemon/machine.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/machine.h"
-#include "daemon/size.h"
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 #include "tiers/records/state_directory.h"
 
 namespace terrace::daemon {

@@ -18,8 +18,8 @@
 #include <cstring>
 #include <vector>
 
+#include "daemon/base/size.h"
 #include "daemon/settings/settings_check.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {

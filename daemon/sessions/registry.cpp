@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/size.h"
+#include "daemon/base/names.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 namespace {

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/machine.h"
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/pools/pools.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/size.h"
-#include "daemon/unique_fd.h"
 #include "tiers/encryption/at_rest.h"
 
 namespace terrace::daemon {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 #include "liballoc/wire/size.h"
 
 namespace terrace::daemon {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/lending.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 

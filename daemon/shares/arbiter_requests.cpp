@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {

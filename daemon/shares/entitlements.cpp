@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/parts.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {

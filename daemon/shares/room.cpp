@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 

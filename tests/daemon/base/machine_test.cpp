@@ -1,5 +1,5 @@
 // What there is to hand out, read from a made-up /proc and /sys.
-#include "daemon/machine.h"
+#include "daemon/base/machine.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 // a rate above every link's. The SSD is slower by the share of its latency. Host and SSD work side by side,
 // inputs and outputs one after the other. The order of the operations is the artifact's, so that sums round
 // alike.
-#include "daemon/planner/g10/stall.h"
+#include "daemon/planner/g10/simulator/stall.h"
 
 #include <algorithm>
 

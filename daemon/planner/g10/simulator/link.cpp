@@ -1,5 +1,5 @@
 // One tick of the link; see link.h.
-#include "daemon/planner/g10/link.h"
+#include "daemon/planner/g10/simulator/link.h"
 
 #include <algorithm>
 #include <cmath>

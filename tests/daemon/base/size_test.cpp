@@ -1,4 +1,4 @@
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 #include <catch2/catch.hpp>
 

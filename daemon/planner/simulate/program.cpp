@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "daemon/planner/g10/pages.h"
+#include "daemon/planner/g10/simulator/pages.h"
 
 namespace terrace::planner::g10 {
 

@@ -1,5 +1,5 @@
 // See size.h.
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 // fills, or the queue ends. Base UVM on SENet154-1024 has 120 million ticks and nearly all are of this sort.
 #include <algorithm>
 
-#include "daemon/planner/g10/link.h"
+#include "daemon/planner/g10/simulator/link.h"
 
 namespace terrace::planner::g10 {
 namespace {

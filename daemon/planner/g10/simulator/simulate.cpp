@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/planner/g10/link.h"
-#include "daemon/planner/g10/stall.h"
+#include "daemon/planner/g10/simulator/link.h"
+#include "daemon/planner/g10/simulator/stall.h"
 
 namespace terrace::planner {
 namespace g10 {

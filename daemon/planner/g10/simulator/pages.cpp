@@ -1,5 +1,5 @@
 // The runs and their lists; see pages.h.
-#include "daemon/planner/g10/pages.h"
+#include "daemon/planner/g10/simulator/pages.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // See machine.h.
-#include "daemon/machine.h"
+#include "daemon/base/machine.h"
 
 #include <sys/statvfs.h>
 
