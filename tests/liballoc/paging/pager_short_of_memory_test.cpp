@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tests/liballoc/wrapped_syscall.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/transfers/operations.h"
 #include "liballoc/paging/waiting_line.h"
-#include "tests/liballoc/next_expected.h"
+#include "tests/liballoc/paging/next_expected.h"
 
 namespace terrace::liballoc {
 

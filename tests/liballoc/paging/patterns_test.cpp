@@ -10,7 +10,7 @@
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/policy/trial.h"
 #include "liballoc/paging/runs/block_table.h"
-#include "tests/liballoc/next_expected.h"
+#include "tests/liballoc/paging/next_expected.h"
 
 namespace terrace::liballoc {
 namespace {

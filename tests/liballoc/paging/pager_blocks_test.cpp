@@ -1,7 +1,7 @@
 // What blocks mean for their runs: shared runs, pins, discarded and zeroed memory, memory that is given back.
 #include <catch2/catch.hpp>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 
 namespace terrace::liballoc {
 

@@ -16,7 +16,7 @@
 
 #include "liballoc/base/options.h"
 #include "liballoc/paging/pager.h"
-#include "tests/liballoc/mover_fixture.h"
+#include "tests/liballoc/mover/mover_fixture.h"
 #include "tests/tiers/as_drive.h"
 #include "tiers/extent_allocator.h"
 #include "tiers/memory/dram_tier.h"

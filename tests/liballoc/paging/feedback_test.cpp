@@ -10,7 +10,7 @@
 #include "liballoc/paging/policy/stream_window.h"
 #include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/read_depth.h"
-#include "tests/liballoc/next_expected.h"
+#include "tests/liballoc/paging/next_expected.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 
 namespace terrace::liballoc {
 namespace {

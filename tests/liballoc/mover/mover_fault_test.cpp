@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "tests/liballoc/mover_fixture.h"
+#include "tests/liballoc/mover/mover_fixture.h"
 
 namespace terrace::liballoc {
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/liballoc/captured_stderr.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 
 namespace terrace::liballoc {
 namespace {

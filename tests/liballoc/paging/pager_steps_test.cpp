@@ -1,5 +1,5 @@
 // The pager finds the program's steps in the blocks that come and go, counts and times them.
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 
 using namespace terrace::liballoc;
 using namespace terrace::liballoc::test;

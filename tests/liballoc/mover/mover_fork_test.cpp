@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 
-#include "tests/liballoc/mover_fixture.h"
+#include "tests/liballoc/mover/mover_fixture.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "liballoc/paging/pager.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/nvme_tier.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tiers/adaptors/failing_adaptor.h"
 
 namespace terrace::liballoc {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tests/tiers/as_drive.h"
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/chain/chained_tier.h"

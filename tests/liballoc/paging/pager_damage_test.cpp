@@ -12,7 +12,7 @@
 
 #include "liballoc/paging/pager.h"
 #include "tests/liballoc/captured_stderr.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tiers/adaptors/failing_adaptor.h"
 #include "tiers/memory/dram_tier.h"
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tiers/adaptors/trace_adaptor.h"
 
 namespace terrace::liballoc {

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/liballoc/captured_stderr.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tiers/adaptors/failing_adaptor.h"
 
 namespace terrace::liballoc {
