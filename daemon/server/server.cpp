@@ -180,6 +180,7 @@ void Server::reload() {
   options_.config.lends_idle = config->lends_idle;
   options_.config.shares = std::move(config->shares);
   options_.config.groups = std::move(config->groups);
+  options_.config.jobs = std::move(config->jobs);
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
   options_.config.policy = config->policy;

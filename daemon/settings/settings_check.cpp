@@ -49,7 +49,8 @@ std::string check_caps(const Config& config) {
 }
 
 std::string check_shares(const Config& config) {
-  return resolve_shares(config.shares, config.groups, config.dram.of(memory_limit_bytes())).error;
+  return resolve_shares(config.shares, config.groups, config.jobs, config.dram.of(memory_limit_bytes()))
+      .error;
 }
 
 std::string check_pool_directory(const std::string& directory) {

@@ -45,6 +45,7 @@ constexpr std::array job_state{
     Column{"weight", "WEIGHT", Kind::count, false, false},
     Column{"group", "GROUP", Kind::text, false, false},
     Column{"budget_bytes", "BUDGET", Kind::bytes},
+    Column{"guarantee_bytes", "AT-LEAST", Kind::bytes, false, false},
     Column{"dram_limit_bytes", "AT-MOST", Kind::bytes, false, false},
     Column{"borrowed_bytes", "BORROWED", Kind::bytes, false, false},
     Column{"lent_bytes", "LENT", Kind::bytes, false, false},
@@ -216,7 +217,8 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "job", &row);
   copy(job, "uid", &row);
   copy(job, "paused", &row);
-  for (const char* name : {"weight", "group", "dram_limit_bytes", "borrowed_bytes", "lent_bytes"})
+  for (const char* name :
+       {"weight", "group", "guarantee_bytes", "dram_limit_bytes", "borrowed_bytes", "lent_bytes"})
     copy(job, name, &row);
   copy(job, "written_today_bytes", &row);
   copy(job, "writes_left_bytes", &row);
