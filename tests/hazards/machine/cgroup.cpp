@@ -1,4 +1,4 @@
-#include "tests/hazards/cgroup.h"
+#include "tests/hazards/machine/cgroup.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
