@@ -1,10 +1,10 @@
-// What the learner gives to whoever plans, and when: once a phase is known, and again when something that
-// decides on its plan has changed.
+#include "liballoc/paging/learning/period_offers.h"
+
 #include <algorithm>
+#include <cerrno>
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
-#include "liballoc/paging/learning/learner.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -51,56 +51,61 @@ class LivePersistent final : public PersistentObjects {
 
 }  // namespace
 
-bool PeriodLearner::is_news() const {
+bool PeriodOffers::is_news(const LearnedPhase& phase) const {
   constexpr std::uint64_t budget_hundredths = 2, speed_hundredths = 20, least_changes = 4, share_of_uses = 20;
-  const LearnedPhase::Sent& sent = phase_->sent;
+  const LearnedPhase::Sent& sent = phase.sent;
   if (sent.hash == 0) return true;
   const DeviceTimes& times = parts_.transfers.times();
-  const std::uint64_t changes = phase_->table.changes() - sent.changes;
+  const std::uint64_t changes = phase.table.changes() - sent.changes;
   return differs(parts_.budget.bytes(), sent.budget_bytes, budget_hundredths) ||
          differs(times.reading().bytes_per_second(), sent.read_bytes_per_second, speed_hundredths) ||
          differs(times.writing().bytes_per_second(), sent.write_bytes_per_second, speed_hundredths) ||
          changes > std::max<std::uint64_t>(least_changes, sent.uses / share_of_uses);
 }
 
-bool PeriodLearner::write_image(const char* policy) {
+bool PeriodOffers::write_image(LearnedPhase* phase, std::uint32_t slot, const char* policy) {
   const DeviceTimes& times = parts_.transfers.times();
   const PeriodFacts facts{.budget_bytes = parts_.budget.bytes(),
-                          .fixed_bytes = std::max(phase_->fixed_pages, phase_->fixed_now) * os::page_bytes,
+                          .fixed_bytes = std::max(phase->fixed_pages, phase->fixed_now) * os::page_bytes,
                           .read_bytes_per_second = times.reading().bytes_per_second(),
                           .write_bytes_per_second = times.writing().bytes_per_second(),
                           .policy = policy};
   std::uint32_t uses = 0;
-  LivePersistent persistent({parts_.runs, parts_.blocks, phase_->table, live_, slot_});
-  const int error = write_period_image(phase_->table, facts, persistent, &waiting_, &uses);
-  waiting_as_ = {.hash = error == 0 ? waiting_.hash : phase_->table.hash(),
-                 .changes = phase_->table.changes(),
+  LivePersistent persistent({parts_.runs, parts_.blocks, phase->table, parts_.live, slot});
+  const int error = write_period_image(phase->table, facts, persistent, &waiting_, &uses);
+  waiting_as_ = {.hash = error == 0 ? waiting_.hash : phase->table.hash(),
+                 .changes = phase->table.changes(),
                  .uses = uses,
                  .budget_bytes = facts.budget_bytes,
                  .read_bytes_per_second = facts.read_bytes_per_second,
                  .write_bytes_per_second = facts.write_bytes_per_second};
-  waiting_of_ = phase_;
-  if (error == E2BIG) phase_->sent = waiting_as_;  // not again before something has changed
+  waiting_of_ = phase;
+  if (error == E2BIG) phase->sent = waiting_as_;  // not again before something has changed
   return error == 0;
 }
 
-void PeriodLearner::give(PeriodSink& sink, std::uint64_t now_ns) {
+void PeriodOffers::give(PeriodSink& sink, std::uint64_t now_ns) {
   constexpr std::uint64_t pause_ns = 1'000'000'000;
   const int error = sink.send(waiting_);
   if (error == EAGAIN) return;
   if (error == 0 && waiting_of_ != nullptr) waiting_of_->sent = waiting_as_;
   close_kept(waiting_.fd);
   waiting_ = {};
-  next_offer_ns_ = now_ns + pause_ns;
+  next_ns_ = now_ns + pause_ns;
 }
 
-void PeriodLearner::offer(PeriodSink& sink, std::uint64_t now_ns) {
-  want(sink.wants_periods());
-  if (!is_wanted_ || now_ns < next_offer_ns_) return;
+void PeriodOffers::drop() {
+  close_kept(waiting_.fd);
+  waiting_ = {};
+}
+
+void PeriodOffers::offer(PeriodSink& sink, LearnedPhase* phase, std::uint32_t slot, std::uint64_t now_ns) {
+  if (now_ns < next_ns_) return;
   if (waiting_.fd >= 0) return give(sink, now_ns);
-  if (phase_ == nullptr || !is_due_) return;
+  if (phase == nullptr || !is_due_) return;
   is_due_ = false;
-  if (is_news() && phase_->table.is_complete() && write_image(sink.policy())) give(sink, now_ns);
+  if (is_news(*phase) && phase->table.is_complete() && write_image(phase, slot, sink.policy()))
+    give(sink, now_ns);
 }
 
 }  // namespace terrace::liballoc
