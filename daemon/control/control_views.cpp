@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 #include "daemon/control/control.h"
-#include "daemon/machine.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -164,8 +164,13 @@ void put_writes(json& object, const Registry& registry, const JobKey& job,
 
 // What is said of the job, and what it has beyond its budget or leaves of it.
 void put_terms(json& object, const Arbiter& arbiter, const JobKey& job) {
-  const std::uint64_t limit = arbiter.job_limit(job).bytes;
-  if (limit != no_limit) object["dram_limit_bytes"] = limit;
+  const JobShare share = arbiter.users().jobs().of(job);
+  const Arbiter::JobLimit limit = arbiter.job_limit(job);
+  std::uint64_t most = share.limit_bytes.value_or(no_limit);
+  if (limit.bytes != no_limit)
+    most = limit.by == Arbiter::By::administrator ? limit.bytes : std::min(limit.bytes, most);
+  if (most != no_limit) object["dram_limit_bytes"] = most;
+  put_nonzero(object, "guarantee_bytes", share.guarantee_bytes);
   const Arbiter::JobLoan loan = arbiter.job_loan(job);
   put_nonzero(object, "borrowed_bytes", loan.borrowed_bytes);
   put_nonzero(object, "lent_bytes", loan.lent_bytes);

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <span>
 
+#include "daemon/base/names.h"
+#include "daemon/base/size.h"
 #include "daemon/planner/simulate/machines.h"
 #include "daemon/planner/trace_limits.h"
 #include "daemon/planning/completed_plan.h"
 #include "daemon/sessions/session.h"
-#include "daemon/size.h"
 #include "liballoc/wire/schedule/image.h"
 
 namespace terrace::daemon {

@@ -23,10 +23,10 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/planning/period_planner.h"
 #include "daemon/planning/sealed_file.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/unique_fd.h"
 
 namespace terrace::daemon {
 

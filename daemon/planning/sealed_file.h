@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/result.h"
 
 namespace terrace::daemon {

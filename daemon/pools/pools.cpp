@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "daemon/size.h"
-#include "daemon/unique_fd.h"
+#include "daemon/base/size.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/encryption/at_rest.h"
 

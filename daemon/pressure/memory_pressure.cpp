@@ -7,8 +7,8 @@
 #include <fstream>
 #include <vector>
 
-#include "daemon/machine.h"
-#include "daemon/size.h"
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "daemon/base/size.h"
 #include "daemon/promises/record.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/sessions/session.h"
+#include "daemon/base/names.h"
 #include "tiers/records/sealed.h"
 
 namespace terrace::daemon {

@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/control/long_answer.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/server/period_limit.h"
 #include "daemon/sessions/session.h"
-#include "daemon/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/machine.h"
-#include "daemon/size.h"
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 #include "tiers/records/state_directory.h"
 
 namespace terrace::daemon {
@@ -45,7 +45,7 @@ void Division::divide(Registry* registry) const {
     arbiter.set_users(std::move(alone));
     return limit_writes({}, &registry->writes());
   }
-  SharesResult users = resolve_shares(config_.shares, config_.groups, budget);
+  SharesResult users = resolve_shares(config_.shares, config_.groups, config_.jobs, budget);
   limit_writes(users.shares.weights(), &registry->writes());
   if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
   users.shares.set_cap(config_.per_user.of(budget));

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/log_limit.h"
 #include "daemon/server/poller.h"
 #include "daemon/server/received_files.h"
-#include "daemon/unique_fd.h"
 
 namespace terrace::daemon {
 

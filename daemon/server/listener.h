@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/settings/config.h"
-#include "daemon/unique_fd.h"
 
 namespace terrace::daemon {
 

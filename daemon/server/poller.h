@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 
 namespace terrace::daemon {
 

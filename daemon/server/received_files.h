@@ -25,9 +25,9 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/planning/sealed_file.h"
 #include "daemon/pools/pool_file.h"
-#include "daemon/unique_fd.h"
 
 namespace terrace::daemon {
 

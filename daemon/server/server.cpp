@@ -18,8 +18,8 @@
 #include <cstring>
 #include <vector>
 
+#include "daemon/base/size.h"
 #include "daemon/settings/settings_check.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -180,6 +180,7 @@ void Server::reload() {
   options_.config.lends_idle = config->lends_idle;
   options_.config.shares = std::move(config->shares);
   options_.config.groups = std::move(config->groups);
+  options_.config.jobs = std::move(config->jobs);
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
   options_.config.policy = config->policy;

@@ -109,7 +109,10 @@ class Server {
   std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
   template <class Message>
-  void send_to_session(SessionId session, const Message& message);
+  void send_to_session(SessionId session, const Message& message) {
+    send_bytes_to_session(session, &message, sizeof message);
+  }
+  void send_bytes_to_session(SessionId session, const void* message, std::size_t bytes);
   void update_interest(ConnectionId id, Connection& connection);
   void drop(ConnectionId id, const std::string& why, bool is_fault);
 

@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/names.h"
+#include "daemon/base/size.h"
 #include "daemon/server/server.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -276,13 +277,12 @@ void Server::answer_postponed() {
   }
 }
 
-template <class Message>
-void Server::send_to_session(SessionId session, const Message& message) {
+void Server::send_bytes_to_session(SessionId session, const void* message, std::size_t bytes) {
   const auto found = session_connections_.find(session);
   if (found == session_connections_.end()) return;
   const ConnectionId id = found->second;
   Connection& connection = *connections_.at(id);
-  if (connection.send(&message, sizeof message) != 0) return drop(id, "it does not read its messages", true);
+  if (connection.send(message, bytes) != 0) return drop(id, "it does not read its messages", true);
   update_interest(id, connection);
 }
 

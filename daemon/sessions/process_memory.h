@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 
 namespace terrace::daemon {
 

@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/size.h"
+#include "daemon/base/names.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -208,7 +209,7 @@ Promises Registry::promises() const {
   for (const auto& [id, session] : sessions_) {
     Promise& promise = all[session->job()];
     promise.limit = arbiter_.job_limit(session->job());
-    promise.weight = arbiter_.job_weight(session->job());
+    promise.weight = arbiter_.job_said_weight(session->job());
     promise.is_paused = arbiter_.is_paused(session->job());
     if (promise.is_paused) continue;
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));

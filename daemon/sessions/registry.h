@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/pools/pools.h"
 #include "daemon/promises/claims.h"
@@ -20,7 +21,6 @@
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/turns.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/unique_fd.h"
 #include "daemon/writes/writes.h"
 #include "liballoc/wire/protocol.h"
 

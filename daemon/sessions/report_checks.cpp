@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 

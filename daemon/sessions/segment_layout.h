@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/segment.h"
 
 namespace terrace::daemon {

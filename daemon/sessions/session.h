@@ -89,9 +89,4 @@ class Session {
   std::uint64_t read_at_ns_ = 0;
 };
 
-// A name out of a message as we keep and print it: bounded, valid UTF-8 without control characters, those
-// that turn or break lines included, never empty.
-std::string clean_name(const char* text, std::size_t bytes, const char* if_empty);
-std::string clean_text(const char* text, std::size_t bytes);
-
 }  // namespace terrace::daemon

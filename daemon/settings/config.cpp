@@ -104,7 +104,7 @@ std::string known_tables() {
     const auto name = fmt::format("[{}]", key.table);
     if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
   }
-  return text + ", [[share]], [[group]]";
+  return text + ", [[share]], [[group]], [[job]]";
 }
 
 std::string known_keys(std::string_view table) {

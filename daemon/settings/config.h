@@ -29,6 +29,7 @@ struct Config {
   bool lends_idle = true;                 // what jobs do not use is lent to others
   std::vector<ShareRule> shares;          // what single users get of `dram`
   std::vector<GroupRule> groups;          // and members of groups together
+  std::vector<JobRule> jobs;              // and their jobs by name
   std::string pool_directory = "/var/tmp";
   bool encrypts_pool = false;                    // on the drive; refused where that cannot be
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller

@@ -22,7 +22,7 @@ struct Said {
 
 struct RuleTable {
   std::string_view name;
-  std::array<std::string_view, 5> keys;            // "" at the end
+  std::array<std::string_view, 6> keys;            // "" at the end
   std::string (*take)(Said said, Config* config);  // "" or what is wrong
   void (*clear)(Config* config);
 };
@@ -53,6 +53,32 @@ std::string take_group(Said said, Config* config) {
   return {};
 }
 
+// A name of one job, or of several.
+std::string wrong_job_name(const std::string& name) {
+  if (name.empty()) return "[[job]]: say which, with name = \"NAME\"; \"*\" in it is any text";
+  if (name.size() < wire::name_bytes) return {};
+  return fmt::format("[[job]]: no job has a name of {} bytes; shorten it to {} at most", name.size(),
+                     wire::name_bytes - 1);
+}
+
+std::string take_job(Said said, Config* config) {
+  if (std::string wrong = wrong_job_name(said.name); !wrong.empty()) return wrong;
+  if (said.user.empty() == said.group.empty())
+    return "[[job]]: a job chooses its own name; say whose jobs these are, with user = \"NAME\" or group = "
+           "\"NAME\"";
+  if (said.guarantee && (said.user.empty() || !is_one_name(said.name)))
+    return "[[job]]: a guarantee is given to one job, since nothing says how many others there are; name one "
+           "user, and one job without a \"*\"";
+  config->jobs.push_back({.name = std::move(said.name),
+                          .user = std::move(said.user),
+                          .group = std::move(said.group),
+                          .weight = said.weight.value_or(1),
+                          .guarantee = said.guarantee,
+                          .limit = said.limit,
+                          .line = said.line});
+  return {};
+}
+
 constexpr std::array rule_tables{
     RuleTable{"share",
               {"user", "group", "weight", "guarantee", "limit"},
@@ -62,6 +88,10 @@ constexpr std::array rule_tables{
               {"name", "weight", "guarantee", "limit"},
               take_group,
               [](Config* config) { config->groups.clear(); }},
+    RuleTable{"job",
+              {"name", "user", "group", "weight", "guarantee", "limit"},
+              take_job,
+              [](Config* config) { config->jobs.clear(); }},
 };
 
 const RuleTable* find_table(std::string_view name) {
@@ -109,12 +139,21 @@ std::optional<std::string> take_value(const RuleTable& table, std::string_view k
   return wrong ? std::optional(fmt::format("{}.{}: {}", table.name, key, *wrong)) : std::nullopt;
 }
 
-// Of a share or a group; a weight of 1 says nothing.
+// Of a user, a group or a job; a weight of 1 says nothing.
 template <class Rule>
 toml::table amounts_of(const Rule& rule) {
   toml::table table;
   if (rule.guarantee) table.insert("guarantee", wire::text_of(*rule.guarantee));
   if (rule.limit) table.insert("limit", wire::text_of(*rule.limit));
+  return table;
+}
+
+// Of what is said of a user or of each member of a group.
+template <class Rule>
+toml::table table_of(const Rule& rule) {
+  toml::table table = amounts_of(rule);
+  table.insert("weight", std::int64_t{rule.weight});
+  table.insert(rule.user.empty() ? "group" : "user", rule.user.empty() ? rule.group : rule.user);
   return table;
 }
 
@@ -146,12 +185,12 @@ std::string read_rules(std::string_view name, const toml::node& node, std::strin
 }
 
 void insert_rules(const Config& config, toml::table* root) {
-  toml::array shares, groups;
-  for (const ShareRule& rule : config.shares) {
-    toml::table table = amounts_of(rule);
-    table.insert("weight", std::int64_t{rule.weight});
-    table.insert(rule.user.empty() ? "group" : "user", rule.user.empty() ? rule.group : rule.user);
-    shares.push_back(std::move(table));
+  toml::array shares, groups, jobs;
+  for (const ShareRule& rule : config.shares) shares.push_back(table_of(rule));
+  for (const JobRule& rule : config.jobs) {
+    toml::table table = table_of(rule);
+    table.insert("name", rule.name);
+    jobs.push_back(std::move(table));
   }
   for (const GroupRule& rule : config.groups) {
     toml::table table = amounts_of(rule);
@@ -161,6 +200,7 @@ void insert_rules(const Config& config, toml::table* root) {
   }
   if (!shares.empty()) root->insert("share", std::move(shares));
   if (!groups.empty()) root->insert("group", std::move(groups));
+  if (!jobs.empty()) root->insert("job", std::move(jobs));
 }
 
 }  // namespace terrace::daemon

@@ -1,4 +1,5 @@
-// [[share]] and [[group]] in terraced.toml: any number of tables, each about one user or group.
+// [[share]], [[group]] and [[job]] in terraced.toml: any number of tables, each about one user, one group, or
+// the jobs of one.
 #pragma once
 
 #include <string>

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/machine.h"
+#include "daemon/base/machine.h"
+#include "daemon/base/size.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/pools/pools.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/size.h"
-#include "daemon/unique_fd.h"
 #include "tiers/encryption/at_rest.h"
 
 namespace terrace::daemon {
@@ -49,7 +49,8 @@ std::string check_caps(const Config& config) {
 }
 
 std::string check_shares(const Config& config) {
-  return resolve_shares(config.shares, config.groups, config.dram.of(memory_limit_bytes())).error;
+  return resolve_shares(config.shares, config.groups, config.jobs, config.dram.of(memory_limit_bytes()))
+      .error;
 }
 
 std::string check_pool_directory(const std::string& directory) {

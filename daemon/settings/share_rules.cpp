@@ -5,13 +5,14 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 #include "liballoc/wire/size.h"
 
 namespace terrace::daemon {
@@ -49,6 +50,7 @@ std::optional<std::set<uid_t>> members_of(const std::string& name) {
 
 std::string line_of(const ShareRule& rule) { return fmt::format("[[share]] of line {}", rule.line); }
 std::string line_of(const GroupRule& rule) { return fmt::format("[[group]] of line {}", rule.line); }
+std::string line_of(const JobRule& rule) { return fmt::format("[[job]] of line {}", rule.line); }
 
 template <class Rule>
 std::string at(const Rule& rule, std::string_view what) {
@@ -106,6 +108,21 @@ class Resolution {
     return {};
   }
 
+  std::string give_jobs(const JobRule& rule) {
+    const Amounts amounts = amounts_of(rule, budget_);
+    if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
+    std::set<uid_t> users;
+    if (std::string unknown = find_users(rule, &users); !unknown.empty()) return unknown;
+    if (std::string wrong = rule.user.empty() ? "" : never_holds(rule, *users.begin()); !wrong.empty())
+      return wrong;
+    const std::uint64_t before = rule.user.empty() ? 0 : guaranteed_to(*users.begin());
+    job_lines_.push_back(rule.line);
+    jobs_.add(users, rule.name,
+              {rule.weight, amounts.guarantee,
+               rule.limit ? std::optional(amounts.limit) : std::optional<std::uint64_t>()});
+    return amounts.guarantee == 0 ? std::string() : take_for_job(rule, *users.begin(), before);
+  }
+
   std::string give_group(const GroupRule& rule) {
     const Amounts amounts = amounts_of(rule, budget_);
     if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
@@ -118,8 +135,7 @@ class Resolution {
     for (const uid_t uid : *all) {
       if (uid == 0 || !in_group_.insert(uid).second) continue;
       members.insert(uid);
-      const auto found = guarantees_.find(uid);
-      theirs += found == guarantees_.end() ? 0 : found->second;
+      theirs += guaranteed_to(uid);
     }
     if (std::string wrong = contradiction(rule, amounts, members.size(), theirs); !wrong.empty())
       return wrong;
@@ -127,9 +143,56 @@ class Resolution {
     return take(rule, minus(amounts.guarantee, theirs));
   }
 
-  UserShares shares() { return std::move(shares_); }
+  UserShares shares() {
+    shares_.set_jobs(std::move(jobs_));
+    return std::move(shares_);
+  }
 
  private:
+  // root is no member of a group here either.
+  static std::string find_users(const JobRule& rule, std::set<uid_t>* users) {
+    if (!rule.user.empty()) {
+      const auto uid = uid_of(rule.user);
+      if (!uid) return at(rule, fmt::format("the user \"{}\" is not known; correct the name", rule.user));
+      users->insert(*uid);
+      return {};
+    }
+    const auto members = members_of(rule.group);
+    if (!members) return at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.group));
+    *users = *members;
+    users->erase(0);
+    return {};
+  }
+  // A job of one name that has a rule already.
+  std::string never_holds(const JobRule& rule, uid_t uid) const {
+    const auto earlier = is_one_name(rule.name) ? jobs_.rule_of({uid, rule.name}) : std::nullopt;
+    if (!earlier) return {};
+    return at(rule,
+              fmt::format("the [[job]] of line {} holds for the job \"{}\" of \"{}\" already; move this "
+                          "one before it, or remove one",
+                          job_lines_[*earlier], rule.name, rule.user));
+  }
+  // What jobs are guaranteed by name is a part of what their user is; who has no guarantee has that one then.
+  // `before`: what he was guaranteed before this rule.
+  std::string take_for_job(const JobRule& rule, uid_t uid, std::uint64_t before) {
+    const std::uint64_t jobs = jobs_.guaranteed_bytes(uid);
+    const auto own = guarantees_.find(uid);
+    if (own != guarantees_.end() && own->second != 0 && jobs > own->second)
+      return at(rule,
+                fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the guarantee of {} for "
+                            "all of them in [[share]]; raise that, or lower theirs",
+                            rule.user, format_size(jobs), format_size(own->second)));
+    if (const std::uint64_t limit = shares_.of(uid).limit_bytes; jobs > limit)
+      return at(rule,
+                fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the limit of {} for all "
+                            "of them in [[share]]; raise that, or lower theirs",
+                            rule.user, format_size(jobs), format_size(limit)));
+    return take(rule, guaranteed_to(uid) - before);
+  }
+  std::uint64_t guaranteed_to(uid_t uid) const {
+    const auto own = guarantees_.find(uid);
+    return std::max(own == guarantees_.end() ? 0 : own->second, jobs_.guaranteed_bytes(uid));
+  }
   // `theirs`: what its members are guaranteed by name.
   static std::string contradiction(const GroupRule& rule, const Amounts& amounts, std::size_t members,
                                    std::uint64_t theirs) {
@@ -161,6 +224,8 @@ class Resolution {
   std::uint64_t budget_;
   std::uint64_t taken_ = 0;
   std::map<uid_t, std::uint64_t> guarantees_;  // of those who are named
+  std::vector<unsigned> job_lines_;            // of the rules of jobs
+  JobShares jobs_;
   std::set<uid_t> in_share_, in_group_;
   std::set<std::string> names_;
   UserShares shares_;
@@ -169,13 +234,15 @@ class Resolution {
 }  // namespace
 
 SharesResult resolve_shares(const std::vector<ShareRule>& rules, const std::vector<GroupRule>& groups,
-                            std::uint64_t budget_bytes) {
+                            const std::vector<JobRule>& jobs, std::uint64_t budget_bytes) {
   Resolution resolution(budget_bytes);
   std::string error;
   for (const ShareRule& rule : rules)
     if (error.empty()) error = resolution.give_user(rule);
   for (const ShareRule& rule : rules)
     if (error.empty()) error = resolution.give_members(rule);
+  for (const JobRule& rule : jobs)
+    if (error.empty()) error = resolution.give_jobs(rule);
   for (const GroupRule& rule : groups)
     if (error.empty()) error = resolution.give_group(rule);
   if (!error.empty()) return {{}, std::move(error)};

@@ -1,5 +1,5 @@
-// What `[[share]]` and `[[group]]` in terraced.toml say of users and groups, and of whom that is, by the
-// system's databases.
+// What `[[share]]`, `[[group]]` and `[[job]]` in terraced.toml say of users, groups and jobs, and of whom
+// that is, by the system's databases.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +35,31 @@ struct GroupRule {
   friend bool operator==(const GroupRule&, const GroupRule&) = default;
 };
 
+// Of each job whose name is as the pattern says, of a user or of each member of a group; exactly one of the
+// two is named, because jobs choose their names.
+struct JobRule {
+  std::string name;  // "*" in it is any text
+  std::string user;  // a name or a number
+  std::string group;
+  std::uint32_t weight = 1;               // among the user's jobs
+  std::optional<wire::Amount> guarantee;  // of one name and user only
+  std::optional<wire::Amount> limit;
+  unsigned line = 0;  // in the file
+
+  friend bool operator==(const JobRule&, const JobRule&) = default;
+};
+
 struct SharesResult {
   UserShares shares;  // without the cap for all
   std::string error;  // "" or what is wrong, and the remedy
 };
 
-// What the rules give each user and each group of `budget_bytes`. What is said of a user goes before what is
+// What the rules give each user, group and job of `budget_bytes`. What is said of a user goes before what is
 // said of his groups, and of those the first rule counts; of [[group]]s he is in the first that has him as a
-// member. A member is who the group database lists, and who has it as his first group; both are read once,
-// now. Rules that contradict each other are an error. Reads the databases, so it may take as long as these
-// do.
+// member. Of a job's rules the first counts. A member is who the group database lists, and who has it as his
+// first group; both are read once, now. Rules that contradict each other are an error. Reads the databases,
+// so it may take as long as these do.
 SharesResult resolve_shares(const std::vector<ShareRule>& rules, const std::vector<GroupRule>& groups,
-                            std::uint64_t budget_bytes);
+                            const std::vector<JobRule>& jobs, std::uint64_t budget_bytes);
 
 }  // namespace terrace::daemon

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/lending.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 
@@ -21,7 +21,12 @@ std::uint64_t Arbiter::job_promised_bytes(const JobKey& key) const {
 
 std::uint32_t Arbiter::job_weight(const JobKey& key) const {
   const MemberJob* const job = members_.find(key);
-  return job == nullptr ? 0 : job->weight;
+  return job == nullptr ? 0 : job->weight();
+}
+
+std::uint32_t Arbiter::job_said_weight(const JobKey& key) const {
+  const MemberJob* const job = members_.find(key);
+  return job == nullptr ? 0 : job->said_weight;
 }
 
 JobLimit Arbiter::job_limit(const JobKey& key) const {
@@ -87,7 +92,7 @@ std::vector<Change> Arbiter::rebalance() {
 }
 
 void Arbiter::set_users(UserShares users) {
-  members_.users = std::move(users);
+  members_.set_users(std::move(users));
   members_.divide();
 }
 

@@ -101,7 +101,9 @@ class Arbiter {
   std::uint64_t granted_bytes(SessionId session) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
   std::uint64_t job_promised_bytes(const JobKey& job) const;
-  std::uint32_t job_weight(const JobKey& job) const;
+  std::uint32_t job_weight(const JobKey& job) const;  // 0: there is no such job
+  // What set_job_weight() said: not what the settings say of its name. 0: nothing.
+  std::uint32_t job_said_weight(const JobKey& job) const;
   JobLimit job_limit(const JobKey& job) const;
   // As of the last rebalance: what it may use beyond its budget because others do not, and what others may.
   struct JobLoan {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/arbiter.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -85,7 +85,7 @@ std::optional<Refusal> Arbiter::set_job_weight(const JobKey& key, std::uint64_t 
   if (job == members_.jobs.end()) return is_not_running(key);
   if (weight < 1 || weight > most_weight)
     return Refusal{EINVAL, 0, fmt::format("a weight of {} is not from 1 to {}", weight, most_weight)};
-  job->second.weight = static_cast<std::uint32_t>(weight);
+  job->second.said_weight = static_cast<std::uint32_t>(weight);
   members_.divide();
   return std::nullopt;
 }

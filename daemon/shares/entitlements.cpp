@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/parts.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {
@@ -146,6 +146,7 @@ std::vector<std::uint64_t> dues(std::uint64_t machine_bytes, std::uint64_t start
     tree.add(job.uid, {.bytes = std::max(job.promised_bytes, start_bytes),
                        .borrows = job.promised_bytes == 0,
                        .weight = job.weight,
+                       .least = job.guarantee_bytes,
                        .most = job.limit_bytes});
   std::vector<std::uint64_t> due = tree.lend(machine_bytes);
   for (std::size_t i = 0; i < jobs.size(); ++i)

@@ -18,6 +18,7 @@ struct JobPart {
   std::uint32_t uid = 0;
   std::uint32_t weight = 1;          // among its user's
   std::uint64_t promised_bytes = 0;  // 0: it shares what is left
+  std::uint64_t guarantee_bytes = 0;
   std::uint64_t limit_bytes = no_limit;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 namespace {

@@ -17,6 +17,12 @@ void Member::report(const Demand& said) {
   update_held();
 }
 
+// What an administrator says of the running job goes before what the settings say of its name or of all jobs.
+std::uint64_t MemberJob::most_bytes() const {
+  const bool is_said = limit.bytes != no_limit && limit.by == Asker::administrator;
+  return is_said ? limit.bytes : std::min(limit.bytes, share.limit_bytes.value_or(no_limit));
+}
+
 const MemberJob* Members::find(const JobKey& key) const {
   const auto found = jobs.find(key);
   return found == jobs.end() ? nullptr : &found->second;
@@ -49,22 +55,22 @@ std::uint64_t Members::requested_bytes(const MemberJob& job) const {
   return std::min(most, job.limit.bytes);
 }
 
-// What an administrator says of the job goes before what is said of all jobs.
-std::uint64_t Members::most_of(const JobKey& key, const MemberJob& job) const {
-  const bool is_said = job.limit.bytes != no_limit && job.limit.by == Asker::administrator;
-  return is_said ? job.limit.bytes : std::min(job.limit.bytes, users.job_cap_of(key.uid));
-}
-
 std::vector<JobPart> Members::parts() const {
   std::vector<JobPart> parts;
   parts.reserve(jobs.size());
   for (const auto& [key, job] : jobs)
-    parts.push_back({key.uid, job.weight, job.promised_bytes, most_of(key, job)});
+    parts.push_back({key.uid, job.weight(), job.promised_bytes, job.share.guarantee_bytes, job.most_bytes()});
   return parts;
+}
+
+void Members::set_users(UserShares shares) {
+  users = std::move(shares);
+  for (auto& [key, job] : jobs) job.share = users.of(key);
 }
 
 void Members::join(SessionId id, const JobKey& key, std::uint64_t requested_bytes) {
   MemberJob& job = jobs[key];
+  if (job.sessions.empty()) job.share = users.of(key);
   job.sessions.push_back(id);
   if (!job.fixed)
     job.promised_bytes = std::min(std::max(job.promised_bytes, requested_bytes), job.limit.bytes);

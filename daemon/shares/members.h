@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <tuple>
 #include <vector>
 
 #include "daemon/shares/entitlements.h"
+#include "daemon/shares/job_key.h"
 #include "daemon/shares/user_shares.h"
 
 namespace terrace::daemon {
@@ -23,15 +22,6 @@ inline constexpr std::uint64_t starting_budget_bytes = 64ULL << 20;
 inline constexpr std::uint64_t reports_until_idle = 200;
 
 using SessionId = std::uint64_t;
-
-struct JobKey {
-  std::uint32_t uid = 0;
-  std::string name;
-  friend bool operator==(const JobKey&, const JobKey&) = default;
-  friend bool operator<(const JobKey& a, const JobKey& b) {
-    return std::tie(a.uid, a.name) < std::tie(b.uid, b.name);
-  }
-};
 
 // What one process uses: what counts as resident (sessions/resident_check.h), and what it says that it has
 // allocated. With that it can only cheat its own job.
@@ -83,10 +73,15 @@ struct MemberJob {
   std::uint64_t usable_bytes = 0;    // with loans, as of the last rebalance
   std::uint64_t idle_bytes = 0;      // of the budget, what others may borrow
   bool fixed = false;                // set by an administrator
-  std::uint32_t weight = 1;
+  JobShare share;                    // what the administrator says of it by name
+  std::uint32_t said_weight = 0;     // by the job or its user, which goes before; 0: nothing
   JobLimit limit;
   std::optional<JobPause> pause;
   bool unsettled = true;  // membership or budget changed, or a raise is owed
+
+  // Promised or lent.
+  std::uint64_t most_bytes() const;
+  std::uint32_t weight() const { return said_weight != 0 ? said_weight : share.weight; }
 };
 
 struct Members {
@@ -105,11 +100,11 @@ struct Members {
   std::uint64_t promised_bytes() const;
   // The largest that a process of the job asked for, within its limit.
   std::uint64_t requested_bytes(const MemberJob& job) const;
-  // The most that the job may have, promised or lent.
-  std::uint64_t most_of(const JobKey& key, const MemberJob& job) const;
   // In the order of `jobs`.
   std::vector<JobPart> parts() const;
 
+  // What users and jobs may have, from now on; divide() is yet to be called.
+  void set_users(UserShares shares);
   void join(SessionId id, const JobKey& key, std::uint64_t requested_bytes);
   void leave(SessionId id);
   // Works out each job's budget. To be called after whatever changes promises, weights, limits or who is

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 namespace {

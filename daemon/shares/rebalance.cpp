@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/base/size.h"
 #include "daemon/shares/shares.h"
-#include "daemon/size.h"
 
 namespace terrace::daemon {
 namespace {

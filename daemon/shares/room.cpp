@@ -7,27 +7,31 @@
 #include <cerrno>
 #include <string_view>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 
 std::uint64_t Room::owners() const { return std::min({machine, user, group, job}); }
 
 Room room_for(const Members& members, const JobKey& key) {
+  const UserShares& users = members.users;
   std::uint64_t taken = 0;
   PromisedBytes promised;
   for (const auto& [other, job] : members.jobs) {
     if (other == key) continue;
     const std::uint64_t bytes = std::max(job.promised_bytes, least_budget_bytes);
     taken += bytes;
-    promised[other.uid] += bytes;
+    promised.by_user[other.uid] += bytes;
+    if (users.jobs().guarantees(other)) promised.by_job[other] = bytes;
   }
-  taken += members.users.kept_from(key.uid, promised);
+  taken += users.kept_from(key, promised);
+  const std::uint64_t kept_for_jobs = users.jobs().missing_bytes(key.uid, key, promised.by_job);
   const MemberJob* const job = members.find(key);
   return {.machine = minus(members.machine_bytes, taken),
-          .user = minus(members.users.cap_of(key.uid), promised[key.uid]),
-          .group = members.users.group_room(key.uid, promised),
-          .job = job == nullptr ? members.users.job_cap_of(key.uid) : members.most_of(key, *job)};
+          .user = minus(users.cap_of(key.uid), promised.to_user(key.uid) + kept_for_jobs),
+          .group = users.group_room(key, promised),
+          .job = job == nullptr ? *users.of(key).limit_bytes : job->most_bytes(),
+          .kept_for_jobs = kept_for_jobs};
 }
 
 Refusal does_not_fit(const Members& members, const JobKey& key, std::uint64_t wanted) {
@@ -45,7 +49,11 @@ Refusal does_not_fit(const Members& members, const JobKey& key, std::uint64_t wa
   const std::uint64_t narrowest = room.owners();
   if (narrowest == room.user)
     return refuse(
-        fmt::format("of one user's {} only", format_size(members.users.cap_of(key.uid))), narrowest,
+        fmt::format("of one user's {}{} only", format_size(members.users.cap_of(key.uid)),
+                    room.kept_for_jobs == 0 ? ""
+                                            : fmt::format(", of which {} are guaranteed to other jobs,",
+                                                          format_size(room.kept_for_jobs))),
+        narrowest,
         fmt::format("for no size, or have {} raised",
                     members.users.has_limit(key.uid) ? "the limit in [[share]]" : "[budget] per_user"));
   if (narrowest == room.group) {
@@ -57,6 +65,8 @@ Refusal does_not_fit(const Members& members, const JobKey& key, std::uint64_t wa
   return refuse("of what one job may have only", narrowest,
                 members.find(key) != nullptr && members.find(key)->limit.bytes != no_limit
                     ? "or have its limit raised (`terrace set JOB --dram-limit`)"
+                : members.users.jobs().of(key).limit_bytes
+                    ? "for no size, or have the limit in [[job]] raised"
                     : "for no size, or have [budget] per_job raised");
 }
 

@@ -18,7 +18,8 @@ struct Refusal {
 struct Room {
   std::uint64_t machine = 0;
   std::uint64_t user = 0, group = 0, job = 0;
-  std::uint64_t owners() const;  // the narrowest of all
+  std::uint64_t kept_for_jobs = 0;  // for other jobs of the user, which they are guaranteed by name
+  std::uint64_t owners() const;     // the narrowest of all
   std::uint64_t of(Asker by) const { return by == Asker::administrator ? machine : owners(); }
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/size.h"
+#include "daemon/base/size.h"
 
 namespace terrace::daemon {
 
@@ -19,7 +19,14 @@ void UserShares::add_group(GroupShare share, const std::set<std::uint32_t>& memb
 UserShare UserShares::of(std::uint32_t uid) const {
   const auto found = shares_.find(uid);
   UserShare share = found == shares_.end() ? UserShare{} : found->second;
+  share.guarantee_bytes = std::max(share.guarantee_bytes, jobs_.guaranteed_bytes(uid));
   if (uid == administrator) share.limit_bytes = no_limit;
+  return share;
+}
+
+JobShare UserShares::of(const JobKey& job) const {
+  JobShare share = jobs_.of(job);
+  if (!share.limit_bytes) share.limit_bytes = job.uid == administrator ? no_limit : job_cap_bytes_;
   return share;
 }
 
@@ -40,35 +47,42 @@ std::optional<std::size_t> UserShares::group_of(std::uint32_t uid) const {
   return found == group_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<std::uint64_t> UserShares::missing_by_group(std::uint32_t uid,
+// Jobs of his without a guarantee may have been promised what others of his are guaranteed.
+std::uint64_t UserShares::missing_bytes(std::uint32_t uid, const JobKey& asking,
+                                        const PromisedBytes& promised) const {
+  const std::uint64_t to_jobs = jobs_.missing_bytes(uid, asking, promised.by_job);
+  if (uid == asking.uid) return to_jobs;
+  return std::max(to_jobs, minus(of(uid).guarantee_bytes, promised.to_user(uid)));
+}
+
+std::vector<std::uint64_t> UserShares::missing_by_group(const JobKey& asking,
                                                         const PromisedBytes& promised) const {
+  std::set<std::uint32_t> guaranteed = jobs_.users();
+  for (const auto& [uid, share] : shares_)
+    if (share.guarantee_bytes != 0) guaranteed.insert(uid);
   std::vector<std::uint64_t> missing(groups_.size() + 1);
-  for (const auto& [other, share] : shares_) {
-    if (other == uid) continue;
-    const auto has = promised.find(other);
-    missing[group_of(other).value_or(groups_.size())] +=
-        minus(share.guarantee_bytes, has == promised.end() ? 0 : has->second);
-  }
+  for (const std::uint32_t uid : guaranteed)
+    missing[group_of(uid).value_or(groups_.size())] += missing_bytes(uid, asking, promised);
   return missing;
 }
 
 std::vector<std::uint64_t> UserShares::promised_by_group(const PromisedBytes& promised) const {
   std::vector<std::uint64_t> sums(groups_.size() + 1);
-  for (const auto& [uid, bytes] : promised) sums[group_of(uid).value_or(groups_.size())] += bytes;
+  for (const auto& [uid, bytes] : promised.by_user) sums[group_of(uid).value_or(groups_.size())] += bytes;
   return sums;
 }
 
-std::uint64_t UserShares::group_room(std::uint32_t uid, const PromisedBytes& promised) const {
-  const auto own = group_of(uid);
+std::uint64_t UserShares::group_room(const JobKey& asking, const PromisedBytes& promised) const {
+  const auto own = group_of(asking.uid);
   if (!own || groups_[*own].limit_bytes == no_limit) return no_limit;
   return minus(groups_[*own].limit_bytes,
-               promised_by_group(promised)[*own] + missing_by_group(uid, promised)[*own]);
+               promised_by_group(promised)[*own] + missing_by_group(asking, promised)[*own]);
 }
 
 // Of his own group's guarantee he may have what the other members are not guaranteed themselves.
-std::uint64_t UserShares::kept_from(std::uint32_t uid, const PromisedBytes& promised) const {
-  const auto own = group_of(uid);
-  const std::vector<std::uint64_t> missing = missing_by_group(uid, promised);
+std::uint64_t UserShares::kept_from(const JobKey& asking, const PromisedBytes& promised) const {
+  const auto own = group_of(asking.uid);
+  const std::vector<std::uint64_t> missing = missing_by_group(asking, promised);
   const std::vector<std::uint64_t> has = promised_by_group(promised);
   std::uint64_t sum = missing.back();
   for (std::size_t i = 0; i < groups_.size(); ++i)

@@ -9,7 +9,8 @@
 // him.
 //
 // A group's guarantee and limit hold for its members together. A user is in one group at most: divided is
-// first between groups and users outside groups, then between the members of each group.
+// first between groups and users outside groups, then between the members of each group, then between the
+// jobs of each user. What his jobs are guaranteed by name (job_shares.h) he is guaranteed.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "daemon/shares/job_shares.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
@@ -41,8 +44,16 @@ struct GroupShare {
   std::uint64_t limit_bytes = no_limit;
 };
 
-// What jobs are promised, by their user.
-using PromisedBytes = std::map<std::uint32_t, std::uint64_t>;
+// What jobs are promised.
+struct PromisedBytes {
+  std::map<std::uint32_t, std::uint64_t> by_user = {};
+  JobPromises by_job = {};  // of those that have a guarantee
+
+  std::uint64_t to_user(std::uint32_t uid) const {
+    const auto found = by_user.find(uid);
+    return found == by_user.end() ? 0 : found->second;
+  }
+};
 
 class UserShares {
  public:
@@ -53,42 +64,49 @@ class UserShares {
   // Whether what jobs do not use is lent to others.
   void set_lends_idle(bool lends) { lends_idle_ = lends; }
   void set(std::uint32_t uid, const UserShare& share) { shares_[uid] = share; }
+  // What is said of jobs by name.
+  void set_jobs(JobShares jobs) { jobs_ = std::move(jobs); }
   // Who of `members` is in a group already stays there.
   void add_group(GroupShare share, const std::set<std::uint32_t>& members);
 
+  // His guarantee is at least what his jobs are guaranteed by name.
   UserShare of(std::uint32_t uid) const;
+  const JobShares& jobs() const { return jobs_; }
+  // With the limit that holds for all where nothing is said of the job.
+  JobShare of(const JobKey& job) const;
   // The same weights, for another thing that is divided: guarantees and limits are amounts of memory, and
   // groups have parts of memory only.
   UserShares weights() const;
   // The most that the user's jobs are promised in all.
   std::uint64_t cap_of(std::uint32_t uid) const;
-  std::uint64_t job_cap_of(std::uint32_t uid) const {
-    return uid == administrator ? no_limit : job_cap_bytes_;
-  }
   bool has_limit(std::uint32_t uid) const { return of(uid).limit_bytes != no_limit; }
   bool lends_idle() const { return lends_idle_; }
 
   const std::vector<GroupShare>& groups() const { return groups_; }
   // Which of groups() the user is in.
   std::optional<std::size_t> group_of(std::uint32_t uid) const;
-  // What the members of his group, he among them, have yet to be promised until its limit; `promised` without
-  // the job that asks. Of it stays what is guaranteed to other members. no_limit for who is in none.
-  std::uint64_t group_room(std::uint32_t uid, const PromisedBytes& promised) const;
-  // What must stay for others than `uid` beyond what they were promised already.
-  std::uint64_t kept_from(std::uint32_t uid, const PromisedBytes& promised) const;
+  // What the members of the user's group, he among them, have yet to be promised until its limit. `promised`
+  // is without the job that asks. Of the room stays what is guaranteed to other members and other jobs.
+  // no_limit for a user in none.
+  std::uint64_t group_room(const JobKey& asking, const PromisedBytes& promised) const;
+  // What must stay for other users and other jobs than `asking` beyond what they were promised already.
+  std::uint64_t kept_from(const JobKey& asking, const PromisedBytes& promised) const;
 
  private:
   static constexpr std::uint32_t administrator = 0;
 
-  // What users other than `uid` have yet to be promised until their guarantees, by group; last: of those in
-  // none.
-  std::vector<std::uint64_t> missing_by_group(std::uint32_t uid, const PromisedBytes& promised) const;
+  // What the user has yet to be promised until his guarantee; if it is his job that asks, what his others
+  // have until theirs.
+  std::uint64_t missing_bytes(std::uint32_t uid, const JobKey& asking, const PromisedBytes& promised) const;
+  // The same of all users, by group; last: of those in none.
+  std::vector<std::uint64_t> missing_by_group(const JobKey& asking, const PromisedBytes& promised) const;
   std::vector<std::uint64_t> promised_by_group(const PromisedBytes& promised) const;
 
   std::uint64_t cap_bytes_ = no_limit;
   std::uint64_t job_cap_bytes_ = no_limit;
   bool lends_idle_ = true;
   std::map<std::uint32_t, UserShare> shares_;
+  JobShares jobs_;
   std::vector<GroupShare> groups_;
   std::map<std::uint32_t, std::size_t> group_of_;
 };

@@ -8,10 +8,6 @@
 namespace terrace::liballoc {
 namespace {
 
-// Under 64 MiB the codec's buffers are better used to page with.
-constexpr std::uint64_t least_runs_to_compress = 32;
-constexpr std::uint64_t least_runs_by_default = std::uint64_t{100} * RunCodec::memory_runs;
-
 constexpr std::uint64_t frames_share = 4;
 constexpr std::uint32_t least_frames = 64;
 
@@ -64,42 +60,10 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   if (frames < least_frames) return ENOMEM;
   if (const int error = frames_.initialise(frames, mover); error != 0) return error;
   if (operations_.initialise() != 0) return ENOMEM;
-  compression_ = compression;
-  const bool is_asked_for = compression > Compression::off && compression < Compression::by_budget;
-  if (is_asked_for && budget_bytes / run_bytes < least_runs_to_compress)
-    Message(Severity::warning) << "TERRACE_COMPRESS: a budget under 64 MiB leaves no room for it; nothing is "
-                                  "compressed until it grows";
+  division_.compress(compression, budget_bytes);
   standing_.mode = Mode::dormant;
   set_budget(budget_bytes);
   return 0;
-}
-
-void Pager::set_budget(std::uint64_t bytes) {
-  const auto runs = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, runs_.size()));
-  fit_codec(bytes / run_bytes);
-  if (compressed_.is_wanted()) extents_.tier().set_memory_limit(codec_.is_on() ? compressed_.of(bytes) : 0);
-  granted_runs_ = runs;
-  fit_budget();
-}
-
-// What the codec and compressed runs take is the data's no more.
-void Pager::fit_budget() {
-  budget_.keep(extents_.memory_runs());
-  const std::uint32_t most = granted_runs_ - std::min(granted_runs_, 1U);
-  budget_.ask(granted_runs_ - std::min(most, codec_.taken_runs() + budget_.kept_runs()));
-  runs_.set_age_of_cold(budget_.runs());
-}
-
-// The codec's memory is a part of the budget, so each budget says whether it works: a process that joins a
-// job begins with little and is granted more, and what is granted is taken back for others.
-void Pager::fit_codec(std::uint64_t runs) {
-  const bool is_free = compression_ == Compression::by_budget;
-  const bool by_default = is_free && !compressed_.is_wanted();
-  const bool has_room = runs >= (by_default ? least_runs_by_default : least_runs_to_compress);
-  const Compression wanted = is_free ? Compression::automatic : compression_;
-  if (codec_.use(has_room ? wanted : Compression::off) == 0) return;
-  Message(Severity::warning) << "no memory for compressing; nothing is compressed";
-  compression_ = Compression::off;
 }
 
 // From here on every page of the heap comes from us, so that advice about huge pages makes none where there
@@ -155,7 +119,7 @@ void Pager::handle_fault(const Fault& fault) {
 bool Pager::balance() {
   constexpr int most_shed = 64;
   follow_blocks();
-  if (extents_.memory_runs() != budget_.kept_runs()) fit_budget();
+  division_.follow_compressed();
   bool progress = faults_.serve_line();
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();

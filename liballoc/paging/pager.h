@@ -9,6 +9,7 @@
 //   RunTable, BlockTable   what is known of runs and blocks: states, lists, where pages lie   runs/
 //   MemoryBudget, Frames   how much memory there may be, and where more of it comes from      memory/
 //   Extents, Operations    where on the tier runs lie; what is under way                      transfers/
+//   BudgetDivision         what of a budget the codec and compressed runs take                memory/
 //   Policy                 which run next, by a schedule or by what was learned     policy/, planned/
 //   Placement              between address and frame                                          memory/
 //   Transfers              between frame and tier                                             transfers/
@@ -46,6 +47,7 @@
 #include "liballoc/paging/faults.h"
 #include "liballoc/paging/forking.h"
 #include "liballoc/paging/learning/learner.h"
+#include "liballoc/paging/memory/budget_division.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/mover/mover.h"
@@ -70,7 +72,7 @@ class Pager {
   int initialise(std::byte* base, std::size_t bytes, std::uint32_t most_blocks, BlockQueue* queue,
                  FreeRuns* free_runs);
   // How much of the budget may hold compressed runs, where the tier has a place for them. Before activate().
-  void keep_compressed(const CompressedSize& size) { compressed_ = size; }
+  void keep_compressed(const CompressedSize& size) { division_.keep_compressed(size); }
   // Makes everything ready with an open mover; then the pager is dormant. The tier, the client and the
   // workers outlive it.
   int activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64_t budget_bytes,
@@ -80,8 +82,8 @@ class Pager {
   int watch();
   // Adopts what is there, up to the top: known only now, or a page that was touched just before is lost.
   void take_over();
-  // May begin or stop to compress, too: fit_codec().
-  void set_budget(std::uint64_t bytes);
+  // May begin or stop to compress, too.
+  void set_budget(std::uint64_t bytes) { division_.divide(bytes); }
   // mlockall: what is in DRAM stays, what is not comes when it is touched.
   void stop_evicting();
   void resume_evicting();
@@ -148,8 +150,6 @@ class Pager {
 
  private:
   void use(Mover* mover);
-  void fit_codec(std::uint64_t runs);
-  void fit_budget();
   bool evict_one();
   bool release_held(bool at_once);
   std::uint32_t events_to_wait_for() const;
@@ -166,6 +166,7 @@ class Pager {
   OperationTable operations_;
   Accounts accounts_{runs_, blocks_};
   Extents extents_{runs_, budget_, standing_, accounts_};
+  BudgetDivision division_{{runs_, budget_, extents_, codec_}};
   Frames frames_{runs_, staging_, budget_, extents_, accounts_, standing_};
   WaitingLine line_{runs_};
   PlannedPolicy policy_{
@@ -187,9 +188,6 @@ class Pager {
 
   BlockQueue* queue_ = nullptr;
   Mover* mover_ = nullptr;
-  Compression compression_ = Compression::off;  // as was asked for
-  CompressedSize compressed_;
-  std::uint32_t granted_runs_ = 0;  // of which codec and compressed runs take their part
   std::uint64_t estimate_bytes_ = 0;
   std::uint32_t most_blocks_ = 0;
   bool over_budget_told_ = false;

@@ -243,6 +243,11 @@ def test_weight(directory):
         machine.config.write_text("[daemon]\n", encoding="utf-8")
         machine.daemon.send_signal(signal.SIGHUP)
         wait_for(lambda: machine.terrace("set", "heavy", "--dram", "160M").returncode == 0, "what was guaranteed")
+        machine.config.write_text(f'[[job]]\nname = "li*"\nuser = "{os.getuid()}"\nlimit = "48M"\n', encoding="utf-8")
+        machine.daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: machine.row("light").get("dram_limit_bytes") == 48 * MIB
+                 and machine.row("light")["budget_bytes"] == 48 * MIB, "what the settings say of a name")
+        check("dram_limit_bytes" not in machine.row("heavy"), machine.row("heavy"))
         machine.check_result("heavy")
         machine.check_result("light")
     finally:

@@ -3,10 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,81 +14,13 @@
 #include <cstring>
 #include <thread>
 
-#include "liballoc/wire/protocol.h"
 #include "tests/hazards/hazard.h"
+#include "tests/hazards/machine/daemon.h"
 
 namespace terrace::hazards {
 namespace {
 
 constexpr std::size_t block_bytes = 32 * mib;
-
-int connected_socket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-  close(fd);
-  return -1;
-}
-
-bool accepts_connections(const std::string& path) {
-  const int fd = connected_socket(path);
-  if (fd >= 0) close(fd);
-  return fd >= 0;
-}
-
-// A terraced of the test's own, on a socket in `directory`.
-class Daemon {
- public:
-  explicit Daemon(const std::string& directory) : Daemon(directory, directory) {}
-  Daemon(const std::string& directory, const std::string& pool) : socket_(directory + "/d.sock") {
-    pid_ = fork();
-    REQUIRE(pid_ >= 0);
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      execl(HAZARD_DAEMON, HAZARD_DAEMON, "--socket", socket_.c_str(), "--dram", "512M", "--pool",
-            pool.c_str(), "--pool-size", "1G", nullptr);
-      _exit(127);
-    }
-    for (int i = 0; i < 500 && !accepts_connections(socket_); ++i) usleep(10'000);
-  }
-  ~Daemon() { end(SIGKILL); }
-  Daemon(const Daemon&) = delete;
-  Daemon& operator=(const Daemon&) = delete;
-
-  void end(int signal) {
-    if (pid_ <= 0) return;
-    kill(pid_, signal);
-    if (signal == SIGSTOP) return;
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  const std::string& socket() const { return socket_; }
-  pid_t pid() const { return pid_; }
-  // As `terrace budget` does; the answer.
-  std::string set_budget(const std::string& job, std::size_t bytes) const {
-    const std::string text =
-        R"({"verb":"set_budget","job":")" + job + R"(","bytes":)" + std::to_string(bytes) + "}";
-    wire::Header header;
-    header.type = wire::Type::control;
-    header.length = static_cast<std::uint32_t>(text.size());
-    std::string packet(reinterpret_cast<const char*>(&header), sizeof header);
-    packet += text;
-    const int fd = connected_socket(socket_);
-    REQUIRE(fd >= 0);
-    REQUIRE(send(fd, packet.data(), packet.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size()));
-    char answer[4096] = {};
-    const ssize_t got = recv(fd, answer, sizeof answer, 0);
-    close(fd);
-    REQUIRE(got > static_cast<ssize_t>(sizeof(wire::Reply)));
-    return {answer + sizeof(wire::Reply), answer + got};
-  }
-
- private:
-  std::string socket_;
-  pid_t pid_ = -1;
-};
 
 void* filled(std::size_t bytes, std::uint64_t seed) {
   void* block = allocate(bytes);
@@ -372,7 +301,7 @@ TEST_CASE("hazard_daemon_without_a_pool") {
     const ScratchDirectory directory;
     const std::string pool = directory.path() + "/pool";
     REQUIRE(mkdir(pool.c_str(), 0700) == 0);
-    const Daemon daemon(directory.path(), pool);
+    const Daemon daemon(directory.path(), {pool});
     REQUIRE(rmdir(pool.c_str()) == 0);
     Job job("evicts_after_a_budget_change", {{"TERRACE_MOVER", mover},
                                              {"TERRACE_SOCKET", daemon.socket()},

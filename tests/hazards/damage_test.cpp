@@ -80,7 +80,7 @@ void try_to_evict(const void* block, std::size_t bytes) {
 
 // The descriptor of the pool, opened again without O_DIRECT.
 int open_pool_again() {
-  const std::string directory = parameter("TERRACE_POOL_DIR");
+  const std::string directory = pool_directory();
   DIR* descriptors = opendir("/proc/self/fd");
   HAZARD_CHECK(descriptors != nullptr);
   int fd = -1;
@@ -253,7 +253,7 @@ HAZARD_SCENARIO(pool_full) {
 }
 
 TEST_CASE("hazard_enospc") {
-  run_and_find("pool_full", {{"TERRACE_DRAM", "96M"}, {"TERRACE_POOL_SIZE", "32M"}}, "the pool is full");
+  run_and_find("pool_full", {{"TERRACE_DRAM", "96M"}, {"TERRACE_POOL_SIZE", "32M"}}, "is full");
 }
 
 HAZARD_SCENARIO(slow_disk_scenario) {

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/hazards/cgroup.h"
 #include "tests/hazards/hazard.h"
+#include "tests/hazards/machine/cgroup.h"
 
 namespace terrace::hazards {
 namespace {
@@ -35,7 +35,7 @@ void* run_aligned(std::size_t bytes) {
 }
 
 int direct_file() {
-  const int fd = open(parameter("TERRACE_POOL_DIR").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
+  const int fd = open(pool_directory().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
   if (fd < 0) skip("the file system of the build tree has no O_DIRECT");
   return fd;
 }

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/hazards/machine/encrypted_pool.h"
+
 namespace terrace::hazards {
 namespace {
 
@@ -89,6 +91,7 @@ void require_pager() {
   status.size = sizeof status;
   HAZARD_CHECK(terrace_get_status(&status) == 0);
   if (std::strcmp(status.pager, "active") != 0) skip(status.reason);
+  HAZARD_CHECK(std::getenv("HAZARD_ENCRYPTED") == nullptr || has_encrypted_pool(pool_directory()));
 }
 
 void quiesce() { HAZARD_CHECK(terrace_quiesce(30'000) == 0); }
@@ -179,6 +182,11 @@ std::string parameter(const char* name) {
   const char* value = std::getenv(name);
   HAZARD_CHECK(value != nullptr);
   return value;
+}
+
+std::string pool_directory() {
+  const char* const own = std::getenv("TERRACE_POOL_DIR");
+  return own != nullptr ? own : parameter("HAZARD_POOL_DIR");
 }
 
 // Opaque to the optimizer, which would otherwise see through what a scenario does wrong on purpose.

@@ -49,7 +49,7 @@ std::size_t count_wrong_pages(const void* block, std::size_t bytes, std::uint64_
 bool is_zero(const void* bytes, std::size_t count);
 
 terrace_statistics statistics();
-// Skips the scenario when the pager cannot run here.
+// Skips the scenario when the pager cannot run here. With HAZARD_ENCRYPTED its pool must be encrypted.
 void require_pager();
 // Takes the whole runs of the block out of DRAM and waits until they are on the tier.
 void evict(const void* block, std::size_t bytes);
@@ -77,6 +77,8 @@ bool exited_with(int status, int code);
 
 // The value of a variable that the test case passed to its scenario.
 std::string parameter(const char* name);
+// Where the pool's files are, and room for files of the scenario's own.
+std::string pool_directory();
 void* allocate(std::size_t bytes);
 void* laundered(void* pointer);
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include <iostream>
 
 #include "tests/hazards/hazard.h"
+#include "tests/hazards/machine/encrypted_pool.h"
 
 extern char** environ;
 
@@ -33,6 +35,19 @@ void set_variable(std::vector<std::string>* variables, const std::string& name, 
   if (!value.empty()) variables->push_back(name + "=" + value);
 }
 
+// Whoever says where the pool is, or which daemon has it, has that.
+void set_pool(std::vector<std::string>* variables, const Environment& settings) {
+  const bool is_said = std::any_of(settings.begin(), settings.end(), [](const auto& setting) {
+    return setting.first == "TERRACE_POOL_DIR" || setting.first == "TERRACE_SOCKET";
+  });
+  const std::string* const encrypted = encrypted_pool_directory();
+  set_variable(variables, "HAZARD_POOL_DIR", encrypted == nullptr ? HAZARD_SCRATCH : *encrypted);
+  if (encrypted == nullptr)
+    set_variable(variables, "TERRACE_POOL_DIR", HAZARD_SCRATCH);
+  else if (!is_said)
+    set_variable(variables, "TERRACE_SOCKET", encrypted_pool_socket());
+}
+
 std::vector<std::string> scenario_environment(const Environment& settings) {
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -40,7 +55,7 @@ std::vector<std::string> scenario_environment(const Environment& settings) {
   }
   set_variable(&variables, "LD_PRELOAD", HAZARD_PRELOAD);
   set_variable(&variables, "TERRACE_DRAM", "256M");
-  set_variable(&variables, "TERRACE_POOL_DIR", HAZARD_SCRATCH);
+  set_pool(&variables, settings);
   set_variable(&variables, "TERRACE_POOL_SIZE", "1G");
   set_variable(&variables, "TERRACE_COMPRESS", "auto");
   for (const auto& [name, value] : settings) set_variable(&variables, name, value);

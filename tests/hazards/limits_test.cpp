@@ -12,8 +12,8 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/hazards/cgroup.h"
 #include "tests/hazards/hazard.h"
+#include "tests/hazards/machine/cgroup.h"
 
 namespace terrace::hazards {
 namespace {

@@ -28,7 +28,7 @@ void* page_aligned(std::size_t bytes) {
 }
 
 int pattern_file(std::uint64_t seed) {
-  const int fd = open(parameter("TERRACE_POOL_DIR").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
+  const int fd = open(pool_directory().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
   HAZARD_CHECK(fd >= 0);
   alignas(page_bytes) static unsigned char page[page_bytes];
   for (std::size_t n = 0; n < file_pages; ++n) {

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/hazards/cgroup.h"
 #include "tests/hazards/hazard.h"
+#include "tests/hazards/machine/cgroup.h"
 
 namespace terrace::hazards {
 namespace {

@@ -26,7 +26,7 @@ constexpr std::size_t block_bytes = 16 * mib;
 constexpr std::size_t fixed_bytes = 4 * mib;  // counts as locked memory, of which a normal user has 8 MiB
 
 int open_scratch_file(int flags) {
-  const int fd = open(parameter("TERRACE_POOL_DIR").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  const int fd = open(pool_directory().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   HAZARD_CHECK(fd >= 0);
   return fd;
 }

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "tests/tools/temporary_directory.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/plan/plan_load.h"
 #include "tools/plot/axis.h"
 #include "tools/plot/columns.h"
 #include "tools/plot/density.h"

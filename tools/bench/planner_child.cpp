@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tools/bench/measure.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/plan/plan_load.h"
 
 namespace terrace::bench {
 namespace {

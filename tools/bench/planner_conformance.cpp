@@ -6,7 +6,7 @@
 
 #include "daemon/planner/reuse/tflite/shapes.h"
 #include "daemon/planner/reuse/tflite/strategies.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/plan/plan_load.h"
 #include "tools/import/import.h"
 
 namespace terrace::bench {

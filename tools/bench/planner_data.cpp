@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tools/bench/planner_parts.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/plan/plan_load.h"
 
 namespace terrace::bench {
 

@@ -10,7 +10,7 @@
 #include "daemon/planner/trace_json.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/planner_parts.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/plan/plan_load.h"
 
 namespace terrace::bench {
 namespace {

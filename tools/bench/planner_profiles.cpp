@@ -3,7 +3,7 @@
 
 #include "tools/bench/measure.h"
 #include "tools/bench/planner_parts.h"
-#include "tools/cli/install_layout.h"
+#include "tools/cli/base/install_layout.h"
 
 namespace terrace::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tools/bench/planner_parts.h"
-#include "tools/cli/format.h"
+#include "tools/cli/base/format.h"
 
 namespace terrace::bench {
 namespace {

@@ -12,10 +12,10 @@
 #include <set>
 #include <utility>
 
-#include "tools/cli/exit_code.h"
-#include "tools/cli/install_layout.h"
-#include "tools/cli/supervise.h"
-#include "tools/cli/verbs.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/install_layout.h"
+#include "tools/cli/base/verbs.h"
+#include "tools/cli/run/supervise.h"
 
 namespace terrace::cli {
 

@@ -4,9 +4,9 @@
 #include <exception>
 #include <iostream>
 
-#include "tools/cli/exit_code.h"
-#include "tools/cli/option_table.h"
-#include "tools/cli/verbs.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/verbs.h"
+#include "tools/cli/words/option_table.h"
 #include "tools/cli/words/unknown_word.h"
 
 namespace {

@@ -1,10 +1,9 @@
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "liballoc/wire/protocol.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/verbs.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/verbs.h"
 
 namespace terrace::cli {
 
@@ -20,11 +19,6 @@ int version(bool as_json) {
     std::cout << "terrace " TERRACE_VERSION " (protocol " << wire::protocol_version << ")\n";
   }
   return exit_ok;
-}
-
-int complain(int exit_code, const std::string& message) {
-  std::fprintf(stderr, "terrace: %s\n", message.c_str());
-  return exit_code;
 }
 
 }  // namespace terrace::cli

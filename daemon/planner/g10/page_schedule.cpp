@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daemon/planner/g10/intervals.h"
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
 namespace {

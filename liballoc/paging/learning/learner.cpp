@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "liballoc/base/os.h"
-#include "liballoc/base/own_descriptors.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -51,7 +50,7 @@ LearnedPhase* PeriodLearner::phase_of(const StepPlace& place) {
 
 void PeriodLearner::forget(std::uint32_t slot) {
   LearnedPhase& phase = phases_[slot];
-  if (waiting_of_ == &phase) waiting_of_ = nullptr;
+  offers_.forget(phase);
   if (phase.table.phase() == 0) return;
   for (std::uint32_t object = PeriodTable::most_events; object < phase.table.persistent_end(); ++object)
     if (phase.table[object].block != 0) live_[phase.table[object].block].persistent[slot] = 0;
@@ -91,8 +90,12 @@ void PeriodLearner::want(bool wanted) {
   if (wanted) return;
   leave();
   for (LearnedPhase& phase : phases_) phase.sent = {};
-  close_kept(waiting_.fd);
-  waiting_ = {};
+  offers_.drop();
+}
+
+void PeriodLearner::offer(PeriodSink& sink, std::uint64_t now_ns) {
+  want(sink.wants_periods());
+  if (is_wanted_) offers_.offer(sink, phase_, slot_, now_ns);
 }
 
 // ---- events -----------------------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ void PeriodLearner::begin_period(const BlockEvent& event) {
     phase_->table.note_period(event.time_ns - period_ns_, waited_ns - period_waited_ns_);
   period_ns_ = event.time_ns;
   period_waited_ns_ = waited_ns;
-  is_due_ = true;
+  offers_.note_period();
   find_persistent();
   if (phase_->fixed_now != 0) phase_->fixed_pages = phase_->fixed_now;
   phase_->fixed_now = 0;

@@ -24,7 +24,7 @@
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/learning/learned_phase.h"
 #include "liballoc/paging/learning/live_blocks.h"
-#include "liballoc/paging/learning/period_image.h"
+#include "liballoc/paging/learning/period_offers.h"
 #include "liballoc/paging/learning/period_sink.h"
 #include "liballoc/paging/learning/probe_queue.h"
 #include "liballoc/paging/learning/touch_listener.h"
@@ -51,7 +51,8 @@ class PeriodLearner final : public StepListener, public TouchListener, public Ne
     Accounts& accounts;
     const Standing& standing;
   };
-  constexpr explicit PeriodLearner(const Parts& parts) : parts_(parts) {}
+  constexpr explicit PeriodLearner(const Parts& parts)
+      : parts_(parts), offers_({parts.runs, parts.blocks, parts.budget, parts.transfers, live_}) {}
   ~PeriodLearner() = default;
   // Ids of blocks are smaller than `most_blocks`.
   void use(BlockQueue* queue, std::uint32_t most_blocks) {
@@ -79,8 +80,7 @@ class PeriodLearner final : public StepListener, public TouchListener, public Ne
   bool probe_some();
   // How many events the program has to go on until there is something to probe; 0: nothing is waited for.
   std::uint32_t events_to_probe() const;
-  // Begins and ends to learn, as the sink wants it, and gives it what it does not know yet: at most once a
-  // second.
+  // Begins and ends to learn, as the sink wants it, and gives it what it does not know yet (period_offers.h).
   void offer(PeriodSink& sink, std::uint64_t now_ns);
 
   // The table of the claimed phase; nullptr: none is claimed, or nothing is learned of it.
@@ -124,10 +124,6 @@ class PeriodLearner final : public StepListener, public TouchListener, public Ne
   void probe(std::uint32_t block);
   std::uint32_t run_to_probe(std::uint32_t block, std::uint32_t object) const;
   void count_fixed();
-  // learner_offers.cpp
-  bool is_news() const;
-  bool write_image(const char* policy);
-  void give(PeriodSink& sink, std::uint64_t now_ns);
 
   Parts parts_;
   BlockQueue* queue_ = nullptr;
@@ -148,12 +144,7 @@ class PeriodLearner final : public StepListener, public TouchListener, public Ne
   std::uint64_t fixed_at_ = 0;                          // position at which memory is counted next
   std::uint64_t touch_ns_ = 0;                          // when the probed run that returns now was asked for
   std::uint32_t next_turn_ = 0;                         // of what persists, whose probing is begun next
-  bool is_due_ = false;                                 // a period has ended since the last offer
-  // An image that could not be sent yet.
-  LearnedPeriod waiting_;
-  LearnedPhase::Sent waiting_as_;
-  LearnedPhase* waiting_of_ = nullptr;
-  std::uint64_t next_offer_ns_ = 0;
+  PeriodOffers offers_;
 };
 
 }  // namespace terrace::liballoc

@@ -190,6 +190,29 @@ TEST_CASE_METHOD(ControlFixture, "status says what groups have, and jobs say of 
   CHECK(group["promised_bytes"] == 2 * gib);
 }
 
+TEST_CASE_METHOD(ControlFixture, "jobs say what the settings give their name, and the narrowest limit") {
+  const auto job = [&] { return ask({{"verb", "status"}})["jobs"][0]; };
+  JobShares jobs;
+  jobs.add({owner.uid}, "train", {.weight = 4, .guarantee_bytes = gib, .limit_bytes = 3 * gib});
+  UserShares users;
+  users.set_jobs(jobs);
+  registry.change_arbiter().set_users(users);
+  CHECK(job()["weight"] == 4);
+  CHECK(job()["guarantee_bytes"] == gib);
+  CHECK(job()["dram_limit_bytes"] == 3 * gib);
+  const auto limit = [&](std::uint64_t bytes, const Peer& by) {
+    CHECK(ask({{"verb", "set_limit"}, {"job", "train"}, {"bytes", bytes}}, by)["ok"] == true);
+    return job()["dram_limit_bytes"];
+  };
+  CHECK(limit(4 * gib, owner) == 3 * gib);
+  CHECK(limit(2 * gib, owner) == 2 * gib);
+  CHECK(limit(4 * gib, root) == 4 * gib);
+  CHECK(limit(0, root) == 3 * gib);
+  registry.change_arbiter().set_users({});
+  CHECK(job().count("dram_limit_bytes") == 0);
+  CHECK(job().count("guarantee_bytes") == 0);
+}
+
 TEST_CASE_METHOD(ControlFixture, "trim reaches every process of the job") {
   const SessionId second = join("train");
   const auto outcome = ask_text(R"({"verb":"trim","job":"train"})");

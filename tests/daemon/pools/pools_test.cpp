@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 #include "tests/daemon/temporary_directory.h"
 #include "tests/units.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 #include "liballoc/wire/segment.h"
 

@@ -12,7 +12,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "daemon/unique_fd.h"
+#include "daemon/base/unique_fd.h"
 
 namespace terrace::tests {
 

@@ -309,20 +309,6 @@ TEST_CASE("the journal keeps the last entries under growing numbers") {
   CHECK(journal.after(journal.last_number(), 5).empty());
 }
 
-TEST_CASE("a name neither steers a terminal nor turns the line around") {
-  const auto clean = [](const std::string& text) { return clean_name(text.data(), text.size(), "none"); };
-  CHECK(clean("r\u00e9seau \u7f51\u7edc \U0001f600") == "r\u00e9seau \u7f51\u7edc \U0001f600");
-  CHECK(clean("a\x1b[2Jb\tc\x7f") == "a?[2Jb?c?");
-  CHECK(clean("a\u009b2Jb") == "a?2Jb");
-  CHECK(clean("a\x9b"
-              "2Jb") == "a?2Jb");
-  CHECK(clean("a\u202eb\u2066c\u200fd\u2028e") == "a?b?c?d?e");
-  CHECK(clean("a\xe2\x80") == "a??");               // cut off
-  CHECK(clean("\xc0\x9b\xed\xa0\x80") == "?????");  // no UTF-8: too long, a surrogate
-  CHECK(clean(std::string("a\0b", 3)) == "a");
-  CHECK(clean("") == "none");
-}
-
 TEST_CASE_METHOD(RegistryFixture, "what is on record is given back, what is only claimed as if it were new") {
   registry.expect(Claims({{{1000, "known"}, {2 * gib, gib, gib}}}), 10 * Registry::round_ns);
   wire::Hello back = hello("known", 4 * gib);
@@ -352,10 +338,10 @@ TEST_CASE_METHOD(RegistryFixture, "what is on record waits for its jobs for a wh
   CHECK(registry.promises() == on_record);
   admit(hello("here", gib, gib / 2));
   registry.announcements();
-  CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2, {}, 1});
+  CHECK(registry.promises().at({1000, "here"}) == Promise{gib, gib, gib / 2});
   CHECK(registry.promises().size() == 2);
   REQUIRE_FALSE(registry.change_arbiter().pause({1000, "here"}, true));
-  CHECK(registry.promises().at({1000, "here"}) == Promise{0, 0, 0, {}, 1, true});  // others may have it
+  CHECK(registry.promises().at({1000, "here"}) == Promise{0, 0, 0, {}, 0, true});  // others may have it
   REQUIRE_FALSE(registry.change_arbiter().resume({1000, "here"}, Arbiter::By::owner));
   registry.take_in(10 * Registry::round_ns);
   CHECK(registry.promises().size() == 1);
@@ -384,4 +370,23 @@ TEST_CASE_METHOD(RegistryFixture, "WhatAJobMayHaveOutlivesTheDaemon") {
   CHECK(later.registry.arbiter().job_budget_bytes(limited) == 2 * gib);
   later.admit(hello("paused", gib));
   CHECK(later.registry.arbiter().job_limit(paused).bytes == 2 * gib);
+}
+
+// The next daemon may have other rules.
+TEST_CASE_METHOD(RegistryFixture, "WhatTheSettingsSayOfANameIsNotOnRecord") {
+  JobShares jobs;
+  jobs.add({1000}, "a*", {.weight = 5, .limit_bytes = 2 * gib});
+  UserShares users;
+  users.set_jobs(jobs);
+  registry.change_arbiter().set_users(users);
+  admit(hello("ada", gib));
+  wire::Hello weighed = hello("anna", gib);
+  weighed.weight = 3;
+  admit(weighed);
+  CHECK(registry.arbiter().job_weight({1000, "ada"}) == 5);
+  CHECK(registry.arbiter().job_weight({1000, "anna"}) == 3);
+  const Promises left = registry.promises();
+  CHECK(left.at({1000, "ada"}).weight == 0);
+  CHECK(left.at({1000, "ada"}).limit.bytes == no_limit);
+  CHECK(left.at({1000, "anna"}).weight == 3);
 }

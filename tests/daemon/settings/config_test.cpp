@@ -287,3 +287,47 @@ TEST_CASE("GroupsThatSayNothingClearAreRefused") {
   CHECK_THAT(error_of("[group]\nname = \"a\"\n"), Contains("[[group]]"));
   CHECK_THAT(error_of("[budget]\nlend_idle = \"maybe\"\n"), Contains("\"yes\" nor \"no\""));
 }
+
+TEST_CASE("JobsAreReadAndWritten") {
+  const auto result = parse_config(
+      "[[job]]\nname = \"nightly\"\nuser = \"ada\"\nweight = 4\nguarantee = \"50%\"\nlimit = \"64G\"\n"
+      "[[job]]\nname = \"*\"\ngroup = \"lab\"\n",
+      "t.toml", Config{});
+  REQUIRE(result.error.empty());
+  REQUIRE(result.config.jobs.size() == 2);
+  const JobRule& nightly = result.config.jobs[0];
+  CHECK(nightly.name == "nightly");
+  CHECK(nightly.user == "ada");
+  CHECK(nightly.weight == 4);
+  CHECK(nightly.guarantee == Amount::percent(50));
+  CHECK(nightly.limit == Amount{Amount::Unit::bytes, 64ULL << 30});
+  CHECK(nightly.line == 1);
+  CHECK(result.config.jobs[1].group == "lab");
+  CHECK(result.config.jobs[1].weight == 1);
+  const auto back = parse_config(to_toml(result.config), "t.toml", Config{});
+  REQUIRE(back.error.empty());
+  REQUIRE(back.config.jobs.size() == 2);
+  CHECK(back.config.jobs[0].name == nightly.name);
+  CHECK(back.config.jobs[0].user == nightly.user);
+  CHECK(back.config.jobs[0].guarantee == nightly.guarantee);
+  CHECK(back.config.jobs[0].limit == nightly.limit);
+  CHECK(back.config.jobs[1].name == "*");
+  CHECK(back.config.jobs[1].group == "lab");
+}
+
+TEST_CASE("JobsThatSayNothingClearAreRefused") {
+  const auto of = [](const std::string& text) { return error_of("[[job]]\n" + text + "\n"); };
+  CHECK_THAT(of("user = \"a\""), StartsWith("t.toml:1: ") && Contains("name = \"NAME\""));
+  CHECK_THAT(of("name = \"a\""), Contains("chooses its own name") && Contains("user = \"NAME\""));
+  CHECK_THAT(of("name = \"a\"\nuser = \"b\"\ngroup = \"c\""), Contains("chooses its own name"));
+  CHECK_THAT(of("name = \"a\"\ngroup = \"b\"\nguarantee = \"1g\""), Contains("is given to one job"));
+  CHECK_THAT(of("name = \"a*\"\nuser = \"b\"\nguarantee = \"1g\""), Contains("is given to one job"));
+  CHECK_THAT(of("name = \"" + std::string(64, 'a') + "\"\nuser = \"b\""),
+             Contains("64 bytes") && Contains("63 at most"));
+  CHECK_THAT(of("name = \"\"\nuser = \"b\""), Contains("job.name") && Contains("empty"));
+  CHECK_THAT(of("name = \"a\"\nuser = \"b\"\nlimit = \"much\""), Contains("job.limit"));
+  CHECK_THAT(of("name = \"a\"\nuser = \"b\"\nweight = 0"), Contains("from 1 to 1000"));
+  CHECK_THAT(of("name = \"a\"\nuser = \"b\"\nwait = 1"), Contains("known there: name, user, group"));
+  CHECK_THAT(error_of("[job]\nname = \"a\"\n"), Contains("[[job]]"));
+  CHECK_THAT(error_of("[jo]\n"), Contains("known tables") && Contains("[[job]]"));
+}

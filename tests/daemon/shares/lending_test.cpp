@@ -246,6 +246,7 @@ struct Lending : SharedMachine {
   std::map<JobKey, unsigned> rounds_without;
   std::map<JobKey, std::uint64_t> live_before;
   std::uint64_t most_ever_lent = 0;
+  static constexpr std::uint64_t job_guarantee = gib, job_limit = 2 * gib;
 
   explicit Lending(std::uint64_t seed) : random(seed) {
     UserShares users;
@@ -253,6 +254,10 @@ struct Lending : SharedMachine {
     users.set(1000, {.weight = 3, .guarantee_bytes = gib});
     users.set(1003, {.guarantee_bytes = gib, .limit_bytes = 4 * gib});
     users.add_group({.name = "lab", .guarantee_bytes = 3 * gib, .limit_bytes = 7 * gib}, {1000, 1001});
+    JobShares jobs;
+    jobs.add({1001}, "0", {.guarantee_bytes = job_guarantee});
+    jobs.add({1002}, "*", {.weight = 5, .limit_bytes = job_limit});
+    users.set_jobs(std::move(jobs));
     arbiter.set_users(users);
   }
 
@@ -293,6 +298,9 @@ struct Lending : SharedMachine {
       usable += has;
       borrowed += loan.borrowed_bytes;
       if (job.uid <= 1001) group += has;
+      if (job.uid == 1002) REQUIRE(has <= job_limit);
+      if (job == JobKey{1001, "0"} && arbiter.job_promised_bytes(job) == 0)
+        REQUIRE(arbiter.job_budget_bytes(job) >= job_guarantee);
     }
     REQUIRE(usable <= bytes);
     REQUIRE(group <= 7 * gib);

@@ -203,18 +203,24 @@ TEST_CASE("TheAdministratorHasNoLimitButHonoursGuarantees") {
 // What joins, ends, claims to be back, settings and demands at random lead to; processes give late or in
 // part.
 struct History {
-  static constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib, users = 2, guarantee = 4 * gib;
+  static constexpr std::uint64_t machine = 32 * gib, cap = 12 * gib, users = 2, guarantee = 4 * gib,
+                                 job_guarantee = 6 * gib, job_limit = 3 * gib;
   static constexpr std::size_t most_processes = 40;
   std::mt19937_64 random{7};
   Arbiter arbiter{machine};
   std::map<SessionId, JobKey> sessions;
   std::map<SessionId, std::uint64_t> resident;
   SessionId next = 1;
+  unsigned guaranteed_rounds = 0;
 
-  // One of the users has a guarantee and is lent more.
+  // One of the users has a guarantee and is lent more. A job of his has one, and one of each user a limit.
   History() {
     UserShares said = capped(cap);
     said.set(1000, {.weight = 3, .guarantee_bytes = guarantee});
+    JobShares jobs;
+    jobs.add({1000}, "job0", {.guarantee_bytes = job_guarantee});
+    jobs.add({1000, 1001}, "*1", {.limit_bytes = job_limit});
+    said.set_jobs(std::move(jobs));
     arbiter.set_users(said);
   }
 
@@ -260,18 +266,30 @@ struct History {
     }
     arbiter.end_round();
   }
-  // A user with a guarantee who has a job that may borrow has it, whatever others were promised.
+  // A user with a guarantee who has a job that may borrow without a limit of its own has it, whatever others
+  // were promised.
   void check_guarantee() {
     std::map<JobKey, std::uint64_t> budgets;
     bool borrows = false;
     for (const auto& [id, of] : sessions) {
       if (of.uid != 1000) continue;
       budgets[of] = arbiter.job_budget_bytes(of);
-      borrows = borrows || arbiter.job_promised_bytes(of) == 0;
+      borrows = borrows || (arbiter.job_promised_bytes(of) == 0 && of.name != "job1");
     }
     std::uint64_t sum = 0;
     for (const auto& [of, bytes] : budgets) sum += bytes;
     if (borrows) REQUIRE(sum + budgets.size() >= guarantee);
+  }
+  // Whatever its user's other jobs and other users were promised.
+  void check_named_jobs() {
+    for (const auto& [id, of] : sessions) {
+      const std::uint64_t budget = arbiter.job_budget_bytes(of);
+      if (of == job(1000, 0) && arbiter.job_promised_bytes(of) == 0) {
+        REQUIRE(budget >= job_guarantee);
+        ++guaranteed_rounds;
+      }
+      if (of.name == "job1") REQUIRE(budget <= job_limit);
+    }
   }
   // No job's processes are granted more than its budget, beyond the start of those that just joined.
   void check_jobs() {
@@ -300,6 +318,8 @@ TEST_CASE_METHOD(History, "no history hands memory out twice, past a user's cap,
     REQUIRE(machine_use() <= std::max(before, machine) + beyond);
     check_jobs();
     check_guarantee();
+    check_named_jobs();
     take_and_give();
   }
+  CHECK(guaranteed_rounds > 100);
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "liballoc/wire/period/period.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 
 namespace terrace::liballoc::test {
 

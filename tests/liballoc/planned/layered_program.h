@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "liballoc/lifetimes/event_clock.h"
-#include "tests/liballoc/pager_fixture.h"
+#include "tests/liballoc/paging/pager_fixture.h"
 #include "tests/liballoc/planned/sealed_plan.h"
 
 namespace terrace::liballoc::test {

@@ -1,5 +1,5 @@
 // The link's ticks: budgets, order, victims; and that ticks done at once are the same as ticks one by one.
-#include "daemon/planner/g10/link.h"
+#include "daemon/planner/g10/simulator/link.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

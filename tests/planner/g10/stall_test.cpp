@@ -1,8 +1,8 @@
 // The stall model, against worked figures of the artifact's log of Inceptionv3-1536.
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/g10/link.h"
-#include "daemon/planner/g10/stall.h"
+#include "daemon/planner/g10/simulator/link.h"
+#include "daemon/planner/g10/simulator/stall.h"
 
 namespace terrace::planner::g10 {
 namespace {

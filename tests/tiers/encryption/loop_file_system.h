@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,10 +20,10 @@ namespace terrace::tests {
 
 class LoopFileSystem {
  public:
-  explicit LoopFileSystem(bool can_encrypt = true) {
+  explicit LoopFileSystem(bool can_encrypt = true, std::uintmax_t bytes = std::uintmax_t{64} << 20) {
     std::filesystem::create_directory(path());
     std::ofstream(image()).close();
-    std::filesystem::resize_file(image(), 64 << 20);
+    std::filesystem::resize_file(image(), bytes);
     made_ = ::geteuid() == 0 &&
             run("mkfs.ext4 -q -F " + std::string(can_encrypt ? "-O encrypt " : "-O ^encrypt ") + image());
     mount();
@@ -37,6 +38,7 @@ class LoopFileSystem {
       std::cout << "SKIP: root, loop devices and mkfs.ext4 are needed for a file system to try\n";
     return is_mounted_;
   }
+  bool is_mounted() const { return is_mounted_; }
   std::string path() const { return directory_ / "mounted"; }
 
   void mount() { is_mounted_ = made_ && run("mount -o loop " + image() + " " + path()); }

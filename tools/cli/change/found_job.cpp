@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "tools/cli/words/nearest.h"
+#include "tools/cli/base/nearest.h"
 
 namespace terrace::cli {
 

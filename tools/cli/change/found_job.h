@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/options.h"
 #include "tools/cli/change/job_processes.h"
-#include "tools/cli/control_client.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/options.h"
+#include "tools/cli/daemon/control_client.h"
 
 namespace terrace::cli {
 

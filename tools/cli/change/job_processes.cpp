@@ -19,8 +19,8 @@
 #include <thread>
 #include <utility>
 
-#include "tools/cli/control_client.h"
-#include "tools/cli/files.h"
+#include "tools/cli/base/files.h"
+#include "tools/cli/daemon/control_client.h"
 
 namespace terrace::cli {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/result.h"
+#include "tools/cli/base/result.h"
 
 namespace terrace::cli {
 

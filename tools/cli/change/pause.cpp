@@ -16,18 +16,19 @@
 #include <iostream>
 #include <thread>
 
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/verbs.h"
 #include "tools/cli/change/found_job.h"
 #include "tools/cli/change/job_processes.h"
-#include "tools/cli/format.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr auto between_looks = 20ms;  // a job says ten times a second what it has
 // Without a byte that leaves. A drive of 100 MB/s writes a run of 2 MiB in 20 ms.

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/verbs.h"
 #include "tools/cli/change/found_job.h"
 #include "tools/cli/change/job_processes.h"
-#include "tools/cli/format.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 

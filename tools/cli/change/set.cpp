@@ -4,11 +4,11 @@
 
 #include <iostream>
 
-#include "tools/cli/budget.h"
-#include "tools/cli/cgroup.h"
+#include "tools/cli/base/budget.h"
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/verbs.h"
+#include "tools/cli/cgroup/cgroup.h"
 #include "tools/cli/change/found_job.h"
-#include "tools/cli/format.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 

@@ -5,9 +5,9 @@
 #include <iostream>
 #include <thread>
 
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/verbs.h"
 #include "tools/cli/change/found_job.h"
-#include "tools/cli/format.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/pool_list.h"
+#include "tools/cli/base/pool_list.h"
 
 namespace terrace::cli {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <iostream>
 
-#include "tools/cli/color.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/verbs.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/verbs.h"
+#include "tools/cli/terminal/color.h"
 
 namespace terrace::cli {
 

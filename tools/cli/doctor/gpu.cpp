@@ -14,8 +14,8 @@
 #include "tiers/gpu/direct_probe.h"
 #include "tiers/gpu/direct_storage.h"
 #include "tiers/gpu/in_context.h"
+#include "tools/cli/base/format.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/format.h"
 
 namespace terrace::cli {
 namespace {

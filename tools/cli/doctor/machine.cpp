@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tools/cli/cgroup.h"
+#include "tools/cli/base/files.h"
+#include "tools/cli/base/format.h"
+#include "tools/cli/cgroup/cgroup.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/files.h"
-#include "tools/cli/format.h"
 
 namespace terrace::cli {
 

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "tools/cli/base/files.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/files.h"
 
 namespace terrace::cli {
 

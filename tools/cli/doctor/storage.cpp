@@ -13,9 +13,9 @@
 
 #include "tiers/encryption/at_rest.h"
 #include "tiers/probe.h"
+#include "tools/cli/base/files.h"
+#include "tools/cli/base/format.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/files.h"
-#include "tools/cli/format.h"
 
 namespace terrace::cli {
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "tools/cli/base/files.h"
+#include "tools/cli/base/format.h"
 #include "tools/cli/doctor/checks.h"
-#include "tools/cli/files.h"
-#include "tools/cli/format.h"
 
 namespace terrace::cli {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "tools/cli/format.h"
-#include "tools/cli/json_numbers.h"
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/json_numbers.h"
 
 namespace terrace::cli {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/planner/json_line.h"
-#include "tools/cli/json_numbers.h"
-#include "tools/cli/plan_load.h"
+#include "tools/cli/base/json_numbers.h"
+#include "tools/cli/base/text_files.h"
 
 namespace terrace::cli {
 

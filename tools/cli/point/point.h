@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/cli/result.h"
+#include "tools/cli/base/result.h"
 
 namespace terrace::cli {
 

@@ -7,11 +7,11 @@
 #include <map>
 #include <tuple>
 
-#include "tools/cli/exit_code.h"
-#include "tools/cli/interruption.h"
-#include "tools/cli/table.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/interruption.h"
+#include "tools/cli/base/verbs.h"
+#include "tools/cli/terminal/table.h"
 #include "tools/cli/timeline/history.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 

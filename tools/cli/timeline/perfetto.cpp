@@ -2,7 +2,7 @@
 #include <map>
 
 #include "daemon/planner/trace_events.h"
-#include "tools/cli/format.h"
+#include "tools/cli/base/format.h"
 #include "tools/cli/timeline/page.h"
 
 namespace terrace::cli {

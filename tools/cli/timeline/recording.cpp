@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tools/cli/json_numbers.h"
+#include "tools/cli/base/json_numbers.h"
 
 namespace terrace::cli {
 

@@ -12,7 +12,7 @@
 
 #include "liballoc/wire/segment.h"
 #include "tools/cli/change/found_job.h"
-#include "tools/cli/planned/planned_step.h"
+#include "tools/cli/daemon/planned_step.h"
 
 namespace terrace::cli {
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "liballoc/wire/trace.h"
-#include "tools/cli/result.h"
+#include "tools/cli/base/result.h"
 #include "tools/cli/timeline/history.h"
 
 namespace terrace::cli {

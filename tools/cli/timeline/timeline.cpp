@@ -5,15 +5,15 @@
 #include <numeric>
 
 #include "daemon/planner/trace_json.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/format.h"
-#include "tools/cli/interruption.h"
-#include "tools/cli/plan_files.h"
+#include "tools/cli/base/exit_code.h"
+#include "tools/cli/base/format.h"
+#include "tools/cli/base/interruption.h"
+#include "tools/cli/base/text_files.h"
+#include "tools/cli/base/verbs.h"
 #include "tools/cli/timeline/history.h"
 #include "tools/cli/timeline/page.h"
 #include "tools/cli/timeline/recording.h"
 #include "tools/cli/timeline/step_trace.h"
-#include "tools/cli/verbs.h"
 
 namespace terrace::cli {
 

@@ -1,5 +1,5 @@
 // The options of `run` that take a value, in the order of --help, by groups.
-#include "tools/cli/option_table.h"
+#include "tools/cli/words/option_table.h"
 
 #include "liballoc/wire/period/policy_names.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/cli/words/nearest.h"
+#include "tools/cli/base/nearest.h"
 
 namespace terrace::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/option_table.h"
+#include "tools/cli/words/option_table.h"
 
 namespace terrace::cli {
 

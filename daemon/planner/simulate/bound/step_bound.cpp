@@ -6,7 +6,7 @@
 
 #include "daemon/planner/simulate/bound/linear.h"
 #include "daemon/planner/simulate/bound/lives.h"
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 #include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::planner {

@@ -1,6 +1,6 @@
 // The judge of timelines. Four views, none of which trusts the simulator or shares code with it.
 #include "daemon/planner/simulate/judge/check_parts.h"
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
 

@@ -17,7 +17,7 @@
 
 #include "daemon/planner/simulate/policies/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
 namespace {

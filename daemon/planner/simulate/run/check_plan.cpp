@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
 namespace {

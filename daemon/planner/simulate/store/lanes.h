@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 #include "daemon/planner/simulate/store/network.h"
 #include "daemon/planner/simulate/store/recording.h"
 #include "liballoc/wire/schedule/executor.h"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "daemon/planner/simulate/store/copies.h"
 #include "daemon/planner/simulate/store/lanes.h"

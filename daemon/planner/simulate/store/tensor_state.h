@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "daemon/planner/simulate/run/program.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
 

@@ -1,0 +1,180 @@
+#include "daemon/planner/simulate/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace terrace::planner {
+namespace {
+
+using wire::Action;
+using wire::ScheduleEntry;
+
+class Builder {
+ public:
+  Builder(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule)
+      : trace_(trace),
+        machine_(machine),
+        schedule_(schedule),
+        mark_(trace.tensors.size(), no_run),
+        writer_(trace.tensors.size(), no_run) {}
+
+  Result<Program> build() {
+    p_.named_begin.push_back(0);
+    p_.runs.reserve(trace_.ops.size());
+    p_.op_run.reserve(trace_.ops.size());
+    p_.entry_run.assign(schedule_.entries.size(), no_run);
+    resolve_entries();
+    resolve_routes();
+    name_objects();
+    std::size_t next = 0;
+    for (std::uint32_t op = 0; op <= trace_.ops.size(); ++op) {
+      while (next < schedule_.entries.size() && schedule_.entries[next].at == op) next = add_entry(next);
+      if (!error_.empty()) return refused<Program>(error_);
+      if (op < trace_.ops.size()) add_op(op);
+    }
+    index_uses();
+    return ok(std::move(p_));
+  }
+
+ private:
+  const wire::Trace& trace_;
+  const Machine& machine_;
+  const wire::Schedule& schedule_;
+  Program p_;
+  std::vector<std::uint32_t> mark_;    // place in p_.named of the run being made
+  std::vector<std::uint32_t> writer_;  // the last operation that wrote it, so far
+  std::string error_;
+
+  void resolve_entries() {
+    for (const ScheduleEntry& e : schedule_.entries) {
+      const std::uint32_t codec = e.codec == 0 ? no_codec : e.codec - 1;
+      const wire::TraceTensor& t = trace_.tensors[e.object];
+      p_.entry_codec.push_back(codec);
+      p_.entry_stored.push_back(codec == no_codec ? t.bytes : stored_bytes(t, machine_.codecs[codec]));
+    }
+  }
+
+  void resolve_routes() {
+    p_.routes = static_cast<std::uint32_t>(machine_.routes.size());
+    p_.route_of_tier.assign(machine_.tiers.size(), no_run);
+    for (std::uint32_t r = 0; r < machine_.routes.size(); ++r) p_.route_of_tier[machine_.routes[r].tier] = r;
+  }
+
+  void name_objects() {
+    p_.objects.resize(trace_.tensors.size());
+    for (std::size_t t = 0; t < trace_.tensors.size(); ++t) p_.objects[t].bytes = trace_.tensors[t].bytes;
+  }
+
+  void name(std::uint32_t tensor, bool reads, bool writes) {
+    const std::uint32_t begin = p_.named_begin.back();
+    if (mark_[tensor] == no_run || mark_[tensor] < begin) {
+      mark_[tensor] = static_cast<std::uint32_t>(p_.named.size());
+      p_.named.push_back({tensor, false, false});
+    }
+    Named& n = p_.named[mark_[tensor]];
+    n.reads |= reads;
+    n.writes |= writes;
+  }
+
+  void close_run(const Run& run) {
+    p_.named_begin.push_back(static_cast<std::uint32_t>(p_.named.size()));
+    p_.runs.push_back(run);
+  }
+
+  void add_op(std::uint32_t op) {
+    const wire::TraceOp& o = trace_.ops[op];
+    for (const std::uint32_t t : o.inputs) name(t, true, false);
+    for (const std::uint32_t t : o.outputs) {
+      name(t, false, true);
+      writer_[t] = op;
+    }
+    p_.op_run.push_back(static_cast<std::uint32_t>(p_.runs.size()));
+    close_run({op, op, false, o.time_us, o.workspace_bytes});
+  }
+
+  std::size_t add_entry(std::size_t i) {
+    if (schedule_.entries[i].action == Action::redo) return add_recompute(i);
+    return i + 1;
+  }
+
+  bool has(const std::vector<std::uint32_t>& list, std::uint32_t tensor) const {
+    return std::find(list.begin(), list.end(), tensor) != list.end();
+  }
+
+  // Why running `op` again here would give something else than it gave, empty if it would not.
+  std::string unrepeatable(std::uint32_t op) const {
+    const wire::TraceOp& o = trace_.ops[op];
+    if (!o.recomputable) return "is marked as not recomputable";
+    for (const std::uint32_t t : o.inputs) {
+      const std::string which = "tensor " + std::to_string(trace_.tensors[t].id);
+      if (has(o.outputs, t)) return "updates " + which + " in place";
+      if (writer_[t] != no_run && writer_[t] > op) return "reads " + which + ", which was changed since";
+    }
+    return {};
+  }
+
+  // All entries in a row whose tensors one operation made. Answers the next entry.
+  std::size_t add_recompute(std::size_t first) {
+    const std::vector<ScheduleEntry>& entries = schedule_.entries;
+    const std::uint32_t op = writer_[entries[first].object];
+    const std::string which = "entries[" + std::to_string(first) + "]: ";
+    if (op == no_run) {
+      error_ = which + "nothing before it makes tensor " +
+               std::to_string(trace_.tensors[entries[first].object].id) + "; it cannot be recomputed";
+      return first + 1;
+    }
+    if (const std::string why = unrepeatable(op); !why.empty()) {
+      error_ = which + "operation " + std::to_string(op) + " ('" + trace_.ops[op].name + "') " + why +
+               "; keep or move the tensor instead";
+      return first + 1;
+    }
+    std::size_t last = first;
+    while (last < entries.size() && entries[last].at == entries[first].at &&
+           entries[last].action == Action::redo && writer_[entries[last].object] == op) {
+      ++last;
+    }
+    close_recompute(op, first, last);
+    return last;
+  }
+
+  void close_recompute(std::uint32_t op, std::size_t first, std::size_t last) {
+    const wire::TraceOp& o = trace_.ops[op];
+    for (const std::uint32_t t : o.inputs) name(t, true, false);
+    for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true);
+    p_.entry_run[first] = static_cast<std::uint32_t>(p_.runs.size());
+    Run run{op, schedule_.entries[first].at, true, o.time_us, o.workspace_bytes};
+    for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
+      const bool kept = mark_[*t] != no_run && mark_[*t] >= p_.named_begin.back();
+      if (!kept && std::find(o.outputs.begin(), t, *t) == t) run.extra_bytes += trace_.tensors[*t].bytes;
+    }
+    close_run(run);
+  }
+
+  void index_uses() {
+    p_.uses_begin.assign(trace_.tensors.size() + 1, 0);
+    for (const Named& n : p_.named) ++p_.uses_begin[n.tensor + 1];
+    for (std::size_t t = 0; t < trace_.tensors.size(); ++t) p_.uses_begin[t + 1] += p_.uses_begin[t];
+    std::vector<std::uint32_t> at(p_.uses_begin.begin(), p_.uses_begin.end() - 1);
+    p_.uses.resize(p_.named.size());
+    for (std::uint32_t run = 0; run < p_.runs.size(); ++run) {
+      for (const Named& n : p_.names_of(run)) p_.uses[at[n.tensor]++] = run;
+    }
+  }
+};
+
+}  // namespace
+
+std::uint64_t stored_bytes(const wire::TraceTensor& tensor, const CodecCost& codec) {
+  const auto bytes = static_cast<double>(tensor.bytes);
+  const double kept = codec.drops_zeros ? bytes * (1 - tensor.sparsity.value_or(0)) * codec.stored_share +
+                                              bytes * codec.overhead_share
+                                        : bytes * codec.stored_share;
+  return static_cast<std::uint64_t>(std::ceil(kept));
+}
+
+Result<Program> make_program(const wire::Trace& trace, const Machine& machine,
+                             const wire::Schedule& schedule) {
+  return Builder(trace, machine, schedule).build();
+}
+
+}  // namespace terrace::planner
