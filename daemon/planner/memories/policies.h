@@ -34,6 +34,8 @@ Planned plan_sentinel(const Step& step, const Control& control = {});
 Planned plan_sentinel_interval(const Step& step, const Control& control = {});
 // The search that starts from the best of all of them (search.cpp): never slower than any.
 Planned plan_search(const Step& step, const Control& control = {});
+// The same from a plan that is known to be best so far.
+Planned search_from(const Step& step, const Control& control, Planned best);
 
 struct Policy {
   const char* name;

@@ -297,6 +297,11 @@ class Search {
 
 }  // namespace
 
+Planned search_from(const Step& step, const Control& control, Planned best) {
+  const Plan from = best.plan;
+  return Search(step, control, std::move(best)).run(from);
+}
+
 Planned plan_search(const Step& step, const Control& control) {
   Planned best;
   best.total_us = std::numeric_limits<double>::infinity();
@@ -305,8 +310,7 @@ Planned plan_search(const Step& step, const Control& control) {
     Planned one = p.plan(step, control);
     if (one.total_us < best.total_us) best = {std::move(one.plan), one.total_us, 0};
   }
-  const Plan from = best.plan;
-  return Search(step, control, std::move(best)).run(from);
+  return search_from(step, control, std::move(best));
 }
 
 }  // namespace terrace::planner::memories
