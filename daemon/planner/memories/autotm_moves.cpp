@@ -82,7 +82,12 @@ class Rounding {
     Span span{op_of(t, p.from), op_of(t, p.to) + 1};
     if (wraps && p.from == 0) span.begin = 0;
     if (wraps && p.to + 1 == t.uses.size()) span.end = life(t).end;
-    if (!room_.has(span, t.bytes)) return;
+    if (!room_.has(span, t.bytes)) {
+      if (p.from == p.to) return;
+      const std::size_t middle = (p.from + p.to) / 2;  // halves may have room
+      place({p.tensor, p.from, middle, p.density});
+      return place({p.tensor, middle + 1, p.to, p.density});
+    }
     const bool born = p.from == 0 && !t.persistent;
     if (!born && span.begin > 0) {
       const std::uint32_t after = p.from == 0 ? 0 : op_of(t, p.from - 1) + 1;

@@ -189,16 +189,18 @@ class Check {
     }
   }
 
-  // That can be moved in its time, beside what operations read and write.
+  // That can be moved in its time, beside what operations read and write. Times are sums of many, and carry
+  // the rounding of each.
   double most_bytes(const Transfer& t) const {
     const double from_us = t.start_us + (t.in ? step_.in_latency_us : step_.out_latency_us);
-    double idle_us = std::max(0.0, t.end_us - from_us);
+    const double rounding_us = t.end_us * 1e-15;
+    double idle_us = std::max(0.0, t.end_us - from_us) + 2 * rounding_us;
     auto run = std::partition_point(report_.runs.begin(), report_.runs.end(),
                                     [&](const OpRun& r) { return r.end_us <= from_us; });
     for (; run != report_.runs.end() && run->start_us < t.end_us; ++run) {
       const Busy& busy = busy_[static_cast<std::size_t>(run - report_.runs.begin())];
       const double both_us = std::min(run->end_us, t.end_us) - std::max(run->start_us, from_us);
-      idle_us -= std::max(0.0, both_us) * (t.in ? busy.read : busy.written);
+      idle_us += rounding_us - std::max(0.0, both_us) * (t.in ? busy.read : busy.written);
     }
     return idle_us * (t.in ? step_.in_rate : step_.out_rate);
   }

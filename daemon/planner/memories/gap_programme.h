@@ -4,16 +4,17 @@
 //     a[u]    share that use u finds in the fast memory
 //     h[u]    share that stays there from use u to the tensor's next use
 //     m[u,j]  share that moves in for use u, in window j;  s[u]: the same while the computation waits
-//     w[v]    share of what write v made that is copied to the slow memory
+//     w[v,j]  share of what write v made that is copied to the slow memory in window j
 //     e[i]    what operation i takes beyond its time;  L[j]: how long window j is
 //
 //     minimise   sum of L[j] + sum of s[u] bytes / in-rate
 //          a[u] <= h[use before u] + sum of m[u,j] + s[u]     but for a birth
 //          h[u] <= a[u]
-//          w[v] >= a[v] - h[u]                                for each gap after u of what v wrote
-//          e[i] + sum of extra[u] a[u] >= sum of extra[u] - hidden[i]
-//          sum of what a and h (and m, from its window on) keep at an instant <= the fast memory
-//          L[j] >= times + e of its operations,  >= sum of m bytes / in-rate,  >= sum of w bytes / out-rate
+//          sum of w[v,j] >= a[v] - h[u]                       for each gap after u of what v wrote, up to its
+//          end e[i] + sum of extra[u] a[u] >= sum of extra[u] - hidden[i] sum of what a and h, and m after
+//          its window, keep at an instant <= the fast memory L[j] >= times + e of its operations L[j] >= sum
+//          of m bytes / in-rate + what its operations read of the slow memory L[j] >= sum of w bytes /
+//          out-rate + what they write there
 //
 // With windows of a few operations and whole numbers it is AutoTM's asynchronous programme (Hildebrand et
 // al., ASPLOS'20, section 4; darchr/AutoTM@c6d4f2c formulation.jl as notes on it have it): a kernel takes the
@@ -21,14 +22,17 @@
 // written to the slow memory once. AutoTM has vertices at every kernel; here only uses, where alone something
 // changes.
 //
-// With one window for all of the step, moves that take no room, and shares, it is a bound: a step that begins
-// as it ends moves each share in and copies each out within its own length, and every plan of simulate()
-// satisfies the rows. Leaving out instants and small tensors (as fast and without room) only takes conditions
-// away. What operations themselves take of the slow memory's bandwidth is not counted against moves.
+// With shares, moves in any window of their gap, and no s, it is a bound. Take a plan of simulate() whose
+// step begins as it ends. A window lasts from the end of the operation before it to that of its last one, so
+// windows add up to the step. What a use finds fast has stayed since the use before, or came in since: the
+// part that came in window j took its room from then on, and in that window's time, of which operations had
+// their part. What left the fast memory in a gap was copied between its write and the gap's end, or was
+// written to the slow memory at first. Where accesses of an operation exceed its time they are counted
+// against moves only up to that. Leaving out instants and small tensors (as fast and without room) only takes
+// conditions away.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "daemon/planner/memories/residence.h"
@@ -39,9 +43,10 @@ namespace terrace::planner::memories {
 class GapProgramme {
  public:
   struct Options {
-    std::uint32_t window_ops = 0;  // 0: one window, a bound
-    std::size_t most_uses = 3000;  // of the tensors in it, the largest first
-    std::size_t most_instants = 100;
+    std::uint32_t window_ops = 0;  // of AutoTM's programme; 0: a bound
+    std::uint32_t windows = 24;    // of a bound
+    std::size_t most_uses = 8000;  // of the tensors in it, the largest first
+    std::size_t most_instants = 200;
     std::uint32_t most_iterations = 100'000;
   };
   // The step must outlive it.
@@ -67,7 +72,8 @@ class GapProgramme {
   double most_us_ = 0;  // with everything slow
   LinearProgramme programme_;
   std::vector<bool> in_it_;
-  std::vector<std::uint32_t> fast_, kept_, waited_;  // columns, per use
+  std::vector<std::uint32_t> fast_, kept_, waited_;           // columns, per use
+  std::vector<double> counted_read_us_, counted_written_us_;  // per use, of the slow memory, against moves
   std::vector<Window> windows_;
   std::vector<std::uint32_t> instants_, rooms_;  // operations, rows
   std::vector<double> multipliers_, values_;
@@ -78,13 +84,18 @@ class GapProgramme {
   double size(const Tensor& t) const { return static_cast<double>(t.bytes) / unit_bytes_; }
   std::uint32_t op_of(std::uint32_t use) const { return step_.uses[use].op; }
   std::uint32_t window_of(std::uint32_t op) const {
-    return options_.window_ops == 0 ? 0 : op / options_.window_ops;
+    if (options_.window_ops > 0) return op / options_.window_ops;
+    return static_cast<std::uint32_t>(std::uint64_t{op} * options_.windows / step_.ops.size());
   }
+  bool is_bound() const { return options_.window_ops == 0; }
   void choose_tensors();
   void add_windows();
   void add_operations();
   void add(const Tensor& t);
-  void add_moves(const Tensor& t, std::uint32_t use, std::optional<std::uint32_t> before);
+  void count_accesses(std::uint32_t op, std::vector<double>* read_us, std::vector<double>* written_us);
+  void add_moves(const Tensor& t, std::uint32_t use, std::uint32_t before, std::uint32_t row);
+  void add_near_moves(const Tensor& t, std::uint32_t use, std::uint32_t before, std::uint32_t row);
+  std::uint32_t add_copy(const Tensor& t, std::uint32_t window);
   std::uint32_t add_move(const Tensor& t, std::uint32_t window);
   void add_copies(const Tensor& t);
   void take_room(std::uint32_t column, const Tensor& t,
