@@ -6,6 +6,7 @@ namespace terrace::planner::memories {
 namespace {
 
 constexpr double us_per_s = 1e6;
+constexpr std::uint64_t most_fast_bytes = std::uint64_t{1} << 62;  // what load_tree.h can count with
 
 // Bytes per microsecond; a memory without a rate of its own takes no time beyond the trace's.
 double us_of(std::uint64_t bytes, double bytes_per_second) {
@@ -23,7 +24,7 @@ class Builder {
  public:
   Builder(const wire::Trace& trace, const Machine& machine)
       : trace_(trace), fast_(machine.tiers[0].access), slow_(machine.tiers[1].access) {
-    step_.fast_bytes = machine.tiers[0].capacity_bytes;
+    step_.fast_bytes = std::min(machine.tiers[0].capacity_bytes, most_fast_bytes);
   }
 
   Step take() {

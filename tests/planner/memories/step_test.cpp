@@ -61,6 +61,11 @@ TEST_CASE("Moves are as fast as the slowest of link and memories") {
   CHECK(s->in_rate == Approx(0.05));
 }
 
+TEST_CASE("A fast memory without limit is one that loads can be counted in") {
+  const Step s = on_two(test::step({tensor(10)}, {op(30, {}, {0}), op(30, {0}, {})}), unlimited_bytes);
+  CHECK(s.fast_bytes == std::uint64_t{1} << 62);
+}
+
 TEST_CASE("A machine that is not two memories is refused with what to do") {
   const wire::Trace trace = test::step({tensor(10)}, {op(0, {}, {0})});
   Machine m = two_memories(5);
