@@ -3,6 +3,8 @@
 // Tier 0 is where operations run and what they name must lie in. A route leads from one tier to another over
 // one or several links; a link has one queue and one bandwidth per direction. Two routes that share a link
 // share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
+// A slower memory that operations can use where it lies has rates of its own (Access); only
+// daemon/planner/memories makes use of them, simulate() moves everything to tier 0 all the same.
 // JSON form: machine_json.h, docs/formats/trace.md.
 #pragma once
 
@@ -18,9 +20,20 @@ inline constexpr double least_bytes_per_second = 1;
 
 inline constexpr std::uint64_t unlimited_bytes = std::numeric_limits<std::uint64_t>::max();
 
+// How operations read and write a tier's memory where it lies, without a move. A tier with both rates can be
+// used in place (memories/step.h says what an operation then takes); rates of 0: only moves reach it.
+struct Access {
+  double read_bytes_per_second = 0;
+  double write_bytes_per_second = 0;
+  double read_latency_us = 0;  // of one tensor that one operation names
+  double write_latency_us = 0;
+  bool in_place() const { return read_bytes_per_second > 0 && write_bytes_per_second > 0; }
+};
+
 struct Tier {
   std::string name;  // "gpu", "dram", "nvme"
   std::uint64_t capacity_bytes = unlimited_bytes;
+  Access access = {};
 };
 
 struct Link {

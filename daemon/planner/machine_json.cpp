@@ -2,6 +2,7 @@
 #include "daemon/planner/machine_json.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
@@ -51,10 +52,28 @@ std::string MachineReader::unique_name(JsonFields* fields, const std::vector<Par
   return name;
 }
 
+// Neither rate: only moves reach the tier. One without the other says nothing.
+Access access_of(JsonFields* fields) {
+  Access a;
+  a.read_bytes_per_second = fields->amount("read_bytes_per_second", most_bandwidth, 0);
+  a.write_bytes_per_second = fields->amount("write_bytes_per_second", most_bandwidth, 0);
+  a.read_latency_us = fields->amount("read_latency_us", most_latency_us, 0);
+  a.write_latency_us = fields->amount("write_latency_us", most_latency_us, 0);
+  const double sum = a.read_bytes_per_second + a.write_bytes_per_second;
+  if (sum == 0 && a.read_latency_us + a.write_latency_us == 0) return a;
+  for (const auto& [key, rate] : {std::pair{"read_bytes_per_second", a.read_bytes_per_second},
+                                  std::pair{"write_bytes_per_second", a.write_bytes_per_second}})
+    if (rate < least_bytes_per_second)
+      fields->complain(
+          key, "must be at least 1 where the tier can be used in place; leave all rates out where not");
+  return a;
+}
+
 void MachineReader::tier(JsonFields* fields) {
   Tier tier;
   tier.name = unique_name(fields, machine_.tiers);
   tier.capacity_bytes = fields->whole("capacity_bytes", most_total_bytes, unlimited_bytes);
+  tier.access = access_of(fields);
   machine_.tiers.push_back(std::move(tier));
 }
 
@@ -157,6 +176,11 @@ Result<Machine> MachineReader::read(std::string_view text) {
 ordered tier_json(const Tier& tier) {
   ordered o{{"name", tier.name}};
   if (tier.capacity_bytes != unlimited_bytes) o["capacity_bytes"] = tier.capacity_bytes;
+  if (!tier.access.in_place()) return o;
+  o["read_bytes_per_second"] = tier.access.read_bytes_per_second;
+  o["write_bytes_per_second"] = tier.access.write_bytes_per_second;
+  o["read_latency_us"] = tier.access.read_latency_us;
+  o["write_latency_us"] = tier.access.write_latency_us;
   return o;
 }
 

@@ -57,6 +57,32 @@ TEST_CASE("A machine is read, its tiers and links found by name") {
   CHECK(machine_json(*back) == machine_json(m));
 }
 
+TEST_CASE("A tier says how it is read and written in place or that it is not") {
+  const Result<Machine> parsed = parse_machine(
+      machine_head +
+      R"("tiers":[{"name":"dram"},{"name":"pmm","read_bytes_per_second":39,"write_bytes_per_second":13,"read_latency_us":0.5}]})");
+  INFO(parsed.error);
+  REQUIRE(parsed);
+  CHECK_FALSE(parsed->tiers[0].access.in_place());
+  REQUIRE(parsed->tiers[1].access.in_place());
+  CHECK(parsed->tiers[1].access.read_bytes_per_second == 39);
+  CHECK(parsed->tiers[1].access.write_bytes_per_second == 13);
+  CHECK(parsed->tiers[1].access.read_latency_us == 0.5);
+  CHECK(parsed->tiers[1].access.write_latency_us == 0);
+  const Result<Machine> back = parse_machine(machine_json(*parsed));
+  REQUIRE(back);
+  CHECK(machine_json(*back) == machine_json(*parsed));
+  CHECK(back->tiers[1].access.write_bytes_per_second == 13);
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"a","read_bytes_per_second":5}]})") ==
+        "tiers[0].write_bytes_per_second: must be at least 1 where the tier can be used in place; leave all "
+        "rates "
+        "out where not");
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"a","write_latency_us":5}]})") ==
+        "tiers[0].read_bytes_per_second: must be at least 1 where the tier can be used in place; leave all "
+        "rates out "
+        "where not");
+}
+
 TEST_CASE("Routes may stand before what they name") {
   CHECK(parse_machine(machine_head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
 }

@@ -19,10 +19,13 @@ constexpr const char* usage =
     "                              [--plot PREFIX]\n"
     "Compares all policies that move tensors, by the slowdown of a simulated step: geometric mean and worst "
     "case\n"
-    "of each group, beside the least that any plan can have, and the time to plan.\n"
+    "of each group, beside the least that any plan can have, and the time to plan. The group memories has a "
+    "table "
+    "of its\n"
+    "own: policies for two memories, the slower of which is used in place; --plot does not draw it.\n"
     "Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, recompute-80, "
     "recompute-60,\n"
-    "recompute-40.\n"
+    "recompute-40, memories.\n"
     "  --data   the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the checkout);\n"
     "           groups whose part is missing are skipped; CONTRIBUTING.md says where they come from\n"
     "  --quick  one step of each group and a coarse bound: whether it works, not how good it is\n"
@@ -53,7 +56,8 @@ Options parse(int argc, char** argv) {
 
 // What is wrong with the options, said before anything is measured; empty if nothing.
 std::string check(const Options& options) {
-  const std::vector<std::string> names = policy_group_names();
+  std::vector<std::string> names = policy_group_names();
+  names.emplace_back(memories_group);
   for (const std::string& word : words_of(options.only))
     if (std::find(names.begin(), names.end(), word) == names.end())
       return "--only " + word + ": there is no such group; see --help";
@@ -92,6 +96,10 @@ int run(int argc, char** argv) {
     std::fputs(as_text(measured).c_str(), stdout);
     report["sections"][name] = measured;
     sections.push_back(measured);
+  }
+  if (chosen(options, memories_group)) {
+    report["sections"][memories_group] = measure_memories(options.planner);
+    std::fputs(as_text(report["sections"][memories_group]).c_str(), stdout);
   }
   if (options.planner.quick)
     std::puts("With --quick one step stands for a group, and the bounds are coarse.");

@@ -34,6 +34,11 @@ PolicyGroup policy_group(const PlannerOptions& options, const std::string& name)
 // Every policy on every case of the group, judged; a group of recomputation alone by the policies for that.
 Json measure_group(const PlannerOptions& options, const PolicyGroup& group);
 
+// AutoTM, Sentinel and ours on two memories, by the fast one's share of a step's peak; no group like the
+// others.
+inline constexpr const char* memories_group = "memories";
+Json measure_memories(const PlannerOptions& options);
+
 // PREFIX.svg and PREFIX.png, or why not: of each policy the mean and the worst slowdown, and the bound.
 std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections);
 

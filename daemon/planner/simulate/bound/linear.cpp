@@ -49,6 +49,22 @@ void LinearProgramme::add(std::uint32_t row, std::uint32_t column, double value)
   }
 }
 
+bool LinearProgramme::may_have_solution() const {
+  std::vector<Limits> sums(rows_.size());
+  for (const Column& column : columns_) {
+    for (const Entry& e : column.entries) {
+      sums[e.row].least += least_of(e.value, column.limits.least, column.limits.most);
+      sums[e.row].most -= least_of(-e.value, column.limits.least, column.limits.most);
+    }
+  }
+  constexpr double tolerance = 1e-9;
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    const double slack = tolerance * (1 + std::abs(sums[row].least) + std::abs(sums[row].most));
+    if (sums[row].least > rows_[row].most + slack || sums[row].most < rows_[row].least - slack) return false;
+  }
+  return true;
+}
+
 double LinearProgramme::lagrangian(std::vector<double> multipliers) const {
   double sum = 0;
   for (std::size_t row = 0; row < rows_.size(); ++row) {

@@ -20,9 +20,14 @@ class LinearProgramme {
   std::uint32_t add_row(double least, double most);
   std::uint32_t add_column(double cost, double least, double most);
   void add(std::uint32_t row, std::uint32_t column, double value);  // adds up where it is called again
+  // Other limits of a column: a branch of a search for whole numbers.
+  void limit(std::uint32_t column, double least, double most) { columns_[column].limits = {least, most}; }
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(rows_.size()); }
   std::uint32_t columns() const { return static_cast<std::uint32_t>(columns_.size()); }
+
+  // False: some row cannot keep its limits whatever the columns are, each within its own. True says nothing.
+  bool may_have_solution() const;
 
   // The Lagrangian's least value. A multiplier that its row's limits do not allow counts as 0; minus infinity
   // where a column without limit would gain.
