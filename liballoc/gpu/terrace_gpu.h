@@ -259,7 +259,9 @@ struct terrace_offload_statistics {
   uint64_t plan_predicted_ns; /* a step under the last plan, as the simulator says */
   uint64_t plan_step_ns, heuristic_step_ns; /* a step, with a plan and without */
   uint64_t plan_wait_ns,
-      heuristic_wait_ns; /* of the last step of each kind: what of host_wait_ns was in it */
+      heuristic_wait_ns;     /* of the last step of each kind: what of host_wait_ns was in it */
+  uint64_t dram_limit_bytes; /* host memory that may be taken now: the configured, or what the daemon grants
+                                of it, if that is less */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);

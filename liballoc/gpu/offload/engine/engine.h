@@ -41,6 +41,8 @@
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/memory/slab.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
+#include "liballoc/gpu/offload/session/engine_session.h"
+#include "liballoc/gpu/offload/session/memory_demand.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
@@ -84,6 +86,7 @@ class Engine {
 
   Engine() = default;
   int open_parts(const Settings& settings, std::string* reason);
+  int open_session(const Settings& settings, std::string* reason);
   int open_device(const Settings& settings, std::string* reason);
   int open_drive(const Settings& settings, std::string* reason);
   int open_codec(const Settings& settings, std::string* reason);
@@ -155,6 +158,15 @@ class Engine {
   std::uint64_t wanted_growth() const;
   std::uint64_t wanted_room(const Tensor& tensor) const;
   int room_for(std::uint64_t bytes, tiers::Extent* out);
+
+  // What the daemon grants (engine_share.cpp)
+  void start_session();
+  Report report();
+  void set_memory_limit(std::uint64_t bytes);
+  void vacate();
+  bool vacate(const TensorPtr& tensor);
+  void move_below_limit(tiers::Extent* extent);
+
   int room_to_store(Tensor& tensor);
   int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
   // The device, or a thread, is not through with it.
@@ -267,12 +279,14 @@ class Engine {
     Event event;
   };
 
+  EngineSession session_;  // goes last: the memory that it was granted is free by then
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string path_;
   std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
+  MemoryDemand demand_;
   Proofs proofs_;
   FetchOrder order_;
   std::unordered_map<std::uint64_t, TensorPtr> live_;

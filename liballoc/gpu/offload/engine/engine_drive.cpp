@@ -21,6 +21,7 @@ constexpr std::size_t most_looked_ahead = 256;  // tensors
 // Whenever something has changed for whoever waits.
 void Engine::pump() {
   collect_retired();
+  vacate();
   serve_late_reads();
   serve_waiting();
   write_as_planned();
@@ -59,8 +60,8 @@ void Engine::write_as_planned() {
 }
 
 void Engine::write_early() {
-  const std::uint64_t at_hand = slab_.capacity_bytes() / 8;
-  if (slab_.used_bytes() < slab_.capacity_bytes() / 4 * 3) return;
+  const std::uint64_t at_hand = slab_.limit_bytes() / 8;
+  if (slab_.used_bytes() < slab_.limit_bytes() / 4 * 3) return;
   while (clean_bytes_ + writing_bytes_ < at_hand) {
     const TensorPtr victim = next_victim();
     if (victim == nullptr || start_write(victim) != 0) return;
