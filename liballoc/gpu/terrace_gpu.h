@@ -81,7 +81,8 @@ struct terrace_offload_config {
   const char* device;         /* as --gpu; "cpu": CPU tensors, copied as fast as memory is */
   uint64_t dram_bytes;        /* most host memory the engine takes, staging included; at least 16 MiB */
   uint64_t nvme_bytes;        /* most the pool file takes; 0: no NVMe tier */
-  const char* nvme_directory; /* NULL: /var/tmp */
+  const char* nvme_directory; /* NULL: a pool of the daemon's, if there is one and no endurance budget is set,
+                                 else /var/tmp */
   const char* compress;       /* "auto", "off", "zvc", "zvc_exp", "rle", "csr8"; NULL: "off". By the device's
                                  kernels; where a build has none for CUDA, "auto" stores as it is, and a
                                  codec's name is refused (-ENOTSUP) */

@@ -111,6 +111,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   }
   Settings settings;
   settings.nvme_directory = config.nvme_directory != nullptr ? config.nvme_directory : "/var/tmp";
+  settings.names_directory = config.nvme_directory != nullptr;
   settings.fault = config.fault != nullptr ? config.fault : "";
   if (const int error = read_device(config.device, &settings, reason); error != 0) return error;
   if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;

@@ -22,6 +22,7 @@ struct Settings {
   std::uint64_t dram_bytes = 0;                  // a multiple of 4096
   std::uint64_t nvme_bytes = 0;
   std::string nvme_directory;
+  bool names_directory = false;  // else a daemon's pool is preferred
   Compress compress = Compress::off;
   compression::Codec codec = compression::Codec::raw;  // forced
   std::uint64_t read_ahead_bytes = 0;
@@ -33,6 +34,12 @@ struct Settings {
   bool judges_plans = true;          // a plan that is slower than the heuristic is laid aside
   std::string fault;
   SessionOptions session;  // the daemon to join, if there is one
+
+  // Whether the drive may be a pool of the daemon's. Who names a directory has his file there, and an
+  // endurance budget of the user's own is counted in the user's record.
+  bool wants_granted_pool() const {
+    return nvme_bytes != 0 && !names_directory && writes_per_day_bytes == 0 && writes_total_bytes == 0;
+  }
 };
 
 // 0, or EINVAL with *reason naming the field, what it says and what is accepted.

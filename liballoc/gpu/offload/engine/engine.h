@@ -34,7 +34,7 @@
 #include "liballoc/gpu/offload/codec/proofs.h"
 #include "liballoc/gpu/offload/drive/direct_path.h"
 #include "liballoc/gpu/offload/drive/drive.h"
-#include "liballoc/gpu/offload/drive/endurance_ledger.h"
+#include "liballoc/gpu/offload/drive/write_budget.h"
 #include "liballoc/gpu/offload/engine/crew.h"
 #include "liballoc/gpu/offload/engine/fetch_order.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
@@ -162,7 +162,7 @@ class Engine {
   // What the daemon grants (engine_share.cpp)
   void start_session();
   Report report();
-  void set_memory_limit(std::uint64_t bytes);
+  void take_grant(const Grant& grant);
   void vacate();
   bool vacate(const TensorPtr& tensor);
   void move_below_limit(tiers::Extent* extent);
@@ -299,7 +299,7 @@ class Engine {
   std::unique_ptr<HostCodec> codec_;           // of CPU tensors; none: stored as they are
   std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
 
-  EnduranceLedger ledger_;
+  WriteBudget writes_;
   std::unique_ptr<Drive> drive_;        // none: host memory alone
   int drive_error_ = 0;                 // why nothing more is written
   std::unique_ptr<DirectPath> direct_;  // none: it does not work here, or does not pay

@@ -92,12 +92,12 @@ TensorPtr Engine::next_victim() {
   return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
 }
 
-// So much in the endurance ledger is the tensor's to write. 0, or what the ledger says: all is as it was.
+// So much of the write budget is the tensor's to write. 0, or what the budget says: all is as it was.
 int Engine::charge(Tensor& tensor, std::uint64_t bytes) {
   if (bytes > tensor.charged_bytes) {
-    if (const int error = ledger_.take(bytes - tensor.charged_bytes); error != 0) return error;
+    if (const int error = writes_.take(bytes - tensor.charged_bytes); error != 0) return error;
   } else {
-    ledger_.untake(tensor.charged_bytes - bytes);
+    writes_.untake(tensor.charged_bytes - bytes);
   }
   tensor.charged_bytes = bytes;
   return 0;
@@ -105,7 +105,9 @@ int Engine::charge(Tensor& tensor, std::uint64_t bytes) {
 
 // The drive may have written them, also where it says that it failed.
 void Engine::was_submitted(Tensor& tensor, std::uint64_t bytes) {
-  tensor.charged_bytes -= std::min(bytes, tensor.charged_bytes);
+  const std::uint64_t charged = std::min(bytes, tensor.charged_bytes);
+  tensor.charged_bytes -= charged;
+  writes_.submitted(charged);
 }
 
 // 0 and tensor.disk, or why the drive takes nothing.

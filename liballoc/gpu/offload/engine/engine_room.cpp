@@ -132,8 +132,8 @@ int Engine::may_wait(Tensor& tensor) {
   if (drive_ == nullptr) return is_released_memory_due() ? 0 : no_room();
   if (drive_error_ != 0) return drive_error_;
   if (drive_->free_bytes() < tensor.bytes) return ENOSPC;
-  if (const int error = ledger_.take(tensor.bytes); error != 0) return error;
-  ledger_.untake(tensor.bytes);
+  if (const int error = writes_.take(tensor.bytes); error != 0) return error;
+  writes_.untake(tensor.bytes);
   // Besides it there must be room for one to bring back (bounce_).
   const std::uint64_t room = slab_.limit_bytes();
   tensor.in_pieces = tensor.bytes > (room - std::min(room, transit_bytes())) / 2;

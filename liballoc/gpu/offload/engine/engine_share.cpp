@@ -1,4 +1,5 @@
-// What the daemon grants of the host memory that the engine was opened with (session/engine_session.h).
+// What the daemon grants (session/engine_session.h): of the host memory that the engine was opened with, of
+// the pool, and of what may be written to it.
 //
 // A grant that is lowered takes effect at once for what is not in use: the slab gives none of it to anybody.
 // What is in use beyond it is moved out while the program runs: a copy that the drive has as well is dropped,
@@ -15,16 +16,18 @@ namespace terrace::liballoc::offload {
 
 // Alone, the engine has what it was opened with.
 int Engine::open_session(const Settings& settings, std::string* reason) {
-  if (const int error = session_.open(settings.session, settings.device_text, reason); error != 0)
+  if (const int error =
+          session_.open(settings.session, settings.device_text, settings.wants_granted_pool(), reason);
+      error != 0)
     return error;
   warning_ = session_.warning();
   return 0;
 }
 
 void Engine::start_session() {
-  set_memory_limit(session_.granted_bytes());
+  if (session_.grant() != nullptr) take_grant(*session_.grant());
   session_.start({.report = [this] { return report(); },
-                  .set_memory_limit = [this](std::uint64_t bytes) { set_memory_limit(bytes); }});
+                  .take_grant = [this](const Grant& grant) { take_grant(grant); }});
 }
 
 // What the device has passed meanwhile is seen here where nobody else looks.
@@ -34,12 +37,18 @@ Report Engine::report() {
   if (slab_.is_over_limit()) pump();
   report.wanted_memory_bytes = demand_.bytes(slab_.committed_bytes(), slab_.capacity_bytes());
   report.memory_limit_bytes = slab_.limit_bytes();
+  report.drive_written_bytes = writes_.written_bytes();
   return report;
 }
 
-void Engine::set_memory_limit(std::uint64_t bytes) {
+// A file of its own is no part of what the daemon grants.
+void Engine::take_grant(const Grant& grant) {
   const Lock lock(mutex_);
-  slab_.set_limit(bytes);
+  slab_.set_limit(grant.budget_bytes);
+  if (writes_.is_leased()) {
+    drive_->set_limit(grant.pool_limit_bytes);
+    writes_.set_lease(grant.most_written_bytes);
+  }
   pump();
 }
 

@@ -1,5 +1,6 @@
 #include "liballoc/gpu/offload/session/engine_session.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -23,7 +24,7 @@ void put_counts(const Report& report, wire::JobStats* out) {
       {Stat::heap_live_bytes, report.wanted_memory_bytes}, {Stat::resident_bytes, counts.dram_bytes},
       {Stat::resident_peak_bytes, counts.dram_peak_bytes}, {Stat::stored_bytes, counts.nvme_bytes},
       {Stat::pool_used_bytes, counts.nvme_bytes},          {Stat::budget_bytes, report.memory_limit_bytes},
-      {Stat::written_bytes, counts.nvme_written_bytes},    {Stat::read_bytes, counts.nvme_read_bytes},
+      {Stat::written_bytes, report.drive_written_bytes},   {Stat::read_bytes, counts.nvme_read_bytes},
       {Stat::checksum_failures, counts.checksum_failures}, {Stat::io_errors, counts.io_errors}};
   for (const auto& [stat, value] : words) out->set(stat, value);
 }
@@ -42,13 +43,15 @@ bool EngineSession::is_understood() {
   return false;
 }
 
-int EngineSession::open(const SessionOptions& options, const std::string& device, std::string* reason) {
+int EngineSession::open(const SessionOptions& options, const std::string& device, bool wants_pool,
+                        std::string* reason) {
   if (options.socket.empty()) return 0;
   socket_ = options.socket;
   const int error = client_.start({.socket_path = socket_.c_str(),
                                    .job = options.job.c_str(),
                                    .program = device.c_str(),
                                    .requested_budget_bytes = options.dram_bytes,
+                                   .pool_wanted_bytes = wants_pool ? wire::any_bytes : 0,
                                    .weight = options.weight,
                                    .daemon_path = options.daemon.c_str(),
                                    .respawn = !options.daemon.empty(),
@@ -58,17 +61,26 @@ int EngineSession::open(const SessionOptions& options, const std::string& device
     return error;
   }
   if (error != 0) {
+    client_.use_no_pool();  // a file of the engine's own is made meanwhile
     warning_ = "no daemon at " + socket_ + " (" + std::strerror(error) +
                "): host memory is taken without it until one is there; `terrace status` shows which are";
     return 0;
   }
-  if (is_understood())
-    granted_bytes_ = client_.grant().budget_bytes;
-  else
+  is_joined_ = is_understood();
+  if (!is_joined_)
     warning_ = "the daemon at " + socket_ +
                " is older than offload engines that join it: their host memory is not counted; install the "
                "same version of both";
-  return 0;
+  if (!is_joined_ || !wants_pool || has_pool()) return 0;
+  client_.use_no_pool();
+  warning_ = "the daemon at " + socket_ +
+             " grants no pool (its log says why): the drive's file is this process's own, which the daemon's "
+             "[pool] size does not count";
+  if (!client_.grant().encrypts_pools) return 0;
+  *reason = "the daemon at " + socket_ +
+            " grants no pool (its log says why), and pools are encrypted here ([pool] encrypt): name a "
+            "directory for the drive's file, or do without a drive";
+  return EPERM;
 }
 
 void EngineSession::start(Callbacks callbacks) {
@@ -110,7 +122,7 @@ void EngineSession::follow() {
         if (!is_understood()) return;
         [[fallthrough]];
       case Notice::budget_changed:
-        callbacks_.set_memory_limit(client_.grant().budget_bytes);
+        callbacks_.take_grant(client_.grant());
         continue;
       case Notice::trim:  // what no step uses is given back anyway
       case Notice::schedule:

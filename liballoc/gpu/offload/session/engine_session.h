@@ -1,7 +1,8 @@
-// An engine's session with terraced: how much host memory it may take, and what the daemon shows of it.
+// An engine's session with terraced: how much host memory it may take, a pool file and how much may be
+// written to it, and what the daemon shows of it.
 //
-//   engine ──── Report, ten times a second ────▶ thread ──── counters ───▶ segment ──▶ daemon
-//      ◀── set_memory_limit(), when it changes ──┘   ◀────── budget ────── socket ◀──┘
+//   engine ── Report, ten times a second ──▶ thread ──── counters ───▶ segment ──▶ daemon
+//      ◀── take_grant(), when it changes ────┘   ◀── budget, writes ── socket ◀──┘
 //
 // The process may have a session already, its pager's. This is another one, of the same job: the daemon
 // divides the job's memory among both. Nothing waits for the daemon but open(), for 2 s at most. While it is
@@ -29,16 +30,15 @@ struct Report {
   terrace_offload_statistics counts{};
   std::uint64_t wanted_memory_bytes = 0;  // host memory it would use if it had it (memory_demand.h)
   std::uint64_t memory_limit_bytes = 0;   // host memory it may take, as it obeys now
+  std::uint64_t drive_written_bytes = 0;  // that the drive was asked to write
 };
 
 class EngineSession {
  public:
-  static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
-
   // The engine. Both are called by the session's thread and may take the engine's lock.
   struct Callbacks {
     std::function<Report()> report;
-    std::function<void(std::uint64_t bytes)> set_memory_limit;
+    std::function<void(const Grant& grant)> take_grant;
   };
 
   EngineSession() = default;
@@ -50,14 +50,16 @@ class EngineSession {
 
   // Joins the daemon as an engine on `device`. 0: joined, or alone, which warning() says; or the errno of a
   // refusal with *reason.
-  int open(const SessionOptions& options, const std::string& device, std::string* reason);
+  int open(const SessionOptions& options, const std::string& device, bool wants_pool, std::string* reason);
   // Begins to report and to obey. Throws std::system_error where there is no thread to be had. Once.
   void start(Callbacks callbacks);
   // Ends that: no callback is under way or called any more.
   void stop();
 
-  // As granted by open(), before start(); no_limit: there is no daemon that grants.
-  std::uint64_t granted_bytes() const { return granted_bytes_; }
+  // As granted by open(), before start(); nullptr: there is no daemon that grants. The pool's file is the
+  // session's.
+  const Grant* grant() const { return is_joined_ ? &client_.grant() : nullptr; }
+  bool has_pool() const { return is_joined_ && client_.grant().pool_fd >= 0; }
   // Why the engine is alone, and what helps; "" where it is not. Before start().
   const std::string& warning() const { return warning_; }
 
@@ -71,7 +73,7 @@ class EngineSession {
   Client client_;
   std::string socket_;
   std::string warning_;
-  std::uint64_t granted_bytes_ = no_limit;
+  bool is_joined_ = false;
   Callbacks callbacks_;
   std::mutex mutex_;  // of what follows
   std::condition_variable ends_;

@@ -289,3 +289,70 @@ TEST_CASE("WhoSwitchesTerraceOffJoinsNoDaemon") {
   CHECK(engine.statistics().dram_limit_bytes == 128 * mib);
   CHECK(job_at(server.socket()).empty());
 }
+
+// No directory is named.
+constexpr Options pooled{.dram_bytes = 16 * mib, .nvme_bytes = 256 * mib, .nvme_directory = nullptr};
+
+TEST_CASE("WithoutADirectoryOfItsOwnTheEngineHasThePoolOfTheDaemon") {
+  ServerThread server;
+  const JobOf job(server.socket());
+  const Opened engine(pooled);
+  CHECK_THAT(terrace_offload_path(engine.get()), Contains("in the daemon's pool"));
+  Saved saved;
+  REQUIRE(saved.fill(engine, 64) == 64);
+  CHECK(eventually([&] {
+    const json session = engine_at(server.socket());
+    return counter(session, "pool_used_bytes") >= 47 * mib &&
+           session.value("pool_disk_bytes", 0ULL) >= 47 * mib;
+  }));
+  CHECK(engine_at(server.socket())["pool_capacity_bytes"] >= 256 * mib);
+  CHECK(eventually([&] {
+    return job_at(server.socket())["written_today_bytes"] == engine.statistics().nvme_written_bytes;
+  }));
+  saved.check(engine);
+}
+
+TEST_CASE("ADirectoryThatIsNamedAndABudgetOfTheUsersOwnAreObeyed") {
+  ServerThread server;
+  const JobOf job(server.socket());
+  const TemporaryDirectory state;
+  const Variable records("XDG_STATE_HOME", state.path());
+  Options options = pooled;
+  if (GENERATE(true, false))
+    options.nvme_directory = TERRACE_TEST_POOL_DIR;
+  else
+    options.writes_per_day_bytes = 512 * mib;
+  const Opened engine(options);
+  CHECK_THAT(terrace_offload_path(engine.get()), !Contains("in the daemon's pool"));
+  Saved saved;
+  REQUIRE(saved.fill(engine, 32) == 32);
+  CHECK(engine.statistics().writes_today_bytes != 0);
+  CHECK_FALSE(engine_at(server.socket()).contains("pool_capacity_bytes"));
+  saved.check(engine);
+}
+
+TEST_CASE("WhatTheDaemonLeasesIsAllThatIsWritten") {
+  const TemporaryDirectory state;
+  ServerThread server([&](terrace::daemon::ServerOptions& options) {
+    options.config.writes_per_day = 96 * mib;
+    options.config.writes_per_user = terrace::daemon::Amount::percent(100);
+    options.config.state = state.path();
+  });
+  const JobOf job(server.socket());
+  const Opened engine(pooled);
+  CHECK(eventually([&] { return job_at(server.socket()).contains("writes_left_bytes"); }));
+  pause_ms(300);  // the first lease is told by then
+  std::uint64_t stored = 0;
+  for (unsigned round = 0; round < 8; ++round) {
+    Saved saved;
+    stored += saved.fill(engine, 48);
+    saved.check(engine);
+    REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  }
+  CHECK(stored < 8 * 48);
+  CHECK(engine.statistics().nvme_written_bytes <= 96 * mib);
+  CHECK(engine.statistics().nvme_written_bytes >= 48 * mib);
+  CHECK(engine.statistics().io_errors == 0);
+  const std::uint64_t now = engine.statistics().nvme_written_bytes;
+  CHECK(eventually([&] { return job_at(server.socket())["written_today_bytes"] == now; }));
+}
