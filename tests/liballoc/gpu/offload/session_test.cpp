@@ -1,12 +1,17 @@
 // Engines in session with a daemon: what it shows of them, what they take of what it grants, and what a
 // daemon that dies, hangs or lies cannot do to their tensors.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <thread>
 
+#include "daemon/server/connection.h"
+#include "daemon/sessions/segment_layout.h"
 #include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
@@ -91,11 +96,68 @@ class SilentDaemon {
     REQUIRE(::listen(listener_.get(), 5) == 0);
   }
   const std::string& path() const { return path_; }
+  terrace::daemon::UniqueFd accepted() const {
+    return terrace::daemon::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
 
  private:
   TemporaryDirectory directory_;
   std::string path_ = directory_ / "silent.sock";
   terrace::daemon::UniqueFd listener_;
+};
+
+// Whatever it says is well formed, and none of it is so.
+class LyingDaemon {
+ public:
+  LyingDaemon() : accepting_([this] { greet(); }) {}
+  ~LyingDaemon() {
+    if (accepting_.joinable()) accepting_.join();
+    ::close(pool_);
+  }
+  void await() { accepting_.join(); }
+  const std::string& path() const { return silent_.path(); }
+  template <class Message>
+  void send(const Message& message) {
+    REQUIRE(connection_->send(&message, sizeof message) == 0);
+  }
+  void limit(std::uint64_t bytes) {
+    auto budget = terrace::wire::make<terrace::wire::Budget>();
+    budget.budget_bytes = budget.pool_limit_bytes = bytes;
+    send(budget);
+  }
+  // All that lies in the pool is something else.
+  void spoil_pool() const {
+    const std::vector<std::byte> other(mib, std::byte{0x77});
+    for (std::uint64_t at = 0; at < 256 * mib; at += mib)
+      if (::pwrite(pool_, other.data(), other.size(), static_cast<off_t>(at)) < 0) FAIL("pwrite");
+  }
+
+ private:
+  void greet() {
+    using namespace terrace::daemon;
+    connection_.emplace(silent_.accepted(), Peer{}, 0);
+    Packet packet;
+    eventually([&] { return connection_->receive(&packet) == 0; });
+    auto welcome = terrace::wire::make<terrace::wire::Welcome>();
+    welcome.flags = terrace::wire::welcome_segment_fd | terrace::wire::welcome_pool_fd;
+    welcome.budget_bytes = welcome.pool_capacity_bytes = welcome.pool_limit_bytes = ~std::uint64_t{0};
+    welcome.segment_bytes = segment_.bytes();
+    welcome.stats_offset = segment_.stats_offset();
+    welcome.ring_offset = segment_.ring_offset();
+    welcome.ring_capacity = Segment::ring_capacity;
+    const int fds[] = {segment_.fd(), pool_};
+    connection_->send(&welcome, sizeof welcome, fds);
+  }
+
+  SilentDaemon silent_;
+  terrace::daemon::Segment segment_ = [] {
+    terrace::daemon::Segment made;
+    REQUIRE(terrace::daemon::Segment::create(&made) == 0);
+    return made;
+  }();
+  int pool_ = ::open(TERRACE_TEST_POOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  std::optional<terrace::daemon::Connection> connection_;
+  std::thread accepting_;
 };
 
 std::string refusal_of(const Options& options) {
@@ -355,4 +417,35 @@ TEST_CASE("WhatTheDaemonLeasesIsAllThatIsWritten") {
   CHECK(engine.statistics().io_errors == 0);
   const std::uint64_t now = engine.statistics().nvme_written_bytes;
   CHECK(eventually([&] { return job_at(server.socket())["written_today_bytes"] == now; }));
+}
+
+TEST_CASE("ADaemonThatLiesCostsRoomAndTensorsOfItsPoolAndNeverGivesOtherBytes") {
+  LyingDaemon liar;
+  const JobOf job(liar.path());
+  const Opened engine(pooled);
+  liar.await();
+  CHECK(engine.statistics().dram_limit_bytes == 16 * mib);
+  Saved saved, more;
+  REQUIRE(saved.fill(engine, 64) == 64);
+  liar.limit(0);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 0; }));
+  CHECK(more.fill(engine, 1) == 0);
+  liar.spoil_pool();
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < saved.ids.size(); ++i) {
+    std::vector<std::byte> back(mib);
+    const int error = engine.fetch(saved.ids[i], back);
+    if (error == 0)
+      CHECK((back == saved.sources[i]));
+    else
+      CHECK(error == -EBADMSG);
+    lost += error != 0 ? 1 : 0;
+    engine.release(saved.ids[i]);
+  }
+  CHECK(lost >= 48);
+  for (unsigned i = 0; i < 100; ++i) liar.limit(i % 2 == 0 ? 0 : ~std::uint64_t{0});
+  CHECK(eventually([&] { return more.fill(engine, 32) > 0; }));
+  liar.send(terrace::wire::make<terrace::wire::Hello>());  // out of place: it is left
+  CHECK(eventually([&] { return more.fill(engine, 8) == 8; }));
+  more.check(engine);
 }
