@@ -71,7 +71,8 @@ def job(directory, progress):
             wrong += not engine.fetch(number, buffer) or hashlib.sha256(buffer).digest() != digest
         engine.end_step()
         rounds += 1
-        Path(progress).write_text(f"{rounds} {len(stored)}", encoding="utf-8")
+        Path(progress + ".new").write_text(str(rounds), encoding="utf-8")
+        os.replace(progress + ".new", progress)
     print(f"wrong: {wrong} kept: {kept}", flush=True)
 
 
@@ -102,7 +103,7 @@ def set_dram(socket, size):
 
 
 def rounds_of(progress):
-    return int(Path(progress).read_text(encoding="utf-8").split()[0]) if Path(progress).exists() else 0
+    return int(Path(progress).read_text(encoding="utf-8")) if Path(progress).exists() else 0
 
 
 def follow(socket, daemon, directory, progress):
