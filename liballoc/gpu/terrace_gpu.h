@@ -104,7 +104,9 @@ struct terrace_offload_config {
                 the heuristic's; "off": always, for whoever measures what plans do; NULL: "on" */
 };
 
-/* On failure `reason` says what is wrong and what helps (always terminated). */
+/* Where TERRACE_SOCKET names a daemon the engine joins it, as a session of the job TERRACE_JOB: then host
+ * memory is what the daemon grants, within dram_bytes. Waits for its answer, 2 s at most. On failure `reason`
+ * says what is wrong and what helps (always terminated); a refusal of the daemon's is one. */
 TERRACE_API int terrace_offload_open(const struct terrace_offload_config* config, terrace_offload** out,
                                      char* reason, size_t reason_bytes);
 /* Waits for what is under way, then forgets everything. No other call is running. NULL is allowed. */
@@ -269,8 +271,8 @@ TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
 /* Which way the bytes go, in words: "pinned bounce buffers on NVIDIA H200 and io_uring, GPUDirect Storage to
  * /nvme", or why not that; until close. */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
-/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot
- * be kept. "" when nothing; until close. */
+/* What the engine goes without, and what helps: the daemon that TERRACE_SOCKET names, or a pool of it; that
+ * the drive's writes are not counted as the ledger cannot be kept. "" when nothing; until close. */
 TERRACE_API const char* terrace_offload_warning(terrace_offload* engine);
 
 #ifdef __cplusplus
