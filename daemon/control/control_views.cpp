@@ -81,17 +81,17 @@ void put_plan(json& object, const Session& session) {
 }
 
 json view_session(const ControlContext& context, const Session& session) {
-  json object{{"id", session.id()},
-              {"pid", session.peer().pid},
-              {"program", session.program()},
-              {"reattached", session.reattached},
-              {"granted_bytes", context.registry.arbiter().granted_bytes(session.id())},
-              {"lost_events", session.lost_events()},
-              {"statistics", view_counters(session.counters())}};
+  json object{
+      {"id", session.id()},
+      {"pid", session.peer().pid},
+      {session.is_engine() ? "device" : "program", session.is_engine() ? session.device : session.program()},
+      {"reattached", session.reattached},
+      {"granted_bytes", context.registry.arbiter().granted_bytes(session.id())},
+      {"lost_events", session.lost_events()},
+      {"statistics", view_counters(session.counters())}};
   put_nonzero(object, "pool_capacity_bytes", context.registry.pools().capacity_bytes(session.id()));
   put_nonzero(object, "pool_limit_bytes", context.registry.pools().limit_bytes(session.id()));
-  if (const auto counted = session.resident_check().counted_bytes())
-    object["kernel_resident_bytes"] = *counted;
+  if (const auto counted = session.kernel_resident_bytes()) object["kernel_resident_bytes"] = *counted;
   if (const auto disk = context.registry.pools().disk_bytes(session.id())) object["pool_disk_bytes"] = *disk;
   if (context.registry.arbiter().is_restrained(session.id())) object["restrained"] = true;
   put_states(object, session.counters());
@@ -305,18 +305,20 @@ json view_lifetimes(const ControlContext& context, const Peer& reader, const Job
 json view_summary(const ControlContext& context, const JobKey& job) {
   Counters totals = live_totals(context, job);
   const auto ended = context.registry.ended_jobs().find(job);
-  std::size_t running = 0;
-  for (const auto& [id, session] : context.registry.sessions()) running += session->job() == job ? 1 : 0;
+  std::set<pid_t> running;  // an engine's process may have two sessions
+  for (const auto& [id, session] : context.registry.sessions())
+    if (session->job() == job) running.insert(session->peer().pid);
   const bool has_ended = ended != context.registry.ended_jobs().end();
-  if (!has_ended && running == 0) return nullptr;
+  if (!has_ended && running.empty()) return nullptr;
   if (has_ended) add_counters(ended->second.totals, &totals);
   json summary{{"job", job.name},
                {"uid", job.uid},
-               {"running_processes", running},
+               {"running_processes", running.size()},
                {"ended_processes", has_ended ? ended->second.processes : 0},
                {"totals", view_counters(totals)}};
-  put_nonzero(summary, "budget_bytes",
-              running != 0 ? context.registry.arbiter().job_budget_bytes(job) : ended->second.budget_bytes);
+  put_nonzero(
+      summary, "budget_bytes",
+      !running.empty() ? context.registry.arbiter().job_budget_bytes(job) : ended->second.budget_bytes);
   put_states(summary, totals);
   return summary;
 }

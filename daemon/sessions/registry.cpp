@@ -187,8 +187,11 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
     return admission;
   }
   ++next_id_;
+  const std::string program = clean_name(hello.program, sizeof hello.program, "?");
+  const bool is_engine = (hello.flags & wire::hello_is_engine) != 0;
   auto session = std::make_unique<Session>(
-      id, peer, job, clean_name(hello.program, sizeof hello.program, "?"), std::move(segment));
+      id, peer, job, is_engine ? "offload engine on " + program : program, std::move(segment));
+  if (is_engine) session->device = program;
   session->reattached = comes_back(hello);
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
@@ -239,7 +242,7 @@ void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
   Counters did = session.counters();
   for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
   add_counters(did, &ended.totals);
-  ++ended.processes;
+  if (!session.is_engine()) ++ended.processes;
   ended.budget_bytes = arbiter_.job_budget_bytes(session.job());
   ended.ended_ns = now_ns;
   if (ended_.size() <= limits_.ended_jobs) return;

@@ -32,9 +32,25 @@ void ReportChecks::check(std::uint64_t now_ns) {
   }
 }
 
+// What the kernel counts of a process is the pager's and its engines'. Of what another session reports no
+// more counts than it was granted and has not given back: else one that reports much would hide what this one
+// keeps.
+std::uint64_t ReportChecks::others_of_process(const Session& session) const {
+  std::uint64_t bytes = 0;
+  for (const SessionId id : arbiter_.sessions_of(session.job())) {
+    const auto found = sessions_.find(id);
+    if (id == session.id() || found == sessions_.end()) continue;
+    const Session& other = *found->second;
+    const bool is_beside = other.is_engine() || session.is_engine();
+    if (!is_beside || other.peer().pid != session.peer().pid) continue;
+    bytes += std::min(other.counter(wire::Stat::resident_bytes), arbiter_.held_bytes(id));
+  }
+  return bytes;
+}
+
 void ReportChecks::check_report(Session& session, std::uint64_t now_ns) {
   const std::uint64_t reported = session.counter(wire::Stat::resident_bytes);
-  session.check_resident(arbiter_.is_waited_for(session.id()), now_ns);
+  session.check_resident(arbiter_.is_waited_for(session.id()), others_of_process(session), now_ns);
   if (!session.resident_check().is_understated(reported)) arbiter_.restrain(session.id(), false);
   if (!pools_.measure(session.id())) return;
   const std::string what = fmt::format("takes up more of {} than its pool of {}", pools_.directory(),

@@ -39,6 +39,7 @@ class ReportChecks {
   void name_late_givers(std::uint64_t now_ns);
 
  private:
+  std::uint64_t others_of_process(const Session& session) const;
   void check_report(Session& session, std::uint64_t now_ns);
   void name_late(const Session& session, std::uint64_t now_ns);
   void name_understated(const Session& session, std::uint64_t now_ns);

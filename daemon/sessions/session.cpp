@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "daemon/base/size.h"
+
 namespace terrace::daemon {
 
 Session::Session(SessionId id, const Peer& peer, JobKey job, std::string program, Segment segment)
@@ -35,10 +37,12 @@ std::size_t Session::read_events(wire::Event* out, std::uint64_t now_ns) {
   return count;
 }
 
-void Session::check_resident(bool is_waited_for, std::uint64_t now_ns) {
+void Session::check_resident(bool is_waited_for, std::uint64_t others_bytes, std::uint64_t now_ns) {
   checked_ns_ = now_ns;
-  const auto counted = memory_.resident_bytes();
-  if (counted) resident_check_.observe(counter(wire::Stat::resident_bytes), *counted, is_waited_for);
+  kernel_resident_bytes_ = memory_.resident_bytes();
+  if (!kernel_resident_bytes_) return;
+  resident_check_.observe(counter(wire::Stat::resident_bytes), minus(*kernel_resident_bytes_, others_bytes),
+                          is_waited_for);
 }
 
 std::uint64_t Session::resident_bytes() const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/sessions/lifetimes.h"
@@ -43,9 +44,11 @@ class Session {
 
   // What the kernel counts of the process from now on.
   void watch(ProcessMemory memory) { memory_ = std::move(memory); }
-  // Asks the kernel, and compares with what counters() say. `is_waited_for`: others wait for the process to
-  // give.
-  void check_resident(bool is_waited_for, std::uint64_t now_ns);
+  // Asks the kernel, and compares with what counters() say, beside the `others_bytes` that other sessions of
+  // the process have. `is_waited_for`: others wait for the process to give.
+  void check_resident(bool is_waited_for, std::uint64_t others_bytes, std::uint64_t now_ns);
+  // What the kernel counted then of the whole process.
+  std::optional<std::uint64_t> kernel_resident_bytes() const { return kernel_resident_bytes_; }
   std::uint64_t checked_ns() const { return checked_ns_; }
   const ResidentCheck& resident_check() const { return resident_check_; }
   // Resident, as it counts: what the process reports, or more where that cannot be.
@@ -70,6 +73,9 @@ class Session {
   bool reattached = false;
   bool takes_write_leases = false;  // an older library does not
   bool takes_schedules = false;     // likewise
+  // Of an offload engine, which may stand beside another session of its process; empty: it is none.
+  std::string device;
+  bool is_engine() const { return !device.empty(); }
   SessionPlan plan;
 
  private:
@@ -84,6 +90,7 @@ class Session {
   Counters counters_{};
   ProcessMemory memory_;
   ResidentCheck resident_check_;
+  std::optional<std::uint64_t> kernel_resident_bytes_;
   std::uint64_t checked_ns_ = 0;
   std::uint64_t read_head_ = 0;  // the ring's when it was read last
   std::uint64_t read_at_ns_ = 0;

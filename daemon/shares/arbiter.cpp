@@ -45,6 +45,16 @@ std::uint64_t Arbiter::granted_bytes(SessionId id) const {
   return session == nullptr ? 0 : session->granted_bytes;
 }
 
+std::uint64_t Arbiter::held_bytes(SessionId id) const {
+  const Member* const session = members_.find(id);
+  return session == nullptr ? 0 : std::max(session->held_bytes, session->granted_bytes);
+}
+
+std::span<const SessionId> Arbiter::sessions_of(const JobKey& key) const {
+  const MemberJob* const job = members_.find(key);
+  return job == nullptr ? std::span<const SessionId>() : job->sessions;
+}
+
 void Arbiter::observe(SessionId id, const Demand& demand) {
   if (Member* const session = members_.find(id)) session->report(demand);
 }

@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "daemon/shares/members.h"
@@ -99,6 +100,10 @@ class Arbiter {
   // Promised to jobs that asked for a size.
   std::uint64_t promised_bytes() const { return members_.promised_bytes(); }
   std::uint64_t granted_bytes(SessionId session) const;
+  // What it is granted, or still has of what it was granted before.
+  std::uint64_t held_bytes(SessionId session) const;
+  // The job's; none, where there is no such job.
+  std::span<const SessionId> sessions_of(const JobKey& job) const;
   std::uint64_t job_budget_bytes(const JobKey& job) const;
   std::uint64_t job_promised_bytes(const JobKey& job) const;
   std::uint32_t job_weight(const JobKey& job) const;  // 0: there is no such job

@@ -81,7 +81,8 @@ struct terrace_offload_config {
   const char* device;         /* as --gpu; "cpu": CPU tensors, copied as fast as memory is */
   uint64_t dram_bytes;        /* most host memory the engine takes, staging included; at least 16 MiB */
   uint64_t nvme_bytes;        /* most the pool file takes; 0: no NVMe tier */
-  const char* nvme_directory; /* NULL: /var/tmp */
+  const char* nvme_directory; /* NULL: a pool of the daemon's, if there is one and no endurance budget is set,
+                                 else /var/tmp */
   const char* compress;       /* "auto", "off", "zvc", "zvc_exp", "rle", "csr8"; NULL: "off". By the device's
                                  kernels; where a build has none for CUDA, "auto" stores as it is, and a
                                  codec's name is refused (-ENOTSUP) */
@@ -103,7 +104,9 @@ struct terrace_offload_config {
                 the heuristic's; "off": always, for whoever measures what plans do; NULL: "on" */
 };
 
-/* On failure `reason` says what is wrong and what helps (always terminated). */
+/* Where TERRACE_SOCKET names a daemon the engine joins it, as a session of the job TERRACE_JOB: then host
+ * memory is what the daemon grants, within dram_bytes. Waits for its answer, 2 s at most. On failure `reason`
+ * says what is wrong and what helps (always terminated); a refusal of the daemon's is one. */
 TERRACE_API int terrace_offload_open(const struct terrace_offload_config* config, terrace_offload** out,
                                      char* reason, size_t reason_bytes);
 /* Waits for what is under way, then forgets everything. No other call is running. NULL is allowed. */
@@ -259,15 +262,17 @@ struct terrace_offload_statistics {
   uint64_t plan_predicted_ns; /* a step under the last plan, as the simulator says */
   uint64_t plan_step_ns, heuristic_step_ns; /* a step, with a plan and without */
   uint64_t plan_wait_ns,
-      heuristic_wait_ns; /* of the last step of each kind: what of host_wait_ns was in it */
+      heuristic_wait_ns;     /* of the last step of each kind: what of host_wait_ns was in it */
+  uint64_t dram_limit_bytes; /* host memory that may be taken now: the configured, or what the daemon grants
+                                of it, if that is less */
 };
 TERRACE_API int terrace_offload_get_statistics(terrace_offload* engine,
                                                struct terrace_offload_statistics* out);
 /* Which way the bytes go, in words: "pinned bounce buffers on NVIDIA H200 and io_uring, GPUDirect Storage to
  * /nvme", or why not that; until close. */
 TERRACE_API const char* terrace_offload_path(terrace_offload* engine);
-/* What the engine goes without, and what helps: that the drive's writes are not counted as the ledger cannot
- * be kept. "" when nothing; until close. */
+/* What the engine goes without, and what helps: the daemon that TERRACE_SOCKET names, or a pool of it; that
+ * the drive's writes are not counted as the ledger cannot be kept. "" when nothing; until close. */
 TERRACE_API const char* terrace_offload_warning(terrace_offload* engine);
 
 #ifdef __cplusplus

@@ -49,7 +49,9 @@ enum class Type : std::uint16_t {
 inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::pool_limit_bytes
 inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
-inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease | feature_schedules;
+inline constexpr std::uint64_t feature_engines = 8;      // the daemon knows hello_is_engine
+inline constexpr std::uint64_t known_features =
+    feature_pool_limit | feature_write_lease | feature_schedules | feature_engines;
 
 struct Header {
   std::uint32_t magic = wire::magic;
@@ -62,6 +64,9 @@ static_assert(sizeof(Header) == 4 + 2 + 2 + 4 + 4);
 
 inline constexpr std::uint16_t hello_reattach = 1;     // was in session with an earlier daemon
 inline constexpr std::uint16_t hello_has_pool_fd = 2;  // one descriptor: the pool granted then
+// An offload engine, beside the pager of its process if that has one: two sessions of one process then, each
+// of which reports its own memory. Hello::program names the engine's device.
+inline constexpr std::uint16_t hello_is_engine = 4;
 
 struct Hello {
   static constexpr Type type = Type::hello;

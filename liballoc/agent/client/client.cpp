@@ -63,6 +63,7 @@ int Client::copy_config(const ClientConfig& config) noexcept {
   wire::copy_text(job_, sizeof job_, config.job);
   wire::copy_text(program_, sizeof program_, config.program);
   respawn_ = config.respawn;
+  is_engine_ = config.is_engine;
   requested_budget_bytes_ = config.requested_budget_bytes;
   pool_wanted_bytes_ = config.pool_wanted_bytes;
   weight_ = config.weight;
@@ -112,6 +113,7 @@ int Client::send_hello() noexcept {
   hello.requested_budget_bytes = requested_budget_bytes_;
   hello.pool_wanted_bytes = pool_wanted_bytes_;
   hello.weight = weight_;
+  if (is_engine_) hello.flags |= wire::hello_is_engine;
   if (was_welcomed_) {
     hello.flags |= wire::hello_reattach;
     hello.held_budget_bytes = grant_.budget_bytes;

@@ -38,6 +38,7 @@ struct ClientConfig {
   const char* daemon_path = nullptr;         // of terraced, absolute; for `respawn`
   const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
   bool respawn = false;                 // the daemon is ours alone: start another when it dies
+  bool is_engine = false;               // an offload engine; `program` names its device
 };
 
 // What the daemon gave. Descriptors are close-on-exec and -1 when there is none. They belong to the client,
@@ -165,6 +166,7 @@ class Client {
   char job_[wire::name_bytes] = {};
   char program_[wire::name_bytes] = {};
   bool respawn_ = false;
+  bool is_engine_ = false;
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
   std::uint16_t weight_ = 0;

@@ -19,6 +19,7 @@ int read_device(const char* text, Settings* out, std::string* reason) {
     *reason = "device is not set: say cpu, cuda, cuda:1 or emulated:8G";
     return EINVAL;
   }
+  out->device_text = text;
   if (std::string_view(text) == "cpu") return 0;
   tiers::gpu::DeviceSpec spec;
   if (const int error = tiers::gpu::parse_device(text, &spec, reason); error != 0) return error;
@@ -110,6 +111,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   }
   Settings settings;
   settings.nvme_directory = config.nvme_directory != nullptr ? config.nvme_directory : "/var/tmp";
+  settings.names_directory = config.nvme_directory != nullptr;
   settings.fault = config.fault != nullptr ? config.fault : "";
   if (const int error = read_device(config.device, &settings, reason); error != 0) return error;
   if (const int error = read_compress(config.compress, &settings, reason); error != 0) return error;
@@ -117,6 +119,7 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   if (const int error = read_policy(config.policy, &settings, reason); error != 0) return error;
   if (const int error = read_trial(config.trial, &settings, reason); error != 0) return error;
   if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
+  if (const int error = read_session_options(&settings.session, reason); error != 0) return error;
   *out = settings;
   return 0;
 }

@@ -46,7 +46,8 @@ class Statistics(ctypes.Structure):
         "decompress_ns", "host_wait_ns", "read_ahead_hits", "read_ahead_wasted", "checksum_failures",
         "io_errors", "writes_today_bytes", "writes_total_bytes", "waiting_bytes", "in_pieces", "not_staged", "direct_bytes",
         "summed_bytes", "plan_in_force", "plans_made", "planned_steps", "plan_departures", "plan_refusals",
-        "plan_predicted_ns", "plan_step_ns", "heuristic_step_ns", "plan_wait_ns", "heuristic_wait_ns")]
+        "plan_predicted_ns", "plan_step_ns", "heuristic_step_ns", "plan_wait_ns", "heuristic_wait_ns",
+        "dram_limit_bytes")]
 
 
 PLAN_FOLLOWS, PLAN_MOVES, PLAN_DEPARTED = 1, 2, 4

@@ -135,3 +135,52 @@ TEST_CASE_METHOD(Reports,
   registry.end(first, "gone", now);
   CHECK(registry.pools().used_bytes() == 0);
 }
+
+namespace {
+
+// The pager's session of the process says 320 MiB, its engine's the rest.
+struct BesideAnEngine : Reports {
+  SessionId engine = 0;
+  wire::JobStats* engine_stats = nullptr;
+
+  BesideAnEngine() {
+    wire::Hello hello = greeting_of("first");
+    hello.flags = wire::hello_is_engine;
+    wire::copy_text(hello.program, sizeof hello.program, "cuda:0");
+    Session& session = *registry.admit(hello, {process.pid(), 1000, 1000}, std::nullopt, now).session;
+    session.watch(ProcessMemory(process.pid(), process.fd()));
+    engine = session.id();
+    engine_stats = begin_to_report(session);
+    report(320 * mib);
+    engine_stats->set(wire::Stat::resident_bytes, 320 * mib);
+    pass_rounds(30);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(BesideAnEngine,
+                 "a pager and an engine of one process together have what the kernel counts") {
+  CHECK(registry.find(engine)->device == "cuda:0");
+  CHECK(registry.find(first)->device.empty());
+  let_another_join();
+  pass_rounds(30);
+  CHECK(registry.find(first)->resident_bytes() == 320 * mib);
+  CHECK(registry.find(engine)->resident_bytes() == 320 * mib);
+  report(0);  // and it gave nothing
+  pass_rounds(30);
+  CHECK(registry.find(first)->resident_bytes() >= 320 * mib);
+  CHECK(registry.find(first)->resident_bytes() < 400 * mib);  // the engine's is not its
+  CHECK(registry.find(engine)->resident_bytes() == 320 * mib);
+}
+
+TEST_CASE_METHOD(BesideAnEngine,
+                 "an engine that reports more than it was granted hides nothing of its pager's") {
+  let_another_join();
+  engine_stats->set(wire::Stat::resident_bytes, gib);
+  report(0);
+  pass_rounds(30);
+  const std::uint64_t engine_has = registry.arbiter().held_bytes(engine);
+  CHECK(engine_has < gib);
+  CHECK(registry.find(first)->resident_bytes() + engine_has >= held);
+}

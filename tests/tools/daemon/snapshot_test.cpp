@@ -52,6 +52,25 @@ TEST_CASE("DurationsBecomeSeconds") {
 
 TEST_CASE("TheLargestProcessSpeaksForTheJob") { CHECK(job_rows(answer())[0]["pager"] == "active"); }
 
+TEST_CASE("AnEngineIsOfAProcessAndDoesNotSpeakForTheJob") {
+  json status = answer();
+  json& sessions = status["jobs"][0]["sessions"];
+  CHECK_FALSE(job_rows(status)[0].contains("engines"));
+  for (const char* device : {"cuda:0", "cuda:1", "cuda:0"}) {
+    json engine = session(2, 9000, "");
+    engine.erase("pager");
+    engine["device"] = device;
+    engine["statistics"]["resident_bytes"] = 30;
+    sessions.push_back(engine);
+  }
+  const json row = job_rows(status)[0];
+  CHECK(row["processes"] == 2);
+  CHECK(row["pager"] == "active");
+  CHECK(row["engines"] == 3);
+  CHECK(row["devices"] == "cuda:0, cuda:1");
+  CHECK(row["offload_bytes"] == 90);
+}
+
 TEST_CASE("APlanAndItsOutcomeAreOfTheProcessThatSpeaks") {
   json status = answer();
   json& speaking = status["jobs"][0]["sessions"][1];

@@ -145,3 +145,14 @@ TEST_CASE("APlannedStepSaysWhyItIsSlow") {
   CHECK(lines[line].find("late 12/s, not planned 3/s") != std::string::npos);
   CHECK(line > line_with(lines, "slow: waiting"));
 }
+
+TEST_CASE("AJobThatOffloadsSaysOfWhichDevice") {
+  TopState state = two_jobs();
+  CHECK(line_with(top_page(state, {120, 40, false}, no_color), "offload:") ==
+        top_page(state, {120, 40, false}, no_color).size());
+  state.jobs[0].rates.update({{"engines", 1}, {"devices", "cuda:0"}, {"offload_bytes", 64 << 20}});
+  const auto lines = top_page(state, {120, 40, false}, no_color);
+  const std::size_t line = line_with(lines, "offload: 64.0 MiB of host memory for tensors of cuda:0");
+  CHECK(line > line_with(lines, "calm: waiting"));
+  CHECK(line < lines.size());
+}

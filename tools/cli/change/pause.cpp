@@ -67,6 +67,13 @@ std::string why_not(const FoundJob& job, const std::vector<JobProcess>& processe
         "checkpoint and end the job instead",
         gpu);
   for (const json& process : job.processes())
+    if (process.contains("device") && counter_of(process, "resident_bytes") != 0)
+      return fmt::format(
+          "process {} offloads tensors of {}: what of them lies in host memory stays there. Save a "
+          "checkpoint "
+          "and end the job instead",
+          process.value("pid", 0), process.value("device", "?"));
+  for (const json& process : job.processes())
     if (process.value("pager", "") != "active" && counter_of(process, "heap_live_bytes") != 0)
       return fmt::format(
           "process {} has no pager that could move its memory: its first lines, or `terrace doctor`, say why",

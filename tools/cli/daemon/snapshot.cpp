@@ -1,9 +1,12 @@
 #include "tools/cli/daemon/snapshot.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "tools/cli/base/json_numbers.h"
 #include "tools/cli/daemon/codec_rows.h"
@@ -56,6 +59,9 @@ constexpr std::array job_state{
     Column{"resident_peak_bytes", "RES-PEAK", Kind::bytes, false, false},
     Column{"recycled_bytes", "RECYCLED", Kind::bytes, false, false},
     Column{"staging_bytes", "STAGING", Kind::bytes, false, false},
+    Column{"engines", "ENGINES", Kind::count, false, false},
+    Column{"devices", "DEVICES", Kind::text, false, false},
+    Column{"offload_bytes", "OFFLOAD", Kind::bytes, false, false},
     Column{"compressed_bytes", "COMPRESSED", Kind::bytes, false, false},
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
     Column{"written_today_bytes", "TODAY", Kind::bytes, false, false},
@@ -175,17 +181,6 @@ void take_totals(const json& totals, json* row) {
   }
 }
 
-// The process that speaks for the job: the one that holds most. A shell around it is not interesting.
-const json* leading_session(const json& sessions) {
-  const json* best = nullptr;
-  const auto live = [](const json& session) {
-    return number(object_at(session, "statistics"), "heap_live_bytes");
-  };
-  for (const json& session : sessions)
-    if (session.is_object() && (best == nullptr || live(session) > live(*best))) best = &session;
-  return best;
-}
-
 // Whole numbers stay whole in JSON; only durations have fractions.
 json sum_of(const Rows& rows, const char* name) {
   double fractions = 0;
@@ -199,6 +194,48 @@ json sum_of(const Rows& rows, const char* name) {
     if (found->is_number_integer()) sum += found->get<std::uint64_t>();
   }
   return whole ? json(sum) : json(fractions);
+}
+
+// An offload engine is a session beside its process's own.
+bool is_engine(const json& session) { return session.is_object() && session.contains("device"); }
+
+// The process that speaks for the job: the one that holds most. A shell around it is not interesting, and an
+// engine only where there is nothing else.
+const json* leading_session(const json& sessions) {
+  const json* best = nullptr;
+  const auto rank = [](const json& session) {
+    return std::pair(!is_engine(session), number(object_at(session, "statistics"), "heap_live_bytes"));
+  };
+  for (const json& session : sessions)
+    if (session.is_object() && (best == nullptr || rank(session) > rank(*best))) best = &session;
+  return best;
+}
+
+std::size_t count_processes(const json& sessions) {
+  std::set<json> numbers;
+  std::size_t unknown = 0;
+  for (const json& session : sessions)
+    if (session.is_object() && session.contains("pid"))
+      numbers.insert(session["pid"]);
+    else
+      ++unknown;
+  return numbers.size() + unknown;
+}
+
+// Each device once, in the order of the sessions.
+void take_engines(const json& sessions, json* row) {
+  Rows engines;
+  std::vector<std::string> devices;
+  for (const json& session : sessions) {
+    if (!is_engine(session)) continue;
+    engines.push_back(object_at(session, "statistics"));
+    const std::string device = session.value("device", "");
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+  }
+  if (engines.empty()) return;
+  (*row)["engines"] = engines.size();
+  (*row)["devices"] = fmt::format("{}", fmt::join(devices, ", "));
+  (*row)["offload_bytes"] = sum_of(engines, "resident_bytes");
 }
 
 // What is planned for the process, or why nothing is.
@@ -223,7 +260,8 @@ json job_row(const json& job, const std::string& socket) {
   copy(job, "written_today_bytes", &row);
   copy(job, "writes_left_bytes", &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
-  row["processes"] = sessions.size();
+  row["processes"] = count_processes(sessions);
+  take_engines(sessions, &row);
   row["lost_events"] = sum_of(sessions, "lost_events");
   if (const json* leader = leading_session(sessions))
     for (const char* name : {"pid", "program", "pager", "mover", "io", "phase", "plan", "cgroup_usage_bytes",

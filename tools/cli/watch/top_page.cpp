@@ -144,6 +144,13 @@ std::string step_text(const json& row) {
                      number(row, "step_stall_seconds"));
 }
 
+// Of a job with offload engines.
+std::string engines_text(const json& row, const TopStyle& style) {
+  if (number(row, "engines") <= 0) return "";
+  return fmt::format("offload: {} of host memory for tensors of {}", bytes(row, "offload_bytes", style),
+                     row.value("devices", "?"));
+}
+
 std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {
   const double stall = number(job.rates, "stall_seconds");
   const std::string title = fmt::format("{}: waiting {} of the time{}", job.rates.value("job", "?"),
@@ -151,6 +158,7 @@ std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, con
   std::vector<std::string> lines{paint(cut(title, style.columns), color::bold)};
   append(&lines, wrapped(why_slow(job.rates, job.causes, job.complete), 2, style.columns));
   append(&lines, wrapped(planned_text(job.rates, job.causes, job.complete), 2, style.columns));
+  append(&lines, wrapped(engines_text(job.rates, style), 2, style.columns));
   if (stall < 0.001) return lines;
   for (const std::string& line : causes_of(job)) lines.push_back(cut(line, style.columns));
   append(&lines, wrapped(traffic_line(job), 4, style.columns));

@@ -1,5 +1,6 @@
 #include "liballoc/gpu/offload/drive/drive.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -23,17 +24,19 @@ constexpr std::size_t jobs_at_once = 4;
 
 }  // namespace
 
-int Drive::open_tier(const Settings& settings, std::string* reason) {
-  int fd = -1;
-  int error = tiers::open_pool_file(settings.nvme_directory.c_str(), &fd);
+int Drive::open_tier(const Settings& settings, const Granted& granted, std::string* reason) {
+  const bool is_granted = granted.fd >= 0;
+  const std::uint64_t bytes =
+      is_granted ? std::min(settings.nvme_bytes, granted.capacity_bytes) : settings.nvme_bytes;
+  int fd = is_granted ? ::fcntl(granted.fd, F_DUPFD_CLOEXEC, 3) : -1;
+  int error = is_granted ? (fd < 0 ? errno : 0) : tiers::open_pool_file(settings.nvme_directory.c_str(), &fd);
   if (error == 0) {
-    error =
-        nvme_.open(fd, {.capacity_bytes = settings.nvme_bytes, .grow_step_bytes = std::uint64_t{256} << 20});
+    error = nvme_.open(fd, {.capacity_bytes = bytes, .grow_step_bytes = std::uint64_t{256} << 20});
     if (error != 0) ::close(fd);
   }
   if (error != 0) {
-    *reason = "no pool file of " + std::to_string(settings.nvme_bytes) + " bytes in " +
-              settings.nvme_directory + ": " + std::strerror(error) +
+    *reason = "no pool file of " + std::to_string(bytes) + " bytes in " +
+              (is_granted ? "the daemon's pool" : settings.nvme_directory) + ": " + std::strerror(error) +
               "; nvme_bytes is 64 KiB to 4 TiB, nvme_directory one on the drive to use";
     return error;
   }
@@ -43,9 +46,9 @@ int Drive::open_tier(const Settings& settings, std::string* reason) {
   return EINVAL;
 }
 
-int Drive::open(const Settings& settings, const std::function<void()>& begin, Done done,
-                std::string* reason) {
-  if (const int error = open_tier(settings, reason); error != 0) return error;
+int Drive::open(const Settings& settings, const Granted& granted, const std::function<void()>& begin,
+                Done done, std::string* reason) {
+  if (const int error = open_tier(settings, granted, reason); error != 0) return error;
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) {
     *reason = std::string("no eventfd: ") + std::strerror(errno);

@@ -6,6 +6,8 @@
 // lock; the thread alone submits and polls.
 #pragma once
 
+#include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -52,19 +54,33 @@ class Drive {
   Drive& operator=(const Drive&) = delete;
   ~Drive() { stop(); }
 
+  // A pool file that somebody else made, and owns.
+  struct Granted {
+    int fd = -1;  // -1: none, the file is to be made
+    std::uint64_t capacity_bytes = 0;
+  };
+
   // 0 or errno with *reason. Starts the thread (which throws where there is none); `begin` is the first that
   // it does.
-  int open(const Settings& settings, const std::function<void()>& begin, Done done, std::string* reason);
+  int open(const Settings& settings, const Granted& granted, const std::function<void()>& begin, Done done,
+           std::string* reason);
   // Finishes what is queued.
   void stop();
 
   // Serialised by the caller.
-  int reserve(std::uint64_t bytes, tiers::Extent* out) { return tier_->reserve(bytes, out); }
+  int reserve(std::uint64_t bytes, tiers::Extent* out) {
+    return bytes <= free_bytes() ? tier_->reserve(bytes, out) : ENOSPC;
+  }
   void release(const tiers::Extent& extent) { tier_->release(extent); }
   // Gives back all of *extent but its first `bytes`, in the tier's units.
   void shrink(tiers::Extent* extent, std::uint64_t bytes);
   std::uint64_t used_bytes() const { return tier_->space().used_bytes; }
-  std::uint64_t free_bytes() const { return tier_->space().capacity_bytes - used_bytes(); }
+  std::uint64_t free_bytes() const {
+    const std::uint64_t most = std::min(tier_->space().capacity_bytes, limit_bytes_);
+    return most - std::min(most, used_bytes());
+  }
+  // What may be in use, within the capacity; what is in use stays.
+  void set_limit(std::uint64_t bytes) { limit_bytes_ = bytes; }
 
   void queue(const Job& job);
   // Where a transfer may go that passes by the thread: to extents that were reserved.
@@ -80,7 +96,7 @@ class Drive {
   };
   using Active = std::list<Moving>;
 
-  int open_tier(const Settings& settings, std::string* reason);
+  int open_tier(const Settings& settings, const Granted& granted, std::string* reason);
   bool take_next();
   void serve();
   bool submit_some();
@@ -93,6 +109,7 @@ class Drive {
   tiers::NvmeTier nvme_;
   FaultInjection faults_;
   tiers::Tier* tier_ = nullptr;  // nvme_, or what damages it
+  std::uint64_t limit_bytes_ = ~std::uint64_t{0};
   Done done_;
   Active active_;  // the thread's own
   std::mutex mutex_;

@@ -39,6 +39,7 @@ int Engine::open(const Settings& settings, std::unique_ptr<Engine>* out, std::st
 
 int Engine::open_parts(const Settings& settings, std::string* reason) {
   if (const int error = open_device(settings, reason); error != 0) return error;
+  if (const int error = open_session(settings, reason); error != 0) return error;
   if (settings.sums_everything) proofs_.sum_everything();
   tiers::gpu::Device* device = on_host() ? nullptr : &link_->device();
   if (const int error = slab_.open(settings.dram_bytes, device, reason); error != 0) return error;
@@ -49,6 +50,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
     open_planner(settings);
     start_crews();
     start_memory_thread();
+    start_session();
   } catch (const std::system_error&) {
     *reason = "no thread could be started: raise the limit of ulimit -u";
     return EAGAIN;
@@ -92,14 +94,19 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   auto drive = std::make_unique<Drive>();
   const auto done = [this](const Drive::Job& job, int error) { drive_done(job, error); };
   const auto begin = [this] { begin_thread(); };
-  if (const int error = drive->open(settings, begin, done, reason); error != 0) return error;
+  Drive::Granted granted;
+  if (session_.has_pool()) granted = {session_.grant()->pool_fd, session_.grant()->pool_capacity_bytes};
+  if (const int error = drive->open(settings, granted, begin, done, reason); error != 0) return error;
   const bool must_count = settings.writes_per_day_bytes != 0 || settings.writes_total_bytes != 0;
-  const int error = ledger_.open(settings.nvme_directory, settings.writes_per_day_bytes,
-                                 settings.writes_total_bytes, reason);
+  if (session_.has_pool()) writes_.use_lease();
+  const int error = writes_.is_leased() ? 0 : writes_.open_ledger(settings, reason);
   if (error != 0 && (must_count || error == EBADMSG)) return error;
-  if (error != 0) warning_ = "what this job writes to the drive is not counted: " + *reason;
+  if (error != 0) {
+    if (!warning_.empty()) warning_ += "; ";
+    warning_ += "what this job writes to the drive is not counted: " + *reason;
+  }
   read_ahead_limit_bytes_ = settings.read_ahead_bytes;
-  path_ += std::string(" and ") + drive->io();
+  path_ += std::string(" and ") + drive->io() + (writes_.is_leased() ? " in the daemon's pool" : "");
   drive_ = std::move(drive);
   return 0;
 }
@@ -144,6 +151,7 @@ void Engine::start_crews() {
 }
 
 Engine::~Engine() {
+  session_.stop();
   end_step();
   stop_memory_thread();
   frame_crew_.stop();
@@ -171,8 +179,9 @@ terrace_offload_statistics Engine::statistics() {
   counts.summed_bytes = proofs_.summed_bytes();
   counts.dram_bytes = slab_.committed_bytes();
   counts.dram_peak_bytes = slab_.committed_peak_bytes();
-  counts.writes_today_bytes = ledger_.today_bytes();
-  counts.writes_total_bytes = ledger_.total_bytes();
+  counts.dram_limit_bytes = slab_.limit_bytes();
+  counts.writes_today_bytes = writes_.today_bytes();
+  counts.writes_total_bytes = writes_.total_bytes();
   if (drive_ != nullptr) counts.nvme_bytes = drive_->used_bytes();
   for (const auto& [id, tensor] : live_)
     if (tensor->memory.bytes != 0) counts.dram_content_bytes += tensor->stored_bytes;

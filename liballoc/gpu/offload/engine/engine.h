@@ -34,13 +34,15 @@
 #include "liballoc/gpu/offload/codec/proofs.h"
 #include "liballoc/gpu/offload/drive/direct_path.h"
 #include "liballoc/gpu/offload/drive/drive.h"
-#include "liballoc/gpu/offload/drive/endurance_ledger.h"
+#include "liballoc/gpu/offload/drive/write_budget.h"
 #include "liballoc/gpu/offload/engine/crew.h"
 #include "liballoc/gpu/offload/engine/fetch_order.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/memory/slab.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
+#include "liballoc/gpu/offload/session/engine_session.h"
+#include "liballoc/gpu/offload/session/memory_demand.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
@@ -84,6 +86,7 @@ class Engine {
 
   Engine() = default;
   int open_parts(const Settings& settings, std::string* reason);
+  int open_session(const Settings& settings, std::string* reason);
   int open_device(const Settings& settings, std::string* reason);
   int open_drive(const Settings& settings, std::string* reason);
   int open_codec(const Settings& settings, std::string* reason);
@@ -155,6 +158,15 @@ class Engine {
   std::uint64_t wanted_growth() const;
   std::uint64_t wanted_room(const Tensor& tensor) const;
   int room_for(std::uint64_t bytes, tiers::Extent* out);
+
+  // What the daemon grants (engine_share.cpp)
+  void start_session();
+  Report report();
+  void take_grant(const Grant& grant);
+  void vacate();
+  bool vacate(const TensorPtr& tensor);
+  void move_below_limit(tiers::Extent* extent);
+
   int room_to_store(Tensor& tensor);
   int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
   // The device, or a thread, is not through with it.
@@ -267,12 +279,14 @@ class Engine {
     Event event;
   };
 
+  EngineSession session_;  // goes last: the memory that it was granted is free by then
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string path_;
   std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
+  MemoryDemand demand_;
   Proofs proofs_;
   FetchOrder order_;
   std::unordered_map<std::uint64_t, TensorPtr> live_;
@@ -285,7 +299,7 @@ class Engine {
   std::unique_ptr<HostCodec> codec_;           // of CPU tensors; none: stored as they are
   std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
 
-  EnduranceLedger ledger_;
+  WriteBudget writes_;
   std::unique_ptr<Drive> drive_;        // none: host memory alone
   int drive_error_ = 0;                 // why nothing more is written
   std::unique_ptr<DirectPath> direct_;  // none: it does not work here, or does not pay

@@ -37,10 +37,11 @@ void Engine::try_direct(const Settings& settings) {
 int Engine::open_direct(const Settings& settings, std::string* reason) {
   auto direct = std::make_unique<DirectPath>();
   if (const int error = direct->open(&link_->device(), drive_.get(), reason); error != 0) return error;
-  if (const int error = ledger_.take(DirectPath::probe_writes_bytes); error != 0) {
+  if (const int error = writes_.take(DirectPath::probe_writes_bytes); error != 0) {
     *reason = "the drive's endurance budget has no room for a probe";
     return error;
   }
+  writes_.submitted(DirectPath::probe_writes_bytes);
   if (const int error = direct->prove(reason); error != 0) return error;
   if (device_codec_ == nullptr) {
     auto codec = std::make_unique<DeviceCodec>();

@@ -21,6 +21,7 @@ constexpr std::size_t most_looked_ahead = 256;  // tensors
 // Whenever something has changed for whoever waits.
 void Engine::pump() {
   collect_retired();
+  vacate();
   serve_late_reads();
   serve_waiting();
   write_as_planned();
@@ -59,8 +60,8 @@ void Engine::write_as_planned() {
 }
 
 void Engine::write_early() {
-  const std::uint64_t at_hand = slab_.capacity_bytes() / 8;
-  if (slab_.used_bytes() < slab_.capacity_bytes() / 4 * 3) return;
+  const std::uint64_t at_hand = slab_.limit_bytes() / 8;
+  if (slab_.used_bytes() < slab_.limit_bytes() / 4 * 3) return;
   while (clean_bytes_ + writing_bytes_ < at_hand) {
     const TensorPtr victim = next_victim();
     if (victim == nullptr || start_write(victim) != 0) return;
@@ -91,12 +92,12 @@ TensorPtr Engine::next_victim() {
   return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
 }
 
-// So much in the endurance ledger is the tensor's to write. 0, or what the ledger says: all is as it was.
+// So much of the write budget is the tensor's to write. 0, or what the budget says: all is as it was.
 int Engine::charge(Tensor& tensor, std::uint64_t bytes) {
   if (bytes > tensor.charged_bytes) {
-    if (const int error = ledger_.take(bytes - tensor.charged_bytes); error != 0) return error;
+    if (const int error = writes_.take(bytes - tensor.charged_bytes); error != 0) return error;
   } else {
-    ledger_.untake(tensor.charged_bytes - bytes);
+    writes_.untake(tensor.charged_bytes - bytes);
   }
   tensor.charged_bytes = bytes;
   return 0;
@@ -104,7 +105,9 @@ int Engine::charge(Tensor& tensor, std::uint64_t bytes) {
 
 // The drive may have written them, also where it says that it failed.
 void Engine::was_submitted(Tensor& tensor, std::uint64_t bytes) {
-  tensor.charged_bytes -= std::min(bytes, tensor.charged_bytes);
+  const std::uint64_t charged = std::min(bytes, tensor.charged_bytes);
+  tensor.charged_bytes -= charged;
+  writes_.submitted(charged);
 }
 
 // 0 and tensor.disk, or why the drive takes nothing.

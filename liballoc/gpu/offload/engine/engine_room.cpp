@@ -128,13 +128,15 @@ int Engine::room_to_store(Tensor& tensor) {
 // Whether a store may count on room to come; if not, why.
 int Engine::may_wait(Tensor& tensor) {
   if (may_grow_aside(waiting_bytes_ + tensor.bytes)) return 0;
+  demand_.went_without(tensor.bytes);
   if (drive_ == nullptr) return is_released_memory_due() ? 0 : no_room();
   if (drive_error_ != 0) return drive_error_;
   if (drive_->free_bytes() < tensor.bytes) return ENOSPC;
-  if (const int error = ledger_.take(tensor.bytes); error != 0) return error;
-  ledger_.untake(tensor.bytes);
+  if (const int error = writes_.take(tensor.bytes); error != 0) return error;
+  writes_.untake(tensor.bytes);
   // Besides it there must be room for one to bring back (bounce_).
-  tensor.in_pieces = tensor.bytes > (slab_.capacity_bytes() - transit_bytes()) / 2;
+  const std::uint64_t room = slab_.limit_bytes();
+  tensor.in_pieces = tensor.bytes > (room - std::min(room, transit_bytes())) / 2;
   return 0;
 }
 
@@ -203,6 +205,7 @@ bool Engine::room_may_come(const Tensor& tensor, int* refusal) {
 
 // 0, or why nothing is written; that there is nothing to write is no refusal.
 int Engine::make_room(std::uint64_t bytes) {
+  if (drive_ == nullptr) return 0;
   int refusal = 0;
   while (writing_bytes_ < bytes && refusal == 0) {
     const TensorPtr victim = next_victim();

@@ -143,6 +143,7 @@ int Engine::end_step() {
 
 // What the next step may not need is given back, and what was refused in this one may be tried again.
 void Engine::end_memorys_step() {
+  demand_.end_step();
   collect_retired();
   end_drives_step();
   trim_memory();

@@ -44,6 +44,19 @@ void FreeExtents::give(std::uint64_t offset, std::uint64_t bytes) {
   add(offset, bytes);
 }
 
+void FreeExtents::move_from(std::uint64_t offset, FreeExtents* to) {
+  while (!by_offset_.empty()) {
+    const Hole last = std::prev(by_offset_.end());
+    const auto [start, bytes] = *last;
+    if (start + bytes <= offset) return;
+    remove(last);
+    const std::uint64_t kept = offset > start ? offset - start : 0;
+    if (kept != 0) add(start, kept);
+    to->give(start + kept, bytes - kept);
+    if (kept != 0) return;
+  }
+}
+
 std::uint64_t FreeExtents::ending_at(std::uint64_t end) const {
   if (by_offset_.empty()) return 0;
   const auto& [offset, bytes] = *by_offset_.rbegin();

@@ -23,6 +23,9 @@ class FreeExtents {
   // Takes [offset, end of the space) out, which is free as a whole; false, and nothing changes, if it is not.
   bool cut(std::uint64_t offset, std::uint64_t end);
 
+  // Gives everything from `offset` on to `to`.
+  void move_from(std::uint64_t offset, FreeExtents* to);
+
   std::uint64_t free_bytes() const { return free_bytes_; }
   std::uint64_t largest() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
   // The hole that ends at `end`; 0 bytes if there is none.

@@ -100,7 +100,7 @@ int Slab::commit(const Chunk& chunk) {
 Slab::Chunk Slab::growth_for(std::uint64_t bytes, bool generous) const {
   bytes = round_up(bytes);
   if (!may_grow_for(bytes)) return {};
-  const std::uint64_t room = capacity_bytes_ - committed_bytes_;
+  const std::uint64_t room = limit_bytes() - std::min(limit_bytes(), committed_bytes_);
   const std::uint64_t wanted = bytes - std::min(bytes, free_.ending_at(committed_bytes_));
   if (!generous) return {committed_bytes_, wanted};
   const std::uint64_t step =
@@ -110,15 +110,38 @@ Slab::Chunk Slab::growth_for(std::uint64_t bytes, bool generous) const {
 
 bool Slab::may_grow_for(std::uint64_t bytes) const {
   const std::uint64_t end = committed_bytes_ - surplus_bytes_;
-  return round_up(bytes) <= capacity_bytes_ - end + free_.ending_at(end);
+  return round_up(bytes) <= limit_bytes() - std::min(limit_bytes(), end) + free_.ending_at(end);
 }
 
+// The limit may have been lowered while the chunk was committed.
 void Slab::add(const Chunk& chunk) {
   free_.give(chunk.offset, chunk.bytes);
   committed_bytes_ += chunk.bytes;
   committed_peak_bytes_ = std::max(committed_peak_bytes_, committed_bytes_);
   chunk_ends_.push_back(committed_bytes_);
   keep_end_ = no_end;
+  apply_limit();
+}
+
+void Slab::set_limit(std::uint64_t bytes) {
+  limit_bytes_ = bytes / unit_bytes * unit_bytes;
+  apply_limit();
+}
+
+void Slab::apply_limit() {
+  const auto beyond = std::upper_bound(chunk_ends_.begin(), chunk_ends_.end(), limit_bytes());
+  if (beyond == chunk_ends_.end())
+    limit_end_ = no_end;
+  else
+    limit_end_ = beyond == chunk_ends_.begin() ? 0 : *(beyond - 1);
+  beyond_.move_from(0, &free_);
+  free_.move_from(limit_end_, &beyond_);
+}
+
+void Slab::give(std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t below = std::min(bytes, limit_end_ - std::min(limit_end_, offset));
+  free_.give(offset, below);
+  beyond_.give(offset + below, bytes - below);
 }
 
 int Slab::grow(std::uint64_t bytes) {
@@ -146,11 +169,11 @@ int Slab::reserve(std::uint64_t bytes, tiers::Extent* out) {
 
 void Slab::shrink(tiers::Extent* extent, std::uint64_t bytes) {
   bytes = round_up(bytes);
-  free_.give(extent->offset + bytes, extent->bytes - bytes);
+  give(extent->offset + bytes, extent->bytes - bytes);
   extent->bytes = bytes;
 }
 
-void Slab::release(const tiers::Extent& extent) { free_.give(extent.offset, extent.bytes); }
+void Slab::release(const tiers::Extent& extent) { give(extent.offset, extent.bytes); }
 
 std::uint64_t Slab::chunk_end(std::uint64_t offset) const {
   return *std::upper_bound(chunk_ends_.begin(), chunk_ends_.end(), offset);
@@ -171,9 +194,12 @@ Slab::Chunk Slab::take_surplus() {
   if (chunk_ends_.empty()) return {};
   const std::uint64_t start = last_start();
   const Chunk chunk{start, committed_bytes_ - start};
-  if (start < keep_end_ || reached_ > start || !free_.cut(start, committed_bytes_)) return {};
+  const bool is_beyond = start >= limit_end_;
+  if (!is_beyond && (start < keep_end_ || reached_ > start)) return {};
+  if (!(is_beyond ? beyond_ : free_).cut(start, committed_bytes_)) return {};
   chunk_ends_.pop_back();
   surplus_bytes_ = chunk.bytes;
+  apply_limit();
   return chunk;
 }
 

@@ -11,11 +11,16 @@
 // there, so what is committed stays within a few hundredths of what was needed at once. Chunks at the end
 // that no step uses any more are given back.
 //
+// The limit is what may be committed at present, within the capacity. Lowered, it divides the range at the
+// end of a chunk: what is free beyond is given to nobody, and chunks there are given back as their extents
+// are released.
+//
 // Not thread-safe: the engine's lock guards it, but for commit() and decommit(), which page-lock and are
 // slow: they touch a chunk that nobody else knows of, so a thread calls them without the lock, between the
 // two halves of a growth or a return. Extents are at an address that does not change.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -59,6 +64,18 @@ class Slab {
   // All three, a generous step first. ENOSPC where the capacity has no room.
   int grow(std::uint64_t bytes);
 
+  // From now on, until another is set: the capacity at first. In whole units, rounded down. Nothing that is
+  // in use is touched.
+  void set_limit(std::uint64_t bytes);
+  // What may be committed: the limit within the capacity.
+  std::uint64_t limit_bytes() const { return std::min(limit_bytes_, capacity_bytes_); }
+  // More is committed than that.
+  bool is_over_limit() const { return limit_end_ != no_end; }
+  // Its release lets a chunk be given back that the limit has no room for.
+  bool is_beyond_limit(const tiers::Extent& extent) const {
+    return extent.offset + extent.bytes > limit_end_;
+  }
+
   // Gives back all of *extent but its first `bytes`, rounded up.
   void shrink(tiers::Extent* extent, std::uint64_t bytes);
   void release(const tiers::Extent& extent);
@@ -80,13 +97,17 @@ class Slab {
   std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t committed_bytes() const { return committed_bytes_; }
   std::uint64_t committed_peak_bytes() const { return committed_peak_bytes_; }
-  std::uint64_t used_bytes() const { return committed_bytes_ - surplus_bytes_ - free_.free_bytes(); }
+  std::uint64_t used_bytes() const {
+    return committed_bytes_ - surplus_bytes_ - free_.free_bytes() - beyond_.free_bytes();
+  }
 
  private:
   static constexpr std::uint64_t no_end = ~std::uint64_t{0};
   std::uint64_t last_start() const {
     return chunk_ends_.size() > 1 ? chunk_ends_[chunk_ends_.size() - 2] : 0;
   }
+  void apply_limit();
+  void give(std::uint64_t offset, std::uint64_t bytes);
 
   std::byte* base_ = nullptr;
   std::uint64_t capacity_bytes_ = 0;
@@ -100,6 +121,9 @@ class Slab {
   tiers::gpu::Device* device_ = nullptr;
   std::vector<std::uint64_t> chunk_ends_;  // ascending
   FreeExtents free_;
+  std::uint64_t limit_bytes_ = no_end;
+  std::uint64_t limit_end_ = no_end;  // chunks from here on are beyond the limit
+  FreeExtents beyond_;                // free, and for nobody
 };
 
 }  // namespace terrace::liballoc::offload

@@ -33,7 +33,8 @@ class offload:  # noqa: N801, read as torch.no_grad is
 
     budget          host memory that may be taken, staging included: 8 GiB, or half of what the machine has
     tiers           "dram" and "nvme": where tensors go. Without "dram" the budget, then 256 MiB, is for staging
-    directory       on the NVMe drive, for the pool file (it has no name and goes with the process); /var/tmp
+    directory       on the NVMe drive, for the pool file (it has no name and goes with the process); None: the
+                    pool of the daemon, if there is one and no endurance budget is set, else /var/tmp
     nvme_bytes      most that the pool file takes; 64 GiB, or 80% of what is free
     compress        "auto": where it is measured to pay; "off", "zvc", "zvc_exp", "rle", "csr8"
     min_bytes       smaller tensors stay

@@ -28,7 +28,7 @@ DIRECTORY = "/var/tmp"
 class Settings:
     dram_bytes: int
     nvme_bytes: int
-    directory: str
+    directory: str | None  # None: the daemon's pool, or DIRECTORY
     compress: str
     min_bytes: int
     keep_last: int | None
@@ -56,10 +56,10 @@ def make(budget=None, tiers=TIERS[:1], directory=None, compress="auto", min_byte
          checksums=CHECKSUMS[0], only=None, policy=POLICIES[0], trial=TRIAL[0]):
     """Settings of checked arguments. ValueError names the argument, its value, and what is accepted."""
     tiers = _tiers(tiers)
-    directory = os.fspath(directory) if directory is not None else DIRECTORY
+    directory = os.fspath(directory) if directory is not None else None
     return Settings(
         dram_bytes=_dram(budget, tiers),
-        nvme_bytes=drive_bytes(nvme_bytes, directory) if "nvme" in tiers else 0,
+        nvme_bytes=drive_bytes(nvme_bytes, directory or DIRECTORY) if "nvme" in tiers else 0,
         directory=directory,
         compress=one_of(compress, "compress", CODECS),
         min_bytes=sizes.parse(min_bytes, "min_bytes"),

@@ -63,3 +63,23 @@ TEST_CASE("NoByteIsGivenOutTwiceOrLost") {
   for (const auto& [at, bytes] : held) free.give(at, bytes);
   CHECK(free.largest() == space);
 }
+
+TEST_CASE("WhatLiesFromAPlaceOnIsMovedAndWhatLiesAcrossItIsDivided") {
+  FreeExtents free, beyond;
+  for (const std::uint64_t at : {0, 100, 200, 300}) free.give(at, 50);
+  free.move_from(220, &beyond);
+  CHECK(free.free_bytes() == 120);
+  CHECK(free.ending_at(220) == 20);
+  CHECK(beyond.free_bytes() == 80);
+  CHECK(beyond.ending_at(350) == 50);
+  beyond.move_from(0, &free);
+  CHECK(beyond.free_bytes() == 0);
+  CHECK(free.free_bytes() == 200);
+  std::uint64_t at = 0;
+  REQUIRE(free.cut(300, 350));
+  CHECK(free.ending_at(250) == 50);  // joined again
+  free.move_from(250, &beyond);      // nothing lies there
+  CHECK(beyond.free_bytes() == 0);
+  REQUIRE(free.take(50, &at));
+  CHECK(at == 0);
+}

@@ -156,3 +156,92 @@ TEST_CASE("GrowthIsAsMuchAsIsNeededAtLeastAndNeverPastTheCapacity") {
   CHECK_FALSE(slab.may_grow_for(mib));
   CHECK(slab.growth_for(mib, false).bytes == 0);
 }
+
+TEST_CASE("ALoweredLimitGivesNothingToAnybodyBeyondIt") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  Extent extents[16];
+  for (Extent& extent : extents) REQUIRE(take(slab, mib, &extent) == 0);
+  slab.release(extents[3]);
+  slab.release(extents[12]);
+  slab.set_limit(8 * mib);
+  CHECK(slab.limit_bytes() == 8 * mib);
+  CHECK(slab.is_over_limit());
+  CHECK_FALSE(slab.is_beyond_limit(extents[7]));
+  CHECK(slab.is_beyond_limit(extents[8]));
+  CHECK(slab.used_bytes() == 14 * mib);
+  Extent more;
+  REQUIRE(take(slab, mib, &more) == 0);
+  CHECK(more == extents[3]);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+  for (int i = 8; i < 16; ++i)
+    if (i != 12) slab.release(extents[i]);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+  slab.give_back_surplus();
+  CHECK(slab.committed_bytes() == 8 * mib);
+  CHECK(slab.used_bytes() == 8 * mib);
+  CHECK_FALSE(slab.is_over_limit());
+}
+
+TEST_CASE("ARaisedLimitGivesBackWhatWasBeyondIt") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  Extent extents[16];
+  for (Extent& extent : extents) REQUIRE(take(slab, mib, &extent) == 0);
+  slab.set_limit(4 * mib);
+  for (const int i : {5, 6, 9, 14}) slab.release(extents[i]);
+  slab.set_limit(10 * mib);
+  Extent more;
+  REQUIRE(take(slab, 2 * mib, &more) == 0);
+  CHECK(more == Extent{5 * mib, 2 * mib});
+  REQUIRE(take(slab, mib, &more) == 0);
+  CHECK(more == extents[9]);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+  slab.set_limit(64 * mib);
+  CHECK(slab.limit_bytes() == 16 * mib);
+  CHECK_FALSE(slab.is_over_limit());
+  REQUIRE(take(slab, mib, &more) == 0);
+  CHECK(more == extents[14]);
+  CHECK(slab.used_bytes() == 16 * mib);
+}
+
+TEST_CASE("WhatGrewWhileTheLimitFellIsBeyondIt") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  Extent first;
+  REQUIRE(take(slab, mib, &first) == 0);
+  const Slab::Chunk chunk = slab.growth_for(4 * mib, false);
+  REQUIRE(slab.commit(chunk) == 0);
+  slab.set_limit(2 * mib);
+  slab.add(chunk);
+  Extent more;
+  CHECK(slab.reserve(mib, &more) == ENOSPC);
+  slab.give_back_surplus();
+  CHECK(slab.committed_bytes() == mib);
+  REQUIRE(take(slab, mib, &more) == 0);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+  slab.set_limit(0);
+  slab.release(first);
+  slab.release({mib, mib});
+  slab.give_back_surplus();
+  CHECK(slab.committed_bytes() == 0);
+  CHECK(take(slab, 1, &more) == ENOSPC);
+}
+
+TEST_CASE("ALimitOfAnyNumberOfBytesIsOneOfWholeUnits") {
+  Slab slab;
+  std::string reason;
+  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  slab.set_limit(3 * mib + 5000);
+  CHECK(slab.limit_bytes() == 3 * mib + Slab::unit_bytes);
+  Extent extent;
+  for (int i = 0; i < 3; ++i) REQUIRE(take(slab, mib, &extent) == 0);
+  REQUIRE(take(slab, 1, &extent) == 0);
+  CHECK(take(slab, 1, &extent) == ENOSPC);
+  slab.set_limit(5 * mib + 1);
+  REQUIRE(take(slab, mib, &extent) == 0);
+  std::memset(slab.at(extent), 1, extent.bytes);
+}

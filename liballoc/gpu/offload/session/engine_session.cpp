@@ -1,0 +1,143 @@
+#include "liballoc/gpu/offload/session/engine_session.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "liballoc/base/os.h"
+#include "tiers/gpu/start_without_signals.h"
+
+namespace terrace::liballoc::offload {
+namespace {
+
+constexpr std::chrono::milliseconds round{100};
+// A daemon that sends without an end keeps the thread from nothing.
+constexpr unsigned most_messages = 64;
+
+// Under the names that the pager's have (wire/segment.h), as far as they mean the same: what is taken of host
+// memory is resident, what lies on the drive is stored.
+void put_counts(const Report& report, wire::JobStats* out) {
+  using wire::Stat;
+  const terrace_offload_statistics& counts = report.counts;
+  const std::pair<Stat, std::uint64_t> words[] = {
+      {Stat::heap_live_bytes, report.wanted_memory_bytes}, {Stat::resident_bytes, counts.dram_bytes},
+      {Stat::resident_peak_bytes, counts.dram_peak_bytes}, {Stat::stored_bytes, counts.nvme_bytes},
+      {Stat::pool_used_bytes, counts.nvme_bytes},          {Stat::budget_bytes, report.memory_limit_bytes},
+      {Stat::written_bytes, report.drive_written_bytes},   {Stat::read_bytes, counts.nvme_read_bytes},
+      {Stat::checksum_failures, counts.checksum_failures}, {Stat::io_errors, counts.io_errors}};
+  for (const auto& [stat, value] : words) out->set(stat, value);
+}
+
+}  // namespace
+
+EngineSession::~EngineSession() {
+  stop();
+  client_.shutdown();
+}
+
+// An older daemon would take two sessions of one process for a process that reports too little.
+bool EngineSession::is_understood() {
+  if (client_.has_feature(wire::feature_engines)) return true;
+  client_.shutdown();
+  return false;
+}
+
+int EngineSession::open(const SessionOptions& options, const std::string& device, bool wants_pool,
+                        std::string* reason) {
+  if (options.socket.empty()) return 0;
+  socket_ = options.socket;
+  const int error = client_.start({.socket_path = socket_.c_str(),
+                                   .job = options.job.c_str(),
+                                   .program = device.c_str(),
+                                   .requested_budget_bytes = options.dram_bytes,
+                                   .pool_wanted_bytes = wants_pool ? wire::any_bytes : 0,
+                                   .weight = options.weight,
+                                   .daemon_path = options.daemon.c_str(),
+                                   .respawn = !options.daemon.empty(),
+                                   .is_engine = true});
+  if (error != 0 && client_.refused_text()[0] != '\0') {
+    *reason = "the daemon at " + socket_ + " refused the engine: " + client_.refused_text();
+    return error;
+  }
+  if (error != 0) {
+    client_.use_no_pool();  // a file of the engine's own is made meanwhile
+    warning_ = "no daemon at " + socket_ + " (" + std::strerror(error) +
+               "): host memory is taken without it until one is there; `terrace status` shows which are";
+    return 0;
+  }
+  is_joined_ = is_understood();
+  if (!is_joined_)
+    warning_ = "the daemon at " + socket_ +
+               " is older than offload engines that join it: their host memory is not counted; install the "
+               "same version of both";
+  if (!is_joined_ || !wants_pool || has_pool()) return 0;
+  client_.use_no_pool();
+  warning_ = "the daemon at " + socket_ +
+             " grants no pool (its log says why): the drive's file is this process's own, which the daemon's "
+             "[pool] size does not count";
+  if (!client_.grant().encrypts_pools) return 0;
+  *reason = "the daemon at " + socket_ +
+            " grants no pool (its log says why), and pools are encrypted here ([pool] encrypt): name a "
+            "directory for the drive's file, or do without a drive";
+  return EPERM;
+}
+
+void EngineSession::start(Callbacks callbacks) {
+  if (socket_.empty()) return;
+  callbacks_ = std::move(callbacks);
+  thread_ = tiers::gpu::start_without_signals([this] { serve(); });
+}
+
+void EngineSession::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ends_.notify_one();
+  thread_.join();
+}
+
+void EngineSession::serve() {
+  do {
+    follow();
+    publish();
+  } while (rest());
+}
+
+// Until the next round, and without a descriptor: programs close those that they did not open. False: it is
+// the end.
+bool EngineSession::rest() {
+  std::unique_lock lock(mutex_);
+  return !ends_.wait_for(lock, round, [this] { return ending_; });
+}
+
+void EngineSession::follow() {
+  for (unsigned i = 0; i < most_messages; ++i) {
+    switch (client_.step(os::now_ns())) {
+      case Notice::nothing:
+        return;
+      case Notice::reconnected:
+        if (!is_understood()) return;
+        [[fallthrough]];
+      case Notice::budget_changed:
+        callbacks_.take_grant(client_.grant());
+        continue;
+      case Notice::trim:  // what no step uses is given back anyway
+      case Notice::schedule:
+      case Notice::disconnected:
+        continue;
+    }
+  }
+}
+
+void EngineSession::publish() {
+  const Report report = callbacks_.report();
+  wire::JobStats& out = *client_.stats();
+  put_counts(report, &out);
+  out.set_state(wire::Stat::phase, wire::Phase::running);
+  out.set(wire::Stat::heartbeat_ns, os::now_ns());
+}
+
+}  // namespace terrace::liballoc::offload

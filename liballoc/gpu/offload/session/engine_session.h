@@ -1,0 +1,84 @@
+// An engine's session with terraced: how much host memory it may take, a pool file and how much may be
+// written to it, and what the daemon shows of it.
+//
+//   engine ── Report, ten times a second ──▶ thread ──── counters ───▶ segment ──▶ daemon
+//      ◀── take_grant(), when it changes ────┘   ◀── budget, writes ── socket ◀──┘
+//
+// The process may have a session already, its pager's. This is another one, of the same job: the daemon
+// divides the job's memory among both. Nothing waits for the daemon but open(), for 2 s at most. While it is
+// away the last grant holds, and the thread looks for the next daemon. What a daemon sends can cost the
+// engine memory, never bytes of a tensor: it decides only how much may be taken.
+//
+// open() and the destructor by the thread that opens and closes the engine; the rest says its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "liballoc/agent/client/client.h"
+#include "liballoc/gpu/offload/session/session_options.h"
+#include "liballoc/gpu/terrace_gpu.h"
+
+namespace terrace::liballoc::offload {
+
+// What an engine says of itself.
+struct Report {
+  terrace_offload_statistics counts{};
+  std::uint64_t wanted_memory_bytes = 0;  // host memory it would use if it had it (memory_demand.h)
+  std::uint64_t memory_limit_bytes = 0;   // host memory it may take, as it obeys now
+  std::uint64_t drive_written_bytes = 0;  // that the drive was asked to write
+};
+
+class EngineSession {
+ public:
+  // The engine. Both are called by the session's thread and may take the engine's lock.
+  struct Callbacks {
+    std::function<Report()> report;
+    std::function<void(const Grant& grant)> take_grant;
+  };
+
+  EngineSession() = default;
+  EngineSession(const EngineSession&) = delete;
+  EngineSession& operator=(const EngineSession&) = delete;
+  // Leaves the daemon: what was granted is others' from then on, so that the engine's host memory has to be
+  // gone before.
+  ~EngineSession();
+
+  // Joins the daemon as an engine on `device`. 0: joined, or alone, which warning() says; or the errno of a
+  // refusal with *reason.
+  int open(const SessionOptions& options, const std::string& device, bool wants_pool, std::string* reason);
+  // Begins to report and to obey. Throws std::system_error where there is no thread to be had. Once.
+  void start(Callbacks callbacks);
+  // Ends that: no callback is under way or called any more.
+  void stop();
+
+  // As granted by open(), before start(); nullptr: there is no daemon that grants. The pool's file is the
+  // session's.
+  const Grant* grant() const { return is_joined_ ? &client_.grant() : nullptr; }
+  bool has_pool() const { return is_joined_ && client_.grant().pool_fd >= 0; }
+  // Why the engine is alone, and what helps; "" where it is not. Before start().
+  const std::string& warning() const { return warning_; }
+
+ private:
+  void serve();
+  bool rest();
+  void follow();
+  void publish();
+  bool is_understood();
+
+  Client client_;
+  std::string socket_;
+  std::string warning_;
+  bool is_joined_ = false;
+  Callbacks callbacks_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable ends_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace terrace::liballoc::offload

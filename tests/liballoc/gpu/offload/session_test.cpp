@@ -1,0 +1,452 @@
+// Engines in session with a daemon: what it shows of them, what they take of what it grants, and what a
+// daemon that dies, hangs or lies cannot do to their tensors.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <thread>
+
+#include "daemon/server/connection.h"
+#include "daemon/sessions/segment_layout.h"
+#include "liballoc/base/os.h"
+#include "tests/daemon/support.h"
+#include "tests/liballoc/gpu/offload/engine_fixture.h"
+#include "tests/liballoc/gpu/offload/variable.h"
+
+using namespace terrace::liballoc::offload::test;
+using namespace terrace::tests;
+using nlohmann::json;
+
+namespace {
+
+// The environment of a job under that daemon.
+struct JobOf {
+  explicit JobOf(const std::string& path, const std::string& budget = "") {
+    socket.emplace("TERRACE_SOCKET", path);
+    name.emplace("TERRACE_JOB", "train");
+    if (!budget.empty()) dram.emplace("TERRACE_DRAM", budget);
+  }
+  std::optional<Variable> socket, name, dram;
+};
+
+json job_at(const std::string& socket) {
+  const json answer = ask(socket, {{"verb", "jobs"}});
+  return answer["jobs"].empty() ? json::object() : answer["jobs"][0];
+}
+
+json engine_at(const std::string& socket) {
+  const json job = job_at(socket);
+  return job.contains("sessions") ? job["sessions"][0] : json::object();
+}
+
+std::uint64_t counter(const json& session, const char* name) {
+  return session.value("statistics", json::object()).value(name, std::uint64_t{0});
+}
+
+void set_budget(const std::string& socket, std::uint64_t bytes) {
+  REQUIRE(ask(socket, {{"verb", "set_budget"}, {"job", "train"}, {"bytes", bytes}})["ok"] == true);
+}
+
+struct Saved {
+  std::vector<std::vector<std::byte>> sources;
+  std::vector<std::uint64_t> ids;
+
+  // 1 MiB each, until one is refused. How many.
+  std::size_t fill(const Opened& engine, std::size_t most) {
+    std::size_t stored = 0;
+    for (; stored < most; ++stored) {
+      sources.push_back(content(mib, sources.size()));
+      auto source = sources.back();
+      std::uint64_t id = 0;
+      if (engine.try_store(source, &id) != 0 || engine.left(id) != 1) {
+        sources.pop_back();
+        if (id != 0) engine.release(id);
+        break;
+      }
+      std::fill(source.begin(), source.end(), std::byte{0x5a});
+      ids.push_back(id);
+    }
+    return stored;
+  }
+  void check(const Opened& engine) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::vector<std::byte> back(mib);
+      REQUIRE(engine.fetch(ids[i], back) == 0);
+      CHECK((back == sources[i]));
+      engine.release(ids[i]);
+    }
+    ids.clear();
+    sources.clear();
+  }
+};
+
+// Greeted, it never answers.
+class SilentDaemon {
+ public:
+  SilentDaemon() {
+    listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(path_.begin(), path_.end(), address.sun_path);
+    REQUIRE(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::listen(listener_.get(), 5) == 0);
+  }
+  const std::string& path() const { return path_; }
+  terrace::daemon::UniqueFd accepted() const {
+    return terrace::daemon::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_ = directory_ / "silent.sock";
+  terrace::daemon::UniqueFd listener_;
+};
+
+terrace::daemon::Segment made_segment() {
+  terrace::daemon::Segment made;
+  REQUIRE(terrace::daemon::Segment::create(&made) == 0);
+  return made;
+}
+
+// Whatever it says is well formed, and none of it is so.
+class LyingDaemon {
+ public:
+  LyingDaemon() : accepting_([this] { greet(); }) {}
+  ~LyingDaemon() {
+    if (accepting_.joinable()) accepting_.join();
+    ::close(pool_);
+  }
+  void await() { accepting_.join(); }
+  const std::string& path() const { return silent_.path(); }
+  template <class Message>
+  void send(const Message& message) {
+    REQUIRE(connection_->send(&message, sizeof message) == 0);
+  }
+  void limit(std::uint64_t bytes) {
+    auto budget = terrace::wire::make<terrace::wire::Budget>();
+    budget.budget_bytes = budget.pool_limit_bytes = bytes;
+    send(budget);
+  }
+  // All that lies in the pool is something else.
+  void spoil_pool() const {
+    const std::vector<std::byte> other(mib, std::byte{0x77});
+    for (std::uint64_t at = 0; at < 256 * mib; at += mib)
+      if (::pwrite(pool_, other.data(), other.size(), static_cast<off_t>(at)) < 0) FAIL("pwrite");
+  }
+
+ private:
+  void greet() {
+    using namespace terrace::daemon;
+    connection_.emplace(silent_.accepted(), Peer{}, 0);
+    Packet packet;
+    eventually([&] { return connection_->receive(&packet) == 0; });
+    auto welcome = terrace::wire::make<terrace::wire::Welcome>();
+    welcome.flags = terrace::wire::welcome_segment_fd | terrace::wire::welcome_pool_fd;
+    welcome.budget_bytes = welcome.pool_capacity_bytes = welcome.pool_limit_bytes = ~std::uint64_t{0};
+    welcome.segment_bytes = segment_.bytes();
+    welcome.stats_offset = segment_.stats_offset();
+    welcome.ring_offset = segment_.ring_offset();
+    welcome.ring_capacity = Segment::ring_capacity;
+    const int fds[] = {segment_.fd(), pool_};
+    connection_->send(&welcome, sizeof welcome, fds);
+  }
+
+  SilentDaemon silent_;
+  terrace::daemon::Segment segment_ = made_segment();
+  int pool_ = ::open(TERRACE_TEST_POOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  std::optional<terrace::daemon::Connection> connection_;
+  std::thread accepting_;
+};
+
+std::string refusal_of(const Options& options) {
+  const terrace_offload_config config = config_of(options);
+  terrace_offload* engine = nullptr;
+  char reason[512] = "";
+  CHECK(terrace_offload_open(&config, &engine, reason, sizeof reason) < 0);
+  CHECK(engine == nullptr);
+  return reason;
+}
+
+using Catch::Matchers::Contains;
+
+}  // namespace
+
+TEST_CASE("AnEngineIsASessionOfItsJobWithItsDevice") {
+  ServerThread server;
+  const JobOf job(server.socket());
+  {
+    const char* device = GENERATE("cpu", "emulated:1G");
+    const Opened engine({.device = device, .dram_bytes = 32 * mib, .nvme_bytes = 256 * mib});
+    Saved saved;
+    REQUIRE(saved.fill(engine, 64) == 64);
+    CHECK(eventually([&] {
+      const json session = engine_at(server.socket());
+      return counter(session, "resident_bytes") == engine.statistics().dram_bytes &&
+             counter(session, "written_bytes") >= 31 * mib;
+    }));
+    const json found = job_at(server.socket());
+    CHECK(found["job"] == "train");
+    REQUIRE(found["sessions"].size() == 1);
+    CHECK(found["sessions"][0]["device"] == device);
+    CHECK_FALSE(found["sessions"][0].contains("program"));
+    CHECK(found["sessions"][0]["pid"] == ::getpid());
+    saved.check(engine);
+  }
+  CHECK(eventually([&] { return job_at(server.socket()).empty(); }));
+}
+
+TEST_CASE("TwoEnginesOfAProcessShareTheBudgetOfTheirJob") {
+  ServerThread server;
+  const JobOf job(server.socket(), "256M");
+  const Opened one({.dram_bytes = 256 * mib}), other({.dram_bytes = 256 * mib});
+  CHECK(job_at(server.socket())["sessions"].size() == 2);
+  const auto sum = [&] { return one.statistics().dram_limit_bytes + other.statistics().dram_limit_bytes; };
+  CHECK(eventually([&] { return sum() == 256 * mib; }));
+  Saved of_one, of_other;
+  // Half of it is the other's, until this one misses more. The other keeps what a process begins with.
+  std::size_t stored = of_one.fill(one, 256);
+  CHECK(eventually([&] { return one.statistics().dram_limit_bytes > 160 * mib; }));
+  stored += of_one.fill(one, 256);
+  CHECK(stored > 160);
+  CHECK(stored <= 192);
+  of_other.fill(other, 256);
+  CHECK(one.statistics().dram_bytes + other.statistics().dram_bytes <= 256 * mib);
+  of_one.check(one);
+  of_other.check(other);
+}
+
+TEST_CASE("TheGrantIsTheMostThatIsTaken") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 256 * mib});
+  CHECK(engine.statistics().dram_limit_bytes == 64 * mib);
+  Saved saved;
+  CHECK(saved.fill(engine, 256) == 64);
+  CHECK(engine.statistics().dram_bytes == 64 * mib);
+  // What was refused counts as demand, so that another process of the job leaves it what it does not use.
+  CHECK(eventually([&] { return counter(engine_at(server.socket()), "heap_live_bytes") == 65 * mib; }));
+  saved.check(engine);
+}
+
+TEST_CASE("ALoweredGrantMovesWhatIsBeyondToTheDrive") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Opened engine(
+      {.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 64 * mib, .nvme_bytes = 256 * mib});
+  Saved saved;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  REQUIRE(engine.statistics().nvme_written_bytes == 0);
+  set_budget(server.socket(), 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_bytes <= 32 * mib; }));
+  CHECK(engine.statistics().nvme_written_bytes >= 28 * mib);
+  CHECK(eventually([&] {
+    const json session = engine_at(server.socket());
+    return counter(session, "budget_bytes") == 32 * mib && counter(session, "resident_bytes") <= 32 * mib;
+  }));
+  CHECK(saved.fill(engine, 20) == 20);  // through what is left
+  CHECK(engine.statistics().dram_bytes <= 32 * mib);
+  saved.check(engine);
+}
+
+TEST_CASE("WithoutADriveALoweredGrantIsMetAsTensorsAreReleased") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 64 * mib});
+  Saved saved;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  set_budget(server.socket(), 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 32 * mib; }));
+  CHECK(saved.fill(engine, 1) == 0);  // the caller keeps it on the device
+  CHECK(engine.statistics().dram_bytes >= 60 * mib);
+  saved.check(engine);
+  CHECK(eventually([&] { return engine.statistics().dram_bytes <= 32 * mib; }));
+  set_budget(server.socket(), 48 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 48 * mib; }));
+  CHECK(saved.fill(engine, 64) == 48);
+  saved.check(engine);
+}
+
+TEST_CASE("GrantsThatRiseAndFallWhileTensorsComeAndGo") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Opened engine(
+      {.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 64 * mib, .nvme_bytes = 256 * mib});
+  for (unsigned round = 0; round < 6; ++round) {
+    Saved saved;
+    REQUIRE(saved.fill(engine, 40) == 40);
+    set_budget(server.socket(), (round % 2 == 0 ? 32 : 64) * mib);
+    REQUIRE(saved.fill(engine, 40) == 40);
+    saved.check(engine);
+    REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  }
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+}
+
+TEST_CASE("AnEngineGoesOnWithoutItsDaemonAndComesBackToTheNext") {
+  const TemporaryDirectory directory;
+  const std::string socket = directory / "t.sock";
+  std::optional<DaemonProcess> daemon;
+  daemon.emplace(socket, std::vector<std::string>{"--private", "--pool", directory.path()});
+  const JobOf job(socket, "64M");
+  const Opened engine({.dram_bytes = 256 * mib, .nvme_bytes = 256 * mib});
+  Saved saved;
+  REQUIRE(saved.fill(engine, 80) == 80);
+  daemon->kill();
+  REQUIRE(saved.fill(engine, 20) == 20);
+  CHECK(engine.statistics().dram_bytes <= 64 * mib);
+  daemon.emplace(socket, std::vector<std::string>{"--private", "--respawned", "--pool", directory.path()});
+  CHECK(eventually([&] { return engine_at(socket).value("reattached", false); }));
+  CHECK(engine_at(socket)["granted_bytes"] == 64 * mib);
+  saved.check(engine);
+}
+
+TEST_CASE("WhereNoDaemonIsTheEngineHasAllOfItAndSaysWhy") {
+  const TemporaryDirectory directory;
+  const std::string socket = directory / "t.sock";
+  const JobOf job(socket, "64M");
+  const Opened engine({.dram_bytes = 128 * mib});
+  CHECK_THAT(terrace_offload_warning(engine.get()), Contains("no daemon at " + socket));
+  CHECK(engine.statistics().dram_limit_bytes == 128 * mib);
+  Saved saved;
+  REQUIRE(saved.fill(engine, 100) == 100);
+  DaemonProcess late(socket, {"--private", "--pool", directory.path()});
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+  saved.check(engine);
+}
+
+TEST_CASE("ADaemonThatNeverAnswersIsWaitedForTwoSecondsAtMost") {
+  const SilentDaemon silent;
+  const JobOf job(silent.path());
+  const std::uint64_t begin = terrace::os::now_ns();
+  const Opened engine({.dram_bytes = 32 * mib});
+  CHECK(terrace::os::now_ns() - begin < 8'000'000'000);
+  CHECK_THAT(terrace_offload_warning(engine.get()), Contains("no daemon at"));
+  Saved saved;
+  CHECK(saved.fill(engine, 32) == 32);
+  saved.check(engine);
+}
+
+TEST_CASE("WhatTheDaemonRefusesIsRefusedWithItsReason") {
+  ServerThread server;
+  const JobOf job(server.socket(), "900T");
+  const std::string reason = refusal_of({.dram_bytes = 32 * mib});
+  CHECK_THAT(reason, Contains("the daemon at " + server.socket() + " refused the engine: "));
+}
+
+TEST_CASE("AVariableThatIsNotUnderstoodIsNamed") {
+  const JobOf job("/nowhere", "much");
+  CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}), Contains("TERRACE_DRAM is 'much': say a size"));
+  const Variable dram("TERRACE_DRAM", ""), weight("TERRACE_WEIGHT", "0");
+  CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}),
+             Contains("TERRACE_WEIGHT is '0': say a whole number from 1 to 1000"));
+}
+
+TEST_CASE("WhoSwitchesTerraceOffJoinsNoDaemon") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Variable off("TERRACE_DISABLE", "1");
+  const Opened engine({.dram_bytes = 128 * mib});
+  CHECK(engine.statistics().dram_limit_bytes == 128 * mib);
+  CHECK(job_at(server.socket()).empty());
+}
+
+// No directory is named.
+constexpr Options pooled{.dram_bytes = 16 * mib, .nvme_bytes = 256 * mib, .nvme_directory = nullptr};
+
+TEST_CASE("WithoutADirectoryOfItsOwnTheEngineHasThePoolOfTheDaemon") {
+  ServerThread server;
+  const JobOf job(server.socket());
+  const Opened engine(pooled);
+  CHECK_THAT(terrace_offload_path(engine.get()), Contains("in the daemon's pool"));
+  Saved saved;
+  REQUIRE(saved.fill(engine, 64) == 64);
+  CHECK(eventually([&] {
+    const json session = engine_at(server.socket());
+    return counter(session, "pool_used_bytes") >= 47 * mib &&
+           session.value("pool_disk_bytes", 0ULL) >= 47 * mib;
+  }));
+  CHECK(engine_at(server.socket())["pool_capacity_bytes"] >= 256 * mib);
+  CHECK(eventually([&] {
+    return job_at(server.socket())["written_today_bytes"] == engine.statistics().nvme_written_bytes;
+  }));
+  saved.check(engine);
+}
+
+TEST_CASE("ADirectoryThatIsNamedAndABudgetOfTheUsersOwnAreObeyed") {
+  ServerThread server;
+  const JobOf job(server.socket());
+  const TemporaryDirectory state;
+  const Variable records("XDG_STATE_HOME", state.path());
+  Options options = pooled;
+  if (GENERATE(true, false))
+    options.nvme_directory = TERRACE_TEST_POOL_DIR;
+  else
+    options.writes_per_day_bytes = 512 * mib;
+  const Opened engine(options);
+  CHECK_THAT(terrace_offload_path(engine.get()), !Contains("in the daemon's pool"));
+  Saved saved;
+  REQUIRE(saved.fill(engine, 32) == 32);
+  CHECK(engine.statistics().writes_today_bytes != 0);
+  CHECK_FALSE(engine_at(server.socket()).contains("pool_capacity_bytes"));
+  saved.check(engine);
+}
+
+TEST_CASE("WhatTheDaemonLeasesIsAllThatIsWritten") {
+  const TemporaryDirectory state;
+  ServerThread server([&](terrace::daemon::ServerOptions& options) {
+    options.config.writes_per_day = 96 * mib;
+    options.config.writes_per_user = terrace::daemon::Amount::percent(100);
+    options.config.state = state.path();
+  });
+  const JobOf job(server.socket());
+  const Opened engine(pooled);
+  CHECK(eventually([&] { return job_at(server.socket()).contains("writes_left_bytes"); }));
+  pause_ms(300);  // the first lease is told by then
+  std::uint64_t stored = 0;
+  for (unsigned round = 0; round < 8; ++round) {
+    Saved saved;
+    stored += saved.fill(engine, 48);
+    saved.check(engine);
+    REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  }
+  CHECK(stored < 8 * 48);
+  CHECK(engine.statistics().nvme_written_bytes <= 96 * mib);
+  CHECK(engine.statistics().nvme_written_bytes >= 48 * mib);
+  CHECK(engine.statistics().io_errors == 0);
+  const std::uint64_t now = engine.statistics().nvme_written_bytes;
+  CHECK(eventually([&] { return job_at(server.socket())["written_today_bytes"] == now; }));
+}
+
+TEST_CASE("ADaemonThatLiesCostsRoomAndTensorsOfItsPoolAndNeverGivesOtherBytes") {
+  LyingDaemon liar;
+  const JobOf job(liar.path());
+  const Opened engine(pooled);
+  liar.await();
+  CHECK(engine.statistics().dram_limit_bytes == 16 * mib);
+  Saved saved, more;
+  REQUIRE(saved.fill(engine, 64) == 64);
+  liar.limit(0);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 0; }));
+  liar.spoil_pool();
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < saved.ids.size(); ++i) {
+    std::vector<std::byte> back(mib);
+    const int error = engine.fetch(saved.ids[i], back);
+    if (error == 0)
+      CHECK((back == saved.sources[i]));
+    else
+      CHECK(error == -EBADMSG);
+    lost += error != 0 ? 1 : 0;
+    engine.release(saved.ids[i]);
+  }
+  CHECK(lost >= 40);
+  for (unsigned i = 0; i < 100; ++i) liar.limit(i % 2 == 0 ? 0 : ~std::uint64_t{0});
+  CHECK(eventually([&] { return more.fill(engine, 32) > 0; }));
+  liar.send(terrace::wire::make<terrace::wire::Hello>());  // out of place: it is left
+  CHECK(eventually([&] { return more.fill(engine, 8) == 8; }));
+  more.check(engine);
+}
