@@ -63,6 +63,17 @@ TERRACE_API int terrace_advise(const void* address, size_t bytes, enum terrace_a
 /* terrace_advise(WILL_NEED), then waits until the range is resident. */
 TERRACE_API int terrace_prefetch(const void* address, size_t bytes);
 
+/* Says where the program is in what it repeats, which nobody has to say: it sharpens the clock that Terrace
+ * keeps of a step (docs/marks.md). NULL or "": a step begins here; once in each step, by one thread. Else a
+ * named point within a step, an event like an allocation. A name has at most TERRACE_MARK_NAME_MAX bytes,
+ * which are compared as they are and kept by nobody.
+ * 0: it was noted, or nobody counts steps now, as where memory is not short. -ENAMETOOLONG: the name is longer.
+ * -EAGAIN: 16,384 events are waiting already; the mark is lost. Takes the heap's lock for some 20 ns, and never
+ * waits for more than that. Any thread, before the first allocation and after fork as well; not in a signal
+ * handler. */
+#define TERRACE_MARK_NAME_MAX 63
+TERRACE_API int terrace_mark(const char* name);
+
 /* Waits until no eviction or restore is under way. -ETIMEDOUT after timeout_ms (0: no limit). */
 TERRACE_API int terrace_quiesce(unsigned timeout_ms);
 
@@ -120,6 +131,7 @@ struct terrace_statistics {
   uint64_t planned_in_bytes;  /* brought back because the schedule said so, whole runs */
   uint64_t planned_late;      /* part of faults: touches of what the schedule had begun to bring back */
   uint64_t unplanned_faults;  /* part of faults: of what was away otherwise while a schedule was followed */
+  uint64_t marks;             /* terrace_mark() calls that were read, while memory was short */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

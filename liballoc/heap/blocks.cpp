@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "liballoc/agent/waker.h"
 #include "liballoc/base/os.h"
@@ -48,6 +49,21 @@ void Blocks::note(BlockChange change, std::uint32_t id, std::uint32_t first, std
                .change = change,
                .hints = b.hints,
                .zeroed = zeroed});
+}
+
+// Who marks waits for nobody: a mark is worth less than the program's time.
+int Blocks::mark(std::uint64_t name) {
+  if (!recording_) return 0;
+  bool wakes = false;
+  {
+    const LockGuard guard(lock_);
+    if (!recording_) return 0;
+    if (!queue_.has_room()) return EAGAIN;
+    queue_.push({.call_site = name, .thread = this_thread(), .change = BlockChange::marked});
+    wakes = queue_.is_worth_a_look(look_after_granules);
+  }
+  if (wakes) waker_.kick();
+  return 0;
 }
 
 // While the agent is told of blocks, it is the agent that knows what is virgin.

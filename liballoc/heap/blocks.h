@@ -60,6 +60,9 @@ class Blocks {
   bool passes_mark();
 
   // ---- any thread ----------------------------------------------------------------------------------------
+  // The program's word where it is: a number for its name, 0 where a step begins. 0, also where the agent is
+  // told of nothing; EAGAIN: the queue is full, and the word is lost.
+  int mark(std::uint64_t name);
   bool is_recording() const { return recording_; }
   // The runs of [address, address + bytes), which must lie inside one live block.
   Runs runs_of(const void* address, std::size_t bytes);

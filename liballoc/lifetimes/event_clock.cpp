@@ -76,14 +76,21 @@ StepPlace EventClock::on_event(const ClockEvent& event) {
   return out;
 }
 
-StepPlace EventClock::mark(std::uint32_t thread) {
+StepPlace EventClock::mark(std::uint32_t thread, std::uint64_t name) {
+  return note(thread, name == 0 ? mark_token : token_of_mark(name));
+}
+
+// An event that is of no block's life.
+StepPlace EventClock::note(std::uint32_t thread, std::uint32_t token) {
   ++counts_.events;
   StepPlace out;
   const std::uint32_t place = enter(thread, &out);
-  if (place == FollowedThreads::none)
-    describe(no_ordinal, &out);
-  else
-    step(place, mark_token, &out);
+  if (place != FollowedThreads::none) {
+    step(place, token, &out);
+    return out;
+  }
+  describe(no_ordinal, &out);
+  if (is_claimed()) ++counts_.noise_events;
   return out;
 }
 

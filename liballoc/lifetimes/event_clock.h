@@ -43,9 +43,9 @@ class EventClock {
   // Only after initialise(). Some tens of nanoseconds. When a phase is learned the last turns are looked
   // through: up to some milliseconds.
   StepPlace on_event(const ClockEvent& event);
-  // The thread's own word that a step begins. It counts as an event of the sequence; a phase with marks
-  // begins at one.
-  StepPlace mark(std::uint32_t thread);
+  // The thread's own word that a step begins (`name` 0), or where in it the thread is. It counts as an event
+  // of the sequence; a phase in which the program says where steps begin begins there.
+  StepPlace mark(std::uint32_t thread, std::uint64_t name = 0);
 
   bool is_claimed() const { return claimed_ != PhaseBook::none; }
   // The claimed phase's id and the events of its period; 0 and 0.
@@ -56,6 +56,7 @@ class EventClock {
  private:
   static constexpr std::uint8_t no_member = UINT8_MAX;
 
+  StepPlace note(std::uint32_t thread, std::uint32_t token);
   std::uint32_t enter(std::uint32_t thread, StepPlace* out);
   void step(std::uint32_t place, std::uint32_t token, StepPlace* out);
   void follow(std::uint32_t place, std::uint32_t token, StepPlace* out);

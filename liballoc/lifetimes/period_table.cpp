@@ -64,6 +64,8 @@ void PeriodTable::note_death(std::uint32_t ordinal, std::uint32_t born_at) {
   }
 }
 
+void PeriodTable::note_mark(std::uint32_t ordinal) { events_[ordinal] = {0, Kind::marked}; }
+
 std::uint32_t PeriodTable::add_persistent(std::uint32_t block, std::uint32_t runs) {
   std::uint32_t object = free_;
   if (object != none)

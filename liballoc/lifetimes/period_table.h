@@ -55,6 +55,8 @@ class PeriodTable {
   // Event `ordinal` freed what event `born_at` of this period or an earlier one had made; no_ordinal:
   // something else.
   void note_death(std::uint32_t ordinal, std::uint32_t born_at);
+  // Event `ordinal` is of no block's life.
+  void note_mark(std::uint32_t ordinal);
   // A block that no event of the period makes or frees. Its object; none: there are too many.
   std::uint32_t add_persistent(std::uint32_t block, std::uint32_t runs);
   // Its block was freed.
@@ -99,7 +101,7 @@ class PeriodTable {
   void fill_computing(std::uint64_t* out) const;
 
  private:
-  enum class Kind : std::uint8_t { unseen, allocated, grown, freed };
+  enum class Kind : std::uint8_t { unseen, allocated, grown, freed, marked };
   struct Event {
     std::uint32_t granules = 0;  // that came; 0 of a free
     Kind kind = Kind::unseen;

@@ -28,6 +28,9 @@ inline std::uint32_t token_of(std::uint64_t kind, std::uint64_t what) {
   return token == mark_token ? mark_token + 1 : token;
 }
 
+// What the program calls a point of its step; the number is not 0.
+inline std::uint32_t token_of_mark(std::uint64_t name) { return token_of(3, name); }
+
 inline std::uint32_t token_of(const ClockEvent& event) {
   return token_of(static_cast<std::uint64_t>(event.kind), (event.bytes << 6U) | (event.alignment_log2 & 63U));
 }

@@ -8,6 +8,10 @@ namespace terrace::liballoc {
 
 void BlockFollower::follow() {
   for (BlockEvent event; queue_->pop(&event);) {
+    if (event.change == BlockChange::marked) {
+      parts_.clock.on_mark(event);
+      continue;
+    }
     const bool is_grown = event.change == BlockChange::grown;
     parts_.clock.on_block(event, event.granules + (is_grown ? parts_.blocks[event.block].granules : 0));
     switch (event.change) {
@@ -19,6 +23,9 @@ void BlockFollower::follow() {
         break;
       case BlockChange::freed:
         on_free(event.block);
+        break;
+      case BlockChange::marked:
+      case BlockChange::touched:
         break;
     }
   }

@@ -12,6 +12,8 @@ ClockEvent::Kind kind_of(BlockChange change) {
     case BlockChange::grown:
       return ClockEvent::Kind::grown;
     case BlockChange::freed:
+    case BlockChange::marked:
+    case BlockChange::touched:
       break;
   }
   return ClockEvent::Kind::freed;
@@ -29,6 +31,16 @@ void StepClock::on_block(const BlockEvent& event, std::uint32_t granules) {
                                            .thread = event.thread,
                                            .block = event.block,
                                            .bytes = std::uint64_t{granules} * granule_bytes});
+  tell_all(event, granules, place);
+}
+
+void StepClock::on_mark(const BlockEvent& event) {
+  if (!listens_) return;
+  ++accounts_.counts.marks;
+  tell_all(event, 0, clock_.mark(event.thread, event.call_site));
+}
+
+void StepClock::tell_all(const BlockEvent& event, std::uint32_t granules, const StepPlace& place) {
   if (place.departed) {
     ++accounts_.counts.departures;
     accounts_.tell_step(0, 0);

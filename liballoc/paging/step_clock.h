@@ -37,8 +37,11 @@ class StepClock {
   void begin(std::uint32_t most_blocks);
   // A block came, went, or grew to so many granules.
   void on_block(const BlockEvent& event, std::uint32_t granules);
+  // The program said where it is.
+  void on_mark(const BlockEvent& event);
 
  private:
+  void tell_all(const BlockEvent& event, std::uint32_t granules, const StepPlace& place);
   void period_began(const StepPlace& place);
 
   Accounts& accounts_;

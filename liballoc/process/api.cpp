@@ -1,10 +1,12 @@
 // The C API (terrace.h) over the heap. Translates errno values to -errno and nothing else.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/signal_guard.h"
 #include "liballoc/heap/heap.h"
+#include "liballoc/lifetimes/tokens.h"
 #include "liballoc/process/startup.h"
 #include "liballoc/terrace.h"
 
@@ -21,6 +23,17 @@ bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value -
 bool is_quiet() {
   const terrace::liballoc::InsideGate gate(heap().guarded());
   return heap().pager().is_quiet();
+}
+
+// Of a mark; 0 only of one without a name. Eight bytes at a time.
+std::uint64_t number_of_name(const char* name, std::size_t bytes) {
+  std::uint64_t number = bytes;
+  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t part = 0;
+    std::memcpy(&part, name + at, std::min(bytes - at, sizeof(part)));
+    number = terrace::liballoc::mixed(number ^ part) + 1;
+  }
+  return bytes == 0 ? 0 : number | 1U;
 }
 
 // What is not there comes.
@@ -89,6 +102,13 @@ int terrace_prefetch(const void* address, size_t bytes) {
   if (error == -EINVAL) return error;
   touch(address, bytes);
   return 0;
+}
+
+// The heap is not brought up for it: without blocks there are no steps.
+int terrace_mark(const char* name) {
+  const std::size_t bytes = name != nullptr ? strnlen(name, TERRACE_MARK_NAME_MAX + 1) : 0;
+  if (bytes > TERRACE_MARK_NAME_MAX) return -ENAMETOOLONG;
+  return heap().ready() ? -heap().blocks().mark(number_of_name(name, bytes)) : 0;
 }
 
 int terrace_quiesce(unsigned timeout_ms) {

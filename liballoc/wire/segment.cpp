@@ -84,7 +84,8 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "planned_out_bytes",
                                       "planned_in_bytes",
                                       "planned_late",
-                                      "unplanned_faults"};
+                                      "unplanned_faults",
+                                      "marks"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",

@@ -93,6 +93,7 @@ enum class Stat : std::uint32_t {
   planned_in_bytes,
   planned_late,
   unplanned_faults,
+  marks,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "liballoc/terrace.h"
@@ -141,6 +143,60 @@ int pins_hold_and_the_budget_bounds_them() {
   return 0;
 }
 
+// A loop that allocates nothing: its marks alone say what a step is.
+int marks_are_a_clock() {
+  if (!pager_is_active()) return skipped;
+  std::vector<char*> blocks;
+  for (int i = 0; i < 24; ++i) {
+    blocks.push_back(fresh(6 * mib));
+    std::memset(blocks.back(), i, 6 * mib);
+  }
+  EXPECT(statistics().marks == 0);
+  constexpr int steps = 12;
+  for (int step = 0; step < steps; ++step) {
+    EXPECT(terrace_mark(step % 2 == 0 ? nullptr : "") == 0);
+    for (int i = 0; i < 24; ++i) {
+      EXPECT(holds(blocks[static_cast<std::size_t>(i)], 6 * mib, static_cast<char>(i)));
+      if (i == 11) EXPECT(terrace_mark("half") == 0);
+    }
+  }
+  const terrace_statistics s = statistics();
+  EXPECT(s.marks == 2 * steps);
+  EXPECT(s.steps >= steps - 5);
+  EXPECT(s.steps < steps);
+  EXPECT(s.departures == 0);
+  return 0;
+}
+
+// Whoever marks without end waits for nobody and hurts nobody.
+int marks_without_end() {
+  if (!pager_is_active()) return skipped;
+  char* block = fresh(128 * mib);
+  std::memset(block, 3, 128 * mib);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      const std::string name(1 + static_cast<std::size_t>(t), 'x');
+      for (int i = 0; i < 300'000; ++i) {
+        const int answer = terrace_mark(i % 3 == 0 ? nullptr : name.c_str());
+        wrong += answer == 0 || answer == -EAGAIN ? 0 : 1;
+      }
+    });
+  for (int i = 0; i < 20; ++i) terrace_free(fresh(mib));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(terrace_mark("child") == 0 && terrace_mark(nullptr) == 0 ? 0 : 1);
+  int status = 1;
+  EXPECT(::waitpid(child, &status, 0) == child);
+  EXPECT(status == 0);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT(wrong == 0);
+  EXPECT(holds(block, 128 * mib, 3));
+  EXPECT(statistics().marks > 0);
+  EXPECT(statistics().marks <= 900'000);
+  return 0;
+}
+
 // With TERRACE_FAULT=slow: the write is under way for a second.
 int quiesce_gives_up_in_time() {
   if (!pager_is_active()) return skipped;
@@ -160,6 +216,7 @@ int disabled_has_no_heap() {
   EXPECT(terrace_owns(&errno) == 0);
   EXPECT(terrace_quiesce(0) == 0);
   EXPECT(terrace_trim() == 0);
+  EXPECT(terrace_mark(nullptr) == 0);
   EXPECT(terrace_pin(&errno, 4) == -EINVAL);
   EXPECT(statistics().allocations == 0);
   terrace_free(nullptr);
@@ -182,6 +239,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"advice_spares_what_is_not_whole", advice_spares_what_is_not_whole},
       {"pins_hold_and_the_budget_bounds_them", pins_hold_and_the_budget_bounds_them},
       {"quiesce_gives_up_in_time", quiesce_gives_up_in_time},
+      {"marks_are_a_clock", marks_are_a_clock},
+      {"marks_without_end", marks_without_end},
       {"disabled_has_no_heap", disabled_has_no_heap},
       {"freeing_what_is_not_a_block_aborts", freeing_what_is_not_a_block_aborts},
   };
@@ -325,6 +384,20 @@ TEST_CASE("Pins hold, and the budget bounds them") {
   held("pins_hold_and_the_budget_bounds_them", {mover()});
 }
 TEST_CASE("Quiesce gives up in time") { held("quiesce_gives_up_in_time", {"TERRACE_FAULT=slow:1000ms"}); }
+
+TEST_CASE("Marks are the clock of a loop that allocates nothing") { held("marks_are_a_clock", {mover()}); }
+TEST_CASE("Marks without end hurt nobody") { held("marks_without_end", {mover()}); }
+
+TEST_CASE("Names of marks are bounded") {
+  CHECK(terrace_mark(nullptr) == 0);
+  CHECK(terrace_mark("") == 0);
+  CHECK(terrace_mark(std::string(TERRACE_MARK_NAME_MAX, 'n').c_str()) == 0);
+  CHECK(terrace_mark(std::string(TERRACE_MARK_NAME_MAX + 1, 'n').c_str()) == -ENAMETOOLONG);
+  // Nothing behind the bound is read: the name need not end.
+  std::vector<char> endless(TERRACE_MARK_NAME_MAX + 1, '\xff');
+  CHECK(terrace_mark(endless.data()) == -ENAMETOOLONG);
+  CHECK(statistics().marks == 0);  // memory is not short
+}
 
 TEST_CASE("A disabled library has no heap and refuses politely") {
   CHECK(run("disabled_has_no_heap", {"TERRACE_DISABLE=1"}) == 0);

@@ -6,12 +6,16 @@
         loss = model(batch)
     loss.backward()
 
-This package needs neither PyTorch nor a GPU to be imported. What it does is done by libterrace_gpu.so, which
-terrace/library.py finds. The guide is docs/offload.md.
+    terrace.mark()      # a step begins here: sharpens what Terrace learns of it (marks.py)
+
+This package needs neither PyTorch nor a GPU to be imported. What terrace.torch does is done by
+libterrace_gpu.so, which terrace/library.py finds. The guide is docs/offload.md.
 """
 import importlib
 
-__all__ = ["torch"]
+from terrace.marks import mark
+
+__all__ = ["mark", "torch"]
 
 
 def __getattr__(name):

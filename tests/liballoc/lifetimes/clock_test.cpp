@@ -122,6 +122,32 @@ TEST_CASE("Marks alone are a clock") {
   CHECK(p.period_began);
 }
 
+// A name is an event as an allocation is: only a mark without one says that a step begins.
+TEST_CASE("Named points have ordinals of their own") {
+  OwnClock clock(16);
+  for (int i = 0; i < 8; ++i) {
+    const StepPlace begin = clock.mark(3), forward = clock.mark(3, 71), back = clock.mark(3, 72);
+    CHECK(begin.claimed == (i >= 2));
+    CHECK(begin.period_began == (i >= 3));  // claimed by the third mark itself
+    CHECK_FALSE(forward.period_began);
+    if (i < 2) continue;
+    CHECK(begin.length == 3);
+    CHECK((forward.claimed && forward.ordinal == 1));
+    CHECK((back.claimed && back.ordinal == 2));
+  }
+  CHECK_FALSE(clock.mark(3, 72).claimed);  // where a step should begin
+}
+
+TEST_CASE("Names in any order are no period") {
+  const std::uint64_t names = GENERATE(1U, 2U, 5U, 1000U);
+  std::mt19937_64 random(9);
+  OwnClock clock(16);
+  // One name over and over may well be one: it comes again at once.
+  const int many = names == 1 ? 4000 : 300'000;
+  for (int i = 0; i < many; ++i) clock.mark(3, 1 + random() % names);
+  CHECK(clock.counts().claims == 0);
+}
+
 TEST_CASE("A mark that comes too early ends the claim at once") {
   const auto layers = random_layers(74, 25);
   Watched watched;

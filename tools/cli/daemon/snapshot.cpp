@@ -99,6 +99,7 @@ constexpr std::array job_events{
     Column{"planned_in_bytes", "PLAN-IN", Kind::bytes, true, false},
     Column{"planned_late", "LATE", Kind::count, true, false},
     Column{"unplanned_faults", "UNPLANNED", Kind::count, true, false},
+    Column{"marks", "MARKS", Kind::count, true, false},
     Column{"cancelled_evictions", "CANCELLED", Kind::count, true, false},
     Column{"pinned_refusals", "PINNED", Kind::count, true, false},
     Column{"checksum_failures", "BADSUM", Kind::count, true, false},

@@ -96,6 +96,7 @@ constexpr Text texts[] = {
     {"planned_in_bytes", "brought back because the schedule said so"},
     {"planned_late", "touches of what the schedule had not brought back yet"},
     {"unplanned_faults", "touches of what was away though a schedule was followed"},
+    {"marks", "times that the program said where it is: terrace_mark()"},
     {"cancelled_evictions", "evictions taken back because the run was touched"},
     {"pinned_refusals", "evictions that the kernel refused because of a pin"},
     {"checksum_failures", "runs that came back with other bytes than were written"},
