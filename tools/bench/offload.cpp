@@ -118,7 +118,8 @@ terrace_offload* open_engine(std::uint64_t dram_bytes) {
                                       .fault = nullptr,
                                       .staging_bytes = 0,
                                       .checksums = nullptr,
-                                      .policy = nullptr};
+                                      .policy = nullptr,
+                                      .trial = nullptr};
   char reason[512] = "";
   terrace_offload* engine = nullptr;
   if (terrace_offload_open(&config, &engine, reason, sizeof(reason)) != 0) throw std::runtime_error(reason);
