@@ -73,9 +73,9 @@ class PlanTrial {
     // The last two steps took less than the first two, by more than they differ by anyway.
     bool falls() const {
       if (count_ < sample) return false;
-      const std::uint64_t first = ns_[count_ % sample] + ns_[(count_ + 1) % sample];
-      const std::uint64_t last = ns_[(count_ + 3) % sample] + ns_[(count_ + 4) % sample];
-      return last < first - first / 50;
+      const std::uint64_t before = ns_[count_ % sample] + ns_[(count_ + 1) % sample];
+      const std::uint64_t now = ns_[(count_ + 3) % sample] + ns_[(count_ + 4) % sample];
+      return now < before - before / 50;
     }
     bool is_enough() const { return size() >= least_sample; }
     std::uint64_t middle() const {
