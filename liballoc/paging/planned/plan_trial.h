@@ -70,12 +70,12 @@ class PlanTrial {
    public:
     void note(std::uint64_t ns) { ns_[count_++ % sample] = ns; }
     std::uint32_t size() const { return std::min(count_, sample); }
-    // The last two steps took less than the first two, by more than they differ by anyway.
+    // The last two steps took less than the first two, by a twentieth: more than they differ by anyway.
     bool falls() const {
       if (count_ < sample) return false;
       const std::uint64_t before = ns_[count_ % sample] + ns_[(count_ + 1) % sample];
       const std::uint64_t now = ns_[(count_ + 3) % sample] + ns_[(count_ + 4) % sample];
-      return now < before - before / 50;
+      return now < before - before / 20;
     }
     bool is_enough() const { return size() >= least_sample; }
     std::uint64_t middle() const {

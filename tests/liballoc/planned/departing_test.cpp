@@ -195,7 +195,7 @@ TEST_CASE("APlanThatMakesStepsSlowerIsLaidAside") {
   }
   CHECK(f.statistics().plan_refusals == 1);
   CHECK(followed > 0);
-  CHECK(followed <= PlanTrial::settling + PlanTrial::sample + 1);
+  CHECK(followed <= PlanTrial::settling + PlanTrial::most_tried + 1);  // a busy machine may quicken
   CHECK_FALSE(f.pager.plan().is_following());
   CHECK(f.wrong() == 0);
 }
