@@ -25,7 +25,6 @@ void BlockFollower::follow() {
         on_free(event.block);
         break;
       case BlockChange::marked:
-      case BlockChange::touched:
         break;
     }
   }

@@ -15,15 +15,14 @@
 
 namespace terrace::liballoc {
 
-// What a note tells. `marked` is of no block: the program's own word where it is. `touched` is none of the
-// program's: the agent saw it touch a block (learning/touch_clock.h).
-enum class BlockChange : std::uint8_t { allocated, freed, grown, marked, touched };
+// What a note tells. `marked` is of no block: the program's own word where it is.
+enum class BlockChange : std::uint8_t { allocated, freed, grown, marked };
 
 struct BlockEvent {
   std::uint64_t call_site = 0;  // of what is marked: its name as a number; 0: a step begins
-  std::uint64_t time_ns = 0;  // when it was noted, CLOCK_MONOTONIC, while times are wanted; else 0
-  std::uint32_t block = 0;    // id
-  std::uint32_t first = 0;    // granules that came or went: of a block that grew, those that joined it
+  std::uint64_t time_ns = 0;    // when it was noted, CLOCK_MONOTONIC, while times are wanted; else 0
+  std::uint32_t block = 0;      // id
+  std::uint32_t first = 0;      // granules that came or went: of a block that grew, those that joined it
   std::uint32_t granules = 0;
   std::uint32_t thread = 0;  // who did it: any number that is its own while it lives
   BlockChange change = BlockChange::allocated;

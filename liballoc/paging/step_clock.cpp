@@ -13,7 +13,6 @@ ClockEvent::Kind kind_of(BlockChange change) {
       return ClockEvent::Kind::grown;
     case BlockChange::freed:
     case BlockChange::marked:
-    case BlockChange::touched:
       break;
   }
   return ClockEvent::Kind::freed;

@@ -115,7 +115,6 @@ void PeriodLearner::on_step_event(const BlockEvent& event, std::uint32_t granule
     case BlockChange::freed:
       return on_death(event, place);
     case BlockChange::marked:
-    case BlockChange::touched:
       if (phase_ != nullptr && place.claimed) phase_->table.note_mark(place.ordinal);
   }
 }

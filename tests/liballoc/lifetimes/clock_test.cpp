@@ -143,8 +143,8 @@ TEST_CASE("Names in any order are no period") {
   std::mt19937_64 random(9);
   OwnClock clock(16);
   // One name over and over may well be one: it comes again at once.
-  const int many = names == 1 ? 4000 : 300'000;
-  for (int i = 0; i < many; ++i) clock.mark(3, 1 + random() % names);
+  const int rounds = names == 1 ? 4000 : 300'000;
+  for (int i = 0; i < rounds; ++i) clock.mark(3, 1 + random() % names);
   CHECK(clock.counts().claims == 0);
 }
 
