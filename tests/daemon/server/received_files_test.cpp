@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "daemon/pools/pools.h"
 #include "tests/daemon/support.h"
 
@@ -72,7 +74,9 @@ TEST_CASE("the one file of a packet is looked at, handed on, and closed when nob
   REQUIRE(::fallocate(pool.get(), 0, 0, 1 << 20) == 0);
   Pair pair;
   pair.send({pool.get()});
-  const std::size_t before = open_descriptors(::getpid());
+  // A thread of the case before may still close its last file: the least of some counts.
+  std::size_t before = open_descriptors(::getpid());
+  for (int i = 0; i < 100; ++i) before = std::min(before, open_descriptors(::getpid()));
   files.inspect(7, someone, UniqueFd(::fcntl(pair.ours.get(), F_DUPFD_CLOEXEC, 0)));
   auto result = result_of(files);
   CHECK(result.ticket == 7);
@@ -86,7 +90,7 @@ TEST_CASE("the one file of a packet is looked at, handed on, and closed when nob
   kept.reset();
   files.give_back(someone, std::move(result.file));
   CHECK(eventually([&] { return files.pending() == 0; }));
-  CHECK(open_descriptors(::getpid()) == before);
+  CHECK(eventually([&] { return open_descriptors(::getpid()) <= before; }));
 }
 
 TEST_CASE("anything else than one file is none") {
