@@ -68,9 +68,9 @@ TERRACE_API int terrace_prefetch(const void* address, size_t bytes);
  * named point within a step, an event like an allocation. A name has at most TERRACE_MARK_NAME_MAX bytes,
  * which are compared as they are and kept by nobody.
  * 0: it was noted, or nobody counts steps now, as where memory is not short. -ENAMETOOLONG: the name is
- * longer. -EAGAIN: 16,384 events are waiting already; the mark is lost. Takes the heap's lock for some 20 ns,
- * and never waits for more than that. Any thread, before the first allocation and after fork as well; not in
- * a signal handler. */
+ * longer. -EAGAIN: 16,384 events are waiting already; the mark is lost. Takes the heap's lock as an
+ * allocation does, and never waits for more than that. Any thread, before the first allocation and after fork
+ * as well; not in a signal handler. */
 #define TERRACE_MARK_NAME_MAX 63
 TERRACE_API int terrace_mark(const char* name);
 
