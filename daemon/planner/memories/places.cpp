@@ -82,6 +82,7 @@ void Places::improve() {
   std::sort(slow_ones.begin(), slow_ones.end());
   std::sort(fast_ones.begin(), fast_ones.end());
   std::vector<std::uint32_t> others;  // losing little comes first
+  others.reserve(others.size() + fast_ones.size());
   for (const auto& [gain, t] : fast_ones) others.push_back(t);
   if (slow_ones.size() > most_exchanged) slow_ones.resize(most_exchanged);
   if (others.size() > most_exchanged) others.resize(most_exchanged);
