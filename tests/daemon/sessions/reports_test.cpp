@@ -165,13 +165,18 @@ TEST_CASE_METHOD(BesideAnEngine,
   CHECK(registry.find(first)->device.empty());
   let_another_join();
   pass_rounds(30);
-  CHECK(registry.find(first)->resident_bytes() == 320 * mib);
-  CHECK(registry.find(engine)->resident_bytes() == 320 * mib);
+  // A build that checks itself has more in a process than the process asked for.
+  const std::uint64_t beside = *ProcessMemory(process.pid(), process.fd()).resident_bytes() - held;
+  CHECK(registry.find(first)->resident_bytes() >= 320 * mib);
+  CHECK(registry.find(first)->resident_bytes() <= 320 * mib + beside);
+  CHECK(registry.find(engine)->resident_bytes() >= 320 * mib);
+  CHECK(registry.find(engine)->resident_bytes() <= 320 * mib + beside);
   report(0);  // and it gave nothing
   pass_rounds(30);
   CHECK(registry.find(first)->resident_bytes() >= 320 * mib);
-  CHECK(registry.find(first)->resident_bytes() < 400 * mib);  // the engine's is not its
-  CHECK(registry.find(engine)->resident_bytes() == 320 * mib);
+  CHECK(registry.find(first)->resident_bytes() < 400 * mib + beside);  // the engine's is not its
+  CHECK(registry.find(engine)->resident_bytes() >= 320 * mib);
+  CHECK(registry.find(engine)->resident_bytes() <= 320 * mib + beside);
 }
 
 TEST_CASE_METHOD(BesideAnEngine,
