@@ -42,7 +42,7 @@ class Engine:
         number = ctypes.c_uint64()
         code = self.library.store(self.handle, ctypes.byref(tensor), None, ctypes.byref(number))
         if code == 0:
-            wait_for(lambda: self.library.left(self.handle, number) != 0, "a tensor to leave")
+            wait_for(lambda: self.library.left(self.handle, number.value) != 0, "a tensor to leave")
         return number.value if code == 0 else None
 
     def fetch(self, number, buffer):
