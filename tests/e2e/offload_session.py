@@ -31,10 +31,11 @@ class Engine:
         self.library, self.words = library.load(), library
         config = library.Config(size=ctypes.sizeof(library.Config), device=b"emulated:1G", dram_bytes=2 * BUDGET,
                                 nvme_bytes=1024 * MIB, nvme_directory=directory.encode())
-        self.handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
-        code = self.library.open(ctypes.byref(config), ctypes.byref(self.handle), reason, library.REASON_BYTES)
+        handle, reason = ctypes.c_void_p(), ctypes.create_string_buffer(library.REASON_BYTES)
+        code = self.library.open(ctypes.byref(config), ctypes.byref(handle), reason, library.REASON_BYTES)
         if code != 0:
             sys.exit(f"no engine: {reason.value.decode()}")
+        self.handle = handle.value  # what is called for each tensor takes plain numbers
 
     def store(self, buffer):
         tensor = self.words.Tensor(size=ctypes.sizeof(self.words.Tensor), data=ctypes.addressof(buffer), bytes=len(buffer),
@@ -46,8 +47,8 @@ class Engine:
         return number.value if code == 0 else None
 
     def fetch(self, number, buffer):
-        code = self.library.fetch_arrive(self.handle, number, ctypes.addressof(buffer), None)
-        self.library.release(self.handle, number, None)
+        code = self.library.fetch_arrive(self.handle, number, ctypes.addressof(buffer), 0)
+        self.library.release(self.handle, number, 0)
         return code == 0
 
     def end_step(self):
