@@ -26,6 +26,9 @@ def job(marks):
     for i, block in enumerate(blocks):
         for at in range(0, BLOCK_BYTES, 4096):
             block[at] = (i + at // 4096) % 251
+    for block in blocks:  # what has left comes back: the agent knows then that memory is short, and counts steps
+        for at in range(0, BLOCK_BYTES, 4096):
+            block[at] = block[at]
     wrong = 0
     for _ in range(STEPS):
         if marks:
@@ -34,6 +37,8 @@ def job(marks):
             if marks and i == BLOCKS // 2:
                 terrace.mark("half")
             wrong += any(block[at] != (i + at // 4096) % 251 for at in range(0, BLOCK_BYTES, 4096))
+    for i, block in enumerate(blocks):  # the agent reads every note before it serves a touch, the last marks too
+        wrong += any(block[at] != (i + at // 4096) % 251 for at in range(0, BLOCK_BYTES, 4096))
     print(f"wrong: {wrong}")
 
 
@@ -53,10 +58,8 @@ def run(directory, how):
 
 def test_steps(directory):
     marked = run(directory, "--marked")
-    # On a busy machine a step or two may go by before the agent knows that memory is short and listens.
-    missed = 2 * STEPS - marked["marks"]
-    check(0 <= missed <= 4, f"{2 * STEPS} marks were made: {marked}")
-    check(STEPS - 4 - (missed + 1) // 2 <= marked["steps"] < STEPS, f"the period that begins at each mark from the third on: {marked}")
+    check(marked["marks"] == 2 * STEPS, f"{2 * STEPS} marks were made: {marked}")
+    check(STEPS - 4 <= marked["steps"] < STEPS, f"the period that begins at each mark from the third on: {marked}")
     check(marked["departures"] == 0, f"it never left its step: {marked}")
     unmarked = run(directory, "--unmarked")
     check(unmarked["marks"] == 0 and unmarked["steps"] == 0, f"nobody said that a step begins: {unmarked}")
