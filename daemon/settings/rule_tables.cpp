@@ -22,30 +22,34 @@ struct Said {
 
 struct RuleTable {
   std::string_view name;
-  std::array<std::string_view, 6> keys;            // "" at the end
-  std::string (*take)(Said said, Config* config);  // "" or what is wrong
+  std::array<std::string_view, 6> keys;                   // "" at the end
+  std::string (*take)(const Said& said, Config* config);  // "" or what is wrong
   void (*clear)(Config* config);
 };
 
-std::string take_share(Said said, Config* config) {
+ShareRule share_of(const Said& said) {
+  return {.user = said.user,
+          .group = said.group,
+          .weight = said.weight.value_or(1),
+          .guarantee = said.guarantee,
+          .limit = said.limit,
+          .line = said.line};
+}
+
+std::string take_share(const Said& said, Config* config) {
   if (said.user.empty() == said.group.empty())
     return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
   if (said.guarantee && said.user.empty())
     return "[[share]]: no guarantee is given to each member of a group, since nothing says how many there "
            "are; "
            "give one to all together in [[group]], or name users";
-  config->shares.push_back({.user = std::move(said.user),
-                            .group = std::move(said.group),
-                            .weight = said.weight.value_or(1),
-                            .guarantee = said.guarantee,
-                            .limit = said.limit,
-                            .line = said.line});
+  config->shares.push_back(share_of(said));
   return {};
 }
 
-std::string take_group(Said said, Config* config) {
+std::string take_group(const Said& said, Config* config) {
   if (said.name.empty()) return "[[group]]: say which, with name = \"NAME\"";
-  config->groups.push_back({.name = std::move(said.name),
+  config->groups.push_back({.name = said.name,
                             .weight = said.weight,
                             .guarantee = said.guarantee,
                             .limit = said.limit,
@@ -61,7 +65,7 @@ std::string wrong_job_name(const std::string& name) {
                      wire::name_bytes - 1);
 }
 
-std::string take_job(Said said, Config* config) {
+std::string take_job(const Said& said, Config* config) {
   if (std::string wrong = wrong_job_name(said.name); !wrong.empty()) return wrong;
   if (said.user.empty() == said.group.empty())
     return "[[job]]: a job chooses its own name; say whose jobs these are, with user = \"NAME\" or group = "
@@ -69,13 +73,7 @@ std::string take_job(Said said, Config* config) {
   if (said.guarantee && (said.user.empty() || !is_one_name(said.name)))
     return "[[job]]: a guarantee is given to one job, since nothing says how many others there are; name one "
            "user, and one job without a \"*\"";
-  config->jobs.push_back({.name = std::move(said.name),
-                          .user = std::move(said.user),
-                          .group = std::move(said.group),
-                          .weight = said.weight.value_or(1),
-                          .guarantee = said.guarantee,
-                          .limit = said.limit,
-                          .line = said.line});
+  config->jobs.push_back({share_of(said), said.name});
   return {};
 }
 
@@ -178,7 +176,7 @@ std::string read_rules(std::string_view name, const toml::node& node, std::strin
       if (const auto wrong = take_value(known, key.str(), value, said))
         return located(file, value.source(), *wrong);
     }
-    if (const std::string wrong = known.take(std::move(said), config); !wrong.empty())
+    if (const std::string wrong = known.take(said, config); !wrong.empty())
       return located(file, table->source(), wrong);
   }
   return {};

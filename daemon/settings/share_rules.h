@@ -35,16 +35,10 @@ struct GroupRule {
   friend bool operator==(const GroupRule&, const GroupRule&) = default;
 };
 
-// Of each job whose name is as the pattern says, of a user or of each member of a group; exactly one of the
-// two is named, because jobs choose their names.
-struct JobRule {
+// The same of each of their jobs whose name is as the pattern says, and not of all of them together. The
+// weight is among the user's jobs; a guarantee is of one name and user only.
+struct JobRule : ShareRule {
   std::string name;  // "*" in it is any text
-  std::string user;  // a name or a number
-  std::string group;
-  std::uint32_t weight = 1;               // among the user's jobs
-  std::optional<wire::Amount> guarantee;  // of one name and user only
-  std::optional<wire::Amount> limit;
-  unsigned line = 0;  // in the file
 
   friend bool operator==(const JobRule&, const JobRule&) = default;
 };

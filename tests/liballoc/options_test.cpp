@@ -16,29 +16,14 @@
 #include <string>
 
 #include "tests/liballoc/captured_stderr.h"
+#include "tests/liballoc/variable.h"
 
 namespace terrace::liballoc {
 namespace {
 
-// Sets a variable for one scope.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 // The line that a refused value produces; empty when it was accepted.
 std::string refusal(const char* name, const std::string& value) {
-  Variable variable(name, value);
+  test::Variable variable(name, value);
   test::CapturedStderr captured;
   Options options;
   const bool good = read_options(&options);
@@ -70,7 +55,7 @@ TEST_CASE("a program with more privilege than its caller is left alone") {
   if (!is_prepared || ::statvfs(name, &where) != 0 || (where.f_flag & ST_NOSUID) != 0) {
     WARN("SKIP: only root can make a set-uid program, in a directory that allows it");
   } else {
-    const Variable budget("TERRACE_DRAM", "64M");
+    const test::Variable budget("TERRACE_DRAM", "64M");
     const pid_t child = ::fork();
     if (child == 0) {
       ::execl(copy.c_str(), copy.c_str(), privileged_part, nullptr);
@@ -97,21 +82,21 @@ TEST_CASE("Without variables the defaults hold") {
 }
 
 TEST_CASE("Every variable is read") {
-  Variable threshold("TERRACE_THRESHOLD", "1M");
-  Variable dram("TERRACE_DRAM", "1.5G");
-  Variable pool_size("TERRACE_POOL_SIZE", "3072m");
-  Variable mover("TERRACE_MOVER", "mremap");
-  Variable io("TERRACE_IO", "pread");
-  Variable log("TERRACE_LOG", "debug");
-  Variable pool("TERRACE_POOL_DIR", "/mnt/fast,/mnt/second");
-  Variable socket("TERRACE_SOCKET", "/run/t.sock");
-  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
-  Variable limit("TERRACE_LIMIT_CGROUP", "/sys/fs/cgroup/x");
-  Variable job("TERRACE_JOB", "resnet");
-  Variable fault("TERRACE_FAULT", "read:1:EIO");
-  Variable workers("TERRACE_WORKERS", "3");
-  Variable weight("TERRACE_WEIGHT", "1000");
-  Variable policy("TERRACE_POLICY", "sentinel_interval");
+  test::Variable threshold("TERRACE_THRESHOLD", "1M");
+  test::Variable dram("TERRACE_DRAM", "1.5G");
+  test::Variable pool_size("TERRACE_POOL_SIZE", "3072m");
+  test::Variable mover("TERRACE_MOVER", "mremap");
+  test::Variable io("TERRACE_IO", "pread");
+  test::Variable log("TERRACE_LOG", "debug");
+  test::Variable pool("TERRACE_POOL_DIR", "/mnt/fast,/mnt/second");
+  test::Variable socket("TERRACE_SOCKET", "/run/t.sock");
+  test::Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
+  test::Variable limit("TERRACE_LIMIT_CGROUP", "/sys/fs/cgroup/x");
+  test::Variable job("TERRACE_JOB", "resnet");
+  test::Variable fault("TERRACE_FAULT", "read:1:EIO");
+  test::Variable workers("TERRACE_WORKERS", "3");
+  test::Variable weight("TERRACE_WEIGHT", "1000");
+  test::Variable policy("TERRACE_POLICY", "sentinel_interval");
   Options options;
   REQUIRE(read_options(&options));
   CHECK(options.threshold_bytes == 1 << 20);
@@ -170,11 +155,11 @@ TEST_CASE("A bad list of pool directories is refused, with what helps") {
 
 TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half") {
   Options options;
-  Variable tiers("TERRACE_TIERS", "compressed=20%");
+  test::Variable tiers("TERRACE_TIERS", "compressed=20%");
   REQUIRE(read_options(&options));
   CHECK(options.tiers.compressed().of(1000 << 20) == 200 << 20);
   CHECK(options.tiers.compressed().of(std::uint64_t{40} << 40) == std::uint64_t{8} << 40);
-  Variable size("TERRACE_TIERS", "compressed=300M");
+  test::Variable size("TERRACE_TIERS", "compressed=300M");
   REQUIRE(read_options(&options));
   CHECK(options.tiers.compressed().of(1000 << 20) == 300 << 20);
   CHECK_FALSE(options.tiers.compressed().exceeds(1000 << 20));
@@ -193,15 +178,15 @@ TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half
 }
 
 TEST_CASE("Compressed DRAM needs compressing and half a budget at most") {
-  Variable tiers("TERRACE_TIERS", "compressed=600M");
+  test::Variable tiers("TERRACE_TIERS", "compressed=600M");
   {
-    Variable budget("TERRACE_DRAM", "1G");
+    test::Variable budget("TERRACE_DRAM", "1G");
     CHECK(refusal("TERRACE_TIERS", "compressed=600M").find("at most half of TERRACE_DRAM") !=
           std::string::npos);
     CHECK(refusal("TERRACE_TIERS", "compressed=500M").empty());
   }
   CHECK(refusal("TERRACE_TIERS", "compressed=600M").empty());  // half of whatever is granted, at most
-  Variable off("TERRACE_COMPRESS", "off");
+  test::Variable off("TERRACE_COMPRESS", "off");
   CHECK(refusal("TERRACE_TIERS", "compressed=600M").find("leave one of them out") != std::string::npos);
 }
 
@@ -209,13 +194,13 @@ TEST_CASE("A pool in named directories is the job's own, but for a private daemo
   Options options;
   REQUIRE(read_options(&options));
   CHECK_FALSE(options.makes_own_pool());
-  Variable one("TERRACE_POOL_DIR", "/a");
+  test::Variable one("TERRACE_POOL_DIR", "/a");
   REQUIRE(read_options(&options));
   CHECK(options.makes_own_pool());
-  Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
+  test::Variable daemon("TERRACE_DAEMON", "/usr/bin/terraced");
   REQUIRE(read_options(&options));
   CHECK_FALSE(options.makes_own_pool());
-  Variable several("TERRACE_POOL_DIR", "/a,/b");
+  test::Variable several("TERRACE_POOL_DIR", "/a,/b");
   REQUIRE(read_options(&options));
   CHECK(options.makes_own_pool());
 }
@@ -254,8 +239,8 @@ TEST_CASE("A daemon that could not be started again is refused at once, with the
 
 TEST_CASE("An emulated GPU limits the heap of a job that offloads, and of no other") {
   const auto capacity = [](const std::string& device, const std::string& offload) {
-    Variable gpu("TERRACE_GPU", device);
-    Variable mode("TERRACE_OFFLOAD", offload);
+    test::Variable gpu("TERRACE_GPU", device);
+    test::Variable mode("TERRACE_OFFLOAD", offload);
     Options options;
     REQUIRE(read_options(&options));
     return options.device_bytes;
@@ -268,7 +253,7 @@ TEST_CASE("An emulated GPU limits the heap of a job that offloads, and of no oth
 }
 
 TEST_CASE("An emulated GPU without a size is refused") {
-  Variable mode("TERRACE_OFFLOAD", "activations");
+  test::Variable mode("TERRACE_OFFLOAD", "activations");
   const std::string device =
       GENERATE(as<std::string>{}, "emulated:", "emulated:0", "emulated:big", "emulated:,h2d=1G",
                "emulated:1.5G", "emulated:8g", "emulated:" + std::string(40, '1') + "G");
@@ -289,21 +274,21 @@ TEST_CASE("An empty variable is as good as none") {
 }
 
 TEST_CASE("The kill switch wins over bad values") {
-  Variable bad("TERRACE_DRAM", "nonsense");
+  test::Variable bad("TERRACE_DRAM", "nonsense");
   SECTION("1 disables") {
-    Variable disable("TERRACE_DISABLE", "1");
+    test::Variable disable("TERRACE_DISABLE", "1");
     Options options;
     CHECK(read_options(&options));
     CHECK(options.disabled);
   }
   SECTION("so do other words") {
-    Variable disable("TERRACE_DISABLE", GENERATE("true", "yes", "on"));
+    test::Variable disable("TERRACE_DISABLE", GENERATE("true", "yes", "on"));
     Options options;
     CHECK(read_options(&options));
     CHECK(options.disabled);
   }
   SECTION("0 does not, nor its words") {
-    Variable disable("TERRACE_DISABLE", GENERATE("0", "false", "no", "off"));
+    test::Variable disable("TERRACE_DISABLE", GENERATE("0", "false", "no", "off"));
     CHECK_FALSE(refusal("TERRACE_DRAM", "nonsense").empty());
   }
 }

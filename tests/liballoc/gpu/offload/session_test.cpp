@@ -15,9 +15,10 @@
 #include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
-#include "tests/liballoc/gpu/offload/variable.h"
+#include "tests/liballoc/variable.h"
 
 using namespace terrace::liballoc::offload::test;
+using terrace::liballoc::test::Variable;
 using namespace terrace::tests;
 using nlohmann::json;
 

@@ -33,6 +33,13 @@ int take(Slab& slab, std::uint64_t bytes, Extent* out) {
   return grown != 0 ? grown : slab.reserve(bytes, out);
 }
 
+struct SlabOf16MiB : Slab {
+  SlabOf16MiB() {
+    std::string reason;
+    REQUIRE(open(16 * mib, nullptr, &reason) == 0);
+  }
+};
+
 void give_back_all(Slab& slab) {
   for (unsigned i = 0; i <= Slab::steps_until_given_back; ++i) slab.trim();
   slab.give_back_surplus();
@@ -41,9 +48,7 @@ void give_back_all(Slab& slab) {
 }  // namespace
 
 TEST_CASE("TheCapacityIsReachedAndNotPassed") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent extents[16];
   for (Extent& extent : extents) {
     REQUIRE(take(slab, mib, &extent) == 0);
@@ -59,9 +64,7 @@ TEST_CASE("TheCapacityIsReachedAndNotPassed") {
 }
 
 TEST_CASE("WhatIsShrunkIsFreeForOthers") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent whole;
   REQUIRE(take(slab, 16 * mib, &whole) == 0);
   slab.shrink(&whole, 5000);
@@ -71,9 +74,7 @@ TEST_CASE("WhatIsShrunkIsFreeForOthers") {
 }
 
 TEST_CASE("AnExtentOverSeveralChunksIsOneAddressRange") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent one, two, both;
   REQUIRE(take(slab, mib, &one) == 0);
   REQUIRE(take(slab, mib, &two) == 0);
@@ -121,9 +122,7 @@ TEST_CASE("ALimitOnLockedMemoryIsFoundOnOpening") {
 }
 
 TEST_CASE("WhatGrowsOrGoesIsNobodysMeanwhile") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   const Slab::Chunk chunk = slab.growth_for(4 * mib, true);
   CHECK(chunk.bytes == 4 * mib);
   REQUIRE(slab.commit(chunk) == 0);
@@ -146,9 +145,7 @@ TEST_CASE("WhatGrowsOrGoesIsNobodysMeanwhile") {
 }
 
 TEST_CASE("GrowthIsAsMuchAsIsNeededAtLeastAndNeverPastTheCapacity") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent extent;
   REQUIRE(take(slab, 15 * mib + 8192, &extent) == 0);
   CHECK(slab.growth_for(4096, true).bytes == mib - 8192);
@@ -158,9 +155,7 @@ TEST_CASE("GrowthIsAsMuchAsIsNeededAtLeastAndNeverPastTheCapacity") {
 }
 
 TEST_CASE("ALoweredLimitGivesNothingToAnybodyBeyondIt") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent extents[16];
   for (Extent& extent : extents) REQUIRE(take(slab, mib, &extent) == 0);
   slab.release(extents[3]);
@@ -185,9 +180,7 @@ TEST_CASE("ALoweredLimitGivesNothingToAnybodyBeyondIt") {
 }
 
 TEST_CASE("ARaisedLimitGivesBackWhatWasBeyondIt") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent extents[16];
   for (Extent& extent : extents) REQUIRE(take(slab, mib, &extent) == 0);
   slab.set_limit(4 * mib);
@@ -208,9 +201,7 @@ TEST_CASE("ARaisedLimitGivesBackWhatWasBeyondIt") {
 }
 
 TEST_CASE("WhatGrewWhileTheLimitFellIsBeyondIt") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   Extent first;
   REQUIRE(take(slab, mib, &first) == 0);
   const Slab::Chunk chunk = slab.growth_for(4 * mib, false);
@@ -232,9 +223,7 @@ TEST_CASE("WhatGrewWhileTheLimitFellIsBeyondIt") {
 }
 
 TEST_CASE("ALimitOfAnyNumberOfBytesIsOneOfWholeUnits") {
-  Slab slab;
-  std::string reason;
-  REQUIRE(slab.open(16 * mib, nullptr, &reason) == 0);
+  SlabOf16MiB slab;
   slab.set_limit(3 * mib + 5000);
   CHECK(slab.limit_bytes() == 3 * mib + Slab::unit_bytes);
   Extent extent;

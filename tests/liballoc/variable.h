@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace terrace::liballoc::offload::test {
+namespace terrace::liballoc::test {
 
 class Variable {
  public:
@@ -22,4 +22,4 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-}  // namespace terrace::liballoc::offload::test
+}  // namespace terrace::liballoc::test
