@@ -14,6 +14,9 @@ constexpr bool checks_invariants = true;
 constexpr bool checks_invariants = false;
 #endif
 
+constexpr std::uint64_t poll_ns = 50'000;
+constexpr std::uint64_t follow_ns = 1'000'000;  // what the daemon says is never more urgent
+
 }  // namespace
 
 // ---- life -----------------------------------------------------------------------------------------------
@@ -82,15 +85,19 @@ void Agent::run() {
   }
 }
 
+// While something is about to happen, round() asks for touches and transfers itself, at half the cost.
 void Agent::sleep() {
+  const std::uint64_t now = os::now_ns();
+  if (now < next_poll_ns_ && is_busy(now)) return;
+  next_poll_ns_ = now + poll_ns;
   const bool was_kicked = waker_.begin_rest();
   wait_set_.wait({.userfault = mover().fd(), .tier = pool_.wait_fd(), .daemon = daemon_.client().wait_fd()},
-                 was_kicked || workers_.has_results() || is_busy() ? 0 : timeout_ms());
+                 was_kicked || workers_.has_results() || is_busy(os::now_ns()) ? 0 : timeout_ms());
   waker_.end_rest();
 }
 
-bool Agent::is_busy() const {
-  return guarded_.pager.is_paging() && busy_wait_.goes_on(os::now_ns(), guarded_.pager.awaits_piece());
+bool Agent::is_busy(std::uint64_t now_ns) const {
+  return guarded_.pager.is_paging() && busy_wait_.goes_on(now_ns, guarded_.pager.awaits_piece());
 }
 
 int Agent::timeout_ms() const {
@@ -103,7 +110,10 @@ int Agent::timeout_ms() const {
 void Agent::round() {
   const std::uint64_t now = os::now_ns();
   wait_set_.reap_children();
-  if (daemon_.is_used()) daemon_.follow(now);
+  if (daemon_.is_used() && now >= next_follow_ns_) {
+    next_follow_ns_ = now + follow_ns;
+    daemon_.follow(now);
+  }
   budget_.follow_limit(now);
   if (take_over_.is_dormant()) {
     take_over_.look();

@@ -79,7 +79,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   void run();
   void sleep();
-  bool is_busy() const;
+  bool is_busy(std::uint64_t now_ns) const;
   int timeout_ms() const;
   void round();
   void page();
@@ -100,6 +100,8 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   Publisher publisher_;
   Workers workers_;
   BusyWait busy_wait_;
+  std::uint64_t next_follow_ns_ = 0;
+  std::uint64_t next_poll_ns_ = 0;
   bool is_set_up_ = false;  // as far as it will be: set_up() came to its end. Under the gate
   bool restoring_ = false;  // in a forked child: serves what the parent had evicted
 };

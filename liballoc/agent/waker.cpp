@@ -11,6 +11,7 @@ namespace terrace::liballoc {
 namespace {
 
 constexpr std::uint64_t check_ns = 100'000'000;
+constexpr std::uint64_t look_ns = 100'000;  // a touch of a page takes as long
 
 }  // namespace
 
@@ -57,8 +58,10 @@ void Waker::drain() {
 
 // What the program closed by a bare system call.
 void Waker::check_descriptors(int userfault_fd) {
-  if (userfault_fd >= 0 && !is_intact(userfault_fd)) descriptor_lost(userfault_fd);
   const std::uint64_t now = os::now_ns();
+  if (now < next_look_ns_) return;
+  next_look_ns_ = now + look_ns;
+  if (userfault_fd >= 0 && !is_intact(userfault_fd)) descriptor_lost(userfault_fd);
   if (now < next_check_ns_) return;
   next_check_ns_ = now + check_ns;
   if (const int fd = first_lost_descriptor(); fd >= 0) descriptor_lost(fd);

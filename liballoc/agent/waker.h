@@ -33,8 +33,8 @@ class Waker {
   // Poll it for reading; then drain() it.
   int fd() const { return read_fd_; }
   void drain();
-  // Looks now and then whether the library's descriptors are still there; each time at the one that faults
-  // come through, since without a userfaultfd an evicted page reads as zeroes.
+  // Looks now and then whether the library's descriptors are still there; up to ten times in a millisecond at
+  // the one that faults come through, since without a userfaultfd an evicted page reads as zeroes.
   void check_descriptors(int userfault_fd);
 
  private:
@@ -47,6 +47,7 @@ class Waker {
   int write_fd_ = -1;
   long process_ = 0;                 // that opened the pipe
   std::uint64_t next_check_ns_ = 0;  // the agent's
+  std::uint64_t next_look_ns_ = 0;   // the same
 };
 
 }  // namespace terrace::liballoc

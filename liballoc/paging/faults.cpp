@@ -16,6 +16,7 @@ void Faults::handle(const Fault& fault) {
   const std::uint32_t n = heap.run_of(fault.address);
   if (n >= heap.runs) return;  // a frame: nobody but the agent touches those
   const std::uint32_t page = heap.page_of(fault.address);
+  note_touch_of_trial(n);
   ++parts_.accounts.counts.faults;
   parts_.policy.on_fault(fault.thread);
   look_at_trial();
@@ -77,9 +78,10 @@ bool Faults::comes_whole_again(std::uint32_t n) const {
 }
 
 // All of its block could come and drive out little. Then a few touches are enough to bring it: planes of an
-// image that are read side by side look like scattered ones at first.
+// image that are read side by side look like scattered ones at first. Not where few pages of small blocks are
+// used: many of these together drive out much.
 bool Faults::is_cheap(std::uint32_t n) const {
-  return parts_.blocks.is_small(parts_.runs[n].block, parts_.budget.pages());
+  return !small_blocks_.is_sparse() && parts_.blocks.is_small(parts_.runs[n].block, parts_.budget.pages());
 }
 
 // Of a block of which few pages are used nothing but a run's own touches say so.
@@ -87,17 +89,23 @@ bool Faults::is_used_whole(std::uint32_t n, std::uint32_t page) const {
   const Run& r = parts_.runs[n];
   if (parts_.blocks.is_sparse(r.block)) return false;
   const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
-  // In small pages one page comes ten times as fast as all of them.
-  const bool is_dense = r.dense && (r.frame == none || !parts_.staging.is_small(r.frame));
+  // In small pages one page comes ten times as fast as all of them: a few are tried first.
+  constexpr std::uint32_t few = 8;
+  const bool is_cheap_move = r.frame == none || !parts_.staging.is_small(r.frame);
+  const bool is_dense = r.dense && (is_cheap_move || parts_.runs.pages(n).in_place.count() >= few);
   return begins || follows(n) || is_dense;
 }
 
-// Run n would come as a whole. Pages that come instead need memory beside the frame that the others are in.
+// Pages that come in place of a run need memory beside the frame that the others are in.
+bool Faults::has_room_for_pieces() const {
+  const RunLists& lists = parts_.runs.lists();
+  return parts_.budget.has_room_for(Reach::longest_piece) || lists.cached.size() + lists.loaded.size() > 1;
+}
+
+// Run n would come as a whole.
 bool Faults::is_tried(std::uint32_t n) {
   Run& r = parts_.runs[n];
-  const RunLists& lists = parts_.runs.lists();
-  const bool has_room =
-      parts_.budget.has_room_for(Reach::longest_piece) || lists.cached.size() + lists.loaded.size() > 1;
+  const bool has_room = has_room_for_pieces();
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;  // comes as a whole only
   if (trial_.is_of(n) && has_room) return true;
   if (trial_.is_of(n)) end_trial();
@@ -109,17 +117,35 @@ bool Faults::is_tried(std::uint32_t n) {
   return true;
 }
 
+// Run n of a small block has been touched often enough to come as a whole, if that is worth it.
+bool Faults::is_tried_though_cheap(std::uint32_t n) {
+  const Run& r = parts_.runs[n];
+  if (trial_.is_of(n)) return has_room_for_pieces();
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
+  const bool came_in_pages = r.scattered && r.block != 0;  // else one that is huge would be split for nothing
+  const bool may_be = came_in_pages && parts_.blocks.is_small(r.block, parts_.budget.pages());
+  if (!may_be || is_compressed || !reach_.comes_whole_if_cheap(r.trace) || !has_room_for_pieces())
+    return false;
+  return trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense);
+}
+
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
-  const bool is_cheap_run = is_cheap(n);
+  const bool is_cheap_run = !is_tried_though_cheap(n) && is_cheap(n);
   const bool is_whole_cheap = is_cheap_run && comes_whole_again(n);
   const bool streams = is_whole_cheap || (is_used_whole(n, page) && (is_cheap_run || !is_tried(n)));
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
   const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap_run);
   const bool is_whole = range.count() == pages_per_run;
   if (r.block != 0 && (is_whole || range.count() == 1)) parts_.blocks[r.block].touched(is_whole);
-  if (r.block != 0 && is_whole && !streams) parts_.blocks[r.block].streamed_by_touches();
+  if (r.block != 0 && is_whole && !streams) parts_.blocks[r.block].use.streamed_by_touches();
   return range;
+}
+
+void Faults::note_touch_of_trial(std::uint32_t n) {
+  if (!trial_.is_of(n)) return;
+  if (trial_.is_void(parts_.runs[n].left, parts_.runs.arrivals())) return static_cast<void>(end_trial());
+  trial_.note_touch(parts_.runs.arrivals());
 }
 
 void Faults::look_at_trial() {
@@ -129,8 +155,9 @@ void Faults::look_at_trial() {
   const Trial::Finding finding =
       trial_.finding(parts_.runs.pages(n).in_place.count(), parts_.runs[n].left, now);
   const std::uint32_t block = end_trial();
-  if (block != 0 && finding != Trial::Finding::unclear)
-    parts_.blocks[block].tried(finding == Trial::Finding::sparse);
+  if (block == 0 || finding == Trial::Finding::unclear) return;
+  const bool is_small = parts_.blocks.is_small(block, parts_.budget.pages());
+  (is_small ? small_blocks_ : parts_.blocks[block].use).tried(finding == Trial::Finding::sparse);
 }
 
 // The run is like any other again. Its block; 0: that is gone.

@@ -47,8 +47,11 @@ class Faults {
   bool comes_whole_again(std::uint32_t n) const;
   bool is_cheap(std::uint32_t n) const;
   bool is_used_whole(std::uint32_t n, std::uint32_t page) const;
+  bool has_room_for_pieces() const;
   bool is_tried(std::uint32_t n);
+  bool is_tried_though_cheap(std::uint32_t n);
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
+  void note_touch_of_trial(std::uint32_t n);
   void look_at_trial();
   std::uint32_t end_trial();
   void bring_fresh(std::uint32_t n, std::uint32_t page);
@@ -66,6 +69,7 @@ class Faults {
   Reach reach_;
   Strides strides_;
   Trial trial_;
+  UseOfRuns small_blocks_;  // of all small blocks together: each has too few runs to tell
 };
 
 }  // namespace terrace::liballoc

@@ -37,7 +37,10 @@ class PlannedPolicy final : public Policy, public StepListener {
 
   void on_blocks_changed() override { reactive_.on_blocks_changed(); }
   void on_fault(std::uint32_t thread) override { reactive_.on_fault(thread); }
-  void on_missing(std::uint32_t n) override { plan_.on_missing(n); }
+  void on_missing(std::uint32_t n) override {
+    reactive_.on_missing(n);
+    plan_.on_missing(n);
+  }
   void on_use(std::uint32_t n, bool from_tier) override { reactive_.on_use(n, from_tier); }
   void on_recall(std::uint32_t n) override { reactive_.on_recall(n); }
   bool on_return(std::uint32_t n) override { return reactive_.on_return(n); }

@@ -3,7 +3,8 @@
 // One eviction in 32 to begin with. What is still hot comes straight back, and was moved twice for nothing:
 // then the next look is twice as far away. What has not come back before a memory's worth of others has
 // cooled down, and others beside it, most likely: one eviction in 32 at least, twice as many with each more
-// of these. Of several looks one at a time is watched. Pure.
+// of these. Of several looks one at a time is watched. One of the others that comes straight back counts for
+// several that leave: what leaves in place of what is hot is in use, too, and what was hot may not be. Pure.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +19,12 @@ class HotLooks {
   static constexpr std::uint32_t least_pause = 4;
   static constexpr std::uint32_t usual_pause = 32;
   static constexpr std::uint32_t most_pause = 64;
+  static constexpr std::uint32_t leaves_of_a_return = 4;
 
   // A run has left, hot or not.
   void note_leave() { ++leaves_; }
+  // One that was not hot has come straight back.
+  void note_usual_back() { leaves_ += leaves_of_a_return; }
   bool is_due() const { return leaves_ >= pause_; }
   // Run n leaves now, as one is due. `arrivals`: how many runs have come, ever.
   void begin(std::uint32_t n, std::uint32_t arrivals) {

@@ -27,11 +27,9 @@ class Reach {
   // a whole. `there`: its pages that are. `is_cheap`: its block can come as a whole and drive out little.
   // What shall come.
   PageRange of(TouchTrace& trace, std::uint32_t page, bool streams, std::uint32_t there, bool is_cheap) {
-    constexpr unsigned touches_in_window = 64;
     constexpr unsigned touches_of_dense_use = 24;
-    constexpr unsigned touches_of_a_cheap_run = 4;
     constexpr std::uint32_t pages_of_dense_use = pages_per_run / 4;
-    const auto window = static_cast<std::uint16_t>(++touches_ / touches_in_window);
+    const std::uint16_t window = window_of(++touches_);
     if (trace.window != window) trace.touches = 0;
     trace.window = window;
     ++trace.touches;
@@ -46,9 +44,20 @@ class Reach {
     return range;
   }
 
+  // Whether the next touch of a run brings all of it if that is cheap, but for what its place says.
+  bool comes_whole_if_cheap(const TouchTrace& trace) const {
+    return trace.window == window_of(touches_ + 1) && trace.touches + 1U >= touches_of_a_cheap_run;
+  }
+
   static constexpr std::uint32_t longest_piece = 16;  // pages
 
  private:
+  static constexpr unsigned touches_of_a_cheap_run = 4;
+  static std::uint16_t window_of(std::uint32_t touches) {
+    constexpr unsigned touches_in_window = 64;
+    return static_cast<std::uint16_t>(touches / touches_in_window);
+  }
+
   std::uint32_t touches_ = 0;
 };
 

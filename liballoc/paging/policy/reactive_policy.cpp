@@ -19,6 +19,14 @@ constexpr std::uint32_t most_of_all = 12;
 
 void ReactivePolicy::on_blocks_changed() { phase_.update(parts_.runs.data_runs(), reserve_runs()); }
 
+// What is hot was spared for it.
+void ReactivePolicy::on_missing(std::uint32_t n) {
+  Run& r = parts_.runs[n];
+  const bool is_straight = parts_.runs.arrivals() - r.left <= std::max(parts_.budget.runs() / 16, 4U);
+  if (r.left_as_usual && is_straight) looks_.note_usual_back();
+  r.left_as_usual = false;
+}
+
 void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
   let_late_ones_go_by();
   lookahead_.note_use(from_tier, parts_.accounts.counts.prefetch_wasted);
@@ -228,6 +236,7 @@ Policy::Victim ReactivePolicy::next_victim() {
       if (victims == &parts_.runs.lists().hot && looks_.is_due()) looks_.begin(n, parts_.runs.arrivals());
       looks_.note_leave();
       if (victims == &parts_.runs.lists().streamed) window_.note_leave();
+      parts_.runs[n].left_as_usual = victims == &parts_.runs.lists().idle;
       victim.run = n;
       break;
     }

@@ -42,7 +42,7 @@ class ReactivePolicy final : public Policy {
 
   void on_blocks_changed() override;
   void on_fault(std::uint32_t thread) override { thread_ = thread; }
-  void on_missing(std::uint32_t) override {}
+  void on_missing(std::uint32_t n) override;
   void on_use(std::uint32_t n, bool from_tier) override;
   void on_recall(std::uint32_t n) override;
   bool on_return(std::uint32_t n) override;

@@ -4,8 +4,10 @@
 // columns of a matrix uses 32 pages of 512 and then goes on to the next run: whole runs are sixteen times the
 // reads, and sixteen times the memory. So one run in `pause` is tried, also of those that were used all over
 // once, but fewer: what has come in columns for long enough looks like that, and then nothing else would
-// tell. A stream has all of it again after three touches, as each piece is four times as long (reach.h). What
-// is there of it when `patience` others have come is what was used. Pure.
+// tell. A stream has all of it again after three touches, as each piece is four times as long (reach.h). A
+// trial is over when `patience` others have come since the last touch of its run: as long as touches go on,
+// the run is in use, and words that are read at random take hundreds of them to fill it. What is there then
+// is what was used. Pure.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +32,23 @@ class Trial {
     if (run_ != none || block == 0 || arrivals - since_ < (is_dense ? pause_of_dense : pause)) return false;
     run_ = n;
     block_ = block;
-    since_ = arrivals;
+    since_ = touched_ = arrivals;
     return true;
   }
+  // The run that is tried was touched where it was not there.
+  void note_touch(std::uint32_t arrivals) { touched_ = arrivals; }
   bool is_due(std::uint32_t arrivals) const {
     constexpr std::uint32_t patience = 16;
-    return run_ != none && arrivals - since_ >= patience;
+    return run_ != none && arrivals - touched_ >= patience;
   }
-  // `pages`: what is there of the run that is due; `left`: the count of arrivals when it left last. Where it
-  // has left since it is tried, what is there tells nothing.
+  // `left`: the count of arrivals when the run left last. Where that is since it is tried, what is there
+  // tells nothing.
+  bool is_void(std::uint32_t left, std::uint32_t arrivals) const {
+    return arrivals - left <= arrivals - since_;
+  }
+  // `pages`: what is there of the run that is due; `left` as above.
   Finding finding(std::uint32_t pages, std::uint32_t left, std::uint32_t arrivals) const {
-    if (arrivals - left <= arrivals - since_) return Finding::unclear;
+    if (is_void(left, arrivals)) return Finding::unclear;
     if (pages < pages_per_run / 3) return Finding::sparse;
     return pages >= pages_per_run / 4 * 3 ? Finding::full : Finding::unclear;
   }
@@ -52,7 +60,8 @@ class Trial {
  private:
   std::uint32_t run_ = none;
   std::uint32_t block_ = 0;
-  std::uint32_t since_ = 0;  // in arrivals: when it began, or the last one ended
+  std::uint32_t since_ = 0;    // in arrivals: when it began, or the last one ended
+  std::uint32_t touched_ = 0;  // in arrivals: when its run was touched last
 };
 
 }  // namespace terrace::liballoc

@@ -12,6 +12,25 @@
 
 namespace terrace::liballoc {
 
+// How much of each run is used before it leaves.
+class UseOfRuns {
+ public:
+  // A trial is over (policy/trial.h): what it found.
+  void tried(bool is_sparsely_used) {
+    constexpr unsigned most = 2 * sure_by_trials;
+    sparse_ = static_cast<std::uint8_t>(!is_sparsely_used ? 0 : sparse_ < most ? sparse_ + 1U : sparse_);
+  }
+  // Touches alone, page behind page, have brought all of a run.
+  void streamed_by_touches() {
+    sparse_ = static_cast<std::uint8_t>(sparse_ - std::min<unsigned>(sparse_, 1));
+  }
+  bool is_sparse() const { return sparse_ >= sure_by_trials; }
+
+ private:
+  static constexpr unsigned sure_by_trials = 2;
+  std::uint8_t sparse_ = 0;  // trials that found few pages touched of what would have come as a whole
+};
+
 struct KnownBlock {
   std::uint64_t call_site = 0;
   std::uint32_t first = 0;  // granule
@@ -31,17 +50,7 @@ struct KnownBlock {
   bool is_scattered() const { return scatter >= sure; }
   static constexpr unsigned sure = 8;
 
-  std::uint8_t sparse = 0;  // trials that found few pages touched of what would have come as a whole
-
-  // A trial is over (policy/trial.h): what it found.
-  void tried(bool is_sparsely_used) {
-    constexpr unsigned most = 2 * sure_by_trials;
-    sparse = static_cast<std::uint8_t>(!is_sparsely_used ? 0 : sparse < most ? sparse + 1U : sparse);
-  }
-  // Touches alone, page behind page, have brought all of a run of it.
-  void streamed_by_touches() { sparse = static_cast<std::uint8_t>(sparse - std::min<unsigned>(sparse, 1)); }
-  bool is_sparse() const { return sparse >= sure_by_trials; }
-  static constexpr unsigned sure_by_trials = 2;
+  UseOfRuns use = {};
 
   std::uint32_t end() const { return first + granules; }
   std::uint32_t first_run() const { return first / granules_per_run; }
@@ -65,7 +74,7 @@ class BlockTable {
   // Whether single pages of it are used; not of no block.
   bool is_scattered(std::uint32_t id) const { return id != 0 && blocks_[id].is_scattered(); }
   // Whether few pages of each run are used before it leaves.
-  bool is_sparse(std::uint32_t id) const { return id != 0 && blocks_[id].is_sparse(); }
+  bool is_sparse(std::uint32_t id) const { return id != 0 && blocks_[id].use.is_sparse(); }
 
  private:
   KnownBlock* blocks_ = nullptr;  // number 0 is none

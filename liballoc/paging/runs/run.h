@@ -81,12 +81,13 @@ struct Run {
   bool in_flight : 1 = false;  // a write of it has not ended
   bool scattered : 1 = false;  // its touches bring pages, not all of it
   bool dense : 1 = false;  // came back page by page once, and soon most of it was there: all of it is used
-  bool was_dirty : 1 = false;  // something of it had to be written when it left last
-  bool small : 1 = false;      // its memory is in small pages
-  bool shrinks : 1 = false;    // made a frame that is worth its place in DRAM when it left last
-  bool has_sums : 1 = false;   // memory for the sums of its pages
-  bool held : 1 = false;       // staged, but not to be written yet: what is touched again goes back before
-  bool probed : 1 = false;     // staged only to see when it is touched, never to be written for that
+  bool was_dirty : 1 = false;      // something of it had to be written when it left last
+  bool left_as_usual : 1 = false;  // before what leaves last, and was not touched since
+  bool small : 1 = false;          // its memory is in small pages
+  bool shrinks : 1 = false;        // made a frame that is worth its place in DRAM when it left last
+  bool has_sums : 1 = false;       // memory for the sums of its pages
+  bool held : 1 = false;    // staged, but not to be written yet: what is touched again goes back before
+  bool probed : 1 = false;  // staged only to see when it is touched, never to be written for that
 };
 
 // A list of runs; front is the oldest.

@@ -123,6 +123,19 @@ TEST_CASE("A run of which every ninth page is used does not come as a whole") {
     CHECK(reach.of(trace, page, false, page / 9, false).count() == 1);
 }
 
+TEST_CASE("A run of a small block is about to come as a whole when a few places of it were touched") {
+  Reach reach;
+  TouchTrace run, other;
+  for (std::uint32_t touch = 0; touch < 3; ++touch) {
+    CHECK_FALSE(reach.comes_whole_if_cheap(run));
+    static_cast<void>(reach.of(run, touch * 100, false, touch, false));
+  }
+  CHECK(reach.comes_whole_if_cheap(run));
+  for (std::uint32_t touch = 0; touch < 64; ++touch)
+    static_cast<void>(reach.of(other, touch * 7 % pages_per_run, false, touch, false));
+  CHECK_FALSE(reach.comes_whole_if_cheap(run));  // that was long ago
+}
+
 TEST_CASE("A run of a small block that is touched in a few places at a time comes as a whole") {
   constexpr std::uint32_t plane = 64;  // pages
   Reach reach;
@@ -173,6 +186,15 @@ TEST_CASE("What is hot is looked at less often while it comes straight back, and
   }
   looks.settle(true, arrivals, budget);
   CHECK(leaves_to_look(looks, 7, arrivals) == 2 * HotLooks::least_pause);
+}
+
+TEST_CASE("What leaves in place of what is hot and comes straight back brings the next look nearer") {
+  HotLooks looks;
+  for (std::uint32_t returns = 0; returns < HotLooks::usual_pause / HotLooks::leaves_of_a_return; ++returns) {
+    CHECK_FALSE(looks.is_due());
+    looks.note_usual_back();
+  }
+  CHECK(looks.is_due());
 }
 
 TEST_CASE("On a cycle what stays is spread over it") {
@@ -276,10 +298,24 @@ TEST_CASE(
   CHECK(trial.begin(8, 1, 48 + 128, true));
 }
 
+TEST_CASE("A trial goes on for as long as its run is touched") {
+  Trial trial;
+  REQUIRE(trial.begin(7, 1, 16, false));
+  for (std::uint32_t now = 16; now < 200; now += 15) {
+    CHECK_FALSE(trial.is_due(now));
+    trial.note_touch(now);
+  }
+  CHECK_FALSE(trial.is_due(196 + 15));
+  REQUIRE(trial.is_due(196 + 16));
+  CHECK_FALSE(trial.is_void(15, 212));
+  CHECK(trial.is_void(17, 212));  // it left since
+  CHECK(trial.finding(pages_per_run, 15, 212) == Trial::Finding::full);
+}
+
 TEST_CASE(
     "A block is sparse after two trials that say so, and is not after one that says otherwise, or two "
     "streams") {
-  KnownBlock block;
+  UseOfRuns block;
   block.tried(true);
   CHECK_FALSE(block.is_sparse());
   block.tried(true);
