@@ -64,11 +64,14 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
   const auto known = jobs_.find(key);
   const Job* job = known == jobs_.end() ? nullptr : &known->second;
   const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
-  const std::uint64_t left = room_for(key).owners();
+  const Room room = room_for(key);
+  const std::uint64_t left = room.owners();
   std::uint64_t promised = wanted_bytes;
   if (wanted_bytes == wire::any_bytes) {
-    // Half of what is left keeps a place for the jobs that come later.
-    promised = held != 0 ? held : generous_ ? left : std::max(left / 2, std::min(left, least_useful_bytes));
+    // Half of what others may have, too, keeps a place for the jobs that come later.
+    const std::uint64_t shared = std::min({room.machine, room.user, room.group});
+    const std::uint64_t half = std::max(shared / 2, std::min(shared, least_useful_bytes));
+    promised = held != 0 ? held : generous_ ? left : std::min(room.job, half);
     if (auto refusal = refuse_any(job, promised)) return refusal;
   } else if (wanted_bytes < least_bytes) {
     return Refusal{EINVAL, least_bytes,

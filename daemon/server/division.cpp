@@ -55,6 +55,8 @@ void Division::divide(Registry* registry) const {
   arbiter.set_machine_budget(pressure_.of(budget_bytes()));
   arbiter.set_users(shares_of(Resource::dram));
   divide_pool(&registry->pools());
+  registry->change_gpu().set_rules(is_private_ ? Amount::percent(100) : config_.gpu_memory,
+                                   shares_of(Resource::gpu), *whole_bytes(config_, Resource::gpu, 0));
   registry->writes().set_limit(config_.writes_per_day.value_or(no_limit), shares_of(Resource::writes));
 }
 

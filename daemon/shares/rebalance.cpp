@@ -2,6 +2,7 @@
 #include "daemon/shares/rebalance.h"
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/base/size.h"
 #include "daemon/shares/shares.h"
@@ -13,6 +14,7 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b 
 
 // What a rebalance means to do with a job that needs it.
 struct Plan {
+  const JobKey* key = nullptr;
   MemberJob* job = nullptr;
   std::vector<std::uint64_t> target;  // as the job's sessions
 };
@@ -26,6 +28,7 @@ class Rebalance {
   std::vector<std::uint64_t> targets(const MemberJob& job) const;
   bool worth_announcing(const MemberJob& job, const std::vector<std::uint64_t>& target) const;
   std::uint64_t room_on_machine() const;
+  std::uint64_t kept_from(const JobKey& key) const;
   std::uint64_t room_in(const MemberJob& job) const;
   void lower(const Plan& plan);
   void raise(const Plan& plan, std::uint64_t* machine_room);
@@ -75,6 +78,18 @@ std::uint64_t Rebalance::room_on_machine() const {
   return minus(members_.machine_bytes, held);
 }
 
+// Of what nobody holds, what is guaranteed to others than the job and not held by them either. Where it comes
+// back too late that is not for the job, even if others have yet to give.
+std::uint64_t Rebalance::kept_from(const JobKey& key) const {
+  if (!members_.users.keeps_guarantees()) return 0;
+  std::map<JobKey, std::uint64_t> held;
+  for (const auto& [id, session] : members_.sessions) held[session.job] += session.held_bytes;
+  PromisedBytes has;
+  for (const auto& [job, bytes] : held)
+    if (job != key) has.add(job, bytes, members_.users.jobs());
+  return members_.users.kept_from(key, has);
+}
+
 std::uint64_t Rebalance::room_in(const MemberJob& job) const {
   std::uint64_t taken = 0;
   for (const SessionId id : job.sessions) taken += members_.sessions.at(id).held_bytes;
@@ -113,7 +128,7 @@ void Rebalance::raise(const Plan& plan, std::uint64_t* machine_room) {
 std::vector<Change> Rebalance::run() {
   std::vector<Plan> plans;
   for (auto& [key, job] : members_.jobs) {
-    Plan plan{&job, targets(job)};
+    Plan plan{&key, &job, targets(job)};
     if (worth_announcing(job, plan.target)) plans.push_back(std::move(plan));
   }
   for (const Plan& plan : plans) lower(plan);
@@ -121,7 +136,10 @@ std::vector<Change> Rebalance::run() {
   std::stable_partition(plans.begin(), plans.end(),
                         [](const Plan& plan) { return plan.job->usable_bytes <= plan.job->budget_bytes; });
   std::uint64_t room = room_on_machine();
-  for (const Plan& plan : plans) raise(plan, &room);
+  for (const Plan& plan : plans) {
+    if (members_.users.keeps_guarantees()) room = minus(room_on_machine(), kept_from(*plan.key));
+    raise(plan, &room);
+  }
   return std::move(changes_);
 }
 

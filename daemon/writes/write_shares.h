@@ -56,6 +56,7 @@ class WriteShares {
   void set_limit(std::uint64_t bytes);
   // Weights, guarantees, limits and the cap for all users, of bytes written in a day.
   void set_users(UserShares users);
+  const UserShares& users() const { return users_; }
   std::uint64_t limit_bytes() const { return limit_bytes_; }
 
   // `has_lease`: it obeys one of an earlier daemon. Then its first report says where its count stands, and
