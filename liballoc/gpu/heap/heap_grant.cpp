@@ -47,7 +47,7 @@ void Heap::obey() {
 void Heap::give_up_excess() {
   if (frames_over() == 0) return;
   settle_passed();
-  gather(std::max(ledger_.spare(), frames_over()));
+  gather(frames_over());
   const std::uint64_t excess = std::min(ledger_.spare(), frames_over());
   ledger_.destroy_spare(ledger_.spare() - excess);
   const std::uint64_t over = frames_over() * ledger_.frame_bytes();

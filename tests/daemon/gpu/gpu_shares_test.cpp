@@ -111,6 +111,40 @@ TEST_CASE_METHOD(Cards, "WhatIsGuaranteedIsThereAtOnceWhoeverHoldsTheRestForGood
   CHECK(gpu.granted_bytes(2) >= 8 * gib - gib / 4);
 }
 
+TEST_CASE_METHOD(Cards, "NoUserIsGrantedMoreThanTheCapForAll") {
+  users.set_cap(6 * gib);
+  users.set(bert, {.guarantee_bytes = 7 * gib});
+  say(Amount::percent(100), card_bytes);
+  REQUIRE_FALSE(gpu.join(1, {anna, "a"}, on("one")));
+  REQUIRE_FALSE(gpu.join(2, {anna, "b"}, on("one")));
+  settle(2);
+  CHECK(gpu.granted_bytes(1) + gpu.granted_bytes(2) <= 6 * gib);
+  CHECK(gpu.granted_bytes(1) + gpu.granted_bytes(2) + mib >= 6 * gib);
+  gpu.leave(2);
+  REQUIRE_FALSE(gpu.join(3, {bert, "a"}, on("one")));
+  settle(3);
+  CHECK(gpu.granted_bytes(3) == 7 * gib);  // a guarantee goes before it
+}
+
+// One holds too much and gives none of it; of what is free the newcomer has no part that is an absent one's.
+TEST_CASE_METHOD(Cards, "WhatIsKeptForAUserIsNotHandedOutWhileAnotherHoldsTooMuch") {
+  users.set(anna, {.guarantee_bytes = 4 * gib});
+  say(Amount::percent(100), card_bytes);
+  REQUIRE_FALSE(gpu.join(1, {bert, "a"}, on("one")));
+  settle(1);
+  REQUIRE_FALSE(gpu.join(2, {cleo, "a"}, on("one")));
+  for (int i = 0; i < 10; ++i) {
+    gpu.rebalance();
+    gpu.observe(1, {12 * gib, 12 * gib});
+    gpu.observe(2, {gpu.granted_bytes(2), 12 * gib});
+  }
+  CHECK(gpu.granted_bytes(1) == 6 * gib);
+  CHECK(gpu.granted_bytes(2) <= Arbiter::starting_bytes);
+  REQUIRE_FALSE(gpu.join(3, {anna, "a"}, on("one")));
+  gpu.rebalance();
+  CHECK(gpu.granted_bytes(3) + Arbiter::starting_bytes >= 4 * gib);
+}
+
 TEST_CASE_METHOD(Cards, "WhoDoesNotGiveIsNamedOnce") {
   REQUIRE_FALSE(gpu.join(1, {bert, "a"}, on("one")));
   settle(1);
@@ -143,6 +177,9 @@ TEST_CASE_METHOD(Cards, "OneLiarAmongSeveralUsersDoesNotSayHowLargeADeviceIs") {
   CHECK(gpu.devices().at("one").device_bytes == card_bytes);
   for (SessionId id = 4; id < 20; ++id) REQUIRE_FALSE(gpu.join(id, {cleo, "b"}, on("one", 1024 * gib)));
   CHECK(gpu.devices().at("one").device_bytes == card_bytes);
+  gpu.leave(3);
+  CHECK(gpu.devices().at("one").device_bytes == card_bytes);  // of what he says too much
+  REQUIRE_FALSE(gpu.join(3, {cleo, "a"}, on("one", 8 * mib)));
   gpu.leave(1);
   gpu.leave(2);
   CHECK(gpu.devices().at("one").device_bytes == 8 * mib);
@@ -244,7 +281,7 @@ struct HeapHistory : Cards {
     const JobKey job{1000 + static_cast<std::uint32_t>(below(5)), std::to_string(below(3))};
     if (gpu.join(next, job, on(device.c_str()))) return;
     since_change[device] = 0;
-    heaps[next++] = {job, device, 0, 0, static_cast<Yields>(below(3))};
+    heaps[next++] = {job, device, below(16 * gib), 0, static_cast<Yields>(below(3))};
   }
   void use() {
     for (auto& [id, heap] : heaps) {

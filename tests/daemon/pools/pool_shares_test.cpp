@@ -86,6 +86,18 @@ TEST_CASE_METHOD(Shared, "JobsByNameHaveTheirOwnGuaranteesAndLimits") {
   REQUIRE_FALSE(pools.promise(2, {lena, "nightly"}, 4 * gib));
 }
 
+TEST_CASE_METHOD(Shared, "OfAUsersLimitWhatHisJobsAreGuaranteedByNameStaysForThem") {
+  JobShares jobs;
+  jobs.add({lena}, "nightly", {.guarantee_bytes = 4 * gib});
+  users.set_jobs(std::move(jobs));
+  users.set(lena, {.limit_bytes = 5 * gib});
+  say();
+  const auto refusal = pools.promise(1, {lena, "other"}, 2 * gib);
+  REQUIRE(refusal);
+  CHECK(refusal->available_bytes == gib);
+  CHECK_THAT(refusal->reason, Contains("4.0 GiB are guaranteed to other jobs"));
+}
+
 TEST_CASE_METHOD(Shared, "RanksOfOneJobShareItsPoolSpaceAlsoUnderALoweredLimit") {
   REQUIRE_FALSE(pools.promise(1, {lena, "train"}, 6 * gib));
   users.set(lena, {.limit_bytes = 4 * gib});

@@ -63,6 +63,12 @@ TEST_CASE_METHOD(Kept, "WhatLimitedJobsOfAGuaranteedUserCannotHaveIsKeptForHisNe
   CHECK(tree.lend(10 * gib) == std::vector<std::uint64_t>{2 * gib, 4 * gib});
 }
 
+TEST_CASE_METHOD(Kept, "WhatLimitedMembersCannotHaveOfTheirGroupsGuaranteeIsKeptForOthersOfIt") {
+  users.set(iris, {.limit_bytes = gib});
+  users.add_group({.name = "lab", .guarantee_bytes = 4 * gib}, {iris, jack});
+  CHECK(lend(10 * gib, {iris, kate}) == std::vector<std::uint64_t>{gib, 6 * gib});
+}
+
 TEST_CASE_METHOD(Kept, "WhatHasBeenUsedUpOfAGuaranteeIsNotKeptAgain") {
   users.set(iris, {.guarantee_bytes = 6 * gib});
   ShareTree tree(users);

@@ -112,8 +112,11 @@ TEST_CASE_METHOD(Writers, "AJobThatComesBackOnTheSameDayHasNoNewLimit") {
   CHECK(write_all(2) < WriteShares::none_bytes);
   shares.join(3, {olga, "small too"});
   CHECK(is_close(write_all(3), gib));
+  leave(3, olga);
   written.begin_day(20001);
   CHECK(write_all(2) > gib / 2);
+  shares.join(4, {olga, "small too"});
+  CHECK(is_close(write_all(4), gib));  // what it wrote yesterday is no part of today's
 }
 
 TEST_CASE_METHOD(Writers, "WhatIsLeftOfAJobsGuaranteeWaitsForIt") {

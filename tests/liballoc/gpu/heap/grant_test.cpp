@@ -32,8 +32,6 @@ TEST_CASE_METHOD(Granted, "A lowered grant takes idle frames and nothing that is
   fill(used, 4 * frame, 7);
   free(idle, one);
   grant(2);
-  heap.give_back();  // gives the marks their event, as the program's next call does
-  heap.obey();
   CHECK(held() == 4 * frame);
   CHECK(filled(used, 4 * frame, 7));
   CHECK(heap.report().limit_bytes == 2 * frame);
@@ -116,6 +114,16 @@ TEST_CASE_METHOD(Granted, "No more leaves than has to and what was offered first
   CHECK(heap.restore(first, one) == ENOMEM);
 }
 
+TEST_CASE_METHOD(Granted, "As much leaves in one round as has to") {
+  std::byte* first = allocate(3 * frame, one);
+  std::byte* second = allocate(3 * frame, one);
+  REQUIRE(heap.offer(first, one) == 0);
+  REQUIRE(heap.offer(second, one) == 0);
+  heap.set_grant(frame, false);
+  heap.obey();
+  CHECK(heap.report().evicted_bytes == 6 * frame);
+}
+
 TEST_CASE_METHOD(Granted, "An allocation that finds no frames takes those of what is offered") {
   std::byte* offered = allocate(10 * frame, one);
   fill(offered, 10 * frame, 3);
@@ -135,10 +143,17 @@ TEST_CASE_METHOD(Granted, "An offered block may be freed or evicted by its progr
   REQUIRE(heap.offer(freed, one) == 0);
   REQUIRE(heap.offer(evicted, one) == 0);
   free(freed, one);
+  std::byte* again = allocate(2 * frame, one);
+  CHECK(again == freed);
   REQUIRE(heap.evict(evicted, false, one) == 0);
   grant(1);
   CHECK(heap.report().evicted_bytes == 2 * frame);
+  CHECK(held() == 2 * frame);  // the new block is not offered
+  grant(16);
+  REQUIRE(heap.restore(evicted, one) == 0);
+  CHECK(heap.report().evicted_bytes == 0);
   check();
+  free(again, one);
   free(evicted, one);
 }
 
@@ -183,6 +198,8 @@ TEST_CASE_METHOD(Granted, "What was waited for in vain is refused at once until 
   };
   CHECK(timed() >= liballoc::gpu::Heap::grant_patience);
   CHECK(timed() < liballoc::gpu::Heap::grant_patience / 2);
+  heap.set_grant(frame, true);
+  CHECK(timed() >= liballoc::gpu::Heap::grant_patience);
   heap.lose_daemon();
   heap.set_grant(3 * frame, false);
   CHECK(timed() < liballoc::gpu::Heap::grant_patience / 2);  // nobody could grant more

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "daemon/server/connection.h"
 #include "daemon/sessions/segment_layout.h"
@@ -208,6 +210,7 @@ TEST_CASE("A heap keeps its last grant when the daemon dies and joins the next o
   REQUIRE(granted < card_bytes);  // 90%
   REQUIRE(card.allocate(64 * mib) != nullptr);
   daemon->kill();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // some rounds of the session's
   CHECK(card.allocate(64 * mib) != nullptr);
   CHECK(card.limit() == granted);
   daemon = std::make_unique<DaemonProcess>(socket, std::vector<std::string>{});
