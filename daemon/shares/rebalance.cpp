@@ -2,7 +2,6 @@
 #include "daemon/shares/rebalance.h"
 
 #include <algorithm>
-#include <map>
 
 #include "daemon/base/size.h"
 #include "daemon/shares/shares.h"
@@ -28,10 +27,12 @@ class Rebalance {
   std::vector<std::uint64_t> targets(const MemberJob& job) const;
   bool worth_announcing(const MemberJob& job, const std::vector<std::uint64_t>& target) const;
   std::uint64_t room_on_machine() const;
-  std::uint64_t kept_from(const JobKey& key) const;
+  std::uint64_t held_by(const MemberJob& job) const;
+  PromisedBytes held_by_all() const;
   std::uint64_t room_in(const MemberJob& job) const;
   void lower(const Plan& plan);
   void raise(const Plan& plan, std::uint64_t* machine_room);
+  void raise_beside(const Plan& plan, PromisedBytes* held, std::uint64_t* machine_room);
   void grant(SessionId id, std::uint64_t bytes);
 
   Members& members_;
@@ -78,23 +79,19 @@ std::uint64_t Rebalance::room_on_machine() const {
   return minus(members_.machine_bytes, held);
 }
 
-// Of what nobody holds, what is guaranteed to others than the job and not held by them either. Where it comes
-// back too late that is not for the job, even if others have yet to give.
-std::uint64_t Rebalance::kept_from(const JobKey& key) const {
-  if (!members_.users.keeps_guarantees()) return 0;
-  std::map<JobKey, std::uint64_t> held;
-  for (const auto& [id, session] : members_.sessions) held[session.job] += session.held_bytes;
-  PromisedBytes has;
-  for (const auto& [job, bytes] : held)
-    if (job != key) has.add(job, bytes, members_.users.jobs());
-  return members_.users.kept_from(key, has);
+std::uint64_t Rebalance::held_by(const MemberJob& job) const {
+  std::uint64_t held = 0;
+  for (const SessionId id : job.sessions) held += members_.sessions.at(id).held_bytes;
+  return held;
 }
 
-std::uint64_t Rebalance::room_in(const MemberJob& job) const {
-  std::uint64_t taken = 0;
-  for (const SessionId id : job.sessions) taken += members_.sessions.at(id).held_bytes;
-  return minus(job.usable_bytes, taken);
+PromisedBytes Rebalance::held_by_all() const {
+  PromisedBytes held;
+  for (const auto& [key, job] : members_.jobs) held.add(key, held_by(job), members_.users.jobs());
+  return held;
 }
+
+std::uint64_t Rebalance::room_in(const MemberJob& job) const { return minus(job.usable_bytes, held_by(job)); }
 
 void Rebalance::lower(const Plan& plan) {
   for (std::size_t i = 0; i < plan.target.size(); ++i) {
@@ -125,6 +122,18 @@ void Rebalance::raise(const Plan& plan, std::uint64_t* machine_room) {
   }
 }
 
+// Of the room, what is guaranteed to others than the job and not held by them is not for it, even if those
+// who hold more than they are granted have yet to give. `held`: by all jobs.
+void Rebalance::raise_beside(const Plan& plan, PromisedBytes* held, std::uint64_t* machine_room) {
+  const std::uint64_t before = held_by(*plan.job);
+  held->remove(*plan.key, before);
+  std::uint64_t room = minus(*machine_room, members_.users.kept_from(*plan.key, *held));
+  raise(plan, &room);
+  const std::uint64_t after = held_by(*plan.job);
+  held->add(*plan.key, after, members_.users.jobs());
+  *machine_room = minus(*machine_room, minus(after, before));
+}
+
 std::vector<Change> Rebalance::run() {
   std::vector<Plan> plans;
   for (auto& [key, job] : members_.jobs) {
@@ -136,10 +145,9 @@ std::vector<Change> Rebalance::run() {
   std::stable_partition(plans.begin(), plans.end(),
                         [](const Plan& plan) { return plan.job->usable_bytes <= plan.job->budget_bytes; });
   std::uint64_t room = room_on_machine();
-  for (const Plan& plan : plans) {
-    if (members_.users.keeps_guarantees()) room = minus(room_on_machine(), kept_from(*plan.key));
-    raise(plan, &room);
-  }
+  const bool keeps = members_.users.keeps_guarantees();
+  PromisedBytes held = keeps ? held_by_all() : PromisedBytes();
+  for (const Plan& plan : plans) keeps ? raise_beside(plan, &held, &room) : raise(plan, &room);
   return std::move(changes_);
 }
 

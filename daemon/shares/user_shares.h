@@ -54,6 +54,11 @@ struct PromisedBytes {
     by_user[job.uid] += bytes;
     if (jobs.guarantees(job)) by_job[job] = bytes;
   }
+  // What was added.
+  void remove(const JobKey& job, std::uint64_t bytes) {
+    by_user[job.uid] -= bytes;
+    by_job.erase(job);
+  }
   std::uint64_t to_user(std::uint32_t uid) const {
     const auto found = by_user.find(uid);
     return found == by_user.end() ? 0 : found->second;

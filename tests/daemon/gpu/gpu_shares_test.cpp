@@ -145,6 +145,28 @@ TEST_CASE_METHOD(Cards, "WhatIsKeptForAUserIsNotHandedOutWhileAnotherHoldsTooMuc
   CHECK(gpu.granted_bytes(3) + Arbiter::starting_bytes >= 4 * gib);
 }
 
+// Her job is limited, so that the rest of her guarantee waits for the next one, however often she is looked
+// at.
+TEST_CASE_METHOD(Cards, "WhatAUserHoldsCountsOnceAgainstHerGuarantee") {
+  JobShares jobs;
+  jobs.add({anna}, "small", {.limit_bytes = 3 * gib});
+  users.set_jobs(std::move(jobs));
+  users.set(anna, {.guarantee_bytes = 8 * gib});
+  say(Amount::percent(100), card_bytes);
+  REQUIRE_FALSE(gpu.join(1, {bert, "a"}, on("one")));
+  settle(1);
+  REQUIRE_FALSE(gpu.join(2, {anna, "small"}, on("one")));
+  REQUIRE_FALSE(gpu.join(3, {cleo, "a"}, on("one")));
+  for (SessionId id = 4; id < 10; ++id) {
+    gpu.rebalance();
+    gpu.observe(1, {8 * gib, 8 * gib});  // he gives nothing back
+    gpu.observe(2, {gpu.granted_bytes(2), 3 * gib});
+    CHECK(gpu.granted_bytes(2) == 3 * gib);
+    CHECK(gpu.granted_bytes(3) <= Arbiter::starting_bytes);
+    REQUIRE_FALSE(gpu.join(id, {cleo, "a"}, on("one")));  // then all are looked at anew
+  }
+}
+
 TEST_CASE_METHOD(Cards, "WhoDoesNotGiveIsNamedOnce") {
   REQUIRE_FALSE(gpu.join(1, {bert, "a"}, on("one")));
   settle(1);
