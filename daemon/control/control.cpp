@@ -159,10 +159,11 @@ ControlOutcome do_set_limit(const Request& request) {
 ControlOutcome do_set_weight(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
-  Arbiter& arbiter = request.context.registry.change_arbiter();
+  const Arbiter& arbiter = request.context.registry.arbiter();
   const std::uint32_t before = arbiter.job_weight(key);
   const auto weight = number_or(request.fields, "weight", 0);
-  if (const auto refusal = arbiter.set_job_weight(key, weight)) return {failure(*refusal), {}, false};
+  if (const auto refusal = request.context.registry.set_job_weight(key, weight))
+    return {failure(*refusal), {}, false};
   return {success({{"weight", weight},
                    {"previous_weight", before},
                    {"is_lent", arbiter.job_promised_bytes(key) == 0}}),

@@ -11,6 +11,7 @@
 #include "daemon/base/machine.h"
 #include "daemon/base/size.h"
 #include "daemon/control/control.h"
+#include "daemon/control/tier_views.h"
 
 namespace terrace::daemon {
 namespace {
@@ -105,7 +106,7 @@ json view_session(const ControlContext& context, const Session& session) {
 Counters live_totals(const ControlContext& context, const JobKey& job) {
   Counters totals{};
   for (const auto& [id, session] : context.registry.sessions()) {
-    if (session->job() == job) add_counters(session->counters(), &totals);
+    if (session->job() == job && !session->is_gpu_heap()) add_counters(session->counters(), &totals);
   }
   return totals;
 }
@@ -208,6 +209,7 @@ json view_job(const ControlContext& context, const JobKey& job,
   json sessions = json::array();
   Counters totals{};
   for (const Session* session : processes) {
+    if (session->is_gpu_heap()) continue;
     sessions.push_back(view_session(context, *session));
     add_counters(session->counters(), &totals);
   }
@@ -221,6 +223,7 @@ json view_job(const ControlContext& context, const JobKey& job,
   if (context.registry.arbiter().is_paused(job)) object["paused"] = true;
   put_terms(object, context.registry.arbiter(), job);
   put_writes(object, context.registry, job, processes);
+  put_tiers(object, context, job, processes);
   return object;
 }
 
@@ -245,6 +248,7 @@ json view_tiers(const ControlContext& context) {
   const Arbiter& arbiter = context.registry.arbiter();
   std::uint64_t granted = 0, resident = 0, reported = 0;
   for (const auto& [id, session] : context.registry.sessions()) {
+    if (session->is_gpu_heap()) continue;
     granted += arbiter.granted_bytes(id);
     resident += session->resident_bytes();
     reported += session->counter(wire::Stat::resident_bytes);
@@ -263,7 +267,9 @@ json view_tiers(const ControlContext& context) {
             {"granted_bytes", granted}};
   put_used(dram, resident, reported);
   put_nonzero(dram, "lowered_bytes", context.lowered_bytes);
-  return json::array({std::move(dram), std::move(nvme)});
+  json tiers = json::array({std::move(dram), std::move(nvme)});
+  add_gpus(tiers, context.registry.gpu());
+  return tiers;
 }
 
 json view_status(const ControlContext& context) {

@@ -49,7 +49,10 @@ void Pools::join(SessionId session, const JobKey& key) {
 // "Whatever there is" may be nothing, or nothing that a run fits into.
 std::optional<Refusal> Pools::refuse_any(const Job* job, std::uint64_t promised) const {
   if (promised < least_bytes)
-    return Refusal{ENOSPC, promised, fmt::format("no pool space is left in {}", directory_)};
+    return Refusal{
+        ENOSPC, promised,
+        fmt::format("no pool space is left for it in {} ([pool] size, and limits in terraced.toml)",
+                    directory_)};
   if (job == nullptr || minus(promised, used_bytes(*job)) / (job->sessions.size() + 1) >= least_bytes)
     return std::nullopt;
   return Refusal{
@@ -61,22 +64,21 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
   const auto known = jobs_.find(key);
   const Job* job = known == jobs_.end() ? nullptr : &known->second;
   const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
-  const std::uint64_t left = left_for(key);
+  const Room room = room_for(key);
+  const std::uint64_t left = room.owners();
   std::uint64_t promised = wanted_bytes;
   if (wanted_bytes == wire::any_bytes) {
-    // Half of what is left keeps a place for the jobs that come later.
-    promised = held != 0 ? held : generous_ ? left : std::max(left / 2, std::min(left, least_useful_bytes));
+    // Half of what others may have, too, keeps a place for the jobs that come later.
+    const std::uint64_t shared = std::min({room.machine, room.user, room.group});
+    const std::uint64_t half = std::max(shared / 2, std::min(shared, least_useful_bytes));
+    promised = held != 0 ? held : generous_ ? left : std::min(room.job, half);
     if (auto refusal = refuse_any(job, promised)) return refusal;
   } else if (wanted_bytes < least_bytes) {
     return Refusal{EINVAL, least_bytes,
                    fmt::format("a pool of {} is too small to use; ask for at least {}",
                                format_size(wanted_bytes), format_size(least_bytes))};
-  } else if (wanted_bytes > left) {
-    return Refusal{
-        ENOSPC, left,
-        fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
-                    "[pool] size",
-                    format_size(wanted_bytes), format_size(left), format_size(quota_.bytes), directory_)};
+  } else if (wanted_bytes > std::max(left, held)) {
+    return does_not_fit(key, wanted_bytes);
   }
   join(session, key);
   jobs_[key].promised_bytes = std::max(held, promised);
@@ -91,7 +93,7 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
   joined.brought = {disk.file, missing_bytes(disk), nullptr};
   joined.file = disk.file;
   joined.descriptor = disk.descriptor;
-  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, left_for(key)));
+  job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, room_for(key).owners()));
   observe(session, used_bytes);
   measure(session);
   return job.promised_bytes >= capacity_bytes;
@@ -111,15 +113,28 @@ std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, Poo
   return std::nullopt;
 }
 
-// What `key` could have in all.
-std::uint64_t Pools::left_for(const JobKey& key) const {
+// What `key` could have in all. Of a job whose files take up more than it was promised that counts.
+Room Pools::room_for(const JobKey& key) const {
   const std::uint64_t quota = quota_.bytes + (quota_.of_free_disk ? brought_bytes() : 0);
-  std::uint64_t taken = 0;
+  PromisedBytes promised;
   for (const auto& [other, job] : jobs_) {
     if (other == key) continue;
-    taken += std::max(job.promised_bytes, minus(disk_bytes(job), overhead_bytes(job.promised_bytes)));
+    const std::uint64_t on_disk = minus(disk_bytes(job), overhead_bytes(job.promised_bytes));
+    promised.add(other, std::max(job.promised_bytes, on_disk), users_.jobs());
   }
-  return minus(quota, taken);
+  return room_of(quota, users_, key, promised, *users_.of(key).limit_bytes);
+}
+
+Refusal Pools::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
+  constexpr RoomWords words{"a pool", "pool_limit", "[pool] per_user", "", "for less"};
+  const Room room = room_for(key);
+  if (wanted > room.machine)
+    return {
+        ENOSPC, room.owners(),
+        fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
+                    "[pool] size",
+                    format_size(wanted), format_size(room.owners()), format_size(quota_.bytes), directory_)};
+  return beyond_owners(room, users_, key, wanted, words, false);
 }
 
 std::uint64_t Pools::brought_bytes() const {
@@ -255,6 +270,11 @@ std::uint64_t Pools::promised_bytes() const {
   std::uint64_t sum = 0;
   for (const auto& [key, job] : jobs_) sum += job.promised_bytes;
   return sum;
+}
+
+std::uint64_t Pools::promised_bytes(const JobKey& key) const {
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? 0 : found->second.promised_bytes;
 }
 
 std::uint64_t Pools::used_bytes() const {

@@ -5,8 +5,10 @@
 // session's end or the daemon's it is closed, and the kernel frees the space when the job's last process is
 // gone, too. The ledger promises capacity out of the quota, per job: processes of one job share one promise,
 // and each is told how much it may have in use now (used + an equal part of what is free), so that one of
-// them can take it all. Nothing keeps a job from writing more: then others are promised less, and it is
-// named.
+// them can take it all. What users, groups and jobs are guaranteed is promised to no others, and none is
+// promised more than its limit (shares/room.h): by the same rule as DRAM, but that no space is lent, since
+// what lies in a file does not come back in time. Nothing keeps a job from writing more: then others are
+// promised less, and it is named.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +54,10 @@ class Pools {
   // Less than this cannot take in a single one of a job's runs.
   static constexpr std::uint64_t least_bytes = 2ULL << 20;
 
+  // Guarantees, limits and the cap for all users, of the quota. What is promised already stays.
+  void set_users(UserShares users) { users_ = std::move(users); }
+  const UserShares& users() const { return users_; }
+
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
   // For a session that brings a pool. It is promised what it says, at most what is left of the quota, to
@@ -90,6 +96,8 @@ class Pools {
   const std::string& directory() const { return directory_; }
   std::uint64_t quota_bytes() const { return quota_.bytes; }
   std::uint64_t promised_bytes() const;
+  // Of one job; 0: it has no pool.
+  std::uint64_t promised_bytes(const JobKey& job) const;
   // What the files take up, and what their jobs say that they use: less, where space was allocated ahead.
   std::uint64_t used_bytes() const;
   std::uint64_t reported_bytes() const;
@@ -121,7 +129,8 @@ class Pools {
   void join(SessionId session, const JobKey& job);
   std::uint64_t used_bytes(const Job& job) const;
   std::uint64_t disk_bytes(const Job& job) const;  // as far as its files were asked
-  std::uint64_t left_for(const JobKey& job) const;
+  Room room_for(const JobKey& job) const;
+  Refusal does_not_fit(const JobKey& job, std::uint64_t wanted_bytes) const;
   std::optional<Refusal> refuse_any(const Job* job, std::uint64_t promised) const;
   std::uint64_t brought_bytes() const;
   std::uint64_t missing_bytes(const PoolDisk& disk);
@@ -135,6 +144,7 @@ class Pools {
   std::string directory_;
   PoolQuota quota_;
   bool generous_;
+  UserShares users_;
   bool encrypts_ = false;
   // Null: the directory's file system encrypts by itself.
   std::unique_ptr<encryption::EncryptedDirectory> encrypted_;

@@ -8,6 +8,7 @@
 
 #include "daemon/base/machine.h"
 #include "daemon/base/size.h"
+#include "daemon/settings/tier_rules.h"
 #include "tiers/records/state_directory.h"
 
 namespace terrace::daemon {
@@ -29,29 +30,34 @@ void Division::keep_writes(Writes* writes) const {
     spdlog::warn("{}; until then, what is written is counted from this start on", problem);
 }
 
-void Division::limit_writes(UserShares users, Writes* writes) const {
-  const std::uint64_t per_day = config_.writes_per_day.value_or(no_limit);
-  if (!is_private_ && config_.writes_per_day) users.set_cap(config_.writes_per_user.of(per_day));
-  writes->set_limit(per_day, std::move(users));
+// Of one user's own daemon: he needs no protection from himself.
+UserShares Division::alone(bool lends_idle) {
+  UserShares alone;
+  alone.set_lends_idle(lends_idle);
+  return alone;
+}
+
+UserShares Division::shares_of(Resource resource) const {
+  if (is_private_) return alone(resource == Resource::gpu || config_.lends_idle);
+  SharesResult result = daemon::shares_of(config_, resource, budget_bytes());
+  if (!result.error.empty()) spdlog::error("{}; by these rules nobody is given anything", result.error);
+  return std::move(result.shares);
+}
+
+void Division::divide_pool(Pools* pools) const {
+  UserShares users = shares_of(Resource::pool);
+  if (!is_private_) users.set_cap(config_.pool_per_user.of(pools->quota_bytes()));
+  pools->set_users(std::move(users));
 }
 
 void Division::divide(Registry* registry) const {
-  const std::uint64_t budget = budget_bytes();
   Arbiter& arbiter = registry->change_arbiter();
-  arbiter.set_machine_budget(pressure_.of(budget));
-  if (is_private_) {
-    UserShares alone;
-    alone.set_lends_idle(config_.lends_idle);
-    arbiter.set_users(std::move(alone));
-    return limit_writes({}, &registry->writes());
-  }
-  SharesResult users = resolve_shares(config_.shares, config_.groups, config_.jobs, budget);
-  limit_writes(users.shares.weights(), &registry->writes());
-  if (!users.error.empty()) spdlog::error("{}; no user has a share", users.error);
-  users.shares.set_cap(config_.per_user.of(budget));
-  users.shares.set_job_cap(config_.per_job.of(budget));
-  users.shares.set_lends_idle(config_.lends_idle);
-  arbiter.set_users(std::move(users.shares));
+  arbiter.set_machine_budget(pressure_.of(budget_bytes()));
+  arbiter.set_users(shares_of(Resource::dram));
+  divide_pool(&registry->pools());
+  registry->change_gpu().set_rules(is_private_ ? Amount::percent(100) : config_.gpu_memory,
+                                   shares_of(Resource::gpu), *whole_bytes(config_, Resource::gpu, 0));
+  registry->writes().set_limit(config_.writes_per_day.value_or(no_limit), shares_of(Resource::writes));
 }
 
 void Division::follow_pressure(Registry* registry, std::uint64_t now_ns) {

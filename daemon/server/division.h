@@ -1,5 +1,5 @@
-// What there is on this machine is divided by the settings: memory, also while it is short, the pool's drive,
-// and the bytes that may be written to it in a day.
+// What there is on this machine is divided by the settings: memory, also while it is short, the pool's space,
+// the bytes that may be written to its drive in a day, and the memory of GPUs.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,9 @@ class Division {
   std::uint64_t lowered_bytes() const { return pressure_.lowers(budget_bytes()); }
 
  private:
-  void limit_writes(UserShares users, Writes* writes) const;
+  static UserShares alone(bool lends_idle);
+  UserShares shares_of(Resource resource) const;
+  void divide_pool(Pools* pools) const;
 
   const Config& config_;
   bool is_private_;

@@ -184,10 +184,14 @@ void Server::reload() {
   options_.config.writes_per_day = config->writes_per_day;
   options_.config.writes_per_user = config->writes_per_user;
   options_.config.policy = config->policy;
-  division_.divide(registry_.get());
+  options_.config.pool_per_user = config->pool_per_user;
+  options_.config.gpu_memory = config->gpu_memory;
+  options_.config.gpu_per_user = config->gpu_per_user;
+  options_.config.gpu_lends_idle = config->gpu_lends_idle;
   // Of the disk that is free, pools have taken a part by now: that is no reason to change the quota.
   if (std::exchange(options_.config.pool_bytes, config->pool_bytes) != config->pool_bytes)
     registry_->pools().set_quota(division_.pool_quota());
+  division_.divide(registry_.get());
   options_.config.log_level = config->log_level;
   spdlog::info("reloaded: {} of DRAM, pools of {}", format_size(registry_->arbiter().machine_bytes()),
                format_size(registry_->pools().quota_bytes()));

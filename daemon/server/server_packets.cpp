@@ -177,7 +177,7 @@ std::string Server::send_welcome(Connection& connection, Session& session, Uniqu
     fds.push_back(uffd.get());
   }
   welcome.session_id = session.id();
-  welcome.budget_bytes = registry_->arbiter().granted_bytes(session.id());
+  welcome.budget_bytes = registry_->granted_bytes(session.id());
   welcome.pool_capacity_bytes = registry_->pools().capacity_bytes(session.id());
   welcome.pool_limit_bytes = registry_->pools().limit_bytes(session.id());
   welcome.segment_bytes = session.segment().bytes();
@@ -187,9 +187,10 @@ std::string Server::send_welcome(Connection& connection, Session& session, Uniqu
   const int error = connection.send(&welcome, sizeof welcome, fds);
   session.segment().close_fd();
   if (error != 0) return fmt::format("the welcome could not be sent: {}", std::strerror(error));
-  spdlog::info("job \"{}\": process {} ({}) {}: {} of DRAM, {}", session.job().name, session.peer().pid,
+  spdlog::info("job \"{}\": process {} ({}) {}: {} of {}, {}", session.job().name, session.peer().pid,
                session.program(), session.reattached ? "is back" : "joined",
-               format_size(welcome.budget_bytes), pool_words(welcome));
+               format_size(welcome.budget_bytes), session.is_gpu_heap() ? "its memory" : "DRAM",
+               pool_words(welcome));
   return {};
 }
 

@@ -22,6 +22,11 @@ JobKey job_of(const wire::Hello& hello, uid_t uid) {
   return {uid, clean_name(hello.job, sizeof hello.job, "unnamed")};
 }
 
+bool is_gpu_heap(const wire::Hello& hello) { return (hello.flags & wire::hello_is_gpu_heap) != 0; }
+std::string program_of(const wire::Hello& hello) {
+  return clean_name(hello.program, sizeof hello.program, "?");
+}
+
 bool comes_back(const wire::Hello& hello) { return (hello.flags & wire::hello_reattach) != 0; }
 
 // How a counter of one process becomes one of its job.
@@ -155,6 +160,7 @@ void Registry::give_terms(const JobKey& job, const wire::Hello& hello) {
 
 std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                          const std::optional<PoolFile>& pool, Admission* admission) {
+  if (is_gpu_heap(hello)) return promise_gpu(id, job, hello, admission);
   const wire::Hello says = believed(job, hello);
   admission->was_cut = says.requested_budget_bytes < hello.requested_budget_bytes ||
                        says.pool_capacity_bytes < hello.pool_capacity_bytes;
@@ -166,6 +172,7 @@ std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const 
 
 void Registry::turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns) {
   arbiter_.leave(id);
+  gpu_.leave(id);
   pools_.leave(id);
   journal_.add(
       {0, now_ns, 0, job.uid, std::make_shared<const std::string>(job.name), "refused", refusal.reason, {}});
@@ -187,11 +194,16 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
     return admission;
   }
   ++next_id_;
-  const std::string program = clean_name(hello.program, sizeof hello.program, "?");
+  const std::string program = program_of(hello);
   const bool is_engine = (hello.flags & wire::hello_is_engine) != 0;
-  auto session = std::make_unique<Session>(
-      id, peer, job, is_engine ? "offload engine on " + program : program, std::move(segment));
-  if (is_engine) session->device = program;
+  const std::string called = is_gpu_heap(hello) ? "GPU heap on " + program
+                             : is_engine        ? "offload engine on " + program
+                                                : program;
+  auto session = std::make_unique<Session>(id, peer, job, called, std::move(segment));
+  if (is_gpu_heap(hello))
+    session->gpu = program;
+  else if (is_engine)
+    session->device = program;
   session->reattached = comes_back(hello);
   if ((hello.flags & wire::hello_has_pool_fd) == 0) open_pool(*session, &admission);
   session->announced_pool_limit = pools_.limit_bytes(id);
@@ -230,6 +242,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   remember_ended(*session, now_ns);
   note(id, "left", why, now_ns);
   arbiter_.leave(id);
+  gpu_.leave(id);
   pools_.leave(id);
   writes_.leave(id, session->peer().uid);
   sessions_.erase(id);
@@ -238,6 +251,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
 
 // Bounded: the job that ended longest ago makes room.
 void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
+  if (session.is_gpu_heap()) return;  // its counters are of other memory than its job's
   EndedJob& ended = ended_[session.job()];
   Counters did = session.counters();
   for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
@@ -256,10 +270,12 @@ std::vector<Announcement> Registry::announcements() {
   announced_revision_ = revision_;
   std::map<SessionId, Announcement> changed;
   std::vector<SessionId> order;  // givers first, as the arbiter says
-  for (const Change& change : arbiter_.rebalance()) {
+  const auto take = [&](const Change& change) {
     changed[change.session] = {change.session, change.budget_bytes, 0};
     order.push_back(change.session);
-  }
+  };
+  for (const Change& change : arbiter_.rebalance()) take(change);
+  for (const Change& change : gpu_.rebalance()) take(change);
   for (auto& [id, session] : sessions_) {
     const std::uint64_t limit = pools_.limit_bytes(id);
     const std::uint64_t before = session->announced_pool_limit;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/base/unique_fd.h"
+#include "daemon/gpu/gpu_shares.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/pools/pools.h"
 #include "daemon/promises/claims.h"
@@ -104,6 +105,17 @@ class Registry {
   const Arbiter& arbiter() const { return arbiter_; }
   Pools& pools() { return pools_; }
   const Pools& pools() const { return pools_; }
+  // Of the session, wherever its memory is.
+  std::uint64_t granted_bytes(SessionId session) const {
+    return gpu_.has(session) ? gpu_.granted_bytes(session) : arbiter_.granted_bytes(session);
+  }
+  // Of the job wherever it has memory. As Arbiter::set_job_weight().
+  std::optional<Refusal> set_job_weight(const JobKey& job, std::uint64_t weight);
+  GpuShares& change_gpu() {
+    ++revision_;
+    return gpu_;
+  }
+  const GpuShares& gpu() const { return gpu_; }
   Writes& writes() { return writes_; }
   const Writes& writes() const { return writes_; }
   const Journal& journal() const { return journal_; }
@@ -121,6 +133,8 @@ class Registry {
   std::optional<Refusal> promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                  const std::optional<PoolFile>& pool, Admission* admission);
   void give_terms(const JobKey& job, const wire::Hello& hello);
+  std::optional<Refusal> promise_gpu(SessionId id, const JobKey& job, const wire::Hello& hello,
+                                     Admission* admission);
   void turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns);
   std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
                                         Admission* admission);
@@ -134,13 +148,14 @@ class Registry {
 
   Limits limits_;
   Arbiter arbiter_;
+  GpuShares gpu_;
   Pools pools_;
   Writes writes_;
   Journal journal_;
   std::optional<Claims> claims_;
   std::uint64_t expected_until_ns_ = 0;
   Sessions sessions_;
-  ReportChecks report_checks_{sessions_, arbiter_, pools_, journal_};
+  ReportChecks report_checks_{sessions_, arbiter_, gpu_, pools_, journal_};
   std::map<JobKey, EndedJob> ended_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;

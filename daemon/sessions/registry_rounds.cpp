@@ -16,7 +16,9 @@ void Registry::take_counters(Session& session) {
   // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
   // Until then that says nothing, which must not be taken for a job that holds nothing.
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
-  arbiter_.observe(session.id(), {session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)});
+  const Demand demand{session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)};
+  if (session.is_gpu_heap()) return gpu_.observe(session.id(), demand);
+  arbiter_.observe(session.id(), demand);
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
   writes_.observe(session.id(), session.counter(wire::Stat::written_bytes));
 }

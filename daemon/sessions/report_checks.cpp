@@ -14,7 +14,7 @@ bool ReportChecks::find_givers() {
   givers_.clear();
   if (!may_have_givers_) return false;
   for (const auto& [id, session] : sessions_) {
-    if (arbiter_.is_waited_for(id)) givers_.push_back(id);
+    if (session->is_gpu_heap() ? gpu_.is_waited_for(id) : arbiter_.is_waited_for(id)) givers_.push_back(id);
   }
   may_have_givers_ = !givers_.empty();
   return true;
@@ -48,7 +48,9 @@ std::uint64_t ReportChecks::others_of_process(const Session& session) const {
   return bytes;
 }
 
+// Of what a heap says of a GPU's memory the kernel knows nothing.
 void ReportChecks::check_report(Session& session, std::uint64_t now_ns) {
+  if (session.is_gpu_heap()) return;
   const std::uint64_t reported = session.counter(wire::Stat::resident_bytes);
   session.check_resident(arbiter_.is_waited_for(session.id()), others_of_process(session), now_ns);
   if (!session.resident_check().is_understated(reported)) arbiter_.restrain(session.id(), false);
@@ -68,6 +70,20 @@ void ReportChecks::name_late_givers(std::uint64_t now_ns) {
         session.resident_check().is_understated(session.counter(wire::Stat::resident_bytes));
     is_understated ? name_understated(session, now_ns) : name_late(session, now_ns);
   }
+  for (const SessionId id : gpu_.end_round()) {
+    if (const auto found = sessions_.find(id); found != sessions_.end())
+      name_late_heap(*found->second, now_ns);
+  }
+}
+
+void ReportChecks::name_late_heap(const Session& session, std::uint64_t now_ns) {
+  const std::string what = fmt::format("was told to keep {} of {} and holds {}, which it uses",
+                                       format_size(gpu_.granted_bytes(session.id())), session.gpu,
+                                       format_size(session.counter(wire::Stat::resident_bytes)));
+  spdlog::warn(
+      "the GPU heap of process {} of job \"{}\" {}: others are granted memory without waiting for it",
+      session.peer().pid, *session.job_name(), what);
+  journal_.note(session, "overdue", what, now_ns);
 }
 
 void ReportChecks::name_late(const Session& session, std::uint64_t now_ns) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/gpu/gpu_shares.h"
 #include "daemon/pools/pools.h"
 #include "daemon/sessions/journal.h"
 #include "daemon/sessions/turns.h"
@@ -23,8 +24,8 @@ class ReportChecks {
   static constexpr std::size_t idle_checks_per_round = 4;  // of processes that nobody waits for
 
   // All of them the registry's.
-  ReportChecks(const Sessions& sessions, Arbiter& arbiter, Pools& pools, Journal& journal)
-      : sessions_(sessions), arbiter_(arbiter), pools_(pools), journal_(journal) {}
+  ReportChecks(const Sessions& sessions, Arbiter& arbiter, GpuShares& gpu, Pools& pools, Journal& journal)
+      : sessions_(sessions), arbiter_(arbiter), gpu_(gpu), pools_(pools), journal_(journal) {}
 
   // Budgets were announced: only who was told to give can be waited for.
   void budgets_were_told() { may_have_givers_ = true; }
@@ -42,10 +43,12 @@ class ReportChecks {
   std::uint64_t others_of_process(const Session& session) const;
   void check_report(Session& session, std::uint64_t now_ns);
   void name_late(const Session& session, std::uint64_t now_ns);
+  void name_late_heap(const Session& session, std::uint64_t now_ns);
   void name_understated(const Session& session, std::uint64_t now_ns);
 
   const Sessions& sessions_;
   Arbiter& arbiter_;
+  GpuShares& gpu_;
   Pools& pools_;
   Journal& journal_;
   std::vector<SessionId> givers_;  // as of the last round

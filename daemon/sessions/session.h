@@ -76,6 +76,9 @@ class Session {
   // Of an offload engine, which may stand beside another session of its process; empty: it is none.
   std::string device;
   bool is_engine() const { return !device.empty(); }
+  // Of a GPU heap, whose counters are of that device's memory; empty: it is none.
+  std::string gpu;
+  bool is_gpu_heap() const { return !gpu.empty(); }
   SessionPlan plan;
 
  private:

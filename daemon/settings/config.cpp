@@ -91,9 +91,13 @@ constexpr std::array key_table{
     Key{"budget", "lend_idle", set_choice<&Config::lends_idle>},
     Key{"pool", "directory", set_pool_directory},
     Key{"pool", "size", set_size<&Config::pool_bytes>},
+    Key{"pool", "per_user", set_amount<&Config::pool_per_user>},
     Key{"pool", "writes_per_day", set_size<&Config::writes_per_day>},
     Key{"pool", "writes_per_user", set_amount<&Config::writes_per_user>},
     Key{"pool", "encrypt", set_choice<&Config::encrypts_pool>},
+    Key{"gpu", "memory", set_amount<&Config::gpu_memory>},
+    Key{"gpu", "per_user", set_amount<&Config::gpu_per_user>},
+    Key{"gpu", "lend_idle", set_choice<&Config::gpu_lends_idle>},
     Key{"planner", "policy", set_policy},
     Key{"log", "level", set_log_level},
 };
@@ -278,6 +282,7 @@ std::string to_toml(const Config& config) {
   if (!config.state.empty()) daemon.insert("state", config.state);
   toml::table pool{{"directory", config.pool_directory},
                    {"encrypt", config.encrypts_pool ? "yes" : "no"},
+                   {"per_user", wire::text_of(config.pool_per_user)},
                    {"writes_per_user", wire::text_of(config.writes_per_user)}};
   if (config.pool_bytes) pool.insert("size", fmt::format("{}B", *config.pool_bytes));
   if (config.writes_per_day) pool.insert("writes_per_day", fmt::format("{}B", *config.writes_per_day));
@@ -285,9 +290,13 @@ std::string to_toml(const Config& config) {
                            {"per_user", wire::text_of(config.per_user)},
                            {"per_job", wire::text_of(config.per_job)},
                            {"lend_idle", config.lends_idle ? "yes" : "no"}};
+  const toml::table gpu{{"memory", wire::text_of(config.gpu_memory)},
+                        {"per_user", wire::text_of(config.gpu_per_user)},
+                        {"lend_idle", config.gpu_lends_idle ? "yes" : "no"}};
   toml::table root{{"daemon", daemon},
                    {"budget", budget},
                    {"pool", pool},
+                   {"gpu", gpu},
                    {"planner", toml::table{{"policy", config.policy}}},
                    {"log", toml::table{{"level", config.log_level}}}};
   insert_rules(config, &root);

@@ -27,7 +27,7 @@ struct Config {
   Amount per_user = Amount::percent(50);  // of `dram`: the most that one user's jobs are promised
   Amount per_job = Amount::percent(100);  // of `dram`: the most that one job has, promised or lent
   bool lends_idle = true;                 // what jobs do not use is lent to others
-  std::vector<ShareRule> shares;          // what single users get of `dram`
+  std::vector<ShareRule> shares;          // what single users get of it, and of what follows
   std::vector<GroupRule> groups;          // and members of groups together
   std::vector<JobRule> jobs;              // and their jobs by name
   std::string pool_directory = "/var/tmp";
@@ -35,6 +35,10 @@ struct Config {
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller
   std::optional<std::uint64_t> writes_per_day;   // to the pool's drive, of all jobs; nothing: no limit
   Amount writes_per_user = Amount::percent(50);  // of that, the most that one user's jobs write
+  Amount pool_per_user = Amount::percent(100);   // of the pool, the most that one user's jobs are promised
+  Amount gpu_memory = Amount::percent(90);       // of each GPU, what all heaps together hold
+  Amount gpu_per_user = Amount::percent(100);    // of that, the most that one user's jobs have
+  bool gpu_lends_idle = false;                   // what GPU memory jobs do not use is lent to others
   std::string policy{wire::default_policy};      // that plans for jobs which ask for none
   std::string log_level = "info";
 };

@@ -16,13 +16,36 @@ constexpr std::size_t most_text_bytes = 4096;
 struct Said {
   std::string user, group, name;
   std::optional<std::uint32_t> weight;
-  std::optional<Amount> guarantee, limit;
+  Bounds dram, pool, writes, gpu;
   unsigned line = 0;
+
+  bool guarantees() const { return dram.guarantee || pool.guarantee || writes.guarantee || gpu.guarantee; }
 };
+
+// Keys with an amount, in each of the tables.
+struct AmountKey {
+  std::string_view name;
+  Bounds Said::*bounds;
+  std::optional<Amount> Bounds::*amount;
+};
+constexpr std::array amount_keys{AmountKey{"guarantee", &Said::dram, &Bounds::guarantee},
+                                 AmountKey{"limit", &Said::dram, &Bounds::limit},
+                                 AmountKey{"pool_guarantee", &Said::pool, &Bounds::guarantee},
+                                 AmountKey{"pool_limit", &Said::pool, &Bounds::limit},
+                                 AmountKey{"writes_guarantee", &Said::writes, &Bounds::guarantee},
+                                 AmountKey{"writes_limit", &Said::writes, &Bounds::limit},
+                                 AmountKey{"gpu_guarantee", &Said::gpu, &Bounds::guarantee},
+                                 AmountKey{"gpu_limit", &Said::gpu, &Bounds::limit}};
+
+const AmountKey* find_amount(std::string_view key) {
+  const auto found = std::find_if(amount_keys.begin(), amount_keys.end(),
+                                  [key](const AmountKey& known) { return known.name == key; });
+  return found == amount_keys.end() ? nullptr : &*found;
+}
 
 struct RuleTable {
   std::string_view name;
-  std::array<std::string_view, 6> keys;                   // "" at the end
+  std::array<std::string_view, 4> keys;                   // beside amounts; "" at the end
   std::string (*take)(const Said& said, Config* config);  // "" or what is wrong
   void (*clear)(Config* config);
 };
@@ -31,15 +54,18 @@ ShareRule share_of(const Said& said) {
   return {.user = said.user,
           .group = said.group,
           .weight = said.weight.value_or(1),
-          .guarantee = said.guarantee,
-          .limit = said.limit,
-          .line = said.line};
+          .guarantee = said.dram.guarantee,
+          .limit = said.dram.limit,
+          .line = said.line,
+          .pool = said.pool,
+          .writes = said.writes,
+          .gpu = said.gpu};
 }
 
 std::string take_share(const Said& said, Config* config) {
   if (said.user.empty() == said.group.empty())
     return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
-  if (said.guarantee && said.user.empty())
+  if (said.guarantees() && said.user.empty())
     return "[[share]]: no guarantee is given to each member of a group, since nothing says how many there "
            "are; "
            "give one to all together in [[group]], or name users";
@@ -51,9 +77,12 @@ std::string take_group(const Said& said, Config* config) {
   if (said.name.empty()) return "[[group]]: say which, with name = \"NAME\"";
   config->groups.push_back({.name = said.name,
                             .weight = said.weight,
-                            .guarantee = said.guarantee,
-                            .limit = said.limit,
-                            .line = said.line});
+                            .guarantee = said.dram.guarantee,
+                            .limit = said.dram.limit,
+                            .line = said.line,
+                            .pool = said.pool,
+                            .writes = said.writes,
+                            .gpu = said.gpu});
   return {};
 }
 
@@ -70,7 +99,7 @@ std::string take_job(const Said& said, Config* config) {
   if (said.user.empty() == said.group.empty())
     return "[[job]]: a job chooses its own name; say whose jobs these are, with user = \"NAME\" or group = "
            "\"NAME\"";
-  if (said.guarantee && (said.user.empty() || !is_one_name(said.name)))
+  if (said.guarantees() && (said.user.empty() || !is_one_name(said.name)))
     return "[[job]]: a guarantee is given to one job, since nothing says how many others there are; name one "
            "user, and one job without a \"*\"";
   config->jobs.push_back({share_of(said), said.name});
@@ -78,18 +107,11 @@ std::string take_job(const Said& said, Config* config) {
 }
 
 constexpr std::array rule_tables{
-    RuleTable{"share",
-              {"user", "group", "weight", "guarantee", "limit"},
-              take_share,
-              [](Config* config) { config->shares.clear(); }},
-    RuleTable{"group",
-              {"name", "weight", "guarantee", "limit"},
-              take_group,
-              [](Config* config) { config->groups.clear(); }},
-    RuleTable{"job",
-              {"name", "user", "group", "weight", "guarantee", "limit"},
-              take_job,
-              [](Config* config) { config->jobs.clear(); }},
+    RuleTable{
+        "share", {"user", "group", "weight"}, take_share, [](Config* config) { config->shares.clear(); }},
+    RuleTable{"group", {"name", "weight"}, take_group, [](Config* config) { config->groups.clear(); }},
+    RuleTable{
+        "job", {"name", "user", "group", "weight"}, take_job, [](Config* config) { config->jobs.clear(); }},
 };
 
 const RuleTable* find_table(std::string_view name) {
@@ -102,6 +124,7 @@ std::string keys_of(const RuleTable& table) {
   std::string text;
   for (const std::string_view key : table.keys)
     if (!key.empty()) text += (text.empty() ? "" : ", ") + std::string(key);
+  for (const AmountKey& key : amount_keys) text += ", " + std::string(key.name);
   return text;
 }
 
@@ -114,7 +137,8 @@ std::optional<std::string> take_text(Said& said, std::string_view key, const std
   }
   const auto amount = wire::parse_amount(value);
   if (!amount) return amount.error;
-  (key == "guarantee" ? said.guarantee : said.limit) = *amount;
+  const AmountKey& known = *find_amount(key);
+  said.*known.bounds.*known.amount = *amount;
   return std::nullopt;
 }
 
@@ -128,7 +152,8 @@ std::optional<std::string> take_weight(Said& said, const toml::node& node) {
 
 std::optional<std::string> take_value(const RuleTable& table, std::string_view key, const toml::node& node,
                                       Said& said) {
-  if (key.empty() || std::find(table.keys.begin(), table.keys.end(), key) == table.keys.end())
+  const bool is_known = std::find(table.keys.begin(), table.keys.end(), key) != table.keys.end();
+  if (key.empty() || (!is_known && find_amount(key) == nullptr))
     return fmt::format("unknown key \"{}\" in [[{}]]; known there: {}", key, table.name, keys_of(table));
   if (key == "weight") return take_weight(said, node);
   const auto value = node.value_exact<std::string>();
@@ -141,8 +166,13 @@ std::optional<std::string> take_value(const RuleTable& table, std::string_view k
 template <class Rule>
 toml::table amounts_of(const Rule& rule) {
   toml::table table;
-  if (rule.guarantee) table.insert("guarantee", wire::text_of(*rule.guarantee));
-  if (rule.limit) table.insert("limit", wire::text_of(*rule.limit));
+  const auto insert = [&](Resource resource) {
+    const Bounds bounds = bounds_of(rule, resource);
+    if (bounds.guarantee) table.insert(key_of(resource, "guarantee"), wire::text_of(*bounds.guarantee));
+    if (bounds.limit) table.insert(key_of(resource, "limit"), wire::text_of(*bounds.limit));
+  };
+  for (const Resource resource : {Resource::dram, Resource::pool, Resource::writes, Resource::gpu})
+    insert(resource);
   return table;
 }
 

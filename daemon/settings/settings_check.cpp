@@ -11,6 +11,7 @@
 #include "daemon/base/size.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/pools/pools.h"
+#include "daemon/settings/tier_rules.h"
 #include "daemon/shares/arbiter.h"
 #include "tiers/encryption/at_rest.h"
 
@@ -49,8 +50,23 @@ std::string check_caps(const Config& config) {
 }
 
 std::string check_shares(const Config& config) {
-  return resolve_shares(config.shares, config.groups, config.jobs, config.dram.of(memory_limit_bytes()))
-      .error;
+  return wrong_tier_rules(config, config.dram.of(memory_limit_bytes()));
+}
+
+// Of what one user has at most of the pool and of a GPU, and of what all have of one.
+std::string check_tiers(const Config& config) {
+  const auto nothing_fits = [](std::string_view key, std::uint64_t bytes, std::uint64_t least) {
+    return fmt::format("{}: nothing fits into {}; give at least {}", key, format_size(bytes),
+                       format_size(least));
+  };
+  if (const std::uint64_t cap = config.pool_per_user.of(config.pool_bytes.value_or(no_limit));
+      cap < wire::least_pool_bytes)
+    return nothing_fits("[pool] per_user", cap, wire::least_pool_bytes);
+  const std::uint64_t gpu = *whole_bytes(config, Resource::gpu, 0);
+  if (gpu < wire::least_budget_bytes) return nothing_fits("[gpu] memory", gpu, wire::least_budget_bytes);
+  if (const std::uint64_t cap = config.gpu_per_user.of(gpu); cap < wire::least_budget_bytes)
+    return nothing_fits("[gpu] per_user", cap, wire::least_budget_bytes);
+  return {};
 }
 
 std::string check_pool_directory(const std::string& directory) {
@@ -120,6 +136,7 @@ std::string check_settings(const Config& config, bool is_private) {
   if (error.empty()) error = check_encryption(config);
   if (is_private) return error;
   if (error.empty()) error = check_caps(config);
+  if (error.empty()) error = check_tiers(config);
   if (error.empty()) error = check_shares(config);
   if (error.empty()) error = check_group(config.group);
   if (error.empty()) error = check_pool_directory(config.pool_directory);

@@ -48,9 +48,19 @@ std::optional<std::set<uid_t>> members_of(const std::string& name) {
   return members;
 }
 
-std::string line_of(const ShareRule& rule) { return fmt::format("[[share]] of line {}", rule.line); }
-std::string line_of(const GroupRule& rule) { return fmt::format("[[group]] of line {}", rule.line); }
-std::string line_of(const JobRule& rule) { return fmt::format("[[job]] of line {}", rule.line); }
+struct Whole {
+  std::string_view prefix;    // of the keys
+  std::string_view name;      // of all that there is
+  std::uint64_t least_bytes;  // of a limit with which a job can do something
+};
+
+// In the order of Resource.
+constexpr Whole wholes[] = {{"", "the DRAM budget", wire::least_budget_bytes},
+                            {"pool_", "[pool] size,", wire::least_pool_bytes},
+                            {"writes_", "[pool] writes_per_day,", wire::least_pool_bytes},
+                            {"gpu_", "[gpu] memory,", wire::least_budget_bytes}};
+
+const Whole& whole_of(Resource resource) { return wholes[static_cast<std::size_t>(resource)]; }
 
 template <class Rule>
 std::string at(const Rule& rule, std::string_view what) {
@@ -62,29 +72,13 @@ struct Amounts {
   std::uint64_t limit = no_limit;
 };
 
-template <class Rule>
-Amounts amounts_of(const Rule& rule, std::uint64_t budget) {
-  return {rule.guarantee ? rule.guarantee->of(budget) : 0, rule.limit ? rule.limit->of(budget) : no_limit};
-}
-
-template <class Rule>
-std::string wrong_amounts(const Rule& rule, const Amounts& amounts) {
-  if (amounts.limit < wire::least_budget_bytes)
-    return at(rule, fmt::format("no job can work in a limit of {}; give at least {}",
-                                format_size(amounts.limit), format_size(wire::least_budget_bytes)));
-  if (amounts.guarantee > amounts.limit)
-    return at(rule, fmt::format("the guarantee of {} is more than the limit of {}; lower it, or raise that",
-                                format_size(amounts.guarantee), format_size(amounts.limit)));
-  return {};
-}
-
 // The rules one after the other, and what they have given away.
 class Resolution {
  public:
-  explicit Resolution(std::uint64_t budget) : budget_(budget) {}
+  Resolution(std::uint64_t budget, Resource resource) : budget_(budget), resource_(resource) {}
 
   std::string give_user(const ShareRule& rule) {
-    const Amounts amounts = amounts_of(rule, budget_);
+    const Amounts amounts = amounts_of(rule);
     if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
     if (rule.user.empty()) return {};
     const auto uid = uid_of(rule.user);
@@ -100,7 +94,7 @@ class Resolution {
     if (rule.group.empty()) return {};
     const auto members = members_of(rule.group);
     if (!members) return at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.group));
-    const Amounts amounts = amounts_of(rule, budget_);
+    const Amounts amounts = amounts_of(rule);
     for (const uid_t uid : *members) {
       if (!guarantees_.contains(uid) && in_share_.insert(uid).second)
         shares_.set(uid, {rule.weight, 0, amounts.limit});
@@ -109,7 +103,7 @@ class Resolution {
   }
 
   std::string give_jobs(const JobRule& rule) {
-    const Amounts amounts = amounts_of(rule, budget_);
+    const Amounts amounts = amounts_of(rule);
     if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
     std::set<uid_t> users;
     if (std::string unknown = find_users(rule, &users); !unknown.empty()) return unknown;
@@ -117,14 +111,15 @@ class Resolution {
       return wrong;
     const std::uint64_t before = rule.user.empty() ? 0 : guaranteed_to(*users.begin());
     job_lines_.push_back(rule.line);
-    jobs_.add(users, rule.name,
-              {rule.weight, amounts.guarantee,
-               rule.limit ? std::optional(amounts.limit) : std::optional<std::uint64_t>()});
+    jobs_.add(
+        users, rule.name,
+        {rule.weight, amounts.guarantee,
+         bounds_of(rule, resource_).limit ? std::optional(amounts.limit) : std::optional<std::uint64_t>()});
     return amounts.guarantee == 0 ? std::string() : take_for_job(rule, *users.begin(), before);
   }
 
   std::string give_group(const GroupRule& rule) {
-    const Amounts amounts = amounts_of(rule, budget_);
+    const Amounts amounts = amounts_of(rule);
     if (std::string wrong = wrong_amounts(rule, amounts); !wrong.empty()) return wrong;
     const auto all = members_of(rule.name);
     if (!all) return at(rule, fmt::format("the group \"{}\" is not known; correct the name", rule.name));
@@ -149,6 +144,27 @@ class Resolution {
   }
 
  private:
+  template <class Rule>
+  Amounts amounts_of(const Rule& rule) const {
+    const Bounds said = bounds_of(rule, resource_);
+    return {said.guarantee ? said.guarantee->of(budget_) : 0,
+            said.limit ? said.limit->of(budget_) : no_limit};
+  }
+  std::string key(std::string_view what) const { return key_of(resource_, what); }
+
+  template <class Rule>
+  std::string wrong_amounts(const Rule& rule, const Amounts& amounts) const {
+    const std::uint64_t least = whole_of(resource_).least_bytes;
+    if (amounts.limit < least)
+      return at(rule, fmt::format("no job can work in a {} of {}; give at least {}", key("limit"),
+                                  format_size(amounts.limit), format_size(least)));
+    if (amounts.guarantee > amounts.limit)
+      return at(rule, fmt::format("the {} of {} is more than the {} of {}; lower it, or raise that",
+                                  key("guarantee"), format_size(amounts.guarantee), key("limit"),
+                                  format_size(amounts.limit)));
+    return {};
+  }
+
   // root is no member of a group here either.
   static std::string find_users(const JobRule& rule, std::set<uid_t>* users) {
     if (!rule.user.empty()) {
@@ -178,15 +194,13 @@ class Resolution {
     const std::uint64_t jobs = jobs_.guaranteed_bytes(uid);
     const auto own = guarantees_.find(uid);
     if (own != guarantees_.end() && own->second != 0 && jobs > own->second)
-      return at(rule,
-                fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the guarantee of {} for "
-                            "all of them in [[share]]; raise that, or lower theirs",
-                            rule.user, format_size(jobs), format_size(own->second)));
+      return at(rule, fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the {} of {} for "
+                                  "all of them in [[share]]; raise that, or lower theirs",
+                                  rule.user, format_size(jobs), key("guarantee"), format_size(own->second)));
     if (const std::uint64_t limit = shares_.of(uid).limit_bytes; jobs > limit)
-      return at(rule,
-                fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the limit of {} for all "
-                            "of them in [[share]]; raise that, or lower theirs",
-                            rule.user, format_size(jobs), format_size(limit)));
+      return at(rule, fmt::format("jobs of \"{}\" are guaranteed {} by name, more than the {} of {} for all "
+                                  "of them in [[share]]; raise that, or lower theirs",
+                                  rule.user, format_size(jobs), key("limit"), format_size(limit)));
     return take(rule, guaranteed_to(uid) - before);
   }
   std::uint64_t guaranteed_to(uid_t uid) const {
@@ -194,20 +208,20 @@ class Resolution {
     return std::max(own == guarantees_.end() ? 0 : own->second, jobs_.guaranteed_bytes(uid));
   }
   // `theirs`: what its members are guaranteed by name.
-  static std::string contradiction(const GroupRule& rule, const Amounts& amounts, std::size_t members,
-                                   std::uint64_t theirs) {
+  std::string contradiction(const GroupRule& rule, const Amounts& amounts, std::size_t members,
+                            std::uint64_t theirs) const {
     if (members == 0 && amounts.guarantee != 0)
       return at(rule, fmt::format("a guarantee for nobody: every member of \"{}\" is root or in a [[group]] "
                                   "further up, or it has none; remove the guarantee, or move this up",
                                   rule.name));
     if (amounts.guarantee != 0 && theirs > amounts.guarantee)
-      return at(rule, fmt::format("members are guaranteed {} by name, more than the guarantee of {} for all; "
+      return at(rule, fmt::format("members are guaranteed {} by name, more than the {} of {} for all; "
                                   "raise this, or lower theirs",
-                                  format_size(theirs), format_size(amounts.guarantee)));
+                                  format_size(theirs), key("guarantee"), format_size(amounts.guarantee)));
     if (theirs > amounts.limit)
-      return at(rule, fmt::format("members are guaranteed {} by name, more than the limit of {} for all; "
+      return at(rule, fmt::format("members are guaranteed {} by name, more than the {} of {} for all; "
                                   "raise this, or lower theirs",
-                                  format_size(theirs), format_size(amounts.limit)));
+                                  format_size(theirs), key("limit"), format_size(amounts.limit)));
     return {};
   }
 
@@ -217,11 +231,12 @@ class Resolution {
     taken_ += bytes;
     if (taken_ <= budget_) return {};
     return at(rule,
-              fmt::format("the guarantees up to here are {} more than the DRAM budget of {}; lower them",
-                          format_size(taken_ - budget_), format_size(budget_)));
+              fmt::format("the {}s up to here are {} more than {} of {}; lower them", key("guarantee"),
+                          format_size(taken_ - budget_), whole_of(resource_).name, format_size(budget_)));
   }
 
   std::uint64_t budget_;
+  Resource resource_;
   std::uint64_t taken_ = 0;
   std::map<uid_t, std::uint64_t> guarantees_;  // of those who are named
   std::vector<unsigned> job_lines_;            // of the rules of jobs
@@ -233,9 +248,17 @@ class Resolution {
 
 }  // namespace
 
+std::string key_of(Resource resource, std::string_view what) {
+  return fmt::format("{}{}", whole_of(resource).prefix, what);
+}
+
+std::string line_of(const ShareRule& rule) { return fmt::format("[[share]] of line {}", rule.line); }
+std::string line_of(const GroupRule& rule) { return fmt::format("[[group]] of line {}", rule.line); }
+std::string line_of(const JobRule& rule) { return fmt::format("[[job]] of line {}", rule.line); }
+
 SharesResult resolve_shares(const std::vector<ShareRule>& rules, const std::vector<GroupRule>& groups,
-                            const std::vector<JobRule>& jobs, std::uint64_t budget_bytes) {
-  Resolution resolution(budget_bytes);
+                            const std::vector<JobRule>& jobs, std::uint64_t whole_bytes, Resource resource) {
+  Resolution resolution(whole_bytes, resource);
   std::string error;
   for (const ShareRule& rule : rules)
     if (error.empty()) error = resolution.give_user(rule);

@@ -7,70 +7,12 @@
 #include <utility>
 
 #include "daemon/base/size.h"
-#include "daemon/shares/parts.h"
+#include "daemon/shares/share_tree.h"
 
 namespace terrace::daemon {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
-
-// Groups, users and jobs as parts of the machine, and where each job is among them.
-class Tree {
- public:
-  explicit Tree(const UserShares& users) : users_(users) {}
-
-  void add(std::uint32_t uid, const Holding& job) {
-    const auto [at, is_new] = user_at_.try_emplace(uid);
-    if (is_new) at->second = add_user(uid);
-    const Place user = at->second;
-    std::vector<Part>& jobs = tops_[user.top].parts[user.user].parts;
-    places_.push_back({user.top, user.user, jobs.size()});
-    jobs.push_back({job, {}, 0});
-  }
-  // What each is lent, in the order in which they were added.
-  std::vector<std::uint64_t> lend(std::uint64_t whole) {
-    daemon::lend(whole, &tops_);
-    std::vector<std::uint64_t> lent;
-    lent.reserve(places_.size());
-    for (const Place& at : places_) lent.push_back(tops_[at.top].parts[at.user].parts[at.job].lent_bytes);
-    return lent;
-  }
-
- private:
-  struct Place {
-    std::size_t top = 0, user = 0, job = 0;
-  };
-
-  Place add_user(std::uint32_t uid) {
-    const UserShare share = users_.of(uid);
-    const auto group = users_.group_of(uid);
-    const std::size_t top = group ? top_of(*group) : add_top({});
-    Part& above = tops_[top];
-    if (!group || !users_.groups()[*group].weight)
-      above.holding.weight = (above.parts.empty() ? 0 : above.holding.weight) + share.weight;
-    above.parts.push_back(
-        {{.weight = share.weight, .least = share.guarantee_bytes, .most = share.limit_bytes}, {}, 0});
-    return {top, above.parts.size() - 1, 0};
-  }
-  std::size_t add_top(const Holding& holding) {
-    tops_.push_back({holding, {}, 0});
-    return tops_.size() - 1;
-  }
-  std::size_t top_of(std::size_t group) {
-    const auto [at, is_new] = group_at_.try_emplace(group);
-    const GroupShare& share = users_.groups()[group];
-    if (is_new)
-      at->second = add_top(
-          {.weight = share.weight.value_or(1), .least = share.guarantee_bytes, .most = share.limit_bytes});
-    return at->second;
-  }
-
-  const UserShares& users_;
-  std::vector<Part> tops_;
-  std::map<std::size_t, std::size_t> group_at_;
-  std::map<std::uint32_t, Place> user_at_;
-  std::vector<Place> places_;
-};
 
 // Of `bytes` the part that `of_it` is of `whole`.
 std::uint64_t part_of(std::uint64_t bytes, std::uint64_t of_it, std::uint64_t whole, bool rounds_up) {
@@ -141,13 +83,14 @@ void take_from_lenders(const std::vector<std::uint64_t>& borrowed, const UserSha
 
 std::vector<std::uint64_t> dues(std::uint64_t machine_bytes, std::uint64_t start_bytes,
                                 const UserShares& users, const std::vector<JobPart>& jobs) {
-  Tree tree(users);
+  ShareTree tree(users);
   for (const JobPart& job : jobs)
     tree.add(job.uid, {.bytes = std::max(job.promised_bytes, start_bytes),
                        .borrows = job.promised_bytes == 0,
                        .weight = job.weight,
                        .least = job.guarantee_bytes,
                        .most = job.limit_bytes});
+  if (users.keeps_guarantees()) tree.keep_guarantees();
   std::vector<std::uint64_t> due = tree.lend(machine_bytes);
   for (std::size_t i = 0; i < jobs.size(); ++i)
     due[i] = jobs[i].promised_bytes != 0 ? jobs[i].promised_bytes : start_bytes + due[i];
@@ -165,7 +108,7 @@ std::vector<std::uint64_t> with_loans(std::uint64_t machine_bytes, const UserSha
     is_idle = is_idle || uses[i].idle_bytes != 0;
   }
   if (!is_wanted || !is_idle) return has;
-  Tree tree(users);
+  ShareTree tree(users);
   for (std::size_t i = 0; i < jobs.size(); ++i)
     tree.add(jobs[i].uid, {.bytes = minus(has[i], uses[i].idle_bytes),
                            .borrows = borrows(jobs[i], uses[i]),

@@ -7,6 +7,13 @@
 
 namespace terrace::daemon {
 
+__extension__ using WideBytes = unsigned __int128;
+
+std::uint64_t scaled_bytes(std::uint64_t bytes, std::uint64_t whole, std::uint64_t new_whole) {
+  if (bytes == ~std::uint64_t{0}) return bytes;
+  return static_cast<std::uint64_t>(static_cast<WideBytes>(bytes) * new_whole / whole);
+}
+
 // After a mismatch the last "*" takes one character more: an earlier one need not, since whatever it could
 // take the last one can.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -38,6 +45,15 @@ void JobShares::add(std::set<std::uint32_t> users, std::string pattern, const Jo
     if (!rule_of(job)) guaranteed_.emplace(std::move(job), rule.share.guarantee_bytes);
   }
   rules_.push_back(std::move(rule));
+}
+
+void JobShares::scale(std::uint64_t whole, std::uint64_t new_whole) {
+  for (Rule& rule : rules_) {
+    rule.share.guarantee_bytes = scaled_bytes(rule.share.guarantee_bytes, whole, new_whole);
+    if (rule.share.limit_bytes)
+      rule.share.limit_bytes = scaled_bytes(*rule.share.limit_bytes, whole, new_whole);
+  }
+  for (auto& [job, bytes] : guaranteed_) bytes = scaled_bytes(bytes, whole, new_whole);
 }
 
 std::optional<std::size_t> JobShares::rule_of(const JobKey& job) const {

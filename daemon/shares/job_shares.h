@@ -42,10 +42,16 @@ struct JobShare {
 // What jobs that have a guarantee are promised.
 using JobPromises = std::map<JobKey, std::uint64_t>;
 
+// The part of `new_whole` that `bytes` are of `whole`, which is above 0. What has no limit has none.
+std::uint64_t scaled_bytes(std::uint64_t bytes, std::uint64_t whole, std::uint64_t new_whole);
+
 class JobShares {
  public:
   // A guarantee counts only with one user and one name.
   void add(std::set<std::uint32_t> users, std::string pattern, const JobShare& share);
+
+  // Every amount becomes the same part of another whole.
+  void scale(std::uint64_t whole, std::uint64_t new_whole);
 
   JobShare of(const JobKey& job) const;
   // The number of the rule that holds, in the order in which they were added.

@@ -13,6 +13,7 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b 
 
 // What a rebalance means to do with a job that needs it.
 struct Plan {
+  const JobKey* key = nullptr;
   MemberJob* job = nullptr;
   std::vector<std::uint64_t> target;  // as the job's sessions
 };
@@ -26,9 +27,12 @@ class Rebalance {
   std::vector<std::uint64_t> targets(const MemberJob& job) const;
   bool worth_announcing(const MemberJob& job, const std::vector<std::uint64_t>& target) const;
   std::uint64_t room_on_machine() const;
+  std::uint64_t held_by(const MemberJob& job) const;
+  PromisedBytes held_by_all() const;
   std::uint64_t room_in(const MemberJob& job) const;
   void lower(const Plan& plan);
   void raise(const Plan& plan, std::uint64_t* machine_room);
+  void raise_beside(const Plan& plan, PromisedBytes* held, std::uint64_t* machine_room);
   void grant(SessionId id, std::uint64_t bytes);
 
   Members& members_;
@@ -75,11 +79,19 @@ std::uint64_t Rebalance::room_on_machine() const {
   return minus(members_.machine_bytes, held);
 }
 
-std::uint64_t Rebalance::room_in(const MemberJob& job) const {
-  std::uint64_t taken = 0;
-  for (const SessionId id : job.sessions) taken += members_.sessions.at(id).held_bytes;
-  return minus(job.usable_bytes, taken);
+std::uint64_t Rebalance::held_by(const MemberJob& job) const {
+  std::uint64_t held = 0;
+  for (const SessionId id : job.sessions) held += members_.sessions.at(id).held_bytes;
+  return held;
 }
+
+PromisedBytes Rebalance::held_by_all() const {
+  PromisedBytes held;
+  for (const auto& [key, job] : members_.jobs) held.add(key, held_by(job), members_.users.jobs());
+  return held;
+}
+
+std::uint64_t Rebalance::room_in(const MemberJob& job) const { return minus(job.usable_bytes, held_by(job)); }
 
 void Rebalance::lower(const Plan& plan) {
   for (std::size_t i = 0; i < plan.target.size(); ++i) {
@@ -110,10 +122,22 @@ void Rebalance::raise(const Plan& plan, std::uint64_t* machine_room) {
   }
 }
 
+// Of the room, what is guaranteed to others than the job and not held by them is not for it, even if those
+// who hold more than they are granted have yet to give. `held`: by all jobs.
+void Rebalance::raise_beside(const Plan& plan, PromisedBytes* held, std::uint64_t* machine_room) {
+  const std::uint64_t before = held_by(*plan.job);
+  held->remove(*plan.key, before);
+  std::uint64_t room = minus(*machine_room, members_.users.kept_from(*plan.key, *held));
+  raise(plan, &room);
+  const std::uint64_t after = held_by(*plan.job);
+  held->add(*plan.key, after, members_.users.jobs());
+  *machine_room = minus(*machine_room, minus(after, before));
+}
+
 std::vector<Change> Rebalance::run() {
   std::vector<Plan> plans;
   for (auto& [key, job] : members_.jobs) {
-    Plan plan{&job, targets(job)};
+    Plan plan{&key, &job, targets(job)};
     if (worth_announcing(job, plan.target)) plans.push_back(std::move(plan));
   }
   for (const Plan& plan : plans) lower(plan);
@@ -121,7 +145,9 @@ std::vector<Change> Rebalance::run() {
   std::stable_partition(plans.begin(), plans.end(),
                         [](const Plan& plan) { return plan.job->usable_bytes <= plan.job->budget_bytes; });
   std::uint64_t room = room_on_machine();
-  for (const Plan& plan : plans) raise(plan, &room);
+  const bool keeps = members_.users.keeps_guarantees();
+  PromisedBytes held = keeps ? held_by_all() : PromisedBytes();
+  for (const Plan& plan : plans) keeps ? raise_beside(plan, &held, &room) : raise(plan, &room);
   return std::move(changes_);
 }
 

@@ -20,6 +20,8 @@ UserShare UserShares::of(std::uint32_t uid) const {
   const auto found = shares_.find(uid);
   UserShare share = found == shares_.end() ? UserShare{} : found->second;
   share.guarantee_bytes = std::max(share.guarantee_bytes, jobs_.guaranteed_bytes(uid));
+  if (caps_loans_ && share.limit_bytes == no_limit)
+    share.limit_bytes = std::max(cap_bytes_, share.guarantee_bytes);
   if (uid == administrator) share.limit_bytes = no_limit;
   return share;
 }
@@ -30,10 +32,22 @@ JobShare UserShares::of(const JobKey& job) const {
   return share;
 }
 
-UserShares UserShares::weights() const {
-  UserShares only;
-  for (const auto& [uid, share] : shares_) only.shares_[uid].weight = share.weight;
-  return only;
+UserShares UserShares::scaled(std::uint64_t whole, std::uint64_t new_whole) const {
+  const auto scale = [&](std::uint64_t* bytes) { *bytes = scaled_bytes(*bytes, whole, new_whole); };
+  UserShares other = *this;
+  scale(&other.cap_bytes_);
+  scale(&other.job_cap_bytes_);
+  for (auto& [uid, share] : other.shares_) scale(&share.guarantee_bytes), scale(&share.limit_bytes);
+  for (GroupShare& group : other.groups_) scale(&group.guarantee_bytes), scale(&group.limit_bytes);
+  other.jobs_.scale(whole, new_whole);
+  return other;
+}
+
+std::set<std::uint32_t> UserShares::guaranteed_users() const {
+  std::set<std::uint32_t> all = jobs_.users();
+  for (const auto& [uid, share] : shares_)
+    if (share.guarantee_bytes != 0) all.insert(uid);
+  return all;
 }
 
 std::uint64_t UserShares::cap_of(std::uint32_t uid) const {
@@ -57,11 +71,8 @@ std::uint64_t UserShares::missing_bytes(std::uint32_t uid, const JobKey& asking,
 
 std::vector<std::uint64_t> UserShares::missing_by_group(const JobKey& asking,
                                                         const PromisedBytes& promised) const {
-  std::set<std::uint32_t> guaranteed = jobs_.users();
-  for (const auto& [uid, share] : shares_)
-    if (share.guarantee_bytes != 0) guaranteed.insert(uid);
   std::vector<std::uint64_t> missing(groups_.size() + 1);
-  for (const std::uint32_t uid : guaranteed)
+  for (const std::uint32_t uid : guaranteed_users())
     missing[group_of(uid).value_or(groups_.size())] += missing_bytes(uid, asking, promised);
   return missing;
 }

@@ -1,4 +1,5 @@
-// What the administrator says that users, groups of users and jobs may have of the machine's memory. Pure.
+// What the administrator says that users, groups of users and jobs may have of one thing: the machine's
+// memory, a GPU's, the pool, the bytes written in a day. Pure.
 //
 //   weight      of what nobody is promised, in proportion to others
 //   guarantee   is never promised to others; while its owner does not use it, others borrow it
@@ -49,6 +50,15 @@ struct PromisedBytes {
   std::map<std::uint32_t, std::uint64_t> by_user = {};
   JobPromises by_job = {};  // of those that have a guarantee
 
+  void add(const JobKey& job, std::uint64_t bytes, const JobShares& jobs) {
+    by_user[job.uid] += bytes;
+    if (jobs.guarantees(job)) by_job[job] = bytes;
+  }
+  // What was added.
+  void remove(const JobKey& job, std::uint64_t bytes) {
+    by_user[job.uid] -= bytes;
+    by_job.erase(job);
+  }
   std::uint64_t to_user(std::uint32_t uid) const {
     const auto found = by_user.find(uid);
     return found == by_user.end() ? 0 : found->second;
@@ -61,6 +71,10 @@ class UserShares {
   void set_cap(std::uint64_t bytes) { cap_bytes_ = bytes; }
   // The most that one job has, promised or lent.
   void set_job_cap(std::uint64_t bytes) { job_cap_bytes_ = bytes; }
+  // The cap bounds what is lent as well: of what is promised to nobody.
+  void set_caps_loans(bool caps) { caps_loans_ = caps; }
+  // What is guaranteed to somebody who is not there is lent to nobody: of what comes back too late.
+  void set_keeps_guarantees(bool keeps) { keeps_guarantees_ = keeps; }
   // Whether what jobs do not use is lent to others.
   void set_lends_idle(bool lends) { lends_idle_ = lends; }
   void set(std::uint32_t uid, const UserShare& share) { shares_[uid] = share; }
@@ -74,13 +88,15 @@ class UserShares {
   const JobShares& jobs() const { return jobs_; }
   // With the limit that holds for all where nothing is said of the job.
   JobShare of(const JobKey& job) const;
-  // The same weights, for another thing that is divided: guarantees and limits are amounts of memory, and
-  // groups have parts of memory only.
-  UserShares weights() const;
+  // The same parts of another whole.
+  UserShares scaled(std::uint64_t whole, std::uint64_t new_whole) const;
   // The most that the user's jobs are promised in all.
   std::uint64_t cap_of(std::uint32_t uid) const;
   bool has_limit(std::uint32_t uid) const { return of(uid).limit_bytes != no_limit; }
   bool lends_idle() const { return lends_idle_; }
+  bool keeps_guarantees() const { return keeps_guarantees_; }
+  // Who is guaranteed something, himself or his jobs by name.
+  std::set<std::uint32_t> guaranteed_users() const;
 
   const std::vector<GroupShare>& groups() const { return groups_; }
   // Which of groups() the user is in.
@@ -105,6 +121,8 @@ class UserShares {
   std::uint64_t cap_bytes_ = no_limit;
   std::uint64_t job_cap_bytes_ = no_limit;
   bool lends_idle_ = true;
+  bool caps_loans_ = false;
+  bool keeps_guarantees_ = false;
   std::map<std::uint32_t, UserShare> shares_;
   JobShares jobs_;
   std::vector<GroupShare> groups_;

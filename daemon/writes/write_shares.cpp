@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "daemon/base/size.h"
-#include "daemon/shares/shares.h"
+#include "daemon/shares/share_tree.h"
 
 namespace terrace::daemon {
 
@@ -16,10 +16,18 @@ void WriteShares::set_limit(std::uint64_t bytes) {
   for (auto& [id, session] : sessions_) session.is_told = false;
 }
 
+void WriteShares::set_users(UserShares users) {
+  users.set_caps_loans(true);
+  users.set_keeps_guarantees(true);
+  users_ = std::move(users);
+}
+
 void WriteShares::join(SessionId session, const JobKey& job, bool has_lease) {
   const Session fresh{.job = job, .is_known = !has_lease, .has_lease = has_lease};
   if (!sessions_.try_emplace(session, fresh).second) return;
-  ++jobs_[job].sessions;
+  Job& joined = jobs_[job];
+  ++joined.sessions;
+  if (const auto past = past_.extract(job)) joined.charged_bytes = past.mapped();
 }
 
 void WriteShares::observe(SessionId id, std::uint64_t written_bytes) {
@@ -44,9 +52,18 @@ std::uint64_t WriteShares::leave(SessionId id) {
   const std::uint64_t ahead = found->second.ahead_bytes();
   const auto job = jobs_.find(found->second.job);
   job->second.charged_bytes = minus(job->second.charged_bytes, ahead);
-  if (--job->second.sessions == 0) jobs_.erase(job);
+  if (--job->second.sessions == 0) {
+    remember_charge(job->first, job->second.charged_bytes);
+    jobs_.erase(job);
+  }
   sessions_.erase(found);
   return ahead;
+}
+
+// Of so many jobs that one day's are never so many. Whoever makes up that many names is bound by his user's
+// limit.
+void WriteShares::remember_charge(const JobKey& job, std::uint64_t bytes) {
+  if (bytes != 0 && users_.jobs().rule_of(job) && past_.size() < most_past_jobs) past_[job] = bytes;
 }
 
 // ---- what there is ----------------------------------------------------------------------------------------
@@ -82,43 +99,36 @@ std::uint64_t WriteShares::ahead_bytes() const {
   return sum;
 }
 
-// What each user who has jobs may be leased beyond what he was charged with.
-std::map<std::uint32_t, std::uint64_t> WriteShares::rooms_of_users(const Endurance& written) const {
-  std::map<std::uint32_t, std::uint64_t> rooms;
-  for (const auto& [job, state] : jobs_) rooms[job.uid] = 0;
-  std::uint64_t absent_bytes = counted_bytes(written);
-  std::vector<Holding> holders;
-  for (const auto& [uid, room] : rooms) {
-    const auto charged = written.today.find(uid);
-    const std::uint64_t bytes = charged == written.today.end() ? 0 : charged->second;
-    absent_bytes = minus(absent_bytes, bytes);
-    holders.push_back(
-        {.bytes = bytes, .borrows = true, .weight = users_.of(uid).weight, .most = users_.cap_of(uid)});
-  }
-  const std::vector<std::uint64_t> lent = loans(minus(limit_bytes_, absent_bytes), holders);
-  std::size_t next = 0;
-  for (auto& [uid, room] : rooms) room = lent[next++];
-  return rooms;
-}
-
+// What a job may be leased beyond what it was charged with. Jobs that ended, and users who have none, hold
+// what they wrote.
 void WriteShares::divide(const WeightOf& weight_of, const Endurance& written) {
   if (limit_bytes_ == no_limit) {
     for (auto& [key, job] : jobs_) job.room_bytes = no_limit;
     return;
   }
-  const auto rooms = rooms_of_users(written);
-  for (auto first = jobs_.begin(); first != jobs_.end();) {  // a user's jobs lie beside each other
-    const std::uint32_t uid = first->first.uid;
-    std::uint64_t whole = rooms.at(uid);
-    std::vector<Holding> holders;
-    for (auto job = first; job != jobs_.end() && job->first.uid == uid; ++job) {
-      holders.push_back(
-          {.bytes = job->second.charged_bytes, .borrows = true, .weight = weight_of(job->first)});
-      whole += job->second.charged_bytes;
-    }
-    const std::vector<std::uint64_t> lent = loans(whole, holders);
-    for (std::size_t i = 0; i < lent.size(); ++i, ++first) first->second.room_bytes = lent[i];
+  ShareTree tree(users_);
+  std::map<std::uint32_t, std::uint64_t> of_jobs;
+  const auto add = [&](const JobKey& key, const Holding& holding) {
+    of_jobs[key.uid] += holding.bytes;
+    tree.add(key.uid, holding);
+  };
+  for (const auto& [key, job] : jobs_) {
+    const JobShare share = users_.of(key);
+    add(key, {job.charged_bytes, true, weight_of(key), share.guarantee_bytes, *share.limit_bytes});
   }
+  for (const auto& [key, charged] : past_) {  // what is left of its guarantee waits for it
+    const std::uint64_t guarantee = users_.of(key).guarantee_bytes;
+    if (guarantee != 0) add(key, {charged, true, 1, guarantee, std::max(charged, guarantee)});
+  }
+  std::uint64_t counted = counted_bytes(written);
+  for (const auto& [uid, bytes] : written.today) {
+    tree.add_rest(uid, minus(bytes, of_jobs[uid]));
+    counted = minus(counted, bytes);
+  }
+  tree.keep_guarantees();
+  const std::vector<std::uint64_t> lent = tree.lend(minus(limit_bytes_, counted));
+  std::size_t next = 0;
+  for (auto& [key, job] : jobs_) job.room_bytes = lent[next++];
 }
 
 // ---- leases -----------------------------------------------------------------------------------------------
@@ -144,6 +154,7 @@ void WriteShares::begin_day(Endurance* written) {
   day_ = written->day;
   unreported_bytes_ = 0;
   if (is_first) return;
+  past_.clear();
   for (auto& [key, job] : jobs_) job.charged_bytes = 0;
   for (auto& [id, session] : sessions_) {
     written->charge(session.job.uid, session.ahead_bytes());

@@ -1,6 +1,6 @@
 // Who may write how much of a day's bytes to the drive behind the pool. Pure: no clock, no I/O.
 //
-//   the day's bytes ── user ── job (uid, name) ── session (a process of the job)
+//   the day's bytes ── group, or a user in none ── user ── job (uid, name) ── session (a process of the job)
 //
 // What was written cannot be taken back, so that nothing is written that was not leased before: a session is
 // told how far its count of written bytes may go, and that only ever rises. A lease is charged when it is
@@ -8,10 +8,15 @@
 // charged. So the count may be too high, never too low, by what the sessions were leased and have not
 // written.
 //
-// What is left is divided as DRAM is (shares/shares.h): among the users who have sessions, whoever wrote
-// least today for his weight first, and by each of them to his jobs, by theirs. A user is leased at most his
-// cap. A lease is at most half of what there is for a session, so that leases get smaller as the day's bytes
-// run out, and no process holds much that another one of its user needs.
+// What is left is divided as DRAM is (shares/share_tree.h): among the groups and users who have sessions,
+// whoever wrote least today for his weight first, and by each of them to his jobs, by theirs. A user is
+// leased at most his cap, and no user, group or job more than its limit. What is guaranteed to users, groups
+// and jobs that are not there is leased to nobody else: it would not come back that day. A lease is at most
+// half of what there is for a session, so that leases get smaller as the day's bytes run out, and no process
+// holds much that another one of its user needs.
+//
+// A job that ends and comes back on the same day is charged what it was, if anything is said of it by name;
+// the daemon's record knows users only, so that its next start forgets that.
 //
 // What a session reports moves nothing but its own leases: of a report beyond its lease no more counts than
 // the lease, and one that goes back is ignored.
@@ -49,8 +54,9 @@ class WriteShares {
 
   // Of a day. no_limit: all is counted and none refused.
   void set_limit(std::uint64_t bytes);
-  // Weights and caps; the caps are of bytes written in a day.
-  void set_users(UserShares users) { users_ = std::move(users); }
+  // Weights, guarantees, limits and the cap for all users, of bytes written in a day.
+  void set_users(UserShares users);
+  const UserShares& users() const { return users_; }
   std::uint64_t limit_bytes() const { return limit_bytes_; }
 
   // `has_lease`: it obeys one of an earlier daemon. Then its first report says where its count stands, and
@@ -102,7 +108,7 @@ class WriteShares {
   bool wants_lease(const Session& session) const;
   std::uint64_t step_of(const Session& session) const;
   void begin_day(records::Endurance* written);
-  std::map<std::uint32_t, std::uint64_t> rooms_of_users(const records::Endurance& written) const;
+  void remember_charge(const JobKey& job, std::uint64_t bytes);
   void divide(const WeightOf& weight_of, const records::Endurance& written);
   bool lease_to(Session& session, records::Endurance* written);
 
@@ -113,6 +119,8 @@ class WriteShares {
   UserShares users_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;
+  static constexpr std::size_t most_past_jobs = 4096;
+  std::map<JobKey, std::uint64_t> past_;  // today's charges of jobs that ended and have a rule
 };
 
 }  // namespace terrace::daemon

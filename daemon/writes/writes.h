@@ -42,6 +42,7 @@ class Writes {
   void finish();
 
   std::uint64_t limit_bytes() const { return shares_.limit_bytes(); }
+  const UserShares& users() const { return shares_.users(); }
   // Of today, leases included.
   std::uint64_t today_bytes() const { return record_.today_bytes(); }
   std::uint64_t total_bytes() const { return record_.total_bytes; }

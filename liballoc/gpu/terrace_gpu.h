@@ -48,6 +48,11 @@ TERRACE_API void terrace_gpu_end_stream(void* stream);
  */
 TERRACE_API int terrace_gpu_evict(void* block, int keep_mapped, void* stream);
 TERRACE_API int terrace_gpu_restore(void* block, void* stream);
+/* Says that no work uses the block from now on (beside what is in `stream`, and in streams that were
+ * recorded) until terrace_gpu_restore() or terrace_gpu_free(): where frames are short, or a daemon calls
+ * memory back, the heap evicts it without keep_mapped; else it stays, and terrace_gpu_restore() returns 0 at
+ * once. -EALREADY: it is offered or evicted. */
+TERRACE_API int terrace_gpu_offer(void* block, void* stream);
 
 struct terrace_gpu_statistics {
   size_t size;

@@ -50,8 +50,9 @@ inline constexpr std::uint64_t feature_pool_limit = 1;   // understands Budget::
 inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
 inline constexpr std::uint64_t feature_engines = 8;      // the daemon knows hello_is_engine
+inline constexpr std::uint64_t feature_gpu_heaps = 32;   // the daemon knows hello_is_gpu_heap
 inline constexpr std::uint64_t known_features =
-    feature_pool_limit | feature_write_lease | feature_schedules | feature_engines;
+    feature_pool_limit | feature_write_lease | feature_schedules | feature_engines | feature_gpu_heaps;
 
 struct Header {
   std::uint32_t magic = wire::magic;
@@ -67,6 +68,10 @@ inline constexpr std::uint16_t hello_has_pool_fd = 2;  // one descriptor: the po
 // An offload engine, beside the pager of its process if that has one: two sessions of one process then, each
 // of which reports its own memory. Hello::program names the engine's device.
 inline constexpr std::uint16_t hello_is_engine = 4;
+// A heap in a GPU's memory, beside other sessions of its process. Budgets in both directions, and the
+// counters of memory, are of that device: Hello::program names it, and Hello::pool_capacity_bytes is its
+// size. No size is requested.
+inline constexpr std::uint16_t hello_is_gpu_heap = 8;
 
 struct Hello {
   static constexpr Type type = Type::hello;
@@ -80,7 +85,7 @@ struct Hello {
   std::uint64_t requested_budget_bytes = 0;  // 0: whatever the job gets
   std::uint64_t pool_wanted_bytes = 0;       // 0: none, any_bytes: what there is
   std::uint64_t held_budget_bytes = 0;       // re-attaching: the budget in force now
-  std::uint64_t pool_capacity_bytes = 0;     // re-attaching: as granted then
+  std::uint64_t pool_capacity_bytes = 0;     // re-attaching: as granted then; of a GPU heap the device's size
   std::uint64_t pool_used_bytes = 0;         // re-attaching
 };
 static_assert(sizeof(Hello) == 16 + 4 + 2 + 2 + 8 + 64 + 64 + 5 * 8);

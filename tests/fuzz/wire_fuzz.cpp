@@ -21,6 +21,8 @@ constexpr std::uint64_t machine_bytes = std::uint64_t{8} << 30;
 void check_budgets(const Registry& registry) {
   if (registry.arbiter().promised_bytes() > 64 * machine_bytes) std::abort();
   if (registry.pools().used_bytes() > registry.pools().promised_bytes()) std::abort();
+  for (const auto& [name, gpu] : registry.gpu().devices())
+    if (gpu.granted_bytes > gpu.budget_bytes + gpu.sessions * Arbiter::minimum_bytes) std::abort();
 }
 
 void greet(Registry& registry, const std::uint8_t* packet) {
@@ -53,9 +55,19 @@ void take_fields(Registry& registry, const std::uint8_t* data, std::size_t size)
   greet(registry, reinterpret_cast<const std::uint8_t*>(&hello));
 }
 
-void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t size) {
+// `of_gpu`: the session of a heap on a GPU, beside another one that stays.
+wire::Hello greeting(bool of_gpu) {
+  wire::Hello hello = wire::make<wire::Hello>();
+  if (!of_gpu) return hello;
+  hello.flags = wire::hello_is_gpu_heap;
+  hello.pool_capacity_bytes = machine_bytes;
+  wire::copy_text(hello.program, sizeof hello.program, "card");
+  return hello;
+}
+
+void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t size, bool of_gpu) {
   static std::uint64_t now_ns = 0;
-  Session* session = registry.admit(wire::make<wire::Hello>(), Peer{1, 1000, 1000}, std::nullopt, 1).session;
+  Session* session = registry.admit(greeting(of_gpu), Peer{1, 1000, 1000}, std::nullopt, 1).session;
   if (session == nullptr) std::abort();
   Segment& segment = session->segment();
   void* base = ::mmap(nullptr, segment.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);
@@ -79,7 +91,9 @@ void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   static Registry registry(machine_bytes, Pools("/nonexistent", machine_bytes, false));
-  switch (data[0] % 4) {
+  static const Admission stays = registry.admit(greeting(true), Peer{2, 2000, 2000}, std::nullopt, 1);
+  if (stays.session == nullptr) std::abort();
+  switch (data[0] % 5) {
     case 0:
       take_packet(registry, data + 1, size - 1);
       break;
@@ -87,7 +101,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       take_fields(registry, data + 1, size - 1);
       break;
     case 2:
-      overwrite_segment(registry, data + 1, size - 1);
+      overwrite_segment(registry, data + 1, size - 1, false);
+      break;
+    case 3:
+      overwrite_segment(registry, data + 1, size - 1, true);
       break;
     default:
       ask(registry, {reinterpret_cast<const char*>(data) + 1, size - 1});

@@ -46,6 +46,10 @@ int CudaDevice::open(const CudaDriver* driver, int index, std::string* reason) {
     return cuda_errno(result) == ENOMEM ? ENOMEM : ENODEV;
   }
   name_ = name;
+  char place[32] = "";
+  std::snprintf(place, sizeof place, " %04x:%02x:%02x.0", attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID), attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+  identity_ = name_ + place;
   const std::string fault = check_memory_management();
   if (fault.empty()) return 0;
   *reason = name_ + ": " + fault;

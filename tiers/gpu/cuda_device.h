@@ -31,6 +31,7 @@ class CudaDevice final : public Device {
 
   Kind kind() const noexcept override { return Kind::cuda; }
   std::string_view name() const noexcept override { return name_; }
+  std::string_view identity() const noexcept override { return identity_; }
   std::uint64_t frame_bytes() const noexcept override;
   Memory memory() const noexcept override;
   int host_node() const noexcept override;
@@ -75,6 +76,7 @@ class CudaDevice final : public Device {
   const CudaDriver* driver_ = nullptr;
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
+  std::string identity_;  // the name, and the place on the PCI bus
   std::string name_;
   bool direct_ = false;  // frames may be given to GPUDirect
   CUmemLocation host_location_{};

@@ -78,7 +78,9 @@ class Device {
   virtual ~Device() = default;
 
   virtual Kind kind() const noexcept = 0;
-  virtual std::string_view name() const noexcept = 0;      // "NVIDIA H200", "emulated"
+  virtual std::string_view name() const noexcept = 0;  // "NVIDIA H200", "emulated"
+  // Which device of the machine it is, in every process that has it: "NVIDIA H200 0000:3b:00.0".
+  virtual std::string_view identity() const noexcept { return name(); }
   virtual std::uint64_t frame_bytes() const noexcept = 0;  // 2 MiB
   virtual Memory memory() const noexcept = 0;              // of the device
   // Whether wait() on the default stream orders what the program does in it from then on. False where the

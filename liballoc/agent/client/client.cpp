@@ -64,6 +64,7 @@ int Client::copy_config(const ClientConfig& config) noexcept {
   wire::copy_text(program_, sizeof program_, config.program);
   respawn_ = config.respawn;
   is_engine_ = config.is_engine;
+  gpu_bytes_ = config.gpu_bytes;
   requested_budget_bytes_ = config.requested_budget_bytes;
   pool_wanted_bytes_ = config.pool_wanted_bytes;
   weight_ = config.weight;
@@ -114,6 +115,10 @@ int Client::send_hello() noexcept {
   hello.pool_wanted_bytes = pool_wanted_bytes_;
   hello.weight = weight_;
   if (is_engine_) hello.flags |= wire::hello_is_engine;
+  if (gpu_bytes_ != 0) {
+    hello.flags |= wire::hello_is_gpu_heap;
+    hello.pool_capacity_bytes = gpu_bytes_;
+  }
   if (was_welcomed_) {
     hello.flags |= wire::hello_reattach;
     hello.held_budget_bytes = grant_.budget_bytes;

@@ -39,6 +39,7 @@ struct ClientConfig {
   const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
   bool respawn = false;                 // the daemon is ours alone: start another when it dies
   bool is_engine = false;               // an offload engine; `program` names its device
+  std::uint64_t gpu_bytes = 0;  // not 0: a heap in the memory of a GPU of that size, which `program` names
 };
 
 // What the daemon gave. Descriptors are close-on-exec and -1 when there is none. They belong to the client,
@@ -167,6 +168,7 @@ class Client {
   char program_[wire::name_bytes] = {};
   bool respawn_ = false;
   bool is_engine_ = false;
+  std::uint64_t gpu_bytes_ = 0;
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
   std::uint16_t weight_ = 0;

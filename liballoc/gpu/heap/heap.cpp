@@ -23,8 +23,8 @@ int Heap::open(std::uint64_t budget_bytes) {
   if (budget_bytes < frame || budget_bytes > total) return EINVAL;
   const int error = ledger_.open((small_share + large_share) * (total / frame));
   if (error != 0) return error;
-  ledger_.set_limit(budget_bytes / frame);
-  counts_.budget_bytes = budget_bytes;
+  own_budget_bytes_ = budget_bytes;
+  apply_limits();
   arenas_.reserve(2);
   arenas_.emplace_back(0, small_share * total, frame);
   arenas_.emplace_back(small_share * total, large_share * total, frame);
@@ -52,25 +52,40 @@ void Heap::note_allocated(std::uint64_t bytes) {
   counts_.reserved_peak_bytes = std::max(counts_.reserved_peak_bytes, ledger_.held() * ledger_.frame_bytes());
 }
 
-int Heap::allocate(std::uint64_t bytes, Stream stream, void** out) {
-  const std::lock_guard guard(mutex_);
-  if (bytes == 0) return EINVAL;
-  const std::uint64_t limit = ledger_.limit() * ledger_.frame_bytes();
+// 0, or why there is no place.
+int Heap::find_place(std::uint64_t bytes, Stream stream, Block* out) {
   const Owner owner = clocks_.owner(stream);
   if (!waiting_.empty()) poll_waiting();
   if (leaving_ > 0 || !draining_.empty() || !arriving_.empty()) poll_copies();
-  if (lost_ != 0) {
-    ++counts_.failures;
-    return lost_;
+  if (lost_ != 0) return lost_;
+  if (frames_over() > 0) {  // here, on the program's thread, marks may have their events
+    clocks_.flush();
+    give_up_excess();
   }
   Arena& arena = arena_for(bytes);
   refusal_ = ENOMEM;
-  const Handle piece = bytes > limit ? none : place(&arena, rounded(bytes), owner, stream);
-  if (piece == none) {
-    ++counts_.failures;
-    return refusal_;
+  const Handle piece = bytes > counts_.budget_bytes ? none : place(&arena, rounded(bytes), owner, stream);
+  if (piece == none) return refusal_;
+  *out = {&arena, piece};
+  return 0;
+}
+
+int Heap::allocate(std::uint64_t bytes, Stream stream, void** out) {
+  std::unique_lock lock(mutex_);
+  if (bytes == 0) return EINVAL;
+  Block block{};
+  int error = find_place(bytes, stream, &block);
+  if (error == ENOMEM && bytes <= own_budget_bytes_) {
+    const auto until = std::chrono::steady_clock::now() + grant_patience;
+    while (error == ENOMEM && grant_.bytes() < own_budget_bytes_ && wait_for_grant(&lock, bytes, until))
+      error = find_place(bytes, stream, &block);
   }
-  const Block block{&arena, piece};
+  if (error != 0) {
+    ++counts_.failures;
+    return error;
+  }
+  Arena& arena = *block.arena;
+  const Handle piece = block.piece;
   const Span span = span_of(block);
   ledger_.use(span);
   live_.emplace(span.begin, block);
@@ -87,6 +102,7 @@ int Heap::free(void* address, Stream stream) {
   if (found == live_.end()) return EINVAL;
   const Block block = found->second;
   live_.erase(found);
+  if (!offers_.empty()) offers_.withdraw(offset_of(address));
   ++counts_.frees;
   counts_.allocated_bytes -= block.arena->asked_bytes[block.piece];
   if (!evicted_.empty()) forget_evicted(span_of(block).begin, stream);
@@ -169,8 +185,8 @@ int Heap::set_budget(std::uint64_t budget_bytes) {
     if (const int error = ledger_.destroy_spare(ledger_.spare() - excess); error != 0) return error;
     if (ledger_.held() > frames && !relieve()) return EBUSY;
   }
-  ledger_.set_limit(frames);
-  counts_.budget_bytes = budget_bytes;
+  own_budget_bytes_ = budget_bytes;
+  apply_limits();
   return 0;
 }
 

@@ -20,12 +20,18 @@
 // free is waited for as well, on the host's side by asking: the block is free when they have passed.
 //
 // Eviction copies a block's bytes to host memory and takes the frames that no other block lies on; restoring
-// maps frames at the same address again (heap_evict.cpp).
+// maps frames at the same address again (heap_evict.cpp). A block that is offered (offers.h) is evicted where
+// frames are short, and else stays.
+//
+// A daemon may grant less than the budget (heap_session.h). The grant is a second limit, which may fall below
+// what is held: then nothing grows, and what can be given back is.
 //
 // Thread-safe: one lock. Errors are errno values. Bytes. A heap is not used in a forked child.
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -35,7 +41,9 @@
 #include <vector>
 
 #include "liballoc/gpu/heap/frame_ledger.h"
+#include "liballoc/gpu/heap/grant.h"
 #include "liballoc/gpu/heap/host_copy.h"
+#include "liballoc/gpu/heap/offers.h"
 #include "liballoc/gpu/heap/placement.h"
 #include "liballoc/gpu/heap/stream_clocks.h"
 #include "liballoc/gpu/terrace_gpu.h"
@@ -58,8 +66,10 @@ class Heap {
   // than the device has; ENOMEM, or the device's error.
   int open(std::uint64_t budget_bytes);
 
-  // ENOMEM: the budget or the device is used up; EINVAL: 0 bytes; EIO, ENODEV: the device, or a restore()
-  // that failed after it returned.
+  // Where only the grant of a daemon stands against it, this waits for a larger one, at most so long.
+  static constexpr std::chrono::milliseconds grant_patience{2000};
+  // ENOMEM: the budget, the grant or the device is used up; EINVAL: 0 bytes; EIO, ENODEV: the device, or a
+  // restore() that failed after it returned.
   int allocate(std::uint64_t bytes, Stream stream, void** out);
   // Work in `stream` until now may use the block. EINVAL: no live block begins there.
   int free(void* block, Stream stream);
@@ -82,6 +92,28 @@ class Heap {
   // meanwhile; EIO. The copy back is only queued: if it fails later, a stream has computed with what was not
   // there, and from then on allocate(), evict() and restore() return the device's error, on every block.
   int restore(void* block, Stream stream);
+
+  // Until restore() or free() no work uses the block but what is in `stream`, and in streams that were
+  // recorded, by now: it may be evicted whenever frames are short, without keep_mapped. restore() brings it
+  // back, or returns 0 at once where it never left. EINVAL as free(); EALREADY: it is evicted or offered;
+  // EIO.
+  int offer(void* block, Stream stream);
+
+  // The most that frames may take by what a daemon grants. Never fails: what cannot be given back now is by
+  // obey() later. `is_connected`: whoever grants may grant more when asked. Any thread.
+  void set_grant(std::uint64_t bytes, bool is_connected);
+  // Nobody grants for now: nothing waits for it, and the last grant holds.
+  void lose_daemon();
+  // Gives back what it can of what it holds beyond its grant, now and then. Does not wait. Any thread.
+  void obey();
+  struct Report {
+    std::uint64_t held_bytes = 0;    // frames of device memory
+    std::uint64_t wanted_bytes = 0;  // it would use, within its own budget
+    std::uint64_t allocated_bytes = 0, evicted_bytes = 0;
+    std::uint64_t limit_bytes = 0;  // as it obeys
+  };
+  // Once a round: what requests went without is forgotten after some. Any thread.
+  Report report();
 
   // Gives back every frame that no live block uses, once its uses have passed (does not wait for them).
   int give_back();
@@ -131,6 +163,7 @@ class Heap {
   [[nodiscard]] Span span_of(const Block& block) const;
   [[nodiscard]] Span frames_of(Span span) const;
 
+  int find_place(std::uint64_t bytes, Stream stream, Block* out);
   Handle place(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream);
   Handle take(Arena* arena, Handle piece, std::uint64_t bytes);
   Handle reuse_passed(Arena* arena, std::uint64_t bytes, Owner owner);
@@ -150,6 +183,15 @@ class Heap {
   void poll_waiting();
   void release(const Block& block, Mark mark);
   void note_allocated(std::uint64_t bytes);
+
+  void apply_limits();
+  [[nodiscard]] std::uint64_t frames_over() const;
+  void give_up_excess();
+  [[nodiscard]] std::uint64_t leaving_bytes() const;
+  [[nodiscard]] std::uint64_t used_bytes() const;
+  std::uint64_t evict_one_offered();
+  bool wait_for_grant(std::unique_lock<std::mutex>* lock, std::uint64_t bytes,
+                      std::chrono::steady_clock::time_point until);
 
   int order_copy(std::uint64_t offset, Stream stream);
   int evict_to_copy(std::uint64_t offset, const Block& block);
@@ -191,6 +233,11 @@ class Heap {
   int lost_ = 0;                                        // why what came back is not what left
   std::vector<std::shared_ptr<HostCopy>> abandoned_;    // it is not known when it does not
   Stream copy_stream_ = nullptr;
+
+  std::uint64_t own_budget_bytes_ = 0;
+  Grant grant_;
+  std::condition_variable grant_changed_;
+  Offers offers_;
 };
 
 }  // namespace terrace::liballoc::gpu

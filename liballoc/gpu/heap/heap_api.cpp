@@ -20,6 +20,7 @@
 
 #include "liballoc/gpu/heap/budget.h"
 #include "liballoc/gpu/heap/heap.h"
+#include "liballoc/gpu/heap/heap_session.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 namespace terrace::liballoc::gpu {
@@ -33,6 +34,7 @@ constexpr int most_devices = 64;
 struct Opened {
   std::once_flag once;
   std::unique_ptr<Device> device;
+  std::unique_ptr<HeapSession> session;
   std::unique_ptr<Heap> heap;  // none: could not be opened, see error
   int error = 0;
 };
@@ -78,7 +80,14 @@ int open_heap(int index, Opened* out, std::string* reason) {
     *reason = std::string("no address range could be reserved: ") + std::strerror(error);
     return error;
   }
+  SessionOptions options;
+  if (const int error = read_session_options(&options, reason); error != 0) return error;
+  auto session = std::make_unique<HeapSession>(*heap, *device);
+  if (const int error = session->open(options, name_on_machine(*device, index), reason); error != 0)
+    return error;
+  if (!session->warning().empty()) report(session->warning());
   out->device = std::move(device);
+  out->session = std::move(session);
   out->heap = std::move(heap);
   return 0;
 }
@@ -128,7 +137,10 @@ std::string in_words(std::uint64_t bytes, int device, int error, const terrace_g
                      std::strerror(error) + "): " + std::to_string(s.allocated_bytes) +
                      " bytes are allocated, " + std::to_string(s.reserved_bytes) + " held, the budget is " +
                      std::to_string(s.budget_bytes);
-  if (error == ENOMEM) text += "; raise TERRACE_GPU_BUDGET, or move tensors out of GPU memory";
+  if (error == ENOMEM)
+    text +=
+        "; raise TERRACE_GPU_BUDGET, or what terraced grants (`terrace jobs`), or move tensors out of GPU "
+        "memory";
   if (error == EIO)
     text += "; bytes on the GPU, or on their way back to it, are lost: go back to the last checkpoint";
   return text;
@@ -233,6 +245,13 @@ int terrace_gpu_evict(void* block, int keep_mapped, void* stream) {
   return -guarded([&] {
     Heap* heap = heap_with(block);
     return heap == nullptr ? EINVAL : heap->evict(block, keep_mapped != 0, static_cast<Stream>(stream));
+  });
+}
+
+int terrace_gpu_offer(void* block, void* stream) {
+  return -guarded([&] {
+    Heap* heap = heap_with(block);
+    return heap == nullptr ? EINVAL : heap->offer(block, static_cast<Stream>(stream));
   });
 }
 

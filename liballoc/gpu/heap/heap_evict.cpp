@@ -48,6 +48,7 @@ int Heap::evict(void* address, bool keep_mapped, Stream stream) {
   poll_copies();
   if (lost_ != 0) return lost_;
   if (evicted_.contains(offset)) return EALREADY;
+  offers_.withdraw(offset);
   if (const int error = order_copy(offset, stream); error != 0) return error;
   return keep_mapped ? evict_to_host_frames(offset, found->second) : evict_to_copy(offset, found->second);
 }
@@ -229,6 +230,7 @@ int Heap::restore(void* address, Stream stream) {
   if (!live_.contains(offset)) return EINVAL;
   poll_copies();
   if (lost_ != 0) return lost_;
+  if (offers_.withdraw(offset)) return 0;
   const auto found = evicted_.find(offset);
   if (found == evicted_.end()) return EALREADY;
   Evicted& evicted = found->second;  // gone, perhaps, if restore_from_copy() fails

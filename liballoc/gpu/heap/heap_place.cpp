@@ -158,7 +158,9 @@ void Heap::strip(Arena* arena, Handle piece, std::uint64_t wanted) {
 // Under pressure. True: something became free, try again.
 bool Heap::relieve() {
   if (settle_passed()) return true;
-  return wait_for_one();
+  if (evict_one_offered() == 0) return wait_for_one();
+  if (leaving_ > 0) wait_for_copy();
+  return true;
 }
 
 bool Heap::settle_passed() {

@@ -119,7 +119,8 @@ int read_settings(const terrace_offload_config& config, Settings* out, std::stri
   if (const int error = read_policy(config.policy, &settings, reason); error != 0) return error;
   if (const int error = read_trial(config.trial, &settings, reason); error != 0) return error;
   if (const int error = read_amounts(config, &settings, reason); error != 0) return error;
-  if (const int error = read_session_options(&settings.session, reason); error != 0) return error;
+  if (const int error = liballoc::gpu::read_session_options(&settings.session, reason); error != 0)
+    return error;
   *out = settings;
   return 0;
 }

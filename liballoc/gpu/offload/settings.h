@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compression/codec.h"
-#include "liballoc/gpu/offload/session/session_options.h"
+#include "liballoc/gpu/session/session_options.h"
 #include "liballoc/gpu/terrace_gpu.h"
 #include "tiers/gpu/device.h"
 
@@ -33,7 +33,7 @@ struct Settings {
   std::string policy = "heuristic";  // who decides what moves when (plan/plan_maker.h has the names)
   bool judges_plans = true;          // a plan that is slower than the heuristic is laid aside
   std::string fault;
-  SessionOptions session;  // the daemon to join, if there is one
+  liballoc::gpu::SessionOptions session;  // the daemon to join, if there is one
 
   // Whether the drive may be a pool of the daemon's. Who names a directory has his file there, and an
   // endurance budget of the user's own is counted in the user's record.

@@ -108,7 +108,6 @@ TEST_CASE("AUserIsInTheFirstGroupAndTheAdministratorInNone") {
   CHECK(users.group_of(bob) == 1U);
   CHECK_FALSE(users.group_of(0));
   CHECK_FALSE(users.group_of(outsider));
-  CHECK(users.weights().groups().empty());
 }
 
 TEST_CASE("WhatPartsCannotUseGoesToOthers") {

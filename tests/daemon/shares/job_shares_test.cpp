@@ -36,7 +36,7 @@ struct NamedJobs {
 }  // namespace
 
 TEST_CASE("AStarStandsForAnyText") {
-  const std::string a(63, 'a');
+  const std::string many(63, 'a');
   for (const auto& [pattern, name] : {std::pair<std::string, std::string>{"train", "train"},
                                       {"*", "train"},
                                       {"*", ""},
@@ -47,7 +47,7 @@ TEST_CASE("AStarStandsForAnyText") {
                                       {"*rai*", "train"},
                                       {"*a*b", "aabab"},
                                       {"t**n", "train"},
-                                      {"*a*a*a*a*a*a*a*a", a},
+                                      {"*a*a*a*a*a*a*a*a", many},
                                       {"[t]", "[t]"}})
     CHECK(matches(pattern, name));
   for (const auto& [pattern, name] : {std::pair<std::string, std::string>{"train", "trains"},
@@ -56,7 +56,7 @@ TEST_CASE("AStarStandsForAnyText") {
                                       {"t*", "rain"},
                                       {"*n", "trains"},
                                       {"t*a", "train"},
-                                      {"*a*a*a*a*a*a*a*a*b", a},
+                                      {"*a*a*a*a*a*a*a*a*b", many},
                                       {"[t]", "t"},
                                       {"?", "t"}})
     CHECK_FALSE(matches(pattern, name));

@@ -283,12 +283,12 @@ struct History {
   // Whatever its user's other jobs and other users were promised.
   void check_named_jobs() {
     for (const auto& [id, of] : sessions) {
-      const std::uint64_t budget = arbiter.job_budget_bytes(of);
+      const std::uint64_t due = arbiter.job_budget_bytes(of);
       if (of == job(1000, 0) && arbiter.job_promised_bytes(of) == 0) {
-        REQUIRE(budget >= job_guarantee);
+        REQUIRE(due >= job_guarantee);
         ++guaranteed_rounds;
       }
-      if (of.name == "job1") REQUIRE(budget <= job_limit);
+      if (of.name == "job1") REQUIRE(due <= job_limit);
     }
   }
   // No job's processes are granted more than its budget, beyond the start of those that just joined.

@@ -14,7 +14,7 @@ using records::Endurance;
 
 namespace {
 
-constexpr std::uint32_t ada = 1000, ben = 1001;
+constexpr std::uint32_t hana = 1000, ivan = 1001;
 
 struct SharesFixture {
   WriteShares shares;
@@ -55,18 +55,18 @@ bool is_near(std::uint64_t bytes, std::uint64_t wanted) {
 
 TEST_CASE_METHOD(SharesFixture, "a job alone writes all of the day's bytes and no more") {
   limit(10 * gib);
-  join(1, ada);
+  join(1, hana);
   CHECK(is_near(write_all(1), 10 * gib));
   CHECK(shares.left_bytes(written) < WriteShares::none_bytes);
   CHECK(written.today_bytes() == told[1].most_written_bytes);
-  join(2, ben);
+  join(2, ivan);
   CHECK(write_all(2) == 0);
   CHECK(told[2].is_last);
 }
 
 TEST_CASE_METHOD(SharesFixture, "a user is leased at most his cap and root all there is") {
   limit(10 * gib, 4 * gib);
-  join(1, ada);
+  join(1, hana);
   CHECK(is_near(write_all(1), 4 * gib));
   join(2, 0);
   CHECK(is_near(write_all(2), 6 * gib));
@@ -75,25 +75,25 @@ TEST_CASE_METHOD(SharesFixture, "a user is leased at most his cap and root all t
 TEST_CASE_METHOD(SharesFixture,
                  "users who write at once have equal parts however many processes one of them has") {
   limit(16 * gib);
-  for (SessionId id = 1; id <= 20; ++id) join(id, ada, id % 2 == 0 ? "train" : "other");
-  join(100, ben);
+  for (SessionId id = 1; id <= 20; ++id) join(id, hana, id % 2 == 0 ? "train" : "other");
+  join(100, ivan);
   for (int round = 0; round < 2000; ++round) {
     lease();
     for (auto& [id, lease] : told) shares.observe(id, lease.most_written_bytes);
   }
-  CHECK(is_near(written.today.at(ben), 8 * gib));
-  CHECK(written.today.at(ada) + 20 * WriteShares::none_bytes >= 8 * gib);
+  CHECK(is_near(written.today.at(ivan), 8 * gib));
+  CHECK(written.today.at(hana) + 20 * WriteShares::none_bytes >= 8 * gib);
 }
 
 TEST_CASE_METHOD(SharesFixture, "weights of users and of jobs divide what they write at once") {
   UserShares users;
-  users.set(ada, {.weight = 3});
+  users.set(hana, {.weight = 3});
   shares.set_limit(8 * gib);
   shares.set_users(std::move(users));
-  weights[{ada, "large"}] = 2;
-  join(1, ada, "large");
-  join(2, ada, "small");
-  join(3, ben);
+  weights[{hana, "large"}] = 2;
+  join(1, hana, "large");
+  join(2, hana, "small");
+  join(3, ivan);
   for (int round = 0; round < 2000; ++round) {
     lease();
     for (auto& [id, lease] : told) shares.observe(id, lease.most_written_bytes);
@@ -105,19 +105,19 @@ TEST_CASE_METHOD(SharesFixture, "weights of users and of jobs divide what they w
 
 TEST_CASE_METHOD(SharesFixture, "what a session was leased and did not write is its user's again") {
   limit(gib);
-  join(1, ada);
+  join(1, hana);
   lease();
   REQUIRE(told[1].most_written_bytes == WriteShares::first_bytes);
   shares.observe(1, mib);
-  written.give_back(ada, shares.leave(1));
+  written.give_back(hana, shares.leave(1));
   CHECK(written.today_bytes() == mib);
   CHECK(shares.leave(1) == 0);
 }
 
 TEST_CASE_METHOD(SharesFixture, "a report beyond the lease or one that goes back moves nothing") {
   limit(10 * gib);
-  join(1, ada);
-  join(2, ben);
+  join(1, hana);
+  join(2, ivan);
   lease();
   const std::uint64_t charged = written.today_bytes();
   shares.observe(1, ~std::uint64_t{0});
@@ -132,31 +132,31 @@ TEST_CASE_METHOD(SharesFixture, "who hides what he writes takes at most a user's
   limit(10 * gib, 4 * gib);
   shares.set_unreported(100 * gib);
   CHECK(shares.left_bytes(written) == 6 * gib);
-  join(1, ada);
-  join(2, ben);
+  join(1, hana);
+  join(2, ivan);
   CHECK(write_all(1) <= 4 * gib);
   CHECK(write_all(2) + WriteShares::none_bytes >= 2 * gib);
 }
 
 TEST_CASE_METHOD(SharesFixture, "a process that comes back is leased from where its count stands") {
   limit(gib);
-  join(1, ada, "train", 70 * gib);
+  join(1, hana, "train", 70 * gib);
   lease();
   CHECK(told[1].most_written_bytes == 70 * gib + WriteShares::first_bytes);
   CHECK(written.today_bytes() == WriteShares::first_bytes);
-  join(2, ada, "liar", ~std::uint64_t{0});
+  join(2, hana, "liar", ~std::uint64_t{0});
   lease();
   CHECK(told[2].most_written_bytes >= records::most_written_bytes);
 }
 
 TEST_CASE_METHOD(SharesFixture, "without a limit all is counted and nobody is told a lease") {
-  join(1, ada);
+  join(1, hana);
   lease();
   shares.observe(1, WriteShares::first_bytes);
   lease();
   CHECK(told.empty());
   CHECK(written.today_bytes() > WriteShares::first_bytes);
-  shares.join(2, {ben, "back"}, true);
+  shares.join(2, {ivan, "back"}, true);
   shares.observe(2, mib);
   lease();
   lease();
@@ -169,9 +169,9 @@ TEST_CASE_METHOD(SharesFixture, "without a limit all is counted and nobody is to
 
 TEST_CASE_METHOD(SharesFixture, "another day begins with what was leased and is not written") {
   limit(gib);
-  join(1, ada);
+  join(1, hana);
   write_all(1);
-  join(2, ben);
+  join(2, ivan);
   lease();
   CHECK(told[2].is_last);
   written.begin_day(20001);

@@ -179,3 +179,49 @@ TEST_CASE("BytesOfATierAreExplainedForTiersAlone") {
     CHECK(list_columns(columns).find("to the pool, after compression\n") != std::string::npos);
   }
 }
+
+TEST_CASE("HeapsOnGpusAreTheJobsAndCountNoProcess") {
+  json status = answer();
+  json& job = status["jobs"][0];
+  CHECK_FALSE(job_rows(status)[0].contains("gpus"));
+  job["gpu_held_bytes"] = 70;
+  job["gpu_granted_bytes"] = 80;
+  job["gpu_budget_bytes"] = 90;
+  job["gpu_limit_bytes"] = 95;
+  job["pool_promised_bytes"] = 400;
+  job["writes_guarantee_bytes"] = 11;
+  job["gpu_heaps"] = {{{"pid", 9}, {"gpu", "H200 0000:3b:00.0"}, {"evicted_bytes", 3}},
+                      {{"pid", 9}, {"gpu", "H200 0000:5e:00.0"}, {"evicted_bytes", 4}},
+                      {{"pid", 1}, {"gpu", "H200 0000:3b:00.0"}}};
+  const json row = job_rows(status)[0];
+  CHECK(row["gpus"] == "H200 0000:3b:00.0, H200 0000:5e:00.0");
+  CHECK(row["gpu_held_bytes"] == 70);
+  CHECK(row["gpu_granted_bytes"] == 80);
+  CHECK(row["gpu_budget_bytes"] == 90);
+  CHECK(row["gpu_limit_bytes"] == 95);
+  CHECK(row["gpu_evicted_bytes"] == 7);
+  CHECK(row["pool_promised_bytes"] == 400);
+  CHECK(row["writes_guarantee_bytes"] == 11);
+  CHECK(row["processes"] == 2);
+}
+
+TEST_CASE("EachGpuIsATierAndNoPool") {
+  json status = answer();
+  for (const char* device : {"one", "two"})
+    status["tiers"].push_back({{"tier", "gpu"},
+                               {"device", device},
+                               {"capacity_bytes", 500},
+                               {"granted_bytes", 400},
+                               {"used_bytes", 300}});
+  const Rows rows = tier_rows(status);
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[2]["device"] == "one");
+  CHECK_FALSE(rows[2].contains("written_bytes"));  // what moves there is not counted
+  CHECK(tier_key(rows[2]) != tier_key(rows[3]));
+  const json row = status_row(status);
+  CHECK(row["pool_capacity_bytes"] == 1000);
+  CHECK(row["gpu_capacity_bytes"] == 1000);
+  CHECK(row["gpu_used_bytes"] == 600);
+  CHECK(row["gpus"].size() == 2);
+  CHECK_FALSE(status_row(answer()).contains("gpus"));
+}

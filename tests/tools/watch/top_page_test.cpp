@@ -156,3 +156,17 @@ TEST_CASE("AJobThatOffloadsSaysOfWhichDevice") {
   CHECK(line > line_with(lines, "calm: waiting"));
   CHECK(line < lines.size());
 }
+
+TEST_CASE("AJobOnAGpuSaysWhatItHoldsThereAndWhoWaits") {
+  TopState state = two_jobs();
+  CHECK(line_with(top_page(state, {120, 40, false}, no_color), "GPU:") ==
+        top_page(state, {120, 40, false}, no_color).size());
+  state.jobs[0].rates.update(
+      {{"gpus", "H200 0000:3b:00.0"}, {"gpu_held_bytes", 64 << 20}, {"gpu_granted_bytes", 96 << 20}});
+  auto lines = top_page(state, {120, 40, false}, no_color);
+  CHECK(line_with(lines, "GPU: 64.0 MiB held of 96.0 MiB granted on H200 0000:3b:00.0") < lines.size());
+  CHECK(line_with(lines, "others wait") == lines.size());
+  state.jobs[0].rates["gpu_granted_bytes"] = 32 << 20;
+  lines = top_page(state, {120, 40, false}, no_color);
+  CHECK(line_with(lines, "others wait for it to give some back") < lines.size());
+}

@@ -64,6 +64,18 @@ constexpr std::array job_state{
     Column{"offload_bytes", "OFFLOAD", Kind::bytes, false, false},
     Column{"compressed_bytes", "COMPRESSED", Kind::bytes, false, false},
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
+    Column{"pool_promised_bytes", "POOL-PROMISED", Kind::bytes, false, false},
+    Column{"pool_guarantee_bytes", "POOL-AT-LEAST", Kind::bytes, false, false},
+    Column{"pool_limit_bytes", "POOL-AT-MOST", Kind::bytes, false, false},
+    Column{"gpus", "GPUS", Kind::text, false, false},
+    Column{"gpu_held_bytes", "GPU", Kind::bytes, false, false},
+    Column{"gpu_granted_bytes", "GPU-GRANTED", Kind::bytes, false, false},
+    Column{"gpu_budget_bytes", "GPU-BUDGET", Kind::bytes, false, false},
+    Column{"gpu_evicted_bytes", "GPU-EVICTED", Kind::bytes, false, false},
+    Column{"gpu_guarantee_bytes", "GPU-AT-LEAST", Kind::bytes, false, false},
+    Column{"gpu_limit_bytes", "GPU-AT-MOST", Kind::bytes, false, false},
+    Column{"writes_guarantee_bytes", "WRITES-AT-LEAST", Kind::bytes, false, false},
+    Column{"writes_limit_bytes", "WRITES-AT-MOST", Kind::bytes, false, false},
     Column{"written_today_bytes", "TODAY", Kind::bytes, false, false},
     Column{"writes_left_bytes", "WRITES-LEFT", Kind::bytes, false, false},
     Column{"cgroup_usage_bytes", "CGROUP", Kind::bytes, false, false},
@@ -116,6 +128,7 @@ constexpr std::array tiers_table{
     Column{"tier", "TIER", Kind::text},
     Column{"capacity_bytes", "CAPACITY", Kind::bytes},
     Column{"promised_bytes", "PROMISED", Kind::bytes},
+    Column{"granted_bytes", "GRANTED", Kind::bytes, false, false},
     Column{"used_bytes", "USED", Kind::bytes},
     Column{"reported_bytes", "REPORTED", Kind::bytes, false, false},
     Column{"free_bytes", "DISK-FREE", Kind::bytes},
@@ -126,6 +139,9 @@ constexpr std::array tiers_table{
     Column{"writes_per_day_bytes", "A-DAY", Kind::bytes, false, false},
     Column{"unreported_today_bytes", "UNREPORTED", Kind::bytes, false, false},
     Column{"directory", "DIRECTORY", Kind::text},
+    Column{"device", "DEVICE", Kind::text, false, false},
+    Column{"device_bytes", "DEVICE-SIZE", Kind::bytes, false, false},
+    Column{"heaps", "HEAPS", Kind::count, false, false},
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
 
@@ -137,6 +153,8 @@ constexpr std::array job_sums{
     Column{"dram_used_bytes", "RESIDENT", Kind::bytes},
     Column{"pool_capacity_bytes", "POOL", Kind::bytes},
     Column{"pool_used_bytes", "STORED", Kind::bytes},
+    Column{"gpu_capacity_bytes", "GPU", Kind::bytes, false, false},
+    Column{"gpu_used_bytes", "GPU-USED", Kind::bytes, false, false},
 };
 
 constexpr std::array daemon_identity{
@@ -239,6 +257,24 @@ void take_engines(const json& sessions, json* row) {
   (*row)["offload_bytes"] = sum_of(engines, "resident_bytes");
 }
 
+bool is_gpu(const json& tier) { return tier.is_object() && tier.value("tier", "") == "gpu"; }
+
+// What its heaps hold of GPUs: sessions that hold no DRAM.
+void take_gpus(const json& job, json* row) {
+  const json& heaps = list_at(job, "gpu_heaps");
+  if (heaps.empty()) return;
+  std::set<std::string> devices;
+  Rows all;
+  for (const json& heap : heaps) {
+    if (!heap.is_object()) continue;
+    devices.insert(heap.value("gpu", "?"));
+    all.push_back(heap);
+  }
+  (*row)["gpus"] = fmt::format("{}", fmt::join(devices, ", "));
+  (*row)["gpu_evicted_bytes"] = sum_of(all, "evicted_bytes");
+  for (const char* name : {"gpu_held_bytes", "gpu_granted_bytes", "gpu_budget_bytes"}) copy(job, name, row);
+}
+
 // What is planned for the process, or why nothing is.
 void take_plan(const json& session, json* row) {
   copy(session, "policy", row);
@@ -258,8 +294,11 @@ json job_row(const json& job, const std::string& socket) {
   for (const char* name :
        {"weight", "group", "guarantee_bytes", "dram_limit_bytes", "borrowed_bytes", "lent_bytes"})
     copy(job, name, &row);
-  copy(job, "written_today_bytes", &row);
-  copy(job, "writes_left_bytes", &row);
+  for (const char* name : {"written_today_bytes", "writes_left_bytes", "pool_promised_bytes",
+                           "pool_guarantee_bytes", "pool_limit_bytes", "writes_guarantee_bytes",
+                           "writes_limit_bytes", "gpu_guarantee_bytes", "gpu_limit_bytes"})
+    copy(job, name, &row);
+  take_gpus(job, &row);
   if (number(job, "budget_bytes") > 0) copy(job, "budget_bytes", &row);
   row["processes"] = count_processes(sessions);
   take_engines(sessions, &row);
@@ -321,6 +360,10 @@ Rows tier_rows(const json& status) {
     // Into DRAM comes what is restored, out of it goes what is evicted; the pool sees what is written and
     // read.
     const bool dram = row.value("tier", "") == "dram";
+    if (is_gpu(tier)) {
+      rows.push_back(std::move(row));
+      continue;
+    }
     row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : "written_bytes");
     row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : "read_bytes");
     rows.push_back(std::move(row));
@@ -343,7 +386,12 @@ json status_row(const json& status) {
                            "written_bytes", "read_bytes"})
     row[name] = sum_of(jobs, name);
   row["codecs"] = codec_rows(sum_of_codecs(jobs));
+  Rows gpus;
   for (const json& tier : list_at(status, "tiers")) {
+    if (is_gpu(tier)) {
+      gpus.push_back(tier);
+      continue;
+    }
     const bool dram = tier.is_object() && tier.value("tier", "") == "dram";
     copy(tier, "capacity_bytes", &row, dram ? "dram_capacity_bytes" : "pool_capacity_bytes");
     copy(tier, "promised_bytes", &row, dram ? "dram_promised_bytes" : "pool_promised_bytes");
@@ -354,13 +402,19 @@ json status_row(const json& status) {
     for (const char* name : {"written_today_bytes", "writes_left_bytes", "writes_per_day_bytes"})
       copy(tier, name, &row, (std::string("pool_") + name).c_str());
   }
+  if (gpus.empty()) return row;
+  row["gpu_capacity_bytes"] = sum_of(gpus, "capacity_bytes");
+  row["gpu_used_bytes"] = sum_of(gpus, "used_bytes");
+  row["gpus"] = gpus;
   return row;
 }
 
 std::string job_key(const json& row) {
   return text_of(row, "socket") + '\n' + text_of(row, "uid") + '\n' + text_of(row, "job");
 }
-std::string tier_key(const json& row) { return text_of(row, "socket") + '\n' + text_of(row, "tier"); }
+std::string tier_key(const json& row) {
+  return text_of(row, "socket") + '\n' + text_of(row, "tier") + '\n' + text_of(row, "device");
+}
 std::string daemon_key(const json& row) { return text_of(row, "socket"); }
 
 }  // namespace terrace::cli

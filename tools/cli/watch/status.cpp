@@ -78,6 +78,19 @@ std::string pool_line(const json& row, bool exact) {
                      writes_words(row, exact));
 }
 
+std::string gpu_lines(const json& row, bool exact) {
+  std::string text;
+  const auto found = row.find("gpus");
+  if (found == row.end() || !found->is_array()) return text;
+  for (const json& gpu : *found)
+    if (gpu.is_object())
+      text += fmt::format("GPU     {} in use, {} granted, of {}, on {}\n",
+                          bytes_text(whole(gpu, "used_bytes"), exact),
+                          bytes_text(whole(gpu, "granted_bytes"), exact),
+                          bytes_text(whole(gpu, "capacity_bytes"), exact), gpu.value("device", "?"));
+  return text;
+}
+
 std::string codec_lines(const json& row, const ViewOptions& options) {
   const std::string table = codec_table(row.at("codecs"), {options.bytes, !options.no_headings});
   return table.empty() ? "" : "\n" + table;
@@ -97,7 +110,7 @@ void print_page(const std::vector<json>& answers, const ViewOptions& options) {
     const json row = status_row(answers[i]);
     std::cout << (i == 0 ? "" : "\n") << daemon_line(row) << dram_line(row, options.bytes)
               << group_lines(row, options.bytes) << pool_line(row, options.bytes)
-              << job_lines(answers[i], options) << codec_lines(row, options);
+              << gpu_lines(row, options.bytes) << job_lines(answers[i], options) << codec_lines(row, options);
   }
 }
 

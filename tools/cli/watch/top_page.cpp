@@ -151,6 +151,15 @@ std::string engines_text(const json& row, const TopStyle& style) {
                      row.value("devices", "?"));
 }
 
+// Of a job with heaps on GPUs.
+std::string gpus_text(const json& row, const TopStyle& style) {
+  if (!row.contains("gpus")) return "";
+  const bool is_over = number(row, "gpu_held_bytes") > number(row, "gpu_granted_bytes");
+  return fmt::format("GPU: {} held of {} granted on {}{}", bytes(row, "gpu_held_bytes", style),
+                     bytes(row, "gpu_granted_bytes", style), row.value("gpus", "?"),
+                     is_over ? "; others wait for it to give some back" : "");
+}
+
 std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {
   const double stall = number(job.rates, "stall_seconds");
   const std::string title = fmt::format("{}: waiting {} of the time{}", job.rates.value("job", "?"),
@@ -159,6 +168,7 @@ std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, con
   append(&lines, wrapped(why_slow(job.rates, job.causes, job.complete), 2, style.columns));
   append(&lines, wrapped(planned_text(job.rates, job.causes, job.complete), 2, style.columns));
   append(&lines, wrapped(engines_text(job.rates, style), 2, style.columns));
+  append(&lines, wrapped(gpus_text(job.rates, style), 2, style.columns));
   if (stall < 0.001) return lines;
   for (const std::string& line : causes_of(job)) lines.push_back(cut(line, style.columns));
   append(&lines, wrapped(traffic_line(job), 4, style.columns));

@@ -43,8 +43,8 @@ bool EngineSession::is_understood() {
   return false;
 }
 
-int EngineSession::open(const SessionOptions& options, const std::string& device, bool wants_pool,
-                        std::string* reason) {
+int EngineSession::open(const liballoc::gpu::SessionOptions& options, const std::string& device,
+                        bool wants_pool, std::string* reason) {
   if (options.socket.empty()) return 0;
   socket_ = options.socket;
   const int error = client_.start({.socket_path = socket_.c_str(),

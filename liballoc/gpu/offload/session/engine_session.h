@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "liballoc/agent/client/client.h"
-#include "liballoc/gpu/offload/session/session_options.h"
+#include "liballoc/gpu/session/session_options.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 namespace terrace::liballoc::offload {
@@ -50,7 +50,8 @@ class EngineSession {
 
   // Joins the daemon as an engine on `device`. 0: joined, or alone, which warning() says; or the errno of a
   // refusal with *reason.
-  int open(const SessionOptions& options, const std::string& device, bool wants_pool, std::string* reason);
+  int open(const liballoc::gpu::SessionOptions& options, const std::string& device, bool wants_pool,
+           std::string* reason);
   // Begins to report and to obey. Throws std::system_error where there is no thread to be had. Once.
   void start(Callbacks callbacks);
   // Ends that: no callback is under way or called any more.

@@ -1,11 +1,11 @@
-// Which daemon an engine joins, and as which job: the variables that the preload library reads for its pager
+// Which daemon an engine or a GPU heap joins, and as which job: what the preload library reads for its pager
 // (docs/environment.md), so that both are of one job.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace terrace::liballoc::offload {
+namespace terrace::liballoc::gpu {
 
 struct SessionOptions {
   std::string socket;  // empty: none is to be joined
@@ -19,4 +19,4 @@ struct SessionOptions {
 // variable, what it says and what is accepted.
 int read_session_options(SessionOptions* out, std::string* reason);
 
-}  // namespace terrace::liballoc::offload
+}  // namespace terrace::liballoc::gpu

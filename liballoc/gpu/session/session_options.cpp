@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/session/session_options.h"
+#include "liballoc/gpu/session/session_options.h"
 
 #include <cerrno>  // program_invocation_short_name
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "liballoc/wire/protocol.h"
 #include "liballoc/wire/size.h"
 
-namespace terrace::liballoc::offload {
+namespace terrace::liballoc::gpu {
 namespace {
 
 std::string variable(const char* name) {
@@ -61,4 +61,4 @@ int read_session_options(SessionOptions* out, std::string* reason) {
   return 0;
 }
 
-}  // namespace terrace::liballoc::offload
+}  // namespace terrace::liballoc::gpu
