@@ -6,7 +6,7 @@
 #include <string>
 
 #include "liballoc/gpu/offload/drive/direct_path.h"
-#include "tests/liballoc/gpu/offload/cuda_fixture.h"
+#include "tests/liballoc/gpu/offload/engine/cuda_fixture.h"
 #include "tests/liballoc/gpu/offload/directory.h"
 
 using namespace terrace::liballoc::offload::test;
