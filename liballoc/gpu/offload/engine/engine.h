@@ -39,6 +39,7 @@
 #include "liballoc/gpu/offload/engine/fetch_order.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
+#include "liballoc/gpu/offload/memory/held_extent.h"
 #include "liballoc/gpu/offload/memory/slab.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
 #include "liballoc/gpu/offload/session/engine_session.h"
@@ -153,6 +154,7 @@ class Engine {
   bool grow_aside(Lock& lock);
   bool shrink_aside(Lock& lock);
   void trim_memory();
+  void give_back_surplus();
   bool may_grow_aside(std::uint64_t bytes) const;
   bool grow_now(std::uint64_t bytes);
   std::uint64_t wanted_growth() const;
@@ -163,9 +165,10 @@ class Engine {
   void start_session();
   Report report();
   void take_grant(const Grant& grant);
+  void trim();
   void vacate();
   bool vacate(const TensorPtr& tensor);
-  void move_below_limit(tiers::Extent* extent);
+  void vacate(HeldExtent& held);
 
   int room_to_store(Tensor& tensor);
   int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
@@ -186,9 +189,10 @@ class Engine {
   };
   std::uint64_t transit_bytes() const;
   void claim_transit();
+  bool make_transit();
   bool may_go_in_pieces(const Tensor& tensor) const;
   int room_in_pieces(Tensor& tensor);
-  void take_transit(Lock& lock);
+  int take_transit(Lock& lock);
   void leave_transit();
   Part piece_at(const Tensor& tensor, std::uint64_t offset) const;
   int carry_out_in_pieces(Tensor& tensor);
@@ -259,6 +263,7 @@ class Engine {
   void give_up_read(Tensor& tensor);
   void leave_bounce(Tensor& tensor, Lock& lock);
   void end_drives_step();
+  void give_up_ways_back();
   bool on_bounce(const Tensor& tensor) const { return bounce_user_ == &tensor; }
 
   // Ends (engine_step.cpp)
@@ -310,7 +315,7 @@ class Engine {
   std::deque<TensorPtr> clean_;           // about the furthest from their fetch first
   // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
   // memory, that tensor can be brought back.
-  tiers::Extent bounce_{};
+  HeldExtent bounce_{&slab_};
   const Tensor* bounce_user_ = nullptr;
   std::size_t victim_cursor_ = FetchOrder::none;
   std::size_t last_fetched_ = FetchOrder::none;
@@ -318,13 +323,13 @@ class Engine {
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t clean_bytes_ = 0;
-  unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
-  unsigned ending_ = 0;        // tensors that were released, until their last user is through
-  bool waited_ = false;        // a store of this step found no room
-  bool pressed_ = false;       // or one of the last step did: write before it happens
-  tiers::Extent transit_{};    // for what goes in pieces; no bytes: not claimed yet
-  bool transit_busy_ = false;  // somebody carries pieces through it
-  std::thread memory_thread_;  // none: host memory is not pinned
+  unsigned leaving_ = 0;        // tensors between start_copy() and the end of finish_store()
+  unsigned ending_ = 0;         // tensors that were released, until their last user is through
+  bool waited_ = false;         // a store of this step found no room
+  bool pressed_ = false;        // or one of the last step did: write before it happens
+  HeldExtent transit_{&slab_};  // for what goes in pieces
+  bool transit_busy_ = false;   // somebody carries pieces through it
+  std::thread memory_thread_;   // none: host memory is not pinned
   std::condition_variable memory_work_;
   bool memory_ending_ = false;
   bool growing_ = false;

@@ -235,7 +235,7 @@ void Engine::was_asked_for(Tensor& tensor) {
 // Nobody uses it, and it can be brought back directly or through the bounce extent.
 bool Engine::is_droppable(const Tensor& tensor, bool even_read_ahead) {
   if (tensor.users != 0 || is_moving(tensor) || is_pending(tensor.arrived)) return false;
-  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes) return false;
+  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes()) return false;
   return even_read_ahead || !tensor.read_ahead;
 }
 
@@ -258,9 +258,11 @@ void Engine::drop(Tensor& tensor) {
     read_ahead_bytes_ -= tensor.disk.bytes;
   }
   tensor.memory_filled = false;
-  tiers::Extent memory = std::exchange(tensor.memory, {});
-  if (!tensor.direct && memory.bytes > bounce_.bytes) std::swap(memory, bounce_);
-  if (memory.bytes != 0) slab_.release(memory);
+  const tiers::Extent memory = std::exchange(tensor.memory, {});
+  if (!tensor.direct && memory.bytes > bounce_.bytes())
+    bounce_.hold(memory);
+  else
+    slab_.release(memory);
 }
 
 bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
@@ -268,8 +270,8 @@ bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
   do {
     if (slab_.reserve(bytes, &tensor->memory) == 0) return true;
   } while (grow_now(bytes) || drop_clean(urgent));
-  if (!urgent || bounce_user_ != nullptr || bounce_.bytes < bytes) return false;
-  tensor->memory = {bounce_.offset, bytes};
+  if (!urgent || bounce_user_ != nullptr || bounce_.bytes() < bytes || bounce_.hand_out() != 0) return false;
+  tensor->memory = {bounce_.extent().offset, bytes};
   bounce_user_ = tensor.get();
   return true;
 }
@@ -322,18 +324,23 @@ void Engine::leave_bounce(Tensor& tensor, Lock& lock) {
   pump();
 }
 
-// A drive that was full has room again. What others have stored meanwhile keeps the bounce extent.
+// A drive that was full has room again.
 void Engine::end_drives_step() {
   if (drive_error_ == ENOSPC) drive_error_ = 0;
   pressed_ = std::exchange(waited_, false);
   std::erase_if(clean_, [](const TensorPtr& tensor) { return !tensor->clean; });
+  give_up_ways_back();
+}
+
+// What others have stored meanwhile keeps them.
+void Engine::give_up_ways_back() {
   const bool needed = std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
     return entry.second->disk_filled && !entry.second->memory_filled && !entry.second->in_pieces;
   });
-  if (!needed && bounce_user_ == nullptr && bounce_.bytes != 0) slab_.release(std::exchange(bounce_, {}));
+  if (!needed && bounce_user_ == nullptr) bounce_.give_up();
   const bool staged =
       std::any_of(live_.begin(), live_.end(), [](const auto& entry) { return entry.second->in_pieces; });
-  if (!staged && !transit_busy_ && transit_.bytes != 0) slab_.release(std::exchange(transit_, {}));
+  if (!staged && !transit_busy_) transit_.give_up();
 }
 
 }  // namespace terrace::liballoc::offload

@@ -73,12 +73,18 @@ bool Engine::shrink_aside(Lock& lock) {
   slab_.decommit(chunk);
   lock.lock();
   slab_.removed(chunk);
+  changed_.notify_all();  // a way back may have waited for that
+  if (!late_reads_.empty()) pump();
   return true;
 }
 
 void Engine::trim_memory() {
   growth_error_ = 0;
   slab_.trim();
+  give_back_surplus();
+}
+
+void Engine::give_back_surplus() {
   if (grows_aside())
     memory_work_.notify_one();
   else
