@@ -332,7 +332,6 @@ class Engine {
   std::thread memory_thread_;   // none: host memory is not pinned
   std::condition_variable memory_work_;
   bool memory_ending_ = false;
-  bool growing_ = false;
   int growth_error_ = 0;  // why host memory did not grow in this step
   Crew frame_crew_;       // before out_crew_
   Crew out_crew_;

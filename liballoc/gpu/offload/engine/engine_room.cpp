@@ -49,7 +49,7 @@ void Engine::keep_memory() {
 bool Engine::grow_aside(Lock& lock) {
   const std::uint64_t bytes = wanted_growth();
   if (bytes == 0) return false;
-  growing_ = true;
+  slab_.begin_growth();
   for (const bool generous : {true, false}) {
     const Slab::Chunk chunk = slab_.growth_for(bytes, generous);
     if (chunk.bytes == 0) break;
@@ -61,7 +61,8 @@ bool Engine::grow_aside(Lock& lock) {
     slab_.add(chunk);
     break;
   }
-  growing_ = false;
+  slab_.end_growth();
+  changed_.notify_all();  // a way back may have waited for that
   pump();
   return true;
 }
@@ -201,7 +202,7 @@ int Engine::serve(const TensorPtr& tensor) {
 // Begins to write as much as is needed. False when nothing is on its way; *refusal: why nothing is written.
 bool Engine::room_may_come(const Tensor& tensor, int* refusal) {
   const std::uint64_t bytes = wanted_room(tensor);
-  if (growing_ || may_grow_aside(bytes)) return true;
+  if (slab_.is_growing() || may_grow_aside(bytes)) return true;
   if (drive_ != nullptr) {
     waited_ = pressed_ = true;
     *refusal = make_room(bytes);

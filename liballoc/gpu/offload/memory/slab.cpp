@@ -166,7 +166,7 @@ int Slab::hand_out_withheld(std::uint64_t bytes, tiers::Extent* out) {
   std::uint64_t offset = 0;
   const auto take = [&] { return free_.take(bytes, &offset) || beyond_.take(bytes, &offset); };
   if (!take()) {
-    if (surplus_bytes_ != 0) return EAGAIN;
+    if (is_growing_ || surplus_bytes_ != 0) return EAGAIN;
     const std::uint64_t room = capacity_bytes_ - committed_bytes_;
     const std::uint64_t joined = std::min(bytes, beyond_.ending_at(committed_bytes_));
     const Chunk chunk{committed_bytes_, bytes <= room ? bytes : bytes - joined};

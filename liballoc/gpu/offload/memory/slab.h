@@ -62,6 +62,10 @@ class Slab {
   bool may_grow_for(std::uint64_t bytes) const;  // or may once a return has ended
   int commit(const Chunk& chunk);
   void add(const Chunk& chunk);
+  // Around a growth that gives up the lock in between.
+  void begin_growth() { is_growing_ = true; }
+  void end_growth() { is_growing_ = false; }
+  bool is_growing() const { return is_growing_; }
   // All three, a generous step first. ENOSPC where the capacity has no room.
   int grow(std::uint64_t bytes);
 
@@ -80,7 +84,7 @@ class Slab {
   // Takes an extent back for as long as nobody needs it: only the rest of the capacity is for others.
   void withhold(const tiers::Extent& extent);
   // `bytes` of what was withheld, in what is committed or in a chunk more, whatever the limit says. 0; EAGAIN
-  // while a chunk is given back; ENOSPC: what is beyond the limit is in the way; or the errno of committing.
+  // while a chunk comes or goes; ENOSPC: what is beyond the limit is in the way; or the errno of committing.
   int hand_out_withheld(std::uint64_t bytes, tiers::Extent* out);
   // Whether that would stay within the limit.
   bool has_room_for_withheld(std::uint64_t bytes) const;
@@ -131,6 +135,7 @@ class Slab {
   unsigned steps_ = 0;
   std::uint64_t keep_end_ = no_end;  // chunks that begin behind it are surplus
   std::uint64_t surplus_bytes_ = 0;  // committed, taken by take_surplus()
+  bool is_growing_ = false;
   tiers::gpu::Device* device_ = nullptr;
   std::vector<std::uint64_t> chunk_ends_;  // ascending
   FreeExtents free_;

@@ -118,6 +118,24 @@ TEST_CASE("WhatIsLeftBeyondTheLimitIsUsedForWhatIsHandedOut") {
   CHECK(slab.used_bytes() == 11 * mib);
 }
 
+TEST_CASE("WhileAChunkIsCommittedNothingIsHandedOut") {
+  OpenSlab slab(16 * mib);
+  HeldExtent held(&slab);
+  held.hold(slab.taken(5 * mib));
+  slab.set_limit(1 * mib);
+  held.withhold();
+  slab.give_back_surplus();
+  slab.begin_growth();
+  const Slab::Chunk coming = slab.growth_for(mib, false);
+  REQUIRE(slab.commit(coming) == 0);
+  CHECK(held.hand_out() == EAGAIN);
+  slab.add(coming);
+  slab.end_growth();
+  const Extent first = slab.taken(mib);
+  REQUIRE(held.hand_out() == 0);
+  CHECK(held.extent().offset >= first.offset + first.bytes);
+}
+
 TEST_CASE("WhileAChunkIsGivenBackNothingIsHandedOut") {
   OpenSlab slab(16 * mib);
   HeldExtent held(&slab);
