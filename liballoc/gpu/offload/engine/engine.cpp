@@ -49,7 +49,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
     try_direct(settings);
     open_planner(settings);
     start_crews();
-    start_memory_thread();
+    start_keeper();
     start_session();
   } catch (const std::system_error&) {
     *reason = "no thread could be started: raise the limit of ulimit -u";
@@ -157,7 +157,7 @@ void Engine::start_crews() {
 Engine::~Engine() {
   session_.stop();
   end_step();
-  stop_memory_thread();
+  keeper_.stop();
   frame_crew_.stop();
   out_crew_.stop();
   in_crew_.stop();

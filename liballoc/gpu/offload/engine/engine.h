@@ -25,7 +25,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +40,7 @@
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/memory/held_extent.h"
 #include "liballoc/gpu/offload/memory/slab.h"
+#include "liballoc/gpu/offload/memory/slab_keeper.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
 #include "liballoc/gpu/offload/session/engine_session.h"
 #include "liballoc/gpu/offload/session/memory_demand.h"
@@ -147,16 +147,7 @@ class Engine {
   void judge(const TensorPtr& tensor);
 
   // Host memory for those who wait for it (engine_room.cpp), under the lock
-  bool grows_aside() const { return memory_thread_.joinable(); }
-  void start_memory_thread();
-  void stop_memory_thread();
-  void keep_memory();
-  bool grow_aside(Lock& lock);
-  bool shrink_aside(Lock& lock);
-  void trim_memory();
-  void give_back_surplus();
-  bool may_grow_aside(std::uint64_t bytes) const;
-  bool grow_now(std::uint64_t bytes);
+  void start_keeper();
   std::uint64_t wanted_growth() const;
   std::uint64_t wanted_room(const Tensor& tensor) const;
   int room_for(std::uint64_t bytes, tiers::Extent* out);
@@ -171,7 +162,7 @@ class Engine {
   void vacate(HeldExtent& held);
 
   int room_to_store(Tensor& tensor);
-  int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
+  int no_room() const { return keeper_.error() != 0 ? keeper_.error() : ENOSPC; }
   // The device, or a thread, is not through with it.
   bool is_released_memory_due() const { return !retired_.empty() || ending_ != 0; }
   int may_wait(Tensor& tensor);
@@ -291,6 +282,7 @@ class Engine {
   std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
+  SlabKeeper keeper_{&slab_, &mutex_};
   MemoryDemand demand_;
   Proofs proofs_;
   FetchOrder order_;
@@ -329,11 +321,7 @@ class Engine {
   bool pressed_ = false;        // or one of the last step did: write before it happens
   HeldExtent transit_{&slab_};  // for what goes in pieces
   bool transit_busy_ = false;   // somebody carries pieces through it
-  std::thread memory_thread_;   // none: host memory is not pinned
-  std::condition_variable memory_work_;
-  bool memory_ending_ = false;
-  int growth_error_ = 0;  // why host memory did not grow in this step
-  Crew frame_crew_;       // before out_crew_
+  Crew frame_crew_;             // before out_crew_
   Crew out_crew_;
   Crew in_crew_;
   Crew verdict_crew_;  // behind in_crew_

@@ -58,7 +58,8 @@ bool Engine::may_go_directly(const Tensor& tensor) const {
 
 // Instead of waiting for others to be written.
 bool Engine::prefers_direct(const Tensor& tensor) const {
-  return may_go_directly(tensor) && may_go_in_pieces(tensor) && !slab_.is_growing() && !may_grow_aside(tensor.bytes);
+  return may_go_directly(tensor) && may_go_in_pieces(tensor) && !slab_.is_growing() &&
+         !keeper_.may_grow_aside(tensor.bytes);
 }
 
 std::uint64_t Engine::direct_bytes(const Tensor& tensor) {

@@ -27,7 +27,7 @@ void Engine::pump() {
   write_as_planned();
   if (waiting_.empty() && pressed_ && !order_.fetching()) write_early();
   plan_reads();
-  if (wanted_growth() != 0) memory_work_.notify_one();
+  if (wanted_growth() != 0) keeper_.wake();
 }
 
 void Engine::serve_late_reads() {
@@ -269,7 +269,7 @@ bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
   const std::uint64_t bytes = tensor->disk.bytes;
   do {
     if (slab_.reserve(bytes, &tensor->memory) == 0) return true;
-  } while (grow_now(bytes) || drop_clean(urgent));
+  } while (keeper_.grow_now(bytes) || drop_clean(urgent));
   if (!urgent || bounce_user_ != nullptr || bounce_.bytes() < bytes || bounce_.hand_out() != 0) return false;
   tensor->memory = {bounce_.extent().offset, bytes};
   bounce_user_ = tensor.get();

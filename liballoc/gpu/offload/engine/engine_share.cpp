@@ -67,10 +67,9 @@ void Engine::trim() {
   const Lock lock(mutex_);
   collect_retired();
   give_up_ways_back();
-  if (bounce_user_ == nullptr) bounce_.withhold();
-  if (!transit_busy_) transit_.withhold();
-  slab_.trim_at_once();
-  give_back_surplus();
+  if (bounce_user_ == nullptr) bounce_.spare();
+  if (!transit_busy_) transit_.spare();
+  keeper_.trim();
   if (device_codec_ != nullptr) device_codec_->trim();
 }
 
@@ -80,7 +79,7 @@ void Engine::vacate() {
     if (slab_.is_beyond_limit(tensor->memory) && !vacate(tensor)) break;
   if (bounce_user_ == nullptr) vacate(bounce_);
   if (!transit_busy_) vacate(transit_);
-  give_back_surplus();
+  keeper_.give_back_surplus();
 }
 
 // False: the drive takes no more.

@@ -146,7 +146,7 @@ void Engine::end_memorys_step() {
   demand_.end_step();
   collect_retired();
   end_drives_step();
-  trim_memory();
+  keeper_.end_step();
   pump();
 }
 

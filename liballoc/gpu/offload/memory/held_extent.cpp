@@ -23,6 +23,10 @@ void HeldExtent::withhold() {
   slab_->withhold(std::exchange(extent_, {}));
 }
 
+void HeldExtent::spare() {
+  if (slab_->may_withhold(extent_.bytes)) withhold();
+}
+
 int HeldExtent::hand_out() {
   if (is_here()) return 0;
   if (withheld_bytes_ == 0) return ENOENT;

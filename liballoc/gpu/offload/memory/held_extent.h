@@ -42,6 +42,8 @@ class HeldExtent {
   // False: there is none.
   bool move_below_limit();
   void withhold();
+  // The same, where nobody else has to move for it.
+  void spare();
   // Sees to it that it is here: 0, ENOENT where there is none, or as Slab::hand_out_withheld().
   int hand_out();
   // The same, where the limit has room for it.

@@ -83,6 +83,10 @@ class Slab {
 
   // Takes an extent back for as long as nobody needs it: only the rest of the capacity is for others.
   void withhold(const tiers::Extent& extent);
+  // Whether all that is committed is within that rest.
+  bool may_withhold(std::uint64_t bytes) const {
+    return committed_bytes_ + withheld_bytes_ + bytes <= capacity_bytes_;
+  }
   // `bytes` of what was withheld, in what is committed or in a chunk more, whatever the limit says. 0; EAGAIN
   // while a chunk comes or goes; ENOSPC: what is beyond the limit is in the way; or the errno of committing.
   int hand_out_withheld(std::uint64_t bytes, tiers::Extent* out);

@@ -118,6 +118,25 @@ TEST_CASE("WhatIsLeftBeyondTheLimitIsUsedForWhatIsHandedOut") {
   CHECK(slab.used_bytes() == 11 * mib);
 }
 
+TEST_CASE("WhatIsSparedMakesNobodyMove") {
+  OpenSlab slab(16 * mib);
+  HeldExtent held(&slab);
+  held.hold(slab.taken(5 * mib));
+  const Extent all = slab.taken(11 * mib);
+  held.spare();
+  CHECK(held.is_here());
+  CHECK_FALSE(slab.is_over_limit());
+  slab.release(all);
+  slab.trim_at_once();
+  slab.give_back_surplus();
+  held.spare();
+  CHECK_FALSE(held.is_here());
+  slab.give_back_surplus();
+  CHECK(slab.committed_bytes() == 0);
+  CHECK_FALSE(slab.is_over_limit());
+  REQUIRE(held.hand_out() == 0);
+}
+
 TEST_CASE("WhileAChunkIsCommittedNothingIsHandedOut") {
   OpenSlab slab(16 * mib);
   HeldExtent held(&slab);
