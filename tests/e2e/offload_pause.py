@@ -199,11 +199,13 @@ def test_pause(running):
 
 
 def test_no_drive(running):
+    running.hold()
     done = running.terrace("pause")
     check(done.returncode == 1, f"{done.returncode}: {done.stdout}{done.stderr}")
     check("what is offloaded of cpu, for which it has no drive" in done.stderr, done.stderr)
     check("runs on with its budget as before" in done.stderr, done.stderr)
     check(running.status("State") != "T", "it was stopped")
+    running.release()
     running.goes_on()
 
 

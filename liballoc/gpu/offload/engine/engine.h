@@ -35,7 +35,7 @@
 #include "liballoc/gpu/offload/drive/drive.h"
 #include "liballoc/gpu/offload/drive/write_budget.h"
 #include "liballoc/gpu/offload/engine/crew.h"
-#include "liballoc/gpu/offload/engine/fetch_order.h"
+#include "liballoc/gpu/offload/engine/step_tensors.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/memory/held_extent.h"
@@ -259,8 +259,6 @@ class Engine {
 
   // Ends (engine_step.cpp)
   void forget(Tensor& tensor);
-  void leave_position(Tensor& tensor);
-  void begin_positions();
   void end_memorys_step();
   void wait_for_hands(Tensor& tensor, Lock& lock);
   int order_behind(const Tensor& tensor, Stream stream);
@@ -285,13 +283,9 @@ class Engine {
   SlabKeeper keeper_{&slab_, &mutex_};
   MemoryDemand demand_;
   Proofs proofs_;
-  FetchOrder order_;
+  StepTensors step_;
   std::unordered_map<std::uint64_t, TensorPtr> live_;
-  std::vector<TensorPtr> by_position_;         // of this step; nullptr once released
-  std::vector<TensorPtr> from_earlier_steps_;  // live when their step ended by next_step()
   std::vector<Retired> retired_;
-  std::uint64_t last_id_ = 0;
-  std::uint64_t step_begins_ = 0;  // last_id_ when the step began: id - that - 1 is the position
   terrace_offload_statistics counts_{};
   std::unique_ptr<HostCodec> codec_;           // of CPU tensors; none: stored as they are
   std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
@@ -309,8 +303,6 @@ class Engine {
   // memory, that tensor can be brought back.
   HeldExtent bounce_{&slab_};
   const Tensor* bounce_user_ = nullptr;
-  std::size_t victim_cursor_ = FetchOrder::none;
-  std::size_t last_fetched_ = FetchOrder::none;
   std::uint64_t read_ahead_limit_bytes_ = 0;
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t writing_bytes_ = 0;

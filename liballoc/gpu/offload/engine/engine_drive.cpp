@@ -25,7 +25,7 @@ void Engine::pump() {
   serve_late_reads();
   serve_waiting();
   write_as_planned();
-  if (waiting_.empty() && pressed_ && !order_.fetching()) write_early();
+  if (waiting_.empty() && pressed_ && !step_.is_fetching()) write_early();
   plan_reads();
   if (wanted_growth() != 0) keeper_.wake();
 }
@@ -74,22 +74,8 @@ bool Engine::is_victim(const TensorPtr& tensor) const {
          tensor->disk.bytes == 0 && tensor->to == nullptr;
 }
 
-// The one that is fetched last, then those of earlier steps, of which no order is known. The search goes on
-// where it was: what lies behind the cursor is on the drive already; once nothing is found it begins again.
 TensorPtr Engine::next_victim() {
-  bool from_cursor = victim_cursor_ != FetchOrder::none;
-  for (;;) {
-    std::size_t position = from_cursor ? victim_cursor_ : order_.last();
-    while (position != FetchOrder::none && !is_victim(by_position_[position]))
-      position = order_.before(position);
-    victim_cursor_ = position;
-    if (position != FetchOrder::none) return by_position_[position];
-    if (!std::exchange(from_cursor, false)) break;
-  }
-  const auto earlier =
-      std::find_if(from_earlier_steps_.begin(), from_earlier_steps_.end(),
-                   [this](const TensorPtr& tensor) { return !tensor->gone && is_victim(tensor); });
-  return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
+  return step_.last_expected([this](const TensorPtr& tensor) { return is_victim(tensor); });
 }
 
 // So much of the write budget is the tensor's to write. 0, or what the budget says: all is as it was.
@@ -297,18 +283,15 @@ bool Engine::may_be_read_ahead(const Tensor& tensor) const {
 }
 
 void Engine::plan_reads() {
-  if (drive_ == nullptr || last_fetched_ == FetchOrder::none || !waiting_.empty() || !late_reads_.empty())
-    return;
-  std::size_t position = order_.after(last_fetched_);
-  for (std::size_t i = 0; i < most_looked_ahead && position != FetchOrder::none; ++i) {
-    const TensorPtr& tensor = by_position_[position];
-    position = order_.after(position);
-    if (tensor == nullptr || !may_be_read_ahead(*tensor)) continue;
+  if (drive_ == nullptr || !waiting_.empty() || !late_reads_.empty()) return;
+  step_.look_ahead(most_looked_ahead, [this](const TensorPtr& tensor) {
+    if (!may_be_read_ahead(*tensor)) return true;
     if (read_ahead_bytes_ + tensor->disk.bytes > read_ahead_limit_bytes_ || !start_read(tensor, false))
-      return;
+      return false;
     tensor->read_ahead = true;
     read_ahead_bytes_ += tensor->disk.bytes;
-  }
+    return true;
+  });
 }
 
 // The tensor has been brought back through it: the next one's turn.
