@@ -79,6 +79,8 @@ TEST_CASE("WhereTheDirectoryOfAnEncryptedDaemonIsGoneAnEngineOpensNoFile") {
   }
   for (const auto& entry : std::filesystem::directory_iterator(file_system.path()))
     if (entry.path().filename() != "lost+found") std::filesystem::remove_all(entry.path());
+  REQUIRE(
+      eventually([&] { return job_at(server.socket()).empty(); }));  // and the daemon's descriptor is closed
   check_host_memory_alone(without_directory(GENERATE("cpu", "emulated:1G"), false), open_files());
 }
 

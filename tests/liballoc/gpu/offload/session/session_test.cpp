@@ -128,8 +128,22 @@ TEST_CASE("GrantsThatRiseAndFallWhileTensorsComeAndGo") {
     REQUIRE(saved.fill(engine, 40) == 40);
     saved.check(engine);
     REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+    if (round % 2 == 0) CHECK(eventually([&] { return engine.statistics().dram_bytes <= 32 * mib; }));
   }
   CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+  // All of it is to be had again, also what a lower grant had no room for a moment ago.
+  Saved saved;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  set_budget(server.socket(), 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 32 * mib; }));
+  set_budget(server.socket(), 64 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+  saved.check(engine);
+  REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  const std::uint64_t written = engine.statistics().nvme_written_bytes;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  CHECK(engine.statistics().nvme_written_bytes == written);
+  saved.check(engine);
 }
 
 TEST_CASE("AnEngineGoesOnWithoutItsDaemonAndComesBackToTheNext") {
@@ -142,11 +156,14 @@ TEST_CASE("AnEngineGoesOnWithoutItsDaemonAndComesBackToTheNext") {
   Saved saved;
   REQUIRE(saved.fill(engine, 80) == 80);
   daemon->kill();
-  REQUIRE(saved.fill(engine, 20) == 20);
+  pause_ms(500);  // it is seen by then
+  REQUIRE(saved.fill(engine, 40) == 40);
   CHECK(engine.statistics().dram_bytes <= 64 * mib);
   daemon.emplace(socket, std::vector<std::string>{"--private", "--respawned", "--pool", directory.path()});
   CHECK(eventually([&] { return engine_at(socket).value("reattached", false); }));
   CHECK(engine_at(socket)["granted_bytes"] == 64 * mib);
+  set_budget(socket, 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 32 * mib; }));
   saved.check(engine);
 }
 
@@ -184,8 +201,12 @@ TEST_CASE("WhatTheDaemonRefusesIsRefusedWithItsReason") {
 }
 
 TEST_CASE("AVariableThatIsNotUnderstoodIsNamed") {
-  const JobOf job("/nowhere", "much");
-  CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}), Contains("TERRACE_DRAM is 'much': say a size"));
+  for (const std::string budget : {"much", "1M"}) {
+    const JobOf job("/nowhere", budget);
+    CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}),
+               Contains("TERRACE_DRAM is '" + budget + "': say a size of 32 MiB or more"));
+  }
+  const JobOf job("/nowhere");
   const Variable dram("TERRACE_DRAM", ""), weight("TERRACE_WEIGHT", "0");
   CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}),
              Contains("TERRACE_WEIGHT is '0': say a whole number from 1 to 1000"));
