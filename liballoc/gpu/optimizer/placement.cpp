@@ -9,9 +9,18 @@
 namespace terrace::liballoc::optimizer {
 
 struct Placement::Moving {
+  bool concerns(const Block& block) const {
+    return out ? block.memory != nullptr : block.memory == nullptr && block.place != nullptr;
+  }
+  // What leaves does so until there is enough, what returns as far as it fits.
+  bool has_room_for(const Block& block) const {
+    return out ? begun_bytes < most_bytes : begun_bytes + block.bytes() <= most_bytes;
+  }
+
   bool out = false;
   std::uint64_t most_bytes = 0;   // to be moved
   std::uint64_t begun_bytes = 0;  // of that
+  std::size_t next = 0;           // from the end if they leave, else from the beginning
   std::array<Block*, Drive::most_in_flight> blocks{};
   std::size_t in_flight = 0;
 };
@@ -31,33 +40,22 @@ bool Placement::settle(std::uint64_t dram_bytes, std::uint64_t most_bytes) {
   return error_ == 0 && moving.begun_bytes != 0 && room > most_bytes;
 }
 
-// What leaves goes from the end on, until there is enough; what returns from the beginning, as far as it
-// fits.
 void Placement::run(Moving& moving) {
-  std::size_t next = 0;
-  const auto is_to_move = [&](const Block& block) {
-    return moving.out ? block.memory != nullptr : block.memory == nullptr && block.place != nullptr;
-  };
-  const auto has_room = [&](const Block& block) {
-    return moving.out ? moving.begun_bytes < moving.most_bytes
-                      : moving.begun_bytes + block.bytes() <= moving.most_bytes;
-  };
-  do {
-    for (; next < blocks_.size() && error_ == 0 && moving.in_flight < moving.blocks.size(); ++next) {
-      Block& block = *blocks_[moving.out ? blocks_.size() - 1 - next : next];
-      if (!is_to_move(block)) continue;
-      if (!has_room(block)) {
-        next = blocks_.size();
-        break;
-      }
-      const auto place = std::ranges::find(moving.blocks, nullptr);
-      error_ = begin(moving, block, static_cast<std::uint64_t>(place - moving.blocks.begin()));
-    }
-    if (moving.in_flight == 0) break;
+  for (begin_some(moving); moving.in_flight != 0; begin_some(moving))
     drive_->collect(true, [&](std::uint64_t token, int error) {
       end(moving, *std::exchange(moving.blocks[token], nullptr), error);
     });
-  } while (true);
+}
+
+// As many as the drive takes at once.
+void Placement::begin_some(Moving& moving) {
+  for (; moving.next < blocks_.size() && moving.in_flight < moving.blocks.size(); ++moving.next) {
+    Block& block = *blocks_[moving.out ? blocks_.size() - 1 - moving.next : moving.next];
+    if (!moving.concerns(block)) continue;
+    if (error_ != 0 || !moving.has_room_for(block)) return;
+    const auto slot = std::ranges::find(moving.blocks, nullptr);
+    error_ = begin(moving, block, static_cast<std::uint64_t>(slot - moving.blocks.begin()));
+  }
 }
 
 int Placement::begin(Moving& moving, Block& block, std::uint64_t token) {

@@ -48,6 +48,7 @@ class Placement {
   // Which way blocks go, up to how much, and those that are on it.
   struct Moving;
   void run(Moving& moving);
+  void begin_some(Moving& moving);
   int begin(Moving& moving, Block& block, std::uint64_t token);
   void end(Moving& moving, Block& block, int error);
   int begin_to_leave(Block& block, std::uint64_t token);
