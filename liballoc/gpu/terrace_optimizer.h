@@ -29,7 +29,7 @@ typedef struct terrace_optimizer terrace_optimizer;
 struct terrace_optimizer_config {
   size_t size;
   uint64_t nvme_bytes;        /* most the pool file takes, 64 KiB to 4 TiB; 0: states are in DRAM */
-  const char* nvme_directory; /* NULL: /var/tmp */
+  const char* nvme_directory; /* NULL: the daemon's pool, or /var/tmp */
   uint64_t staging_bytes; /* host memory for states on their way from and to the drive; at least 16 MiB; 0:
                              64 MiB. Not taken without a drive. */
   unsigned threads;       /* that compute, the caller's among them, at most 256; 0: one for each processor */
@@ -37,7 +37,11 @@ struct terrace_optimizer_config {
   const char* fault;                                 /* damage for tests, as TERRACE_FAULT; NULL: none */
 };
 
-/* -EINVAL: a number out of range; else the errno of the drive's directory. */
+/* Joins the daemon that TERRACE_SOCKET names, and waits for it 2 s at most: what is taken of host memory is
+ * part of the job's budget then. Of states in DRAM those beyond what is granted lie in the daemon's pool, if
+ * there is one, and move between steps. Where pools are encrypted and none is granted there is no drive
+ * without a directory of its own: states are in DRAM, and terrace_optimizer_warning() says so. -EINVAL: a
+ * number out of range; the daemon's refusal; else the errno of the drive's directory. */
 TERRACE_API int terrace_optimizer_open(const struct terrace_optimizer_config* config, terrace_optimizer** out,
                                        char* reason, size_t reason_bytes);
 /* Forgets all states. NULL is allowed. */
@@ -124,7 +128,8 @@ struct terrace_optimizer_statistics {
   uint64_t checksum_failures, io_errors;
   uint64_t step_ns, drive_wait_ns; /* in steps; of that, waiting for the drive */
   uint64_t writes_today_bytes,
-      writes_total_bytes; /* of this drive, all jobs, as the endurance budget counts */
+      writes_total_bytes;    /* of this drive, all jobs, as the endurance budget counts */
+  uint64_t dram_limit_bytes; /* host memory that the daemon grants; 0 without one */
 };
 TERRACE_API int terrace_optimizer_get_statistics(terrace_optimizer* optimizer,
                                                  struct terrace_optimizer_statistics* out);

@@ -34,8 +34,9 @@ inline constexpr std::size_t block_elements = slices_per_block * slice_elements;
 struct Block {
   std::uint64_t number = 0;  // no other block of the optimizer has it
   unsigned planes = 0;
-  std::byte* memory = nullptr;  // null: it is on the drive
-  tiers::Extent extent{};
+  std::byte* place = nullptr;   // its range of host memory; null: none (block_memory.h)
+  std::byte* memory = nullptr;  // `place`, or null: it is on the drive
+  tiers::Extent extent{};       // no bytes: there is no place for it on the drive
   // Every write is another generation; its sums are seeded with it, so an older version is as wrong as a
   // flipped bit. 0: never written, all zeros.
   std::uint64_t generation = 0;

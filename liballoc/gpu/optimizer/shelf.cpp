@@ -1,60 +1,61 @@
 #include "liballoc/gpu/optimizer/shelf.h"
 
 #include <algorithm>
-#include <cerrno>
 
 namespace terrace::liballoc::optimizer {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
+std::uint64_t end_behind(std::uint64_t begin, std::uint64_t elements) {
+  return begin + (elements + element_unit - 1) / element_unit * element_unit;
+}
 
 }  // namespace
 
-// Several streams of memory are read and written at once: with pages of 4 KiB their translations do not fit
-// the processor's tables.
-int Shelf::add_in_dram(std::vector<Block>* blocks) {
-  if (blocks->empty()) return 0;
-  auto memory = std::make_unique<tiers::Mapping>();
-  const std::uint64_t bytes = blocks->size() * blocks->front().bytes();
-  if (const int error = memory->map(bytes + huge_page_bytes); error != 0) return error;
-  const std::uint64_t past = reinterpret_cast<std::uintptr_t>(memory->data()) % huge_page_bytes;
-  std::byte* place = memory->data() + (past == 0 ? 0 : huge_page_bytes - past);
-  ::madvise(place, bytes, MADV_HUGEPAGE);  // a wish: without it the same, slower
-  for (Block& block : *blocks) {
-    block.memory = place;
-    place += block.bytes();
-  }
-  memory_.push_back(std::move(memory));
-  dram_bytes_ += bytes;
-  return 0;
+std::uint64_t Shelf::blocks_for(std::uint64_t elements) const {
+  const std::uint64_t end = end_behind(elements_, elements);
+  return (end + block_elements - 1) / block_elements - blocks_.size();
 }
 
-int Shelf::add_on_drive(std::vector<Block>* blocks, Drive* drive) {
+std::uint64_t Shelf::bytes_for(std::uint64_t elements) const {
+  const Block one{.planes = planes_};
+  return blocks_for(elements) * one.bytes();
+}
+
+// A block that lives in DRAM has its range there from the beginning, wherever it begins.
+int Shelf::house(std::vector<Block>* blocks, const Room& room) {
+  std::uint64_t left = room.drive == nullptr ? ~std::uint64_t{0} : room.dram_bytes;
+  if (!room.lives_on_drive)
+    if (const int error = room.memory->place(*blocks); error != 0) return error;
   for (std::size_t i = 0; i < blocks->size(); ++i) {
     Block& block = (*blocks)[i];
-    const int error = drive->reserve(block.bytes(), &block.extent);
-    if (error == 0) continue;
-    while (i-- > 0) drive->release((*blocks)[i].extent);
-    return error;
+    const bool fits = !room.lives_on_drive && block.bytes() <= left;
+    const int error = fits ? 0 : room.drive->reserve(block.bytes(), &block.extent);
+    if (error != 0 && room.lives_on_drive) {
+      while (i-- > 0) room.drive->release((*blocks)[i].extent);
+      return error;
+    }
+    if (fits) left -= block.bytes();
+    if (fits || error != 0) room.memory->fill(block);
   }
   return 0;
 }
 
-int Shelf::add(std::uint64_t elements, Drive* drive, std::uint64_t* number, std::uint64_t* first) {
-  const std::uint64_t end = elements_ + (elements + element_unit - 1) / element_unit * element_unit;
-  const std::uint64_t needed = (end + block_elements - 1) / block_elements;
-  std::vector<Block> blocks(needed - blocks_.size());
+int Shelf::add(std::uint64_t elements, const Room& room, std::uint64_t* number, std::uint64_t* first) {
+  std::vector<Block> blocks(blocks_for(elements));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].number = *number + i;
     blocks[i].planes = planes_;
   }
-  const int error = drive != nullptr ? add_on_drive(&blocks, drive) : add_in_dram(&blocks);
-  if (error != 0) return error;
+  if (const int error = house(&blocks, room); error != 0) return error;
   blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
   *number += blocks.size();
   *first = elements_;
-  elements_ = end;
+  elements_ = end_behind(elements_, elements);
   return 0;
+}
+
+void Shelf::append_blocks(std::vector<Block*>* out) {
+  for (Block& block : blocks_) out->push_back(&block);
 }
 
 void Shelf::append_parts(std::uint64_t first, std::uint64_t elements, std::size_t owner,

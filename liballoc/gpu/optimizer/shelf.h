@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <vector>
 
 #include "liballoc/gpu/optimizer/block.h"
+#include "liballoc/gpu/optimizer/block_memory.h"
 #include "liballoc/gpu/optimizer/drive.h"
-#include "tiers/mapping.h"
 
 namespace terrace::liballoc::optimizer {
 
@@ -26,30 +25,39 @@ struct Part {
   }
 };
 
+// Where new blocks go.
+struct Room {
+  BlockMemory* memory = nullptr;
+  Drive* drive = nullptr;        // null: all go to DRAM
+  bool lives_on_drive = false;   // all go to the drive
+  std::uint64_t dram_bytes = 0;  // else so much goes to DRAM, and what the drive has no room for
+};
+
 class Shelf {
  public:
   explicit Shelf(unsigned planes) : planes_(planes) {}
   Shelf(const Shelf&) = delete;
   Shelf& operator=(const Shelf&) = delete;
 
-  // Room for so many elements, all zero, in DRAM or, if `drive` is not null, there. 0 or errno, and nothing
-  // is taken then. `number` is the next block's, and counted on. *first is where they begin.
-  int add(std::uint64_t elements, Drive* drive, std::uint64_t* number, std::uint64_t* first);
+  // Room for so many elements, all zero. 0 or errno, and nothing is taken then. `number` is the next block's,
+  // and counted on. *first is where they begin.
+  int add(std::uint64_t elements, const Room& room, std::uint64_t* number, std::uint64_t* first);
+  // What add() would make for them.
+  std::uint64_t blocks_for(std::uint64_t elements) const;
+  std::uint64_t bytes_for(std::uint64_t elements) const;
   // Appends the parts of `elements` elements from `first` on, in the order of their slices.
   void append_parts(std::uint64_t first, std::uint64_t elements, std::size_t owner, std::vector<Part>* out);
 
+  void append_blocks(std::vector<Block*>* out);
+
   unsigned planes() const { return planes_; }
-  std::uint64_t dram_bytes() const { return dram_bytes_; }
 
  private:
-  int add_in_dram(std::vector<Block>* blocks);
-  int add_on_drive(std::vector<Block>* blocks, Drive* drive);
+  static int house(std::vector<Block>* blocks, const Room& room);
 
   const unsigned planes_;
   std::uint64_t elements_ = 0;
-  std::uint64_t dram_bytes_ = 0;
   std::deque<Block> blocks_;  // their addresses stay
-  std::vector<std::unique_ptr<tiers::Mapping>> memory_;
 };
 
 }  // namespace terrace::liballoc::optimizer

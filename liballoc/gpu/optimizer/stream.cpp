@@ -7,15 +7,30 @@
 
 namespace terrace::liballoc::optimizer {
 
-Stream::Stream(Drive* drive, Workers* workers, std::uint64_t staging_bytes)
-    : drive_(drive), workers_(workers), staging_limit_bytes_(staging_bytes) {}
+Stream::Stream(Drive* drive, BlockMemory* memory, Workers* workers, std::uint64_t staging_bytes)
+    : drive_(drive), memory_(memory), workers_(workers), staging_limit_bytes_(staging_bytes) {}
+
+std::size_t Stream::most_slots() const {
+  return std::clamp<std::size_t>(staging_limit_bytes_ / slot_bytes, 1, Drive::most_in_flight);
+}
 
 int Stream::take_slots() {
   if (!slots_.empty()) return 0;
-  const std::size_t count = std::min<std::size_t>(staging_limit_bytes_ / slot_bytes, Drive::most_in_flight);
-  if (const int error = staging_.map(count * slot_bytes); error != 0) return error;
-  slots_.resize(count);
+  if (const int error = staging_.map(most_slots() * slot_bytes); error != 0) return error;
+  staging_bytes_ = staging_.bytes();
+  slots_.resize(most_slots());
   return 0;
+}
+
+void Stream::set_staging(std::uint64_t bytes) {
+  staging_limit_bytes_ = bytes;
+  if (slots_.size() > most_slots()) give_back_staging();
+}
+
+void Stream::give_back_staging() {
+  slots_.clear();
+  staging_.unmap();
+  staging_bytes_ = 0;
 }
 
 Stream::Slot* Stream::free_slot() {
@@ -102,17 +117,15 @@ int Stream::verify(Slot& slot, std::size_t* damaged) {
 }
 
 void Stream::keep(Slot& slot, int error) {
-  auto kept = std::make_unique<tiers::Mapping>();
-  if (kept->map(slot.block->bytes()) != 0) {
-    lost_ = slot.block;
+  Block& block = *slot.block;
+  if (block.place == nullptr && memory_->place({&block, 1}) != 0) {
+    lost_ = &block;
     return;
   }
-  std::memcpy(kept->data(), memory_of(slot), slot.block->bytes());
-  slot.block->memory = kept->data();
-  kept_bytes_ += kept->bytes();
-  kept_.push_back(std::move(kept));
+  memory_->fill(block);
+  std::memcpy(block.memory, memory_of(slot), block.bytes());
   warning_ = std::string("the drive refuses to take states (") + std::strerror(error) +
-             "): " + std::to_string(kept_bytes_ >> 20) + " MiB of them stay in DRAM";
+             "): " + std::to_string(memory_->bytes() >> 20) + " MiB of them stay in DRAM";
 }
 
 void Stream::put_away(Slot& slot, bool was_changed) {
@@ -158,21 +171,30 @@ int Stream::visit_in_dram(Run& run, std::size_t i, std::size_t end) {
 int Stream::run(std::span<Block* const> blocks, bool writes, std::size_t together, Work& work,
                 std::size_t* failed, std::size_t* slice) {
   lost_ = nullptr;
+  if (slots_.size() < most_slots()) give_back_staging();  // there may be more of them
   Run run{.blocks = blocks, .writes = writes, .together = together, .work = work};
-  int error = 0;
-  for (std::size_t i = 0; i < blocks.size() && error == 0;) {
-    std::size_t end = i;
-    while (end < blocks.size() && end - i < together && blocks[end]->memory != nullptr) ++end;
-    error = end == i ? visit_on_drive(run, i, slice) : visit_in_dram(run, i, end);
-    if (error != 0)
-      *failed = i;
-    else
-      i = std::max(end, i + 1);
-  }
+  is_running_ = true;
+  const int error = visit_all(run, failed, slice);
   if (drive_ != nullptr) drain();
+  is_running_ = false;
   if (error != 0 || lost_ == nullptr) return error;
   *failed = static_cast<std::size_t>(std::ranges::find(blocks, lost_) - blocks.begin());
   return ENOMEM;
+}
+
+int Stream::visit_all(Run& run, std::size_t* failed, std::size_t* slice) {
+  const std::span<Block* const> blocks = run.blocks;
+  for (std::size_t i = 0; i < blocks.size();) {
+    std::size_t end = i;
+    while (end < blocks.size() && end - i < run.together && blocks[end]->memory != nullptr) ++end;
+    const int error = end == i ? visit_on_drive(run, i, slice) : visit_in_dram(run, i, end);
+    if (error != 0) {
+      *failed = i;
+      return error;
+    }
+    i = std::max(end, i + 1);
+  }
+  return 0;
 }
 
 }  // namespace terrace::liballoc::optimizer

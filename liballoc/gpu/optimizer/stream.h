@@ -6,16 +6,17 @@
 // Host memory is bounded by the slots. A block is verified as a whole before any of it is worked on. What the
 // drive refuses to take stays in DRAM, from then on. Nothing is under way when run() returns.
 //
-// One thread at a time. Errors are errno values.
+// One thread at a time, but for what says otherwise. Errors are errno values.
 #pragma once
 
+#include <atomic>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "liballoc/gpu/optimizer/block.h"
+#include "liballoc/gpu/optimizer/block_memory.h"
 #include "liballoc/gpu/optimizer/drive.h"
 #include "liballoc/gpu/optimizer/workers.h"
 #include "tiers/mapping.h"
@@ -38,7 +39,7 @@ class Stream {
   };
 
   // `drive` may be null: then all blocks are in DRAM.
-  Stream(Drive* drive, Workers* workers, std::uint64_t staging_bytes);
+  Stream(Drive* drive, BlockMemory* memory, Workers* workers, std::uint64_t staging_bytes);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -50,9 +51,15 @@ class Stream {
   int run(std::span<Block* const> blocks, bool writes, std::size_t together, Work& work, std::size_t* failed,
           std::size_t* slice);
 
+  // How much host memory the next run may take for slots: one, whatever is said. More than that is given back
+  // now.
+  void set_staging(std::uint64_t bytes);
+  void give_back_staging();
+
   const std::string& warning() const { return warning_; }
-  std::uint64_t staging_bytes() const { return staging_.bytes(); }
-  std::uint64_t kept_bytes() const { return kept_bytes_; }
+  // Any thread: host memory taken for slots, and how much of it no run uses.
+  std::uint64_t staging_bytes() const { return staging_bytes_; }
+  std::uint64_t spare_bytes() const { return is_running_ ? 0 : staging_bytes(); }
   std::uint64_t checksum_failures() const { return checksum_failures_; }
 
  private:
@@ -70,6 +77,8 @@ class Stream {
     std::size_t next_read = 0;
   };
 
+  int visit_all(Run& run, std::size_t* failed, std::size_t* slice);
+  std::size_t most_slots() const;
   int take_slots();
   std::byte* memory_of(const Slot& slot) const {
     return staging_.data() + static_cast<std::size_t>(&slot - slots_.data()) * slot_bytes;
@@ -89,13 +98,14 @@ class Stream {
   void drain();
 
   Drive* drive_;
+  BlockMemory* memory_;
   Workers* workers_;
   std::uint64_t staging_limit_bytes_;
   tiers::Mapping staging_;
+  std::atomic<std::uint64_t> staging_bytes_ = 0;  // staging_'s
   std::vector<Slot> slots_;
-  std::vector<std::unique_ptr<tiers::Mapping>> kept_;
-  std::uint64_t kept_bytes_ = 0;
-  std::uint64_t checksum_failures_ = 0;
+  std::atomic<bool> is_running_ = false;
+  std::atomic<std::uint64_t> checksum_failures_ = 0;
   const Block* lost_ = nullptr;  // a changed block that could neither be written nor be kept, in this run
   std::string warning_;
 };

@@ -87,7 +87,7 @@ class OptimizerStatistics(ctypes.Structure):
     _fields_ = [("size", c_size_t)] + [(name, c_uint64) for name in (
         "parameters", "elements", "steps", "dram_bytes", "staging_bytes", "nvme_bytes", "nvme_read_bytes",
         "nvme_written_bytes", "checksum_failures", "io_errors", "step_ns", "drive_wait_ns", "writes_today_bytes",
-        "writes_total_bytes")]
+        "writes_total_bytes", "dram_limit_bytes")]
 
 
 ADAM, SGD = range(2)

@@ -203,10 +203,12 @@ std::size_t let_go_on(const std::vector<JobProcess>& processes) {
   return count;
 }
 
+// The emulated GPU's heap is a GPU's as well. The library of the offload engine and the optimizers is no sign
+// of one: it loads, and works on CPU tensors, without.
 std::string gpu_of(const std::vector<JobProcess>& processes) {
   for (const JobProcess& process : processes) {
     const std::string maps = whole_text(proc_file(process.pid(), "maps"));
-    for (const char* sign : {"/dev/nvidia", "/libcuda.so", "/libterrace_gpu"})
+    for (const char* sign : {"/dev/nvidia", "/libcuda.so", "/libterrace_gpu_preload"})
       if (maps.find(sign) != maps.npos)
         return fmt::format("process {} has {} in its memory", process.pid(), sign + 1);
   }

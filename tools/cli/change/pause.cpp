@@ -6,7 +6,8 @@
 //
 // In this order: who moves the memory are threads of the job itself. The daemon holds a budget at the floor
 // for 5 s at a time until the job is stopped, so that who dies on the way leaves a job that has its budget
-// back (docs/decisions/031).
+// back (docs/decisions/031). What an offload engine or an optimizer has in host memory leaves in the same
+// way, for its drive (docs/decisions/062); what a GPU's driver has pinned does not.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -58,26 +59,44 @@ bool is_at_floor(const FoundJob& job) {
   return granted <= job.budget_bytes();
 }
 
+bool is_engine(const json& process) { return process.contains("device"); }
+
+// "process 12 has …", or "".
+std::string gpu_of(const FoundJob& job, const std::vector<JobProcess>& processes) {
+  for (const json& process : job.processes())
+    if (process.value("device", "").starts_with("cuda"))
+      return fmt::format("process {} offloads tensors of {}", process.value("pid", 0),
+                         process.value("device", ""));
+  return gpu_of(processes);
+}
+
 // What cannot be moved out, before anything is tried.
 std::string why_not(const FoundJob& job, const std::vector<JobProcess>& processes) {
-  if (const std::string gpu = gpu_of(processes); !gpu.empty())
+  if (const std::string gpu = gpu_of(job, processes); !gpu.empty())
     return fmt::format(
         "it uses a GPU ({}): what lies in GPU memory, and what a driver has pinned, stays where it is. Save "
-        "a "
-        "checkpoint and end the job instead",
+        "a checkpoint and end the job instead",
         gpu);
   for (const json& process : job.processes())
-    if (process.contains("device") && counter_of(process, "resident_bytes") != 0)
-      return fmt::format(
-          "process {} offloads tensors of {}: what of them lies in host memory stays there. Save a "
-          "checkpoint "
-          "and end the job instead",
-          process.value("pid", 0), process.value("device", "?"));
-  for (const json& process : job.processes())
-    if (process.value("pager", "") != "active" && counter_of(process, "heap_live_bytes") != 0)
+    if (!is_engine(process) && process.value("pager", "") != "active" &&
+        counter_of(process, "heap_live_bytes") != 0)
       return fmt::format(
           "process {} has no pager that could move its memory: its first lines, or `terrace doctor`, say why",
           process.value("pid", 0));
+  return "";
+}
+
+// Of an engine or an optimizer that keeps more than its floor; "" where none does.
+std::string engine_that_keeps(const FoundJob& job) {
+  for (const json& process : job.processes()) {
+    if (!is_engine(process) || is_at_floor(process)) continue;
+    const std::string device = process.value("device", "?");
+    return fmt::format(
+        ": process {} keeps {} of {}, for which it has no drive, or the drive takes no more; give it one "
+        "(--offload-tiers dram,nvme), or a larger pool",
+        process.value("pid", 0), bytes_text(counter_of(process, "resident_bytes")),
+        device == "optimizer" ? "an optimizer's states" : "what is offloaded of " + device);
+  }
   return "";
 }
 
@@ -88,7 +107,9 @@ std::string why_it_stays(const FoundJob& job) {
   const bool full = std::any_of(processes.begin(), processes.end(), [&](const json& p) {
     return limit(p) != 0 && counter_of(p, "pool_used_bytes") + (std::uint64_t{4} << 20) > limit(p);
   });
+  const std::string engine = engine_that_keeps(job);
   if (full) return why + ": its pool is full; give it more by --pool-size, or by [pool] size";
+  if (!engine.empty()) return why + engine;
   if (job.total("pinned_refusals") != 0)
     return why + ": it is locked in memory (mlock) or pinned for a device; have the job give that up first";
   return why + "; `terrace events` may say why";

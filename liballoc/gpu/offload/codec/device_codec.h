@@ -45,6 +45,8 @@ class DeviceCodec {
   void give(Piece* piece) { staging_.give(piece); }
   // The same for a piece that an encode() or decode() which failed may have left at work.
   void abandon(Piece* piece);
+  // Its memory goes back to the device while no frame is under way.
+  void trim() { staging_.give_back(); }
   std::byte* frame(const Piece& piece) const { return staging_.at(piece); }
 
   // Queues the kernel, by the tensor's codec_to_try, and marks its end. The tensor is ready. 0 or errno.

@@ -1,4 +1,4 @@
-// How much the engine may still write to its drive. One of two counts it:
+// How much an engine or an optimizer may still write to its drive. One of two counts it:
 //
 //   a file of its own      the user's record, which all of his jobs share (endurance_ledger.h)
 //   a pool of the daemon's the daemon, which leases: it says how far the count of written bytes may go
@@ -12,7 +12,6 @@
 #include <string>
 
 #include "liballoc/gpu/offload/drive/endurance_ledger.h"
-#include "liballoc/gpu/offload/settings.h"
 
 namespace terrace::liballoc::offload {
 
@@ -21,9 +20,9 @@ class WriteBudget {
   static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
 
   // By the user's record of the drive. As EnduranceLedger::open().
-  int open_ledger(const Settings& settings, std::string* reason) {
-    return ledger_.open(settings.nvme_directory, settings.writes_per_day_bytes, settings.writes_total_bytes,
-                        reason);
+  int open_ledger(const std::string& directory, std::uint64_t per_day_bytes, std::uint64_t total_bytes,
+                  std::string* reason) {
+    return ledger_.open(directory, per_day_bytes, total_bytes, reason);
   }
   // By leases, from now on; the first is without a limit.
   void use_lease() { is_leased_ = true; }

@@ -49,7 +49,7 @@ int Engine::open_parts(const Settings& settings, std::string* reason) {
     try_direct(settings);
     open_planner(settings);
     start_crews();
-    start_memory_thread();
+    start_keeper();
     start_session();
   } catch (const std::system_error&) {
     *reason = "no thread could be started: raise the limit of ulimit -u";
@@ -91,6 +91,7 @@ int Engine::open_codec(const Settings& settings, std::string* reason) {
 // but the next job's budget will not know of this one's writes, so it is said.
 int Engine::open_drive(const Settings& settings, std::string* reason) {
   if (settings.nvme_bytes == 0) return 0;
+  if (session_.forbids_files() && !settings.names_directory) return 0;  // the warning says so
   auto drive = std::make_unique<Drive>();
   const auto done = [this](const Drive::Job& job, int error) { drive_done(job, error); };
   const auto begin = [this] { begin_thread(); };
@@ -99,7 +100,10 @@ int Engine::open_drive(const Settings& settings, std::string* reason) {
   if (const int error = drive->open(settings, granted, begin, done, reason); error != 0) return error;
   const bool must_count = settings.writes_per_day_bytes != 0 || settings.writes_total_bytes != 0;
   if (session_.has_pool()) writes_.use_lease();
-  const int error = writes_.is_leased() ? 0 : writes_.open_ledger(settings, reason);
+  const int error = writes_.is_leased()
+                        ? 0
+                        : writes_.open_ledger(settings.nvme_directory, settings.writes_per_day_bytes,
+                                              settings.writes_total_bytes, reason);
   if (error != 0 && (must_count || error == EBADMSG)) return error;
   if (error != 0) {
     if (!warning_.empty()) warning_ += "; ";
@@ -153,7 +157,7 @@ void Engine::start_crews() {
 Engine::~Engine() {
   session_.stop();
   end_step();
-  stop_memory_thread();
+  keeper_.stop();
   frame_crew_.stop();
   out_crew_.stop();
   in_crew_.stop();

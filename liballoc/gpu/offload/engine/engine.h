@@ -25,7 +25,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -36,10 +35,12 @@
 #include "liballoc/gpu/offload/drive/drive.h"
 #include "liballoc/gpu/offload/drive/write_budget.h"
 #include "liballoc/gpu/offload/engine/crew.h"
-#include "liballoc/gpu/offload/engine/fetch_order.h"
+#include "liballoc/gpu/offload/engine/step_tensors.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
+#include "liballoc/gpu/offload/memory/held_extent.h"
 #include "liballoc/gpu/offload/memory/slab.h"
+#include "liballoc/gpu/offload/memory/slab_keeper.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
 #include "liballoc/gpu/offload/session/engine_session.h"
 #include "liballoc/gpu/offload/session/memory_demand.h"
@@ -146,15 +147,7 @@ class Engine {
   void judge(const TensorPtr& tensor);
 
   // Host memory for those who wait for it (engine_room.cpp), under the lock
-  bool grows_aside() const { return memory_thread_.joinable(); }
-  void start_memory_thread();
-  void stop_memory_thread();
-  void keep_memory();
-  bool grow_aside(Lock& lock);
-  bool shrink_aside(Lock& lock);
-  void trim_memory();
-  bool may_grow_aside(std::uint64_t bytes) const;
-  bool grow_now(std::uint64_t bytes);
+  void start_keeper();
   std::uint64_t wanted_growth() const;
   std::uint64_t wanted_room(const Tensor& tensor) const;
   int room_for(std::uint64_t bytes, tiers::Extent* out);
@@ -163,12 +156,13 @@ class Engine {
   void start_session();
   Report report();
   void take_grant(const Grant& grant);
+  void trim();
   void vacate();
   bool vacate(const TensorPtr& tensor);
-  void move_below_limit(tiers::Extent* extent);
+  void vacate(HeldExtent& held);
 
   int room_to_store(Tensor& tensor);
-  int no_room() const { return growth_error_ != 0 ? growth_error_ : ENOSPC; }
+  int no_room() const { return keeper_.error() != 0 ? keeper_.error() : ENOSPC; }
   // The device, or a thread, is not through with it.
   bool is_released_memory_due() const { return !retired_.empty() || ending_ != 0; }
   int may_wait(Tensor& tensor);
@@ -186,9 +180,10 @@ class Engine {
   };
   std::uint64_t transit_bytes() const;
   void claim_transit();
+  bool make_transit();
   bool may_go_in_pieces(const Tensor& tensor) const;
   int room_in_pieces(Tensor& tensor);
-  void take_transit(Lock& lock);
+  int take_transit(Lock& lock);
   void leave_transit();
   Part piece_at(const Tensor& tensor, std::uint64_t offset) const;
   int carry_out_in_pieces(Tensor& tensor);
@@ -259,12 +254,11 @@ class Engine {
   void give_up_read(Tensor& tensor);
   void leave_bounce(Tensor& tensor, Lock& lock);
   void end_drives_step();
+  void give_up_ways_back();
   bool on_bounce(const Tensor& tensor) const { return bounce_user_ == &tensor; }
 
   // Ends (engine_step.cpp)
   void forget(Tensor& tensor);
-  void leave_position(Tensor& tensor);
-  void begin_positions();
   void end_memorys_step();
   void wait_for_hands(Tensor& tensor, Lock& lock);
   int order_behind(const Tensor& tensor, Stream stream);
@@ -286,15 +280,12 @@ class Engine {
   std::string warning_;
   std::unique_ptr<DeviceLink> link_;  // none: CPU tensors
   Slab slab_;
+  SlabKeeper keeper_{&slab_, &mutex_};
   MemoryDemand demand_;
   Proofs proofs_;
-  FetchOrder order_;
+  StepTensors step_;
   std::unordered_map<std::uint64_t, TensorPtr> live_;
-  std::vector<TensorPtr> by_position_;         // of this step; nullptr once released
-  std::vector<TensorPtr> from_earlier_steps_;  // live when their step ended by next_step()
   std::vector<Retired> retired_;
-  std::uint64_t last_id_ = 0;
-  std::uint64_t step_begins_ = 0;  // last_id_ when the step began: id - that - 1 is the position
   terrace_offload_statistics counts_{};
   std::unique_ptr<HostCodec> codec_;           // of CPU tensors; none: stored as they are
   std::unique_ptr<DeviceCodec> device_codec_;  // of a device's
@@ -310,26 +301,19 @@ class Engine {
   std::deque<TensorPtr> clean_;           // about the furthest from their fetch first
   // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
   // memory, that tensor can be brought back.
-  tiers::Extent bounce_{};
+  HeldExtent bounce_{&slab_};
   const Tensor* bounce_user_ = nullptr;
-  std::size_t victim_cursor_ = FetchOrder::none;
-  std::size_t last_fetched_ = FetchOrder::none;
   std::uint64_t read_ahead_limit_bytes_ = 0;
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t clean_bytes_ = 0;
-  unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
-  unsigned ending_ = 0;        // tensors that were released, until their last user is through
-  bool waited_ = false;        // a store of this step found no room
-  bool pressed_ = false;       // or one of the last step did: write before it happens
-  tiers::Extent transit_{};    // for what goes in pieces; no bytes: not claimed yet
-  bool transit_busy_ = false;  // somebody carries pieces through it
-  std::thread memory_thread_;  // none: host memory is not pinned
-  std::condition_variable memory_work_;
-  bool memory_ending_ = false;
-  bool growing_ = false;
-  int growth_error_ = 0;  // why host memory did not grow in this step
-  Crew frame_crew_;       // before out_crew_
+  unsigned leaving_ = 0;        // tensors between start_copy() and the end of finish_store()
+  unsigned ending_ = 0;         // tensors that were released, until their last user is through
+  bool waited_ = false;         // a store of this step found no room
+  bool pressed_ = false;        // or one of the last step did: write before it happens
+  HeldExtent transit_{&slab_};  // for what goes in pieces
+  bool transit_busy_ = false;   // somebody carries pieces through it
+  Crew frame_crew_;             // before out_crew_
   Crew out_crew_;
   Crew in_crew_;
   Crew verdict_crew_;  // behind in_crew_

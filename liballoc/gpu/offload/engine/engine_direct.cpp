@@ -58,7 +58,8 @@ bool Engine::may_go_directly(const Tensor& tensor) const {
 
 // Instead of waiting for others to be written.
 bool Engine::prefers_direct(const Tensor& tensor) const {
-  return may_go_directly(tensor) && may_go_in_pieces(tensor) && !growing_ && !may_grow_aside(tensor.bytes);
+  return may_go_directly(tensor) && may_go_in_pieces(tensor) && !slab_.is_growing() &&
+         !keeper_.may_grow_aside(tensor.bytes);
 }
 
 std::uint64_t Engine::direct_bytes(const Tensor& tensor) {
@@ -160,14 +161,14 @@ int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
 int Engine::read_through_host(Tensor& tensor, const Piece& piece) {
   const std::uint64_t bytes = whole_blocks(tensor.stored_bytes);
   Lock lock(mutex_);
-  take_transit(lock);
-  int error = 0;
-  for (std::uint64_t at = 0; error == 0 && at < bytes; at += transit_.bytes) {
-    const Part part{at, std::min(transit_.bytes, bytes - at)};
+  int error = take_transit(lock);
+  if (error != 0) return error;
+  for (std::uint64_t at = 0; error == 0 && at < bytes; at += transit_.bytes()) {
+    const Part part{at, std::min(transit_.bytes(), bytes - at)};
     error = piece_by_drive(tensor, part, tiers::Direction::read, lock);
     if (error != 0) break;
     std::byte* to = device_codec_->frame(piece) + at;
-    error = link_->copy_in({&slab_, transit_.offset, to, part.bytes}, nullptr, &tensor.arrived);
+    error = link_->copy_in({&slab_, transit_.extent().offset, to, part.bytes}, nullptr, &tensor.arrived);
     lock.unlock();
     error = synchronized(tensor.arrived, error);
     lock.lock();

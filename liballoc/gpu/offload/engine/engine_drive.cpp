@@ -25,9 +25,9 @@ void Engine::pump() {
   serve_late_reads();
   serve_waiting();
   write_as_planned();
-  if (waiting_.empty() && pressed_ && !order_.fetching()) write_early();
+  if (waiting_.empty() && pressed_ && !step_.is_fetching()) write_early();
   plan_reads();
-  if (wanted_growth() != 0) memory_work_.notify_one();
+  if (wanted_growth() != 0) keeper_.wake();
 }
 
 void Engine::serve_late_reads() {
@@ -74,22 +74,8 @@ bool Engine::is_victim(const TensorPtr& tensor) const {
          tensor->disk.bytes == 0 && tensor->to == nullptr;
 }
 
-// The one that is fetched last, then those of earlier steps, of which no order is known. The search goes on
-// where it was: what lies behind the cursor is on the drive already; once nothing is found it begins again.
 TensorPtr Engine::next_victim() {
-  bool from_cursor = victim_cursor_ != FetchOrder::none;
-  for (;;) {
-    std::size_t position = from_cursor ? victim_cursor_ : order_.last();
-    while (position != FetchOrder::none && !is_victim(by_position_[position]))
-      position = order_.before(position);
-    victim_cursor_ = position;
-    if (position != FetchOrder::none) return by_position_[position];
-    if (!std::exchange(from_cursor, false)) break;
-  }
-  const auto earlier =
-      std::find_if(from_earlier_steps_.begin(), from_earlier_steps_.end(),
-                   [this](const TensorPtr& tensor) { return !tensor->gone && is_victim(tensor); });
-  return earlier == from_earlier_steps_.end() ? nullptr : *earlier;
+  return step_.last_expected([this](const TensorPtr& tensor) { return is_victim(tensor); });
 }
 
 // So much of the write budget is the tensor's to write. 0, or what the budget says: all is as it was.
@@ -235,7 +221,7 @@ void Engine::was_asked_for(Tensor& tensor) {
 // Nobody uses it, and it can be brought back directly or through the bounce extent.
 bool Engine::is_droppable(const Tensor& tensor, bool even_read_ahead) {
   if (tensor.users != 0 || is_moving(tensor) || is_pending(tensor.arrived)) return false;
-  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes) return false;
+  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes()) return false;
   return even_read_ahead || !tensor.read_ahead;
 }
 
@@ -258,18 +244,20 @@ void Engine::drop(Tensor& tensor) {
     read_ahead_bytes_ -= tensor.disk.bytes;
   }
   tensor.memory_filled = false;
-  tiers::Extent memory = std::exchange(tensor.memory, {});
-  if (!tensor.direct && memory.bytes > bounce_.bytes) std::swap(memory, bounce_);
-  if (memory.bytes != 0) slab_.release(memory);
+  const tiers::Extent memory = std::exchange(tensor.memory, {});
+  if (!tensor.direct && memory.bytes > bounce_.bytes())
+    bounce_.hold(memory);
+  else
+    slab_.release(memory);
 }
 
 bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
   const std::uint64_t bytes = tensor->disk.bytes;
   do {
     if (slab_.reserve(bytes, &tensor->memory) == 0) return true;
-  } while (grow_now(bytes) || drop_clean(urgent));
-  if (!urgent || bounce_user_ != nullptr || bounce_.bytes < bytes) return false;
-  tensor->memory = {bounce_.offset, bytes};
+  } while (keeper_.grow_now(bytes) || drop_clean(urgent));
+  if (!urgent || bounce_user_ != nullptr || bounce_.bytes() < bytes || bounce_.hand_out() != 0) return false;
+  tensor->memory = {bounce_.extent().offset, bytes};
   bounce_user_ = tensor.get();
   return true;
 }
@@ -295,18 +283,15 @@ bool Engine::may_be_read_ahead(const Tensor& tensor) const {
 }
 
 void Engine::plan_reads() {
-  if (drive_ == nullptr || last_fetched_ == FetchOrder::none || !waiting_.empty() || !late_reads_.empty())
-    return;
-  std::size_t position = order_.after(last_fetched_);
-  for (std::size_t i = 0; i < most_looked_ahead && position != FetchOrder::none; ++i) {
-    const TensorPtr& tensor = by_position_[position];
-    position = order_.after(position);
-    if (tensor == nullptr || !may_be_read_ahead(*tensor)) continue;
+  if (drive_ == nullptr || !waiting_.empty() || !late_reads_.empty()) return;
+  step_.look_ahead(most_looked_ahead, [this](const TensorPtr& tensor) {
+    if (!may_be_read_ahead(*tensor)) return true;
     if (read_ahead_bytes_ + tensor->disk.bytes > read_ahead_limit_bytes_ || !start_read(tensor, false))
-      return;
+      return false;
     tensor->read_ahead = true;
     read_ahead_bytes_ += tensor->disk.bytes;
-  }
+    return true;
+  });
 }
 
 // The tensor has been brought back through it: the next one's turn.
@@ -322,18 +307,23 @@ void Engine::leave_bounce(Tensor& tensor, Lock& lock) {
   pump();
 }
 
-// A drive that was full has room again. What others have stored meanwhile keeps the bounce extent.
+// A drive that was full has room again.
 void Engine::end_drives_step() {
   if (drive_error_ == ENOSPC) drive_error_ = 0;
   pressed_ = std::exchange(waited_, false);
   std::erase_if(clean_, [](const TensorPtr& tensor) { return !tensor->clean; });
+  give_up_ways_back();
+}
+
+// What others have stored meanwhile keeps them.
+void Engine::give_up_ways_back() {
   const bool needed = std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
     return entry.second->disk_filled && !entry.second->memory_filled && !entry.second->in_pieces;
   });
-  if (!needed && bounce_user_ == nullptr && bounce_.bytes != 0) slab_.release(std::exchange(bounce_, {}));
+  if (!needed && bounce_user_ == nullptr) bounce_.give_up();
   const bool staged =
       std::any_of(live_.begin(), live_.end(), [](const auto& entry) { return entry.second->in_pieces; });
-  if (!staged && !transit_busy_ && transit_.bytes != 0) slab_.release(std::exchange(transit_, {}));
+  if (!staged && !transit_busy_) transit_.give_up();
 }
 
 }  // namespace terrace::liballoc::offload

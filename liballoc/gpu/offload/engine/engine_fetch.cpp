@@ -52,10 +52,7 @@ int Engine::start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
   tensor->to = to;
   ++tensor->fetches;
   tensor->handed_back = !tensor->left_told;
-  if (tensor->position != FetchOrder::none) {
-    order_.fetch(tensor->position);
-    last_fetched_ = tensor->position;
-  }
+  step_.fetch(*tensor);
   was_asked_for(*tensor);
   ++counts_.fetched;
   counts_.fetched_bytes += tensor->bytes;

@@ -32,23 +32,36 @@ std::uint64_t Engine::transit_bytes() const {
 
 // Once host memory is short: from then on a tensor in pieces can always leave and come back.
 void Engine::claim_transit() {
-  if (drive_ != nullptr && pressed_ && transit_.bytes == 0) room_for(transit_bytes(), &transit_);
+  if (drive_ != nullptr && pressed_) make_transit();
+}
+
+bool Engine::make_transit() {
+  tiers::Extent made{};
+  if (transit_.bytes() != 0) return true;
+  if (room_for(transit_bytes(), &made) != 0) return false;
+  transit_.hold(made);
+  return true;
 }
 
 bool Engine::may_go_in_pieces(const Tensor& tensor) const {
-  return !tensor.in_pieces && transit_.bytes != 0 && drive_error_ == 0;
+  return !tensor.in_pieces && transit_.bytes() != 0 && drive_error_ == 0;
 }
 
 // 0, EAGAIN: there is no transit extent yet, or what the drive says.
 int Engine::room_in_pieces(Tensor& tensor) {
-  if (transit_.bytes == 0 && room_for(transit_bytes(), &transit_) != 0) return EAGAIN;
+  if (!make_transit()) return EAGAIN;
   tensor.direct = may_go_directly(tensor) && space_on_drive(tensor, direct_bytes(tensor)) == 0;
   return tensor.direct ? 0 : space_on_drive(tensor, whole_blocks(tensor.bytes));
 }
 
-void Engine::take_transit(Lock& lock) {
+// 0, or why it is not to be had: then nobody has it.
+int Engine::take_transit(Lock& lock) {
   changed_.wait(lock, [this] { return !transit_busy_; });
   transit_busy_ = true;
+  int error = 0;
+  while ((error = transit_.hand_out()) == EAGAIN) changed_.wait(lock);
+  if (error != 0) leave_transit();
+  return error;
 }
 
 void Engine::leave_transit() {
@@ -57,15 +70,15 @@ void Engine::leave_transit() {
 }
 
 Engine::Part Engine::piece_at(const Tensor& tensor, std::uint64_t offset) const {
-  return {offset, std::min(transit_.bytes, tensor.bytes - offset)};
+  return {offset, std::min(transit_.bytes(), tensor.bytes - offset)};
 }
 
 int Engine::carry_out_in_pieces(Tensor& tensor) {
   Lock lock(mutex_);
-  take_transit(lock);
   std::uint64_t sum = tensor.id;
-  int error = 0;
-  for (std::uint64_t at = 0; error == 0 && at < tensor.bytes; at += transit_.bytes) {
+  int error = take_transit(lock);
+  if (error != 0) return error;
+  for (std::uint64_t at = 0; error == 0 && at < tensor.bytes; at += transit_.bytes()) {
     const Part piece = piece_at(tensor, at);
     error = piece_to_transit(tensor, piece, &sum, lock);
     if (error == 0) error = piece_by_drive(tensor, piece, tiers::Direction::write, lock);
@@ -81,11 +94,12 @@ int Engine::carry_out_in_pieces(Tensor& tensor) {
 }
 
 int Engine::piece_to_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock) {
-  std::byte* transit = slab_.at(transit_);
+  std::byte* transit = slab_.at(transit_.extent());
   int error = 0;
   if (!on_host()) {
     auto* source = const_cast<std::byte*>(tensor.source) + piece.offset;
-    error = link_->copy_out({&slab_, transit_.offset, source, piece.bytes}, tensor.ready, &tensor.departed);
+    error = link_->copy_out({&slab_, transit_.extent().offset, source, piece.bytes}, tensor.ready,
+                            &tensor.departed);
   }
   lock.unlock();
   if (on_host()) {
@@ -99,11 +113,11 @@ int Engine::piece_to_transit(Tensor& tensor, const Part& piece, std::uint64_t* s
 }
 
 int Engine::carry_in_in_pieces(Tensor& tensor, Lock& lock) {
-  take_transit(lock);
   std::uint64_t sum = tensor.id;
   std::uint64_t at = 0;
-  int error = 0;
-  for (; error == 0 && at < tensor.bytes; at += transit_.bytes) {
+  int error = take_transit(lock);
+  if (error != 0) return error;
+  for (; error == 0 && at < tensor.bytes; at += transit_.bytes()) {
     const Part piece = piece_at(tensor, at);
     error = piece_by_drive(tensor, piece, tiers::Direction::read, lock);
     if (error == 0) error = piece_from_transit(tensor, piece, &sum, lock);
@@ -117,11 +131,11 @@ int Engine::carry_in_in_pieces(Tensor& tensor, Lock& lock) {
 
 // With `sum` a piece of the tensor, without one whatever is in the transit extent.
 int Engine::piece_from_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock) {
-  const std::byte* transit = slab_.at(transit_);
+  const std::byte* transit = slab_.at(transit_.extent());
   int error = 0;
   if (!on_host())
-    error = link_->copy_in({&slab_, transit_.offset, tensor.to + piece.offset, piece.bytes}, tensor.to_free,
-                           &tensor.arrived);
+    error = link_->copy_in({&slab_, transit_.extent().offset, tensor.to + piece.offset, piece.bytes},
+                           tensor.to_free, &tensor.arrived);
   lock.unlock();
   if (on_host())
     std::memcpy(tensor.to + piece.offset, transit, piece.bytes);
@@ -134,8 +148,8 @@ int Engine::piece_from_transit(Tensor& tensor, const Part& piece, std::uint64_t*
 
 // Nobody must take what has come of it for the tensor.
 void Engine::spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock) {
-  std::memset(slab_.at(transit_), poison, transit_.bytes);
-  for (std::uint64_t at = 0; at < bytes; at += transit_.bytes)
+  std::memset(slab_.at(transit_.extent()), poison, transit_.bytes());
+  for (std::uint64_t at = 0; at < bytes; at += transit_.bytes())
     piece_from_transit(tensor, piece_at(tensor, at), nullptr, lock);
 }
 
@@ -152,7 +166,7 @@ int Engine::piece_by_drive(Tensor& tensor, const Part& piece, tiers::Direction d
                  .direction = direction,
                  .urgent = !out,
                  .is_piece = true,
-                 .memory = slab_.at(transit_),
+                 .memory = slab_.at(transit_.extent()),
                  .extent = {tensor.disk.offset + piece.offset, whole_blocks(piece.bytes)}});
   changed_.wait(lock, [&tensor] { return tensor.drive == Tensor::Drive::idle; });
   return tensor.piece_error;

@@ -1,17 +1,17 @@
 // Host memory for those who wait for it.
 //
-// Pinned memory grows beside the engine: to page-lock a chunk takes as long as to copy it several times, so a
-// thread of its own does it without the lock, and a store that needs the chunk is queued meanwhile, as it is
-// when room has to be made by writing to the drive. store() therefore never waits for either.
+// Pinned memory grows beside the engine (memory/slab_keeper.h), and a store that needs it is queued
+// meanwhile, as it is when room has to be made by writing to the drive. store() therefore never waits for
+// either.
 //
 //   store ──► room? ──yes──► copy out
 //               │ no
 //               ▼
-//   waiting ──► memory thread grows ──► drive takes others ──► in pieces past host memory ──► refused
+//   waiting ──► slab grows ───────────► drive takes others ──► in pieces past host memory ──► refused
 //                                  └──► directly to the drive (engine_direct.cpp)
 //
 // In that order, each when the one before cannot help; where there is a direct path, nobody waits for others
-// to be written. Pageable memory (CPU tensors) grows at once: that is only a change of a mapping.
+// to be written.
 //
 // What was released is waited for on every way, also without a drive: its memory is free once the stream has
 // passed, and whoever sums or decodes it is through.
@@ -20,87 +20,26 @@
 #include <utility>
 
 #include "liballoc/gpu/offload/engine/engine.h"
-#include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::offload {
 
-void Engine::start_memory_thread() {
-  if (!on_host()) memory_thread_ = tiers::gpu::start_without_signals([this] { keep_memory(); });
-}
-
-void Engine::stop_memory_thread() {
-  if (!grows_aside()) return;
-  {
-    const Lock lock(mutex_);
-    memory_ending_ = true;
-  }
-  memory_work_.notify_one();
-  memory_thread_.join();
-}
-
-void Engine::keep_memory() {
-  begin_thread();
-  Lock lock(mutex_);
-  while (!memory_ending_)
-    if (!grow_aside(lock) && !shrink_aside(lock)) memory_work_.wait(lock);
-}
-
-// What the machine refuses is full until the step has ended. A generous step first, then what is needed.
-bool Engine::grow_aside(Lock& lock) {
-  const std::uint64_t bytes = wanted_growth();
-  if (bytes == 0) return false;
-  growing_ = true;
-  for (const bool generous : {true, false}) {
-    const Slab::Chunk chunk = slab_.growth_for(bytes, generous);
-    if (chunk.bytes == 0) break;
-    lock.unlock();
-    const int error = slab_.commit(chunk);
-    lock.lock();
-    growth_error_ = error;
-    if (error != 0) continue;
-    slab_.add(chunk);
-    break;
-  }
-  growing_ = false;
-  pump();
-  return true;
-}
-
-bool Engine::shrink_aside(Lock& lock) {
-  const Slab::Chunk chunk = slab_.take_surplus();
-  if (chunk.bytes == 0) return false;
-  lock.unlock();
-  slab_.decommit(chunk);
-  lock.lock();
-  slab_.removed(chunk);
-  return true;
-}
-
-void Engine::trim_memory() {
-  growth_error_ = 0;
-  slab_.trim();
-  if (grows_aside())
-    memory_work_.notify_one();
-  else
-    slab_.give_back_surplus();
-}
-
-bool Engine::may_grow_aside(std::uint64_t bytes) const {
-  return grows_aside() && growth_error_ == 0 && slab_.may_grow_for(bytes);
-}
-
-bool Engine::grow_now(std::uint64_t bytes) {
-  if (grows_aside() || growth_error_ != 0 || !slab_.may_grow_for(bytes)) return false;
-  growth_error_ = slab_.grow(bytes);
-  return growth_error_ == 0;
+void Engine::start_keeper() {
+  if (on_host()) return;
+  keeper_.start({.begin = [this] { begin_thread(); },
+                 .wanted = [this] { return wanted_growth(); },
+                 .changed =
+                     [this] {
+                       changed_.notify_all();
+                       pump();
+                     }});
 }
 
 // What whoever waits longest needs the memory thread for.
 std::uint64_t Engine::wanted_growth() const {
   for (const TensorPtr& tensor : late_reads_)
-    if (!tensor->gone && may_grow_aside(tensor->disk.bytes)) return tensor->disk.bytes;
+    if (!tensor->gone && keeper_.may_grow_aside(tensor->disk.bytes)) return tensor->disk.bytes;
   for (const TensorPtr& tensor : waiting_)
-    if (!tensor->gone) return may_grow_aside(wanted_room(*tensor)) ? wanted_room(*tensor) : 0;
+    if (!tensor->gone) return keeper_.may_grow_aside(wanted_room(*tensor)) ? wanted_room(*tensor) : 0;
   return 0;
 }
 
@@ -114,8 +53,8 @@ int Engine::room_for(std::uint64_t bytes, tiers::Extent* out) {
   for (;;) {
     const int error = slab_.reserve(bytes, out);
     if (error != ENOSPC) return error;
-    if (grow_now(bytes)) continue;
-    if (may_grow_aside(bytes) || !drop_clean(true)) return ENOSPC;
+    if (keeper_.grow_now(bytes)) continue;
+    if (keeper_.may_grow_aside(bytes) || !drop_clean(true)) return ENOSPC;
   }
 }
 
@@ -127,7 +66,7 @@ int Engine::room_to_store(Tensor& tensor) {
 
 // Whether a store may count on room to come; if not, why.
 int Engine::may_wait(Tensor& tensor) {
-  if (may_grow_aside(waiting_bytes_ + tensor.bytes)) return 0;
+  if (keeper_.may_grow_aside(waiting_bytes_ + tensor.bytes)) return 0;
   demand_.went_without(tensor.bytes);
   if (drive_ == nullptr) return is_released_memory_due() ? 0 : no_room();
   if (drive_error_ != 0) return drive_error_;
@@ -195,7 +134,7 @@ int Engine::serve(const TensorPtr& tensor) {
 // Begins to write as much as is needed. False when nothing is on its way; *refusal: why nothing is written.
 bool Engine::room_may_come(const Tensor& tensor, int* refusal) {
   const std::uint64_t bytes = wanted_room(tensor);
-  if (growing_ || may_grow_aside(bytes)) return true;
+  if (slab_.is_growing() || keeper_.may_grow_aside(bytes)) return true;
   if (drive_ != nullptr) {
     waited_ = pressed_ = true;
     *refusal = make_room(bytes);

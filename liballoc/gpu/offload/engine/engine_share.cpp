@@ -7,7 +7,9 @@
 // of its step at the latest. Nothing waits for any of it, and what has no room stays where it is, as with a
 // full budget.
 //
-// The bounce and the transit extent are what brings tensors back, so they are moved and never given up.
+// The bounce and the transit extent are what brings tensors back. They are moved, and where the grant is too
+// small for them, as that of a job which is to be paused, their memory is given back until a tensor needs
+// them (memory/held_extent.h).
 #include <utility>
 
 #include "liballoc/gpu/offload/engine/engine.h"
@@ -16,10 +18,10 @@ namespace terrace::liballoc::offload {
 
 // Alone, the engine has what it was opened with.
 int Engine::open_session(const Settings& settings, std::string* reason) {
-  if (const int error =
-          session_.open(settings.session, settings.device_text, settings.wants_granted_pool(), reason);
-      error != 0)
-    return error;
+  const Joining joining{.device = settings.device_text,
+                        .wants_pool = settings.wants_granted_pool(),
+                        .may_keep_a_file = settings.nvme_bytes != 0 && !settings.names_directory};
+  if (const int error = session_.open(settings.session, joining, reason); error != 0) return error;
   warning_ = session_.warning();
   return 0;
 }
@@ -27,24 +29,32 @@ int Engine::open_session(const Settings& settings, std::string* reason) {
 void Engine::start_session() {
   if (session_.grant() != nullptr) take_grant(*session_.grant());
   session_.start({.report = [this] { return report(); },
-                  .take_grant = [this](const Grant& grant) { take_grant(grant); }});
+                  .take_grant = [this](const Grant& grant) { take_grant(grant); },
+                  .trim = [this] { trim(); }});
 }
 
 // What the device has passed meanwhile is seen here where nobody else looks.
 Report Engine::report() {
-  Report report{.counts = statistics()};
   const Lock lock(mutex_);
   if (slab_.is_over_limit()) pump();
-  report.wanted_memory_bytes = demand_.bytes(slab_.committed_bytes(), slab_.capacity_bytes());
-  report.memory_limit_bytes = slab_.limit_bytes();
-  report.drive_written_bytes = writes_.written_bytes();
-  return report;
+  return {.memory_bytes = slab_.committed_bytes(),
+          .memory_peak_bytes = slab_.committed_peak_bytes(),
+          .spare_memory_bytes = slab_.spare_bytes(),
+          .wanted_memory_bytes = demand_.bytes(slab_.committed_bytes(), slab_.capacity_bytes()),
+          .memory_limit_bytes = slab_.limit_bytes(),
+          .drive_bytes = drive_ == nullptr ? 0 : drive_->used_bytes(),
+          .drive_written_bytes = writes_.written_bytes(),
+          .drive_read_bytes = counts_.nvme_read_bytes,
+          .checksum_failures = counts_.checksum_failures,
+          .io_errors = counts_.io_errors};
 }
 
 // A file of its own is no part of what the daemon grants.
 void Engine::take_grant(const Grant& grant) {
   const Lock lock(mutex_);
   slab_.set_limit(grant.budget_bytes);
+  bounce_.come_back();
+  transit_.come_back();
   if (writes_.is_leased()) {
     drive_->set_limit(grant.pool_limit_bytes);
     writes_.set_lease(grant.most_written_bytes);
@@ -52,16 +62,24 @@ void Engine::take_grant(const Grant& grant) {
   pump();
 }
 
+// `terrace trim`: also what the next step would take again.
+void Engine::trim() {
+  const Lock lock(mutex_);
+  collect_retired();
+  give_up_ways_back();
+  if (bounce_user_ == nullptr) bounce_.spare();
+  if (!transit_busy_) transit_.spare();
+  keeper_.trim();
+  if (device_codec_ != nullptr) device_codec_->trim();
+}
+
 void Engine::vacate() {
   if (!slab_.is_over_limit()) return;
   for (const auto& [id, tensor] : live_)
     if (slab_.is_beyond_limit(tensor->memory) && !vacate(tensor)) break;
-  if (bounce_user_ == nullptr) move_below_limit(&bounce_);
-  if (!transit_busy_) move_below_limit(&transit_);
-  if (grows_aside())
-    memory_work_.notify_one();
-  else
-    slab_.give_back_surplus();
+  if (bounce_user_ == nullptr) vacate(bounce_);
+  if (!transit_busy_) vacate(transit_);
+  keeper_.give_back_surplus();
 }
 
 // False: the drive takes no more.
@@ -70,17 +88,14 @@ bool Engine::vacate(const TensorPtr& tensor) {
   return !is_victim(tensor) || drive_ == nullptr || start_write(tensor) == 0;
 }
 
-// Others make room for it, once they are on the drive. Where nothing helps it stays.
-void Engine::move_below_limit(tiers::Extent* extent) {
-  tiers::Extent moved{};
-  if (extent->bytes == 0 || !slab_.is_beyond_limit(*extent)) return;
-  int error = 0;
-  while ((error = slab_.reserve(extent->bytes, &moved)) != 0 && drop_clean(true)) {
+// Others make room for it, once they are on the drive. Where nobody can, it has to be without memory itself.
+void Engine::vacate(HeldExtent& held) {
+  bool moved = false;
+  while (!(moved = held.move_below_limit()) && drop_clean(true)) {
   }
-  if (error == 0)
-    slab_.release(std::exchange(*extent, moved));
-  else if (writing_bytes_ == 0)
-    make_room(extent->bytes);
+  if (moved || writing_bytes_ != 0) return;
+  make_room(held.bytes());
+  if (writing_bytes_ == 0) held.withhold();
 }
 
 }  // namespace terrace::liballoc::offload

@@ -13,7 +13,7 @@ int Engine::release(std::uint64_t id, void* stream) {
   const TensorPtr tensor = find(id);
   if (tensor == nullptr) return ENOENT;
   live_.erase(id);
-  leave_position(*tensor);
+  step_.leave(*tensor);
   forget(*tensor);
   wait_for_hands(*tensor, lock);
   int error = 0;
@@ -101,25 +101,10 @@ void Engine::collect_retired() {
   });
 }
 
-void Engine::leave_position(Tensor& tensor) {
-  if (tensor.position != FetchOrder::none) by_position_[tensor.position] = nullptr;
-}
-
-void Engine::begin_positions() {
-  by_position_.clear();
-  from_earlier_steps_.clear();
-  order_.end_step();
-  victim_cursor_ = last_fetched_ = FetchOrder::none;
-  step_begins_ = last_id_;
-}
-
 int Engine::next_step() {
   const Lock lock(mutex_);
-  begin_positions();
-  for (const auto& [id, tensor] : live_) {
-    tensor->position = FetchOrder::none;
-    from_earlier_steps_.push_back(tensor);
-  }
+  step_.end_step();
+  for (const auto& [id, tensor] : live_) step_.stay(tensor);
   end_memorys_step();
   return 0;
 }
@@ -127,7 +112,7 @@ int Engine::next_step() {
 int Engine::end_step() {
   Lock lock(mutex_);
   const auto left_over = std::exchange(live_, {});
-  begin_positions();
+  step_.end_step();
   counts_.dropped += left_over.size();
   for (const auto& [id, tensor] : left_over) forget(*tensor);
   for (const auto& entry : left_over) {
@@ -146,21 +131,13 @@ void Engine::end_memorys_step() {
   demand_.end_step();
   collect_retired();
   end_drives_step();
-  trim_memory();
+  keeper_.end_step();
   pump();
 }
 
 std::size_t Engine::expect(std::uint64_t id, std::uint64_t* out, std::size_t count) {
   const Lock lock(mutex_);
-  if (id > last_id_ || (id != 0 && id <= step_begins_)) return 0;
-  std::size_t position = id == 0 ? order_.first() : order_.after(id - step_begins_ - 1);
-  std::size_t filled = 0;
-  for (; position != FetchOrder::none && filled < count; position = order_.after(position)) {
-    const TensorPtr& tensor = by_position_[position];
-    if (tensor != nullptr && tensor->to == nullptr && tensor->state != Tensor::State::failed)
-      out[filled++] = tensor->id;
-  }
-  return filled;
+  return step_.expect(id, out, count);
 }
 
 }  // namespace terrace::liballoc::offload

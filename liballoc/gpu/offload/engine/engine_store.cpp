@@ -66,17 +66,14 @@ void Engine::queue_to_leave(const TensorPtr& tensor) {
 
 // What may throw comes first.
 int Engine::adopt(const TensorPtr& tensor, Stream stream) {
-  tensor->id = last_id_ + 1;
-  tensor->position = order_.stored();
-  by_position_.push_back(tensor);
+  step_.enter(tensor);
   live_.emplace(tensor->id, tensor);
   if (const int error = begin_store(*tensor, stream); error != 0) {
     live_.erase(tensor->id);
-    by_position_.pop_back();
+    step_.withdraw();
     return error;
   }
-  ++last_id_;
-  order_.store();
+  step_.confirm();
   ++counts_.stored;
   counts_.stored_bytes += tensor->bytes;
   counts_.live_bytes += tensor->bytes;
@@ -96,7 +93,7 @@ void Engine::drop_refused(Tensor& tensor, Stream stream, Lock& lock) {
 // As if it had never been, but for its number.
 void Engine::disown(const TensorPtr& tensor) {
   live_.erase(tensor->id);
-  leave_position(*tensor);
+  step_.leave(*tensor);
   tensor->gone = true;
   --counts_.stored;
   counts_.stored_bytes -= tensor->bytes;

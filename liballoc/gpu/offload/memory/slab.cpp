@@ -144,6 +144,43 @@ void Slab::give(std::uint64_t offset, std::uint64_t bytes) {
   beyond_.give(offset + below, bytes - below);
 }
 
+void Slab::withhold(const tiers::Extent& extent) {
+  release(extent);
+  withheld_bytes_ += extent.bytes;
+  apply_limit();
+}
+
+void Slab::forget_withheld(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  withheld_bytes_ -= bytes;
+  apply_limit();
+}
+
+bool Slab::has_room_for_withheld(std::uint64_t bytes) const {
+  return committed_bytes_ + bytes <= std::min(limit_bytes_, capacity_bytes_) || free_.largest() >= bytes;
+}
+
+// Behind the last chunk there is room for it, if nothing that cannot leave stands beyond the limit: then it
+// is in what was free there.
+int Slab::hand_out_withheld(std::uint64_t bytes, tiers::Extent* out) {
+  std::uint64_t offset = 0;
+  const auto take = [&] { return free_.take(bytes, &offset) || beyond_.take(bytes, &offset); };
+  if (!take()) {
+    if (is_growing_ || surplus_bytes_ != 0) return EAGAIN;
+    const std::uint64_t room = capacity_bytes_ - committed_bytes_;
+    const std::uint64_t joined = std::min(bytes, beyond_.ending_at(committed_bytes_));
+    const Chunk chunk{committed_bytes_, bytes <= room ? bytes : bytes - joined};
+    if (chunk.bytes > room) return ENOSPC;
+    if (const int error = commit(chunk); error != 0) return error;
+    add(chunk);
+    if (!take()) return ENOSPC;
+  }
+  reached_ = std::max(reached_, offset + bytes);
+  *out = {offset, bytes};
+  forget_withheld(bytes);
+  return 0;
+}
+
 int Slab::grow(std::uint64_t bytes) {
   int error = ENOSPC;
   for (const bool generous : {true, false}) {
@@ -189,6 +226,8 @@ void Slab::trim() {
   reached_lately_ = 0;
   steps_ = 0;
 }
+
+void Slab::trim_at_once() { keep_end_ = reached_ = reached_lately_ = steps_ = 0; }
 
 Slab::Chunk Slab::take_surplus() {
   if (chunk_ends_.empty()) return {};

@@ -13,7 +13,8 @@
 //
 // The limit is what may be committed at present, within the capacity. Lowered, it divides the range at the
 // end of a chunk: what is free beyond is given to nobody, and chunks there are given back as their extents
-// are released.
+// are released. What is withheld (held_extent.h) is no memory until it is asked for, and then beyond the
+// limit, too: the capacity keeps room for it.
 //
 // Not thread-safe: the engine's lock guards it, but for commit() and decommit(), which page-lock and are
 // slow: they touch a chunk that nobody else knows of, so a thread calls them without the lock, between the
@@ -61,20 +62,38 @@ class Slab {
   bool may_grow_for(std::uint64_t bytes) const;  // or may once a return has ended
   int commit(const Chunk& chunk);
   void add(const Chunk& chunk);
+  // Around a growth that gives up the lock in between.
+  void begin_growth() { is_growing_ = true; }
+  void end_growth() { is_growing_ = false; }
+  bool is_growing() const { return is_growing_; }
   // All three, a generous step first. ENOSPC where the capacity has no room.
   int grow(std::uint64_t bytes);
 
   // From now on, until another is set: the capacity at first. In whole units, rounded down. Nothing that is
   // in use is touched.
   void set_limit(std::uint64_t bytes);
-  // What may be committed: the limit within the capacity.
-  std::uint64_t limit_bytes() const { return std::min(limit_bytes_, capacity_bytes_); }
+  // What may be committed: the limit within the capacity, less what is withheld.
+  std::uint64_t limit_bytes() const { return std::min(limit_bytes_, capacity_bytes_ - withheld_bytes_); }
   // More is committed than that.
   bool is_over_limit() const { return limit_end_ != no_end; }
   // Its release lets a chunk be given back that the limit has no room for.
   bool is_beyond_limit(const tiers::Extent& extent) const {
     return extent.offset + extent.bytes > limit_end_;
   }
+
+  // Takes an extent back for as long as nobody needs it: only the rest of the capacity is for others.
+  void withhold(const tiers::Extent& extent);
+  // Whether all that is committed is within that rest.
+  bool may_withhold(std::uint64_t bytes) const {
+    return committed_bytes_ + withheld_bytes_ + bytes <= capacity_bytes_;
+  }
+  // `bytes` of what was withheld, in what is committed or in a chunk more, whatever the limit says. 0; EAGAIN
+  // while a chunk comes or goes; ENOSPC: what is beyond the limit is in the way; or the errno of committing.
+  int hand_out_withheld(std::uint64_t bytes, tiers::Extent* out);
+  // Whether that would stay within the limit.
+  bool has_room_for_withheld(std::uint64_t bytes) const;
+  // Nobody will ask for so many bytes.
+  void forget_withheld(std::uint64_t bytes);
 
   // Gives back all of *extent but its first `bytes`, rounded up.
   void shrink(tiers::Extent* extent, std::uint64_t bytes);
@@ -83,6 +102,8 @@ class Slab {
   // The step is over: the chunks at the end that none of the last few steps reached are to be given back.
   static constexpr unsigned steps_until_given_back = 4;
   void trim();
+  // All that is free at the end is to be given back, whenever it was reached.
+  void trim_at_once();
   // In three steps again: the last chunk, no bytes if it is in use or was reached lately; its memory; its
   // place.
   Chunk take_surplus();
@@ -97,9 +118,9 @@ class Slab {
   std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t committed_bytes() const { return committed_bytes_; }
   std::uint64_t committed_peak_bytes() const { return committed_peak_bytes_; }
-  std::uint64_t used_bytes() const {
-    return committed_bytes_ - surplus_bytes_ - free_.free_bytes() - beyond_.free_bytes();
-  }
+  std::uint64_t used_bytes() const { return committed_bytes_ - surplus_bytes_ - spare_bytes(); }
+  // Committed and free.
+  std::uint64_t spare_bytes() const { return free_.free_bytes() + beyond_.free_bytes(); }
 
  private:
   static constexpr std::uint64_t no_end = ~std::uint64_t{0};
@@ -118,12 +139,14 @@ class Slab {
   unsigned steps_ = 0;
   std::uint64_t keep_end_ = no_end;  // chunks that begin behind it are surplus
   std::uint64_t surplus_bytes_ = 0;  // committed, taken by take_surplus()
+  bool is_growing_ = false;
   tiers::gpu::Device* device_ = nullptr;
   std::vector<std::uint64_t> chunk_ends_;  // ascending
   FreeExtents free_;
   std::uint64_t limit_bytes_ = no_end;
   std::uint64_t limit_end_ = no_end;  // chunks from here on are beyond the limit
   FreeExtents beyond_;                // free, and for nobody
+  std::uint64_t withheld_bytes_ = 0;
 };
 
 }  // namespace terrace::liballoc::offload

@@ -71,6 +71,14 @@ bool Staging::is_waited_for() {
   return next_turn_ != turn_;
 }
 
+void Staging::give_back() {
+  const std::lock_guard lock(mutex_);
+  if (base_ == nullptr || unused_.size() != most_pieces || next_turn_ != turn_) return;
+  free_.cut(0, capacity_bytes_);
+  unmap();
+  tried_to_map_ = false;
+}
+
 void Staging::give(Piece* piece) {
   const std::lock_guard lock(mutex_);
   free_.give(piece->extent.offset, piece->extent.bytes);

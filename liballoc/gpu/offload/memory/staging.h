@@ -49,6 +49,9 @@ class Staging {
   Piece* take(std::uint64_t bytes);
   void give(Piece* piece);
   bool is_waited_for();
+  // Its memory goes back to the device, if no piece of it is in use and nobody waits for one. It comes again
+  // with the next piece.
+  void give_back();
   // Pieces are numbered below most_pieces.
   std::size_t number_of(const Piece* piece) const { return static_cast<std::size_t>(piece - pieces_); }
   std::byte* at(const Piece& piece) const { return base_ + piece.extent.offset; }

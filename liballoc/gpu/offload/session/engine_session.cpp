@@ -1,6 +1,5 @@
 #include "liballoc/gpu/offload/session/engine_session.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -16,16 +15,20 @@ constexpr std::chrono::milliseconds round{100};
 constexpr unsigned most_messages = 64;
 
 // Under the names that the pager's have (wire/segment.h), as far as they mean the same: what is taken of host
-// memory is resident, what lies on the drive is stored.
+// memory is resident, what is empty of it is kept for reuse, what lies on the drive is stored.
 void put_counts(const Report& report, wire::JobStats* out) {
   using wire::Stat;
-  const terrace_offload_statistics& counts = report.counts;
-  const std::pair<Stat, std::uint64_t> words[] = {
-      {Stat::heap_live_bytes, report.wanted_memory_bytes}, {Stat::resident_bytes, counts.dram_bytes},
-      {Stat::resident_peak_bytes, counts.dram_peak_bytes}, {Stat::stored_bytes, counts.nvme_bytes},
-      {Stat::pool_used_bytes, counts.nvme_bytes},          {Stat::budget_bytes, report.memory_limit_bytes},
-      {Stat::written_bytes, report.drive_written_bytes},   {Stat::read_bytes, counts.nvme_read_bytes},
-      {Stat::checksum_failures, counts.checksum_failures}, {Stat::io_errors, counts.io_errors}};
+  const std::pair<Stat, std::uint64_t> words[] = {{Stat::heap_live_bytes, report.wanted_memory_bytes},
+                                                  {Stat::resident_bytes, report.memory_bytes},
+                                                  {Stat::resident_peak_bytes, report.memory_peak_bytes},
+                                                  {Stat::recycled_bytes, report.spare_memory_bytes},
+                                                  {Stat::stored_bytes, report.drive_bytes},
+                                                  {Stat::pool_used_bytes, report.drive_bytes},
+                                                  {Stat::budget_bytes, report.memory_limit_bytes},
+                                                  {Stat::written_bytes, report.drive_written_bytes},
+                                                  {Stat::read_bytes, report.drive_read_bytes},
+                                                  {Stat::checksum_failures, report.checksum_failures},
+                                                  {Stat::io_errors, report.io_errors}};
   for (const auto& [stat, value] : words) out->set(stat, value);
 }
 
@@ -43,21 +46,20 @@ bool EngineSession::is_understood() {
   return false;
 }
 
-int EngineSession::open(const liballoc::gpu::SessionOptions& options, const std::string& device,
-                        bool wants_pool, std::string* reason) {
-  if (options.socket.empty()) return 0;
+int EngineSession::join(const liballoc::gpu::SessionOptions& options, const Joining& joining,
+                        std::string* reason) {
   socket_ = options.socket;
   const int error = client_.start({.socket_path = socket_.c_str(),
                                    .job = options.job.c_str(),
-                                   .program = device.c_str(),
+                                   .program = joining.device.c_str(),
                                    .requested_budget_bytes = options.dram_bytes,
-                                   .pool_wanted_bytes = wants_pool ? wire::any_bytes : 0,
+                                   .pool_wanted_bytes = joining.wants_pool ? wire::any_bytes : 0,
                                    .weight = options.weight,
                                    .daemon_path = options.daemon.c_str(),
                                    .respawn = !options.daemon.empty(),
                                    .is_engine = true});
   if (error != 0 && client_.refused_text()[0] != '\0') {
-    *reason = "the daemon at " + socket_ + " refused the engine: " + client_.refused_text();
+    *reason = "the daemon at " + socket_ + " refused the " + joining.who + ": " + client_.refused_text();
     return error;
   }
   if (error != 0) {
@@ -71,16 +73,29 @@ int EngineSession::open(const liballoc::gpu::SessionOptions& options, const std:
     warning_ = "the daemon at " + socket_ +
                " is older than offload engines that join it: their host memory is not counted; install the "
                "same version of both";
-  if (!is_joined_ || !wants_pool || has_pool()) return 0;
-  client_.use_no_pool();
-  warning_ = "the daemon at " + socket_ +
-             " grants no pool (its log says why): the drive's file is this process's own, which the daemon's "
-             "[pool] size does not count";
-  if (!client_.grant().encrypts_pools) return 0;
-  *reason = "the daemon at " + socket_ +
-            " grants no pool (its log says why), and pools are encrypted here ([pool] encrypt): name a "
-            "directory for the drive's file, or do without a drive";
-  return EPERM;
+  return 0;
+}
+
+int EngineSession::open(const liballoc::gpu::SessionOptions& options, const Joining& joining,
+                        std::string* reason) {
+  if (options.socket.empty()) return 0;
+  if (const int error = join(options, joining, reason); error != 0) return error;
+  if (!is_joined_ || has_pool()) return 0;
+  if (joining.wants_pool) client_.use_no_pool();
+  if (joining.may_keep_a_file) warning_ = missing_pool(joining);
+  return 0;
+}
+
+std::string EngineSession::missing_pool(const Joining& joining) const {
+  const std::string daemon = "the daemon at " + socket_;
+  if (forbids_files())
+    return daemon + (joining.wants_pool ? " grants no pool (its log says why), and pools" : "'s pools") +
+           " are encrypted here ([pool] encrypt): the " + joining.who +
+           " writes to no drive; name a directory for its file if plain text may lie there";
+  if (!joining.wants_pool) return "";
+  return daemon +
+         " grants no pool (its log says why): the drive's file is this process's own, which the daemon's "
+         "[pool] size does not count";
 }
 
 void EngineSession::start(Callbacks callbacks) {
@@ -124,7 +139,9 @@ void EngineSession::follow() {
       case Notice::budget_changed:
         callbacks_.take_grant(client_.grant());
         continue;
-      case Notice::trim:  // what no step uses is given back anyway
+      case Notice::trim:
+        callbacks_.trim();
+        continue;
       case Notice::schedule:
       case Notice::disconnected:
         continue;

@@ -19,7 +19,7 @@ MOST_THREADS = 256
 def make_config(tier, directory, nvme_bytes, staging, threads, writes_per_day, writes_total):
     """The checked arguments as the library takes them. ValueError names the argument and what is accepted."""
     one_of(tier, "tier", settings.TIERS)
-    directory = os.fspath(directory) if directory is not None else settings.DIRECTORY
+    directory = os.fspath(directory) if directory is not None else None
     staging = STAGING if staging is None else sizes.parse(staging, "staging")
     if staging < LEAST_STAGING:
         raise ValueError(f"staging: {sizes.text(staging)} are too few; {sizes.text(LEAST_STAGING)} are needed")
@@ -28,9 +28,10 @@ def make_config(tier, directory, nvme_bytes, staging, threads, writes_per_day, w
         raise ValueError(f"threads: {threads!r} is not a number of threads; write 1 to {MOST_THREADS}, or None for one "
                          "on each processor")
     fault = os.environ.get("TERRACE_FAULT") or None
+    drive = drive_bytes(nvme_bytes, directory or settings.DIRECTORY) if tier == "nvme" else 0
     return library.OptimizerConfig(
-        size=ctypes.sizeof(library.OptimizerConfig), nvme_bytes=drive_bytes(nvme_bytes, directory) if tier == "nvme" else 0,
-        nvme_directory=os.fsencode(directory), staging_bytes=staging, threads=threads,
+        size=ctypes.sizeof(library.OptimizerConfig), nvme_bytes=drive,
+        nvme_directory=directory and os.fsencode(directory), staging_bytes=staging, threads=threads,
         writes_per_day_bytes=0 if writes_per_day is None else sizes.parse(writes_per_day, "writes_per_day"),
         writes_total_bytes=0 if writes_total is None else sizes.parse(writes_total, "writes_total"),
         fault=fault and fault.encode())

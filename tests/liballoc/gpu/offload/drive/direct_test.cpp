@@ -6,8 +6,8 @@
 #include <string>
 
 #include "liballoc/gpu/offload/drive/direct_path.h"
-#include "tests/liballoc/gpu/offload/cuda_fixture.h"
 #include "tests/liballoc/gpu/offload/directory.h"
+#include "tests/liballoc/gpu/offload/engine/cuda_fixture.h"
 
 using namespace terrace::liballoc::offload::test;
 using terrace::liballoc::offload::DirectPath;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tests/liballoc/gpu/offload/cuda_fixture.h"
+#include "tests/liballoc/gpu/offload/engine/cuda_fixture.h"
 #include "tests/tiers/gpu/fake_cuda.h"
 
 using namespace terrace::liballoc::offload::test;

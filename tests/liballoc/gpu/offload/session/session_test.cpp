@@ -1,167 +1,12 @@
 // Engines in session with a daemon: what it shows of them, what they take of what it grants, and what a
 // daemon that dies, hangs or lies cannot do to their tensors.
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <optional>
-#include <thread>
-
-#include "daemon/server/connection.h"
-#include "daemon/sessions/segment_layout.h"
 #include "liballoc/base/os.h"
-#include "tests/daemon/support.h"
-#include "tests/liballoc/gpu/offload/engine_fixture.h"
-#include "tests/liballoc/variable.h"
+#include "tests/liballoc/gpu/offload/session/session_fixture.h"
 
 using namespace terrace::liballoc::offload::test;
-using terrace::liballoc::test::Variable;
 using namespace terrace::tests;
-using nlohmann::json;
 
 namespace {
-
-// The environment of a job under that daemon.
-struct JobOf {
-  explicit JobOf(const std::string& path, const std::string& budget = "") {
-    socket.emplace("TERRACE_SOCKET", path);
-    name.emplace("TERRACE_JOB", "train");
-    if (!budget.empty()) dram.emplace("TERRACE_DRAM", budget);
-  }
-  std::optional<Variable> socket, name, dram;
-};
-
-json job_at(const std::string& socket) {
-  const json answer = ask(socket, {{"verb", "jobs"}});
-  return answer["jobs"].empty() ? json::object() : answer["jobs"][0];
-}
-
-json engine_at(const std::string& socket) {
-  const json job = job_at(socket);
-  return job.contains("sessions") ? job["sessions"][0] : json::object();
-}
-
-std::uint64_t counter(const json& session, const char* name) {
-  return session.value("statistics", json::object()).value(name, std::uint64_t{0});
-}
-
-void set_budget(const std::string& socket, std::uint64_t bytes) {
-  REQUIRE(ask(socket, {{"verb", "set_budget"}, {"job", "train"}, {"bytes", bytes}})["ok"] == true);
-}
-
-struct Saved {
-  std::vector<std::vector<std::byte>> sources;
-  std::vector<std::uint64_t> ids;
-
-  // 1 MiB each, until one is refused. How many.
-  std::size_t fill(const Opened& engine, std::size_t most) {
-    std::size_t stored = 0;
-    for (; stored < most; ++stored) {
-      sources.push_back(content(mib, sources.size()));
-      auto source = sources.back();
-      std::uint64_t id = 0;
-      if (engine.try_store(source, &id) != 0 || engine.left(id) != 1) {
-        sources.pop_back();
-        if (id != 0) engine.release(id);
-        break;
-      }
-      std::fill(source.begin(), source.end(), std::byte{0x5a});
-      ids.push_back(id);
-    }
-    return stored;
-  }
-  void check(const Opened& engine) {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::vector<std::byte> back(mib);
-      REQUIRE(engine.fetch(ids[i], back) == 0);
-      CHECK((back == sources[i]));
-      engine.release(ids[i]);
-    }
-    ids.clear();
-    sources.clear();
-  }
-};
-
-// Greeted, it never answers.
-class SilentDaemon {
- public:
-  SilentDaemon() {
-    listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::copy(path_.begin(), path_.end(), address.sun_path);
-    REQUIRE(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    REQUIRE(::listen(listener_.get(), 5) == 0);
-  }
-  const std::string& path() const { return path_; }
-  terrace::daemon::UniqueFd accepted() const {
-    return terrace::daemon::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-
- private:
-  TemporaryDirectory directory_;
-  std::string path_ = directory_ / "silent.sock";
-  terrace::daemon::UniqueFd listener_;
-};
-
-terrace::daemon::Segment made_segment() {
-  terrace::daemon::Segment made;
-  REQUIRE(terrace::daemon::Segment::create(&made) == 0);
-  return made;
-}
-
-// Whatever it says is well formed, and none of it is so.
-class LyingDaemon {
- public:
-  LyingDaemon() : accepting_([this] { greet(); }) {}
-  ~LyingDaemon() {
-    if (accepting_.joinable()) accepting_.join();
-    ::close(pool_);
-  }
-  void await() { accepting_.join(); }
-  const std::string& path() const { return silent_.path(); }
-  template <class Message>
-  void send(const Message& message) {
-    REQUIRE(connection_->send(&message, sizeof message) == 0);
-  }
-  void limit(std::uint64_t bytes) {
-    auto budget = terrace::wire::make<terrace::wire::Budget>();
-    budget.budget_bytes = budget.pool_limit_bytes = bytes;
-    send(budget);
-  }
-  // All that lies in the pool is something else.
-  void spoil_pool() const {
-    const std::vector<std::byte> other(mib, std::byte{0x77});
-    for (std::uint64_t at = 0; at < 256 * mib; at += mib)
-      if (::pwrite(pool_, other.data(), other.size(), static_cast<off_t>(at)) < 0) FAIL("pwrite");
-  }
-
- private:
-  void greet() {
-    using namespace terrace::daemon;
-    connection_.emplace(silent_.accepted(), Peer{}, 0);
-    Packet packet;
-    eventually([&] { return connection_->receive(&packet) == 0; });
-    auto welcome = terrace::wire::make<terrace::wire::Welcome>();
-    welcome.flags = terrace::wire::welcome_segment_fd | terrace::wire::welcome_pool_fd;
-    welcome.budget_bytes = welcome.pool_capacity_bytes = welcome.pool_limit_bytes = ~std::uint64_t{0};
-    welcome.segment_bytes = segment_.bytes();
-    welcome.stats_offset = segment_.stats_offset();
-    welcome.ring_offset = segment_.ring_offset();
-    welcome.ring_capacity = Segment::ring_capacity;
-    const int fds[] = {segment_.fd(), pool_};
-    connection_->send(&welcome, sizeof welcome, fds);
-  }
-
-  SilentDaemon silent_;
-  terrace::daemon::Segment segment_ = made_segment();
-  int pool_ = ::open(TERRACE_TEST_POOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  std::optional<terrace::daemon::Connection> connection_;
-  std::thread accepting_;
-};
 
 std::string refusal_of(const Options& options) {
   const terrace_offload_config config = config_of(options);
@@ -283,8 +128,22 @@ TEST_CASE("GrantsThatRiseAndFallWhileTensorsComeAndGo") {
     REQUIRE(saved.fill(engine, 40) == 40);
     saved.check(engine);
     REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+    if (round % 2 == 0) CHECK(eventually([&] { return engine.statistics().dram_bytes <= 32 * mib; }));
   }
   CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+  // All of it is to be had again, also what a lower grant had no room for a moment ago.
+  Saved saved;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  set_budget(server.socket(), 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 32 * mib; }));
+  set_budget(server.socket(), 64 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 64 * mib; }));
+  saved.check(engine);
+  REQUIRE(terrace_offload_end_step(engine.get()) == 0);
+  const std::uint64_t written = engine.statistics().nvme_written_bytes;
+  REQUIRE(saved.fill(engine, 60) == 60);
+  CHECK(engine.statistics().nvme_written_bytes == written);
+  saved.check(engine);
 }
 
 TEST_CASE("AnEngineGoesOnWithoutItsDaemonAndComesBackToTheNext") {
@@ -297,11 +156,14 @@ TEST_CASE("AnEngineGoesOnWithoutItsDaemonAndComesBackToTheNext") {
   Saved saved;
   REQUIRE(saved.fill(engine, 80) == 80);
   daemon->kill();
-  REQUIRE(saved.fill(engine, 20) == 20);
+  pause_ms(500);  // it is seen by then
+  REQUIRE(saved.fill(engine, 40) == 40);
   CHECK(engine.statistics().dram_bytes <= 64 * mib);
   daemon.emplace(socket, std::vector<std::string>{"--private", "--respawned", "--pool", directory.path()});
   CHECK(eventually([&] { return engine_at(socket).value("reattached", false); }));
   CHECK(engine_at(socket)["granted_bytes"] == 64 * mib);
+  set_budget(socket, 32 * mib);
+  CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 32 * mib; }));
   saved.check(engine);
 }
 
@@ -339,8 +201,12 @@ TEST_CASE("WhatTheDaemonRefusesIsRefusedWithItsReason") {
 }
 
 TEST_CASE("AVariableThatIsNotUnderstoodIsNamed") {
-  const JobOf job("/nowhere", "much");
-  CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}), Contains("TERRACE_DRAM is 'much': say a size"));
+  for (const std::string budget : {"much", "1M"}) {
+    const JobOf job("/nowhere", budget);
+    CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}),
+               Contains("TERRACE_DRAM is '" + budget + "': say a size of 32 MiB or more"));
+  }
+  const JobOf job("/nowhere");
   const Variable dram("TERRACE_DRAM", ""), weight("TERRACE_WEIGHT", "0");
   CHECK_THAT(refusal_of({.dram_bytes = 32 * mib}),
              Contains("TERRACE_WEIGHT is '0': say a whole number from 1 to 1000"));

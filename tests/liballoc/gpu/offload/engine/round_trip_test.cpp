@@ -9,8 +9,8 @@ using namespace terrace::liballoc::offload::test;
 
 namespace {
 
-constexpr std::uint64_t sizes[] = {1,     2,     63,  4095,     4096,          4097,    65535,
-                                   65536, 65537, mib, mib + 12, 3 * mib - 100, 8 * mib, 64 * mib};
+constexpr std::uint64_t tried_sizes[] = {1,     2,     63,  4095,     4096,          4097,    65535,
+                                         65536, 65537, mib, mib + 12, 3 * mib - 100, 8 * mib, 64 * mib};
 constexpr const char* devices[] = {"cpu", "emulated:1G", "emulated:1G,h2d=20G,d2h=10G,latency=10us"};
 
 }  // namespace
@@ -19,7 +19,7 @@ TEST_CASE("EverySizeComesBackAsItWas") {
   const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
   CAPTURE(device);
   const Opened engine({.device = device});
-  for (const std::uint64_t bytes : sizes) {
+  for (const std::uint64_t bytes : tried_sizes) {
     CAPTURE(bytes);
     CHECK(survives(engine, bytes, bytes));
   }
@@ -173,7 +173,7 @@ TEST_CASE("OneCallStoresAndTellsWhetherItHasLeftAndOneBringsBack") {
   const char* device = GENERATE(from_range(std::begin(devices), std::end(devices)));
   CAPTURE(device);
   const Opened engine({.device = device});
-  for (const std::uint64_t bytes : sizes) {
+  for (const std::uint64_t bytes : tried_sizes) {
     CAPTURE(bytes);
     const auto expected = content(bytes, bytes);
     auto source = expected;
