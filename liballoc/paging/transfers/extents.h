@@ -42,7 +42,7 @@ class Extents {
   bool has_room_in_dram() const {
     return tier_ != nullptr && tier_->memory_room() >= RunFrame::most_kept_bytes;
   }
-  std::uint64_t demoted_bytes() const { return tier_ != nullptr ? tier_->demoted_bytes() : 0; }
+  tiers::Demoted demoted() const { return tier_ != nullptr ? tier_->demoted() : tiers::Demoted{}; }
   tiers::Medium medium_of(std::uint64_t offset) const { return tier_->medium_of(offset); }
   // Memory of this process that holds what was stored, in runs.
   std::uint32_t memory_runs() const {
