@@ -18,6 +18,7 @@ void Registry::take_counters(Session& session) {
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
   arbiter_.observe(session.id(), {session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)});
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
+  if (nvm_) nvm_->observe(session.id(), session.counter(wire::Stat::nvm_bytes));
   writes_.observe(session.id(), session.counter(wire::Stat::written_bytes));
 }
 

@@ -39,7 +39,7 @@ struct Options {
   unsigned weight = 0;   // of the job among its user's; 0: as the daemon has it
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
-  TierList tiers;  // before the pool
+  TierList tiers;  // before the pool; unnamed: as the daemon has it
   char socket[path_bytes] = "";
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";
