@@ -57,6 +57,10 @@ struct Options {
   }
 };
 
+// A list as TERRACE_TIERS has it, from elsewhere: as TierList::read(). A function of its own, as the agent,
+// which calls it once, may not refer to what a string_view throws.
+const char* read_tiers(const char* text, TierList* out);
+
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.
 bool read_options(Options* options);
 

@@ -187,7 +187,7 @@ void PoolTier::choose_tiers(const Grant& grant) {
   tiers_ = options_.tiers;
   if (tiers_.is_named() || grant.tiers[0] == '\0') return;
   TierList list;
-  if (list.read(grant.tiers) != nullptr) {
+  if (read_tiers(grant.tiers, &list) != nullptr) {
     Message(Severity::info) << "the daemon has tiers before the pool that this library does not know: "
                             << grant.tiers;
     return;
