@@ -109,6 +109,9 @@ class Tier {
   virtual void set_memory_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
   // How much of that is free, or will be once something newer is stored.
   virtual std::uint64_t memory_room() const noexcept { return 0; }
+  // Forked children may read what lies here, where it lay when they were forked: until it is said that none
+  // does any more, what they share with us is not moved. What they have a copy of is.
+  virtual void set_read_by_children(bool are_there) noexcept { static_cast<void>(are_there); }
   // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
   // "".
   virtual const char* place_of(std::uint64_t offset) const noexcept {

@@ -340,6 +340,32 @@ TEST_CASE("What leaves compressed DRAM goes to NVM where that has room") {
   for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(all[i], i));
 }
 
+TEST_CASE("Nothing moves from where a forked child reads it, and what was on its way stays") {
+  NvmChain chain(4 * mib);
+  std::vector<Extent> cold;
+  for (std::uint64_t i = 0; i < 4; ++i) cold.push_back(chain.store(i));
+  chain.tier.set_read_by_children(true);
+  chain.pass_through(40);
+  CHECK(chain.tier.counts().demotions == 0);
+  chain.tier.set_read_by_children(false);
+  REQUIRE(chain.tier.poll({}) == 0);
+  REQUIRE(chain.nvm.in_flight() > 0);  // begins
+  chain.tier.set_read_by_children(true);
+  chain.settle();
+  CHECK(chain.tier.counts().demotions == 0);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.medium(cold[i]) == Medium::nvm);
+  CHECK(in_child([&] {
+          if (chain.tier.reopen_after_fork() != 0) return 1;
+          for (std::uint64_t i = 0; i < 4; ++i)
+            if (!chain.holds(cold[i], i)) return 2;
+          return 0;
+        }) == 0);
+  chain.tier.set_read_by_children(false);
+  chain.pass_through(40);
+  CHECK(chain.tier.counts().demotions > 0);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(cold[i], i));
+}
+
 TEST_CASE("NVM that cannot be read keeps what is cold there") {
   NvmChain chain(4 * mib);
   std::vector<Extent> cold;

@@ -187,9 +187,9 @@ TEST_CASE("The rule of a file on nodes is the file's, and what is stored is no m
   NvmTier tier;
   REQUIRE(tier.open(fd, 64 * mib) == 0);
   const auto shared_memory = [] {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;)
-      if (std::uint64_t kib = 0; word == "RssShmem:" && status >> kib) return kib;
+    std::ifstream about("/proc/self/status");
+    for (std::string word; about >> word;)
+      if (std::uint64_t size = 0; word == "RssShmem:" && about >> size) return size;
     return std::uint64_t{0};
   };
   const std::uint64_t before = shared_memory();

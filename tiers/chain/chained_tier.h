@@ -24,6 +24,9 @@
 // What moves down from DRAM is written from where it lies. From another tier it is read first, into memory
 // that is given back as soon as it is written, and that counts as DRAM meanwhile.
 //
+// A forked child has its own copy of what lies in DRAM, and of the table. What lies elsewhere it reads where
+// it lay at the fork, so that nothing moves down from there as long as one may.
+//
 // Like an adaptor this owns nothing: the tiers outlive it. All but the last finish a transfer inside submit()
 // (their wait_fd() is -1). Threads as in tier.h: the two groups of calls share the table under a lock of
 // their own. Tokens from `own_tokens` on are not the caller's. No malloc anywhere.
@@ -101,6 +104,7 @@ class ChainedTier final : public Tier {
   Demoted demoted() const noexcept override { return counts().moved; }
   void set_memory_limit(std::uint64_t bytes) noexcept override;
   std::uint64_t memory_room() const noexcept override;
+  void set_read_by_children(bool are_there) noexcept override;
   const char* place_of(std::uint64_t offset) const noexcept override;
   int reopen_after_fork() noexcept override;
 
@@ -174,6 +178,7 @@ class ChainedTier final : public Tier {
   std::uint32_t rest_until_ = 0;  // after one failed
   Counts counts_;
   bool is_frozen_ = false;
+  bool is_read_by_children_ = false;
 };
 
 }  // namespace terrace::tiers

@@ -65,6 +65,15 @@ int ChainedTier::submit_part(Demotion& demotion) noexcept {
   return tier_of(part.direction == Direction::read ? demotion.level : demotion.to_level).submit(part);
 }
 
+// What is on its way from where a child will look for it stays there, too.
+void ChainedTier::set_read_by_children(bool are_there) noexcept {
+  const SpinGuard guard(lock_);
+  is_read_by_children_ = are_there;
+  for (std::size_t i = 0; are_there && i < Demotions::most; ++i)
+    if (demotions_[i].is_busy && levels_[demotions_[i].level].dram == nullptr)
+      demotions_[i].is_called_off = true;
+}
+
 Demotion* ChainedTier::prepare() noexcept {
   if (demotions_.count() == Demotions::most || is_resting(&rest_until_)) return nullptr;
   for (std::uint32_t level = 0; level < count_; ++level) {
@@ -93,6 +102,7 @@ std::uint32_t ChainedTier::beyond_limit(std::uint32_t level) const noexcept {
 std::uint32_t ChainedTier::cold_one(std::uint32_t level) const noexcept {
   const Level& on = levels_[level];
   if (!on.has_refused || last_->in_flight() > idle_in_flight) return Occupants::none;
+  if (is_read_by_children_ && on.dram == nullptr) return Occupants::none;
   const auto stays = [&](std::uint32_t unit) {
     const Extent place = on.occupants.place_of(unit);
     return demotions_.is_leaving(level, place.offset) || !on.may_move_down(place.bytes);

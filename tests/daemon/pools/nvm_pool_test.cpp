@@ -33,11 +33,11 @@ struct Given {
 
 TEST_CASE("jobs are promised half of the NVM that is left, and never more than there is") {
   NvmPool pool(rule(256 * mib));
-  const Given first(pool, 1, job_one), second(pool, 2, job_two), third(pool, 3, job_three);
-  REQUIRE(first.grant.error == 0);
-  CHECK(first.grant.capacity_bytes == 128 * mib);
-  CHECK(second.grant.capacity_bytes == 64 * mib);
-  CHECK(third.grant.capacity_bytes == 64 * mib);  // half would be too little to be of use
+  const Given one_given(pool, 1, job_one), two_given(pool, 2, job_two), three_given(pool, 3, job_three);
+  REQUIRE(one_given.grant.error == 0);
+  CHECK(one_given.grant.capacity_bytes == 128 * mib);
+  CHECK(two_given.grant.capacity_bytes == 64 * mib);
+  CHECK(three_given.grant.capacity_bytes == 64 * mib);  // half would be too little to be of use
   CHECK(pool.promised_bytes() == 256 * mib);
   CHECK(pool.give(4, {1002, "c"}, 0, 0).error == ENOSPC);
   CHECK(pool.capacity_bytes(4) == 0);
@@ -47,20 +47,20 @@ TEST_CASE("jobs are promised half of the NVM that is left, and never more than t
 
 TEST_CASE("processes of a job share its NVM, and each has a file of its own that has no name") {
   NvmPool pool(rule(256 * mib));
-  const Given first(pool, 1, job_one);
+  const Given one_given(pool, 1, job_one);
   CHECK(pool.limit_bytes(1) == 128 * mib);
-  const Given second(pool, 2, job_one);
+  const Given two_given(pool, 2, job_one);
   CHECK(pool.promised_bytes() == 128 * mib);
   CHECK(pool.limit_bytes(1) == 64 * mib);
   CHECK(pool.limit_bytes(2) == 64 * mib);
-  struct stat one {
-  }, other{};
-  REQUIRE(::fstat(first.fd.get(), &one) == 0);
-  REQUIRE(::fstat(second.fd.get(), &other) == 0);
-  CHECK(one.st_ino != other.st_ino);
-  CHECK(one.st_nlink == 0);
-  REQUIRE(::ftruncate(first.fd.get(), 96 * mib) == 0);
-  REQUIRE(::posix_fallocate(first.fd.get(), 0, 96 * mib) == 0);
+  struct stat one_file {
+  }, other_file{};
+  REQUIRE(::fstat(one_given.fd.get(), &one_file) == 0);
+  REQUIRE(::fstat(two_given.fd.get(), &other_file) == 0);
+  CHECK(one_file.st_ino != other_file.st_ino);
+  CHECK(one_file.st_nlink == 0);
+  REQUIRE(::ftruncate(one_given.fd.get(), 96 * mib) == 0);
+  REQUIRE(::posix_fallocate(one_given.fd.get(), 0, 96 * mib) == 0);
   pool.observe(1, 32 * mib);  // it says less than it takes
   CHECK(pool.used_bytes() >= 96 * mib);
   CHECK(pool.reported_bytes() == 32 * mib);
@@ -69,9 +69,9 @@ TEST_CASE("processes of a job share its NVM, and each has a file of its own that
 
 TEST_CASE("what others have taken of the place is not promised") {
   const std::uint64_t free = free_disk_bytes("/var/tmp");
-  NvmPool pool(rule(free + 4096 * mib));
-  const Given first(pool, 1, job_one);
-  REQUIRE(first.grant.error == 0);
+  NvmPool pool(rule(4 * free));
+  const Given one_given(pool, 1, job_one);
+  REQUIRE(one_given.grant.error == 0);
   CHECK(pool.promised_bytes() <= free);
   NvmRule nowhere{.bytes = 64 * mib};
   REQUIRE(nowhere.nodes.read("1023"));
@@ -87,11 +87,11 @@ TEST_CASE("NVM on nodes is a file whose memory is theirs") {
   NvmRule on_nodes{.bytes = 64 * mib};
   REQUIRE(on_nodes.nodes.read("0"));
   NvmPool pool(on_nodes);
-  const Given first(pool, 1, job_one);
-  if (first.grant.error == EPERM || first.grant.error == ENOSYS) {
+  const Given one_given(pool, 1, job_one);
+  if (one_given.grant.error == EPERM || one_given.grant.error == ENOSYS) {
     puts("SKIP: this machine lets nobody say on which NUMA nodes memory lies");
     return;
   }
-  REQUIRE(first.grant.error == 0);
-  CHECK(tiers::nodes_of(first.fd.get()) == on_nodes.nodes);
+  REQUIRE(one_given.grant.error == 0);
+  CHECK(tiers::nodes_of(one_given.fd.get()) == on_nodes.nodes);
 }
