@@ -14,7 +14,7 @@
 #include <string>
 
 #include "daemon/pools/pools.h"
-#include "daemon/settings/tier_rules.h"
+#include "daemon/settings/chain_rules.h"
 
 namespace terrace::daemon {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/settings/share_rules.h"
-#include "daemon/settings/tier_rules.h"
+#include "daemon/settings/chain_rules.h"
 #include "liballoc/wire/amount.h"
 #include "liballoc/wire/period/policy_names.h"
 

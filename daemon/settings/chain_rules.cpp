@@ -1,5 +1,5 @@
-// See tier_rules.h.
-#include "daemon/settings/tier_rules.h"
+// See chain_rules.h.
+#include "daemon/settings/chain_rules.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
