@@ -132,6 +132,9 @@ struct terrace_statistics {
   uint64_t planned_late;      /* part of faults: touches of what the schedule had begun to bring back */
   uint64_t unplanned_faults;  /* part of faults: of what was away otherwise while a schedule was followed */
   uint64_t marks;             /* terrace_mark() calls that were read, while memory was short */
+  uint64_t nvm_bytes;         /* what lies on NVM now, of what was put there instead of on a drive */
+  uint64_t nvm_written_bytes; /* to NVM */
+  uint64_t nvm_read_bytes;    /* from NVM */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

@@ -2,41 +2,20 @@
 // that changes after open().
 #include "tiers/nvme_tier.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+
+#include "tiers/file_transfer.h"
 
 namespace terrace::tiers {
 namespace {
 
 constexpr std::uint64_t steps_to_limit = 16;
-constexpr std::uint64_t max_request_bytes = std::uint64_t{1} << 30;  // a request's length is 32 bits wide
 
 bool valid(const NvmeTier::Options& options) noexcept {
   return options.queue_depth > 0 && options.queue_depth <= max_queue_depth &&
          options.grow_step_bytes <= ExtentAllocator::max_capacity_bytes;
-}
-
-struct Piece {
-  std::byte* buffer;
-  std::uint64_t bytes;
-  std::uint64_t offset;
-};
-
-Piece rest_of(const Transfer& transfer, const Progress& progress) noexcept {
-  return {static_cast<std::byte*>(transfer.buffer) + progress.done_bytes,
-          std::min(progress.total_bytes - progress.done_bytes, max_request_bytes),
-          transfer.extent.offset + progress.done_bytes};
-}
-
-// System calls by number: the C library's pread and pwrite may be wrapped by the program we live in.
-std::int64_t move(int fd, Direction direction, const Piece& piece) noexcept {
-  const long number = direction == Direction::read ? SYS_pread64 : SYS_pwrite64;
-  const long result = ::syscall(number, fd, piece.buffer, piece.bytes, piece.offset);
-  return result < 0 ? -errno : result;
 }
 
 }  // namespace
@@ -114,7 +93,7 @@ int NvmeTier::submit(const Transfer& transfer) noexcept {
   if (frozen_ && transfer.direction == Direction::write) return EROFS;
   if (in_flight() >= options_.queue_depth) return EAGAIN;
   if (uses_ring()) return submit_to_ring(transfer);
-  ready_.push({transfer.token, transfer_now(transfer)});
+  ready_.push({transfer.token, transfer_by_calls(file_, transfer)});
   return 0;
 }
 
@@ -122,7 +101,7 @@ int NvmeTier::submit_to_ring(const Transfer& transfer) noexcept {
   const std::size_t slot = slots_.take({transfer, {.total_bytes = transfer.extent.bytes}});
   if (send_rest(slot) == 0) return 0;
   slots_.release(slot);
-  ready_.push({transfer.token, transfer_now(transfer)});
+  ready_.push({transfer.token, transfer_by_calls(file_, transfer)});
   return 0;
 }
 
@@ -156,24 +135,11 @@ bool NvmeTier::settle(const Uring::Result& result, Completion* out) noexcept {
   int error = 0;
   if (advance(slot.progress, result.result, &error) == Step::again) {
     if (send_rest(result.tag) == 0) return false;
-    error = transfer_now(slot.transfer, slot.progress);
+    error = transfer_by_calls(file_, slot.transfer, slot.progress);
   }
   *out = {slot.transfer.token, error};
   slots_.release(result.tag);
   return true;
-}
-
-int NvmeTier::transfer_now(const Transfer& transfer) noexcept {
-  return transfer_now(transfer, {.total_bytes = transfer.extent.bytes});
-}
-
-int NvmeTier::transfer_now(const Transfer& transfer, Progress progress) noexcept {
-  if (!file_.is_ours()) return EBADF;
-  int error = 0;
-  Step step = Step::again;
-  while (step == Step::again)
-    step = advance(progress, move(file_.fd(), transfer.direction, rest_of(transfer, progress)), &error);
-  return error;
 }
 
 int NvmeTier::reopen_after_fork() noexcept {

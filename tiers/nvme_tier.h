@@ -78,8 +78,6 @@ class NvmeTier final : public Tier {
   int submit_to_ring(const Transfer& transfer) noexcept;
   int send_rest(std::uint64_t slot) noexcept;
   bool settle(const Uring::Result& result, Completion* out) noexcept;
-  int transfer_now(const Transfer& transfer) noexcept;
-  int transfer_now(const Transfer& transfer, Progress progress) noexcept;
   void drain() noexcept;
 
   Options options_;

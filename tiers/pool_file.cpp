@@ -41,14 +41,13 @@ int open_unnamed(const char* directory, int* fd_out) noexcept {
   return 0;
 }
 
-// Past this size a write or an allocation raises SIGXFSZ.
+}  // namespace
+
 std::uint64_t file_size_limit() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
   return limit.rlim_cur;
 }
-
-}  // namespace
 
 int open_pool_file(const char* directory, int* fd_out, bool direct) noexcept {
   if (directory == nullptr || fd_out == nullptr) return EINVAL;

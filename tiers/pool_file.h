@@ -21,6 +21,9 @@ namespace terrace::tiers {
 // false. 0 or errno; *fd_out is untouched on failure.
 int open_pool_file(const char* directory, int* fd_out, bool direct = true) noexcept;
 
+// RLIMIT_FSIZE: past this size a write, an allocation or a truncation raises SIGXFSZ.
+std::uint64_t file_size_limit() noexcept;
+
 class PoolFile {
  public:
   constexpr PoolFile() = default;

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "tiers/mapping.h"
+#include "tiers/memory/nvm_tier.h"
 #include "tiers/pool_file.h"
 
 namespace terrace::tiers {
@@ -48,10 +49,13 @@ class Probe {
       : options_(options), deadline_ns_(now_ns() + options.max_ns) {}
 
   int prepare(const char* directory) noexcept;
+  int prepare_nvm(int fd) noexcept;
   int run(ProbeResult* out) noexcept;
 
  private:
+  int make_buffers() noexcept;
   int adopt(int fd) noexcept;
+  std::uint64_t file_bytes() const noexcept { return options_.file_bytes / piece_bytes * piece_bytes; }
   int sequential(Direction direction, double* bytes_per_second) noexcept;
   int fill_queue(Direction direction, std::uint64_t* next) noexcept;
   int collect(std::uint64_t* moved) noexcept;
@@ -63,39 +67,53 @@ class Probe {
   const std::uint64_t deadline_ns_;
   std::uint64_t random_state_ = 0x9e3779b97f4a7c15;
   Extent file_;
-  Mapping buffers_;  // outlives tier_, whose destructor waits for what is in flight
+  Mapping buffers_;  // outlives drive_, whose destructor waits for what is in flight
   std::array<std::uint64_t, max_random_reads> latencies_ns_{};
-  NvmeTier tier_;
+  NvmeTier drive_;
+  NvmTier nvm_;
+  Tier* tier_ = &drive_;
 };
 
-int Probe::prepare(const char* directory) noexcept {
+int Probe::make_buffers() noexcept {
   if (const int error = buffers_.map(piece_bytes * pieces_in_flight)) return error;
   // Devices may compress or skip zeros.
   for (std::uint64_t at = 0; at < buffers_.bytes(); at += sizeof(std::uint64_t)) {
     const std::uint64_t noise = scramble(random_state_);
     std::memcpy(buffers_.data() + at, &noise, sizeof noise);
   }
+  return 0;
+}
+
+int Probe::prepare(const char* directory) noexcept {
+  if (const int error = make_buffers()) return error;
   int fd = -1;
   if (const int error = open_pool_file(directory, &fd)) return error;
   const int error = adopt(fd);
-  if (error != 0 && tier_.fd() < 0) ::close(fd);
+  if (error != 0 && drive_.fd() < 0) ::close(fd);
   return error;
 }
 
 int Probe::adopt(int fd) noexcept {
-  const std::uint64_t bytes = options_.file_bytes / piece_bytes * piece_bytes;
-  if (const int error = tier_.open(fd, {.capacity_bytes = bytes,
-                                        .grow_step_bytes = bytes,
-                                        .queue_depth = pieces_in_flight,
-                                        .io = options_.io}))
+  if (const int error = drive_.open(fd, {.capacity_bytes = file_bytes(),
+                                         .grow_step_bytes = file_bytes(),
+                                         .queue_depth = pieces_in_flight,
+                                         .io = options_.io}))
     return error;
-  return tier_.reserve(bytes, &file_);
+  return drive_.reserve(file_bytes(), &file_);
+}
+
+int Probe::prepare_nvm(int fd) noexcept {
+  tier_ = &nvm_;
+  int error = make_buffers();
+  if (error == 0) error = nvm_.open(fd, file_bytes(), pieces_in_flight);
+  if (nvm_.fd() < 0) ::close(fd);
+  return error != 0 ? error : nvm_.reserve(file_bytes(), &file_);
 }
 
 int Probe::run(ProbeResult* out) noexcept {
   ProbeResult result;
-  result.direct = tier_.direct();
-  result.io = tier_.io();
+  result.direct = drive_.fd() >= 0 && drive_.direct();
+  result.io = tier_->io();
   result.file_bytes = file_.bytes;
   if (const int error = sequential(Direction::write, &result.fresh_write_bytes_per_second)) return error;
   if (const int error = sequential(Direction::write, &result.write_bytes_per_second)) return error;
@@ -109,11 +127,11 @@ int Probe::sequential(Direction direction, double* bytes_per_second) noexcept {
   const std::uint64_t start_ns = now_ns();
   std::uint64_t next = 0;
   std::uint64_t moved = 0;
-  while (moved < file_.bytes && (!late() || tier_.in_flight() > 0)) {
+  while (moved < file_.bytes && (!late() || tier_->in_flight() > 0)) {
     if (!late())
       if (const int error = fill_queue(direction, &next)) return error;
-    if (tier_.in_flight() == 0) break;
-    wait_for(tier_);
+    if (tier_->in_flight() == 0) break;
+    wait_for(*tier_);
     if (const int error = collect(&moved)) return error;
   }
   if (moved == 0) return ETIMEDOUT;
@@ -125,10 +143,10 @@ int Probe::sequential(Direction direction, double* bytes_per_second) noexcept {
 // Buffers go round: completions of a queue this short come nearly in order, and what
 // is in them is noise anyway.
 int Probe::fill_queue(Direction direction, std::uint64_t* next) noexcept {
-  while (*next < file_.bytes && tier_.in_flight() < pieces_in_flight) {
+  while (*next < file_.bytes && tier_->in_flight() < pieces_in_flight) {
     std::byte* const buffer = buffers_.data() + *next % buffers_.bytes();
     const Extent piece{file_.offset + *next, piece_bytes};
-    if (const int error = tier_.submit({direction, piece, buffer, 0})) return error;
+    if (const int error = tier_->submit({direction, piece, buffer, 0})) return error;
     *next += piece_bytes;
   }
   return 0;
@@ -136,7 +154,7 @@ int Probe::fill_queue(Direction direction, std::uint64_t* next) noexcept {
 
 int Probe::collect(std::uint64_t* moved) noexcept {
   Completion done[pieces_in_flight];
-  const std::size_t count = tier_.poll(done);
+  const std::size_t count = tier_->poll(done);
   for (std::size_t i = 0; i < count; ++i) {
     if (done[i].error != 0) return done[i].error;
     *moved += piece_bytes;
@@ -148,9 +166,9 @@ int Probe::one_random_read(std::uint64_t* latency_ns) noexcept {
   const std::uint64_t block = scramble(random_state_) % (file_.bytes / block_bytes);
   const Extent piece{file_.offset + block * block_bytes, block_bytes};
   const std::uint64_t start_ns = now_ns();
-  if (const int error = tier_.submit({Direction::read, piece, buffers_.data(), 0})) return error;
+  if (const int error = tier_->submit({Direction::read, piece, buffers_.data(), 0})) return error;
   Completion done;
-  while (tier_.poll({&done, 1}) == 0) wait_for(tier_);
+  while (tier_->poll({&done, 1}) == 0) wait_for(*tier_);
   *latency_ns = now_ns() - start_ns;
   return done.error;
 }
@@ -181,6 +199,16 @@ int probe_directory(const char* directory, const ProbeOptions& options, ProbeRes
   if (!valid(options)) return EINVAL;
   Probe probe(options);
   if (const int error = probe.prepare(directory)) return error;
+  return probe.run(out);
+}
+
+int probe_nvm(int fd, const ProbeOptions& options, ProbeResult* out) noexcept {
+  if (!valid(options)) {
+    ::close(fd);
+    return EINVAL;
+  }
+  Probe probe(options);
+  if (const int error = probe.prepare_nvm(fd)) return error;
   return probe.run(out);
 }
 

@@ -38,4 +38,8 @@ struct ProbeResult {
 // when max_ns was over before every pass had moved something. *out is untouched on failure.
 int probe_directory(const char* directory, const ProbeOptions& options, ProbeResult* out) noexcept;
 
+// The same of a file for NVM (memory/nvm_file.h), through the NVM tier: one transfer after the other, as the
+// processor makes them. Closes `fd`, and on failure as well.
+int probe_nvm(int fd, const ProbeOptions& options, ProbeResult* out) noexcept;
+
 }  // namespace terrace::tiers

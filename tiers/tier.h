@@ -41,6 +41,12 @@ enum class Direction : std::uint8_t { read, write };
 // What an extent lies on. `dram` is memory of this process, which a budget of DRAM must count.
 enum class Medium : std::uint8_t { drive, nvm, dram };
 
+struct Demoted {
+  std::uint64_t to_drives_bytes = 0;
+  std::uint64_t to_nvm_bytes = 0;
+  std::uint64_t from_nvm_bytes = 0;
+};
+
 struct Transfer {
   Direction direction = Direction::read;
   Extent extent = {};       // whole, as reserved, or a part of it
@@ -97,12 +103,15 @@ class Tier {
   virtual std::uint64_t bytes_on(Medium medium) const noexcept {
     return medium == Medium::drive ? space().used_bytes : 0;
   }
-  // What was moved to the drives without being asked, since it was opened.
-  virtual std::uint64_t demoted_bytes() const noexcept { return 0; }
+  // What was moved down without being asked, since it was opened.
+  virtual Demoted demoted() const noexcept { return {}; }
   // At most so much DRAM, from now on: what lies beyond is moved away in the background.
   virtual void set_memory_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
   // How much of that is free, or will be once something newer is stored.
   virtual std::uint64_t memory_room() const noexcept { return 0; }
+  // Forked children may read what lies here, where it lay when they were forked: until it is said that none
+  // does any more, what they share with us is not moved. What they have a copy of is.
+  virtual void set_read_by_children(bool are_there) noexcept { static_cast<void>(are_there); }
   // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
   // "".
   virtual const char* place_of(std::uint64_t offset) const noexcept {

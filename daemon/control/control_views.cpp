@@ -202,6 +202,16 @@ json view_groups(const Registry& registry) {
   return all;
 }
 
+json view_nvm(const NvmPool& nvm) {
+  const NvmRule& rule = nvm.rule();
+  json view{{"tier", "nvm"}, {"capacity_bytes", rule.bytes}, {"promised_bytes", nvm.promised_bytes()}};
+  put_used(view, nvm.used_bytes(), nvm.reported_bytes());
+  put_nonzero(view, "free_bytes", nvm.free_bytes());
+  if (!rule.directory.empty()) view["directory"] = rule.directory;
+  if (!rule.nodes_text.empty()) view["nodes"] = rule.nodes_text;
+  return view;
+}
+
 }  // namespace
 
 json view_job(const ControlContext& context, const JobKey& job,
@@ -267,7 +277,9 @@ json view_tiers(const ControlContext& context) {
             {"granted_bytes", granted}};
   put_used(dram, resident, reported);
   put_nonzero(dram, "lowered_bytes", context.lowered_bytes);
-  json tiers = json::array({std::move(dram), std::move(nvme)});
+  json tiers = json::array({std::move(dram)});
+  if (const auto& nvm = context.registry.nvm()) tiers.push_back(view_nvm(*nvm));
+  tiers.push_back(std::move(nvme));
   add_gpus(tiers, context.registry.gpu());
   return tiers;
 }

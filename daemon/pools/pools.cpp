@@ -193,7 +193,10 @@ bool Pools::takes_direct_io() const {
 }
 
 PoolGrant Pools::open_file(SessionId session, std::uint32_t uid, std::uint32_t gid) {
-  const int fd = encrypts_ ? open_encrypted() : open_unlinked(directory_);
+  return hand_out(session, encrypts_ ? open_encrypted() : open_unlinked(directory_), uid, gid);
+}
+
+PoolGrant Pools::hand_out(SessionId session, int fd, std::uint32_t uid, std::uint32_t gid) {
   if (fd < 0) return {-fd, -1, 0};
   if (const auto file = look_at_pool_file(fd)) give(session, file->id);
   const int ours = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);

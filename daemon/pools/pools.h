@@ -84,6 +84,9 @@ class Pools {
   // ENOKEY: it would not be encrypted, and should be.
   PoolGrant open_file(SessionId session, std::uint32_t uid, std::uint32_t gid);
 
+  // The same of a file that was made elsewhere, or -errno.
+  PoolGrant hand_out(SessionId session, int fd, std::uint32_t uid, std::uint32_t gid);
+
   // What the job says that it uses. It counts where its file cannot be asked.
   void observe(SessionId session, std::uint64_t reported_bytes);
   // Asks the file what it takes up. True for the first time that the files of its job take up more than was

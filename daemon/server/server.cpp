@@ -71,6 +71,7 @@ std::string Server::open() {
           config.pool_directory);
   }
   registry_ = std::make_unique<Registry>(budget, std::move(pools));
+  if (config.tiers.nvm) registry_->use_nvm(*config.tiers.nvm);
   division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();
@@ -168,10 +169,12 @@ void Server::reload() {
     return spdlog::error("{}; the old settings stay", error);
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
       config->pool_directory != options_.config.pool_directory ||
-      config->encrypts_pool != options_.config.encrypts_pool || config->state != options_.config.state)
+      config->encrypts_pool != options_.config.encrypts_pool || config->state != options_.config.state ||
+      config->tiers.nvm != options_.config.tiers.nvm)
     spdlog::warn(
-        "the socket, its group, the pool directory, its encryption and the state directory change only with "
-        "a restart of terraced");
+        "the socket, its group, the pool directory, its encryption, NVM and the state directory change only "
+        "with a restart of terraced");
+  options_.config.tiers.compressed = config->tiers.compressed;
   config->pool_directory = options_.config.pool_directory;
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   options_.config.dram = config->dram;

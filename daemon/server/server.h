@@ -106,7 +106,8 @@ class Server {
   void note_plan(Session& session, const PlanResult& result);
   std::string greet(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
-  std::string send_welcome(Connection& connection, Session& session, UniqueFd pool_fd);
+  std::string send_welcome(Connection& connection, Session& session, Admission admission);
+  std::string send_tiers(Connection& connection, const Session& session, const UniqueFd& nvm_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
   template <class Message>
   void send_to_session(SessionId session, const Message& message) {

@@ -159,18 +159,19 @@ std::string Server::begin_session(ConnectionId id, const wire::Hello& hello,
   if (!session.reattached || !admission.is_expected)
     announce();  // to the others; this one learns it from its welcome
   session_connections_[session.id()] = id;
-  return send_welcome(connection, session, std::move(admission.pool_fd));
+  return send_welcome(connection, session, std::move(admission));
 }
 
-std::string Server::send_welcome(Connection& connection, Session& session, UniqueFd pool_fd) {
+std::string Server::send_welcome(Connection& connection, Session& session, Admission admission) {
   const UniqueFd uffd(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
   wire::Welcome welcome = wire::make<wire::Welcome>();
   std::vector<int> fds{session.segment().fd()};
   welcome.flags = wire::welcome_segment_fd;
-  if (pool_fd) {
+  if (admission.pool_fd) {
     welcome.flags |= wire::welcome_pool_fd;
-    fds.push_back(pool_fd.get());
+    fds.push_back(admission.pool_fd.get());
   }
+  if (session.takes_tiers) welcome.features |= wire::feature_tiers;
   if (registry_->pools().encrypts()) welcome.flags |= wire::welcome_encrypts;
   if (uffd) {
     welcome.flags |= wire::welcome_uffd_fd;
@@ -191,7 +192,26 @@ std::string Server::send_welcome(Connection& connection, Session& session, Uniqu
                session.program(), session.reattached ? "is back" : "joined",
                format_size(welcome.budget_bytes), session.is_gpu_heap() ? "its memory" : "DRAM",
                pool_words(welcome));
-  return {};
+  return session.takes_tiers ? send_tiers(connection, session, admission.nvm_fd) : "";
+}
+
+// Behind the welcome, for who asked: what there is before the pool for jobs that name nothing themselves.
+std::string Server::send_tiers(Connection& connection, const Session& session, const UniqueFd& nvm_fd) {
+  wire::Tiers message = wire::make<wire::Tiers>();
+  std::vector<int> fds;
+  if (registry_->nvm()) message.flags = wire::tiers_shares_nvm;
+  if (nvm_fd) {
+    message.flags |= wire::tiers_nvm_fd;
+    message.nvm_capacity_bytes = registry_->nvm()->capacity_bytes(session.id());
+    message.nvm_limit_bytes = registry_->nvm()->limit_bytes(session.id());
+    fds.push_back(nvm_fd.get());
+    spdlog::info("job \"{}\": process {} has {} of NVM", session.job().name, session.peer().pid,
+                 format_size(message.nvm_capacity_bytes));
+  }
+  if (const auto& compressed = options_.config.tiers.compressed)
+    wire::copy_text(message.text, sizeof message.text, ("compressed=" + wire::text_of(*compressed)).c_str());
+  const int error = connection.send(&message, sizeof message, fds);
+  return error == 0 ? "" : fmt::format("its tiers could not be sent: {}", std::strerror(error));
 }
 
 std::string Server::handle_log(ConnectionId id, const Packet& packet) {
@@ -293,6 +313,11 @@ void Server::announce() {
     message.budget_bytes = announcement.budget_bytes;
     message.pool_limit_bytes = announcement.pool_limit_bytes;
     send_to_session(announcement.session, message);
+    if (!announcement.nvm_limit_bytes) continue;
+    wire::Tiers tiers = wire::make<wire::Tiers>();
+    tiers.nvm_capacity_bytes = registry_->nvm()->capacity_bytes(announcement.session);
+    tiers.nvm_limit_bytes = *announcement.nvm_limit_bytes;
+    send_to_session(announcement.session, tiers);
   }
 }
 

@@ -150,6 +150,25 @@ void Registry::open_pool(Session& session, Admission* admission) {
       fmt::format("no pool file can be made in {}: {}", pools_.directory(), std::strerror(grant.error));
 }
 
+// Whoever comes back has what he was given.
+void Registry::give_nvm(Session& session, Admission* admission) {
+  if (!nvm_ || !session.takes_tiers) return;
+  const PoolGrant grant = nvm_->give(session.id(), session.job(), session.peer().uid, session.peer().gid);
+  if (grant.error != 0) return;
+  admission->nvm_fd.reset(grant.fd);
+  session.announced_nvm_limit = nvm_->limit_bytes(session.id());
+}
+
+bool Registry::is_nvm_limit_due(Session& session) {
+  if (!nvm_) return false;
+  const std::uint64_t limit = nvm_->limit_bytes(session.id());
+  const std::uint64_t before = session.announced_nvm_limit;
+  const std::uint64_t moved = limit > before ? limit - before : before - limit;
+  if (moved <= nvm_->capacity_bytes(session.id()) / 64) return false;
+  session.announced_nvm_limit = limit;
+  return true;
+}
+
 // What `terrace set` gave a job stays with it when another process joins, and over a restart.
 void Registry::give_terms(const JobKey& job, const wire::Hello& hello) {
   const Promise had = claims_ ? claims_->terms(job) : Promise();
@@ -209,6 +228,8 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   session->announced_pool_limit = pools_.limit_bytes(id);
   session->takes_write_leases = (hello.features & wire::feature_write_lease) != 0;
   session->takes_schedules = (hello.features & wire::feature_schedules) != 0;
+  session->takes_tiers = (hello.features & wire::feature_tiers) != 0 && !is_engine && !session->reattached;
+  give_nvm(*session, &admission);
   if (pools_.capacity_bytes(id) != 0) writes_.join(id, job, comes_back(hello));
   admission.session = session.get();
   sessions_[id] = std::move(session);
@@ -244,6 +265,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   arbiter_.leave(id);
   gpu_.leave(id);
   pools_.leave(id);
+  if (nvm_) nvm_->leave(id);
   writes_.leave(id, session->peer().uid);
   sessions_.erase(id);
   ++revision_;
@@ -280,12 +302,15 @@ std::vector<Announcement> Registry::announcements() {
     const std::uint64_t limit = pools_.limit_bytes(id);
     const std::uint64_t before = session->announced_pool_limit;
     const std::uint64_t moved = limit > before ? limit - before : before - limit;
-    if (moved <= pools_.capacity_bytes(id) / 64) continue;  // small swings are not worth a message
-    session->announced_pool_limit = limit;
+    const bool is_due = moved > pools_.capacity_bytes(id) / 64;  // small swings are not worth a message
+    const bool is_nvm_due = is_nvm_limit_due(*session);
+    if (is_due) session->announced_pool_limit = limit;
+    if (!is_due && !is_nvm_due) continue;
     if (!changed.contains(id)) {
       changed[id] = {id, arbiter_.granted_bytes(id), 0};
       order.push_back(id);
     }
+    if (is_nvm_due) changed[id].nvm_limit_bytes = session->announced_nvm_limit;
   }
   std::vector<Announcement> result;
   for (const SessionId id : order) {

@@ -14,6 +14,7 @@
 
 #include "daemon/base/unique_fd.h"
 #include "daemon/gpu/gpu_shares.h"
+#include "daemon/pools/nvm_pool.h"
 #include "daemon/pools/pool_file.h"
 #include "daemon/pools/pools.h"
 #include "daemon/promises/claims.h"
@@ -37,6 +38,7 @@ struct Admission {
   std::optional<Refusal> refusal;
   Session* session = nullptr;  // else; the registry's
   UniqueFd pool_fd;            // a new pool, to be passed on
+  UniqueFd nvm_fd;             // likewise, a file on NVM
   std::string pool_problem;    // why there is none though one was wanted
   bool was_cut = false;        // it is back, and less is left, or on record, than it says that it had
   bool is_expected = true;     // else it says that it is back, and nothing is on record
@@ -46,6 +48,7 @@ struct Announcement {
   SessionId session = 0;
   std::uint64_t budget_bytes = 0;
   std::uint64_t pool_limit_bytes = 0;
+  std::optional<std::uint64_t> nvm_limit_bytes = {};  // where that changed
 };
 
 // What a job did in all, over processes that ended.
@@ -67,6 +70,8 @@ class Registry {
     claims_ = std::move(claims);
     expected_until_ns_ = until_ns;
   }
+  // From now on jobs that ask for it are given NVM.
+  void use_nvm(const NvmRule& rule) { nvm_.emplace(rule); }
   // Whether a greeting is to be answered ahead of others: it is of a job that is back and can have been
   // there.
   bool is_expected(const wire::Hello& hello, uid_t uid) const;
@@ -116,6 +121,7 @@ class Registry {
     return gpu_;
   }
   const GpuShares& gpu() const { return gpu_; }
+  const std::optional<NvmPool>& nvm() const { return nvm_; }
   Writes& writes() { return writes_; }
   const Writes& writes() const { return writes_; }
   const Journal& journal() const { return journal_; }
@@ -144,12 +150,15 @@ class Registry {
                                     const std::optional<PoolFile>& pool, Admission* admission);
   std::optional<Refusal> check_pool_is_free(const FileId& file, const Peer& peer) const;
   void open_pool(Session& session, Admission* admission);
+  void give_nvm(Session& session, Admission* admission);
+  bool is_nvm_limit_due(Session& session);
   void remember_ended(const Session& session, std::uint64_t now_ns);
 
   Limits limits_;
   Arbiter arbiter_;
   GpuShares gpu_;
   Pools pools_;
+  std::optional<NvmPool> nvm_;
   Writes writes_;
   Journal journal_;
   std::optional<Claims> claims_;

@@ -20,6 +20,7 @@ void Registry::take_counters(Session& session) {
   if (session.is_gpu_heap()) return gpu_.observe(session.id(), demand);
   arbiter_.observe(session.id(), demand);
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
+  if (nvm_) nvm_->observe(session.id(), session.counter(wire::Stat::nvm_bytes));
   writes_.observe(session.id(), session.counter(wire::Stat::written_bytes));
 }
 

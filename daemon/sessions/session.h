@@ -70,9 +70,11 @@ class Session {
 
   // Announced last; a change is worth a message.
   std::uint64_t announced_pool_limit = 0;
+  std::uint64_t announced_nvm_limit = 0;
   bool reattached = false;
   bool takes_write_leases = false;  // an older library does not
   bool takes_schedules = false;     // likewise
+  bool takes_tiers = false;         // it asked for what there is before the pool
   // Of an offload engine, which may stand beside another session of its process; empty: it is none.
   std::string device;
   bool is_engine() const { return !device.empty(); }

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "daemon/settings/rule_tables.h"
+#include "daemon/settings/tier_tables.h"
 #include "daemon/settings/toml.h"
 
 namespace terrace::daemon {
@@ -108,7 +109,7 @@ std::string known_tables() {
     const auto name = fmt::format("[{}]", key.table);
     if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
   }
-  return text + ", [[share]], [[group]], [[job]]";
+  return text + ", [[share]], [[group]], [[job]], [[tier]]";
 }
 
 std::string known_keys(std::string_view table) {
@@ -150,6 +151,7 @@ std::string apply_table(Config& config, std::string_view table_name, const toml:
 
 std::string apply_root(Config& config, const toml::table& root, std::string_view file) {
   for (const auto& [name, node] : root) {
+    if (name.str() == "tier") continue;
     if (is_rule_table(name.str())) {
       if (auto error = read_rules(name.str(), node, file, &config); !error.empty()) return error;
       continue;
@@ -161,7 +163,7 @@ std::string apply_root(Config& config, const toml::table& root, std::string_view
                                  name.str(), known_tables()));
     if (auto error = apply_table(config, name.str(), *table, file); !error.empty()) return error;
   }
-  return {};
+  return read_tiers(root, file, &config);
 }
 
 bool is_control(char c) {
@@ -300,6 +302,7 @@ std::string to_toml(const Config& config) {
                    {"planner", toml::table{{"policy", config.policy}}},
                    {"log", toml::table{{"level", config.log_level}}}};
   insert_rules(config, &root);
+  insert_tiers(config, &root);
   std::ostringstream text;
   text << root << '\n';
   return text.str();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/settings/share_rules.h"
+#include "daemon/settings/chain_rules.h"
 #include "liballoc/wire/amount.h"
 #include "liballoc/wire/period/policy_names.h"
 
@@ -30,6 +31,7 @@ struct Config {
   std::vector<ShareRule> shares;          // what single users get of it, and of what follows
   std::vector<GroupRule> groups;          // and members of groups together
   std::vector<JobRule> jobs;              // and their jobs by name
+  TierRules tiers;                        // between DRAM and the pool
   std::string pool_directory = "/var/tmp";
   bool encrypts_pool = false;                    // on the drive; refused where that cannot be
   std::optional<std::uint64_t> pool_bytes;       // nothing: 64 GiB or 80% of what is free, the smaller

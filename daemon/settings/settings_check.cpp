@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "daemon/base/machine.h"
 #include "daemon/base/size.h"
@@ -54,7 +55,7 @@ std::string check_shares(const Config& config) {
 }
 
 // Of what one user has at most of the pool and of a GPU, and of what all have of one.
-std::string check_tiers(const Config& config) {
+std::string check_caps_of_tiers(const Config& config) {
   const auto nothing_fits = [](std::string_view key, std::uint64_t bytes, std::uint64_t least) {
     return fmt::format("{}: nothing fits into {}; give at least {}", key, format_size(bytes),
                        format_size(least));
@@ -99,6 +100,20 @@ std::string check_pool_size(const Config& config) {
   return {};
 }
 
+// Persistent memory keeps what is written to it, and a file system with DAX encrypts nothing; nodes forget.
+std::string check_nvm_tier(const Config& config) {
+  if (!config.tiers.nvm) return {};
+  const NvmRule& nvm = *config.tiers.nvm;
+  if (config.encrypts_pool && !nvm.directory.empty() &&
+      !encryption::look_at_rest(nvm.directory).is_encrypted())
+    return fmt::format(
+        "[[tier]] nvm (line {}): what lies in {} is not encrypted, and [pool] encrypt = \"yes\" says that it "
+        "is to be; "
+        "take NUMA nodes, leave this tier out, or set encrypt = \"no\"",
+        nvm.line, nvm.directory);
+  return check_nvm(nvm);
+}
+
 std::string check_writes(const Config& config) {
   if (!config.writes_per_day || *config.writes_per_day >= wire::least_pool_bytes) return {};
   return fmt::format(
@@ -116,16 +131,21 @@ std::string check_group(const std::string& group) {
 }
 
 std::string warning_for_service(const Config& config) {
-  std::error_code failed;
-  const std::filesystem::path resolved = std::filesystem::weakly_canonical(config.pool_directory, failed);
-  const std::string directory =
-      (failed ? std::filesystem::path(config.pool_directory) : resolved).string() + "/";
-  for (const char* hidden : {"/home/", "/root/", "/run/user/"})
-    if (directory.starts_with(hidden))
+  const auto is_hidden = [](const std::string& named) {
+    std::error_code failed;
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(named, failed);
+    const std::string directory = (failed ? std::filesystem::path(named) : resolved).string() + "/";
+    return directory.starts_with("/home/") || directory.starts_with("/root/") ||
+           directory.starts_with("/run/user/");
+  };
+  const std::string nvm = config.tiers.nvm ? config.tiers.nvm->directory : "";
+  for (const auto& [key, named] :
+       {std::pair("[pool] directory", config.pool_directory), std::pair("[[tier]] nvm directory", nvm)})
+    if (!named.empty() && is_hidden(named))
       return fmt::format(
-          "[pool] directory: the service does not see {}, because terraced.service has ProtectHome=yes; name "
-          "another directory, or set ProtectHome=no with `systemctl edit terraced`",
-          config.pool_directory);
+          "{}: the service does not see {}, because terraced.service has ProtectHome=yes; name another "
+          "directory, or set ProtectHome=no with `systemctl edit terraced`",
+          key, named);
   return {};
 }
 
@@ -134,9 +154,10 @@ std::string check_settings(const Config& config, bool is_private) {
   if (error.empty()) error = check_pool_size(config);
   if (error.empty()) error = check_writes(config);
   if (error.empty()) error = check_encryption(config);
+  if (error.empty()) error = check_nvm_tier(config);
   if (is_private) return error;
   if (error.empty()) error = check_caps(config);
-  if (error.empty()) error = check_tiers(config);
+  if (error.empty()) error = check_caps_of_tiers(config);
   if (error.empty()) error = check_shares(config);
   if (error.empty()) error = check_group(config.group);
   if (error.empty()) error = check_pool_directory(config.pool_directory);

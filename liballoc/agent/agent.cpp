@@ -50,6 +50,7 @@ void* Agent::thread_main(void* self) {
 void Agent::set_up() {
   budget_.set_granted(guarded_.options.dram_bytes);
   daemon_.connect();
+  pool_.choose_tiers(daemon_.client().grant());
   const GateKeeper gate(guarded_.gate);
   is_set_up_ = true;
   if (budget_.granted_bytes() == 0 || availability_.is_unavailable()) return;
@@ -62,7 +63,7 @@ void Agent::set_up() {
 
 bool Agent::activate_pager() {
   Client& client = daemon_.client();
-  guarded_.pager.keep_compressed(guarded_.options.tiers.compressed());
+  guarded_.pager.keep_compressed(pool_.tiers().compressed());
   const int error = guarded_.pager.activate(&mover_access_.mover(), pool_.tier(), &client,
                                             budget_.granted_bytes(), guarded_.options.compression, &workers_);
   if (error != 0) {

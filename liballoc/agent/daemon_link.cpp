@@ -14,6 +14,11 @@ std::uint64_t pool_wanted_bytes(const Options& o) {
   return o.pool_bytes != 0 ? o.pool_bytes : wire::any_bytes;
 }
 
+// What a job names itself goes before what the daemon has, but for NVM of which it does not say where.
+bool wants_tiers(const Options& o) {
+  return !o.tiers.is_named() || (o.tiers.nvm().is_wanted() && !o.tiers.nvm().names_place());
+}
+
 }  // namespace
 
 int DaemonLink::greet() {
@@ -25,6 +30,7 @@ int DaemonLink::greet() {
       .requested_budget_bytes = o.dram_bytes,
       .pool_wanted_bytes = pool_wanted_bytes(o),
       .weight = static_cast<std::uint16_t>(o.weight),
+      .wants_tiers = wants_tiers(o),
       .daemon_path = o.daemon,
       .respawn = o.daemon[0] != '\0',
   });
@@ -73,6 +79,7 @@ void DaemonLink::take_grant() {
   budget_.set_granted(client_.grant().budget_bytes);
   if (pager.standing().mode != Pager::Mode::paging && pager.standing().mode != Pager::Mode::dormant) return;
   if (pool_.is_granted()) pager.extents().set_limit(client_.grant().pool_limit_bytes);
+  pool_.set_nvm_limit(client_.grant().nvm_limit_bytes);
   take_write_lease();
   budget_.tell_granted();
 }

@@ -161,6 +161,8 @@ bool disable_option(bool* out) {
 
 }  // namespace
 
+const char* read_tiers(const char* text, TierList* out) { return out->read(text); }
+
 bool read_options(Options* o) {
   if (!disable_option(&o->disabled)) return false;
   if (o->disabled) return true;

@@ -39,7 +39,7 @@ struct Options {
   unsigned weight = 0;   // of the job among its user's; 0: as the daemon has it
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
-  TierList tiers;  // before the pool
+  TierList tiers;  // before the pool; unnamed: as the daemon has it
   char socket[path_bytes] = "";
   char daemon[path_bytes] = "";
   char limit_cgroup[path_bytes] = "";
@@ -56,6 +56,10 @@ struct Options {
     return pool_directories.are_named() && (daemon[0] == '\0' || pool_directories.size() > 1);
   }
 };
+
+// A list as TERRACE_TIERS has it, from elsewhere: as TierList::read(). A function of its own, as the agent,
+// which calls it once, may not refer to what a string_view throws.
+const char* read_tiers(const char* text, TierList* out);
 
 // Reads every variable. False after reporting the first bad one: the caller stays out of the way.
 bool read_options(Options* options);

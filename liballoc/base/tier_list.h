@@ -1,14 +1,21 @@
-// The tiers before the drives, as TERRACE_TIERS names them, the fastest first: "compressed=20%". Text from
-// outside: checked and bounded here, for the library and the command line alike. Allocates nothing.
+// The tiers before the drives, as TERRACE_TIERS names them: "compressed=20%,nvm=64G@/mnt/pmem". Text from
+// outside: checked and bounded here, for the library, the daemon and the command line alike. Allocates
+// nothing.
 //
 //   compressed=SIZE|PERCENT   memory for compressed runs: so much, or that part of the DRAM budget, which it
 //                             belongs to
+//   nvm=SIZE[@PLACE]          nvm_wish.h
+//   none                      alone: no tier before the drives, whatever the service has for jobs that say
+//                             nothing
+//
+// Which comes first in the list does not matter: the chain goes from the fastest to the slowest.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
 
+#include "liballoc/base/nvm_wish.h"
 #include "liballoc/wire/size.h"
 
 namespace terrace::liballoc {
@@ -44,18 +51,25 @@ class CompressedSize {
 class TierList {
  public:
   static constexpr const char* grammar =
-      "compressed=SIZE or compressed=PERCENT, such as compressed=20% or compressed=4G";
+      "compressed=SIZE or compressed=PERCENT, nvm=SIZE or nvm=SIZE@DIRECTORY, with a comma between both, "
+      "such "
+      "as compressed=20%,nvm=64G@/mnt/pmem; or none";
   static constexpr const char* twice = "compressed is named twice";
+  static constexpr const char* nvm_twice = "nvm is named twice";
   static constexpr const char* too_large = "compressed DRAM takes at most 50% of the budget";
 
   constexpr TierList() = default;
 
   const CompressedSize& compressed() const noexcept { return compressed_; }
+  const NvmWish& nvm() const noexcept { return nvm_; }
+  // Whether the job has said something, if only "none".
+  bool is_named() const noexcept { return is_none_ || compressed_.is_wanted() || nvm_.is_wanted(); }
 
-  // nullptr; or what is wrong, one of the texts above, and then nothing of it counts.
+  // nullptr; or what is wrong, one of the texts above or of NvmWish, and then nothing of it counts.
   const char* read(std::string_view text) noexcept {
     TierList list;
-    for (std::string_view rest = text;;) {
+    list.is_none_ = text == "none";
+    for (std::string_view rest = text; !list.is_none_;) {
       const std::size_t comma = rest.find(',');
       if (const char* problem = list.read_one(rest.substr(0, comma))) return problem;
       if (comma == std::string_view::npos) break;
@@ -67,9 +81,11 @@ class TierList {
 
  private:
   const char* read_one(std::string_view text) noexcept {
-    constexpr std::string_view prefix = "compressed=";
-    if (!text.starts_with(prefix)) return grammar;
-    return read_compressed(text.substr(prefix.size()));
+    constexpr std::string_view compressed = "compressed=";
+    constexpr std::string_view nvm = "nvm=";
+    if (text.starts_with(compressed)) return read_compressed(text.substr(compressed.size()));
+    if (!text.starts_with(nvm)) return grammar;
+    return nvm_.is_wanted() ? nvm_twice : nvm_.read(text.substr(nvm.size()), grammar);
   }
 
   const char* read_compressed(std::string_view value) noexcept {
@@ -84,6 +100,8 @@ class TierList {
   }
 
   CompressedSize compressed_;
+  NvmWish nvm_;
+  bool is_none_ = false;
 };
 
 }  // namespace terrace::liballoc

@@ -21,12 +21,16 @@ class Accounts {
 
   // Bytes came from the tier. `is_refault`: they had been written, and left a moment ago.
   void note_read(tiers::Medium from, std::uint64_t bytes, bool is_refault) {
-    const bool was_kept = from == tiers::Medium::dram;
-    (was_kept ? counts.fetched_bytes : counts.read_bytes) += bytes;
-    counts.refaulted_bytes += is_refault && !was_kept ? bytes : 0;
+    const bool is_of_drive = from == tiers::Medium::drive;
+    (from == tiers::Medium::dram ? counts.fetched_bytes
+     : is_of_drive               ? counts.read_bytes
+                                 : counts.nvm_read_bytes) += bytes;
+    counts.refaulted_bytes += is_refault && is_of_drive ? bytes : 0;
   }
   void note_written(tiers::Medium to, std::uint64_t bytes) {
-    (to == tiers::Medium::dram ? counts.kept_bytes : counts.written_bytes) += bytes;
+    (to == tiers::Medium::dram    ? counts.kept_bytes
+     : to == tiers::Medium::drive ? counts.written_bytes
+                                  : counts.nvm_written_bytes) += bytes;
   }
   // A thread waited for a run.
   void note_wait(std::uint64_t since_ns, std::uint64_t now_ns) {

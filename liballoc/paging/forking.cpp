@@ -36,7 +36,7 @@ void Forking::prepare(std::uint64_t limit_ns) {
 // Whether a child reads from the pool file. A child that is left without a pager has the tier still, and what
 // its parent used of it.
 bool Forking::shares_pool() const {
-  const bool has_stored = parts_.standing.mode == PagerMode::paging && parts_.extents.used_bytes() > 0;
+  const bool has_stored = parts_.standing.mode == PagerMode::paging && parts_.extents.shared_bytes() > 0;
   return parts_.standing.mode == PagerMode::restore || has_stored;
 }
 
@@ -44,6 +44,7 @@ void Forking::seal() {
   parts_.placement.unstage_all();  // a transfer that ended since may have brought some back
   show_frames(true);
   if (parts_.standing.is_paging()) hide_heap(false);
+  if (shares_pool()) parts_.extents.note_children(true);
   if (shares_pool() && parts_.extents.forks().begin() != 0) {
     Message(Severity::warning)
         << "no descriptor to watch a forked child with: what is on the pool now stays there";
@@ -69,7 +70,9 @@ void Forking::show_frame(std::uint32_t frame, bool to_children) {
 void Forking::after_in_parent(bool child_exists) {
   show_frames(false);
   if (parts_.standing.is_paging()) hide_heap(true);
-  if (shares_pool()) parts_.extents.forks().end_in_parent(child_exists);
+  if (!shares_pool()) return;
+  parts_.extents.forks().end_in_parent(child_exists);
+  parts_.extents.note_children(false);
 }
 
 // ---- the child --------------------------------------------------------------------------------------------

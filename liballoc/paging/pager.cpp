@@ -286,8 +286,12 @@ void Pager::fill(terrace_statistics* out) const {
   out->stored_bytes = std::uint64_t{runs_.lists().stored.size()} * run_bytes;
   out->budget_bytes = budget_.bytes() + budget_.kept_bytes();
   out->compressed_bytes = budget_.kept_bytes();
-  out->demoted_bytes = extents_.demoted_bytes();
-  out->written_bytes += out->demoted_bytes;
+  const tiers::Demoted demoted = extents_.demoted();
+  out->demoted_bytes = demoted.to_drives_bytes;
+  out->written_bytes += demoted.to_drives_bytes;
+  out->nvm_bytes = extents_.bytes_on(tiers::Medium::nvm);
+  out->nvm_written_bytes += demoted.to_nvm_bytes;
+  out->nvm_read_bytes += demoted.from_nvm_bytes;
   std::copy_n(codec_.statistics(), TERRACE_CODECS, out->codecs);
 }
 

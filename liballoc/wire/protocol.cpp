@@ -27,6 +27,8 @@ bool length_fits(Type type, std::size_t length) noexcept {
       return length == body_bytes<Trim>;
     case Type::writes:
       return length == body_bytes<Writes>;
+    case Type::tiers:
+      return length == body_bytes<Tiers>;
     case Type::period:
       return length == body_bytes<Period>;
     case Type::schedule:

@@ -41,6 +41,7 @@ enum class Type : std::uint16_t {
   trim = 19,      // daemon -> job: give recycled memory back to the kernel
   writes = 20,    // daemon -> job, if it has feature_write_lease: what it may write to the pool
   schedule = 21,  // daemon -> job: a plan for a period, or why there is none; a descriptor may come with it
+  tiers = 22,     // daemon -> job, if it asked: behind the welcome, and when a limit changes
   control = 32,   // control client -> daemon: a JSON request
   reply = 33,     // daemon -> control client: a piece of a JSON answer
 };
@@ -51,6 +52,9 @@ inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
 inline constexpr std::uint64_t feature_engines = 8;      // the daemon knows hello_is_engine
 inline constexpr std::uint64_t feature_gpu_heaps = 32;   // the daemon knows hello_is_gpu_heap
+// Of a job: it would have what the daemon gives jobs that name no tiers. Of a daemon: Tiers follows this
+// welcome. In no message by itself, as both sides have to expect a packet.
+inline constexpr std::uint64_t feature_tiers = 16;
 inline constexpr std::uint64_t known_features =
     feature_pool_limit | feature_write_lease | feature_schedules | feature_engines | feature_gpu_heaps;
 
@@ -165,6 +169,23 @@ struct Writes {
   std::uint64_t most_written_bytes = any_bytes;  // how far Stat::written_bytes may go; any_bytes: no limit
 };
 static_assert(sizeof(Writes) == 16 + 4 + 4 + 8);
+
+inline constexpr std::uint32_t tiers_nvm_fd = 1;  // one descriptor: the job's file on NVM
+// The daemon divides NVM: a job that names no place takes none by itself, if it was given none.
+inline constexpr std::uint32_t tiers_shares_nvm = 2;
+
+// What comes before the pool. Behind the welcome `text` is a list as of TERRACE_TIERS, without NVM; later the
+// limit alone counts.
+struct Tiers {
+  static constexpr Type type = Type::tiers;
+  Header header;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t nvm_capacity_bytes = 0;  // 0: there is none for this job
+  std::uint64_t nvm_limit_bytes = 0;     // of the capacity, what may be in use now
+  char text[text_bytes] = {};
+};
+static_assert(sizeof(Tiers) == 16 + 4 + 4 + 2 * 8 + 200);
 
 // One descriptor: a memfd with F_SEAL_WRITE, F_SEAL_SHRINK and F_SEAL_GROW, which holds a period
 // (period/period.h). At most one a second from each session.

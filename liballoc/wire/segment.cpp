@@ -85,7 +85,10 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "planned_in_bytes",
                                       "planned_late",
                                       "unplanned_faults",
-                                      "marks"};
+                                      "marks",
+                                      "nvm_bytes",
+                                      "nvm_written_bytes",
+                                      "nvm_read_bytes"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",

@@ -94,6 +94,9 @@ enum class Stat : std::uint32_t {
   planned_late,
   unplanned_faults,
   marks,
+  nvm_bytes,
+  nvm_written_bytes,
+  nvm_read_bytes,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);

@@ -106,6 +106,44 @@ TEST_CASE("a grant is what the daemon has promised") {
   CHECK(eventually([&] { return ask(server.socket(), {{"verb", "jobs"}})["jobs"].empty(); }));
 }
 
+TEST_CASE("a client that wants tiers is connected when it knows them, and hears of a new limit") {
+  ServerThread server([](daemon::ServerOptions& options) {
+    options.config.tiers.compressed = wire::Amount::percent(25);
+    options.config.tiers.nvm = daemon::NvmRule{.bytes = 256 * mib, .directory = "/var/tmp"};
+  });
+  ClientConfig wants = config_for(server.socket(), 64 * mib);
+  wants.wants_tiers = true;
+  Client first, second, other;
+  REQUIRE(first.start(wants) == 0);
+  CHECK(std::string(first.grant().tiers) == "compressed=25%");
+  REQUIRE(first.grant().nvm_fd >= 0);
+  CHECK((::fcntl(first.grant().nvm_fd, F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(first.grant().nvm_capacity_bytes == 128 * mib);
+  CHECK(first.grant().nvm_limit_bytes == 128 * mib);
+  REQUIRE(second.start(wants) == 0);
+  CHECK(eventually([&] {
+    static_cast<void>(first.step(now_ns()));
+    return first.grant().nvm_limit_bytes == 64 * mib;
+  }));
+  REQUIRE(other.start(config_for(server.socket(), 64 * mib)) == 0);
+  CHECK(other.grant().nvm_fd == -1);
+  CHECK(other.grant().tiers[0] == '\0');
+  const int fd = first.grant().nvm_fd;
+  for (Client* client : {&first, &second, &other}) client->shutdown();
+  CHECK(::fcntl(fd, F_GETFD) == -1);
+}
+
+TEST_CASE("a client that wants tiers starts without any where the daemon has none") {
+  ServerThread server;
+  ClientConfig wants = config_for(server.socket());
+  wants.wants_tiers = true;
+  Client client;
+  REQUIRE(client.start(wants) == 0);
+  CHECK(client.connected());
+  CHECK(client.grant().nvm_fd == -1);
+  client.shutdown();
+}
+
 TEST_CASE("low descriptor numbers stay the program's") {
   ServerThread server;
   const int next = ::dup(0);

@@ -111,8 +111,10 @@ void evict(const void* block, std::size_t bytes) {
   for (int attempt = 0; attempt < 50; ++attempt) {
     HAZARD_CHECK(terrace_advise(block, bytes, TERRACE_ADVISE_PAGE_OUT) == 0);
     quiesce();
-    if (resident_pages(reinterpret_cast<const void*>(begin), end - begin) == 0)
-      return;  // NOLINT: rounded address
+    if (resident_pages(reinterpret_cast<const void*>(begin), end - begin) == 0) {  // NOLINT: rounded address
+      HAZARD_CHECK(std::getenv("HAZARD_NVM") == nullptr || statistics().nvm_written_bytes > 0);
+      return;
+    }
     usleep(10'000);
   }
   fail(__FILE__, __LINE__, "the block left DRAM");

@@ -51,7 +51,8 @@ bool is_zero(const void* bytes, std::size_t count);
 terrace_statistics statistics();
 // Skips the scenario when the pager cannot run here. With HAZARD_ENCRYPTED its pool must be encrypted.
 void require_pager();
-// Takes the whole runs of the block out of DRAM and waits until they are on the tier.
+// Takes the whole runs of the block out of DRAM and waits until they are on the tier: with HAZARD_NVM on NVM,
+// some.
 void evict(const void* block, std::size_t bytes);
 void quiesce();
 // Pages of the range that are mapped now. Page-aligned ranges only.

@@ -9,7 +9,7 @@ set(ours "terrace::|vtable for |typeinfo |_GLOBAL_OFFSET_TABLE_|__cpu_model|__st
 set(memory "__popcountdi2|mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr|rchr|str|nlen)|__mem(cpy|move|set)_chk|__strncpy_chk|strncpy")
 # Thin wrappers: one system call each, or none (the clock, who the thread is), and no lock.
 set(calls "syscall|__errno_location|clock_gettime|pthread_self|close|read|write|pread|pwrite|preadv|pwritev|open|openat|fcntl|ioctl")
-string(APPEND calls "|fstat|fstatvfs|statvfs|mmap|munmap|madvise|mprotect|poll|ppoll|socket|connect|send|sendmsg|recv|recvmsg")
+string(APPEND calls "|fstat|statx|fstatvfs|statvfs|mmap|munmap|madvise|mprotect|poll|ppoll|socket|connect|send|sendmsg|recv|recvmsg")
 string(APPEND calls "|getsockopt|setsockopt|epoll_create1|epoll_ctl|timerfd_create|timerfd_settime|eventfd|fallocate|ftruncate")
 string(APPEND calls "|unlink|getpid|getrlimit|sysconf|memfd_create|readlink|pipe2|dup2|dup3|prctl|kill|waitid|waitpid|clone")
 string(APPEND calls "|sigfillset|sigemptyset|sigaction|sigprocmask|execve|_exit|setsid|environ|__environ|umask|flock|fsync|access|wait4|getrandom")
@@ -20,6 +20,7 @@ set(uring "io_uring_[a-z_]+|__io_uring_[a-z_]+")
 set(excepted
     "nvme_tier.cpp.o: operator delete(void*, unsigned long)"  # the deleting destructor of a class with a vtable
     "striped_tier.cpp.o: operator delete(void*, unsigned long)"
+    "nvm_tier.cpp.o: operator delete(void*, unsigned long)"
     "pool_file.cpp.o: snprintf"                               # a file name, where O_TMPFILE is not to be had
 )
 set(allowed "^(${ours}|(${memory}|${calls}|${once}|${uring})$)")

@@ -177,6 +177,57 @@ TEST_CASE("Tiers before the pool take a size or a part of the budget, up to half
   CHECK(refusal("TERRACE_TIERS", "compressed=1G,compressed=1G").find("twice") != std::string::npos);
 }
 
+TEST_CASE("NVM before the pool takes a size and a place, or none at all") {
+  Options options;
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.tiers.is_named());
+  test::Variable tiers("TERRACE_TIERS", "nvm=64G@/mnt/pmem,compressed=20%");
+  REQUIRE(read_options(&options));
+  CHECK(options.tiers.compressed().is_wanted());
+  CHECK(options.tiers.nvm().bytes() == std::uint64_t{64} << 30);
+  CHECK(std::string(options.tiers.nvm().directory()) == "/mnt/pmem");
+  CHECK(options.tiers.nvm().nodes().is_empty());
+  test::Variable nodes("TERRACE_TIERS", "nvm=4G@node1-2");
+  REQUIRE(read_options(&options));
+  CHECK_FALSE(options.tiers.compressed().is_wanted());
+  CHECK(options.tiers.nvm().nodes().has(1));
+  CHECK(options.tiers.nvm().nodes().has(2));
+  CHECK_FALSE(options.tiers.nvm().nodes().has(0));
+  CHECK(std::string(options.tiers.nvm().directory()).empty());
+  test::Variable any("TERRACE_TIERS", "nvm=4M");
+  REQUIRE(read_options(&options));
+  CHECK(options.tiers.nvm().is_wanted());
+  CHECK_FALSE(options.tiers.nvm().names_place());
+  test::Variable none("TERRACE_TIERS", "none");
+  REQUIRE(read_options(&options));
+  CHECK(options.tiers.is_named());
+  CHECK_FALSE(options.tiers.nvm().is_wanted());
+  for (const char* list :
+       {"nvm", "nvm=", "nvm=x", "nvm=0", "nvm=20%", "none,nvm=4G", "nvm=4G,none", "nvm=@/a"}) {
+    const std::string line = refusal("TERRACE_TIERS", list);
+    INFO(line);
+    CHECK(line.find("TERRACE_TIERS=" + std::string(list)) != std::string::npos);
+    CHECK(line.find("nvm=64G@/mnt/pmem") != std::string::npos);
+  }
+  for (const char* place :
+       {"", "pmem", "./pmem", "node", "nodes1", "node-1", "node2-1", "node1024", "node1x"}) {
+    const std::string line = refusal("TERRACE_TIERS", ("nvm=4G@" + std::string(place)).c_str());
+    INFO(line);
+    CHECK(line.find("the absolute path of a directory, or NUMA nodes such as node1") != std::string::npos);
+  }
+  CHECK(refusal("TERRACE_TIERS", "nvm=2M").find("at least 4M") != std::string::npos);
+  CHECK(refusal("TERRACE_TIERS", "nvm=5T").find("at most 4T") != std::string::npos);
+  CHECK(refusal("TERRACE_TIERS", "nvm=4G,nvm=4G").find("nvm is named twice") != std::string::npos);
+  CHECK(refusal("TERRACE_TIERS", ("nvm=4G@/" + std::string(511, 'x')).c_str()).find("name a link to it") !=
+        std::string::npos);
+}
+
+TEST_CASE("NVM alone needs no compressing") {
+  test::Variable tiers("TERRACE_TIERS", "nvm=4G@/tmp");
+  test::Variable off("TERRACE_COMPRESS", "off");
+  CHECK(refusal("TERRACE_TIERS", "nvm=4G@/tmp").empty());
+}
+
 TEST_CASE("Compressed DRAM needs compressing and half a budget at most") {
   test::Variable tiers("TERRACE_TIERS", "compressed=600M");
   {

@@ -9,7 +9,10 @@
 #include "as_drive.h"
 #include "support.h"
 #include "tiers/adaptors/failing_adaptor.h"
+#include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/memory/dram_tier.h"
+#include "tiers/memory/nvm_file.h"
+#include "tiers/memory/nvm_tier.h"
 
 using namespace terrace::tiers;
 using namespace terrace::tiers::test;
@@ -64,6 +67,56 @@ struct Chain {
   ChainedTier tier;
 };
 
+// NVM over such a drive: what moves down from there has to be read first.
+struct NvmChain {
+  explicit NvmChain(std::uint64_t nvm_bytes, std::uint64_t dram_bytes = 0) {
+    int fd = -1;
+    REQUIRE(open_nvm_in_directory("/dev/shm", &fd) == 0);
+    REQUIRE(nvm.open(fd, nvm_bytes) == 0);
+    REQUIRE(lower.open(64 * mib, 64) == 0);
+    std::vector<ChainedTier::Upper> uppers;
+    if (dram_bytes != 0) {
+      REQUIRE(dram.open(dram_bytes, 64, DramTier::Released::stays) == 0);
+      uppers.push_back({&dram, mib, &dram});
+    }
+    uppers.push_back({.tier = &damaged});
+    REQUIRE(tier.open(uppers, &drive) == 0);
+  }
+  ~NvmChain() { CHECK(tier.check_invariants()); }
+
+  Medium medium(const Extent& extent) { return tier.medium_of(extent.offset); }
+  Extent store(std::uint64_t seed, std::uint64_t bytes = mib) {
+    Extent extent;
+    REQUIRE(tier.reserve(bytes, &extent) == 0);
+    Buffer buffer(bytes);
+    buffer.fill(seed);
+    REQUIRE(write(tier, extent, buffer) == 0);
+    return extent;
+  }
+  bool holds(const Extent& extent, std::uint64_t seed) {
+    Buffer buffer(extent.bytes);
+    return read(tier, extent, buffer) == 0 && buffer.holds(seed);
+  }
+  void pass_through(int times) {
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(times); ++i) {
+      const Extent extent = store(1000 + i);
+      CHECK(holds(extent, 1000 + i));
+      tier.release(extent);
+    }
+  }
+  void settle() {
+    Completion none;
+    for (int i = 0; i < 200; ++i) REQUIRE(tier.poll({&none, 1}) == 0);
+  }
+
+  DramTier dram, lower;
+  NvmTier nvm;
+  FailingAdaptor damaged{nvm};
+  AsDrive below{lower};
+  FailingAdaptor drive{below};
+  ChainedTier tier;
+};
+
 // Stores, reads and releases: what a training step does with what it needs again.
 void pass_through(Chain& chain, int times) {
   for (int i = 0; i < times; ++i) {
@@ -106,7 +159,7 @@ TEST_CASE("What nobody reads again moves down once something newer found no room
   pass_through(chain, 30);
   const std::uint64_t moved = chain.tier.counts().demotions;
   CHECK(moved > 0);
-  CHECK(chain.tier.demoted_bytes() == moved * mib);
+  CHECK(chain.tier.demoted().to_drives_bytes == moved * mib);
   for (std::uint64_t i = 0; i < 4; ++i)
     CHECK(chain.is_above(cold[i]) == (i >= moved));  // the oldest go first
   const Extent wanted = chain.store(9);
@@ -242,6 +295,148 @@ TEST_CASE("A child that is forked while extents move down reads all of them") {
   chain.settle();
   CHECK(chain.tier.counts().demotions == 3);
   for (std::uint64_t i = 0; i < 6; ++i) CHECK(chain.holds(all[i], i));
+}
+
+TEST_CASE("What has no room in compressed DRAM goes to NVM and from there on to the drive") {
+  NvmChain chain(4 * mib, 2 * mib);
+  const Extent large = chain.store(1, 2 * mib);
+  std::vector<Extent> all;
+  for (std::uint64_t i = 0; i < 6; ++i) all.push_back(chain.store(10 + i));
+  CHECK(chain.medium(large) == Medium::nvm);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    CHECK(chain.medium(all[i]) == (i < 2 ? Medium::dram : i < 4 ? Medium::nvm : Medium::drive));
+  CHECK(chain.holds(large, 1));
+  for (std::uint64_t i = 0; i < all.size(); ++i) CHECK(chain.holds(all[i], 10 + i));
+  CHECK(chain.tier.bytes_on(Medium::nvm) == 4 * mib);
+  CHECK(chain.tier.bytes_on(Medium::drive) == 2 * mib);
+  CHECK(chain.tier.limited_space().used_bytes == 2 * mib);
+  CHECK(chain.tier.memory_room() == 0);
+}
+
+TEST_CASE("What is cold on NVM moves on to the drive and is right there") {
+  NvmChain chain(4 * mib);
+  std::vector<Extent> cold;
+  for (std::uint64_t i = 0; i < 4; ++i) cold.push_back(chain.store(i));
+  chain.pass_through(40);
+  chain.settle();
+  const Demoted moved = chain.tier.demoted();
+  CHECK(moved.to_drives_bytes > 0);
+  CHECK(moved.from_nvm_bytes == moved.to_drives_bytes);
+  CHECK(moved.to_nvm_bytes == 0);
+  CHECK(chain.medium(cold[0]) == Medium::drive);
+  CHECK(chain.medium(chain.store(9)) == Medium::nvm);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(cold[i], i));
+  CHECK(chain.tier.bytes_on(Medium::dram) == 0);  // what it was read into is given back
+}
+
+TEST_CASE("What leaves compressed DRAM goes to NVM where that has room") {
+  NvmChain chain(8 * mib, 4 * mib);
+  std::vector<Extent> all;
+  for (std::uint64_t i = 0; i < 4; ++i) all.push_back(chain.store(i));
+  chain.tier.set_memory_limit(mib);
+  chain.settle();
+  CHECK(chain.tier.demoted().to_nvm_bytes == 3 * mib);
+  CHECK(chain.tier.demoted().to_drives_bytes == 0);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(all[i], i));
+}
+
+TEST_CASE("Nothing moves from where a forked child reads it, and what was on its way stays") {
+  NvmChain chain(4 * mib);
+  std::vector<Extent> cold;
+  for (std::uint64_t i = 0; i < 4; ++i) cold.push_back(chain.store(i));
+  chain.tier.set_read_by_children(true);
+  chain.pass_through(40);
+  CHECK(chain.tier.counts().demotions == 0);
+  chain.tier.set_read_by_children(false);
+  REQUIRE(chain.tier.poll({}) == 0);
+  REQUIRE(chain.nvm.in_flight() > 0);  // begins
+  chain.tier.set_read_by_children(true);
+  chain.settle();
+  CHECK(chain.tier.counts().demotions == 0);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.medium(cold[i]) == Medium::nvm);
+  CHECK(in_child([&] {
+          if (chain.tier.reopen_after_fork() != 0) return 1;
+          for (std::uint64_t i = 0; i < 4; ++i)
+            if (!chain.holds(cold[i], i)) return 2;
+          return 0;
+        }) == 0);
+  chain.tier.set_read_by_children(false);
+  chain.pass_through(40);
+  CHECK(chain.tier.counts().demotions > 0);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(cold[i], i));
+}
+
+TEST_CASE("NVM that cannot be read keeps what is cold there") {
+  NvmChain chain(4 * mib);
+  std::vector<Extent> cold;
+  for (std::uint64_t i = 0; i < 4; ++i) cold.push_back(chain.store(i));
+  chain.pass_through(8);  // on the drive: how long extents stay is known
+  chain.damaged.fail_from(Operation::read, 1, EIO);
+  chain.pass_through(40);
+  chain.settle();
+  CHECK(chain.tier.counts().demotions == 0);
+  CHECK(chain.tier.counts().failed > 0);
+  chain.damaged.heal();
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(chain.holds(cold[i], i));
+}
+
+TEST_CASE("NVM where a transfer failed is passed over for a while") {
+  NvmChain chain(8 * mib);
+  chain.damaged.fail_from(Operation::write, 1, ENOSPC);
+  Extent extent;
+  REQUIRE(chain.tier.reserve(mib, &extent) == 0);
+  Buffer buffer(mib);
+  buffer.fill(1);
+  CHECK(write(chain.tier, extent, buffer) == ENOSPC);
+  chain.tier.release(extent);
+  CHECK(chain.medium(chain.store(2)) == Medium::drive);
+  chain.damaged.heal();
+  chain.pass_through(254);
+  CHECK(chain.medium(chain.store(3)) == Medium::drive);
+  CHECK(chain.medium(chain.store(4)) == Medium::nvm);  // 256 MiB later
+}
+
+TEST_CASE("A tier that does not finish in submit() is none to put before another") {
+  DramTier upper, lower;
+  REQUIRE(upper.open(mib, 64) == 0);
+  REQUIRE(lower.open(mib, 64) == 0);
+  SlowAdaptor slow(upper, {.latency_ns = 1});
+  REQUIRE(slow.open() == 0);
+  const ChainedTier::Upper uppers[] = {{.tier = &slow}};
+  CHECK(ChainedTier().open(uppers, &lower) == EINVAL);
+}
+
+TEST_CASE("Random histories over NVM keep every byte") {
+  const unsigned seed = GENERATE(range(1U, 4U));
+  std::mt19937 random(seed);
+  NvmChain chain(6 * mib, 3 * mib);
+  std::map<std::uint64_t, std::pair<Extent, std::uint64_t>> model;
+  for (int step = 0; step < 800; ++step) {
+    const unsigned what = random() % 16;
+    const auto one =
+        model.empty() ? model.end() : std::next(model.begin(), static_cast<long>(random() % model.size()));
+    if (one == model.end() || (what < 6 && model.size() < 40)) {
+      const std::uint64_t content = random();
+      const Extent extent = chain.store(content, (random() % 250 + 1) * block_bytes);
+      model[extent.offset] = {extent, content};
+    } else if (what < 9) {
+      REQUIRE(chain.holds(one->second.first, one->second.second));
+    } else if (what < 11) {  // written anew, on its way down or not
+      Buffer buffer(one->second.first.bytes);
+      buffer.fill(one->second.second = random());
+      REQUIRE(write(chain.tier, one->second.first, buffer) == 0);
+    } else if (what < 14) {
+      chain.tier.release(one->second.first);
+      model.erase(one);
+    } else if (what == 14) {
+      chain.tier.set_memory_limit((random() % 4) * mib);
+    } else {
+      chain.pass_through(static_cast<int>(random() % 12));
+    }
+    if (step % 100 == 0) REQUIRE(chain.tier.check_invariants());
+  }
+  for (const auto& [offset, one] : model) CHECK(chain.holds(one.first, one.second));
+  CHECK(chain.tier.demoted().to_drives_bytes + chain.tier.demoted().to_nvm_bytes > 0);
 }
 
 // Everything at once, against a model of what was stored.

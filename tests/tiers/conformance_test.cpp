@@ -8,6 +8,8 @@
 #include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/chain/chained_tier.h"
 #include "tiers/memory/dram_tier.h"
+#include "tiers/memory/nvm_file.h"
+#include "tiers/memory/nvm_tier.h"
 #include "tiers/striped_tier.h"
 
 using namespace terrace::tiers;
@@ -60,18 +62,21 @@ struct Striped : Subject {
   StripedTier striped_;
 };
 
-// A quarter in DRAM, for extents of at most `largest_bytes`, a quarter in a second one, the rest on a drive.
+// A quarter in DRAM, for extents of at most `largest_bytes`, a quarter in NVM, the rest on a drive.
 struct Chained : Subject {
   Chained(std::uint64_t capacity, NvmeTier::Io io, std::uint64_t largest_bytes)
       : drive_(capacity, io), chain_(std::make_unique<ChainedTier>()) {
     REQUIRE(first_.open(capacity / 4, 64, DramTier::Released::stays) == 0);
-    REQUIRE(second_.open(capacity / 4) == 0);
+    int fd = -1;
+    REQUIRE(open_nvm_in_directory(TERRACE_TEST_POOL_DIR, &fd) == 0);
+    REQUIRE(second_.open(fd, capacity / 4) == 0);
     const ChainedTier::Upper uppers[] = {{&first_, largest_bytes, &first_}, {&second_, largest_bytes}};
     REQUIRE(chain_->open(uppers, &drive_.nvme_) == 0);
   }
   Tier& tier() override { return *chain_; }
   Nvme drive_;
-  DramTier first_, second_;
+  DramTier first_;
+  NvmTier second_;
   std::unique_ptr<ChainedTier> chain_;
 };
 

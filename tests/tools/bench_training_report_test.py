@@ -38,10 +38,10 @@ def killed(competitor):
     return outcome
 
 
-def document_of(*outcomes, model="net", fraction=60, mode="limit", bound=None):
+def document_of(*outcomes, model="net", fraction=60, mode="limit", bound=None, memory=None):
     runs = [(None, finished("stock")), *((fraction, outcome) for outcome in outcomes)]
     comparison = SimpleNamespace(
-        drive_speeds=[SPEEDS], bound_seconds=lambda limit_bytes: {"transfer_seconds": bound, "bound_seconds": bound} if bound and limit_bytes else {},
+        memory=memory, drive_speeds=[SPEEDS], bound_seconds=lambda limit_bytes: {"transfer_seconds": bound, "bound_seconds": bound} if bound and limit_bytes else {},
         model=model, workload=["--model", model], runs=runs, arguments=SimpleNamespace(fractions=[fraction]),
         outcomes=lambda name, fraction=None: [outcome for at, outcome in runs
                                               if outcome.competitor == name and (fraction is None or at == fraction)])
@@ -240,6 +240,19 @@ class OfScheduling(unittest.TestCase):
         document = document_of(finished("reactive"), outcome, mode="phases")
         self.assertEqual(document["models"][0]["entries"][2]["phase_seconds_median"], {"train": 2.0, "evaluate": 0.5})
         self.assertIn("scheduled 60%: train 2.000 s, evaluate 0.500 s", report.table(document))
+
+    def test_NvmBeforeTheDriveIsComparedWithTheDriveAlone(self):
+        ours = taking("nvm before it", 0.5)
+        ours.moved = {"nvm_written_bytes": 3 << 30, "nvm_read_bytes": 1 << 30}
+        memory = SimpleNamespace(name="tmpfs (DRAM) slowed to 2.00 GiB/s")
+        document = document_of(taking("compress auto", 9.0), taking("drive alone", 1.0), ours, mode="tiers", memory=memory)
+        alone, ours = document["models"][0]["entries"][2:]
+        self.assertEqual((ours["ratio_to_drive_alone"], ours["nvm"]), (0.5, memory.name))
+        for item in (alone, ours):
+            self.assertNotIn("chosen_by_this", item)  # the advisor had another budget
+        self.assertNotIn("nvm", alone)
+        self.assertIn("nvm before it 60%: tmpfs (DRAM) slowed to 2.00 GiB/s; 3.00 GiB there, 1.00 GiB back; "
+                      "a step takes 0.50 of what it takes with the drive alone", report.table(document))
 
     def test_ProgramsOfSeveralPhasesAreNeverSlowerThanReacting(self):
         for seconds, met in ((1.0, True), (1.1, False)):

@@ -27,9 +27,10 @@ class TierAdaptor : public Tier {
   std::size_t queue_depth() const noexcept override { return inner_.queue_depth(); }
   Medium medium_of(std::uint64_t offset) const noexcept override { return inner_.medium_of(offset); }
   std::uint64_t bytes_on(Medium medium) const noexcept override { return inner_.bytes_on(medium); }
-  std::uint64_t demoted_bytes() const noexcept override { return inner_.demoted_bytes(); }
+  Demoted demoted() const noexcept override { return inner_.demoted(); }
   void set_memory_limit(std::uint64_t bytes) noexcept override { inner_.set_memory_limit(bytes); }
   std::uint64_t memory_room() const noexcept override { return inner_.memory_room(); }
+  void set_read_by_children(bool are_there) noexcept override { inner_.set_read_by_children(are_there); }
   const char* place_of(std::uint64_t offset) const noexcept override { return inner_.place_of(offset); }
   int reopen_after_fork() noexcept override { return inner_.reopen_after_fork(); }
 

@@ -1,30 +1,16 @@
+// What lies where; what moves down and when is demotion.cpp.
 #include "tiers/chain/chained_tier.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 
+#include "tiers/chain/units.h"
 #include "tiers/fixed_queue.h"
 #include "tiers/transfer.h"
 
 namespace terrace::tiers {
 namespace {
-
-constexpr std::uint64_t unit_bytes = ExtentAllocator::unit_bytes;
-// A period varies a little, and what comes back twice as late as all others is not known to be cold.
-constexpr std::uint64_t stays_until_cold = 3;
-// A stay that is not seen again is forgotten by so much with each read.
-constexpr std::uint32_t forgotten_part = 1024;
-// Cold extents leave while the drive has no more than this to do.
-constexpr std::size_t idle_in_flight = 2;
-// After a demotion that failed, in units that came: 256 MiB.
-constexpr std::uint32_t rest_units = 4096;
-
-constexpr std::uint32_t unit_of(std::uint64_t offset) noexcept {
-  return static_cast<std::uint32_t>(offset / unit_bytes);
-}
-
-constexpr std::uint32_t units_of(std::uint64_t bytes) noexcept { return unit_of(whole_units(bytes)); }
 
 // Space for names is looser than the tiers, so that its holes refuse nobody.
 constexpr std::uint64_t names_bytes(std::uint64_t capacity_bytes) noexcept {
@@ -33,14 +19,6 @@ constexpr std::uint64_t names_bytes(std::uint64_t capacity_bytes) noexcept {
 
 }  // namespace
 
-void Stays::note(std::uint32_t units) noexcept {
-  longest_ = std::max({units, longest_ - longest_ / forgotten_part, 1U});
-}
-
-bool Stays::is_cold(std::uint64_t units, std::uint64_t stored) const noexcept {
-  return longest_ > 0 && units > stays_until_cold * std::max<std::uint64_t>(longest_, stored);
-}
-
 // ---- life -------------------------------------------------------------------------------------------------
 
 int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
@@ -48,8 +26,10 @@ int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
   if (uppers.empty() || uppers.size() > most_uppers || last == nullptr) return EINVAL;
   std::uint64_t capacity = last->space().capacity_bytes;
   std::size_t depth = last->queue_depth();
+  bool reads_first = false;
   for (const Upper& upper : uppers) {
-    if (upper.tier == nullptr) return EINVAL;
+    if (upper.tier == nullptr || upper.tier->wait_fd() >= 0) return EINVAL;
+    reads_first = reads_first || upper.dram == nullptr;
     capacity += upper.tier->space().capacity_bytes;
     depth = std::min(depth, upper.tier->queue_depth());
   }
@@ -57,6 +37,7 @@ int ChainedTier::open(std::span<const Upper> uppers, Tier* last) noexcept {
   if (const int error = names_.open(names_bytes(capacity))) return error;
   last_ = last;
   int error = places_.open(names_.capacity_bytes() / unit_bytes);
+  if (error == 0 && reads_first) error = moved_.map(Demotions::most * most_read_bytes);
   for (const Upper& upper : uppers) {
     Level& level = levels_[count_++];
     level.tier = upper.tier;
@@ -76,6 +57,7 @@ void ChainedTier::close() noexcept {
   for (Level& level : uppers()) level.occupants.close();
   count_ = 0;
   last_ = nullptr;
+  moved_.unmap();
   places_.close();
   names_.close();
 }
@@ -134,7 +116,7 @@ int ChainedTier::find_room(std::uint64_t bytes, std::uint32_t from_level, bool f
                            Extent* out) noexcept {
   for (*level = from_level; *level < count_; ++*level) {
     Level& one = levels_[*level];
-    if (bytes > one.largest_bytes) continue;
+    if (bytes > one.largest_bytes || is_resting(&one.rest_until)) continue;
     if (one.tier->reserve(bytes, out) == 0) return 0;
     one.has_refused = one.has_refused || for_new;
   }
@@ -193,6 +175,15 @@ std::uint64_t ChainedTier::bytes_on(Medium medium) const noexcept {
   const SpinGuard guard(lock_);
   std::uint64_t bytes = last_->bytes_on(medium);
   for (const Level& level : uppers()) bytes += level.tier->bytes_on(medium);
+  return bytes + (medium == Medium::dram ? bytes_being_moved() : 0);
+}
+
+std::uint64_t ChainedTier::bytes_being_moved() const noexcept {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < Demotions::most; ++i) {
+    const Demotion& one = demotions_[i];
+    if (one.is_busy && levels_[one.level].dram == nullptr) bytes += one.from.bytes;
+  }
   return bytes;
 }
 
@@ -200,8 +191,6 @@ ChainedTier::Counts ChainedTier::counts() const noexcept {
   const SpinGuard guard(lock_);
   return counts_;
 }
-
-std::uint64_t ChainedTier::demoted_bytes() const noexcept { return counts().to_last_bytes; }
 
 void ChainedTier::set_memory_limit(std::uint64_t bytes) noexcept {
   const SpinGuard guard(lock_);
@@ -266,123 +255,56 @@ int ChainedTier::translate(const Transfer& transfer, std::uint32_t* level, Trans
 }
 
 std::size_t ChainedTier::poll(std::span<Completion> out) noexcept {
-  std::size_t count = 0;
-  for (const Level& level : uppers()) count += poll_level(*level.tier, out.subspan(count));
-  count += poll_level(*last_, out.subspan(count));
-  while (!is_frozen_ && demote_one()) continue;
+  std::size_t count = poll_uppers(out);
+  count += poll_tier(*last_, out.subspan(count));
+  while (!is_frozen_ && demote_one()) count += poll_uppers(out.subspan(count));
   return count;
 }
 
+std::size_t ChainedTier::poll_uppers(std::span<Completion> out) noexcept {
+  std::size_t count = 0;
+  for (Level& level : uppers()) {
+    const std::size_t came = poll_tier(*level.tier, out.subspan(count));
+    note_failures(level, out.subspan(count, came));
+    count += came;
+  }
+  return count;
+}
+
+// The caller stores anew what could not be written: where the next tier takes it.
+void ChainedTier::note_failures(Level& level, std::span<const Completion> done) noexcept {
+  if (std::none_of(done.begin(), done.end(), [](const Completion& one) { return one.error != 0; })) return;
+  const SpinGuard guard(lock_);
+  level.rest_until = now_ + rest_units;
+}
+
 // Takes our own completions out.
-std::size_t ChainedTier::poll_level(Tier& tier, std::span<Completion> out) noexcept {
+std::size_t ChainedTier::poll_tier(Tier& tier, std::span<Completion> out) noexcept {
   std::size_t count = 0;
   while (count < out.size()) {
     const std::span<Completion> came = out.subspan(count).first(tier.poll(out.subspan(count)));
     if (came.empty()) break;
     for (const Completion& one : came) {
-      if (one.token < own_tokens) {
+      if (one.token < own_tokens)
         out[count++] = one;
-        continue;
-      }
-      const SpinGuard guard(lock_);
-      finish(demotions_[one.token - own_tokens], one.error);
+      else
+        take_own(one);
     }
   }
   return count;
 }
 
-// ---- demotion ---------------------------------------------------------------------------------------------
-
-// False: there is nothing that should move down, or no way to.
-bool ChainedTier::demote_one() noexcept {
-  Demotion* demotion = nullptr;
-  {
-    const SpinGuard guard(lock_);
-    demotion = prepare();
+// What was read is written next.
+void ChainedTier::take_own(const Completion& completion) noexcept {
+  Demotion& one = demotions_[completion.token - own_tokens];
+  int error = completion.error;
+  if (!one.is_read && error == 0 && !is_called_off(one)) {
+    one.is_read = true;
+    error = submit_part(one);
+    if (error == 0) return;
   }
-  if (demotion == nullptr) return false;
-  const std::byte* const bytes = levels_[demotion->level].tier->at(demotion->from.offset);
-  const int error = tier_of(demotion->to_level)
-                        .submit({.direction = Direction::write,
-                                 .extent = demotion->to,
-                                 .buffer = const_cast<std::byte*>(bytes),
-                                 .token = own_tokens + demotions_.number_of(*demotion)});
-  if (error == 0) return true;
   const SpinGuard guard(lock_);
-  finish(*demotion, error);
-  return false;
-}
-
-Demotion* ChainedTier::prepare() noexcept {
-  if (demotions_.count() == Demotions::most || static_cast<std::int32_t>(rest_until_ - now_) > 0)
-    return nullptr;
-  for (std::uint32_t level = 0; level < count_; ++level) {
-    std::uint32_t unit = beyond_limit(level);
-    if (unit == Occupants::none) unit = cold_one(level);
-    if (unit != Occupants::none) return prepare(level, unit);
-  }
-  return nullptr;
-}
-
-// The highest extent, as long as it ends above the limit: the memory below it goes with it.
-std::uint32_t ChainedTier::beyond_limit(std::uint32_t level) const noexcept {
-  const Level& on = levels_[level];
-  if (on.dram == nullptr || on.dram->memory_bytes() <= on.memory_limit_bytes) return Occupants::none;
-  for (std::uint64_t end = on.dram->end_of_reserved(); end > on.memory_limit_bytes;) {
-    const std::uint32_t unit = on.occupants.at(end - unit_bytes);
-    if (unit == Occupants::none) break;
-    end = on.occupants.place_of(unit).offset;
-    if (!demotions_.is_leaving(level, end)) return unit;
-    if (end == 0) break;
-  }
-  return Occupants::none;
-}
-
-// The first that came and is not on its way, if it is cold and the last tier has the time.
-std::uint32_t ChainedTier::cold_one(std::uint32_t level) const noexcept {
-  const Level& on = levels_[level];
-  if (!on.has_refused || last_->in_flight() > idle_in_flight) return Occupants::none;
-  std::uint32_t unit = on.occupants.oldest();
-  while (unit != Occupants::none && demotions_.is_leaving(level, on.occupants.place_of(unit).offset))
-    unit = on.occupants.after(unit);
-  return unit != Occupants::none && is_cold(on, unit) ? unit : Occupants::none;
-}
-
-bool ChainedTier::is_cold(const Level& level, std::uint32_t unit) const noexcept {
-  const std::uint64_t stored = names_.space().used_bytes / unit_bytes;
-  return stays_.is_cold(now_ - level.occupants.since(unit), stored);
-}
-
-Demotion* ChainedTier::prepare(std::uint32_t level, std::uint32_t unit) noexcept {
-  Demotion& one = demotions_.free_one();
-  Level& on = levels_[level];
-  one = {.level = level, .from = on.occupants.place_of(unit), .name = on.occupants.name_of(unit)};
-  if (find_room(one.from.bytes, level + 1, false, &one.to_level, &one.to) != 0) {
-    rest_until_ = now_ + rest_units;
-    return nullptr;
-  }
-  one.is_busy = true;
-  on.has_refused = false;
-  return &one;
-}
-
-void ChainedTier::finish(Demotion& one, int error) noexcept {
-  one.is_busy = false;
-  if (error != 0 || one.is_called_off) {
-    tier_of(one.to_level).release(one.to);
-    counts_.failed += error != 0 ? 1 : 0;
-    if (error != 0 && error != EAGAIN) rest_until_ = now_ + rest_units;
-    return;
-  }
-  Level& on = levels_[one.level];
-  const std::uint32_t since = on.occupants.since(on.occupants.at(one.from.offset));
-  map(one.name, one.to_level, one.to);
-  on.occupants.remove(one.from);
-  on.tier->release(one.from);
-  if (on.dram != nullptr) on.dram->trim(on.memory_limit_bytes);
-  if (Level* const to = upper(one.to_level)) to->occupants.add(one.to, one.name, since);
-  counts_.to_last_bytes += one.to_level == last_level ? one.to.bytes : 0;
-  ++counts_.demotions;
+  finish(one, error);
 }
 
 // ---- for tests --------------------------------------------------------------------------------------------

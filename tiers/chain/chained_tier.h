@@ -1,6 +1,7 @@
 // Several kinds of memory as one tier, the fastest first: compressed DRAM, then NVM, then the drives.
 //
 //   reserve()   the first tier that takes an extent of this size and has room, the last one else
+//   failure     a tier above the last where a transfer failed is passed over for a while
 //   demotion    what has become cold above moves one tier down while the drive has little to do, and what
 //               lies beyond a tier's limit moves down at once
 //
@@ -20,9 +21,15 @@
 // at the turn of a step the last ones stay for a moment, and the first ones until all others were read. A
 // cold one leaves when a newer one found no room.
 //
-// Like an adaptor this owns nothing: the tiers outlive it. All but the last are in memory. Threads as in
-// tier.h: the two groups of calls share the table under a lock of their own. Tokens from `own_tokens` on are
-// not the caller's. No malloc anywhere.
+// What moves down from DRAM is written from where it lies. From another tier it is read first, into memory
+// that is given back as soon as it is written, and that counts as DRAM meanwhile.
+//
+// A forked child has its own copy of what lies in DRAM, and of the table. What lies elsewhere it reads where
+// it lay at the fork, so that nothing moves down from there as long as one may.
+//
+// Like an adaptor this owns nothing: the tiers outlive it. All but the last finish a transfer inside submit()
+// (their wait_fd() is -1). Threads as in tier.h: the two groups of calls share the table under a lock of
+// their own. Tokens from `own_tokens` on are not the caller's. No malloc anywhere.
 #pragma once
 
 #include <array>
@@ -34,6 +41,7 @@
 #include "tiers/chain/place_map.h"
 #include "tiers/chain/spin_lock.h"
 #include "tiers/extent_allocator.h"
+#include "tiers/mapping.h"
 #include "tiers/memory/dram_tier.h"
 #include "tiers/tier.h"
 
@@ -54,24 +62,26 @@ class ChainedTier final : public Tier {
  public:
   static constexpr std::size_t most_uppers = 3;
   static constexpr std::uint64_t own_tokens = UINT64_MAX - Demotions::most + 1;
+  // Of an extent that moves down from a tier that is not DRAM; larger ones stay.
+  static constexpr std::uint64_t most_read_bytes = std::uint64_t{4} << 20;
 
   struct Upper {
-    ArenaTier* tier = nullptr;
+    Tier* tier = nullptr;
     std::uint64_t largest_bytes = UINT64_MAX;  // of an extent that it takes
     DramTier* dram = nullptr;                  // the same, where it is one
   };
 
   struct Counts {
     std::uint64_t demotions = 0;
-    std::uint64_t to_last_bytes = 0;  // moved to the last tier
     std::uint64_t failed = 0;
+    Demoted moved = {};
   };
 
   constexpr ChainedTier() = default;
   ~ChainedTier() override { close(); }
 
-  // The tiers are open and empty. 0; EINVAL: none above, too many, one missing, or a queue of the last too
-  // short to share; ENOMEM; EBUSY: open already.
+  // The tiers are open and empty. 0; EINVAL: none above, too many, one missing, one above the last that does
+  // not finish in submit(), or a queue too short to share; ENOMEM; EBUSY: open already.
   int open(std::span<const Upper> uppers, Tier* last) noexcept;
   // Leaves the tiers open. Also done on destruction.
   void close() noexcept;
@@ -91,9 +101,10 @@ class ChainedTier final : public Tier {
   std::size_t queue_depth() const noexcept override { return queue_depth_; }
   Medium medium_of(std::uint64_t offset) const noexcept override;
   std::uint64_t bytes_on(Medium medium) const noexcept override;
-  std::uint64_t demoted_bytes() const noexcept override;
+  Demoted demoted() const noexcept override { return counts().moved; }
   void set_memory_limit(std::uint64_t bytes) noexcept override;
   std::uint64_t memory_room() const noexcept override;
+  void set_read_by_children(bool are_there) noexcept override;
   const char* place_of(std::uint64_t offset) const noexcept override;
   int reopen_after_fork() noexcept override;
 
@@ -105,12 +116,14 @@ class ChainedTier final : public Tier {
   static constexpr std::uint32_t last_level = most_uppers;
 
   struct Level {
-    ArenaTier* tier = nullptr;
+    Tier* tier = nullptr;
     DramTier* dram = nullptr;
     std::uint64_t largest_bytes = 0;
+    bool may_move_down(std::uint64_t bytes) const { return dram != nullptr || bytes <= most_read_bytes; }
     Occupants occupants;
     std::uint64_t memory_limit_bytes = UINT64_MAX;
-    bool has_refused = false;  // an extent found no room since one moved down
+    bool has_refused = false;      // an extent found no room since one moved down
+    std::uint32_t rest_until = 0;  // after a transfer failed: nothing new is put there
   };
   Tier& tier_of(std::uint32_t level) const noexcept;
   std::span<Level> uppers() noexcept { return {levels_.data(), count_}; }
@@ -128,11 +141,28 @@ class ChainedTier final : public Tier {
   bool is_cold(const Level& level, std::uint32_t unit) const noexcept;
   Demotion* prepare() noexcept;
   Demotion* prepare(std::uint32_t level, std::uint32_t unit) noexcept;
+  // A rest that is over ends now: the clock goes round.
+  bool is_resting(std::uint32_t* until) const noexcept {
+    const bool rests = static_cast<std::int32_t>(*until - now_) > 0;
+    if (!rests) *until = now_;
+    return rests;
+  }
   void finish(Demotion& demotion, int error) noexcept;
+  void give_up(Demotion& demotion, int error) noexcept;
+  void count_moved(const Demotion& demotion) noexcept;
+  std::uint64_t bytes_being_moved() const noexcept;
 
   // ---- without it
-  std::size_t poll_level(Tier& tier, std::span<Completion> out) noexcept;
+  std::size_t poll_tier(Tier& tier, std::span<Completion> out) noexcept;
+  void note_failures(Level& level, std::span<const Completion> done) noexcept;
+  std::size_t poll_uppers(std::span<Completion> out) noexcept;
+  void take_own(const Completion& completion) noexcept;
   bool demote_one() noexcept;
+  bool is_called_off(const Demotion& demotion) const noexcept;
+  int submit_part(Demotion& demotion) noexcept;
+  std::byte* room_for(const Demotion& demotion) noexcept {
+    return moved_.data() + demotions_.number_of(demotion) * most_read_bytes;
+  }
 
   std::array<Level, most_uppers> levels_{};
   std::size_t count_ = 0;
@@ -144,9 +174,11 @@ class ChainedTier final : public Tier {
   std::uint32_t now_ = 1;  // in units that came
   Stays stays_;
   Demotions demotions_;
+  Mapping moved_;                 // what was read of a tier that is not DRAM, for each demotion
   std::uint32_t rest_until_ = 0;  // after one failed
   Counts counts_;
   bool is_frozen_ = false;
+  bool is_read_by_children_ = false;
 };
 
 }  // namespace terrace::tiers

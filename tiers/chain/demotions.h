@@ -12,6 +12,7 @@ namespace terrace::tiers {
 
 struct Demotion {
   bool is_busy = false;
+  bool is_read = false;        // its bytes are where they can be written from
   bool is_called_off = false;  // the extent was written or released meanwhile
   std::uint32_t level = 0;
   Extent from = {};
@@ -32,6 +33,7 @@ class Demotions {
   // One that is not busy; only where count() is below `most`.
   Demotion& free_one() noexcept { return *std::find_if_not(all_.begin(), all_.end(), is_busy); }
   Demotion& operator[](std::size_t number) noexcept { return all_[number]; }
+  const Demotion& operator[](std::size_t number) const noexcept { return all_[number]; }
   std::size_t number_of(const Demotion& one) const noexcept {
     return static_cast<std::size_t>(&one - all_.data());
   }

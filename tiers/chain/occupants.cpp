@@ -3,15 +3,9 @@
 #include <cerrno>
 #include <new>
 
+#include "tiers/chain/units.h"
+
 namespace terrace::tiers {
-namespace {
-
-constexpr std::uint64_t unit_bytes = ExtentAllocator::unit_bytes;
-constexpr std::uint32_t unit_of(std::uint64_t offset) noexcept {
-  return static_cast<std::uint32_t>(offset / unit_bytes);
-}
-
-}  // namespace
 
 int Occupants::open(std::uint64_t capacity_bytes) noexcept {
   const auto units = static_cast<std::uint32_t>(capacity_bytes / unit_bytes);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace terrace::tiers {
 namespace {
@@ -21,13 +22,13 @@ int DramTier::open(std::uint64_t capacity_bytes, std::size_t queue_depth, Releas
   const std::uint64_t capacity = space().capacity_bytes;
   if (released == Released::returns) {
     const int error = mapping_.map(capacity);
-    if (error == 0) use_arena(mapping_.data());
+    if (error == 0) arena_ = mapping_.data();
     return error;
   }
   if (const int error = mapping_.map(capacity + huge_page_bytes)) return error;
   const std::uint64_t begin = in_huge_pages(reinterpret_cast<std::uintptr_t>(mapping_.data()));
-  use_arena(reinterpret_cast<std::byte*>(begin));
-  ::madvise(arena(), capacity, MADV_HUGEPAGE);  // a wish: without huge pages it is slower
+  arena_ = reinterpret_cast<std::byte*>(begin);
+  ::madvise(arena_, capacity, MADV_HUGEPAGE);  // a wish: without huge pages it is slower
   return 0;
 }
 
@@ -39,13 +40,24 @@ std::uint64_t DramTier::bytes_on(Medium medium) const noexcept {
                                         : std::min(in_huge_pages(touched_bytes_), now.capacity_bytes);
 }
 
-void DramTier::note_reserved(const Extent& extent) noexcept {
+int DramTier::carry_out(const Transfer& transfer) noexcept {
+  std::byte* const place = arena_ + transfer.extent.offset;
+  if (transfer.direction == Direction::write)
+    std::memcpy(place, transfer.buffer, transfer.extent.bytes);
+  else
+    std::memcpy(transfer.buffer, place, transfer.extent.bytes);
+  return 0;
+}
+
+// It takes memory as it is written.
+int DramTier::back(const Extent& extent) noexcept {
   touched_bytes_ = std::max(touched_bytes_, extent.offset + whole_units(extent.bytes));
+  return 0;
 }
 
 void DramTier::discard(const Extent& extent) noexcept {
   if (released_ == Released::returns)
-    ::madvise(arena() + extent.offset, whole_units(extent.bytes), MADV_DONTNEED);
+    ::madvise(arena_ + extent.offset, whole_units(extent.bytes), MADV_DONTNEED);
   else if (space().used_bytes == 0)
     trim(0);
 }
@@ -55,7 +67,7 @@ void DramTier::trim(std::uint64_t bytes) noexcept {
   if (bytes >= touched_bytes_) return;
   const std::uint64_t from = in_huge_pages(std::max(bytes, end_of_reserved()));
   if (from >= touched_bytes_) return;
-  ::madvise(arena() + from, touched_bytes_ - from, MADV_DONTNEED);
+  ::madvise(arena_ + from, touched_bytes_ - from, MADV_DONTNEED);
   touched_bytes_ = from;
 }
 

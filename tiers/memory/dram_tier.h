@@ -13,11 +13,11 @@
 #include <cstdint>
 
 #include "tiers/mapping.h"
-#include "tiers/memory/arena_tier.h"
+#include "tiers/memory/immediate_tier.h"
 
 namespace terrace::tiers {
 
-class DramTier final : public ArenaTier {
+class DramTier final : public ImmediateTier {
  public:
   enum class Released : std::uint8_t { returns, stays };
 
@@ -31,14 +31,20 @@ class DramTier final : public ArenaTier {
   Medium medium_of(std::uint64_t) const noexcept override { return Medium::dram; }
   std::uint64_t bytes_on(Medium medium) const noexcept override;
   std::uint64_t memory_bytes() const noexcept { return bytes_on(Medium::dram); }
+  // No extent ends above. Looks through the bookkeeping.
+  using ImmediateTier::end_of_reserved;
+  // What is stored from `offset` on: valid until the extent is released.
+  const std::byte* at(std::uint64_t offset) const noexcept { return arena_ + offset; }
   // Gives back the memory above `bytes` where nothing lies. What lies there is the caller's to move away.
   void trim(std::uint64_t bytes) noexcept;
 
  private:
-  void note_reserved(const Extent& extent) noexcept override;
+  int carry_out(const Transfer& transfer) noexcept override;
+  int back(const Extent& extent) noexcept override;
   void discard(const Extent& extent) noexcept override;
 
   Mapping mapping_;
+  std::byte* arena_ = nullptr;  // of the capacity, in it
   Released released_ = Released::returns;
   std::uint64_t touched_bytes_ = 0;  // no extent ever ended above, since the last trim
 };

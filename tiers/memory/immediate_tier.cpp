@@ -15,15 +15,23 @@ int ImmediateTier::open_space(std::uint64_t capacity_bytes, std::size_t queue_de
   return 0;
 }
 
+void ImmediateTier::close_space() noexcept {
+  extents_.close();
+  ready_.clear();
+  queue_depth_ = 0;
+  limit_bytes_ = UINT64_MAX;
+  frozen_ = false;
+}
+
 int ImmediateTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   if (frozen_) return EROFS;
   Extent extent;
   if (const int error = extents_.reserve(bytes, &extent)) return error;
-  if (extent.offset + whole_units(extent.bytes) > limit_bytes_) {
+  const bool is_within = extent.offset + whole_units(extent.bytes) <= limit_bytes_;
+  if (const int error = is_within ? back(extent) : ENOSPC) {
     static_cast<void>(extents_.release(extent));
-    return ENOSPC;
+    return error;
   }
-  note_reserved(extent);
   *out = extent;
   return 0;
 }

@@ -1,7 +1,7 @@
 // What the tiers whose transfers finish inside submit() share: space, queue, the rules of tier.h.
 //
-// Memory-like tiers (DRAM, NVM, null) differ only in how bytes get from the buffer to the extent and in what
-// a release gives back; those are the two functions a derived class writes.
+// Memory-like tiers (DRAM, NVM, null) differ in how bytes get from the buffer to the extent, in what stands
+// behind an extent, and in what a release gives back; those are the functions a derived class writes.
 #pragma once
 
 #include "tiers/extent_allocator.h"
@@ -32,10 +32,17 @@ class ImmediateTier : public Tier {
 
   // EINVAL: a queue depth of zero or above max_queue_depth, or a capacity that ExtentAllocator refuses.
   int open_space(std::uint64_t capacity_bytes, std::size_t queue_depth) noexcept;
+  // Back to before open_space().
+  void close_space() noexcept;
 
   // Moves the bytes of a checked transfer; the result becomes the completion's error.
   virtual int carry_out(const Transfer& transfer) noexcept = 0;
-  virtual void note_reserved(const Extent& extent) noexcept { static_cast<void>(extent); }
+  // Sees to it that there are bytes behind an extent that is about to be given out. 0, or the error of
+  // reserve().
+  virtual int back(const Extent& extent) noexcept {
+    static_cast<void>(extent);
+    return 0;
+  }
   // The extent's bytes are of no more use to anybody.
   virtual void discard(const Extent& extent) noexcept = 0;
   // No extent ends above. Looks through the bookkeeping.

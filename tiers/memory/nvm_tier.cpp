@@ -1,54 +1,65 @@
-// The only file that knows memkind.
 #include "tiers/memory/nvm_tier.h"
 
-#include <memkind.h>
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <cerrno>
+
+#include "tiers/file_transfer.h"
+#include "tiers/memory/nvm_file.h"
 
 namespace terrace::tiers {
 namespace {
 
-constexpr std::size_t arena_alignment = std::size_t{2} << 20;  // huge pages
-// What memkind keeps in the file beside our block: its heap's headers and the alignment.
-constexpr std::uint64_t overhead_bytes = std::uint64_t{32} << 20;
+// A full place says no to each extent; others may have made room after so many.
+constexpr unsigned refusals_before_asking = 1024;
 
 }  // namespace
 
-int NvmTier::open_kmem(std::uint64_t capacity_bytes, std::size_t queue_depth) noexcept {
-  if (memkind_check_available(MEMKIND_DAX_KMEM) != MEMKIND_SUCCESS) return ENODEV;
+int NvmTier::open(int fd, std::uint64_t capacity_bytes, std::size_t queue_depth) noexcept {
+  if (file_.fd() >= 0) return EBUSY;
   if (const int error = open_space(capacity_bytes, queue_depth)) return error;
-  return take_arena(MEMKIND_DAX_KMEM);
-}
-
-int NvmTier::open_directory(const char* directory, std::uint64_t capacity_bytes,
-                            std::size_t queue_depth) noexcept {
-  if (const int error = open_space(capacity_bytes, queue_depth)) return error;
-  memkind* kind = nullptr;
-  if (memkind_create_pmem(directory, capacity_bytes + overhead_bytes, &kind) != MEMKIND_SUCCESS)
-    return ENODEV;
-  owns_kind_ = true;
-  return take_arena(kind);
-}
-
-int NvmTier::take_arena(memkind* kind) noexcept {
-  kind_ = kind;
-  void* taken = nullptr;
-  if (memkind_posix_memalign(kind, &taken, arena_alignment, space().capacity_bytes) != 0) return ENOMEM;
-  use_arena(static_cast<std::byte*>(taken));
+  if (const int error = file_.adopt(fd)) {
+    close_space();
+    return error;
+  }
+  nodes_ = nodes_of(fd);
   return 0;
 }
 
 void NvmTier::close() noexcept {
-  if (arena() != nullptr) memkind_free(kind_, arena());
-  if (owns_kind_) memkind_destroy_kind(kind_);
+  file_.close();
+  close_space();
+  nodes_ = {};
+  taken_bytes_ = 0;
+  refusals_left_ = 0;
 }
 
-// DONTNEED frees private memory, REMOVE the blocks of a shared file; each is refused
-// or harmless for the other.
-void NvmTier::discard(const Extent& extent) noexcept {
-  std::byte* const place = arena() + extent.offset;
-  ::madvise(place, extent.bytes, owns_kind_ ? MADV_REMOVE : MADV_DONTNEED);
+int NvmTier::carry_out(const Transfer& transfer) noexcept { return transfer_by_calls(file_, transfer); }
+
+int NvmTier::back(const Extent& extent) noexcept {
+  const std::uint64_t end = extent.offset + whole_units(extent.bytes);
+  if (end <= taken_bytes_) return 0;
+  if (refusals_left_ > 0) {
+    --refusals_left_;
+    return ENOSPC;
+  }
+  const int error = nodes_.is_empty() ? grow(end) : grow_on_nodes(end);
+  if (error != 0) refusals_left_ = refusals_before_asking;
+  return error;
+}
+
+int NvmTier::grow(std::uint64_t end) noexcept {
+  if (const int error = file_.grow(end, step_bytes, space().capacity_bytes)) return error;
+  taken_bytes_ = file_.allocated_bytes();
+  return 0;
+}
+
+// Nothing is taken ahead: pages that are written whole need not be zeroed first.
+int NvmTier::grow_on_nodes(std::uint64_t end) noexcept {
+  const std::uint64_t wanted = std::min(std::max(end, taken_bytes_ + step_bytes), space().capacity_bytes);
+  if (wanted > file_size_limit()) return EFBIG;
+  if (free_bytes(nodes_) < wanted - taken_bytes_ + left_on_nodes_bytes) return ENOSPC;
+  taken_bytes_ = wanted;
+  return 0;
 }
 
 }  // namespace terrace::tiers

@@ -28,6 +28,14 @@ def ways_of(arguments):
     return {"reactive": ["--policy", "reactive"], **(asked or {"scheduled": []})}
 
 
+def ways_before_the_drive(memory, excess_bytes):
+    """With --tiers: the drive alone, and NVM for half of what does not fit before it. What each adds to `terrace run`, and its
+    environment; both have the same budget of DRAM."""
+    mib = 1 << 20
+    nvm = ["--tiers", memory.tiers(max(excess_bytes // 2 // mib, 4) * mib)]
+    return {"drive alone": (["--compress", "off"], {}), "nvm before it": (["--compress", "off", *nvm], memory.environment)}
+
+
 def policies(text):
     """`--policies a,b`: those that `terrace run --policy` takes; it says which there are."""
     names = [name.strip() for name in text.split(",")]
@@ -78,9 +86,10 @@ class Comparison:
     """All runs of one workload with one set of arguments; the first stock run is the reference for the peak and for
     the bits."""
 
-    def __init__(self, model, workload, arguments, settings, swap_attempts=1, moves="out and in"):
+    def __init__(self, model, workload, arguments, settings, swap_attempts=1, moves="out and in", memory=None):
         self.model, self.workload, self.arguments, self.settings = model, workload, arguments, settings
         self.swap_attempts = swap_attempts
+        self.memory = memory  # NVM, of a comparison of tiers
         self.moves = moves  # what does not fit, in each step: "out and in", "in", or None, where a step needs little of it
         self.runs = []  # (fraction or None, outcome)
         self.drive_speeds = []  # as measured beside the runs
@@ -118,6 +127,9 @@ class Comparison:
             turns = [lambda: competitors.run_stock(self.workload, self.settings)]
             turns += [lambda name=name, words=words: competitors.run_terrace(self.workload, self.settings, limit, name, words)
                       for name, words in ways_of(self.arguments).items()]
+            if self.memory:
+                turns += [lambda name=name, way=way: competitors.run_terrace_in_dram(self.workload, self.settings, limit, name, *way)
+                          for name, way in ways_before_the_drive(self.memory, reference.peak_bytes - limit).items()]
             if not self.arguments.no_swap and not self.arguments.sparse:
                 turns.append(lambda: self._run_swap(limit, 2 * reference.peak_bytes))
             for turn in turns if number % 2 == 0 else reversed(turns):

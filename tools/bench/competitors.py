@@ -37,6 +37,7 @@ class Settings:
     program: Path = TRAIN  # the workload
     warm_up: int = 1       # first steps of a run that do not count
     steps: int = 0         # of a run; with them, what the counted ones moved is told apart. 0: not
+    baseline_bytes: int = 0  # resident in the workload's program before it does anything
 
 
 @dataclass
@@ -118,6 +119,16 @@ def run_preload(workload, settings):
 
 def run_terrace(workload, settings, limit_bytes, name="terrace", words=()):
     outcome = launch_terrace(workload, settings, ["--limit", str(limit_bytes), *words], MemoryCgroup())
+    return limited(outcome, name, limit_bytes)
+
+
+def run_terrace_in_dram(workload, settings, limit_bytes, name, words, environment):
+    """With what the limit leaves to data as a budget, and no cgroup's limit: that would count NVM on nodes or tmpfs as well."""
+    budget = ["--dram", str(limit_bytes - settings.baseline_bytes), *words]
+    return limited(launch_terrace(workload, settings, budget, MemoryCgroup(), environment), name, limit_bytes)
+
+
+def limited(outcome, name, limit_bytes):
     outcome.competitor = name
     outcome.limit_bytes = limit_bytes
     if outcome.moved.get("oom_kills"):
@@ -125,10 +136,11 @@ def run_terrace(workload, settings, limit_bytes, name="terrace", words=()):
     return outcome
 
 
-def launch_terrace(workload, settings, budget, group):
+def launch_terrace(workload, settings, budget, group, environment=None):
     summary, name = settings.scratch / "summary.json", f"bench-{os.getpid()}"
     summary.unlink(missing_ok=True)
-    launcher = [settings.terrace, "run", "--name", name, *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
+    launcher = ["env", *(f"{variable}={value}" for variable, value in environment.items())] if environment else []
+    launcher += [settings.terrace, "run", "--name", name, *budget, "--pool", settings.pool, "--json-summary", summary, "--"]
     with group:
         outcome, watch = measure_watched("terrace", group, workload, settings, lambda: steady.job_row(settings.terrace, name), launcher)
     left = counters(summary)

@@ -41,6 +41,7 @@ def model_entry(comparison, no_limit):
         compare_with_reactive(entries, comparison, fraction)
         compare_with_off(entries, comparison, fraction)
         compare_with_chosen(entries, comparison, fraction)
+        compare_with_drive(entries, comparison, fraction)
     if no_limit:
         entries[1] |= present(ratio_to_stock=paired_ratio(stock[1:], comparison.outcomes("preload")))
     return {"model": comparison.model, "arguments": comparison.workload, "stock_peak_bytes": reference.peak_bytes,
@@ -130,11 +131,23 @@ def compare_with_off(entries, comparison, fraction):
                         codec_ratio=codec_ratio(run.get("moved", {}) for run in item["runs"]))
 
 
+def compare_with_drive(entries, comparison, fraction):
+    """NVM before the drive, beside the drive alone, round by round; and what NVM it was."""
+    alone = comparison.outcomes("drive alone", fraction)
+    for item in entries:
+        if item.get("percent_of_stock_peak") != fraction or item["competitor"] != "nvm before it":
+            continue
+        ours = comparison.outcomes(item["competitor"], fraction)
+        totals = {name: [outcome.moved[name] for outcome in ours if name in outcome.moved] for name in ("nvm_written_bytes", "nvm_read_bytes")}
+        item |= present(ratio_to_drive_alone=paired_ratio(alone, ours), nvm=comparison.memory.name,
+                        **{name: median(values) if values else None for name, values in totals.items()})
+
+
 def compare_with_chosen(entries, comparison, fraction):
     """What the advisor chose, by each of its alternatives, round by round."""
     chosen = comparison.outcomes("compress auto", fraction)
     for item in entries:
-        if item.get("percent_of_stock_peak") != fraction or item["competitor"] in ("terrace", "swap", "compress auto"):
+        if item.get("percent_of_stock_peak") != fraction or item["competitor"] in ("terrace", "swap", "compress auto", "drive alone", "nvm before it"):
             continue
         ratios = round_ratios(comparison.outcomes(item["competitor"], fraction), chosen)
         item |= present(chosen_by_this=median(ratios) if ratios else None, chosen_by_this_rounds=ratios or None)
@@ -188,6 +201,7 @@ def table(result):
         lines += aligned(with_scheduling(HEADINGS, row, model["entries"]))
         lines += [f"  {label(item)}: {text}" for item in model["entries"] for text in item.get("failures", [])]
         lines += chosen_lines(model["entries"])
+        lines += nvm_lines(model["entries"])
         lines += phase_lines(model["entries"])
         lines += bound_lines(model)
         lines += targets.lines(model["targets"]) if "targets" in model else []
@@ -216,6 +230,12 @@ def scheduled_cells(item):
 
 def share(value):
     return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def nvm_lines(entries):
+    """What the NVM was, and what it was good for."""
+    return [f"  {label(item)}: {item['nvm']}; {format_size(item.get('nvm_written_bytes'))} there, {format_size(item.get('nvm_read_bytes'))} back; "
+            f"a step takes {number(item.get('ratio_to_drive_alone'), 2)} of what it takes with the drive alone" for item in entries if "nvm" in item]
 
 
 def phase_lines(entries):

@@ -23,7 +23,8 @@ steps alone. `in time` is the share of what came back that was there before its 
     terrace bench training --no-limit                      the bare preload against stock malloc, in pairs
     terrace bench training --sparse                        a ReLU network: compression chosen, forced, and off
     terrace bench training --sparse --disk-rate 400M       the same with a disk of 400 MiB/s
-    terrace bench tiers --disk-rate 400M                   a ReLU network: compressed data kept in DRAM, and not
+    terrace bench tiers --disk-rate 400M                   a ReLU network: compressed data kept in DRAM, and not; NVM before
+                                                           the drive (memory slowed down, or --nvm PLACE), and the drive alone
     terrace bench phases                                   training, evaluation and a last batch of another size in
                                                            turn; and a GAN. A step is an epoch there, or an update of both
 """
@@ -44,6 +45,7 @@ from cgroup import CgroupUnavailable
 from comparison import Comparison, add_scheduling_options, find_preload, find_terrace, percentage, set_warm_up
 from disk_rate import DiskRate
 from sizes import parse_size
+from slow_memory import SlowMemory
 from swapfile import SwapUnavailable
 
 HERE = Path(__file__).resolve().parent
@@ -82,6 +84,9 @@ def parse_arguments(words=None):
     parser.add_argument("--pool", type=Path, default=Path("/var/tmp"), help="directory for pool and swap file (/var/tmp)")
     parser.add_argument("--disk-rate", type=parse_size, metavar="SIZE",
                         help="let the pool's disk read and write at most that much a second, each way (needs root)")
+    parser.add_argument("--nvm", metavar="PLACE", help="of --tiers: a directory on persistent memory, or node1; (tmpfs, slowed down)")
+    parser.add_argument("--nvm-rate", type=parse_size, metavar="SIZE",
+                        help="slow that down to so much a second (2G where no --nvm is named, else not at all)")
     parser.add_argument("--terrace", type=Path, help="the terrace command to measure")
     parser.add_argument("--preload", type=Path, help="the library for --no-limit")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -97,6 +102,10 @@ def parse_arguments(words=None):
         parser.error("--sparse compares under a limit: leave out --no-limit")
     if arguments.tiers and (arguments.sparse or arguments.no_limit):
         parser.error("--tiers compares ways of its own under a limit: leave out --sparse and --no-limit")
+    if (arguments.nvm or arguments.nvm_rate) and not arguments.tiers:
+        parser.error("--nvm and --nvm-rate are of terrace bench tiers: leave them out")
+    if arguments.nvm and not arguments.nvm.startswith("node") and not Path(arguments.nvm).is_dir():
+        parser.error(f"--nvm {arguments.nvm} is not a directory; name one on persistent memory, or nodes (node1)")
     if arguments.phases and (arguments.sparse or arguments.no_limit or arguments.tiers):
         parser.error("--phases runs programs of its own under a limit: leave out --sparse, --no-limit and --tiers")
     if arguments.policies and (arguments.sparse or arguments.no_limit or arguments.tiers):
@@ -133,14 +142,15 @@ def program_of(model, arguments):
 
 def compare_all(arguments):
     terrace = find_terrace(arguments.terrace)
-    competitors.warm_page_cache()
+    baseline = competitors.warm_page_cache()
     disk = DiskRate(arguments.pool, arguments.disk_rate) if arguments.disk_rate else contextlib.nullcontext()
-    with disk, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
+    nvm = SlowMemory(arguments.nvm, arguments.nvm_rate) if arguments.tiers else contextlib.nullcontext()
+    with disk, nvm as memory, tempfile.TemporaryDirectory(prefix="terrace-bench-") as scratch:
         settings = competitors.Settings(terrace, find_preload(arguments.preload, terrace), arguments.pool, Path(scratch),
-                                        arguments.timeout, warm_up=arguments.warm_up,
+                                        arguments.timeout, warm_up=arguments.warm_up, baseline_bytes=baseline,
                                         steps=0 if arguments.policies is None else arguments.steps)
         comparisons = [Comparison(model, workload_of(model, arguments), arguments,
-                                  dataclasses.replace(settings, program=program_of(model, arguments))) for model in arguments.models]
+                                  dataclasses.replace(settings, program=program_of(model, arguments)), memory=memory) for model in arguments.models]
         for comparison in comparisons:
             comparison.run()
     return comparisons

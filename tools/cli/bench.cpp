@@ -97,7 +97,7 @@ constexpr std::pair<const char*, const char*> about[] = {
     {"policies", "all policies that move tensors, on simulated steps, beside what no plan can beat"},
     {"shares", "two jobs under one budget, beside each with its share alone"},
     {"sparse", "a large array of which little is touched, beside stock"},
-    {"tiers", "a ReLU network that keeps compressed data in DRAM, beside one that does not"},
+    {"tiers", "a ReLU network with compressed DRAM or NVM before the drive, beside the drive alone"},
     {"timeline", "what a recorded job costs to make sense of, and how soon its page is open"},
     {"training", "training steps under a limit, planned for and not, beside stock and kernel swap"},
     {"transpose", "a matrix made into its transpose under a limit, beside stock and kernel swap"}};

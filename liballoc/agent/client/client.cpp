@@ -68,6 +68,7 @@ int Client::copy_config(const ClientConfig& config) noexcept {
   requested_budget_bytes_ = config.requested_budget_bytes;
   pool_wanted_bytes_ = config.pool_wanted_bytes;
   weight_ = config.weight;
+  wants_tiers_ = config.wants_tiers;
   return 0;
 }
 
@@ -103,7 +104,7 @@ int Client::connect_socket() noexcept {
   }
   socket_ = keep_descriptor(fd, Descriptor::replaceable);
   state_ = State::greeting;
-  refused_ = false;
+  refused_ = awaits_tiers_ = false;
   return 0;
 }
 
@@ -119,6 +120,7 @@ int Client::send_hello() noexcept {
     hello.flags |= wire::hello_is_gpu_heap;
     hello.pool_capacity_bytes = gpu_bytes_;
   }
+  if (wants_tiers_ && !was_welcomed_) hello.features |= wire::feature_tiers;
   if (was_welcomed_) {
     hello.flags |= wire::hello_reattach;
     hello.held_budget_bytes = grant_.budget_bytes;
@@ -240,6 +242,7 @@ void Client::shutdown() noexcept {
 
 void Client::forget_grant() noexcept {
   close_kept(grant_.pool_fd);
+  close_kept(grant_.nvm_fd);
   close_kept(grant_.uffd_device_fd);
   grant_ = Grant{};
   was_welcomed_ = refused_ = false;

@@ -35,6 +35,7 @@ struct ClientConfig {
   std::uint64_t requested_budget_bytes = 0;  // 0: whatever the job gets
   std::uint64_t pool_wanted_bytes = 0;       // 0: none, wire::any_bytes: what there is
   std::uint16_t weight = 0;                  // wire::Hello's
+  bool wants_tiers = false;                  // would have what the daemon has before the pool
   const char* daemon_path = nullptr;         // of terraced, absolute; for `respawn`
   const char* daemon_config = nullptr;  // nullptr: "<socket_path>.toml", which a private daemon leaves there
   bool respawn = false;                 // the daemon is ours alone: start another when it dies
@@ -52,6 +53,11 @@ struct Grant {
   std::uint64_t most_written_bytes = wire::any_bytes;  // how far written_bytes may go on the pool's drive
   bool is_last_lease = false;                          // that is all for today
   bool encrypts_pools = false;                         // what it granted, or would have
+  int nvm_fd = -1;                                     // a file on the daemon's NVM
+  std::uint64_t nvm_capacity_bytes = 0;
+  std::uint64_t nvm_limit_bytes = 0;  // how much of it may be in use now (processes of one job share)
+  bool shares_nvm = false;            // it divides NVM: whoever was given none takes none by himself
+  char tiers[wire::text_bytes] = {};  // for jobs that name none, as TERRACE_TIERS has them; without NVM
   int uffd_device_fd = -1;
   std::uint64_t session_id = 0;
 };
@@ -142,6 +148,8 @@ class Client {
   int accept_welcome(Descriptors* descriptors) noexcept;
   int accept_refusal() noexcept;
   void accept_budget(Notice* notice) noexcept;
+  int accept_tiers(Descriptors* descriptors) noexcept;
+  void accept_nvm_limit(Notice* notice) noexcept;
   void accept_writes(Notice* notice) noexcept;
   int accept_schedule(Descriptors* descriptors, Notice* notice) noexcept;
   void drop_plan() noexcept;
@@ -169,6 +177,8 @@ class Client {
   bool respawn_ = false;
   bool is_engine_ = false;
   std::uint64_t gpu_bytes_ = 0;
+  bool wants_tiers_ = false;
+  bool awaits_tiers_ = false;  // the welcome said that they follow
   std::uint64_t requested_budget_bytes_ = 0;
   std::uint64_t pool_wanted_bytes_ = 0;
   std::uint16_t weight_ = 0;

@@ -60,6 +60,7 @@ int Client::receive(std::size_t* bytes, Descriptors* descriptors) noexcept {
 
 int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) noexcept {
   if (state_ == State::greeting) {
+    if (awaits_tiers_) return type == wire::Type::tiers ? accept_tiers(descriptors) : EBADMSG;
     if (type == wire::Type::welcome) return accept_welcome(descriptors);
     if (type == wire::Type::refused) return accept_refusal();
     return EBADMSG;
@@ -70,6 +71,8 @@ int Client::dispatch(wire::Type type, Descriptors* descriptors, Notice* notice) 
     accept_budget(notice);
   else if (type == wire::Type::writes)
     accept_writes(notice);
+  else if (type == wire::Type::tiers)
+    accept_nvm_limit(notice);
   else if (type == wire::Type::schedule)
     return accept_schedule(descriptors, notice);
   else
@@ -96,9 +99,34 @@ int Client::accept_welcome(Descriptors* descriptors) noexcept {
   features_ = welcome.features & wire::known_features;
   // An older daemon leases nothing; a new one says so where an earlier one's lease is void.
   if ((welcome.features & wire::feature_write_lease) == 0) grant_.most_written_bytes = wire::any_bytes;
+  awaits_tiers_ = wants_tiers_ && !was_welcomed_ && (welcome.features & wire::feature_tiers) != 0;
   was_welcomed_ = true;
+  if (awaits_tiers_) return EAGAIN;  // the greeting is not over
   state_ = State::connected;
   return 0;
+}
+
+int Client::accept_tiers(Descriptors* descriptors) noexcept {
+  const auto tiers = wire::read_as<wire::Tiers>(packet_);
+  const bool has_fd = (tiers.flags & wire::tiers_nvm_fd) != 0;
+  if (descriptors->count != (has_fd ? 1U : 0U)) return EBADMSG;
+  if (has_fd) {
+    grant_.nvm_fd = descriptors->take(0);
+    grant_.nvm_capacity_bytes = tiers.nvm_capacity_bytes;
+    grant_.nvm_limit_bytes = tiers.nvm_limit_bytes;
+  }
+  grant_.shares_nvm = (tiers.flags & wire::tiers_shares_nvm) != 0;
+  wire::copy_text(grant_.tiers, sizeof grant_.tiers, nullptr);
+  for (std::size_t i = 0; i + 1 < sizeof grant_.tiers && tiers.text[i] != '\0'; ++i)
+    grant_.tiers[i] = tiers.text[i];
+  awaits_tiers_ = false;
+  state_ = State::connected;
+  return 0;
+}
+
+void Client::accept_nvm_limit(Notice* notice) noexcept {
+  grant_.nvm_limit_bytes = wire::read_as<wire::Tiers>(packet_).nvm_limit_bytes;
+  *notice = Notice::budget_changed;
 }
 
 int Client::accept_refusal() noexcept {

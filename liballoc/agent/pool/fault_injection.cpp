@@ -57,9 +57,14 @@ bool FaultInjection::slow(const char* text, tiers::Tier** tier) {
   return make_slow({.latency_ns = milliseconds * 1000000}, tier);
 }
 
-bool FaultInjection::pace(const char* text, tiers::Tier** tier) {
+bool FaultInjection::pace(const char* text, bool is_nvm, tiers::Tier** tier) {
   std::uint64_t bytes = 0;
-  return wire::read_size(text, &bytes) == 0 && bytes != 0 && make_slow({.bytes_per_second = bytes}, tier);
+  if (wire::read_size(text, &bytes) != 0 || bytes == 0) return false;
+  if (!is_nvm) return make_slow({.bytes_per_second = bytes}, tier);
+  if (is_slow_) return false;
+  is_slow_ = true;
+  *tier = new (paced_storage_) tiers::PacedAdaptor(**tier, bytes);
+  return true;
 }
 
 bool FaultInjection::make_slow(const tiers::SlowAdaptor::Speed& speed, tiers::Tier** tier) {
@@ -71,11 +76,20 @@ bool FaultInjection::make_slow(const tiers::SlowAdaptor::Speed& speed, tiers::Ti
   return true;
 }
 
-bool FaultInjection::apply(const char* word, std::size_t length, tiers::Tier** tier) {
+bool FaultInjection::apply(const char* word, std::size_t length, bool is_nvm, tiers::Tier** tier) {
   char text[64];
   if (length >= sizeof(text)) return false;
   std::memcpy(text, word, length);
   text[length] = '\0';
+  const char* what = text;
+  const char* rest = nullptr;
+  if (starts_with(text, "nvm-", &what) != is_nvm) return true;  // of the other
+  if (starts_with(what, "pace:", &rest)) return pace(rest, is_nvm, tier);
+  if (!is_nvm && starts_with(what, "slow:", &rest)) return slow(rest, tier);
+  return damage(what, tier);
+}
+
+bool FaultInjection::damage(const char* text, tiers::Tier** tier) {
   const char* rest = nullptr;
   std::uint64_t nth = 0;
   int error = 0;
@@ -93,20 +107,17 @@ bool FaultInjection::apply(const char* word, std::size_t length, tiers::Tier** t
     failing(tier)->flip_bit_in_nth_read(nth, 12345);
     return true;
   }
-  if (starts_with(text, "lose:", &rest) && parse_number(rest, &nth) && nth > 0) {
-    failing(tier)->fail_from(Operation::write, nth + 1, EIO);
-    failing(tier)->fail_from(Operation::read, 1, EIO);
-    return true;
-  }
-  if (starts_with(text, "pace:", &rest)) return pace(rest, tier);
-  return starts_with(text, "slow:", &rest) && slow(rest, tier);
+  if (!starts_with(text, "lose:", &rest) || !parse_number(rest, &nth) || nth == 0) return false;
+  failing(tier)->fail_from(Operation::write, nth + 1, EIO);
+  failing(tier)->fail_from(Operation::read, 1, EIO);
+  return true;
 }
 
-tiers::Tier* FaultInjection::wrap(tiers::Tier* tier, const char* spec) {
+tiers::Tier* FaultInjection::wrap(tiers::Tier* tier, const char* spec, bool is_nvm) {
   while (*spec != '\0') {
     const char* comma = std::strchr(spec, ',');
     const std::size_t length = comma != nullptr ? static_cast<std::size_t>(comma - spec) : std::strlen(spec);
-    if (!apply(spec, length, &tier)) return nullptr;
+    if (!apply(spec, length, is_nvm, &tier)) return nullptr;
     spec += length + (comma != nullptr ? 1 : 0);
   }
   return tier;

@@ -181,12 +181,28 @@ bool PoolTier::wrap() {
   return false;
 }
 
+// What the daemon has is no reason to fail: a text that is not understood, or that this job's options forbid,
+// counts as none.
+void PoolTier::choose_tiers(const Grant& grant) {
+  tiers_ = options_.tiers;
+  if (tiers_.is_named() || grant.tiers[0] == '\0') return;
+  TierList list;
+  if (read_tiers(grant.tiers, &list) != nullptr) {
+    Message(Severity::info) << "the daemon has tiers before the pool that this library does not know: "
+                            << grant.tiers;
+    return;
+  }
+  if (options_.compression != Compression::off || !list.compressed().is_wanted()) tiers_ = list;
+}
+
 // The tiers before the pool. One that is not to be had is done without, and that is said: the job has asked
 // for speed, not for its end.
-bool PoolTier::chain() {
+bool PoolTier::chain(const Grant& grant) {
   tiers::ChainedTier::Upper uppers[tiers::ChainedTier::most_uppers];
   std::size_t count = 0;
   if (open_compressed(&uppers[count])) ++count;
+  if (tiers::Tier* const nvm = nvm_.open(tiers_.nvm(), grant, options_.fault))
+    uppers[count++] = {.tier = nvm};
   if (count == 0) return true;
   if (const int error = chain_.open({uppers, count}, tier_); error != 0) {
     Message m(Severity::warning);
@@ -200,7 +216,7 @@ bool PoolTier::chain() {
 
 // Address space for as much as any budget may allow: it takes memory as it is used.
 bool PoolTier::open_compressed(tiers::ChainedTier::Upper* upper) {
-  const CompressedSize& size = options_.tiers.compressed();
+  const CompressedSize& size = tiers_.compressed();
   if (!size.is_wanted()) return false;
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   const int error = compressed_.open(std::max<std::uint64_t>(size.of(pages * os::page_bytes), run_bytes),
@@ -217,17 +233,20 @@ bool PoolTier::open_compressed(tiers::ChainedTier::Upper* upper) {
 
 bool PoolTier::open(Client& client) {
   PoolFiles files;
-  if (!open_files(client, &files) || !open_drives(files.files()) || !join() || !wrap() || !chain()) {
+  if (!open_files(client, &files) || !open_drives(files.files()) || !join() || !wrap() ||
+      !chain(client.grant())) {
     close();
     return false;
   }
   for (std::size_t i = 0; i < drives_; ++i) note_descriptor(drive(i).fd());
+  if (nvm_.fd() >= 0) note_descriptor(nvm_.fd());
   for_each_waiter([](int fd) { note_descriptor(fd); });
   return true;
 }
 
 void PoolTier::close() {
   chain_.close();
+  nvm_.close();
   striped_.close();
   for (std::size_t i = 0; i < drives_; ++i) drive(i).close();
   drives_ = 0;

@@ -9,6 +9,7 @@
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/agent/pool/fault_injection.h"
+#include "liballoc/agent/pool/nvm_part.h"
 #include "liballoc/agent/pool/pool_files.h"
 #include "liballoc/base/options.h"
 #include "tiers/adaptors/write_lease_adaptor.h"
@@ -37,6 +38,14 @@ class PoolTier {
   const char* io() const { return tier_ != nullptr ? tier_->io() : "none"; }
   // Whether the file is the daemon's, whose limit on it counts; else the files are our own.
   bool is_granted() const { return is_granted_; }
+  // What comes before the drives: what the job names, else what the daemon has for jobs that name nothing.
+  // Before open(), once the daemon has answered.
+  void choose_tiers(const Grant& grant);
+  const TierList& tiers() const { return tiers_; }
+  // How much of the daemon's NVM may be in use now, where it granted some.
+  void set_nvm_limit(std::uint64_t bytes) {
+    if (nvm_.is_granted()) nvm_.set_limit(bytes);
+  }
   // How far the count of what was written to the granted file may go; it says `written_bytes` now.
   void set_write_lease(std::uint64_t written_bytes, std::uint64_t most_bytes) {
     if (lease_ != nullptr) lease_->set_lease(written_bytes, most_bytes);
@@ -54,7 +63,7 @@ class PoolTier {
   bool join();
   bool wrap();
   tiers::Tier* leased(tiers::Tier* tier);
-  bool chain();
+  bool chain(const Grant& grant);
   bool open_compressed(tiers::ChainedTier::Upper* upper);
   void close();
   bool no_file(const char* directory, int error);
@@ -71,6 +80,7 @@ class PoolTier {
   const Options& options_;
   Availability& availability_;
   bool is_granted_ = false;
+  TierList tiers_;
   tiers::NvmeTier nvme_;    // the only drive, or the first
   tiers::Mapping more_;     // of further ones, whose tables would make the library larger for everybody
   std::size_t drives_ = 0;  // open
@@ -82,6 +92,7 @@ class PoolTier {
   tiers::WriteLeaseAdaptor* lease_ = nullptr;
   FaultInjection injection_;
   tiers::DramTier compressed_;
+  NvmPart nvm_;
   tiers::ChainedTier chain_;  // of the tiers before it and what was injected into the drives
   tiers::Tier* tier_ = nullptr;
 };

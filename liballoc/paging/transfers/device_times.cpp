@@ -12,8 +12,8 @@ namespace terrace::liballoc {
 void DeviceTimes::note_done(TierOperation& op) {
   if (op.is_piece()) return;
   const std::uint64_t now = os::now_ns();
-  if (parts_.extents.medium_of(op.slot_offset) != tiers::Medium::drive)
-    return note_copied(op, now - op.submitted_ns);
+  if (const tiers::Medium medium = parts_.extents.medium_of(op.slot_offset); medium != tiers::Medium::drive)
+    return note_copied(op, medium, now - op.submitted_ns);
   std::uint64_t& last = op.is_write() ? last_write_ns_ : last_read_ns_;
   const std::uint64_t ns = now - std::max(last, op.submitted_ns);
   last = now;
@@ -22,10 +22,10 @@ void DeviceTimes::note_done(TierOperation& op) {
   if (parts_.codec.is_on()) tell_codec(op, now, ns);
 }
 
-// What is kept in memory says nothing of the drive.
-void DeviceTimes::note_copied(TierOperation& op, std::uint64_t ns) {
+// What is kept in memory says nothing of the drive, and NVM nothing of DRAM.
+void DeviceTimes::note_copied(TierOperation& op, tiers::Medium medium, std::uint64_t ns) {
   if (op.kind == TierOperation::Kind::read) parts_.operations.note_arrived(op, ns);
-  if (!op.is_compressed()) return;
+  if (!op.is_compressed() || medium != tiers::Medium::dram) return;
   op.is_write() ? parts_.codec.kept(op.bytes, ns) : parts_.codec.fetched(op.bytes, ns);
 }
 

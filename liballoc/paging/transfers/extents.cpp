@@ -65,9 +65,14 @@ void Extents::release_copy_in_dram(std::uint32_t n) {
   release(r);
 }
 
+void Extents::note_children(bool are_near) {
+  if (tier_ != nullptr) tier_->set_read_by_children(are_near || forks_.may_be_read());
+}
+
 void Extents::release_unread() {
   tiers::Extent extent;
   while (forks_.next_released(&extent)) give_back(extent);
+  note_children(false);
 }
 
 void Extents::give_back(const tiers::Extent& extent) {

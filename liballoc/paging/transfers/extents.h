@@ -32,6 +32,8 @@ class Extents {
   const char* place_of(const Run& r) const { return r.has_slot ? tier_->place_of(r.slot_offset) : ""; }
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
   std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->limited_space().used_bytes : 0; }
+  // Of that and of NVM: what a forked child reads from where we stored it.
+  std::uint64_t shared_bytes() const { return used_bytes() + bytes_on(tiers::Medium::nvm); }
   std::uint64_t bytes_on(tiers::Medium medium) const {
     return tier_ != nullptr ? tier_->bytes_on(medium) : 0;
   }
@@ -42,7 +44,7 @@ class Extents {
   bool has_room_in_dram() const {
     return tier_ != nullptr && tier_->memory_room() >= RunFrame::most_kept_bytes;
   }
-  std::uint64_t demoted_bytes() const { return tier_ != nullptr ? tier_->demoted_bytes() : 0; }
+  tiers::Demoted demoted() const { return tier_ != nullptr ? tier_->demoted() : tiers::Demoted{}; }
   tiers::Medium medium_of(std::uint64_t offset) const { return tier_->medium_of(offset); }
   // Memory of this process that holds what was stored, in runs.
   std::uint32_t memory_runs() const {
@@ -62,6 +64,8 @@ class Extents {
   // All of the run is in DRAM: a copy in DRAM beside it is of no use. One on a drive is, as the run may leave
   // without a write.
   void release_copy_in_dram(std::uint32_t n);
+  // A fork is near, or a child has come, or none has: what it will read, or reads, stays where it is.
+  void note_children(bool are_near);
   // A child has gone: gives back what only it could still read.
   void release_unread();
   // Says what run n is that has no frame and no transfer but of pieces, by where its pages are: inside a

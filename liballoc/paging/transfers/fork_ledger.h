@@ -43,6 +43,8 @@ class ForkLedger {
   // Extents that no child can read any more, one at a time. False when there is none.
   bool next_released(tiers::Extent* extent);
   bool has_children() const { return child_count_ > 0; }
+  // A child may read what was there when it was forked, or nobody would know if none did.
+  bool may_be_read() const { return has_children() || immortal_epoch_ > 0; }
 
  private:
   struct Child {

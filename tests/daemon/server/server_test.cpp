@@ -305,3 +305,60 @@ TEST_CASE("a greeting says its job's weight and another process of it changes no
   REQUIRE(received->type() == wire::Type::refused);
   CHECK(received->as<wire::Refused>().error == EINVAL);
 }
+
+TEST_CASE("a job that asks is told what there is before the pool, and given NVM") {
+  ServerThread server([](daemon::ServerOptions& options) {
+    options.config.tiers.compressed = wire::Amount::percent(20);
+    options.config.tiers.nvm = daemon::NvmRule{.bytes = 256 * mib, .directory = "/var/tmp"};
+  });
+  wire::Hello asks = greeting("train", 64 * mib);
+  asks.features |= wire::feature_tiers;
+  RawClient first(server.socket());
+  CHECK((join(first, asks).as<wire::Welcome>().features & wire::feature_tiers) != 0);
+  const auto told = first.receive();
+  REQUIRE(told);
+  REQUIRE(told->type() == wire::Type::tiers);
+  const auto tiers = told->as<wire::Tiers>();
+  CHECK(std::string(tiers.text) == "compressed=20%");
+  CHECK(tiers.flags == (wire::tiers_nvm_fd | wire::tiers_shares_nvm));
+  CHECK(tiers.nvm_capacity_bytes == 128 * mib);
+  CHECK(tiers.nvm_limit_bytes == 128 * mib);
+  REQUIRE(told->fds.size() == 1);
+  struct stat file {};
+  REQUIRE(::fstat(told->fds[0].get(), &file) == 0);
+  CHECK(file.st_nlink == 0);
+  RawClient second(server.socket());  // of the same job: both have half of it now
+  join(second, asks);
+  const auto of_second = second.receive();
+  REQUIRE(of_second);
+  CHECK(of_second->as<wire::Tiers>().nvm_limit_bytes == 64 * mib);
+  for (;;) {
+    const auto lowered = first.receive();
+    REQUIRE(lowered);
+    if (lowered->type() != wire::Type::tiers) continue;
+    CHECK(lowered->as<wire::Tiers>().nvm_limit_bytes == 64 * mib);
+    CHECK(lowered->fds.empty());
+    break;
+  }
+  const auto reply = ask(server.socket(), {{"verb", "tiers"}});
+  REQUIRE(reply["tiers"].size() == 3);
+  CHECK(reply["tiers"][1]["tier"] == "nvm");
+  CHECK(reply["tiers"][1]["capacity_bytes"] == 256 * mib);
+  CHECK(reply["tiers"][1]["promised_bytes"] == 128 * mib);
+  CHECK(reply["tiers"][1]["directory"] == "/var/tmp");
+}
+
+TEST_CASE("who does not ask, or comes back, is told nothing of tiers and promised no NVM") {
+  ServerThread server([](daemon::ServerOptions& options) {
+    options.config.tiers.nvm = daemon::NvmRule{.bytes = 256 * mib, .directory = "/var/tmp"};
+  });
+  wire::Hello hello = greeting("train", 64 * mib);
+  SECTION("older") {}
+  SECTION("back") {
+    hello.features |= wire::feature_tiers;
+    hello.flags |= wire::hello_reattach;
+  }
+  RawClient job(server.socket());
+  CHECK((join(job, hello).as<wire::Welcome>().features & wire::feature_tiers) == 0);
+  CHECK(ask(server.socket(), {{"verb", "tiers"}})["tiers"][1]["promised_bytes"] == 0);
+}

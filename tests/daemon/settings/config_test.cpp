@@ -331,3 +331,71 @@ TEST_CASE("JobsThatSayNothingClearAreRefused") {
   CHECK_THAT(error_of("[job]\nname = \"a\"\n"), Contains("[[job]]"));
   CHECK_THAT(error_of("[jo]\n"), Contains("known tables") && Contains("[[job]]"));
 }
+
+TEST_CASE("tiers reach their settings and come back from the file form") {
+  const auto result = parse_config(R"([[tier]]
+kind = "nvm"
+size = "512G"
+directory = "/mnt/pmem"
+[[tier]]
+kind = "compressed"
+size = "20%"
+[[tier]]
+kind = "nvme"
+size = "1T"
+directory = "/nvme"
+)",
+                                   "t.toml", Config{});
+  REQUIRE(result.error.empty());
+  CHECK(result.config.tiers.compressed == Amount::percent(20));
+  REQUIRE(result.config.tiers.nvm);
+  CHECK(result.config.tiers.nvm->bytes == 512ULL << 30);
+  CHECK(result.config.tiers.nvm->directory == "/mnt/pmem");
+  CHECK(result.config.tiers.nvm->line == 1);
+  CHECK(result.config.pool_directory == "/nvme");
+  CHECK(result.config.pool_bytes == 1ULL << 40);
+  auto again = parse_config(to_toml(result.config), "again.toml", Config{});
+  REQUIRE(again.error.empty());
+  again.config.tiers.nvm->line = 1;
+  CHECK(again.config.tiers == result.config.tiers);
+  CHECK(again.config.pool_directory == "/nvme");
+  const auto nodes =
+      parse_config("[[tier]]\nkind = \"nvm\"\nsize = \"4M\"\nnodes = \"1-2\"\n", "t.toml", Config{});
+  REQUIRE(nodes.error.empty());
+  CHECK(nodes.config.tiers.nvm->nodes.has(2));
+  auto same = parse_config(to_toml(nodes.config), "again.toml", Config{});
+  same.config.tiers.nvm->line = 1;
+  CHECK(same.config.tiers == nodes.config.tiers);
+  CHECK(parse_config("", "t.toml", result.config).config.tiers == result.config.tiers);  // not mentioned
+}
+
+TEST_CASE("EachMistakeInATierIsNamedWithItsLineAndTheRemedy") {
+  const auto of = [](const std::string& text) { return error_of("\n[[tier]]\n" + text + "\n"); };
+  CHECK_THAT(of("size = \"4G\""),
+             StartsWith("t.toml:2: ") && Contains("say which, with kind = \"compressed\", \"nvm\""));
+  CHECK_THAT(of("kind = \"optane\""),
+             StartsWith("t.toml:2: ") && Contains("\"optane\" is no kind of tier; write"));
+  CHECK_THAT(of("kind = \"nvm\""), Contains("say how much nvm there is, with size"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = 4"),
+             StartsWith("t.toml:4: ") && Contains("must be a string in quotes"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"20%\""), StartsWith("t.toml:2: ") && Contains("20%"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"2M\""), Contains("give at least 4194304B"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"5T\""), Contains("more than the most of 4T"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\ndirectory = \"pmem\""),
+             Contains("write one that begins with /"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\nnodes = \"all\""), Contains("write a list such as \"1\""));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\nnodes = \"1\"\ndirectory = \"/a\""),
+             Contains("leave out \"directory\" or \"nodes\""));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\nspeed = \"1G\""),
+             StartsWith("t.toml:5: ") && Contains("known there: kind, size, directory, nodes"));
+  CHECK_THAT(of("kind = \"compressed\"\nsize = \"60%\""), Contains("give at most 50%"));
+  CHECK_THAT(of("kind = \"compressed\"\nsize = \"0B\""), Contains("give more"));
+  CHECK_THAT(of("kind = \"compressed\"\nsize = \"20%\"\ndirectory = \"/a\""),
+             Contains("compressed tiers have no \"directory\""));
+  CHECK_THAT(of("kind = \"nvme\"\nsize = \"4G\""), Contains("say where"));
+  CHECK_THAT(of("kind = \"nvme\"\ndirectory = \"/a\"\n[pool]\ndirectory = \"/b\""),
+             StartsWith("t.toml:2: ") && Contains("stands in [pool] as well; leave one of both out"));
+  CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\n[[tier]]\nkind = \"nvm\"\nsize = \"4G\""),
+             StartsWith("t.toml:5: ") && Contains("nvm stands there twice"));
+  CHECK_THAT(error_of("[tier]\nkind = \"nvm\"\n"), StartsWith("t.toml:1: ") && Contains("in two brackets"));
+}

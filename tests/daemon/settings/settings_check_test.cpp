@@ -53,6 +53,14 @@ TEST_CASE("PoolDirectoryThatTheServiceDoesNotSeeIsWarnedOf") {
   CHECK_THAT(warning_for_service(config), Contains("ProtectHome") && Contains(config.pool_directory));
 }
 
+TEST_CASE("NvmThatTheServiceDoesNotSeeIsWarnedOf") {
+  Config config;
+  config.tiers.nvm = NvmRule{.bytes = 4 * mib, .directory = "/home/ada/pmem"};
+  CHECK_THAT(warning_for_service(config), Contains("[[tier]] nvm directory") && Contains("/home/ada/pmem"));
+  config.tiers.nvm->directory = "/mnt/pmem";
+  CHECK_THAT(warning_for_service(config), Equals(""));
+}
+
 TEST_CASE("PoolDirectoryThatTheServiceSeesIsNotWarnedOf") {
   const Settings settings;
   CHECK_THAT(warning_for_service(settings.config), Equals(""));
@@ -123,4 +131,33 @@ TEST_CASE("EncryptionThatThePoolDirectoryCannotHaveIsRefused") {
   for (const bool is_private : {false, true})
     CHECK_THAT(settings.error(is_private),
                Contains("[pool] encrypt") && Contains("/dev/shm") && Contains("encrypt = \"no\""));
+}
+
+TEST_CASE("NvmThatCannotBeHadIsRefusedWithItsLine") {
+  Settings settings;
+  settings.config.tiers.nvm = NvmRule{.bytes = 4 * mib, .directory = "/dev/shm", .line = 7};
+  CHECK_THAT(settings.error(), Equals(""));
+  settings.config.tiers.nvm->directory = "/nonexistent/pmem";
+  for (const bool is_private : {false, true})
+    CHECK_THAT(settings.error(is_private), Contains("[[tier]] nvm (line 7)") &&
+                                               Contains("/nonexistent/pmem") &&
+                                               Contains("name another directory"));
+  settings.config.tiers.nvm->directory = "/dev/shm";
+  settings.config.tiers.nvm->bytes = std::uint64_t{4096} << 30;
+  CHECK_THAT(settings.error(), Contains("more than the whole file system of /dev/shm"));
+  settings.config.tiers.nvm->directory.clear();
+  REQUIRE(settings.config.tiers.nvm->nodes.read("1023"));
+  CHECK_THAT(settings.error(), Contains("name others with nodes = \"1\""));
+}
+
+TEST_CASE("NvmInPlainTextIsRefusedWherePoolsAreEncrypted") {
+  Settings settings;
+  settings.config.encrypts_pool = true;
+  settings.config.tiers.nvm = NvmRule{.bytes = 4 * mib, .directory = "/dev/shm", .line = 7};
+  const std::string error = settings.error();
+  if (error.find("[pool] encrypt:") == 0) {
+    puts("SKIP: the pool's directory cannot be encrypted here, which is refused before");
+    return;
+  }
+  CHECK_THAT(error, Contains("[[tier]] nvm (line 7)") && Contains("not encrypted"));
 }

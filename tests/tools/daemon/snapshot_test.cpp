@@ -120,6 +120,31 @@ TEST_CASE("CompressedDramIsARowWhereJobsKeepSomething") {
   CHECK(rows[2]["tier"] == "nvme");
 }
 
+TEST_CASE("NvmIsARowOfTheServicesOrWhereJobsHaveTheirOwn") {
+  json status = answer();
+  json& totals = status["jobs"][0]["totals"];
+  totals["nvm_bytes"] = 50;
+  totals["nvm_written_bytes"] = 70;
+  totals["nvm_read_bytes"] = 30;
+  const Rows own = tier_rows(status);
+  REQUIRE(own.size() == 3);
+  CHECK(own[1]["tier"] == "nvm");
+  CHECK(own[1]["used_bytes"] == 50);
+  CHECK(own[1]["written_bytes"] == 70);
+  CHECK(own[1]["read_bytes"] == 30);
+  CHECK(own[2]["tier"] == "nvme");
+  CHECK(own[2]["written_bytes"] == 900);
+  status["tiers"].insert(status["tiers"].begin() + 1,
+                         json{{"tier", "nvm"}, {"capacity_bytes", 500}, {"used_bytes", 60}});
+  const Rows rows = tier_rows(status);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1]["used_bytes"] == 60);
+  CHECK(rows[1]["written_bytes"] == 70);
+  const json row = status_row(status);
+  CHECK(row["nvm_capacity_bytes"] == 500);
+  CHECK(row["pool_capacity_bytes"] == answer()["tiers"][1]["capacity_bytes"]);
+}
+
 TEST_CASE("WhatIsWrittenInADayIsOfThePoolAndOfItsJobs") {
   json status = answer();
   status["tiers"][1].update(

@@ -315,8 +315,18 @@ TEST_CASE("--tiers is passed on, and refused where it cannot be met") {
   CHECK(plan(with("compressed=600M")).error ==
         "--tiers compressed=600M: more than half of the DRAM budget of 1.00 GiB");
   CHECK(plan(with("compressed=60%")).error.find("at most 50%") != std::string::npos);
-  CHECK(plan(with("nvme=/x")).error.find("write compressed=SIZE") != std::string::npos);
-  RunOptions off = with("compressed=20%");
+  CHECK(plan(with("dax=/x")).error.find("write compressed=SIZE") != std::string::npos);
+  REQUIRE(plan(with("nvm=4M@/tmp,compressed=20%")));
+  REQUIRE(plan(with("nvm=16G")));  // what the service has of it, the service says
+  CHECK(plan(with("nvm=4M@/nonexistent"))
+            .error.find("--tiers nvm=4M@/nonexistent: /nonexistent is not a directory; "
+                        "name one on persistent memory") == 0);
+  CHECK(plan(with("nvm=4T@/tmp")).error.find("free; ask for less") != std::string::npos);
+  CHECK(plan(with("nvm=4M@node1023")).error.find("node1023 has 0 B free") != std::string::npos);
+  RunOptions off = with("nvm=4M@/tmp");
+  off.compress = "off";
+  CHECK(plan(off));
+  off = with("compressed=20%");
   off.compress = "off";
   CHECK(plan(off).error.find("leave one of them out") != std::string::npos);
 }

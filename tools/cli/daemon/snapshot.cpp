@@ -63,6 +63,7 @@ constexpr std::array job_state{
     Column{"devices", "DEVICES", Kind::text, false, false},
     Column{"offload_bytes", "OFFLOAD", Kind::bytes, false, false},
     Column{"compressed_bytes", "COMPRESSED", Kind::bytes, false, false},
+    Column{"nvm_bytes", "NVM", Kind::bytes, false, false},
     Column{"pool_used_bytes", "POOL", Kind::bytes, false, false},
     Column{"pool_promised_bytes", "POOL-PROMISED", Kind::bytes, false, false},
     Column{"pool_guarantee_bytes", "POOL-AT-LEAST", Kind::bytes, false, false},
@@ -94,6 +95,8 @@ constexpr std::array job_events{
     Column{"kept_bytes", "KEPT", Kind::bytes, true, false},
     Column{"fetched_bytes", "FETCHED", Kind::bytes, true, false},
     Column{"demoted_bytes", "DEMOTED", Kind::bytes, true, false},
+    Column{"nvm_written_bytes", "TO-NVM", Kind::bytes, true, false},
+    Column{"nvm_read_bytes", "FROM-NVM", Kind::bytes, true, false},
     Column{"steps", "STEPS", Kind::count, true, false},
     Column{"step_seconds", "STEP", Kind::seconds, false, false},
     Column{"step_stall_seconds", "STEP-STALL", Kind::seconds, false, false},
@@ -142,6 +145,7 @@ constexpr std::array tiers_table{
     Column{"device", "DEVICE", Kind::text, false, false},
     Column{"device_bytes", "DEVICE-SIZE", Kind::bytes, false, false},
     Column{"heaps", "HEAPS", Kind::count, false, false},
+    Column{"nodes", "NODES", Kind::text, false, false},
     Column{"socket", "SOCKET", Kind::text, false, false},
 };
 
@@ -350,27 +354,46 @@ json compressed_row(const Rows& jobs) {
           {"read_bytes", sum_of(jobs, "fetched_bytes")}};
 }
 
+// NVM that a job takes by itself, with a directory or nodes of its own.
+json nvm_row(const Rows& jobs) {
+  return {{"tier", "nvm"},
+          {"used_bytes", sum_of(jobs, "nvm_bytes")},
+          {"written_bytes", sum_of(jobs, "nvm_written_bytes")},
+          {"read_bytes", sum_of(jobs, "nvm_read_bytes")}};
+}
+
+// Into DRAM comes what is restored, out of it goes what is evicted; a lower tier sees what is written and
+// read.
+json with_traffic(json row, const Rows& jobs) {
+  const std::string tier = row.value("tier", "");
+  const bool dram = tier == "dram", nvm = tier == "nvm";
+  row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : nvm ? "nvm_written_bytes" : "written_bytes");
+  row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : nvm ? "nvm_read_bytes" : "read_bytes");
+  return row;
+}
+
 Rows tier_rows(const json& status) {
   const Rows jobs = job_rows(status);
   Rows rows;
+  const auto add = [&](json row) {
+    row["socket"] = socket_of(status);
+    rows.push_back(std::move(row));
+  };
+  const auto add_if_used = [&](const json& row) {
+    if (row["written_bytes"] != 0) add(row);
+  };
+  bool has_nvm = false;
   for (const json& tier : list_at(status, "tiers")) {
     if (!tier.is_object()) continue;
-    json row = tier;
-    row["socket"] = socket_of(status);
-    // Into DRAM comes what is restored, out of it goes what is evicted; the pool sees what is written and
-    // read.
-    const bool dram = row.value("tier", "") == "dram";
     if (is_gpu(tier)) {
-      rows.push_back(std::move(row));
+      add(tier);
       continue;
     }
-    row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : "written_bytes");
-    row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : "read_bytes");
-    rows.push_back(std::move(row));
-    json compressed = compressed_row(jobs);
-    if (!dram || compressed["written_bytes"] == 0) continue;
-    compressed["socket"] = socket_of(status);
-    rows.push_back(std::move(compressed));
+    const std::string name = tier.value("tier", "");
+    has_nvm = has_nvm || name == "nvm";
+    if (name == "nvme" && !has_nvm) add_if_used(nvm_row(jobs));
+    add(with_traffic(tier, jobs));
+    if (name == "dram") add_if_used(compressed_row(jobs));
   }
   return rows;
 }
@@ -392,12 +415,12 @@ json status_row(const json& status) {
       gpus.push_back(tier);
       continue;
     }
-    const bool dram = tier.is_object() && tier.value("tier", "") == "dram";
-    copy(tier, "capacity_bytes", &row, dram ? "dram_capacity_bytes" : "pool_capacity_bytes");
-    copy(tier, "promised_bytes", &row, dram ? "dram_promised_bytes" : "pool_promised_bytes");
-    copy(tier, "used_bytes", &row, dram ? "dram_used_bytes" : "pool_used_bytes");
-    if (dram) copy(tier, "lowered_bytes", &row, "dram_lowered_bytes");
-    if (dram) continue;
+    const std::string kind = tier.is_object() ? tier.value("tier", "") : "";
+    const std::string prefix = kind == "dram" || kind == "nvm" ? kind : "pool";
+    for (const char* name : {"capacity_bytes", "promised_bytes", "used_bytes"})
+      copy(tier, name, &row, (prefix + '_' + name).c_str());
+    if (kind == "dram") copy(tier, "lowered_bytes", &row, "dram_lowered_bytes");
+    if (prefix != "pool") continue;
     copy(tier, "directory", &row, "pool_directory");
     for (const char* name : {"written_today_bytes", "writes_left_bytes", "writes_per_day_bytes"})
       copy(tier, name, &row, (std::string("pool_") + name).c_str());

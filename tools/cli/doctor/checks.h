@@ -33,6 +33,8 @@ void check_machine(Findings* out);                                   // kernel, 
 void check_gpu(const std::string& pool, bool quick, Findings* out);  // driver, device, GPUDirect Storage
 void check_cgroup(Findings* out);  // version, limits above us, whether a child can be made
 void check_pool(const PoolList& directories, Findings* out);      // of each O_DIRECT, space, encryption
+void check_nvm(Findings* out);                                    // slow NUMA nodes, file systems with DAX
+void measure_nvm(Findings* out);                                  // how fast these are; a second each
 void measure_speeds(const PoolList& directories, Findings* out);  // DRAM and pool; seconds of work
 void measure_wake_up(Findings* out);                              // of a sleeping thread; 50 ms
 

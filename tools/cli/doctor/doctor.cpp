@@ -138,10 +138,12 @@ int doctor(const DoctorOptions& options) {
   check_machine(&findings);
   check_paging(&findings);
   check_cgroup(&findings);
+  check_nvm(&findings);
   check_pool(*pools, &findings);
   check_gpu(pools->front(), options.quick, &findings);  // what is offloaded goes there
   if (!options.quick) {
     measure_speeds(*pools, &findings);
+    measure_nvm(&findings);
     measure_wake_up(&findings);
   }
   options.json ? print_json(findings) : print_text(findings);

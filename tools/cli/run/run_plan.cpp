@@ -1,14 +1,18 @@
 #include "tools/cli/run/run_plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "liballoc/base/tier_list.h"
 #include "liballoc/wire/period/policy_names.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/extent_allocator.h"
+#include "tiers/memory/node_set.h"
 #include "tools/cli/base/format.h"
 #include "tools/cli/run/run_plan_gpu.h"
 
@@ -132,6 +136,24 @@ std::string take_weight(const RunOptions& options, RunPlan* plan) {
   return "";
 }
 
+// Where the job names a place of its own; what of the service's NVM it gets, the service says.
+std::string check_nvm_place(const liballoc::NvmWish& nvm, const std::string& asked) {
+  if (!nvm.names_place()) return "";
+  const std::string directory = nvm.directory();
+  std::error_code ignored;
+  if (!directory.empty() && !fs::is_directory(directory, ignored))
+    return fmt::format("--tiers {}: {} is not a directory; name one on persistent memory, or nodes (node1)",
+                       asked, directory);
+  if (!directory.empty() && access(directory.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("--tiers {}: {} cannot be written to ({}); name a directory of yours", asked,
+                       directory, std::strerror(errno));
+  const std::uint64_t free =
+      directory.empty() ? tiers::free_bytes(nvm.nodes()) : free_pool_bytes({directory});
+  if (nvm.bytes() <= free) return "";
+  return fmt::format("--tiers {}: {} has {} free; ask for less, or name another place", asked, nvm.place(),
+                     bytes_text(free));
+}
+
 std::string take_tiers(const RunOptions& options, RunPlan* plan) {
   if (options.tiers.empty()) return "";
   liballoc::TierList list;
@@ -139,13 +161,14 @@ std::string take_tiers(const RunOptions& options, RunPlan* plan) {
     return problem == liballoc::TierList::grammar
                ? fmt::format("--tiers {}: write {}", options.tiers, problem)
                : fmt::format("--tiers {}: {}", options.tiers, problem);
-  if (options.compress == "off")
+  if (list.compressed().is_wanted() && options.compress == "off")
     return fmt::format("--tiers {} needs compressing, and --compress off forbids it: leave one of them out",
                        options.tiers);
   const auto budget = plan->dram_bytes ? plan->dram_bytes : plan->limit_bytes;
   if (budget && list.compressed().exceeds(*budget))
     return fmt::format("--tiers {}: more than half of the DRAM budget of {}", options.tiers,
                        bytes_text(*budget));
+  if (std::string problem = check_nvm_place(list.nvm(), options.tiers); !problem.empty()) return problem;
   plan->environment.emplace_back("TERRACE_TIERS", options.tiers);
   return "";
 }

@@ -67,11 +67,12 @@ const std::vector<RunEntry>& run_entries() {
       {group_memory,
        "--tiers",
        &R::tiers,
-       "compressed=SIZE|PCT%",
+       "LIST",
        "TERRACE_TIERS",
-       "Keep compressed data in so much of the DRAM budget, up to 50%, before any goes to the pool: it "
-       "spares "
-       "the drive, and saves no time",
+       "Tiers between DRAM and the pool, with commas: compressed=SIZE|PCT% of the DRAM budget, up to 50%, "
+       "for "
+       "compressed data; nvm=SIZE[@DIRECTORY|@nodeN] for CXL or persistent memory; none (default: what the "
+       "service has)",
        {}},
       {group_memory,
        "--threshold",

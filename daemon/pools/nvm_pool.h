@@ -1,0 +1,49 @@
+// NVM that the administrator gives to jobs: a directory on persistent memory, or NUMA nodes of slow memory
+// ([[tier]] in terraced.toml), divided as the pool is (pools.h): a part is promised to a job, its processes
+// share it, and each has a file of its own there.
+//
+// No more is promised than the tier has, and than is free of it: what others take of the nodes, what lies in
+// the directory, and what jobs of an earlier terraced still hold is not there to be promised. A job for which
+// there is none has none, and does as well as without.
+//
+// The daemon's thread alone. Making a file and asking what is free are some system calls, none of which waits
+// for a device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/pools/pools.h"
+#include "daemon/settings/chain_rules.h"
+
+namespace terrace::daemon {
+
+class NvmPool {
+ public:
+  // `rule.nodes` are looked up now where the rule names neither nodes nor a directory.
+  explicit NvmPool(const NvmRule& rule);
+
+  // A file for a new session, of as much as its job is promised; its error is ENOSPC where nothing is left.
+  PoolGrant give(SessionId session, const JobKey& job, std::uint32_t uid, std::uint32_t gid);
+  void leave(SessionId session) { pools_.leave(session); }
+  // What the process says that lies there; its file is asked as well.
+  void observe(SessionId session, std::uint64_t reported_bytes);
+  // What the process may have in use now; 0: it was given nothing.
+  std::uint64_t limit_bytes(SessionId session) const { return pools_.limit_bytes(session); }
+  std::uint64_t capacity_bytes(SessionId session) const { return pools_.capacity_bytes(session); }
+
+  const NvmRule& rule() const { return rule_; }
+  std::uint64_t promised_bytes() const { return pools_.promised_bytes(); }
+  std::uint64_t used_bytes() const { return pools_.used_bytes(); }
+  std::uint64_t reported_bytes() const { return pools_.reported_bytes(); }
+  // Of the place, whoever takes it; what may be promised is at most that.
+  std::uint64_t free_bytes() const;
+
+ private:
+  int open_file(std::uint64_t bytes) const;
+
+  NvmRule rule_;
+  Pools pools_;
+};
+
+}  // namespace terrace::daemon
