@@ -120,7 +120,8 @@ bool Faults::is_tried(std::uint32_t n) {
 // Run n of a small block has been touched often enough to come as a whole, if that is worth it.
 bool Faults::is_tried_though_cheap(std::uint32_t n) {
   const Run& r = parts_.runs[n];
-  if (trial_.is_of(n)) return has_room_for_pieces();
+  if (trial_.is_of(n) && has_room_for_pieces()) return true;
+  if (trial_.is_of(n)) end_trial();
   const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
   const bool came_in_pages = r.scattered && r.block != 0;  // else one that is huge would be split for nothing
   const bool may_be = came_in_pages && parts_.blocks.is_small(r.block, parts_.budget.pages());

@@ -15,6 +15,9 @@ benchmark's own has a budget of twice a share. Four runs, in turn, as often as -
 Sums of the jobs' median step times are compared: together with fixed (the cost of dividing), and with alone (with
 the contention, where the machine has too few processors or too slow a drive for two jobs). Of the weighted run it is
 what each job had resident.
+
+--work says how much a job computes for each byte that it moves. With little of it one job alone keeps the drive
+busy, and two take twice as long whoever divides the memory.
 """
 import argparse
 import json
@@ -36,15 +39,15 @@ WEIGHTS = {"heavy": 3, "light": 1}
 BOUND = 0.10
 
 
-def job(total):
-    """Says how long each step took, a line each, until it is ended."""
+def job(total, work):
+    """Changes each word `work` times in a step. Says how long each step took, a line each, until it is ended."""
     import numpy
     generator = numpy.random.default_rng(1)
     blocks = [generator.integers(0, 2**63, BLOCK // 8, dtype=numpy.uint64) for _ in range(total // BLOCK)]
     while True:
         start = time.monotonic()
         for block in blocks:
-            for _ in range(8):
+            for _ in range(work):
                 block *= numpy.uint64(6364136223846793005)
                 block += numpy.uint64(1442695040888963407)
             block.sum()
@@ -90,8 +93,8 @@ class Job:
         self.name = name
         self.process = subprocess.Popen(
             [options.terrace, "run", "--socket", daemon.socket, "--compress", "off", "--name", name, *words, "--",
-             sys.executable, __file__, "--job", str(options.bytes)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            text=True)
+             sys.executable, __file__, "--job", str(options.bytes), "--work", str(options.work)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.seconds = []
 
     def steps(self, count):
@@ -181,6 +184,7 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--bytes", type=parse_size, default=512 * 2**20, metavar="SIZE", help="of each job (default 512M)")
+    parser.add_argument("--work", type=int, default=8, metavar="N", help="how often a step changes each word (default 8)")
     parser.add_argument("--share", type=int, default=60, metavar="PCT", help="of that, each job's share (default 60)")
     parser.add_argument("--steps", type=int, default=8, help="that are measured (default 8)")
     parser.add_argument("--warm-steps", type=int, default=3, help="before them (default 3)")
@@ -189,6 +193,8 @@ def arguments():
     parser.add_argument("--terrace", type=Path, metavar="FILE", help="the terrace command to measure")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.work < 1:
+        parser.error("--work must be at least 1")
     if not 10 <= options.share <= 66:
         parser.error("--share must be 10 to 66, so that three quarters of the budget are less than a job")
     options.share_bytes = options.bytes * options.share // 100
@@ -198,7 +204,7 @@ def arguments():
 def main():
     options = arguments()
     if options.job:
-        return job(options.job)
+        return job(options.job, options.work)
     options.terrace = find_terrace(options.terrace)
     rounds = [one_round(options) for _ in range(options.rounds)]
     result = summary(rounds)
@@ -206,7 +212,7 @@ def main():
     if options.json:
         document = {"format": "terrace-bench-shares", "version": 1, "machine": machine.describe(options.pool),
                     "bytes": options.bytes, "share_bytes": options.share_bytes, "steps": options.steps,
-                    "medians": result, "rounds": rounds}
+                    "work": options.work, "medians": result, "rounds": rounds}
         commit = machine.commit(Path(__file__).parent)
         document |= {"commit": commit} if commit else {}
         options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
