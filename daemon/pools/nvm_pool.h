@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/pools/nvm_rule.h"
 #include "daemon/pools/pools.h"
-#include "daemon/settings/chain_rules.h"
 
 namespace terrace::daemon {
 

@@ -1,5 +1,5 @@
-// See chain_rules.h.
-#include "daemon/settings/chain_rules.h"
+// See nvm_rule.h.
+#include "daemon/pools/nvm_rule.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
