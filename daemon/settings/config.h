@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/settings/share_rules.h"
 #include "daemon/settings/chain_rules.h"
+#include "daemon/settings/share_rules.h"
 #include "liballoc/wire/amount.h"
 #include "liballoc/wire/period/policy_names.h"
 

@@ -18,8 +18,8 @@ struct Settings {
   std::string path = directory / "t.toml";
   std::string socket = directory / "t.sock";
   void write(const std::string& rules) const {
-    std::ofstream(path) << "[budget]\ndram = \"1G\"\n[pool]\nsize = \"1G\"\ndirectory = \"" << directory.path()
-                        << "\"\n[gpu]\nmemory = \"4G\"\n"
+    std::ofstream(path) << "[budget]\ndram = \"1G\"\n[pool]\nsize = \"1G\"\ndirectory = \""
+                        << directory.path() << "\"\n[gpu]\nmemory = \"4G\"\n"
                         << rules;
   }
 };
