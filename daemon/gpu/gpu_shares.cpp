@@ -60,6 +60,7 @@ std::uint64_t GpuShares::said_bytes(const std::string& device) const {
     if (!is_first) said->second = std::min(said->second, session.said_bytes);
   }
   std::vector<std::uint64_t> all;
+  all.reserve(least.size());
   for (const auto& [uid, bytes] : least) all.push_back(bytes);
   std::sort(all.begin(), all.end());
   return all.empty() ? 0 : all[all.size() / 2];
