@@ -26,7 +26,7 @@ BLOCKS, BLOCK_BYTES, BUDGET = 24, 16 * MIB, 128 * MIB
 def make(number):
     random = numpy.random.default_rng(number)
     values = random.standard_normal(BLOCK_BYTES // 4, dtype=numpy.float32)
-    if number % 3 != 0:
+    if number % 3 != 0:  # as behind ReLU
         values[random.random(values.size, dtype=numpy.float32) < 0.7] = 0
     return values
 

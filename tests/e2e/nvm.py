@@ -14,7 +14,6 @@ The job holds three times its budget. It reads all of it again and again in two 
 forked child.
 """
 import ctypes
-import hashlib
 import json
 import os
 import signal
@@ -26,10 +25,9 @@ from pathlib import Path
 
 import numpy
 
+from kept import BLOCK_BYTES, BLOCKS, BUDGET, MIB, digest, make, wrong, wrong_in_a_child
 from waiting import Failed, check, wait_for
 
-MIB = 2**20
-BLOCKS, BLOCK_BYTES, BUDGET = 24, 16 * MIB, 128 * MIB
 NVM = 96 * MIB  # of the 256 MiB that are away
 
 
@@ -38,29 +36,6 @@ class Skipped(Exception):
 
 
 # ---- the job ------------------------------------------------------------------------------------------------
-
-def make(number):
-    random = numpy.random.default_rng(number)
-    values = random.standard_normal(BLOCK_BYTES // 4, dtype=numpy.float32)
-    if number % 3 != 0:  # as behind ReLU: what compressed DRAM keeps
-        values[random.random(values.size, dtype=numpy.float32) < 0.7] = 0
-    return values
-
-
-def digest(block):
-    return hashlib.sha256(block).digest()
-
-
-def wrong(blocks, digests, order):
-    return sum(digest(blocks[i]) != digests[i] for i in order)
-
-
-def wrong_in_a_child(blocks, digests):
-    child = os.fork()
-    if child == 0:
-        os._exit(wrong(blocks, digests, range(len(blocks))))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
 
 def kill_daemon():
     """The private one of this job; the library starts another."""

@@ -21,6 +21,15 @@ namespace {
 
 using Operation = FailingAdaptor::Operation;
 
+Extent store_in(ChainedTier& tier, std::uint64_t seed, std::uint64_t bytes) {
+  Extent extent;
+  REQUIRE(tier.reserve(bytes, &extent) == 0);
+  Buffer buffer(bytes);
+  buffer.fill(seed);
+  REQUIRE(write(tier, extent, buffer) == 0);
+  return extent;
+}
+
 // DRAM over a drive that is in memory, so that a transfer ends at the second poll() and not before.
 struct Chain {
   explicit Chain(std::uint64_t upper_bytes, std::uint64_t lower_bytes = 64 * mib,
@@ -34,14 +43,7 @@ struct Chain {
 
   bool is_above(const Extent& extent) { return tier.medium_of(extent.offset) == Medium::dram; }
 
-  Extent store(std::uint64_t seed, std::uint64_t bytes = mib) {
-    Extent extent;
-    REQUIRE(tier.reserve(bytes, &extent) == 0);
-    Buffer buffer(bytes);
-    buffer.fill(seed);
-    REQUIRE(write(tier, extent, buffer) == 0);
-    return extent;
-  }
+  Extent store(std::uint64_t seed, std::uint64_t bytes = mib) { return store_in(tier, seed, bytes); }
   // One that is on its way down, and not there yet.
   Extent store_leaving(std::uint64_t seed) {
     const Extent extent = store(seed);
@@ -85,14 +87,7 @@ struct NvmChain {
   ~NvmChain() { CHECK(tier.check_invariants()); }
 
   Medium medium(const Extent& extent) { return tier.medium_of(extent.offset); }
-  Extent store(std::uint64_t seed, std::uint64_t bytes = mib) {
-    Extent extent;
-    REQUIRE(tier.reserve(bytes, &extent) == 0);
-    Buffer buffer(bytes);
-    buffer.fill(seed);
-    REQUIRE(write(tier, extent, buffer) == 0);
-    return extent;
-  }
+  Extent store(std::uint64_t seed, std::uint64_t bytes = mib) { return store_in(tier, seed, bytes); }
   bool holds(const Extent& extent, std::uint64_t seed) {
     Buffer buffer(extent.bytes);
     return read(tier, extent, buffer) == 0 && buffer.holds(seed);

@@ -102,7 +102,7 @@ class Heap {
   // The most that frames may take by what a daemon grants. Never fails: what cannot be given back now is by
   // obey() later. `is_connected`: whoever grants may grant more when asked. Any thread.
   void set_grant(std::uint64_t bytes, bool is_connected);
-  // Nobody grants for now: nothing waits for it, and the last grant holds.
+  // Nobody can grant more until set_grant() comes again: nothing waits for it, and the last grant holds.
   void lose_daemon();
   // Gives back what it can of what it holds beyond its grant, now and then. Does not wait. Any thread.
   void obey();

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "daemon/writes/write_shares.h"
+#include "tests/daemon/writes/leased_writers.h"
 #include "tests/units.h"
 
 using namespace terrace;
@@ -17,28 +18,18 @@ namespace {
 
 constexpr std::uint32_t olga = 1000, paul = 1001, quin = 1002;
 
-struct Writers {
-  WriteShares shares;
-  Endurance written{.day = 20000, .total_bytes = 0, .today = {}};
-  std::map<SessionId, WriteLease> told;
+struct Writers : test::LeasedWriters {
   UserShares users;
 
   void say(std::uint64_t limit) {
     shares.set_limit(limit);
     shares.set_users(users);
   }
-  void lease() {
-    const auto weight_of = [this](const JobKey& job) { return users.of(job).weight; };
-    for (const WriteLease& lease : shares.lease(weight_of, &written)) told[lease.session] = lease;
+  WriteShares::WeightOf weights_of_jobs() const {
+    return [this](const JobKey& job) { return users.of(job).weight; };
   }
-  std::uint64_t write_all(SessionId session) {
-    for (int i = 0; i < 1000; ++i) {
-      lease();
-      shares.observe(session, told[session].most_written_bytes);
-      if (told[session].is_last && shares.ahead_bytes(session) == 0) break;
-    }
-    return told[session].most_written_bytes;
-  }
+  void lease() { LeasedWriters::lease(weights_of_jobs()); }
+  std::uint64_t write_all(SessionId session) { return LeasedWriters::write_all(session, weights_of_jobs()); }
   void leave(SessionId session, std::uint32_t user) {
     written.give_back(user, shares.leave(session));
     told.erase(session);

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "tests/daemon/writes/leased_writers.h"
 #include "tests/units.h"
 
 using namespace terrace;
@@ -16,29 +17,18 @@ namespace {
 
 constexpr std::uint32_t hana = 1000, ivan = 1001;
 
-struct SharesFixture {
-  WriteShares shares;
-  Endurance written{.day = 20000, .total_bytes = 0, .today = {}};
-  std::map<SessionId, WriteLease> told;
+struct SharesFixture : test::LeasedWriters {
   std::map<JobKey, std::uint32_t> weights;
 
   void join(SessionId session, std::uint32_t user, const char* job = "train", std::uint64_t stands_at = 0) {
     shares.join(session, {user, job}, stands_at != 0);
     shares.observe(session, stands_at);
   }
-  void lease() {
-    const auto weight_of = [this](const JobKey& job) { return weights.contains(job) ? weights.at(job) : 1U; };
-    for (const WriteLease& lease : shares.lease(weight_of, &written)) told[lease.session] = lease;
+  WriteShares::WeightOf weights_of_jobs() const {
+    return [this](const JobKey& job) { return weights.contains(job) ? weights.at(job) : 1U; };
   }
-  // Writes all that it is leased until it is told that there is no more.
-  std::uint64_t write_all(SessionId session) {
-    for (int i = 0; i < 1000; ++i) {
-      lease();
-      shares.observe(session, told[session].most_written_bytes);
-      if (told[session].is_last && shares.ahead_bytes(session) == 0) break;
-    }
-    return told[session].most_written_bytes;
-  }
+  void lease() { LeasedWriters::lease(weights_of_jobs()); }
+  std::uint64_t write_all(SessionId session) { return LeasedWriters::write_all(session, weights_of_jobs()); }
   void limit(std::uint64_t bytes, std::uint64_t cap = no_limit) {
     UserShares users;
     users.set_cap(cap);

@@ -28,6 +28,13 @@ struct OpenSlab : Slab {
   }
 };
 
+// As under a grant that has no room for it.
+void withhold(OpenSlab& slab, HeldExtent& held) {
+  slab.set_limit(1 * mib);
+  held.withhold();
+  slab.give_back_surplus();
+}
+
 }  // namespace
 
 TEST_CASE("WhatIsHeldMovesBelowALimitOrIsWithheldAndHandedOutBeyondIt") {
@@ -90,9 +97,7 @@ TEST_CASE("WhatIsWithheldComesBackByItselfOnceTheLimitHasRoomForIt") {
   OpenSlab slab(16 * mib);
   HeldExtent held(&slab);
   held.hold(slab.taken(5 * mib));
-  slab.set_limit(1 * mib);
-  held.withhold();
-  slab.give_back_surplus();
+  withhold(slab, held);
   slab.set_limit(4 * mib);
   held.come_back();
   CHECK_FALSE(held.is_here());
@@ -109,9 +114,7 @@ TEST_CASE("WhatIsLeftBeyondTheLimitIsUsedForWhatIsHandedOut") {
   held.hold(slab.taken(6 * mib));
   const Extent stuck = slab.taken(5 * mib);
   slab.release(first);
-  slab.set_limit(1 * mib);
-  held.withhold();
-  slab.give_back_surplus();
+  withhold(slab, held);
   CHECK(slab.committed_bytes() == 16 * mib);  // what stands at the end holds it all
   REQUIRE(held.hand_out() == 0);
   CHECK_FALSE(held.extent() == stuck);
@@ -141,9 +144,7 @@ TEST_CASE("WhileAChunkIsCommittedNothingIsHandedOut") {
   OpenSlab slab(16 * mib);
   HeldExtent held(&slab);
   held.hold(slab.taken(5 * mib));
-  slab.set_limit(1 * mib);
-  held.withhold();
-  slab.give_back_surplus();
+  withhold(slab, held);
   slab.begin_growth();
   const Slab::Chunk coming = slab.growth_for(mib, false);
   REQUIRE(slab.commit(coming) == 0);

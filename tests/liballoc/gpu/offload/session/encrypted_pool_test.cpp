@@ -35,6 +35,15 @@ void check_host_memory_alone(const Options& options, const std::set<std::string>
   CHECK(engine.statistics().nvme_written_bytes == 0);
 }
 
+// Of a daemon whose pool of 32 MiB lies there, encrypted.
+auto encrypted_pool_in(const LoopFileSystem& file_system) {
+  return [&](terrace::daemon::ServerOptions& options) {
+    options.config.pool_directory = file_system.path();
+    options.config.pool_bytes = 32 * mib;
+    options.config.encrypts_pool = true;
+  };
+}
+
 }  // namespace
 
 TEST_CASE("WithoutAPoolOfAnEncryptedDaemonAnEngineOpensNoFile") {
@@ -67,11 +76,7 @@ TEST_CASE("WithoutAPoolOfAnEncryptedDaemonAnEngineOpensNoFile") {
 TEST_CASE("WhereTheDirectoryOfAnEncryptedDaemonIsGoneAnEngineOpensNoFile") {
   const LoopFileSystem file_system;
   if (!file_system.is_there()) return;
-  ServerThread server([&](terrace::daemon::ServerOptions& options) {
-    options.config.pool_directory = file_system.path();
-    options.config.pool_bytes = 32 * mib;
-    options.config.encrypts_pool = true;
-  });
+  ServerThread server(encrypted_pool_in(file_system));
   const JobOf job(server.socket());
   {
     const Opened engine(without_directory("cpu", false));
@@ -87,11 +92,7 @@ TEST_CASE("WhereTheDirectoryOfAnEncryptedDaemonIsGoneAnEngineOpensNoFile") {
 TEST_CASE("WhereTheQuotaOfAnEncryptedDaemonIsUsedUpAnEngineOpensNoFile") {
   const LoopFileSystem file_system;
   if (!file_system.is_there()) return;
-  ServerThread server([&](terrace::daemon::ServerOptions& options) {
-    options.config.pool_directory = file_system.path();
-    options.config.pool_bytes = 32 * mib;
-    options.config.encrypts_pool = true;
-  });
+  ServerThread server(encrypted_pool_in(file_system));
   RawClient other(server.socket());
   const Received welcome = join(other, greeting("other", 64 * mib, 32 * mib));
   const JobOf job(server.socket());
