@@ -52,7 +52,8 @@ def lower_budget(terrace):
     subprocess.run([terrace, "set", job["job"], "--dram", "40M"], check=True, stdout=subprocess.DEVNULL)
 
 
-def job(terrace, falls):
+def use(between):
+    """Uses all blocks in four steps; between(step) is called after each. What was wrong, and the blocks."""
     blocks = [make(i) for i in range(BLOCKS)]
     digests = [digest(block) for block in blocks]
     result = {"wrong": 0, "wrong_in_a_child": 0}
@@ -63,8 +64,12 @@ def job(terrace, falls):
         digests[step] = digest(blocks[step])
         if step == 1:
             result["wrong_in_a_child"] = wrong_in_a_child(blocks, digests)
-        if step == 1 and falls:
-            lower_budget(terrace)
+        between(step)
+    return result, blocks
+
+
+def job(terrace, falls):
+    result, _ = use(lambda step: lower_budget(terrace) if step == 1 and falls else None)
     print(json.dumps(result))
 
 

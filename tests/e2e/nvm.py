@@ -23,9 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy
-
-from kept import BLOCK_BYTES, BLOCKS, BUDGET, MIB, digest, make, wrong, wrong_in_a_child
+from kept import BLOCK_BYTES, BLOCKS, BUDGET, MIB, use
 from waiting import Failed, check, wait_for
 
 NVM = 96 * MIB  # of the 256 MiB that are away
@@ -52,20 +50,13 @@ def kill_daemon():
 
 
 def job(how):
-    blocks = [make(i) for i in range(BLOCKS)]
-    digests = [digest(block) for block in blocks]
-    result = {"wrong": 0, "wrong_in_a_child": 0}
-    for step in range(4):
-        result["wrong"] += wrong(blocks, digests, range(BLOCKS))
-        result["wrong"] += wrong(blocks, digests, reversed(range(BLOCKS)))
-        blocks[step] *= numpy.float32(2)
-        digests[step] = digest(blocks[step])
-        if step == 1:
-            result["wrong_in_a_child"] = wrong_in_a_child(blocks, digests)
+    def between(step):
         if step == 1 and how == "daemon":
             kill_daemon()
         if step == 0 and how == "service":
             time.sleep(0.5)  # until the daemon has counted
+
+    result, _blocks = use(between)
     print(json.dumps(result), flush=True)
     time.sleep(0.5)  # until what lies where was told once more; the blocks are there to the end
     os._exit(0)

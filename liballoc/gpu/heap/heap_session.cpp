@@ -1,15 +1,12 @@
 #include "liballoc/gpu/heap/heap_session.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "liballoc/base/os.h"
-#include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds round_time{100};
 constexpr unsigned most_messages_in_a_round = 64;  // a daemon that sends without an end keeps nobody
 
 }  // namespace
@@ -23,14 +20,7 @@ std::string name_on_machine(const tiers::gpu::Device& device, int index) {
 }
 
 HeapSession::~HeapSession() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    ends_.notify_one();
-    thread_.join();
-  }
+  rounds_.stop();
   client_.shutdown();
 }
 
@@ -45,7 +35,12 @@ int HeapSession::open(const SessionOptions& options, const std::string& name, st
   if (options.socket.empty()) return 0;
   if (const int error = join(options, name, reason); error != 0) return error;
   if (client_.connected()) heap_.set_grant(client_.grant().budget_bytes, true);
-  thread_ = tiers::gpu::start_without_signals([this] { serve(); });
+  rounds_.start([this] { device_.relax_stream_capture(); },
+                [this] {
+                  follow();
+                  heap_.obey();
+                  publish();
+                });
   return 0;
 }
 
@@ -76,21 +71,6 @@ int HeapSession::join(const SessionOptions& options, const std::string& name, st
             " is older than GPU heaps that join it: their memory is not counted; install the same version of "
             "both");
   return 0;
-}
-
-void HeapSession::serve() {
-  device_.relax_stream_capture();
-  do {
-    follow();
-    heap_.obey();
-    publish();
-  } while (rest());
-}
-
-// False: it is the end.
-bool HeapSession::rest() {
-  std::unique_lock lock(mutex_);
-  return !ends_.wait_for(lock, round_time, [this] { return ending_; });
 }
 
 void HeapSession::follow() {

@@ -12,14 +12,12 @@
 // open() and the destructor by one thread; the heap's functions that the session calls are any thread's.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "liballoc/agent/client/client.h"
 #include "liballoc/gpu/heap/heap.h"
+#include "liballoc/gpu/session/rounds.h"
 #include "liballoc/gpu/session/session_options.h"
 #include "tiers/gpu/device.h"
 
@@ -44,8 +42,6 @@ class HeapSession {
  private:
   int join(const SessionOptions& options, const std::string& name, std::string* reason);
   bool is_understood();
-  void serve();
-  bool rest();
   void follow();
   void publish();
 
@@ -53,10 +49,7 @@ class HeapSession {
   tiers::gpu::Device& device_;
   Client client_;
   std::string warning_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable ends_;
-  bool ending_ = false;
-  std::thread thread_;
+  Rounds rounds_;
 };
 
 // How the device is called on this machine, whatever the process calls it: the name and the place on the PCI

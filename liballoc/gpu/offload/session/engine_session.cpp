@@ -1,16 +1,13 @@
 #include "liballoc/gpu/offload/session/engine_session.h"
 
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "liballoc/base/os.h"
-#include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::offload {
 namespace {
 
-constexpr std::chrono::milliseconds round{100};
 // A daemon that sends without an end keeps the thread from nothing.
 constexpr unsigned most_messages = 64;
 
@@ -101,31 +98,11 @@ std::string EngineSession::missing_pool(const Joining& joining) const {
 void EngineSession::start(Callbacks callbacks) {
   if (socket_.empty()) return;
   callbacks_ = std::move(callbacks);
-  thread_ = tiers::gpu::start_without_signals([this] { serve(); });
-}
-
-void EngineSession::stop() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  ends_.notify_one();
-  thread_.join();
-}
-
-void EngineSession::serve() {
-  do {
-    follow();
-    publish();
-  } while (rest());
-}
-
-// Until the next round, and without a descriptor: programs close those that they did not open. False: it is
-// the end.
-bool EngineSession::rest() {
-  std::unique_lock lock(mutex_);
-  return !ends_.wait_for(lock, round, [this] { return ending_; });
+  rounds_.start([] {},
+                [this] {
+                  follow();
+                  publish();
+                });
 }
 
 void EngineSession::follow() {

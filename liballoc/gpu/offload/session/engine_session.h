@@ -13,14 +13,12 @@
 // open() and the destructor by the thread that opens and closes the engine; the rest says its own.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "liballoc/agent/client/client.h"
+#include "liballoc/gpu/session/rounds.h"
 #include "liballoc/gpu/session/session_options.h"
 
 namespace terrace::liballoc::offload {
@@ -68,7 +66,7 @@ class EngineSession {
   // Begins to report and to obey. Throws std::system_error where there is no thread to be had. Once.
   void start(Callbacks callbacks);
   // Ends that: no callback is under way or called any more.
-  void stop();
+  void stop() { rounds_.stop(); }
 
   // As granted by open(), before start(); nullptr: there is no daemon that grants. The pool's file is the
   // session's.
@@ -83,8 +81,6 @@ class EngineSession {
  private:
   int join(const liballoc::gpu::SessionOptions& options, const Joining& joining, std::string* reason);
   std::string missing_pool(const Joining& joining) const;
-  void serve();
-  bool rest();
   void follow();
   void publish();
   bool is_understood();
@@ -94,10 +90,7 @@ class EngineSession {
   std::string warning_;
   bool is_joined_ = false;
   Callbacks callbacks_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable ends_;
-  bool ending_ = false;
-  std::thread thread_;
+  liballoc::gpu::Rounds rounds_;
 };
 
 }  // namespace terrace::liballoc::offload
