@@ -151,7 +151,7 @@ def test_job(directory):
             machine.start_daemon()
             machine.start_job()
             machine.goes_on()
-            check(tier(machine)["used_bytes"] > BLOCKS * BLOCK_BYTES / 4, f"little is in the pool: {tier(machine)}")
+            wait_for(lambda: tier(machine)["used_bytes"] > BLOCKS * BLOCK_BYTES / 4, "the pool to be filled, as the daemon measures")
             check(tier(machine).get("encrypted", False) == encrypts, f"{tier(machine)}")
             check(machine.drive_has(TEXT) != encrypts, f"encrypt is {encrypts}: the text is on the drive or is not")
             machine.result()

@@ -4,6 +4,7 @@
     marks.py steps      under `terrace run`: one step for each mark, from the third on
     marks.py plain      without Terrace it does nothing, and bad names are refused either way
 """
+import ctypes
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ def job(marks):
     """Reads all blocks in order, in each step; halfway it says so."""
     import terrace
     blocks = [memoryview(bytearray(BLOCK_BYTES)) for _ in range(BLOCKS)]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(blocks))  # never freed: to free them would be to leave the step
     for i, block in enumerate(blocks):
         for at in range(0, BLOCK_BYTES, 4096):
             block[at] = (i + at // 4096) % 251
