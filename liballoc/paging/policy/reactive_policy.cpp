@@ -47,7 +47,11 @@ void ReactivePolicy::follow(std::uint32_t n, bool from_tier) {
 void ReactivePolicy::on_recall(std::uint32_t n) { note_back(n); }
 
 void ReactivePolicy::note_back(std::uint32_t n) {
-  window_.note_return(parts_.runs.arrivals() - parts_.runs[n].left, parts_.budget.runs());
+  Run& r = parts_.runs[n];
+  const std::uint32_t arrivals_ago = parts_.runs.arrivals() - r.left;
+  window_.note_return(arrivals_ago, parts_.budget.runs());
+  tight_window_.note_return(r.left_turn, arrivals_ago, parts_.budget.runs());
+  r.left_turn = Turn::usual;
 }
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
@@ -177,7 +181,8 @@ const RunList* ReactivePolicy::next_victims() const {
   if (lists.streamed.size() > stream_window()) return &lists.streamed;
   if (!lists.hot.is_empty()) {
     if (looks_.is_due()) return &lists.hot;
-    if (lists.idle.size() < least_idle) return lists.streamed.size() > 1 ? &lists.streamed : &lists.hot;
+    const std::uint32_t needed = tight_window_.runs(parts_.budget.runs());
+    if (lists.idle.size() < least_idle) return lists.streamed.size() > needed ? &lists.streamed : &lists.hot;
   }
   if (!lists.idle.is_empty()) return &lists.idle;
   return lists.streamed.is_empty() ? nullptr : &lists.streamed;
@@ -237,6 +242,7 @@ Policy::Victim ReactivePolicy::next_victim() {
       looks_.note_leave();
       if (victims == &parts_.runs.lists().streamed) window_.note_leave();
       parts_.runs[n].left_as_usual = victims == &parts_.runs.lists().idle;
+      parts_.runs[n].left_turn = parts_.runs[n].turn;
       victim.run = n;
       break;
     }

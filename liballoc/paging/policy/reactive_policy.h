@@ -30,6 +30,7 @@
 #include "liballoc/paging/policy/read_ahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"
+#include "liballoc/paging/policy/tight_window.h"
 
 namespace terrace::liballoc {
 
@@ -91,6 +92,7 @@ class ReactivePolicy final : public Policy {
   ReadAhead ahead_;
   Lookahead lookahead_;
   StreamWindow window_;
+  TightWindow tight_window_;
   HotLooks looks_;
   RecentShare writes_;                // of what leaves, what is written
   RecentShare streams_;               // of what returns, what goes by

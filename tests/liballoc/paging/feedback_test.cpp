@@ -8,6 +8,7 @@
 #include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"
+#include "liballoc/paging/policy/tight_window.h"
 #include "liballoc/paging/thrashing.h"
 #include "liballoc/paging/transfers/read_depth.h"
 #include "tests/liballoc/paging/next_expected.h"
@@ -109,6 +110,24 @@ TEST_CASE("A stream's window shrinks until what left comes straight back") {
   for (unsigned i = 0; i < 100; ++i) window.note_return(0, budget);
   CHECK(window.runs(budget) == budget / 8);
   CHECK(window.runs(16) == StreamWindow::least);
+}
+
+TEST_CASE("Beside what is hot a stream gets what comes straight back asks for") {
+  constexpr std::uint32_t budget = 400;
+  TightWindow window;
+  CHECK(window.runs(budget) == 1);
+  for (unsigned i = 0; i < 6; ++i) window.note_return(Turn::first, 8, budget);
+  CHECK(window.runs(budget) == 7);
+  window.note_return(Turn::first, budget / 8 + 1, budget);  // no window would have kept it
+  window.note_return(Turn::last, budget / 8 + 1, budget);   // nor did this one take its room
+  window.note_return(Turn::usual, 1, budget);
+  CHECK(window.runs(budget) == 7);
+  window.note_return(Turn::last, 2, budget);
+  CHECK(window.runs(budget) == 6);
+  for (unsigned i = 0; i < 100; ++i) window.note_return(Turn::last, 0, budget);
+  CHECK(window.runs(budget) == 1);
+  for (unsigned i = 0; i < 100; ++i) window.note_return(Turn::first, 0, budget);
+  CHECK(window.runs(budget) == budget / 8);
 }
 
 TEST_CASE("A share is of what was seen last") {
