@@ -4,17 +4,19 @@
     terrace bench shares --json result.json
 
 Both jobs change and sum up all their blocks in each step, and would use more than there is. A daemon of the
-benchmark's own has a budget of twice a share. Four runs, in turn, as often as --rounds says:
+benchmark's own has a budget of twice a share. Six runs, in turn, as often as --rounds says:
 
+    plain      each job by itself without Terrace, and then both at once: what the machine's processors, caches and
+               memory cost two jobs that share nothing else
     alone      each job by itself, with a share as its budget
     fixed      both at once, each with a share as its budget: the same contention for processors and the drive, and
                nothing to divide
     together   both at once without a budget: the daemon divides
     weighted   the same with weights of 3 and 1
 
-Sums of the jobs' median step times are compared: together with fixed (the cost of dividing), and with alone (with
-the contention, where the machine has too few processors or too slow a drive for two jobs). Of the weighted run it is
-what each job had resident.
+Sums of the jobs' median step times are compared: together with fixed (the cost of dividing), and with alone. The
+latter has all that two jobs cost each other, so the same ratio of the plain jobs stands beside it, and what is left
+without that. Of the weighted run it is what each job had resident.
 
 --work says how much a job computes for each byte that it moves. With little of it one job alone keeps the drive
 busy, and two take twice as long whoever divides the memory.
@@ -37,6 +39,7 @@ from sizes import format_size, parse_size
 BLOCK = 16 * 2**20
 WEIGHTS = {"heavy": 3, "light": 1}
 BOUND = 0.10
+PLAIN = None  # instead of words for `terrace run`
 
 
 def job(total, work):
@@ -91,9 +94,10 @@ class Daemon:
 class Job:
     def __init__(self, options, daemon, name, words):
         self.name = name
+        under = [options.terrace, "run", "--socket", daemon.socket, "--compress", "off", "--name", name]
         self.process = subprocess.Popen(
-            [options.terrace, "run", "--socket", daemon.socket, "--compress", "off", "--name", name, *words, "--",
-             sys.executable, __file__, "--job", str(options.bytes), "--work", str(options.work)],
+            [*([] if words is PLAIN else [*under, *words, "--"]), sys.executable, __file__, "--job", str(options.bytes),
+             "--work", str(options.work)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.seconds = []
 
@@ -128,7 +132,7 @@ def run(options, words_of):
             if any(len(one.seconds) < options.warm_steps + options.steps for one in jobs):
                 sys.exit("terrace bench shares: a job ended early; see above")
             return {one.name: {"step_seconds": statistics.median(one.seconds[options.warm_steps:]),
-                               "resident_bytes": statistics.mean(sample[one.name] for sample in samples)}
+                               "resident_bytes": statistics.mean(sample.get(one.name, 0) for sample in samples)}
                     for one in jobs}
         finally:
             for one in jobs:
@@ -138,10 +142,13 @@ def run(options, words_of):
 
 def one_round(options):
     share = ["--dram", str(options.share_bytes)]
-    alone = {}
-    for name in WEIGHTS:
-        alone |= run(options, {name: share})
-    return {"alone": alone,
+
+    def by_itself(words):
+        return {name: result for each in WEIGHTS for name, result in run(options, {each: words}).items()}
+
+    return {"plain_alone": by_itself(PLAIN),
+            "plain": run(options, {name: PLAIN for name in WEIGHTS}),
+            "alone": by_itself(share),
             "fixed": run(options, {name: share for name in WEIGHTS}),
             "together": run(options, {name: [] for name in WEIGHTS}),
             "weighted": run(options, {name: ["--weight", str(weight)] for name, weight in WEIGHTS.items()})}
@@ -152,15 +159,19 @@ def summary(rounds):
         return sum(row["step_seconds"] for row in one[way].values())
 
     resident = [{name: row["resident_bytes"] for name, row in one["weighted"].items()} for one in rounds]
-    result = {f"{way}_seconds": statistics.median(total(one, way) for one in rounds) for way in ("alone", "fixed", "together")}
+    result = {f"{way}_seconds": statistics.median(total(one, way) for one in rounds)
+              for way in ("plain_alone", "plain", "alone", "fixed", "together")}
+    result["plain_to_alone"] = statistics.median(total(one, "plain") / total(one, "plain_alone") for one in rounds)
     for way in ("alone", "fixed"):
         result[f"together_to_{way}"] = statistics.median(total(one, "together") / total(one, way) for one in rounds)
+    result["together_to_alone_beside_plain"] = statistics.median(
+        total(one, "together") / total(one, "alone") / (total(one, "plain") / total(one, "plain_alone")) for one in rounds)
     result["resident_ratio"] = statistics.median(one["heavy"] / one["light"] for one in resident)
     result |= {f"{name}_resident_bytes": statistics.median(one[name] for one in resident) for name in WEIGHTS}
     wanted = WEIGHTS["heavy"] / WEIGHTS["light"]
-    result["within_bounds"] = {"together_to_alone": result["together_to_alone"] <= 1 + BOUND,
-                               "together_to_fixed": result["together_to_fixed"] <= 1 + BOUND,
-                               "resident_ratio": abs(result["resident_ratio"] / wanted - 1) <= BOUND}
+    result["within_bounds"] = {name: result[name] <= 1 + BOUND
+                               for name in ("together_to_alone", "together_to_alone_beside_plain", "together_to_fixed")}
+    result["within_bounds"]["resident_ratio"] = abs(result["resident_ratio"] / wanted - 1) <= BOUND
     return result
 
 
@@ -172,10 +183,12 @@ def report(options, result):
           f"{os.cpu_count()} processors; medians of {options.rounds} rounds")
     print(f"sum of step times   alone {result['alone_seconds']:.3f} s   fixed {result['fixed_seconds']:.3f} s   "
           f"together {result['together_seconds']:.3f} s")
-    for way in ("alone", "fixed"):
-        name = f"together_to_{way}"
-        print(f"together : {way:<6} {result[name]:5.2f}   at most {1 + BOUND:.2f}: {verdict(name)}")
-    print(f"resident 3 : 1    {result['resident_ratio']:5.2f}   within {BOUND:.0%}: {verdict('resident_ratio')}   "
+    print(f"without Terrace     alone {result['plain_alone_seconds']:.3f} s   together {result['plain_seconds']:.3f} s")
+    for text, name in (("together : alone", "together_to_alone"), ("   the same of plain jobs", "plain_to_alone"),
+                       ("   without that", "together_to_alone_beside_plain"), ("together : fixed", "together_to_fixed")):
+        bound = f"   at most {1 + BOUND:.2f}: {verdict(name)}" if name in result["within_bounds"] else ""
+        print(f"{text:<26}{result[name]:5.2f}{bound}")
+    print(f"{'resident 3 : 1':<26}{result['resident_ratio']:5.2f}   within {BOUND:.0%}: {verdict('resident_ratio')}   "
           f"({format_size(int(result['heavy_resident_bytes']))} and {format_size(int(result['light_resident_bytes']))})")
 
 
