@@ -166,14 +166,7 @@ class Job:
         return int(self.status("RssAnon")) * 1024
 
     def pause(self):
-        """On a machine that is busy with other work nothing may leave for ten seconds: then it runs on, and is asked again."""
-        for _ in range(3):
-            done = self.terrace("pause")
-            if done.returncode == 0:
-                break
-            print(f"refused: {done.stderr.strip()}")
-            check("runs on with its budget as before" in done.stderr and self.status("State") != "T", done.stderr)
-        answer = json.loads(done.stdout) if done.returncode == 0 else self.answer("pause")
+        answer = self.answer("pause")
         check(answer["resident_bytes"] <= FLOOR, answer)
         check(self.status("State") == "T", f"the process is in state {self.status('State')}")
         return answer
