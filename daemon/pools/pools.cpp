@@ -247,6 +247,15 @@ std::uint64_t Pools::limit_bytes(SessionId session) const {
   return std::min(found->second.used_bytes(), job.promised_bytes) + share;
 }
 
+bool Pools::is_limit_due(SessionId session, std::uint64_t told_bytes) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return false;
+  const std::uint64_t limit = limit_bytes(session);
+  const std::uint64_t moved = limit > told_bytes ? limit - told_bytes : told_bytes - limit;
+  const std::uint64_t room = minus(told_bytes, found->second.used_bytes());
+  return moved > capacity_bytes(session) / 64 || moved >= std::max(least_bytes, room / 4);
+}
+
 std::optional<std::uint64_t> Pools::disk_bytes(SessionId session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? std::nullopt : found->second.disk_bytes;

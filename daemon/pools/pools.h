@@ -95,6 +95,9 @@ class Pools {
   // How much this connection may have in use now; 0 for a session without a pool.
   std::uint64_t limit_bytes(SessionId session) const;
   std::uint64_t capacity_bytes(SessionId session) const;
+  // Whether the session has to hear of that where it was told another limit. Small swings are not worth a
+  // message, but to one that has little room left by what it knows.
+  bool is_limit_due(SessionId session, std::uint64_t told_bytes) const;
 
   const std::string& directory() const { return directory_; }
   std::uint64_t quota_bytes() const { return quota_.bytes; }

@@ -299,12 +299,8 @@ std::vector<Announcement> Registry::announcements() {
   for (const Change& change : arbiter_.rebalance()) take(change);
   for (const Change& change : gpu_.rebalance()) take(change);
   for (auto& [id, session] : sessions_) {
-    const std::uint64_t limit = pools_.limit_bytes(id);
-    const std::uint64_t before = session->announced_pool_limit;
-    const std::uint64_t moved = limit > before ? limit - before : before - limit;
-    const bool is_due = moved > pools_.capacity_bytes(id) / 64;  // small swings are not worth a message
+    const bool is_due = pools_.is_limit_due(id, session->announced_pool_limit);
     const bool is_nvm_due = is_nvm_limit_due(*session);
-    if (is_due) session->announced_pool_limit = limit;
     if (!is_due && !is_nvm_due) continue;
     if (!changed.contains(id)) {
       changed[id] = {id, arbiter_.granted_bytes(id), 0};
@@ -316,7 +312,10 @@ std::vector<Announcement> Registry::announcements() {
   for (const SessionId id : order) {
     Announcement announcement = changed[id];
     announcement.pool_limit_bytes = pools_.limit_bytes(id);
-    if (find(id) != nullptr) result.push_back(announcement);
+    Session* const session = find(id);
+    if (session == nullptr) continue;
+    session->announced_pool_limit = announcement.pool_limit_bytes;
+    result.push_back(announcement);
   }
   if (result.empty()) return result;
   ++revision_;  // what was lowered may make room for what could not be raised yet

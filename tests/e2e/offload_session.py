@@ -79,11 +79,11 @@ def job(directory, progress):
 
 # ---- the test -----------------------------------------------------------------------------------------------
 
-def start_daemon(directory):
+def start_daemon(directory, pool_size="1G"):
     socket = Path(directory, "d.sock")
     log = open(Path(directory, "daemon.log"), "a", encoding="utf-8")
     daemon = subprocess.Popen([os.environ["TERRACE_BIN"] + "d", "--socket", socket, "--dram", "512M", "--pool", directory,
-                               "--pool-size", "1G"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                               "--pool-size", pool_size], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     wait_for(lambda: rows(socket) is not None, "the daemon")
     return socket, daemon
 

@@ -71,6 +71,7 @@ std::string Drive::path() const {
 int Drive::reserve(std::uint64_t bytes, tiers::Extent* out) {
   const std::uint64_t most = pool_limit_bytes_;
   if (bytes > most || used_bytes_ > most - bytes) return ENOSPC;
+  tier_->set_limit(most);  // or the file would take room ahead that the job's other sessions need
   const int error = tier_->reserve(bytes, out);
   used_bytes_ = tier_->space().used_bytes;
   return error;

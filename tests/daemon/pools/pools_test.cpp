@@ -59,6 +59,42 @@ TEST_CASE("processes of one job share one promise, and one of them may use it al
   CHECK(pools.limit_bytes(1) == 8 * gib);
 }
 
+TEST_CASE("a limit that moved is told where it matters to who has it") {
+  using terrace::tests::mib;
+  Pools pools("/var/tmp", 10 * gib, false);
+  for (SessionId session = 1; session <= 4; ++session) pools.promise(session, job_one, gib);
+  const std::uint64_t told = pools.limit_bytes(1);
+  CHECK(told == 256 * mib);
+  CHECK_FALSE(pools.is_limit_due(1, told));
+  pools.observe(2, 32 * mib);
+  CHECK(pools.limit_bytes(1) == told - 8 * mib);
+  CHECK_FALSE(pools.is_limit_due(1, told));  // plenty is left
+  pools.observe(2, 96 * mib);
+  CHECK(pools.is_limit_due(1, told));  // a large swing
+  pools.observe(2, 0);
+  pools.observe(1, 240 * mib);
+  CHECK(pools.limit_bytes(1) == 436 * mib);
+  CHECK(pools.is_limit_due(1, told));
+  CHECK_FALSE(pools.is_limit_due(9, told));
+}
+
+TEST_CASE("who has used up what it was told hears of every raise that lets something more in") {
+  using terrace::tests::mib;
+  Pools pools("/var/tmp", 10 * gib, false);
+  pools.promise(1, job_one, gib);
+  pools.promise(2, job_one, gib);
+  pools.observe(2, 996 * mib);
+  CHECK(pools.limit_bytes(1) == 14 * mib);
+  CHECK(pools.is_limit_due(1, 0));
+  CHECK_FALSE(pools.is_limit_due(1, 12 * mib));  // it has not come near that
+  pools.observe(1, 12 * mib);
+  const std::uint64_t limit = pools.limit_bytes(1);
+  CHECK(limit == 20 * mib);
+  CHECK(pools.is_limit_due(1, 12 * mib));
+  CHECK(pools.is_limit_due(1, limit - Pools::least_bytes));
+  CHECK_FALSE(pools.is_limit_due(1, limit - Pools::least_bytes + 1));  // no run fits into that
+}
+
 TEST_CASE("the promise ends with the job's last process") {
   Pools pools("/var/tmp", 10 * gib, false);
   pools.promise(1, job_one, 8 * gib);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <map>
+#include <vector>
 
 #include "tests/daemon/temporary_directory.h"
 #include "tests/units.h"
@@ -16,7 +18,7 @@ using namespace terrace::daemon;
 
 namespace {
 
-using terrace::tests::gib;
+using terrace::tests::gib, terrace::tests::mib;
 const Peer user{100, 1000, 1000};
 
 wire::Hello hello(const char* job, std::uint64_t budget, std::uint64_t pool = 0) {
@@ -228,6 +230,30 @@ TEST_CASE_METHOD(RegistryFixture, "hostile counters change nothing for others") 
   CHECK(registry.announcements().empty());
   CHECK(registry.arbiter().granted_bytes(good.session->id()) == 4 * gib);
   CHECK(registry.pools().used_bytes() == 0);
+}
+
+// Both wait for nothing else: the pool has room, and they were told of too little of it.
+TEST_CASE_METHOD(RegistryFixture, "the last room of a pool is told to the sessions that can use it") {
+  const std::vector<SessionId> ids{admit(hello("a", gib, gib)).session->id(),
+                                   admit(hello("a", gib, gib)).session->id()};
+  registry.announcements();
+  std::map<SessionId, std::uint64_t> told;
+  const auto hear = [&] {
+    for (const Announcement& one : registry.announcements()) told[one.session] = one.pool_limit_bytes;
+  };
+  const auto use = [&](SessionId id, std::uint64_t bytes) {
+    const JobSide job(registry.find(id)->segment());
+    job.stats->set(wire::Stat::heartbeat_ns, 1);
+    job.stats->set(wire::Stat::pool_used_bytes, bytes);
+    registry.take_in(1);
+    hear();
+  };
+  for (const SessionId id : ids) told[id] = registry.pools().limit_bytes(id);
+  use(ids[1], 512 * mib);
+  // Whatever it is told, it puts in.
+  for (int round = 0; round < 16; ++round) use(ids[0], told.at(ids[0]));
+  CHECK(told.at(ids[0]) >= 512 * mib - 2 * Pools::least_bytes);
+  CHECK(told.at(ids[0]) <= 512 * mib);
 }
 
 TEST_CASE_METHOD(RegistryFixture, "the totals of ended jobs are bounded, the oldest goes") {

@@ -30,6 +30,7 @@ class FoundJob {
   std::uint64_t budget_bytes() const { return job_.value("budget_bytes", std::uint64_t{0}); }
   // Sums over its processes, as the daemon last heard of them.
   std::uint64_t total(const char* counter) const;
+  const nlohmann::json& shown() const { return job_; }
   nlohmann::json processes() const { return job_.value("sessions", nlohmann::json::array()); }
 
   // Sends the verb about this job, with `more` arguments. What comes back of the job is what the functions

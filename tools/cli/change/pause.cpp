@@ -21,6 +21,7 @@
 #include "tools/cli/base/verbs.h"
 #include "tools/cli/change/found_job.h"
 #include "tools/cli/change/job_processes.h"
+#include "tools/cli/change/staying.h"
 
 namespace terrace::cli {
 
@@ -39,18 +40,8 @@ std::atomic<int> interrupted{0};
 
 void note_interruption(int signal) { interrupted = signal; }
 
-std::uint64_t counter_of(const json& process, const char* name) {
-  return process.value("statistics", json::object()).value(name, std::uint64_t{0});
-}
-
-// Heard of, and obeyed.
-bool is_at_floor(const json& process) {
-  const auto granted = process.value("granted_bytes", std::uint64_t{0});
-  return counter_of(process, "budget_bytes") <= granted && counter_of(process, "resident_bytes") <= granted;
-}
-
 // The daemon grants less a moment after it was asked to.
-bool is_at_floor(const FoundJob& job) {
+bool all_are_at_floor(const FoundJob& job) {
   std::uint64_t granted = 0;
   for (const json& process : job.processes()) {
     granted += process.value("granted_bytes", std::uint64_t{0});
@@ -58,8 +49,6 @@ bool is_at_floor(const FoundJob& job) {
   }
   return granted <= job.budget_bytes();
 }
-
-bool is_engine(const json& process) { return process.contains("device"); }
 
 // "process 12 has …", or "".
 std::string gpu_of(const FoundJob& job, const std::vector<JobProcess>& processes) {
@@ -86,47 +75,18 @@ std::string why_not(const FoundJob& job, const std::vector<JobProcess>& processe
   return "";
 }
 
-// Of an engine or an optimizer that keeps more than its floor; "" where none does.
-std::string engine_that_keeps(const FoundJob& job) {
-  for (const json& process : job.processes()) {
-    if (!is_engine(process) || is_at_floor(process)) continue;
-    const std::string device = process.value("device", "?");
-    return fmt::format(
-        ": process {} keeps {} of {}, for which it has no drive, or the drive takes no more; give it one "
-        "(--offload-tiers dram,nvme), or a larger pool",
-        process.value("pid", 0), bytes_text(counter_of(process, "resident_bytes")),
-        device == "optimizer" ? "an optimizer's states" : "what is offloaded of " + device);
-  }
-  return "";
-}
-
-std::string why_it_stays(const FoundJob& job) {
-  std::string why = fmt::format("{} of its memory do not leave", bytes_text(job.total("resident_bytes")));
-  const json processes = job.processes();
-  const auto limit = [](const json& p) { return p.value("pool_limit_bytes", std::uint64_t{0}); };
-  const bool full = std::any_of(processes.begin(), processes.end(), [&](const json& p) {
-    return limit(p) != 0 && counter_of(p, "pool_used_bytes") + (std::uint64_t{4} << 20) > limit(p);
-  });
-  const std::string engine = engine_that_keeps(job);
-  if (full) return why + ": its pool is full; give it more by --pool-size, or by [pool] size";
-  if (!engine.empty()) return why + engine;
-  if (job.total("pinned_refusals") != 0)
-    return why + ": it is locked in memory (mlock) or pinned for a device; have the job give that up first";
-  return why + "; `terrace events` may say why";
-}
-
 Failure await_floor(FoundJob* job) {
   std::uint64_t least = ~std::uint64_t{0};
   for (auto since = Clock::now(); Clock::now() - since < pausing_patience;) {
     if (Failure failure = job->ask("pause"); failure.code != exit_ok) return failure;
-    if (is_at_floor(*job)) return {};
+    if (all_are_at_floor(*job)) return {};
     if (interrupted != 0) return {exit_signalled + interrupted, "interrupted"};
     const std::uint64_t resident = job->total("resident_bytes");
     if (resident < least) since = Clock::now();
     least = std::min(least, resident);
     std::this_thread::sleep_for(between_looks);
   }
-  return {exit_failure, why_it_stays(*job)};
+  return {exit_failure, why_it_stays(job->shown())};
 }
 
 Failure give_up(FoundJob* job, Failure failure) {

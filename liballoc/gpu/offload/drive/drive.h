@@ -79,8 +79,12 @@ class Drive {
     const std::uint64_t most = std::min(tier_->space().capacity_bytes, limit_bytes_);
     return most - std::min(most, used_bytes());
   }
-  // What may be in use, within the capacity; what is in use stays.
-  void set_limit(std::uint64_t bytes) { limit_bytes_ = bytes; }
+  // What may be in use, within the capacity; what is in use stays. The file grows ahead of need by a small
+  // part of that: what it takes up counts for the job, whose other sessions have so much less of its pool.
+  void set_limit(std::uint64_t bytes) {
+    limit_bytes_ = bytes;
+    tier_->set_limit(bytes);
+  }
 
   void queue(const Job& job);
   // Where a transfer may go that passes by the thread: to extents that were reserved.

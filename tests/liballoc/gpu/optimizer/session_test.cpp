@@ -1,5 +1,6 @@
 // Optimizers in session with a daemon: states move between DRAM and the daemon's pool as grants rise and
 // fall, and every number is the one that it is without a daemon.
+#include <algorithm>
 #include <cerrno>
 #include <random>
 
@@ -65,6 +66,18 @@ bool is_at_floor(const std::string& socket) {
     const json found = engine_at(socket);
     return found["granted_bytes"] == floor_bytes && counter(found, "budget_bytes") <= floor_bytes &&
            counter(found, "resident_bytes") <= floor_bytes;
+  });
+}
+
+// The same of all sessions of the job.
+bool are_at_floor(const std::string& socket, std::size_t count) {
+  return eventually([&] {
+    if (!pauses(socket)) return false;
+    const json sessions = session::job_at(socket).value("sessions", json::array());
+    return sessions.size() == count && std::ranges::all_of(sessions, [](const json& found) {
+             return found["granted_bytes"] == floor_bytes && counter(found, "budget_bytes") <= floor_bytes &&
+                    counter(found, "resident_bytes") <= floor_bytes;
+           });
   });
 }
 
@@ -212,6 +225,36 @@ TEST_CASE("All of an optimizer's host memory leaves for a pause and comes back",
   resume(server.socket());
   steps(model, 2);
   CHECK(eventually([&] { return optimizer.statistics().dram_bytes == before; }));
+  expected.check(model);
+}
+
+// What a file takes up ahead of need is nobody else's, of 256 MiB that the pools of all jobs may take.
+TEST_CASE("An engine and an optimizer have room in the pool of their job", "[optimizer]") {
+  const Expected expected(2);
+  ServerThread server([](terrace::daemon::ServerOptions& options) { options.config.pool_bytes = 256 * mib; });
+  const JobOf job(server.socket(), "256M");
+  const session::Opened engine({.dram_bytes = 64 * mib, .nvme_bytes = 1024 * mib, .nvme_directory = nullptr});
+  session::Saved saved;
+  REQUIRE(saved.fill(engine, 40) == 40);
+  REQUIRE(are_at_floor(server.socket(), 1));
+  resume(server.socket());
+  CHECK(eventually([&] {  // the daemon has seen what the engine's file takes up
+    return engine_at(server.socket()).value("pool_disk_bytes", std::uint64_t{0}) >= 40 * mib;
+  }));
+  Opened optimizer(pooled());
+  Model model(optimizer, sizes);
+  steps(model, 1);
+  CHECK(are_at_floor(server.socket(), 2));
+  CHECK(optimizer.statistics().nvme_bytes == all_bytes);
+  json second;
+  CHECK(eventually([&] {
+    second = session::job_at(server.socket())["sessions"][1];
+    return second.value("pool_disk_bytes", std::uint64_t{0}) >= all_bytes;
+  }));
+  CHECK(second["pool_disk_bytes"] <= all_bytes + 32 * mib);
+  resume(server.socket());
+  steps(model, 1);
+  saved.check(engine);
   expected.check(model);
 }
 

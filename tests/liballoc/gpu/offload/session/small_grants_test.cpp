@@ -108,3 +108,24 @@ TEST_CASE("WhatWouldBringTensorsBackIsTrimmedAsWellAndThereWhenItIsNeeded") {
   CHECK(eventually([&] { return counter(engine_at(server.socket()), "resident_bytes") <= mib; }));
   kept.check(engine);
 }
+
+// What the file takes up counts for the job, whose pager and optimizers have so much less of the pool.
+TEST_CASE("TheFileInADaemonsPoolIsNotMuchLargerThanWhatIsInIt") {
+  ServerThread server;
+  const JobOf job(server.socket(), "64M");
+  const Opened engine({.device = GENERATE("cpu", "emulated:1G"),
+                       .dram_bytes = 64 * mib,
+                       .nvme_bytes = 512 * mib,
+                       .nvme_directory = nullptr});
+  Saved saved;
+  REQUIRE(saved.fill(engine, 40) == 40);
+  REQUIRE(is_at_floor(server.socket()));
+  std::uint64_t on_disk = 0;
+  REQUIRE(eventually([&] {
+    const json session = engine_at(server.socket());
+    on_disk = session.value("pool_disk_bytes", std::uint64_t{0});
+    return on_disk >= counter(session, "pool_used_bytes") && on_disk != 0;
+  }));
+  CHECK(on_disk <= (40 + 512 / 8) * mib);
+  saved.check(engine);
+}
