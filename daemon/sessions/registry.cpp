@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "daemon/base/names.h"
 #include "daemon/base/size.h"
@@ -42,6 +43,11 @@ constexpr wire::Stat holdings[] = {wire::Stat::heap_live_bytes, wire::Stat::resi
                                    wire::Stat::recycled_bytes,  wire::Stat::staging_bytes,
                                    wire::Stat::stored_bytes,    wire::Stat::budget_bytes,
                                    wire::Stat::pool_used_bytes};
+// The speeds of tiers are of those who move something.
+constexpr bool ends_with_process(wire::Stat stat) {
+  return wire::is_speed(stat) ||
+         std::find(std::begin(holdings), std::end(holdings), stat) != std::end(holdings);
+}
 
 }  // namespace
 
@@ -276,7 +282,8 @@ void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
   if (session.is_gpu_heap()) return;  // its counters are of other memory than its job's
   EndedJob& ended = ended_[session.job()];
   Counters did = session.counters();
-  for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
+  for (std::size_t i = 0; i < wire::stat_count; ++i)
+    if (ends_with_process(static_cast<wire::Stat>(i))) did[i] = 0;
   add_counters(did, &ended.totals);
   if (!session.is_engine()) ++ended.processes;
   ended.budget_bytes = arbiter_.job_budget_bytes(session.job());

@@ -27,6 +27,7 @@ from kept import BLOCK_BYTES, BLOCKS, BUDGET, MIB, use
 from waiting import Failed, check, wait_for
 
 NVM = 96 * MIB  # of the 256 MiB that are away
+NVM_PACE = 512 * MIB  # a second, where speeds are measured
 
 
 class Skipped(Exception):
@@ -226,6 +227,7 @@ def shared_by_two(service, directory):
         jobs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     wait_for(lambda: service.nvm()["used_bytes"] > 0 and service.nvm()["promised_bytes"] == NVM, "both to have NVM", 120)
     check(service.nvm()["used_bytes"] <= NVM, f"more is used than there is: {service.nvm()}")
+    speeds_are_measured(service)
     service.process.send_signal(signal.SIGKILL)
     service.process.wait()
     service.start()
@@ -234,11 +236,25 @@ def shared_by_two(service, directory):
         check(one.returncode == 0, said)
 
 
+def speeds_are_measured(service):
+    """Of NVM and of the drive, both ways; NVM is as fast as it can be with the pace that its jobs have there."""
+    ways = ("measured_read_bytes_per_second", "measured_write_bytes_per_second")
+
+    def measured(kind):
+        tier = next(tier for tier in service.tiers() if tier["tier"] == kind)
+        return [tier.get(way, 0) for way in ways]
+
+    wait_for(lambda: all(measured("nvm") + measured("nvme")), "what was moved to be measured", 120)
+    check(max(measured("nvm")) <= NVM_PACE * 1.001, f"faster than it can be: {measured('nvm')}")
+    check(not any(way in tier for tier in service.tiers() for way in ways if tier["tier"] == "dram"), "none of DRAM's own")
+
+
 def under(socket, directory, name):
     """One of two jobs of a service that is killed: its counters are lost with it, its data is not."""
     command = [os.environ["TERRACE_BIN"], "run", "--dram", str(BUDGET), "--socket", socket, "--name", name, "--compress", "off",
                "--", sys.executable, __file__, "--job", "service"]
-    done = subprocess.run(command, env=dict(os.environ, XDG_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
+    environment = dict(os.environ, XDG_RUNTIME_DIR=directory, TERRACE_FAULT=f"nvm-pace:{NVM_PACE}")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
     return 0 if json.loads(done.stdout.splitlines()[-1]) == {"wrong": 0, "wrong_in_a_child": 0} else 1
 

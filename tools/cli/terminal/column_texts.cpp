@@ -90,6 +90,8 @@ constexpr Text texts[] = {
     {"compressed_bytes", "part of resident: memory that holds compressed data"},
     {"kept_bytes", "kept compressed in DRAM instead of being written"},
     {"fetched_bytes", "and came back from there"},
+    {"measured_write_bytes_per_second", "how fast jobs wrote there of late, while they did"},
+    {"measured_read_bytes_per_second", "how fast jobs read from there of late, while they did"},
     {"nodes", "NUMA nodes whose memory it is, as terraced.toml names them"},
     {"nvm_bytes", "of its data, on NVM: CXL, persistent memory"},
     {"nvm_written_bytes", "to NVM, instead of to the pool"},
