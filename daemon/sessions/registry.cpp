@@ -183,8 +183,31 @@ void Registry::give_terms(const JobKey& job, const wire::Hello& hello) {
   if (had.limit.bytes != no_limit) arbiter_.set_job_limit(job, had.limit.bytes, had.limit.by);
 }
 
+bool Registry::is_here(const JobKey& job) const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](const auto& one) { return one.second->job() == job; });
+}
+
+// Before the job is promised anything, so that it is no more than that. What a limit is a part of may be set
+// no longer.
+void Registry::give_tier_limits(const JobKey& job) {
+  if (!claims_ || is_here(job)) return;
+  const Promise had = claims_->terms(job);
+  if (had.pool_limit.bytes != no_limit) pools_.set_job_limit(job, had.pool_limit);
+  if (had.writes_limit.bytes != no_limit) writes_.set_job_limit(job, had.writes_limit);
+  if (had.gpu_limit.bytes != no_limit) gpu_.set_job_limit(job, had.gpu_limit);
+}
+
+void Registry::forget_tier_limits(const JobKey& job) {
+  if (is_here(job)) return;
+  pools_.forget_job(job);
+  writes_.forget_job(job);
+  gpu_.forget_job(job);
+}
+
 std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                          const std::optional<PoolFile>& pool, Admission* admission) {
+  give_tier_limits(job);
   if (is_gpu_heap(hello)) return promise_gpu(id, job, hello, admission);
   const wire::Hello says = believed(job, hello);
   admission->was_cut = says.requested_budget_bytes < hello.requested_budget_bytes ||
@@ -199,6 +222,7 @@ void Registry::turn_away(SessionId id, const JobKey& job, const Refusal& refusal
   arbiter_.leave(id);
   gpu_.leave(id);
   pools_.leave(id);
+  forget_tier_limits(job);
   journal_.add(
       {0, now_ns, 0, job.uid, std::make_shared<const std::string>(job.name), "refused", refusal.reason, {}});
 }
@@ -252,6 +276,9 @@ Promises Registry::promises() const {
     Promise& promise = all[session->job()];
     promise.limit = arbiter_.job_limit(session->job());
     promise.weight = arbiter_.job_said_weight(session->job());
+    promise.pool_limit = pools_.users().job_limit(session->job());
+    promise.writes_limit = writes_.users().job_limit(session->job());
+    promise.gpu_limit = gpu_.job_limit(session->job());
     promise.is_paused = arbiter_.is_paused(session->job());
     if (promise.is_paused) continue;
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));
@@ -273,7 +300,9 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   pools_.leave(id);
   if (nvm_) nvm_->leave(id);
   writes_.leave(id, session->peer().uid);
+  const JobKey job = session->job();
   sessions_.erase(id);
+  forget_tier_limits(job);
   ++revision_;
 }
 

@@ -66,7 +66,7 @@ struct Service : Restarted {
     return result;
   }
   void await_record() const {
-    constexpr std::size_t one_job = 64 + 112 + 8;
+    constexpr std::size_t one_job = 64 + 136 + 8;
     REQUIRE(eventually([&] {
       std::error_code none;
       return std::filesystem::file_size(record, none) == one_job;
