@@ -129,9 +129,13 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
 
 // A new file shows what ours look like: on NFS an unlinked one has a name, and another owner.
 std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const {
-  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
   const UniqueFd fd(open_unlinked(directory_));
-  const auto ours = look_at_pool_file(fd.get());
+  return judge(file, look_at_pool_file(fd.get()), uid, disk);
+}
+
+std::optional<Refusal> Pools::judge(const PoolFile& file, const std::optional<PoolFile>& ours,
+                                    std::uint32_t uid, PoolDisk* disk) {
+  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
   const bool is_here = ours && ours->id.device == file.id.device;
   if (is_here && file.names > ours->names)
     return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};

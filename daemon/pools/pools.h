@@ -74,6 +74,9 @@ class Pools {
   // Of a file that `uid` brings, what counts here: nothing of one in another file system, as after a change
   // of [pool] directory. EBADMSG for what cannot be a pool file.
   std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const;
+  // The same beside `ours`, which was made as the job's was; nothing: none can be.
+  static std::optional<Refusal> judge(const PoolFile& file, const std::optional<PoolFile>& ours,
+                                      std::uint32_t uid, PoolDisk* disk);
   void leave(SessionId session);
   // Whether the session was given that file, or brought it.
   bool holds(SessionId session, const FileId& file) const;

@@ -37,10 +37,11 @@ struct Entry {
   std::uint32_t weight = 0;
   std::uint32_t reserved = 0;
   std::uint64_t tier_limit_bytes[3] = {};  // of the pool, of what is written in a day, of each GPU; 0: none
+  std::uint64_t nvm_bytes = 0;
 };
 // Of an entry, by version.
 constexpr std::size_t entry_sizes[] = {4 + 4 + 64 + 3 * 8, 4 + 4 + 64 + 3 * 8 + 8 + 4 + 4, sizeof(Entry)};
-static_assert(sizeof(Entry) == entry_sizes[1] + 3 * 8);
+static_assert(sizeof(Entry) == entry_sizes[1] + 4 * 8);
 constexpr std::uint32_t limited_by_administrator = 1, paused = 2;
 constexpr std::uint32_t tier_limited_by_administrator[] = {4, 8, 16};
 constexpr std::uint32_t all_flags = 1 + 2 + 4 + 8 + 16;
@@ -77,6 +78,7 @@ Entry entry_of(const JobKey& job, const Promise& promise) {
   }
   if (promise.is_paused) entry.flags |= paused;
   entry.weight = promise.weight;
+  entry.nvm_bytes = promise.nvm_bytes;
   return entry;
 }
 
@@ -89,6 +91,7 @@ Promise promise_of(const Entry& entry) {
         limit_as_written(entry.tier_limit_bytes[i], (entry.flags & tier_limited_by_administrator[i]) != 0);
   promise.is_paused = (entry.flags & paused) != 0;
   promise.weight = entry.weight;
+  promise.nvm_bytes = entry.nvm_bytes;
   return promise;
 }
 
@@ -111,8 +114,8 @@ bool is_sound(const Entry& entry, const JobKey& job) {
   }
   return has_sound_terms && entry.reserved == 0 && job.name == clean_name(entry.job, sizeof entry.job, "") &&
          !job.name.empty() &&
-         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes, entry.limit_bytes}) <=
-             most_bytes;
+         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes, entry.limit_bytes,
+                   entry.nvm_bytes}) <= most_bytes;
 }
 
 }  // namespace

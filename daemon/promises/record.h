@@ -21,6 +21,7 @@ struct Promise {
   std::uint32_t weight = 0;      // 0: nothing is said of it
   bool is_paused = false;        // then it has its limits and weight only, and asks for the rest anew
   Arbiter::JobLimit pool_limit = {}, writes_limit = {}, gpu_limit = {};
+  std::uint64_t nvm_bytes = 0;  // promised, also to one that is paused: what lies there stays there
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 

@@ -165,6 +165,31 @@ void Registry::give_nvm(Session& session, Admission* admission) {
   session.announced_nvm_limit = nvm_->limit_bytes(session.id());
 }
 
+// Like a pool, but that its job greeted without it: what is promised is looked at anew at once.
+std::optional<Refusal> Registry::hold_nvm(SessionId id, const wire::NvmHeld& held,
+                                          const std::optional<PoolFile>& file) {
+  Session* const session = find(id);
+  if (session == nullptr || !session->reattached || session->has_told_nvm)
+    return Refusal{EBADMSG, 0, "NVM comes once, and only from a session with an earlier terraced"};
+  session->has_told_nvm = true;
+  if (!file) return Refusal{EBADMSG, 0, "the descriptor of its NVM is not a regular file"};
+  if (!nvm_) return std::nullopt;
+  for (const auto& [other, one] : sessions_)
+    if (one->peer().pid != session->peer().pid && nvm_->holds(other, file->id))
+      return Refusal{EBUSY, 0,
+                     fmt::format("its file on NVM is process {}'s, which is in session", one->peer().pid)};
+  const JobKey& job = session->job();
+  const std::uint64_t on_record = claims_ ? claims_->terms(job).nvm_bytes : held.capacity_bytes;
+  const NvmPool::Brought brought{
+      .capacity_bytes = on_record != 0 ? std::min(held.capacity_bytes, on_record) : held.capacity_bytes,
+      .used_bytes = held.used_bytes,
+      .is_on_record = on_record != 0};
+  if (auto refusal = nvm_->adopt(id, job, brought, *file)) return refusal;
+  session->announced_nvm_limit = nvm_->limit_bytes(id);
+  ++revision_;
+  return std::nullopt;
+}
+
 bool Registry::is_nvm_limit_due(Session& session) {
   if (!nvm_) return false;
   const std::uint64_t limit = nvm_->limit_bytes(session.id());
@@ -279,6 +304,7 @@ Promises Registry::promises() const {
     promise.pool_limit = pools_.users().job_limit(session->job());
     promise.writes_limit = writes_.users().job_limit(session->job());
     promise.gpu_limit = gpu_.job_limit(session->job());
+    if (nvm_) promise.nvm_bytes = std::max(promise.nvm_bytes, nvm_->capacity_bytes(id));
     promise.is_paused = arbiter_.is_paused(session->job());
     if (promise.is_paused) continue;
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));

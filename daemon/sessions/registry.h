@@ -81,6 +81,10 @@ class Registry {
   // `pool` is the file that came along, if one did.
   Admission admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
                   std::uint64_t now_ns);
+  // A session that is back brings NVM, as far as it is on record; `file` came with it. Nothing where there is
+  // none here; else what is wrong with it.
+  std::optional<Refusal> hold_nvm(SessionId session, const wire::NvmHeld& held,
+                                  const std::optional<PoolFile>& file);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
   // Copies counters and events of every session out of the shared memory and digests them. Reports are

@@ -231,6 +231,8 @@ def shared_by_two(service, directory):
     service.process.send_signal(signal.SIGKILL)
     service.process.wait()
     service.start()
+    wait_for(lambda: service.nvm()["promised_bytes"] == NVM and service.nvm()["used_bytes"] > 0,
+             "what they have on NVM to be promised to nobody else")
     for one in jobs:
         said, _ = one.communicate()
         check(one.returncode == 0, said)

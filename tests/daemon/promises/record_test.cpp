@@ -27,7 +27,8 @@ const Promises some_jobs{{{1000, "train"}, {4 * gib, 3 * gib, gib}},
                            false,
                            {gib, Arbiter::By::owner},
                            {1, Arbiter::By::administrator},
-                           {2 * gib, Arbiter::By::administrator}}},
+                           {2 * gib, Arbiter::By::administrator},
+                           3 * gib}},
                          {{3000, "paused"}, {0, 0, 0, {gib, Arbiter::By::owner}, 1, true}}};
 
 std::string problem_of(const std::string& bytes) { return decode_promises(bytes, this_start).problem; }
@@ -97,6 +98,7 @@ TEST_CASE("EntriesThatNoDaemonWritesAreRefused") {
   CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {1, Arbiter::By::owner}}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {}, 1001}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {}, 0, false, {1, Arbiter::By::owner}}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {.nvm_bytes = ~std::uint64_t{0}}}}), Contains("entry 1"));
   const std::string longest(64, 'x');
   CHECK(problem({{{1, longest}, {}}}).empty());
   CHECK_THAT(problem({{{1, longest + "a"}, {}}, {{1, longest + "b"}, {}}}), Contains("twice"));
