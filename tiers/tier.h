@@ -112,6 +112,12 @@ class Tier {
   // Forked children may read what lies here, where it lay when they were forked: until it is said that none
   // does any more, what they share with us is not moved. What they have a copy of is.
   virtual void set_read_by_children(bool are_there) noexcept { static_cast<void>(are_there); }
+  // Whether what lies at `offset` is better written anew elsewhere than there: a transfer failed in its place
+  // of late, which reserve() passes over.
+  virtual bool is_passed_over(std::uint64_t offset) const noexcept {
+    static_cast<void>(offset);
+    return false;
+  }
   // For messages: where what lies at `offset` is, such as a directory, where there are several places; else
   // "".
   virtual const char* place_of(std::uint64_t offset) const noexcept {

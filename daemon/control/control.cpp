@@ -156,6 +156,60 @@ ControlOutcome do_set_limit(const Request& request) {
   return {std::move(reply), {}, false, true};
 }
 
+// Of what is divided beside DRAM, under the names of the keys in terraced.toml.
+struct LimitedTier {
+  std::string_view name;
+  std::optional<Refusal> (*set)(Registry&, const JobKey&, const JobLimit&);
+  JobLimit (*said)(const Registry&, const JobKey&);
+};
+constexpr std::array limited_tiers{
+    LimitedTier{
+        "pool",
+        [](Registry& registry, const JobKey& job, const JobLimit& limit) {
+          return registry.change_pools().set_job_limit(job, limit);
+        },
+        [](const Registry& registry, const JobKey& job) { return registry.pools().users().job_limit(job); }},
+    LimitedTier{
+        "writes",
+        [](Registry& registry, const JobKey& job, const JobLimit& limit) {
+          return registry.change_writes().set_job_limit(job, limit);
+        },
+        [](const Registry& registry, const JobKey& job) { return registry.writes().users().job_limit(job); }},
+    LimitedTier{"gpu",
+                [](Registry& registry, const JobKey& job, const JobLimit& limit) {
+                  return registry.change_gpu().set_job_limit(job, limit);
+                },
+                [](const Registry& registry, const JobKey& job) { return registry.gpu().job_limit(job); }}};
+
+const LimitedTier* limited_tier(const std::string& name) {
+  const auto* const found = std::find_if(limited_tiers.begin(), limited_tiers.end(),
+                                         [&](const LimitedTier& tier) { return tier.name == name; });
+  return found == limited_tiers.end() ? nullptr : found;
+}
+
+// As do_set_limit(), of another thing than DRAM. A verb of its own: a daemon that does not know it must not
+// take it for DRAM.
+ControlOutcome do_set_tier_limit(const Request& request) {
+  const JobKey key = find_job(request);
+  if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
+  const LimitedTier* const tier = limited_tier(text_of(request.fields, "tier"));
+  const auto bytes = request.fields.find("bytes");
+  if (tier == nullptr || bytes == request.fields.end() || !bytes->is_number_unsigned())
+    return {failure(EINVAL, "\"tier\" must be pool, writes or gpu, \"bytes\" a number, 0 for no limit"),
+            {},
+            false};
+  Registry& registry = request.context.registry;
+  if (!registry.is_here(key)) return {no_such_job(key), {}, false};
+  const auto wanted = bytes->get<std::uint64_t>();
+  const std::uint64_t before = tier->said(registry, key).bytes;
+  if (const auto refusal = tier->set(registry, key, {wanted == 0 ? no_limit : wanted, role_of(request.peer)}))
+    return {failure(*refusal), {}, false};
+  json reply = success();
+  if (wanted != 0) reply[fmt::format("{}_limit_bytes", tier->name)] = wanted;
+  if (before != no_limit) reply["previous_limit_bytes"] = before;
+  return {std::move(reply), {}, false, true};
+}
+
 ControlOutcome do_set_weight(const Request& request) {
   const JobKey key = find_job(request);
   if (auto refusal = refuse_stranger(request, key)) return {std::move(*refusal), {}, false};
@@ -223,6 +277,7 @@ constexpr std::array verbs{Verb{"ping", do_ping},
                            Verb{"set_budget", do_set_budget},
                            Verb{"set_weight", do_set_weight},
                            Verb{"set_limit", do_set_limit},
+                           Verb{"set_tier_limit", do_set_tier_limit},
                            Verb{"trim", do_trim},
                            Verb{"pause", do_pause},
                            Verb{"resume", do_resume},

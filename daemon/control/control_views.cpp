@@ -166,10 +166,7 @@ void put_writes(json& object, const Registry& registry, const JobKey& job,
 // What is said of the job, and what it has beyond its budget or leaves of it.
 void put_terms(json& object, const Arbiter& arbiter, const JobKey& job) {
   const JobShare share = arbiter.users().jobs().of(job);
-  const Arbiter::JobLimit limit = arbiter.job_limit(job);
-  std::uint64_t most = share.limit_bytes.value_or(no_limit);
-  if (limit.bytes != no_limit)
-    most = limit.by == Arbiter::By::administrator ? limit.bytes : std::min(limit.bytes, most);
+  const std::uint64_t most = arbiter.job_limit(job).most_beside(share.limit_bytes);
   if (most != no_limit) object["dram_limit_bytes"] = most;
   put_nonzero(object, "guarantee_bytes", share.guarantee_bytes);
   const Arbiter::JobLoan loan = arbiter.job_loan(job);

@@ -12,11 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-// What is said of the job of a resource, under the names of the keys in terraced.toml.
+// What is said of the job of a resource, under the names of the keys in terraced.toml, and while it runs.
 void put_bounds(json& object, const char* resource, const UserShares& users, const JobKey& job) {
   const JobShare share = users.jobs().of(job);
   if (share.guarantee_bytes != 0) object[fmt::format("{}_guarantee_bytes", resource)] = share.guarantee_bytes;
-  if (share.limit_bytes) object[fmt::format("{}_limit_bytes", resource)] = *share.limit_bytes;
+  if (const auto limit = users.said_limit(job)) object[fmt::format("{}_limit_bytes", resource)] = *limit;
 }
 
 void put_pool(json& object, const Pools& pools, const JobKey& job) {

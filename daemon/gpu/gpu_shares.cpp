@@ -39,6 +39,7 @@ Refusal is_full(const GpuClaim& claim, const Refusal& refusal) {
 void GpuShares::set_rules(wire::Amount memory, UserShares users, std::uint64_t whole_bytes) {
   users.set_caps_loans(true);
   users.set_keeps_guarantees(true);
+  users.keep_job_limits(users_);
   memory_ = memory;
   users_ = std::move(users);
   whole_bytes_ = std::max<std::uint64_t>(whole_bytes, 1);
@@ -150,6 +151,22 @@ std::vector<SessionId> GpuShares::end_round() {
 bool GpuShares::is_waited_for(SessionId id) const {
   const Device* const device = device_of(id);
   return device != nullptr && device->arbiter.is_waited_for(id);
+}
+
+std::optional<Refusal> GpuShares::set_job_limit(const JobKey& job, const JobLimit& limit) {
+  if (limit.bytes < Arbiter::minimum_bytes)
+    return Refusal{EINVAL, Arbiter::minimum_bytes,
+                   fmt::format("{} of a GPU's memory are too little to use; ask for at least {}",
+                               format_size(limit.bytes), format_size(Arbiter::minimum_bytes))};
+  if (auto refusal = users_.set_job_limit(job, limit)) return refusal;
+  for (auto& [name, device] : devices_) divide(&device);
+  return std::nullopt;
+}
+
+void GpuShares::forget_job(const JobKey& job) {
+  if (users_.job_limit(job).bytes == no_limit) return;
+  users_.forget_job(job);
+  for (auto& [name, device] : devices_) divide(&device);
 }
 
 bool GpuShares::set_job_weight(const JobKey& job, std::uint64_t weight) {

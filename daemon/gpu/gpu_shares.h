@@ -69,6 +69,10 @@ class GpuShares {
   // A round has passed: those that were waited for in vain, each once.
   std::vector<SessionId> end_round();
   bool is_waited_for(SessionId session) const;
+  // Of each device what the job has at most, while it runs, also of one where it is not yet; no_limit:
+  // nothing is said. A lowered grant is a request. EPERM: an administrator set another; EINVAL: too little.
+  std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit);
+  void forget_job(const JobKey& job);
   // Of the job on every device where it is. False: on none.
   bool set_job_weight(const JobKey& job, std::uint64_t weight);
 
@@ -77,6 +81,8 @@ class GpuShares {
   // What the job has of the device for certain, and what is said of it there.
   std::uint64_t job_budget_bytes(const std::string& device, const JobKey& job) const;
   const UserShares* users_on(const std::string& device) const;  // null: no such device
+  // What is said of it while it runs, of each device.
+  JobLimit job_limit(const JobKey& job) const { return users_.job_limit(job); }
   std::map<std::string, GpuView> devices() const;
 
  private:

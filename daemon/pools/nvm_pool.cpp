@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "daemon/base/machine.h"
+#include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/memory/nvm_file.h"
 #include "tiers/memory/nvm_tier.h"
@@ -35,6 +36,20 @@ PoolGrant NvmPool::give(SessionId session, const JobKey& job, std::uint32_t uid,
   const PoolGrant grant = pools_.hand_out(session, open_file(bytes), uid, gid);
   if (grant.error != 0) pools_.leave(session);
   return grant;
+}
+
+std::optional<Refusal> NvmPool::adopt(SessionId session, const JobKey& job, const Brought& brought,
+                                      const PoolFile& file) {
+  const UniqueFd sample(open_file(Pools::least_bytes));
+  PoolDisk disk;
+  if (auto refusal = Pools::judge(file, look_at_pool_file(sample.get()), job.uid, &disk)) return refusal;
+  if (disk.descriptor == nullptr) return std::nullopt;
+  pools_.set_quota(std::min(rule_.bytes, free_bytes() + pools_.used_bytes() + disk.bytes));
+  const std::uint64_t left = minus(pools_.quota_bytes(), pools_.promised_bytes());
+  const std::uint64_t capacity =
+      brought.is_on_record ? brought.capacity_bytes : std::min(brought.capacity_bytes, left / 2);
+  static_cast<void>(pools_.adopt(session, job, capacity, brought.used_bytes, disk));
+  return std::nullopt;
 }
 
 void NvmPool::observe(SessionId session, std::uint64_t reported_bytes) {

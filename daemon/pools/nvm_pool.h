@@ -3,8 +3,8 @@
 // share it, and each has a file of its own there.
 //
 // No more is promised than the tier has, and than is free of it: what others take of the nodes, what lies in
-// the directory, and what jobs of an earlier terraced still hold is not there to be promised. A job for which
-// there is none has none, and does as well as without.
+// the directory is not there to be promised. Jobs of an earlier terraced bring what they were promised. A job
+// for which there is none has none, and does as well as without.
 //
 // The daemon's thread alone. Making a file and asking what is free are some system calls, none of which waits
 // for a device.
@@ -25,7 +25,18 @@ class NvmPool {
 
   // A file for a new session, of as much as its job is promised; its error is ENOSPC where nothing is left.
   PoolGrant give(SessionId session, const JobKey& job, std::uint32_t uid, std::uint32_t gid);
+  // What an earlier daemon gave a session, as the session says.
+  struct Brought {
+    std::uint64_t capacity_bytes = 0, used_bytes = 0;
+    bool is_on_record = false;  // else nothing proves it, and it is promised no more than a new one would be
+  };
+  // Its job is promised what it brings, at most what is left. Nothing of a file in another place, as after a
+  // change of [[tier]]. EBADMSG for what cannot be such a file.
+  std::optional<Refusal> adopt(SessionId session, const JobKey& job, const Brought& brought,
+                               const PoolFile& file);
   void leave(SessionId session) { pools_.leave(session); }
+  // Whether the session was given that file, or brought it.
+  bool holds(SessionId session, const FileId& file) const { return pools_.holds(session, file); }
   // What the process says that lies there; its file is asked as well.
   void observe(SessionId session, std::uint64_t reported_bytes);
   // What the process may have in use now; 0: it was given nothing.

@@ -21,6 +21,12 @@ namespace {
 
 constexpr std::uint64_t least_useful_bytes = 64ULL << 20;
 
+Refusal too_small_a_pool(std::uint64_t bytes) {
+  return {EINVAL, Pools::least_bytes,
+          fmt::format("a pool of {} is too small to use; ask for at least {}", format_size(bytes),
+                      format_size(Pools::least_bytes))};
+}
+
 // For file systems without O_TMPFILE (overlayfs before 6.3, NFS): a name for an instant.
 int open_named_and_unlink(const std::string& directory) {
   std::string path = directory + "/.terrace-pool-XXXXXX";
@@ -39,6 +45,24 @@ int open_unlinked(const std::string& directory) {
   if (fd >= 0) return fd;
   if (errno != EOPNOTSUPP && errno != EISDIR) return -errno;
   return open_named_and_unlink(directory);
+}
+
+void Pools::set_users(UserShares users) {
+  users.keep_job_limits(users_);
+  users_ = std::move(users);
+}
+
+std::optional<Refusal> Pools::set_job_limit(const JobKey& key, const JobLimit& limit) {
+  if (limit.bytes < least_bytes) return too_small_a_pool(limit.bytes);
+  if (auto refusal = users_.set_job_limit(key, limit)) return refusal;
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end()) return std::nullopt;
+  Job& job = found->second;
+  job.excused_bytes = disk_bytes(job);
+  const std::uint64_t most = std::max(job.promised_bytes, room_for(key).of(limit.by));
+  job.promised_bytes = std::min({job.wanted_bytes, limit.bytes, most});
+  for (const SessionId id : job.sessions) observe(id, sessions_.at(id).reported_bytes);
+  return std::nullopt;
 }
 
 void Pools::join(SessionId session, const JobKey& key) {
@@ -66,22 +90,25 @@ std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std:
   const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;
   const Room room = room_for(key);
   const std::uint64_t left = room.owners();
-  std::uint64_t promised = wanted_bytes;
+  // Another process of a job that was limited since asks for what the first one did.
+  std::uint64_t promised = std::min(wanted_bytes, users_.job_limit(key).bytes);
+  std::uint64_t wanted = wanted_bytes;
   if (wanted_bytes == wire::any_bytes) {
     // Half of what others may have, too, keeps a place for the jobs that come later.
     const std::uint64_t shared = std::min({room.machine, room.user, room.group});
     const std::uint64_t half = std::max(shared / 2, std::min(shared, least_useful_bytes));
+    wanted = generous_ ? shared : half;
     promised = held != 0 ? held : generous_ ? left : std::min(room.job, half);
     if (auto refusal = refuse_any(job, promised)) return refusal;
   } else if (wanted_bytes < least_bytes) {
-    return Refusal{EINVAL, least_bytes,
-                   fmt::format("a pool of {} is too small to use; ask for at least {}",
-                               format_size(wanted_bytes), format_size(least_bytes))};
-  } else if (wanted_bytes > std::max(left, held)) {
+    return too_small_a_pool(wanted_bytes);
+  } else if (promised > std::max(left, held)) {
     return does_not_fit(key, wanted_bytes);
   }
   join(session, key);
-  jobs_[key].promised_bytes = std::max(held, promised);
+  Job& joined = jobs_[key];
+  joined.promised_bytes = std::max(held, promised);
+  joined.wanted_bytes = std::max({joined.wanted_bytes, joined.promised_bytes, held == 0 ? wanted : 0});
   return std::nullopt;
 }
 
@@ -94,6 +121,7 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
   joined.file = disk.file;
   joined.descriptor = disk.descriptor;
   job.promised_bytes = std::max(job.promised_bytes, std::min(capacity_bytes, room_for(key).owners()));
+  job.wanted_bytes = std::max(job.wanted_bytes, job.promised_bytes);
   observe(session, used_bytes);
   measure(session);
   return job.promised_bytes >= capacity_bytes;
@@ -101,9 +129,13 @@ bool Pools::adopt(SessionId session, const JobKey& key, std::uint64_t capacity_b
 
 // A new file shows what ours look like: on NFS an unlinked one has a name, and another owner.
 std::optional<Refusal> Pools::judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const {
-  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
   const UniqueFd fd(open_unlinked(directory_));
-  const auto ours = look_at_pool_file(fd.get());
+  return judge(file, look_at_pool_file(fd.get()), uid, disk);
+}
+
+std::optional<Refusal> Pools::judge(const PoolFile& file, const std::optional<PoolFile>& ours,
+                                    std::uint32_t uid, PoolDisk* disk) {
+  if (!file.writable) return Refusal{EBADMSG, 0, "the pool file sent along is not open for writing"};
   const bool is_here = ours && ours->id.device == file.id.device;
   if (is_here && file.names > ours->names)
     return Refusal{EBADMSG, 0, "the pool file sent along has a name; a pool has none"};
@@ -126,7 +158,8 @@ Room Pools::room_for(const JobKey& key) const {
 }
 
 Refusal Pools::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
-  constexpr RoomWords words{"a pool", "pool_limit", "[pool] per_user", "", "for less"};
+  constexpr RoomWords words{"a pool", "pool_limit", "[pool] per_user",
+                            "or have its limit raised (`terrace set JOB --pool-limit`)", "for less"};
   const Room room = room_for(key);
   if (wanted > room.machine)
     return {
@@ -134,7 +167,7 @@ Refusal Pools::does_not_fit(const JobKey& key, std::uint64_t wanted) const {
         fmt::format("a pool of {} does not fit: {} of {} in {} are left; ask for at most that, or raise "
                     "[pool] size",
                     format_size(wanted), format_size(room.owners()), format_size(quota_.bytes), directory_)};
-  return beyond_owners(room, users_, key, wanted, words, false);
+  return beyond_owners(room, users_, key, wanted, words, users_.job_limit(key).bytes != no_limit);
 }
 
 std::uint64_t Pools::brought_bytes() const {
@@ -234,7 +267,8 @@ bool Pools::measure(SessionId session) {
   found->second.disk_bytes = daemon::disk_bytes(found->second.descriptor->get());
   Job& job = jobs_.at(found->second.job);
   const bool was_overfull = job.is_overfull;
-  job.is_overfull = disk_bytes(job) > job.promised_bytes + overhead_bytes(job.promised_bytes);
+  const std::uint64_t most = std::max(job.promised_bytes, job.excused_bytes);
+  job.is_overfull = disk_bytes(job) > most + overhead_bytes(most);
   return job.is_overfull && !was_overfull;
 }
 

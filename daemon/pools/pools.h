@@ -55,8 +55,13 @@ class Pools {
   static constexpr std::uint64_t least_bytes = 2ULL << 20;
 
   // Guarantees, limits and the cap for all users, of the quota. What is promised already stays.
-  void set_users(UserShares users) { users_ = std::move(users); }
+  void set_users(UserShares users);
   const UserShares& users() const { return users_; }
+  // What the job is promised at most while it runs; no_limit: nothing is said. What it was promised beyond
+  // that is there for others, but for what its files take up; without a limit it has it again as far as it is
+  // left. EPERM: an administrator set another; EINVAL: too little to use.
+  std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit);
+  void forget_job(const JobKey& job) { users_.forget_job(job); }
 
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
@@ -69,6 +74,9 @@ class Pools {
   // Of a file that `uid` brings, what counts here: nothing of one in another file system, as after a change
   // of [pool] directory. EBADMSG for what cannot be a pool file.
   std::optional<Refusal> judge(const PoolFile& file, std::uint32_t uid, PoolDisk* disk) const;
+  // The same beside `ours`, which was made as the job's was; nothing: none can be.
+  static std::optional<Refusal> judge(const PoolFile& file, const std::optional<PoolFile>& ours,
+                                      std::uint32_t uid, PoolDisk* disk);
   void leave(SessionId session);
   // Whether the session was given that file, or brought it.
   bool holds(SessionId session, const FileId& file) const;
@@ -127,6 +135,8 @@ class Pools {
   };
   struct Job {
     std::uint64_t promised_bytes = 0;
+    std::uint64_t wanted_bytes = 0;   // the same without a limit that came later
+    std::uint64_t excused_bytes = 0;  // what its files took up when that came
     std::vector<SessionId> sessions;
     bool is_overfull = false;
   };

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 
 #include "daemon/base/names.h"
+#include "daemon/pools/pools.h"
 #include "tiers/records/sealed.h"
 
 namespace terrace::daemon {
@@ -17,7 +20,7 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
 
 struct Head {
   std::uint32_t magic = 0x52505254;  // "TRPR"
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::uint64_t count = 0;
   char boot[boot_bytes] = {};
 };
@@ -33,10 +36,31 @@ struct Entry {
   std::uint64_t limit_bytes = 0;  // 0: none
   std::uint32_t weight = 0;
   std::uint32_t reserved = 0;
+  std::uint64_t tier_limit_bytes[3] = {};  // of the pool, of what is written in a day, of each GPU; 0: none
+  std::uint64_t nvm_bytes = 0;
 };
-constexpr std::size_t first_version_bytes = 4 + 4 + 64 + 3 * 8;  // of an entry
-static_assert(sizeof(Entry) == first_version_bytes + 8 + 4 + 4);
+// Of an entry, by version.
+constexpr std::size_t entry_sizes[] = {4 + 4 + 64 + 3 * 8, 4 + 4 + 64 + 3 * 8 + 8 + 4 + 4, sizeof(Entry)};
+static_assert(sizeof(Entry) == entry_sizes[1] + 4 * 8);
 constexpr std::uint32_t limited_by_administrator = 1, paused = 2;
+constexpr std::uint32_t tier_limited_by_administrator[] = {4, 8, 16};
+constexpr std::uint32_t all_flags = 1 + 2 + 4 + 8 + 16;
+// Below them no daemon sets a limit (Pools, WriteShares, GpuShares).
+constexpr std::uint64_t least_tier_limit_bytes[] = {Pools::least_bytes, 1, Arbiter::minimum_bytes};
+
+// In the order of the record.
+template <class SomePromise>
+auto tier_limits_of(SomePromise& promise) {
+  return std::array{&promise.pool_limit, &promise.writes_limit, &promise.gpu_limit};
+}
+
+std::uint64_t limit_to_write(const JobLimit& limit) {
+  return limit.bytes == no_limit ? 0 : std::min(limit.bytes, most_bytes);
+}
+
+JobLimit limit_as_written(std::uint64_t bytes, bool is_administrators) {
+  return {bytes == 0 ? no_limit : bytes, is_administrators ? Asker::administrator : Asker::owner};
+}
 
 Entry entry_of(const JobKey& job, const Promise& promise) {
   Entry entry;
@@ -45,19 +69,29 @@ Entry entry_of(const JobKey& job, const Promise& promise) {
   entry.promised_bytes = promise.promised_bytes;
   entry.granted_bytes = promise.granted_bytes;
   entry.pool_bytes = promise.pool_bytes;
-  entry.limit_bytes = promise.limit.bytes == no_limit ? 0 : std::min(promise.limit.bytes, most_bytes);
+  entry.limit_bytes = limit_to_write(promise.limit);
   if (promise.limit.by == Arbiter::By::administrator) entry.flags |= limited_by_administrator;
+  const auto tier_limits = tier_limits_of(promise);
+  for (std::size_t i = 0; i < tier_limits.size(); ++i) {
+    entry.tier_limit_bytes[i] = limit_to_write(*tier_limits[i]);
+    if (tier_limits[i]->by == Asker::administrator) entry.flags |= tier_limited_by_administrator[i];
+  }
   if (promise.is_paused) entry.flags |= paused;
   entry.weight = promise.weight;
+  entry.nvm_bytes = promise.nvm_bytes;
   return entry;
 }
 
 Promise promise_of(const Entry& entry) {
   Promise promise{entry.promised_bytes, entry.granted_bytes, entry.pool_bytes};
-  if (entry.limit_bytes != 0) promise.limit.bytes = entry.limit_bytes;
-  if ((entry.flags & limited_by_administrator) != 0) promise.limit.by = Arbiter::By::administrator;
+  promise.limit = limit_as_written(entry.limit_bytes, (entry.flags & limited_by_administrator) != 0);
+  const auto tier_limits = tier_limits_of(promise);
+  for (std::size_t i = 0; i < tier_limits.size(); ++i)
+    *tier_limits[i] =
+        limit_as_written(entry.tier_limit_bytes[i], (entry.flags & tier_limited_by_administrator[i]) != 0);
   promise.is_paused = (entry.flags & paused) != 0;
   promise.weight = entry.weight;
+  promise.nvm_bytes = entry.nvm_bytes;
   return promise;
 }
 
@@ -71,13 +105,17 @@ DecodedPromises broken(std::string what) { return {{}, std::move(what)}; }
 
 // Whether a daemon writes such an entry: a name as it keeps names, amounts that there can be.
 bool is_sound(const Entry& entry, const JobKey& job) {
-  const bool has_sound_terms = (entry.flags & ~(limited_by_administrator | paused)) == 0 &&
-                               entry.weight <= wire::most_weight &&
-                               (entry.limit_bytes == 0 || entry.limit_bytes >= Arbiter::minimum_bytes);
+  bool has_sound_terms = (entry.flags & ~all_flags) == 0 && entry.weight <= wire::most_weight &&
+                         (entry.limit_bytes == 0 || entry.limit_bytes >= Arbiter::minimum_bytes);
+  for (std::size_t i = 0; i < std::size(least_tier_limit_bytes); ++i) {
+    const std::uint64_t bytes = entry.tier_limit_bytes[i];
+    has_sound_terms =
+        has_sound_terms && bytes <= most_bytes && (bytes == 0 || bytes >= least_tier_limit_bytes[i]);
+  }
   return has_sound_terms && entry.reserved == 0 && job.name == clean_name(entry.job, sizeof entry.job, "") &&
          !job.name.empty() &&
-         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes, entry.limit_bytes}) <=
-             most_bytes;
+         std::max({entry.promised_bytes, entry.granted_bytes, entry.pool_bytes, entry.limit_bytes,
+                   entry.nvm_bytes}) <= most_bytes;
 }
 
 }  // namespace
@@ -103,9 +141,9 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
   if (bytes.size() < sizeof(Head) + records::seal_bytes) return broken("it is too short");
   const auto head = records::get<Head>(bytes, 0);
   if (head.magic != Head().magic) return broken("it is something else");
-  if (head.version != 1 && head.version != Head().version)
+  if (head.version < 1 || head.version > Head().version)
     return broken(fmt::format("it is of version {}", head.version));
-  const std::size_t entry_bytes = head.version == 1 ? first_version_bytes : sizeof(Entry);
+  const std::size_t entry_bytes = entry_sizes[head.version - 1];
   const std::size_t content = bytes.size() - records::seal_bytes;
   if (head.count > most_promises || content != sizeof(Head) + head.count * entry_bytes)
     return broken("its size is not that of its content");

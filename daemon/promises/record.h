@@ -17,9 +17,11 @@ struct Promise {
   std::uint64_t promised_bytes = 0;  // of DRAM; 0: the job shares what is left
   std::uint64_t granted_bytes = 0;   // to its processes, all together
   std::uint64_t pool_bytes = 0;
-  Arbiter::JobLimit limit = {};
-  std::uint32_t weight = 0;  // 0: nothing is said of it
-  bool is_paused = false;    // then it has its limit and weight only, and asks for the rest anew
+  Arbiter::JobLimit limit = {};  // of DRAM
+  std::uint32_t weight = 0;      // 0: nothing is said of it
+  bool is_paused = false;        // then it has its limits and weight only, and asks for the rest anew
+  Arbiter::JobLimit pool_limit = {}, writes_limit = {}, gpu_limit = {};
+  std::uint64_t nvm_bytes = 0;  // promised, also to one that is paused: what lies there stays there
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 
@@ -35,7 +37,8 @@ struct DecodedPromises {
   Promises promises;
   std::string problem;  // "" or what is wrong: then there are none
 };
-// Of bytes that may be anything, of this version or the one before, which knew neither limits nor weights.
+// Of bytes that may be anything, of this version or one of both before: the first knew neither limits nor
+// weights, the second a limit of DRAM alone.
 DecodedPromises decode_promises(std::string_view bytes, std::string_view boot);
 std::size_t most_record_bytes();
 

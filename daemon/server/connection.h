@@ -63,6 +63,7 @@ class Connection {
       waiting;                   // a greeting held back until its pool is known or earlier jobs are back
   std::optional<PoolFile> pool;  // that came with it
   std::optional<wire::Period> period;  // whose file is looked at: a thread reads the socket, and nobody else
+  std::optional<wire::NvmHeld> nvm;    // likewise
   PeriodLimit period_limit;
   std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
   // A control request whose user has to wait, or its answer as far as it is written; nothing is read
@@ -71,7 +72,7 @@ class Connection {
   std::unique_ptr<LongAnswer> unfinished;
   bool waits_for_answer() const { return postponed || unfinished; }
   // Nobody but a thread that looks at what came reads the socket.
-  bool is_inspected() const { return role == Role::inspected || period.has_value(); }
+  bool is_inspected() const { return role == Role::inspected || period.has_value() || nvm.has_value(); }
 
  private:
   bool is_full() const { return queue_.size() >= max_queued_packets || queued_bytes_ > max_queued_bytes; }

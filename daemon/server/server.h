@@ -98,15 +98,18 @@ class Server {
   std::string handle_log(ConnectionId id, const Packet& packet);
   std::string inspect_pool(ConnectionId id, const wire::Hello& hello);
   std::string inspect_period(ConnectionId id, const Packet& packet);
+  std::string inspect_nvm(ConnectionId id, const Packet& packet);
   void take_inspected();
   void take_inspected(const ReceivedFiles::Result& result);
   void take_period(ConnectionId id, const PeriodFile& file);
+  void take_nvm(ConnectionId id, const std::optional<PoolFile>& file);
   void take_plans();
   void take_plan(PlanResult result);
   void note_plan(Session& session, const PlanResult& result);
   std::string greet(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string begin_session(ConnectionId id, const wire::Hello& hello, const std::optional<PoolFile>& pool);
   std::string send_welcome(Connection& connection, Session& session, Admission admission);
+  void send_nvm_limit(SessionId session, std::uint64_t limit_bytes);
   std::string send_tiers(Connection& connection, const Session& session, const UniqueFd& nvm_fd);
   std::string refuse(Connection& connection, const Refusal& refusal);
   template <class Message>

@@ -2,8 +2,10 @@
 // loop neither receives nor looks at them.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
+#include "daemon/base/size.h"
 #include "daemon/server/server.h"
 
 namespace terrace::daemon {
@@ -35,6 +37,7 @@ void Server::take_inspected(const ReceivedFiles::Result& result) {
   if (found == connections_.end()) return;  // it did not wait
   Connection& connection = *found->second;
   if (connection.period) return take_period(result.ticket, result.period);
+  if (connection.nvm) return take_nvm(result.ticket, result.file);
   connection.role = Connection::Role::fresh;
   poller_.change(connection.fd(), tag_of(tag_connection, result.ticket), EPOLLIN | EPOLLRDHUP);
   const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
@@ -60,6 +63,32 @@ std::string Server::inspect_period(ConnectionId id, const Packet& packet) {
   update_interest(id, connection);
   door_.files().inspect_period(id, connection.peer().uid, std::move(duplicate), message.image_bytes);
   return {};
+}
+
+// As with a pool file, but that its session is there already.
+std::string Server::inspect_nvm(ConnectionId id, const Packet& packet) {
+  Connection& connection = *connections_.at(id);
+  if (!packet.brings_files) return "NVM of an earlier terraced without its file";
+  UniqueFd duplicate(::fcntl(connection.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!duplicate) return "no descriptor is left to receive its file on NVM";
+  connection.nvm = wire::read_as<wire::NvmHeld>(packet.bytes);
+  update_interest(id, connection);
+  door_.files().inspect(id, connection.peer().uid, std::move(duplicate));
+  return {};
+}
+
+// Less may be left than it had.
+void Server::take_nvm(ConnectionId id, const std::optional<PoolFile>& file) {
+  Connection& connection = *connections_.at(id);
+  const wire::NvmHeld held = *std::exchange(connection.nvm, std::nullopt);
+  update_interest(id, connection);
+  const SessionId session = connection.session;
+  if (const auto refusal = registry_->hold_nvm(session, held, file))
+    return drop(id, "NVM of an earlier terraced: " + refusal->reason, true);
+  if (!registry_->nvm()) return;
+  spdlog::info("job \"{}\": process {} is back with {} of NVM", registry_->find(session)->job().name,
+               connection.peer().pid, format_size(registry_->nvm()->capacity_bytes(session)));
+  send_nvm_limit(session, registry_->nvm()->limit_bytes(session));
 }
 
 void Server::take_period(ConnectionId id, const PeriodFile& file) {

@@ -91,7 +91,8 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
   using Role = Connection::Role;
   const bool is_job = connection.role == Role::job;
   const bool may_bring_files =
-      header.type == wire::Type::hello || (header.type == wire::Type::period && is_job);
+      header.type == wire::Type::hello ||
+      (is_job && (header.type == wire::Type::period || header.type == wire::Type::nvm_held));
   if (packet.brings_files && !may_bring_files) return "descriptors out of place";
   switch (header.type) {
     case wire::Type::hello:
@@ -106,6 +107,9 @@ std::string Server::handle_packet(ConnectionId id, Packet& packet) {
       break;
     case wire::Type::period:
       if (is_job) return inspect_period(id, packet);
+      break;
+    case wire::Type::nvm_held:
+      if (is_job) return inspect_nvm(id, packet);
       break;
     case wire::Type::goodbye:
       if (is_job) return drop(id, "goodbye", false), std::string();
@@ -313,12 +317,15 @@ void Server::announce() {
     message.budget_bytes = announcement.budget_bytes;
     message.pool_limit_bytes = announcement.pool_limit_bytes;
     send_to_session(announcement.session, message);
-    if (!announcement.nvm_limit_bytes) continue;
-    wire::Tiers tiers = wire::make<wire::Tiers>();
-    tiers.nvm_capacity_bytes = registry_->nvm()->capacity_bytes(announcement.session);
-    tiers.nvm_limit_bytes = *announcement.nvm_limit_bytes;
-    send_to_session(announcement.session, tiers);
+    if (announcement.nvm_limit_bytes) send_nvm_limit(announcement.session, *announcement.nvm_limit_bytes);
   }
+}
+
+void Server::send_nvm_limit(SessionId session, std::uint64_t limit_bytes) {
+  wire::Tiers tiers = wire::make<wire::Tiers>();
+  tiers.nvm_capacity_bytes = registry_->nvm()->capacity_bytes(session);
+  tiers.nvm_limit_bytes = limit_bytes;
+  send_to_session(session, tiers);
 }
 
 // Not before the welcome of who has just joined.

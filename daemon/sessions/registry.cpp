@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "daemon/base/names.h"
 #include "daemon/base/size.h"
@@ -42,6 +43,11 @@ constexpr wire::Stat holdings[] = {wire::Stat::heap_live_bytes, wire::Stat::resi
                                    wire::Stat::recycled_bytes,  wire::Stat::staging_bytes,
                                    wire::Stat::stored_bytes,    wire::Stat::budget_bytes,
                                    wire::Stat::pool_used_bytes};
+// The speeds of tiers are of those who move something.
+constexpr bool ends_with_process(wire::Stat stat) {
+  return wire::is_speed(stat) ||
+         std::find(std::begin(holdings), std::end(holdings), stat) != std::end(holdings);
+}
 
 }  // namespace
 
@@ -159,6 +165,31 @@ void Registry::give_nvm(Session& session, Admission* admission) {
   session.announced_nvm_limit = nvm_->limit_bytes(session.id());
 }
 
+// Like a pool, but that its job greeted without it: what is promised is looked at anew at once.
+std::optional<Refusal> Registry::hold_nvm(SessionId id, const wire::NvmHeld& held,
+                                          const std::optional<PoolFile>& file) {
+  Session* const session = find(id);
+  if (session == nullptr || !session->reattached || session->has_told_nvm)
+    return Refusal{EBADMSG, 0, "NVM comes once, and only from a session with an earlier terraced"};
+  session->has_told_nvm = true;
+  if (!file) return Refusal{EBADMSG, 0, "the descriptor of its NVM is not a regular file"};
+  if (!nvm_) return std::nullopt;
+  for (const auto& [other, one] : sessions_)
+    if (one->peer().pid != session->peer().pid && nvm_->holds(other, file->id))
+      return Refusal{EBUSY, 0,
+                     fmt::format("its file on NVM is process {}'s, which is in session", one->peer().pid)};
+  const JobKey& job = session->job();
+  const std::uint64_t on_record = claims_ ? claims_->terms(job).nvm_bytes : held.capacity_bytes;
+  const NvmPool::Brought brought{
+      .capacity_bytes = on_record != 0 ? std::min(held.capacity_bytes, on_record) : held.capacity_bytes,
+      .used_bytes = held.used_bytes,
+      .is_on_record = on_record != 0};
+  if (auto refusal = nvm_->adopt(id, job, brought, *file)) return refusal;
+  session->announced_nvm_limit = nvm_->limit_bytes(id);
+  ++revision_;
+  return std::nullopt;
+}
+
 bool Registry::is_nvm_limit_due(Session& session) {
   if (!nvm_) return false;
   const std::uint64_t limit = nvm_->limit_bytes(session.id());
@@ -177,8 +208,31 @@ void Registry::give_terms(const JobKey& job, const wire::Hello& hello) {
   if (had.limit.bytes != no_limit) arbiter_.set_job_limit(job, had.limit.bytes, had.limit.by);
 }
 
+bool Registry::is_here(const JobKey& job) const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](const auto& one) { return one.second->job() == job; });
+}
+
+// Before the job is promised anything, so that it is no more than that. What a limit is a part of may be set
+// no longer.
+void Registry::give_tier_limits(const JobKey& job) {
+  if (!claims_ || is_here(job)) return;
+  const Promise had = claims_->terms(job);
+  if (had.pool_limit.bytes != no_limit) pools_.set_job_limit(job, had.pool_limit);
+  if (had.writes_limit.bytes != no_limit) writes_.set_job_limit(job, had.writes_limit);
+  if (had.gpu_limit.bytes != no_limit) gpu_.set_job_limit(job, had.gpu_limit);
+}
+
+void Registry::forget_tier_limits(const JobKey& job) {
+  if (is_here(job)) return;
+  pools_.forget_job(job);
+  writes_.forget_job(job);
+  gpu_.forget_job(job);
+}
+
 std::optional<Refusal> Registry::promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                          const std::optional<PoolFile>& pool, Admission* admission) {
+  give_tier_limits(job);
   if (is_gpu_heap(hello)) return promise_gpu(id, job, hello, admission);
   const wire::Hello says = believed(job, hello);
   admission->was_cut = says.requested_budget_bytes < hello.requested_budget_bytes ||
@@ -193,6 +247,7 @@ void Registry::turn_away(SessionId id, const JobKey& job, const Refusal& refusal
   arbiter_.leave(id);
   gpu_.leave(id);
   pools_.leave(id);
+  forget_tier_limits(job);
   journal_.add(
       {0, now_ns, 0, job.uid, std::make_shared<const std::string>(job.name), "refused", refusal.reason, {}});
 }
@@ -246,6 +301,10 @@ Promises Registry::promises() const {
     Promise& promise = all[session->job()];
     promise.limit = arbiter_.job_limit(session->job());
     promise.weight = arbiter_.job_said_weight(session->job());
+    promise.pool_limit = pools_.users().job_limit(session->job());
+    promise.writes_limit = writes_.users().job_limit(session->job());
+    promise.gpu_limit = gpu_.job_limit(session->job());
+    if (nvm_) promise.nvm_bytes = std::max(promise.nvm_bytes, nvm_->capacity_bytes(id));
     promise.is_paused = arbiter_.is_paused(session->job());
     if (promise.is_paused) continue;
     promise.promised_bytes = std::max(promise.promised_bytes, arbiter_.job_promised_bytes(session->job()));
@@ -267,7 +326,9 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   pools_.leave(id);
   if (nvm_) nvm_->leave(id);
   writes_.leave(id, session->peer().uid);
+  const JobKey job = session->job();
   sessions_.erase(id);
+  forget_tier_limits(job);
   ++revision_;
 }
 
@@ -276,7 +337,8 @@ void Registry::remember_ended(const Session& session, std::uint64_t now_ns) {
   if (session.is_gpu_heap()) return;  // its counters are of other memory than its job's
   EndedJob& ended = ended_[session.job()];
   Counters did = session.counters();
-  for (const wire::Stat stat : holdings) did[static_cast<std::size_t>(stat)] = 0;
+  for (std::size_t i = 0; i < wire::stat_count; ++i)
+    if (ends_with_process(static_cast<wire::Stat>(i))) did[i] = 0;
   add_counters(did, &ended.totals);
   if (!session.is_engine()) ++ended.processes;
   ended.budget_bytes = arbiter_.job_budget_bytes(session.job());

@@ -81,6 +81,10 @@ class Registry {
   // `pool` is the file that came along, if one did.
   Admission admit(const wire::Hello& hello, const Peer& peer, const std::optional<PoolFile>& pool,
                   std::uint64_t now_ns);
+  // A session that is back brings NVM, as far as it is on record; `file` came with it. Nothing where there is
+  // none here; else what is wrong with it.
+  std::optional<Refusal> hold_nvm(SessionId session, const wire::NvmHeld& held,
+                                  const std::optional<PoolFile>& file);
   void end(SessionId session, const std::string& why, std::uint64_t now_ns);
 
   // Copies counters and events of every session out of the shared memory and digests them. Reports are
@@ -114,11 +118,20 @@ class Registry {
   std::uint64_t granted_bytes(SessionId session) const {
     return gpu_.has(session) ? gpu_.granted_bytes(session) : arbiter_.granted_bytes(session);
   }
+  bool is_here(const JobKey& job) const;
   // Of the job wherever it has memory. As Arbiter::set_job_weight().
   std::optional<Refusal> set_job_weight(const JobKey& job, std::uint64_t weight);
   GpuShares& change_gpu() {
     ++revision_;
     return gpu_;
+  }
+  Pools& change_pools() {
+    ++revision_;
+    return pools_;
+  }
+  Writes& change_writes() {
+    ++revision_;
+    return writes_;
   }
   const GpuShares& gpu() const { return gpu_; }
   const std::optional<NvmPool>& nvm() const { return nvm_; }
@@ -139,6 +152,8 @@ class Registry {
   std::optional<Refusal> promise(SessionId id, const JobKey& job, const wire::Hello& hello,
                                  const std::optional<PoolFile>& pool, Admission* admission);
   void give_terms(const JobKey& job, const wire::Hello& hello);
+  void give_tier_limits(const JobKey& job);
+  void forget_tier_limits(const JobKey& job);
   std::optional<Refusal> promise_gpu(SessionId id, const JobKey& job, const wire::Hello& hello,
                                      Admission* admission);
   void turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns);

@@ -75,6 +75,7 @@ class Session {
   bool takes_write_leases = false;  // an older library does not
   bool takes_schedules = false;     // likewise
   bool takes_tiers = false;         // it asked for what there is before the pool
+  bool has_told_nvm = false;        // that it has of an earlier daemon
   // Of an offload engine, which may stand beside another session of its process; empty: it is none.
   std::string device;
   bool is_engine() const { return !device.empty(); }

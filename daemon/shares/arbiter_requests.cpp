@@ -95,10 +95,7 @@ std::optional<Refusal> Arbiter::set_job_limit(const JobKey& key, std::uint64_t b
   const auto found = members_.jobs.find(key);
   if (found == members_.jobs.end()) return is_not_running(key);
   MemberJob& job = found->second;
-  if (job.limit.bytes != no_limit && job.limit.by == By::administrator && by == By::owner)
-    return Refusal{EPERM, 0,
-                   fmt::format("an administrator limits the job \"{}\" to {}: ask one to change that",
-                               key.name, format_size(job.limit.bytes))};
+  if (auto refusal = refuse_to_change(job.limit, key, by)) return refusal;
   if (bytes < minimum_bytes) return too_small(bytes, room_for(members_, key).of(by));
   if (job.pause) return is_paused_now(key);
   job.limit = {bytes, by};

@@ -18,10 +18,7 @@ void Member::report(const Demand& said) {
 }
 
 // What an administrator says of the running job goes before what the settings say of its name or of all jobs.
-std::uint64_t MemberJob::most_bytes() const {
-  const bool is_said = limit.bytes != no_limit && limit.by == Asker::administrator;
-  return is_said ? limit.bytes : std::min(limit.bytes, share.limit_bytes.value_or(no_limit));
-}
+std::uint64_t MemberJob::most_bytes() const { return limit.most_beside(share.limit_bytes); }
 
 const MemberJob* Members::find(const JobKey& key) const {
   const auto found = jobs.find(key);

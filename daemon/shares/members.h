@@ -10,6 +10,7 @@
 
 #include "daemon/shares/entitlements.h"
 #include "daemon/shares/job_key.h"
+#include "daemon/shares/job_limit.h"
 #include "daemon/shares/user_shares.h"
 
 namespace terrace::daemon {
@@ -28,15 +29,6 @@ using SessionId = std::uint64_t;
 struct Demand {
   std::uint64_t resident_bytes = 0;
   std::uint64_t live_bytes = 0;
-};
-
-// Who asks for a job.
-enum class Asker { owner, administrator };
-
-struct JobLimit {
-  std::uint64_t bytes = no_limit;
-  Asker by = Asker::owner;
-  friend bool operator==(const JobLimit&, const JobLimit&) = default;
 };
 
 struct Member {

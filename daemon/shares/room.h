@@ -6,15 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/base/refusal.h"
 #include "daemon/shares/members.h"
 
 namespace terrace::daemon {
-
-struct Refusal {
-  int error = 0;  // errno
-  std::uint64_t available_bytes = 0;
-  std::string reason;
-};
 
 // What a job could be promised in all, of the machine and within each limit.
 struct Room {

@@ -1,12 +1,22 @@
 // See user_shares.h.
 #include "daemon/shares/user_shares.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "daemon/base/size.h"
 
 namespace terrace::daemon {
+
+std::optional<Refusal> refuse_to_change(const JobLimit& limit, const JobKey& job, Asker by) {
+  if (limit.bytes == no_limit || limit.by != Asker::administrator || by != Asker::owner) return std::nullopt;
+  return Refusal{EPERM, 0,
+                 fmt::format("an administrator limits the job \"{}\" to {}: ask one to change that", job.name,
+                             format_size(limit.bytes))};
+}
 
 void UserShares::add_group(GroupShare share, const std::set<std::uint32_t>& members) {
   const std::size_t index = groups_.size();
@@ -29,7 +39,27 @@ UserShare UserShares::of(std::uint32_t uid) const {
 JobShare UserShares::of(const JobKey& job) const {
   JobShare share = jobs_.of(job);
   if (!share.limit_bytes) share.limit_bytes = job.uid == administrator ? no_limit : job_cap_bytes_;
+  share.limit_bytes = job_limit(job).most_beside(share.limit_bytes);
   return share;
+}
+
+std::optional<Refusal> UserShares::set_job_limit(const JobKey& job, const JobLimit& limit) {
+  if (auto refusal = refuse_to_change(job_limit(job), job, limit.by)) return refusal;
+  if (limit.bytes == no_limit)
+    job_limits_.erase(job);
+  else
+    job_limits_[job] = limit;
+  return std::nullopt;
+}
+
+JobLimit UserShares::job_limit(const JobKey& job) const {
+  const auto found = job_limits_.find(job);
+  return found == job_limits_.end() ? JobLimit{} : found->second;
+}
+
+std::optional<std::uint64_t> UserShares::said_limit(const JobKey& job) const {
+  const std::uint64_t most = job_limit(job).most_beside(jobs_.of(job).limit_bytes);
+  return most == no_limit ? std::nullopt : std::optional(most);
 }
 
 UserShares UserShares::scaled(std::uint64_t whole, std::uint64_t new_whole) const {

@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/shares/job_limit.h"
 #include "daemon/shares/job_shares.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
 
-inline constexpr std::uint64_t no_limit = ~std::uint64_t{0};
 using wire::most_weight;
 
 struct UserShare {
@@ -86,9 +86,18 @@ class UserShares {
   // His guarantee is at least what his jobs are guaranteed by name.
   UserShare of(std::uint32_t uid) const;
   const JobShares& jobs() const { return jobs_; }
-  // With the limit that holds for all where nothing is said of the job.
+  // With the limit that holds for all where nothing is said of the job, and with what is said while it runs.
   JobShare of(const JobKey& job) const;
-  // The same parts of another whole.
+  // What is said of a job while it runs, until forget_job(). As Arbiter::set_job_limit(), whose own limits
+  // are of DRAM: EPERM.
+  std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit);
+  void forget_job(const JobKey& job) { job_limits_.erase(job); }
+  JobLimit job_limit(const JobKey& job) const;
+  // The same holds beside other settings.
+  void keep_job_limits(const UserShares& before) { job_limits_ = before.job_limits_; }
+  // By the settings and by what is said while it runs; nothing: neither says anything.
+  std::optional<std::uint64_t> said_limit(const JobKey& job) const;
+  // The same parts of another whole. What is said of running jobs are amounts, and stays.
   UserShares scaled(std::uint64_t whole, std::uint64_t new_whole) const;
   // The most that the user's jobs are promised in all.
   std::uint64_t cap_of(std::uint32_t uid) const;
@@ -125,6 +134,7 @@ class UserShares {
   bool keeps_guarantees_ = false;
   std::map<std::uint32_t, UserShare> shares_;
   JobShares jobs_;
+  std::map<JobKey, JobLimit> job_limits_;
   std::vector<GroupShare> groups_;
   std::map<std::uint32_t, std::size_t> group_of_;
 };

@@ -2,6 +2,7 @@
 #include "daemon/writes/write_shares.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "daemon/base/size.h"
 #include "daemon/shares/share_tree.h"
@@ -19,7 +20,19 @@ void WriteShares::set_limit(std::uint64_t bytes) {
 void WriteShares::set_users(UserShares users) {
   users.set_caps_loans(true);
   users.set_keeps_guarantees(true);
+  users.keep_job_limits(users_);
   users_ = std::move(users);
+}
+
+std::optional<Refusal> WriteShares::set_job_limit(const JobKey& job, const JobLimit& limit) {
+  if (limit_bytes_ == no_limit && limit.bytes != no_limit)
+    return Refusal{EINVAL, 0,
+                   "what one job may write in a day is a part of [pool] writes_per_day, which terraced.toml "
+                   "does not set; set it"};
+  if (auto refusal = users_.set_job_limit(job, limit)) return refusal;
+  for (auto& [id, session] : sessions_)
+    if (session.job == job) session.is_told = false;
+  return std::nullopt;
 }
 
 void WriteShares::join(SessionId session, const JobKey& job, bool has_lease) {

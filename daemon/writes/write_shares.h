@@ -57,6 +57,11 @@ class WriteShares {
   // Weights, guarantees, limits and the cap for all users, of bytes written in a day.
   void set_users(UserShares users);
   const UserShares& users() const { return users_; }
+  // What the job writes in a day at most, while it runs; no_limit: nothing is said. What its processes were
+  // leased already stays theirs. EPERM: an administrator set another; EINVAL: there is no whole of a day that
+  // it could be a part of.
+  std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit);
+  void forget_job(const JobKey& job) { users_.forget_job(job); }
   std::uint64_t limit_bytes() const { return limit_bytes_; }
 
   // `has_lease`: it obeys one of an earlier daemon. Then its first report says where its count stands, and

@@ -41,6 +41,11 @@ class Writes {
   // At the daemon's end: gives back what nobody was leased.
   void finish();
 
+  std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit) {
+    return shares_.set_job_limit(job, limit);
+  }
+  void forget_job(const JobKey& job) { shares_.forget_job(job); }
+
   std::uint64_t limit_bytes() const { return shares_.limit_bytes(); }
   const UserShares& users() const { return shares_.users(); }
   // Of today, leases included.

@@ -43,10 +43,11 @@ void Publisher::publish_counters(wire::JobStats& out) {
   constexpr std::size_t more = sizeof(terrace_statistics) / sizeof(std::uint64_t) - 1 - counters;
   constexpr auto first = static_cast<std::size_t>(wire::first_codec_stat);
   static_assert(counters == static_cast<std::size_t>(wire::Stat::pool_used_bytes));
-  static_assert(first + more == wire::stat_count);
+  static_assert(first + more == static_cast<std::size_t>(wire::first_speed_stat));
   for (std::size_t i = 0; i < counters; ++i) out.set(static_cast<wire::Stat>(i), words[i]);
   for (std::size_t i = 0; i < more; ++i) out.set(static_cast<wire::Stat>(first + i), words[counters + i]);
   out.set(wire::Stat::pool_used_bytes, pager_.extents().used_bytes());
+  pool_.meters().publish(&out);
 }
 
 void Publisher::publish_states(wire::JobStats& out) const {

@@ -29,6 +29,8 @@ bool length_fits(Type type, std::size_t length) noexcept {
       return length == body_bytes<Writes>;
     case Type::tiers:
       return length == body_bytes<Tiers>;
+    case Type::nvm_held:
+      return length == body_bytes<NvmHeld>;
     case Type::period:
       return length == body_bytes<Period>;
     case Type::schedule:

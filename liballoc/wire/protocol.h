@@ -35,6 +35,7 @@ enum class Type : std::uint16_t {
   goodbye = 2,    // job -> daemon: an orderly end
   log = 3,        // job -> daemon: one line for the daemon's log
   period = 4,     // job -> daemon: what it knows of a period, to be planned; a descriptor comes with it
+  nvm_held = 5,   // job -> daemon: back, it has this NVM of an earlier daemon's; its file comes with it
   welcome = 16,   // daemon -> job; descriptors in the order of the welcome_* flags
   refused = 17,   // daemon -> job, and the connection is closed
   budget = 18,    // daemon -> job: new limits
@@ -52,11 +53,12 @@ inline constexpr std::uint64_t feature_write_lease = 2;  // understands Writes
 inline constexpr std::uint64_t feature_schedules = 4;    // the daemon plans, the job carries out
 inline constexpr std::uint64_t feature_engines = 8;      // the daemon knows hello_is_engine
 inline constexpr std::uint64_t feature_gpu_heaps = 32;   // the daemon knows hello_is_gpu_heap
+inline constexpr std::uint64_t feature_nvm_held = 64;    // the daemon knows NvmHeld
 // Of a job: it would have what the daemon gives jobs that name no tiers. Of a daemon: Tiers follows this
 // welcome. In no message by itself, as both sides have to expect a packet.
 inline constexpr std::uint64_t feature_tiers = 16;
-inline constexpr std::uint64_t known_features =
-    feature_pool_limit | feature_write_lease | feature_schedules | feature_engines | feature_gpu_heaps;
+inline constexpr std::uint64_t known_features = feature_pool_limit | feature_write_lease | feature_schedules |
+                                                feature_engines | feature_gpu_heaps | feature_nvm_held;
 
 struct Header {
   std::uint32_t magic = wire::magic;
@@ -186,6 +188,16 @@ struct Tiers {
   char text[text_bytes] = {};
 };
 static_assert(sizeof(Tiers) == 16 + 4 + 4 + 2 * 8 + 200);
+
+// Behind the welcome of a daemon that knows it, once, from a job that an earlier daemon gave NVM: what it was
+// promised there and uses, and its file as the one descriptor. Tiers may say another limit then.
+struct NvmHeld {
+  static constexpr Type type = Type::nvm_held;
+  Header header;
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t used_bytes = 0;
+};
+static_assert(sizeof(NvmHeld) == 16 + 2 * 8);
 
 // One descriptor: a memfd with F_SEAL_WRITE, F_SEAL_SHRINK and F_SEAL_GROW, which holds a period
 // (period/period.h). At most one a second from each session.

@@ -88,7 +88,19 @@ constexpr const char* stat_names[] = {"heap_live_bytes",
                                       "marks",
                                       "nvm_bytes",
                                       "nvm_written_bytes",
-                                      "nvm_read_bytes"};
+                                      "nvm_read_bytes",
+                                      "recent_drive_read_bytes",
+                                      "recent_drive_read_ns",
+                                      "recent_drive_write_bytes",
+                                      "recent_drive_write_ns",
+                                      "recent_nvm_read_bytes",
+                                      "recent_nvm_read_ns",
+                                      "recent_nvm_write_bytes",
+                                      "recent_nvm_write_ns",
+                                      "recent_compressed_read_bytes",
+                                      "recent_compressed_read_ns",
+                                      "recent_compressed_write_bytes",
+                                      "recent_compressed_write_ns"};
 static_assert(std::size(stat_names) == stat_count);
 
 constexpr const char* event_names[] = {"none",       "alloc",     "free", "fault",  "evict", "restore",

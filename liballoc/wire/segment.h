@@ -23,8 +23,9 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
 // The fields of struct terrace_statistics under the same names, then the state of the session, then the
-// codecs of terrace_statistics and what follows them. Only ever append: the number of a counter is part of
-// the protocol.
+// codecs of terrace_statistics and what follows them, then how fast tiers were of late: bytes moved each way
+// and the time in which they were in transfer (tiers/adaptors/meter_adaptor.h). Only ever append: the number
+// of a counter is part of the protocol.
 enum class Stat : std::uint32_t {
   heap_live_bytes,
   heap_peak_bytes,
@@ -97,10 +98,25 @@ enum class Stat : std::uint32_t {
   nvm_bytes,
   nvm_written_bytes,
   nvm_read_bytes,
+  recent_drive_read_bytes,
+  recent_drive_read_ns,
+  recent_drive_write_bytes,
+  recent_drive_write_ns,
+  recent_nvm_read_bytes,
+  recent_nvm_read_ns,
+  recent_nvm_write_bytes,
+  recent_nvm_write_ns,
+  recent_compressed_read_bytes,
+  recent_compressed_read_ns,
+  recent_compressed_write_bytes,
+  recent_compressed_write_ns,
   count
 };
 inline constexpr std::size_t stat_count = static_cast<std::size_t>(Stat::count);
 inline constexpr Stat first_codec_stat = Stat::zvc_content_bytes;
+inline constexpr Stat first_speed_stat = Stat::recent_drive_read_bytes;
+// Of a tier that moves now, rather than of all that the job ever did.
+constexpr bool is_speed(Stat stat) { return stat >= first_speed_stat && stat < Stat::count; }
 // What the job counted, rather than what state its session is in.
 constexpr bool is_counter(Stat stat) {
   return stat < Stat::phase || (stat >= first_codec_stat && stat < Stat::count);

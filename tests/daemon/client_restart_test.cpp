@@ -17,6 +17,7 @@ using namespace terrace::tests;
 using liballoc::Client;
 using liballoc::ClientConfig;
 using liballoc::Notice;
+using nlohmann::json;
 using os::now_ns;
 
 namespace {
@@ -66,7 +67,7 @@ struct Service : Restarted {
     return result;
   }
   void await_record() const {
-    constexpr std::size_t one_job = 64 + 112 + 8;
+    constexpr std::size_t one_job = 64 + 144 + 8;
     REQUIRE(eventually([&] {
       std::error_code none;
       return std::filesystem::file_size(record, none) == one_job;
@@ -167,6 +168,97 @@ TEST_CASE_METHOD(Service, "the record goes when the service ends and nobody is l
   CHECK(eventually([&] { return ask(socket, {{"verb", "jobs"}})["jobs"].empty(); }));
   daemon->terminate();
   CHECK(std::filesystem::is_empty(directory.path()));
+}
+
+namespace {
+
+// A service that has NVM for jobs that name no tiers; directories on /dev/shm, as NVM is there in tests.
+struct NvmService : Restarted {
+  std::string config_path = written();
+  std::unique_ptr<DaemonProcess> daemon = start();
+
+  std::unique_ptr<DaemonProcess> start() const {
+    return std::make_unique<DaemonProcess>(
+        socket, std::vector<std::string>{"--pool", directory.path(), "--config", config_path});
+  }
+  std::string written() const {
+    directory.write("terraced.toml",
+                    "[budget]\ndram = \"1G\"\n[pool]\nsize = \"1G\"\n"
+                    "[[tier]]\nkind = \"nvm\"\nsize = \"256M\"\ndirectory = \"/dev/shm\"\n");
+    return directory / "terraced.toml";
+  }
+  ClientConfig wanting(const char* job) const {
+    ClientConfig result = config();
+    result.job = job;
+    result.wants_tiers = true;
+    return result;
+  }
+  json nvm() const {
+    const json answer = ask(socket, {{"verb", "tiers"}});
+    for (const json& tier : answer["tiers"])
+      if (tier["tier"] == "nvm") return tier;
+    return {};
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(NvmService, "NvmOfAJobIsPromisedToNobodyElseByTheNextDaemon") {
+  REQUIRE(client->start(wanting("train")) == 0);
+  REQUIRE(client->grant().nvm_capacity_bytes == 128 * mib);
+  REQUIRE(::fallocate(client->grant().nvm_fd, 0, 0, 32 * mib) == 0);
+  client->stats()->set(wire::Stat::heartbeat_ns, now_ns());
+  client->stats()->set(wire::Stat::nvm_bytes, 24 * mib);
+  const ino_t file = inode_of(client->grant().nvm_fd);
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(eventually([&] {
+      std::error_code none;
+      return std::filesystem::file_size(socket + ".promises", none) == 64 + 144 + 8;
+    }));
+    daemon->kill();
+    REQUIRE(await_notice(*client, Notice::disconnected));
+    daemon = start();
+    REQUIRE(await_notice(*client, Notice::reconnected));
+    CHECK(eventually([&] { return nvm()["promised_bytes"] == 128 * mib; }));
+    CHECK(nvm()["used_bytes"] >= 32 * mib);  // by its file
+    Client other;
+    REQUIRE(other.start(wanting("other")) == 0);
+    CHECK(other.grant().nvm_capacity_bytes == 64 * mib);  // half of the rest
+    CHECK(inode_of(client->grant().nvm_fd) == file);
+    other.shutdown();
+    CHECK(eventually([&] { return nvm()["promised_bytes"] == 128 * mib; }));
+  }
+  REQUIRE(await_notice(*client, Notice::budget_changed));  // it was told how much of that it may use
+  CHECK(client->grant().nvm_limit_bytes == 128 * mib);
+  client->shutdown();
+  CHECK(eventually([&] { return nvm()["promised_bytes"] == 0; }));
+}
+
+TEST_CASE_METHOD(NvmService, "NvmIsBroughtOnceAndByThoseWhoAreBackAndWithAFileOfItsPlace") {
+  const int shm = ::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  REQUIRE(shm >= 0);
+  const daemon::UniqueFd file(shm), read_only(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const int fd = file.get(), readable = read_only.get();
+  wire::NvmHeld held = wire::make<wire::NvmHeld>();
+  held.capacity_bytes = gib;
+  RawClient fresh(socket);
+  join(fresh);
+  REQUIRE(fresh.send(held, {&fd, 1}));
+  CHECK(fresh.is_closed());
+  RawClient without(socket);
+  join(without, claim_of("a", 64 * mib));
+  REQUIRE(without.send(held));
+  CHECK(without.is_closed());
+  RawClient unwritable(socket);
+  join(unwritable, claim_of("b", 64 * mib));
+  REQUIRE(unwritable.send(held, {&readable, 1}));
+  CHECK(unwritable.is_closed());
+  RawClient honest(socket);
+  join(honest, claim_of("c", 64 * mib));
+  REQUIRE(honest.send(held, {&fd, 1}));
+  CHECK(eventually([&] { return nvm()["promised_bytes"] == 128 * mib; }));  // not on record: as a new one
+  REQUIRE(honest.send(held, {&fd, 1}));
+  CHECK(eventually([&] { return nvm()["promised_bytes"] == 0; }));  // twice: it is disconnected
 }
 
 TEST_CASE_METHOD(Restarted, "an orderly end of the daemon is taken the same way") {

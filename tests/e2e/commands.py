@@ -267,6 +267,16 @@ def test_limit(directory):
         line = machine.refusal(2, "set", "job", "--dram", "256M")
         check("more than the job's limit of 192.0 MiB" in line and "--dram-limit" in line, line)
         check("is not a size" in machine.refusal(2, "set", "job", "--dram-limit", "lots"), "no size")
+        promised = machine.row("job")["pool_promised_bytes"]
+        done = machine.terrace("set", "job", "--pool-limit", "512M")
+        check(done.stdout == "job: pool limit none -> 512 MiB\n", done.stdout + done.stderr)
+        done = machine.terrace("set", "job", "--gpu-limit", "1G")
+        check(done.stdout == "job: limit of each GPU none -> 1.00 GiB\n", done.stdout + done.stderr)
+        check("[pool] writes_per_day" in machine.refusal(2, "set", "job", "--writes-limit", "1G"), "no whole")
+        for words in (("--pool-limit", "50%"), ("--gpu-limit", "lots"), ("--writes-limit", "0")):
+            check(words[0] in machine.refusal(2, "set", "job", *words), words)
+        done = machine.terrace("set", "job", "--pool-limit", "1G", "--gpu-limit", "1G")
+        check(done.returncode == 2 and "--pool-limit excludes --gpu-limit" in done.stderr, f"both at once: {done}")
         wait_for(lambda: Path(f"{machine.socket}.promises").exists(), "the record")
         time.sleep(0.5)  # until which it may be of before
         machine.daemon.kill()
@@ -274,6 +284,11 @@ def test_limit(directory):
         machine.start_daemon()
         wait_for(lambda: machine.row("job"), "the job to come back")
         row = machine.row("job")
+        check((row["pool_limit_bytes"], row["pool_promised_bytes"]) == (512 * MIB, 512 * MIB), f"after a restart: {row}")
+        answer = machine.answer("set", "job", "--pool-limit", "none")
+        check(answer["previous_limit_bytes"] == 512 * MIB and "pool_limit_bytes" not in answer, answer)
+        check(machine.row("job")["pool_promised_bytes"] <= promised, machine.row("job"))
+        check(machine.answer("set", "job", "--gpu-limit", "none")["previous_limit_bytes"] == 1024 * MIB, "of a GPU")
         check((row["dram_limit_bytes"], row["budget_bytes"]) == (192 * MIB, 192 * MIB), f"after a restart: {row}")
         answer = machine.answer("set", "job", "--dram-limit", "none")
         check(answer["previous_limit_bytes"] == 192 * MIB and "dram_limit_bytes" not in answer, answer)

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "daemon/base/unique_fd.h"
 #include "daemon/control/control.h"
 
 using namespace terrace;
@@ -17,10 +18,12 @@ using namespace terrace::daemon;
 namespace {
 
 constexpr std::uint64_t machine_bytes = std::uint64_t{8} << 30;
+constexpr std::uint64_t nvm_bytes = std::uint64_t{64} << 20;
 
 void check_budgets(const Registry& registry) {
   if (registry.arbiter().promised_bytes() > 64 * machine_bytes) std::abort();
   if (registry.pools().used_bytes() > registry.pools().promised_bytes()) std::abort();
+  if (registry.nvm() && registry.nvm()->promised_bytes() > nvm_bytes) std::abort();
   for (const auto& [name, gpu] : registry.gpu().devices())
     if (gpu.granted_bytes > gpu.budget_bytes + gpu.sessions * Arbiter::minimum_bytes) std::abort();
 }
@@ -86,6 +89,31 @@ void overwrite_segment(Registry& registry, const std::uint8_t* data, std::size_t
   registry.end(session->id(), "fuzz", 2);
 }
 
+// A session that is back, and says what it has on NVM: fields and a file as they come, or a file of ours.
+void hold_nvm(Registry& registry, const std::uint8_t* data, std::size_t size) {
+  wire::Hello hello = wire::make<wire::Hello>();
+  hello.flags = wire::hello_reattach;
+  Session* session = registry.admit(hello, Peer{1, 1000, 1000}, std::nullopt, 1).session;
+  if (session == nullptr) std::abort();
+  wire::NvmHeld held = wire::make<wire::NvmHeld>();
+  std::uint64_t words[6] = {};
+  std::memcpy(words, data, std::min(size, sizeof words));
+  held.capacity_bytes = words[0];
+  held.used_bytes = words[1];
+  UniqueFd fd(open_unlinked("/tmp"));
+  std::optional<PoolFile> file = look_at_pool_file(fd.get());
+  if (file && words[2] % 2 == 0) file->descriptor = std::make_shared<UniqueFd>(std::move(fd));
+  if (file && words[2] % 4 == 1) file->id.device = words[3];
+  if (file && words[2] % 8 == 0) file->allocated_bytes = words[3];
+  if (file) file->names = words[4] % 2;
+  if (words[5] % 4 == 0) file.reset();
+  static_cast<void>(registry.hold_nvm(session->id(), held, file));
+  if (!registry.hold_nvm(session->id(), held, file)) std::abort();  // once
+  registry.announcements();
+  check_budgets(registry);
+  registry.end(session->id(), "fuzz", 2);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -93,7 +121,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Registry registry(machine_bytes, Pools("/nonexistent", machine_bytes, false));
   static const Admission stays = registry.admit(greeting(true), Peer{2, 2000, 2000}, std::nullopt, 1);
   if (stays.session == nullptr) std::abort();
-  switch (data[0] % 5) {
+  static const bool has_nvm = [] {
+    registry.use_nvm({.bytes = nvm_bytes, .directory = "/tmp"});
+    return registry.nvm().has_value();
+  }();
+  if (!has_nvm) std::abort();
+  switch (data[0] % 6) {
     case 0:
       take_packet(registry, data + 1, size - 1);
       break;
@@ -105,6 +138,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 3:
       overwrite_segment(registry, data + 1, size - 1, true);
+      break;
+    case 4:
+      hold_nvm(registry, data + 1, size - 1);
       break;
     default:
       ask(registry, {reinterpret_cast<const char*>(data) + 1, size - 1});

@@ -382,13 +382,34 @@ TEST_CASE("NVM where a transfer failed is passed over for a while") {
   REQUIRE(chain.tier.reserve(mib, &extent) == 0);
   Buffer buffer(mib);
   buffer.fill(1);
+  CHECK_FALSE(chain.tier.is_passed_over(extent.offset));
   CHECK(write(chain.tier, extent, buffer) == ENOSPC);
+  CHECK(chain.tier.is_passed_over(extent.offset));  // what lies there is written anew elsewhere
   chain.tier.release(extent);
-  CHECK(chain.medium(chain.store(2)) == Medium::drive);
+  CHECK_FALSE(chain.tier.is_passed_over(extent.offset));
+  const Extent lower = chain.store(2);
+  CHECK(chain.medium(lower) == Medium::drive);
+  CHECK_FALSE(chain.tier.is_passed_over(lower.offset));
   chain.damaged.heal();
   chain.pass_through(254);
   CHECK(chain.medium(chain.store(3)) == Medium::drive);
   CHECK(chain.medium(chain.store(4)) == Medium::nvm);  // 256 MiB later
+}
+
+TEST_CASE("NVM that refuses a transfer is passed over like one where it failed") {
+  NvmChain chain(8 * mib);
+  const Extent extent = chain.store(1);
+  REQUIRE(chain.medium(extent) == Medium::nvm);
+  Buffer buffer(extent.bytes);
+  chain.damaged.heal();
+  chain.damaged.fail_nth(Operation::submit, 1, EAGAIN);  // that is no failure
+  CHECK(write(chain.tier, extent, buffer) == EAGAIN);
+  CHECK_FALSE(chain.tier.is_passed_over(extent.offset));
+  chain.damaged.heal();
+  chain.damaged.fail_nth(Operation::submit, 1, EBADF);
+  CHECK(write(chain.tier, extent, buffer) == EBADF);
+  CHECK(chain.tier.is_passed_over(extent.offset));
+  CHECK(chain.medium(chain.store(2)) == Medium::drive);
 }
 
 TEST_CASE("A tier that does not finish in submit() is none to put before another") {

@@ -1,9 +1,12 @@
 // The doubles do what their headers say, since other tests believe them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
 #include "support.h"
 #include "tiers/adaptors/failing_adaptor.h"
+#include "tiers/adaptors/meter_adaptor.h"
+#include "tiers/adaptors/paced_adaptor.h"
 #include "tiers/adaptors/slow_adaptor.h"
 #include "tiers/adaptors/trace_adaptor.h"
 #include "tiers/adaptors/write_lease_adaptor.h"
@@ -314,4 +317,74 @@ TEST_CASE_METHOD(Fixture, "writes that failed are not held against a lease for e
   CHECK(write(tier, extent, buffer) == EDQUOT);
   tier.set_lease(0, 128 * kib);  // nothing was written and nothing is under way
   CHECK(write(tier, extent, buffer) == EIO);
+}
+
+TEST_CASE("The meter counts bytes by the time that they were in transfer") {
+  constexpr std::uint64_t latency_ns = 20'000'000;
+  Fixture f;
+  SlowAdaptor slow(f.dram, {.latency_ns = latency_ns});
+  REQUIRE(slow.open() == 0);
+  MeterAdaptor meter(slow);
+  const std::uint64_t begin = now_ns();
+  for (std::uint64_t token : {5, 6, 7})
+    REQUIRE(meter.submit({Direction::read, f.extent, f.buffer.data(), token}) == 0);
+  std::vector<std::uint64_t> tokens;
+  for (const Completion& done : finish(meter)) tokens.push_back(done.token);
+  std::sort(tokens.begin(), tokens.end());
+  CHECK(tokens == std::vector<std::uint64_t>{5, 6, 7});
+  ::usleep(50'000);  // nothing is asked of it, and none of that counts
+  REQUIRE(read(meter, f.extent, f.buffer) == 0);
+  const std::uint64_t took = now_ns() - begin;
+  const TierSpeeds speeds = meter.speeds();
+  CHECK(speeds.read_bytes == 4 * f.buffer.bytes());
+  CHECK(speeds.read_ns >= 2 * latency_ns);     // three at once, and one
+  CHECK(speeds.read_ns <= took - 50'000'000);  // each second once
+  CHECK(speeds.write_bytes == 0);
+  CHECK(speeds.write_ns == 0);
+}
+
+TEST_CASE("The meter counts what a tier takes inside submit") {
+  Fixture f;
+  PacedAdaptor paced(f.dram, 4 * mib);  // 64 KiB: a 64th of a second
+  MeterAdaptor meter(paced);
+  CHECK(std::string(meter.name()) == "meter(paced(dram))");
+  REQUIRE(meter.submit({Direction::write, f.extent, f.buffer.data(), 7}) == 0);
+  ::usleep(50'000);  // until somebody polls
+  const std::uint64_t before = now_ns();
+  REQUIRE(finish(meter).size() == 1);
+  CHECK(meter.speeds().write_bytes == f.buffer.bytes());
+  CHECK(meter.speeds().write_ns >= 1'000'000'000 / 64);
+  REQUIRE(write(meter, f.extent, f.buffer) == 0);
+  CHECK(meter.speeds().write_ns <= now_ns() - before + 50'000'000);
+}
+
+TEST_CASE("The meter leaves out what fails and what is refused") {
+  Fixture f;
+  FailingAdaptor failing(f.dram);
+  MeterAdaptor meter(failing);
+  failing.fail_nth(Fault::write, 1, EIO);
+  CHECK(write(meter, f.extent, f.buffer) == EIO);
+  failing.heal();
+  failing.fail_nth(Fault::submit, 1, EAGAIN);
+  CHECK(meter.submit({Direction::write, f.extent, f.buffer.data(), 7}) == EAGAIN);
+  CHECK(meter.speeds().write_bytes == 0);
+  for (std::size_t i = 0; i < 2 * max_queue_depth; ++i)  // no slot is lost
+    if (write(meter, f.extent, f.buffer) != 0) FAIL("write " << i);
+  CHECK(meter.speeds().write_bytes == 2 * max_queue_depth * f.buffer.bytes());
+}
+
+TEST_CASE("What was moved long ago counts ever less") {
+  RecentTransfers transfers;
+  const auto speed = [&] {
+    return static_cast<double>(transfers.bytes()) / static_cast<double>(transfers.ns());
+  };
+  for (int i = 0; i < 1000; ++i) transfers.note(mib, mib);  // a byte a nanosecond
+  CHECK(transfers.bytes() == RecentTransfers::window_bytes);
+  CHECK(speed() == Approx(1).epsilon(0.001));
+  for (std::uint64_t moved = 0; moved < RecentTransfers::window_bytes; moved += mib)
+    transfers.note(mib, 4 * mib);
+  CHECK(speed() < 0.4);
+  for (std::uint64_t moved = 0; moved < 4 * RecentTransfers::window_bytes; moved += mib)
+    transfers.note(mib, 4 * mib);
+  CHECK(speed() == Approx(0.25).epsilon(0.01));
 }

@@ -31,6 +31,7 @@ class TierAdaptor : public Tier {
   void set_memory_limit(std::uint64_t bytes) noexcept override { inner_.set_memory_limit(bytes); }
   std::uint64_t memory_room() const noexcept override { return inner_.memory_room(); }
   void set_read_by_children(bool are_there) noexcept override { inner_.set_read_by_children(are_there); }
+  bool is_passed_over(std::uint64_t offset) const noexcept override { return inner_.is_passed_over(offset); }
   const char* place_of(std::uint64_t offset) const noexcept override { return inner_.place_of(offset); }
   int reopen_after_fork() noexcept override { return inner_.reopen_after_fork(); }
 

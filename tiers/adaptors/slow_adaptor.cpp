@@ -3,22 +3,17 @@
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "tiers/monotonic_clock.h"
+
 namespace terrace::tiers {
 namespace {
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
-
-std::uint64_t now_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second_ns + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // Split so that terabytes at a byte a second do not overflow.
 std::uint64_t duration_ns(std::uint64_t bytes, std::uint64_t bytes_per_second) noexcept {
@@ -71,12 +66,12 @@ int SlowAdaptor::submit(const Transfer& transfer) noexcept {
 
 // When the device will have moved `bytes` more.
 std::uint64_t SlowAdaptor::due(std::uint64_t bytes) const noexcept {
-  return std::max(busy_until_ns_, now_ns()) + duration_ns(bytes, speed_.bytes_per_second);
+  return std::max(busy_until_ns_, monotonic_ns()) + duration_ns(bytes, speed_.bytes_per_second);
 }
 
 std::size_t SlowAdaptor::poll(std::span<Completion> out) noexcept {
   collect();
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_ns();
   std::size_t count = 0;
   for (std::uint64_t slot = 0; slot < max_queue_depth && count < out.size(); ++slot) {
     if (!slots_.holds(slot) || !slots_[slot].moved || slots_[slot].due_ns > now) continue;
@@ -104,7 +99,7 @@ void SlowAdaptor::collect() noexcept {
 // tier's own descriptor, and a timer for it would only spin.
 void SlowAdaptor::arm() noexcept {
   const bool inner_wakes = inner_.wait_fd() >= 0;
-  const std::uint64_t now = inner_wakes ? now_ns() : 0;
+  const std::uint64_t now = inner_wakes ? monotonic_ns() : 0;
   std::uint64_t earliest = 0;
   for (std::uint64_t slot = 0; slot < max_queue_depth; ++slot) {
     if (!slots_.holds(slot)) continue;

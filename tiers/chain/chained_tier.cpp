@@ -164,6 +164,13 @@ Medium ChainedTier::medium_of(std::uint64_t offset) const noexcept {
   return tier_of(at.level).medium_of(at.offset());
 }
 
+bool ChainedTier::is_passed_over(std::uint64_t offset) const noexcept {
+  const SpinGuard guard(lock_);
+  if (offset >= names_.capacity_bytes() || !places_.has(unit_of(offset))) return false;
+  const std::uint32_t level = places_.at(unit_of(offset)).level;
+  return level < count_ && rests(levels_[level].rest_until);
+}
+
 const char* ChainedTier::place_of(std::uint64_t offset) const noexcept {
   const SpinGuard guard(lock_);
   if (offset >= names_.capacity_bytes() || !places_.has(unit_of(offset))) return "";
@@ -231,7 +238,10 @@ int ChainedTier::submit(const Transfer& transfer) noexcept {
     const SpinGuard guard(lock_);
     if (const int error = translate(transfer, &level, &below)) return error;
   }
-  return in_flight() < queue_depth_ ? tier_of(level).submit(below) : EAGAIN;
+  if (in_flight() >= queue_depth_) return EAGAIN;
+  const int error = tier_of(level).submit(below);
+  if (Level* const on = upper(level); on != nullptr && error != 0 && error != EAGAIN) note_failure(*on);
+  return error;
 }
 
 int ChainedTier::translate(const Transfer& transfer, std::uint32_t* level, Transfer* out) noexcept {
@@ -273,7 +283,11 @@ std::size_t ChainedTier::poll_uppers(std::span<Completion> out) noexcept {
 
 // The caller stores anew what could not be written: where the next tier takes it.
 void ChainedTier::note_failures(Level& level, std::span<const Completion> done) noexcept {
-  if (std::none_of(done.begin(), done.end(), [](const Completion& one) { return one.error != 0; })) return;
+  if (std::any_of(done.begin(), done.end(), [](const Completion& one) { return one.error != 0; }))
+    note_failure(level);
+}
+
+void ChainedTier::note_failure(Level& level) noexcept {
   const SpinGuard guard(lock_);
   level.rest_until = now_ + rest_units;
 }

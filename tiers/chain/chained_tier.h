@@ -1,7 +1,8 @@
 // Several kinds of memory as one tier, the fastest first: compressed DRAM, then NVM, then the drives.
 //
 //   reserve()   the first tier that takes an extent of this size and has room, the last one else
-//   failure     a tier above the last where a transfer failed is passed over for a while
+//   failure     a tier above the last where a transfer failed is passed over for a while, and so is the place
+//               of what lies there and is written anew (is_passed_over())
 //   demotion    what has become cold above moves one tier down while the drive has little to do, and what
 //               lies beyond a tier's limit moves down at once
 //
@@ -105,6 +106,7 @@ class ChainedTier final : public Tier {
   void set_memory_limit(std::uint64_t bytes) noexcept override;
   std::uint64_t memory_room() const noexcept override;
   void set_read_by_children(bool are_there) noexcept override;
+  bool is_passed_over(std::uint64_t offset) const noexcept override;
   const char* place_of(std::uint64_t offset) const noexcept override;
   int reopen_after_fork() noexcept override;
 
@@ -141,11 +143,11 @@ class ChainedTier final : public Tier {
   bool is_cold(const Level& level, std::uint32_t unit) const noexcept;
   Demotion* prepare() noexcept;
   Demotion* prepare(std::uint32_t level, std::uint32_t unit) noexcept;
+  bool rests(std::uint32_t until) const noexcept { return static_cast<std::int32_t>(until - now_) > 0; }
   // A rest that is over ends now: the clock goes round.
   bool is_resting(std::uint32_t* until) const noexcept {
-    const bool rests = static_cast<std::int32_t>(*until - now_) > 0;
-    if (!rests) *until = now_;
-    return rests;
+    if (!rests(*until)) *until = now_;
+    return rests(*until);
   }
   void finish(Demotion& demotion, int error) noexcept;
   void give_up(Demotion& demotion, int error) noexcept;
@@ -154,6 +156,7 @@ class ChainedTier final : public Tier {
 
   // ---- without it
   std::size_t poll_tier(Tier& tier, std::span<Completion> out) noexcept;
+  void note_failure(Level& level) noexcept;
   void note_failures(Level& level, std::span<const Completion> done) noexcept;
   std::size_t poll_uppers(std::span<Completion> out) noexcept;
   void take_own(const Completion& completion) noexcept;

@@ -188,10 +188,23 @@ Notice Client::step_disconnected(std::uint64_t now_ns) noexcept {
 Notice Client::step_greeting(std::uint64_t now_ns) noexcept {
   Notice notice = Notice::nothing;
   const int error = socket_ < 0 ? EBADF : read_message(&notice);
-  if (error == 0) return Notice::reconnected;
+  if (error == 0) {
+    tell_nvm();
+    return Notice::reconnected;
+  }
   if (error != EAGAIN || now_ns >= deadline_ns_) close_socket();
   if (refused_) next_attempt_ns_ = now_ns + retry_refused_ns;
   return Notice::nothing;
+}
+
+// The next daemon promises no more NVM than is left beside that. A daemon that does not know it cannot count
+// it, and one that does not read the first packet of a session is soon no daemon any more.
+void Client::tell_nvm() noexcept {
+  if (grant_.nvm_fd < 0 || !has_feature(wire::feature_nvm_held)) return;
+  wire::NvmHeld held = wire::make<wire::NvmHeld>();
+  held.capacity_bytes = grant_.nvm_capacity_bytes;
+  held.used_bytes = stats()->get(wire::Stat::nvm_bytes);
+  send_message(socket_, held, grant_.nvm_fd);
 }
 
 Notice Client::step_connected(std::uint64_t now_ns) noexcept {

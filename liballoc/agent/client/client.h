@@ -154,6 +154,7 @@ class Client {
   int accept_schedule(Descriptors* descriptors, Notice* notice) noexcept;
   void drop_plan() noexcept;
   Notice step_disconnected(std::uint64_t now_ns) noexcept;
+  void tell_nvm() noexcept;
   Notice step_greeting(std::uint64_t now_ns) noexcept;
   Notice step_connected(std::uint64_t now_ns) noexcept;
   void close_socket() noexcept;

@@ -174,7 +174,10 @@ tiers::Tier* PoolTier::leased(tiers::Tier* tier) {
 
 bool PoolTier::wrap() {
   tier_ = injection_.wrap(leased(joined_), options_.fault);
-  if (tier_ != nullptr) return true;
+  if (tier_ != nullptr) {
+    tier_ = meters_.put_on(tier_, wire::Stat::recent_drive_read_bytes);
+    return true;
+  }
   availability_.set_unavailable("TERRACE_FAULT is not understood");
   Message(Severity::error) << "TERRACE_FAULT=" << options_.fault << " is not understood ("
                            << FaultInjection::accepted << "); the program runs on plain memory";
@@ -202,7 +205,7 @@ bool PoolTier::chain(const Grant& grant) {
   std::size_t count = 0;
   if (open_compressed(&uppers[count])) ++count;
   if (tiers::Tier* const nvm = nvm_.open(tiers_.nvm(), grant, options_.fault))
-    uppers[count++] = {.tier = nvm};
+    uppers[count++] = {.tier = meters_.put_on(nvm, wire::Stat::recent_nvm_read_bytes)};
   if (count == 0) return true;
   if (const int error = chain_.open({uppers, count}, tier_); error != 0) {
     Message m(Severity::warning);
@@ -227,7 +230,9 @@ bool PoolTier::open_compressed(tiers::ChainedTier::Upper* upper) {
     m.error(error) << "; the job does without it";
     return false;
   }
-  *upper = {.tier = &compressed_, .largest_bytes = RunFrame::most_kept_bytes, .dram = &compressed_};
+  *upper = {.tier = meters_.put_on(&compressed_, wire::Stat::recent_compressed_read_bytes),
+            .largest_bytes = RunFrame::most_kept_bytes,
+            .dram = &compressed_};
   return true;
 }
 
@@ -246,6 +251,7 @@ bool PoolTier::open(Client& client) {
 
 void PoolTier::close() {
   chain_.close();
+  meters_.forget();
   nvm_.close();
   striped_.close();
   for (std::size_t i = 0; i < drives_; ++i) drive(i).close();

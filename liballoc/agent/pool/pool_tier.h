@@ -11,6 +11,7 @@
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/agent/pool/nvm_part.h"
 #include "liballoc/agent/pool/pool_files.h"
+#include "liballoc/agent/pool/tier_meters.h"
 #include "liballoc/base/options.h"
 #include "tiers/adaptors/write_lease_adaptor.h"
 #include "tiers/chain/chained_tier.h"
@@ -42,6 +43,8 @@ class PoolTier {
   // Before open(), once the daemon has answered.
   void choose_tiers(const Grant& grant);
   const TierList& tiers() const { return tiers_; }
+  // How fast each of them and the drives were of late.
+  const TierMeters& meters() const { return meters_; }
   // How much of the daemon's NVM may be in use now, where it granted some.
   void set_nvm_limit(std::uint64_t bytes) {
     if (nvm_.is_granted()) nvm_.set_limit(bytes);
@@ -93,6 +96,7 @@ class PoolTier {
   FaultInjection injection_;
   tiers::DramTier compressed_;
   NvmPart nvm_;
+  TierMeters meters_;
   tiers::ChainedTier chain_;  // of the tiers before it and what was injected into the drives
   tiers::Tier* tier_ = nullptr;
 };

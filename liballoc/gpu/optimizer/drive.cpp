@@ -54,12 +54,13 @@ int Drive::open(const terrace_optimizer_config& config, const Granted& granted, 
   directory_ = config.nvme_directory != nullptr ? config.nvme_directory : "/var/tmp";
   if (const int error = open_pool(config, granted, reason); error != 0) return error;
   const char* const fault = config.fault != nullptr ? config.fault : "";
-  tier_ = faults_.wrap(&nvme_, fault);
-  if (tier_ == nullptr) {
+  tiers::Tier* const tier = faults_.wrap(&nvme_, fault);
+  if (tier == nullptr) {
     *reason =
         std::string("fault is '") + fault + "': say for example write:3:ENOSPC, read:5:EIO or corrupt:2";
     return EINVAL;
   }
+  tier_ = &meter_.emplace(*tier);
   return open_writes(config, granted.fd >= 0, reason);
 }
 

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/gpu/offload/drive/write_budget.h"
 #include "liballoc/gpu/optimizer/block.h"
 #include "liballoc/gpu/terrace_optimizer.h"
+#include "tiers/adaptors/meter_adaptor.h"
 #include "tiers/nvme_tier.h"
 
 namespace terrace::liballoc::optimizer {
@@ -57,6 +59,7 @@ class Drive {
   std::uint64_t read_bytes() const { return read_bytes_; }
   std::uint64_t written_bytes() const { return written_bytes_; }
   std::uint64_t io_errors() const { return errors_; }
+  tiers::TierSpeeds speeds() const { return meter_->speeds(); }
   void count(terrace_optimizer_statistics* out) const;
 
  private:
@@ -68,7 +71,8 @@ class Drive {
 
   tiers::NvmeTier nvme_;
   FaultInjection faults_;
-  tiers::Tier* tier_ = nullptr;  // nvme_, or what damages it
+  std::optional<tiers::MeterAdaptor> meter_;  // on nvme_, or what damages it
+  tiers::Tier* tier_ = nullptr;               // the same
   offload::WriteBudget writes_;
   std::string directory_, warning_;
   std::atomic<std::uint64_t> pool_limit_bytes_ = offload::WriteBudget::no_limit;

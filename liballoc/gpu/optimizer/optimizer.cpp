@@ -306,6 +306,7 @@ offload::Report Optimizer::report() {
   report.drive_bytes = drive_->used_bytes();
   report.drive_written_bytes = drive_->written_bytes();
   report.drive_read_bytes = drive_->read_bytes();
+  report.drive_speeds = drive_->speeds();
   report.io_errors = drive_->io_errors();
   return report;
 }

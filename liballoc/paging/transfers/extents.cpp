@@ -122,6 +122,14 @@ void Extents::note_write_error(int error, std::uint64_t offset) {
   is_failing_ = true;
 }
 
+void Extents::note_nvm_error(int error) {
+  if (is_nvm_error_told_) return;
+  is_nvm_error_told_ = true;
+  Message m(Severity::warning);
+  m << "writing to NVM failed: ";
+  m.error(error) << "; what leaves goes on to the pool, and after each 256 MiB NVM is tried again";
+}
+
 // What was refused may be tried again.
 void Extents::note_leased(WriteLease lease, bool is_obeyed) {
   lease_ = lease;

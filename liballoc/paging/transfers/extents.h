@@ -46,6 +46,8 @@ class Extents {
   }
   tiers::Demoted demoted() const { return tier_ != nullptr ? tier_->demoted() : tiers::Demoted{}; }
   tiers::Medium medium_of(std::uint64_t offset) const { return tier_->medium_of(offset); }
+  // A transfer failed there, and what is written next goes elsewhere.
+  bool is_passed_over(std::uint64_t offset) const { return tier_->is_passed_over(offset); }
   // Memory of this process that holds what was stored, in runs.
   std::uint32_t memory_runs() const {
     return static_cast<std::uint32_t>((bytes_on(tiers::Medium::dram) + run_bytes - 1) / run_bytes);
@@ -54,9 +56,11 @@ class Extents {
   // Finds room for `bytes`, if need be that of copies of what is in DRAM as well. 0 or the tier's error;
   // ENOSPC: there is none, which *by_share says is this process's share of the pool.
   int reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share);
-  // Whether what changes in the run may be written into the extent that it has.
+  // Whether what changes in the run may be written into the extent that it has: not where a child reads it,
+  // nor where a transfer failed of late.
   bool has_own(const Run& r) const {
-    return r.has_slot && r.slot_bytes == run_bytes && !forks_.is_read_by_child(r.slot_epoch);
+    return r.has_slot && r.slot_bytes == run_bytes && !forks_.is_read_by_child(r.slot_epoch) &&
+           !is_passed_over(r.slot_offset);
   }
   // The run's extent, if it has one. Kept from reuse while a forked child may read it.
   void release(Run& r);
@@ -81,6 +85,8 @@ class Extents {
   // There was no room: said once.
   void note_full(int error, bool by_share);
   void note_write_error(int error, std::uint64_t offset);
+  // NVM failed, and is passed over: said once. The pool is as well as before.
+  void note_nvm_error(int error);
   void note_write_done();
   // What the daemon lets be written to the drive, which the tier refuses to exceed (EDQUOT). `is_obeyed`:
   // else the job writes on, and is told so.
@@ -109,6 +115,7 @@ class Extents {
   bool is_failing_ = false;
   bool is_full_told_ = false;
   bool is_back_told_ = false;
+  bool is_nvm_error_told_ = false;
   WriteLease lease_ = WriteLease::unlimited;
   bool is_full_by_lease_ = false;
   bool is_lease_told_ = false;

@@ -330,7 +330,27 @@ void Transfers::finish_write(TierOperation* op) {
   mover_->wake(parts_.runs.address(n), run_bytes);  // who waited for its end asks again
 }
 
+// The chain passes over NVM from now on: the run stays on its way and is written anew, to the next tier. One
+// that is wanted meanwhile comes back.
+void Transfers::nvm_failed(TierOperation* op) {
+  const std::uint32_t n = op->run;
+  const int error = op->error;
+  Run& r = parts_.runs[n];
+  r.in_flight = false;
+  op->releases_slot = op->owns_slot;
+  tidy(op);
+  ++parts_.accounts.counts.io_errors;
+  parts_.accounts.tell(wire::EventKind::io_error, n, run_bytes);
+  parts_.extents.note_nvm_error(error);
+  if (r.state != RunState::writing) return mover_->wake(parts_.runs.address(n), run_bytes);
+  parts_.runs.become(n, RunState::staged);
+  if (!r.waiting && parts_.standing.evicts) return;
+  parts_.placement.unstage(n);
+  mover_->wake(parts_.runs.address(n), run_bytes);
+}
+
 void Transfers::write_failed(TierOperation* op) {
+  if (parts_.extents.is_passed_over(op->slot_offset)) return nvm_failed(op);
   const std::uint32_t n = op->run;
   Run& r = parts_.runs[n];
   r.in_flight = false;

@@ -103,6 +103,7 @@ class Transfers {
 
   void finish_write(TierOperation* op);
   void write_failed(TierOperation* op);
+  void nvm_failed(TierOperation* op);
   void finish_fill(TierOperation* op, bool intact);
   bool fill_frame(const TierOperation& op);
   void finish_read(TierOperation* op, bool intact);

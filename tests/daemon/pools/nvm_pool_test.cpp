@@ -1,11 +1,14 @@
 // NVM that is divided among jobs: what each is promised, and that nobody is promised what is not there.
 #include "daemon/pools/nvm_pool.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <memory>
 
 #include "daemon/base/machine.h"
 #include "daemon/base/unique_fd.h"
@@ -94,4 +97,49 @@ TEST_CASE("NVM on nodes is a file whose memory is theirs") {
   }
   REQUIRE(one_given.grant.error == 0);
   CHECK(tiers::nodes_of(one_given.fd.get()) == on_nodes.nodes);
+}
+
+TEST_CASE("what an earlier daemon gave a job is promised to nobody else") {
+  NvmPool first(rule(256 * mib));
+  const Given one_given(first, 1, job_one);
+  REQUIRE(::posix_fallocate(one_given.fd.get(), 0, 16 * mib) == 0);
+  auto file = look_at_pool_file(one_given.fd.get());
+  REQUIRE(file);
+  file->descriptor = std::make_shared<UniqueFd>(::fcntl(one_given.fd.get(), F_DUPFD_CLOEXEC, 0));
+  NvmPool second(rule(256 * mib));
+  const bool is_on_record = GENERATE(true, false);
+  const NvmPool::Brought brought{192 * mib, 8 * mib, is_on_record};
+  REQUIRE_FALSE(second.adopt(7, job_one, brought, *file));
+  // Who is on record was given more than half by a daemon with more; else it is as a new one.
+  CHECK(second.capacity_bytes(7) == (is_on_record ? 192 * mib : 128 * mib));
+  CHECK(second.limit_bytes(7) == second.capacity_bytes(7));
+  CHECK(second.used_bytes() >= 16 * mib);
+  CHECK(second.reported_bytes() == 8 * mib);
+  CHECK(second.holds(7, file->id));
+  const Given two_given(second, 8, job_two);
+  CHECK(two_given.grant.capacity_bytes == 64 * mib);
+  CHECK(second.promised_bytes() <= 256 * mib);
+  second.leave(7);
+  CHECK(second.promised_bytes() == 64 * mib);
+}
+
+TEST_CASE("a file that is not of the NVM's place brings nothing, and one that cannot be is refused") {
+  NvmPool pool(rule(256 * mib));
+  UniqueFd elsewhere(::memfd_create("elsewhere", MFD_CLOEXEC));
+  auto file = look_at_pool_file(elsewhere.get());
+  REQUIRE(file);
+  file->descriptor = std::make_shared<UniqueFd>(std::move(elsewhere));
+  REQUIRE_FALSE(pool.adopt(1, job_one, {64 * mib, 0, true}, *file));
+  CHECK(pool.promised_bytes() == 0);
+  const Given given(pool, 2, job_two);
+  auto ours = look_at_pool_file(given.fd.get());
+  REQUIRE(ours);
+  ours->descriptor = std::make_shared<UniqueFd>(::fcntl(given.fd.get(), F_DUPFD_CLOEXEC, 0));
+  PoolFile named = *ours, read_only = *ours, stolen = *ours;
+  named.names = 1;
+  read_only.writable = false;
+  stolen.owner = 4711;
+  for (const PoolFile& bad : {named, read_only, stolen})
+    CHECK(pool.adopt(3, job_one, {64 * mib, 0, true}, bad)->error == EBADMSG);
+  CHECK(pool.capacity_bytes(3) == 0);
 }

@@ -18,6 +18,17 @@ const Promises some_jobs{{{1000, "train"}, {4 * gib, 3 * gib, gib}},
                          {{1000, "r\u00e9seau"}, {0, gib, 0}},
                          {{2000, "train"}, {gib, gib, 0}},
                          {{2000, "limited"}, {gib, gib, 0, {2 * gib, Arbiter::By::administrator}, 3}},
+                         {{2000, "bounded"},
+                          {0,
+                           0,
+                           0,
+                           {},
+                           0,
+                           false,
+                           {gib, Arbiter::By::owner},
+                           {1, Arbiter::By::administrator},
+                           {2 * gib, Arbiter::By::administrator},
+                           3 * gib}},
                          {{3000, "paused"}, {0, 0, 0, {gib, Arbiter::By::owner}, 1, true}}};
 
 std::string problem_of(const std::string& bytes) { return decode_promises(bytes, this_start).problem; }
@@ -31,8 +42,9 @@ TEST_CASE("a record says what was written into it") {
   CHECK(decode_promises(encode_promises({}, this_start), this_start).problem.empty());
 }
 
-// What the version before wrote, for a daemon that is replaced while jobs run: no limit, no weight.
-TEST_CASE("ARecordOfTheVersionBeforeIsRead") {
+// What the versions before wrote, for a daemon that is replaced while jobs run: no limit, no weight; then
+// those, and no limit of tiers.
+TEST_CASE("RecordsOfTheVersionsBeforeAreRead") {
   std::string bytes = encode_promises({{{1000, "train"}, {4 * gib, 3 * gib, gib}}}, this_start);
   bytes.resize(64 + 96);
   bytes[4] = 1;
@@ -40,9 +52,18 @@ TEST_CASE("ARecordOfTheVersionBeforeIsRead") {
   const DecodedPromises decoded = decode_promises(bytes, this_start);
   CHECK(decoded.problem.empty());
   CHECK(decoded.promises == Promises{{{1000, "train"}, {4 * gib, 3 * gib, gib}}});
-  bytes = encode_promises(some_jobs, this_start);
-  bytes[4] = 3;
-  CHECK_THAT(problem_of(bytes), Contains("version 3"));
+  const Promises of_second{{{2000, "limited"}, {gib, gib, 0, {2 * gib, Arbiter::By::administrator}, 3}}};
+  bytes = encode_promises(of_second, this_start);
+  bytes.resize(64 + 112);
+  bytes[4] = 2;
+  terrace::records::seal(&bytes);
+  CHECK(decode_promises(bytes, this_start).problem.empty());
+  CHECK(decode_promises(bytes, this_start).promises == of_second);
+  for (const char version : {char{0}, char{4}}) {
+    bytes = encode_promises(some_jobs, this_start);
+    bytes[4] = version;
+    CHECK_THAT(problem_of(bytes), Contains("version " + std::to_string(version)));
+  }
 }
 
 TEST_CASE("EveryFlippedBitOfARecordIsNoticed") {
@@ -76,6 +97,8 @@ TEST_CASE("EntriesThatNoDaemonWritesAreRefused") {
   CHECK_THAT(problem({{{1, "a"}, {~std::uint64_t{0}, 0, 0}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {1, Arbiter::By::owner}}}}), Contains("entry 1"));
   CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {}, 1001}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {0, 0, 0, {}, 0, false, {1, Arbiter::By::owner}}}}), Contains("entry 1"));
+  CHECK_THAT(problem({{{1, "a"}, {.nvm_bytes = ~std::uint64_t{0}}}}), Contains("entry 1"));
   const std::string longest(64, 'x');
   CHECK(problem({{{1, longest}, {}}}).empty());
   CHECK_THAT(problem({{{1, longest + "a"}, {}}, {{1, longest + "b"}, {}}}), Contains("twice"));

@@ -202,10 +202,12 @@ TEST_CASE_METHOD(RegistryFixture, "counters and events reach sessions, journal a
   JobSide job(admission.session->segment());
   job.stats->set(wire::Stat::faults, 5);
   job.stats->set(wire::Stat::resident_bytes, 1234);
+  job.stats->set(wire::Stat::recent_drive_read_ns, 1234);
   job.writer.push(
       {.time_ns = 9, .address = 0x1000, .call_site = 7, .bytes = 4096, .kind = wire::EventKind::alloc});
   registry.take_in(1);
   CHECK(admission.session->counter(wire::Stat::faults) == 5);
+  CHECK(admission.session->counter(wire::Stat::recent_drive_read_ns) == 1234);
   CHECK(admission.session->lifetimes().sites() == 1);
   const auto entries = registry.journal().after(0, 10);
   REQUIRE(entries.size() == 2);
@@ -218,6 +220,7 @@ TEST_CASE_METHOD(RegistryFixture, "counters and events reach sessions, journal a
   const EndedJob& ended = registry.ended_jobs().at(key);
   CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::faults)] == 5);
   CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::resident_bytes)] == 0);  // it holds nothing now
+  CHECK(ended.totals[static_cast<std::size_t>(wire::Stat::recent_drive_read_ns)] == 0);  // and moves nothing
 }
 
 TEST_CASE_METHOD(RegistryFixture, "hostile counters change nothing for others") {

@@ -1,7 +1,11 @@
 // Runs that go to NVM before the drive: what is counted as what, and that NVM is no DRAM.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <vector>
 
+#include "liballoc/base/os.h"
 #include "liballoc/base/tier_list.h"
+#include "tests/liballoc/captured_stderr.h"
 #include "tests/liballoc/paging/pager_fixture.h"
 #include "tests/tiers/as_drive.h"
 #include "tiers/adaptors/failing_adaptor.h"
@@ -29,7 +33,7 @@ struct NvmTiers {
     REQUIRE(kept.open(64 * mib, 64, tiers::DramTier::Released::stays) == 0);
     const tiers::ChainedTier::Upper uppers[] = {{&kept, RunFrame::most_kept_bytes, &kept},
                                                 {.tier = &failing}};
-    REQUIRE(chain.open(uppers, &drive) == 0);
+    REQUIRE(chain.open(uppers, &failing_drive) == 0);
     REQUIRE(list.read("compressed=40%") == nullptr);
   }
 
@@ -37,6 +41,7 @@ struct NvmTiers {
   tiers::NvmTier nvm;
   tiers::FailingAdaptor failing{nvm};
   tiers::test::AsDrive drive{below};
+  tiers::FailingAdaptor failing_drive{drive};
   tiers::ChainedTier chain;
   TierList list;
 };
@@ -76,16 +81,63 @@ TEST_CASE("Runs go to NVM until it is full, then to the drive, and each is count
   f.check();
 }
 
-TEST_CASE("What NVM does not take after all stays in DRAM and goes to the drive") {
+TEST_CASE("What NVM does not take after all goes on to the drive at once") {
   NvmPager f;
   if (!f.ready()) return;
+  test::CapturedStderr captured;
   f.failing.fail_from(tiers::FailingAdaptor::Operation::write, 1, EIO);
   std::byte* const block = f.allocate_filled(block_bytes, 3);
-  f.advise(block, block_bytes, TERRACE_ADVISE_PAGE_OUT);
-  f.settle();
-  CHECK(f.statistics().nvm_bytes == 0);
-  CHECK(f.statistics().io_errors > 0);
+  f.page_out(block, block_bytes);
+  const terrace_statistics out = f.statistics();
+  CHECK(out.nvm_bytes == 0);
+  CHECK(out.io_errors > 0);
+  CHECK(out.written_bytes == block_bytes);
+  CHECK(out.cancelled_evictions == 0);  // nothing came back meanwhile
+  CHECK_FALSE(f.pager.extents().is_failing());
+  for (std::size_t at = 0; at < block_bytes; at += run_bytes) CHECK(f.state(block + at) == RunState::stored);
+  const std::string said = captured.text();
+  CHECK(said.find("writing to NVM failed: errno 5 (EIO)") != std::string::npos);
+  CHECK(said.find("to the pool failed") == std::string::npos);
   CHECK(f.statistics().lost_runs == 0);
   CHECK(f.reads(block, 3, block_bytes));
+  f.check();
+}
+
+TEST_CASE("What lies on NVM and cannot be written anew there goes to the drive as a whole") {
+  NvmPager f;
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate_filled(run_bytes, 4);
+  f.page_out(block);
+  REQUIRE(f.statistics().nvm_bytes == run_bytes);
+  std::vector<std::byte> expected(run_bytes);
+  f.with([&] {
+    block[5 * os::page_bytes] = std::byte{0x5A};
+    std::copy_n(block, run_bytes, expected.data());
+  });
+  f.failing.fail_from(tiers::FailingAdaptor::Operation::write, 1, EIO);
+  f.page_out(block);
+  CHECK(f.state(block) == RunState::stored);
+  CHECK(f.statistics().nvm_bytes == 0);
+  CHECK(f.statistics().written_bytes == run_bytes);
+  CHECK(f.statistics().io_errors == 1);
+  bool right = false;
+  f.with([&] { right = std::equal(expected.begin(), expected.end(), block); });
+  CHECK(right);
+  f.check();
+}
+
+TEST_CASE("A drive that fails behind NVM that fails leaves data in DRAM") {
+  NvmPager f;
+  if (!f.ready()) return;
+  test::CapturedStderr captured;
+  f.failing.fail_from(tiers::FailingAdaptor::Operation::write, 1, EIO);
+  f.failing_drive.fail_from(tiers::FailingAdaptor::Operation::write, 1, EIO);
+  std::byte* const block = f.allocate_filled(block_bytes, 6);
+  f.advise(block, block_bytes, TERRACE_ADVISE_PAGE_OUT);
+  f.settle();
+  CHECK(f.pager.extents().is_failing());
+  CHECK(captured.text().find("writing to the pool failed") != std::string::npos);
+  CHECK(f.reads(block, 6, block_bytes));
+  CHECK(f.statistics().lost_runs == 0);
   f.check();
 }

@@ -145,6 +145,32 @@ TEST_CASE("NvmIsARowOfTheServicesOrWhereJobsHaveTheirOwn") {
   CHECK(row["pool_capacity_bytes"] == answer()["tiers"][1]["capacity_bytes"]);
 }
 
+TEST_CASE("SpeedsOfTiersAreBytesByTheTimeInTransferOverAllJobs") {
+  json status = answer();
+  json& first = status["jobs"][0]["totals"];
+  first["recent_drive_read_bytes"] = 6'000'000;
+  first["recent_drive_read_ns"] = 2'000'000;
+  first["recent_nvm_write_bytes"] = 500;
+  first["recent_nvm_write_ns"] = 1'000'000'000;
+  first["nvm_written_bytes"] = 70;
+  first["kept_bytes"] = 70;
+  first["recent_compressed_read_bytes"] = 900;
+  first["recent_compressed_read_ns"] = 1'000'000'000;
+  status["jobs"].push_back(status["jobs"][0]);
+  json& second = status["jobs"][1]["totals"];
+  second["recent_drive_read_bytes"] = 1'000'000;
+  second["recent_drive_read_ns"] = 8'000'000;
+  const Rows rows = tier_rows(status);
+  REQUIRE(rows.size() == 4);  // dram, compressed, nvm, nvme
+  for (const char* name : {"measured_read_bytes_per_second", "measured_write_bytes_per_second"})
+    CHECK_FALSE(rows[0].contains(name));
+  CHECK(rows[1]["measured_read_bytes_per_second"] == 900);
+  CHECK(rows[2]["measured_write_bytes_per_second"] == 500);
+  CHECK_FALSE(rows[2].contains("measured_read_bytes_per_second"));
+  CHECK(rows[3]["measured_read_bytes_per_second"] == 700'000'000);  // 7 MB in 10 ms
+  CHECK_FALSE(rows[3].contains("measured_write_bytes_per_second"));
+}
+
 TEST_CASE("WhatIsWrittenInADayIsOfThePoolAndOfItsJobs") {
   json status = answer();
   status["tiers"][1].update(

@@ -66,6 +66,14 @@ TEST_CASE("UnknownValuesAreEmptyNotZero") {
   CHECK(render(*choose_columns(all, {"used_bytes", "job"}), rows, {false, false}) == "           a\n");
 }
 
+TEST_CASE("SpeedsAreBytesASecondAndADashWhereNoneWasMeasured") {
+  constexpr std::array columns{Column{"at", "READS-AT", Kind::speed}};
+  const Columns chosen(columns.begin(), columns.end());
+  const Rows rows{{{"at", 3 << 20}}, json::object()};
+  CHECK(render(chosen, rows, {false, false}) == "3.00 MiB/s\n         -\n");
+  CHECK(render(chosen, rows, {true, false}, true) == "3145728/s\n        -\n");
+}
+
 TEST_CASE("ExactBytesAndNoHeadings") {
   const Rows rows{{{"used_bytes", 1536}}};
   CHECK(render(*choose_columns(all, {"used_bytes"}), rows, {true, false}) == "     1536\n");

@@ -47,7 +47,7 @@ struct ChangeOptions {
   std::string uid;  // of the job's user; empty: the caller, or whose job alone has the name
   std::string dram;
   std::string weight;
-  std::string dram_limit;
+  std::string dram_limit, pool_limit, writes_limit, gpu_limit;
   std::string socket;
   bool json = false;
   bool bytes = false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -137,6 +138,8 @@ constexpr std::array tiers_table{
     Column{"free_bytes", "DISK-FREE", Kind::bytes},
     Column{"written_bytes", "IN", Kind::bytes, true},
     Column{"read_bytes", "OUT", Kind::bytes, true},
+    Column{"measured_write_bytes_per_second", "WRITES-AT", Kind::speed},
+    Column{"measured_read_bytes_per_second", "READS-AT", Kind::speed},
     Column{"written_today_bytes", "TODAY", Kind::bytes},
     Column{"writes_left_bytes", "WRITES-LEFT", Kind::bytes},
     Column{"writes_per_day_bytes", "A-DAY", Kind::bytes, false, false},
@@ -345,21 +348,44 @@ Rows job_rows(const json& status) {
   return rows;
 }
 
+// Of what processes say, anything may come.
+constexpr double most_speed = 1e18;
+
+// How fast the tier was of late, over the jobs that move something there: all bytes by all the time that they
+// were in transfer. What nobody measured is absent.
+void put_speeds(const Rows& jobs, const std::string& tier, json* row) {
+  for (const std::string way : {"read", "write"}) {
+    const std::string name = fmt::format("recent_{}_{}_", tier, way);
+    double bytes = 0, seconds = 0;
+    for (const json& job : jobs) {
+      bytes += number(job, name + "bytes");
+      seconds += number(job, name + "seconds");
+    }
+    if (bytes > 0 && seconds > 0)
+      (*row)[fmt::format("measured_{}_bytes_per_second", way)] =
+          static_cast<std::uint64_t>(std::round(std::min(bytes / seconds, most_speed)));
+  }
+}
+
 // Compressed DRAM is the jobs' own, each a part of its budget: what the daemon tells of tiers does not name
 // it.
 json compressed_row(const Rows& jobs) {
-  return {{"tier", "compressed"},
-          {"used_bytes", sum_of(jobs, "compressed_bytes")},
-          {"written_bytes", sum_of(jobs, "kept_bytes")},
-          {"read_bytes", sum_of(jobs, "fetched_bytes")}};
+  json row{{"tier", "compressed"},
+           {"used_bytes", sum_of(jobs, "compressed_bytes")},
+           {"written_bytes", sum_of(jobs, "kept_bytes")},
+           {"read_bytes", sum_of(jobs, "fetched_bytes")}};
+  put_speeds(jobs, "compressed", &row);
+  return row;
 }
 
 // NVM that a job takes by itself, with a directory or nodes of its own.
 json nvm_row(const Rows& jobs) {
-  return {{"tier", "nvm"},
-          {"used_bytes", sum_of(jobs, "nvm_bytes")},
-          {"written_bytes", sum_of(jobs, "nvm_written_bytes")},
-          {"read_bytes", sum_of(jobs, "nvm_read_bytes")}};
+  json row{{"tier", "nvm"},
+           {"used_bytes", sum_of(jobs, "nvm_bytes")},
+           {"written_bytes", sum_of(jobs, "nvm_written_bytes")},
+           {"read_bytes", sum_of(jobs, "nvm_read_bytes")}};
+  put_speeds(jobs, "nvm", &row);
+  return row;
 }
 
 // Into DRAM comes what is restored, out of it goes what is evicted; a lower tier sees what is written and
@@ -369,6 +395,7 @@ json with_traffic(json row, const Rows& jobs) {
   const bool dram = tier == "dram", nvm = tier == "nvm";
   row["written_bytes"] = sum_of(jobs, dram ? "restored_bytes" : nvm ? "nvm_written_bytes" : "written_bytes");
   row["read_bytes"] = sum_of(jobs, dram ? "evicted_bytes" : nvm ? "nvm_read_bytes" : "read_bytes");
+  if (!dram) put_speeds(jobs, nvm ? "nvm" : "drive", &row);
   return row;
 }
 

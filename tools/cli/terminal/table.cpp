@@ -55,6 +55,7 @@ Columns shown_by_default(std::span<const Column> all) {
 
 std::string number_text(Kind kind, double value, bool exact_bytes) {
   if (kind == Kind::bytes) return bytes_text(static_cast<std::uint64_t>(std::max(value, 0.0)), exact_bytes);
+  if (kind == Kind::speed) return number_text(Kind::bytes, value, exact_bytes) + "/s";
   if (kind == Kind::seconds) return duration_text(static_cast<std::uint64_t>(std::max(value, 0.0) * 1e9));
   if (kind == Kind::address) return fmt::format("{:#x}", static_cast<std::uint64_t>(value));
   return count_text(value);
@@ -62,7 +63,7 @@ std::string number_text(Kind kind, double value, bool exact_bytes) {
 
 std::string cell_text(const Column& column, const json& row, bool exact_bytes, bool rates) {
   const auto found = row.find(column.name);
-  if (found == row.end() || found->is_null()) return "";
+  if (found == row.end() || found->is_null()) return column.kind == Kind::speed ? "-" : "";
   if (found->is_string()) return found->get<std::string>();
   if (found->is_boolean()) return found->get<bool>() ? "yes" : "no";
   if (!found->is_number()) return found->dump();
@@ -137,8 +138,10 @@ Result<Columns> choose_columns(std::span<const Column> all, const std::vector<st
 
 std::string list_columns(std::span<const Column> all) {
   std::string text;
+  std::size_t width = 22;
+  for (const Column& column : all) width = std::max(width, std::string_view(column.name).size());
   for (const Column& column : all)
-    text += fmt::format("{} {:<22} {:<10} {}\n", column.shown ? '*' : ' ', column.name, column.heading,
+    text += fmt::format("{} {:<{}} {:<10} {}\n", column.shown ? '*' : ' ', column.name, width, column.heading,
                         about_column(column.name, column.heading));
   const auto words = InstallLayout::of_this_program().share("statistics.md");
   text += "* shown without -o" + (words ? "; what the words mean: " + words->string() : "") + "\n";

@@ -14,7 +14,8 @@
 
 namespace terrace::cli {
 
-enum class Kind { text, identity, count, bytes, seconds, address };  // identity: a number that is a name
+// identity: a number that is a name. speed: bytes a second, "-" where nothing was measured.
+enum class Kind { text, identity, count, bytes, speed, seconds, address };
 
 struct Column {
   const char* name;  // of the member, and for -o

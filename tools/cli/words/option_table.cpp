@@ -145,17 +145,23 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
     return verb;
   };
   CLI::App* set = of_one_job("set", "Give a running job another budget, or another part of what is lent");
-  set->add_option("--dram", o->dram, "Keep at most this much of its data in DRAM from now on")
-      ->type_name("SIZE|PCT%");
-  set->add_option("--weight", o->weight,
-                  "Lend it so many times what a job of yours with weight 1 gets: 1 to 1000")
-      ->type_name("N")
-      ->excludes("--dram");
-  set->add_option("--dram-limit", o->dram_limit,
-                  "Never keep more than this of it in DRAM, promised or lent; none takes a limit away")
-      ->type_name("SIZE|PCT%|none")
-      ->excludes("--dram")
-      ->excludes("--weight");
+  // One of them at a time.
+  std::vector<CLI::Option*> before;
+  const auto add = [&](const char* name, std::string& value, const char* about, const char* type) {
+    CLI::Option* option = set->add_option(name, value, about)->type_name(type);
+    for (CLI::Option* other : before) option->excludes(other);
+    before.push_back(option);
+  };
+  add("--dram", o->dram, "Keep at most this much of its data in DRAM from now on", "SIZE|PCT%");
+  add("--weight", o->weight, "Lend it so many times what a job of yours with weight 1 gets: 1 to 1000", "N");
+  add("--dram-limit", o->dram_limit,
+      "Never keep more than this of it in DRAM, promised or lent; none takes a limit away", "SIZE|PCT%|none");
+  add("--pool-limit", o->pool_limit, "Promise it no more pool space than this; none takes the limit away",
+      "SIZE|none");
+  add("--writes-limit", o->writes_limit,
+      "Let it write no more than this to the pool's drive in a day; none takes the limit away", "SIZE|none");
+  add("--gpu-limit", o->gpu_limit,
+      "Grant it no more than this of each GPU's memory; none takes the limit away", "SIZE|none");
   add_change(app, "trim",
              "Give memory that jobs keep for reuse back to the kernel; without JOB of all of yours", o);
   of_one_job("pause", "Move a job's large memory to its pool, and stop the job");

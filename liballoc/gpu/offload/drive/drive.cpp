@@ -40,8 +40,10 @@ int Drive::open_tier(const Settings& settings, const Granted& granted, std::stri
               "; nvme_bytes is 64 KiB to 4 TiB, nvme_directory one on the drive to use";
     return error;
   }
-  tier_ = faults_.wrap(&nvme_, settings.fault.c_str());
-  if (tier_ != nullptr) return 0;
+  if (tiers::Tier* const tier = faults_.wrap(&nvme_, settings.fault.c_str())) {
+    tier_ = &meter_.emplace(*tier);
+    return 0;
+  }
   *reason = "fault is '" + settings.fault + "': say for example write:3:ENOSPC, read:5:EIO or corrupt:2";
   return EINVAL;
 }

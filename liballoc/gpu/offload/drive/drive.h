@@ -14,12 +14,14 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/settings.h"
+#include "tiers/adaptors/meter_adaptor.h"
 #include "tiers/nvme_tier.h"
 
 namespace terrace::liballoc::offload {
@@ -91,6 +93,8 @@ class Drive {
   int fd() const { return nvme_.fd(); }
   bool bypasses_page_cache() const { return nvme_.direct(); }
   const char* io() const { return tier_->io(); }
+  // Of what the thread moved. Any thread.
+  tiers::TierSpeeds speeds() const { return meter_->speeds(); }
 
  private:
   struct Moving : Job {
@@ -112,7 +116,8 @@ class Drive {
 
   tiers::NvmeTier nvme_;
   FaultInjection faults_;
-  tiers::Tier* tier_ = nullptr;  // nvme_, or what damages it
+  std::optional<tiers::MeterAdaptor> meter_;  // on nvme_, or what damages it
+  tiers::Tier* tier_ = nullptr;               // the same
   std::uint64_t limit_bytes_ = ~std::uint64_t{0};
   Done done_;
   Active active_;  // the thread's own

@@ -45,6 +45,7 @@ Report Engine::report() {
           .drive_bytes = drive_ == nullptr ? 0 : drive_->used_bytes(),
           .drive_written_bytes = writes_.written_bytes(),
           .drive_read_bytes = counts_.nvme_read_bytes,
+          .drive_speeds = drive_ == nullptr ? tiers::TierSpeeds{} : drive_->speeds(),
           .checksum_failures = counts_.checksum_failures,
           .io_errors = counts_.io_errors};
 }

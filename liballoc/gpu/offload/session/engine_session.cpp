@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "liballoc/agent/pool/tier_meters.h"
 #include "liballoc/base/os.h"
 
 namespace terrace::liballoc::offload {
@@ -27,6 +28,7 @@ void put_counts(const Report& report, wire::JobStats* out) {
                                                   {Stat::checksum_failures, report.checksum_failures},
                                                   {Stat::io_errors, report.io_errors}};
   for (const auto& [stat, value] : words) out->set(stat, value);
+  put_speeds(report.drive_speeds, Stat::recent_drive_read_bytes, out);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "liballoc/agent/client/client.h"
 #include "liballoc/gpu/session/rounds.h"
 #include "liballoc/gpu/session/session_options.h"
+#include "tiers/adaptors/meter_adaptor.h"
 
 namespace terrace::liballoc::offload {
 
@@ -33,6 +34,7 @@ struct Report {
   std::uint64_t drive_bytes = 0;          // in use
   std::uint64_t drive_written_bytes = 0;  // that the drive was asked to write
   std::uint64_t drive_read_bytes = 0;
+  tiers::TierSpeeds drive_speeds = {};  // of late, by io_uring or pread
   std::uint64_t checksum_failures = 0;
   std::uint64_t io_errors = 0;
 };

@@ -32,7 +32,9 @@ TEST_CASE("AnEngineIsASessionOfItsJobWithItsDevice") {
     CHECK(eventually([&] {
       const json session = engine_at(server.socket());
       return counter(session, "resident_bytes") == engine.statistics().dram_bytes &&
-             counter(session, "written_bytes") >= 31 * mib;
+             counter(session, "written_bytes") >= 31 * mib &&
+             counter(session, "recent_drive_write_bytes") >= 31 * mib &&
+             counter(session, "recent_drive_write_ns") > 0;
     }));
     const json found = job_at(server.socket());
     CHECK(found["job"] == "train");
