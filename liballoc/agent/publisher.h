@@ -1,5 +1,6 @@
 // What the job tells the daemon of itself, ten times a second: counters and states in the shared segment
-// (wire/segment.h). The agent's, with the gate.
+// (wire/segment.h). And at once when it holds no more than it may, after it held more: others wait for just
+// that, as `terrace pause` does and whoever is to be granted the memory. The agent's, with the gate.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,9 @@ class Publisher {
         budget_(budget),
         daemon_(daemon) {}
 
-  bool is_due(std::uint64_t now_ns) const { return now_ns >= next_ns_; }
+  bool is_due(std::uint64_t now_ns) const {
+    return now_ns >= next_ns_ || (told_of_more_ && !pager_.holds_too_much());
+  }
   void publish(std::uint64_t now_ns);
 
  private:
@@ -41,6 +44,7 @@ class Publisher {
   const Budget& budget_;
   DaemonLink& daemon_;
   std::uint64_t next_ns_ = 0;
+  bool told_of_more_ = false;  // than the budget, when it published last
 };
 
 }  // namespace terrace::liballoc

@@ -138,6 +138,8 @@ class Pager {
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;
   const MemoryBudget& budget() const { return budget_; }
+  // More than its budget, as after that was lowered.
+  bool holds_too_much() const { return is_paging() && budget_.held_bytes() > budget_.bytes(); }
   Extents& extents() { return extents_; }
   const Extents& extents() const { return extents_; }
   // Nothing is under way and nothing is to be done.
