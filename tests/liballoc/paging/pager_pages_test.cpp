@@ -119,6 +119,29 @@ TEST_CASE("A run that came back page by page, and is used all over, is read ahea
   f.check();
 }
 
+TEST_CASE("Of a run that comes as a whole what is there already is not read again") {
+  RawDramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = test::budget_runs / 2;  // a block that comes page by page
+  std::byte* const block = f.allocate(runs * run_bytes);
+  std::byte* const last = block + (runs - 1) * run_bytes;  // nothing follows it
+  f.write(block, 1, (runs - 1) * run_bytes);
+  f.write(last, 2);
+  f.page_out(block, runs * run_bytes);
+  constexpr std::uint32_t there = 24;
+  f.with([&] {
+    for (std::size_t page = 100 + there; page-- > 100;)
+      CHECK(words(last)[page * words_per_page] == word_of(2, page * words_per_page));
+  });
+  f.settle();
+  REQUIRE(f.pager.runs().pages(f.run_of(last)).in_place.count() == there);
+  const std::uint64_t before = f.statistics().read_bytes;
+  CHECK(f.reads(last, 2));  // a stream
+  CHECK(f.statistics().read_bytes - before == run_bytes - there * os::page_bytes);
+  f.check();
+}
+
 TEST_CASE("A run of which a part is there leaves, comes back and is changed like any other") {
   DramPager f;
   if (!f.ready()) return;
