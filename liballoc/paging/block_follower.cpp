@@ -146,6 +146,7 @@ void BlockFollower::detach(std::uint32_t n) {
   parts_.placement.unstick(r);
   r.heat = r.returns = 0;
   r.trace = TouchTrace{};
+  r.lone = LoneTouches{};
   r.page_out = r.waiting = r.cold = r.long_lived = r.held = r.probed = r.from_read = false;
   r.scattered = r.dense = r.was_dirty = false;
   r.turn = Turn::usual;

@@ -39,6 +39,7 @@ void Faults::handle(const Fault& fault) {
   const bool is_whole = (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
   const Strides::Ahead ahead = is_whole ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
+  note_lone_touch(n, is_strided || ahead.is_expected);
   p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
   if (is_strided) bring_strides(n, ahead);
 }
@@ -130,16 +131,24 @@ bool Faults::is_tried_though_cheap(std::uint32_t n) {
   return trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense);
 }
 
+// Of a run on trial it is to be seen what its touches alone bring.
+void Faults::note_lone_touch(std::uint32_t n, bool is_expected) {
+  Run& r = parts_.runs[n];
+  whole_runs_.touched(r.lone, parts_.budget.runs() / 4 * 3);
+  if (!is_expected && !trial_.is_of(n)) WholeRuns::touched_alone(r.lone);
+}
+
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const bool is_cheap_run = !is_tried_though_cheap(n) && is_cheap(n);
   const bool is_whole_cheap = is_cheap_run && comes_whole_again(n);
   const bool streams = is_whole_cheap || (is_used_whole(n, page) && (is_cheap_run || !is_tried(n)));
+  const bool pays = WholeRuns::pays(r.lone) && !trial_.is_of(n);
   const std::uint32_t there = parts_.runs.pages(n).in_place.count();
-  const PageRange range = reach_.of(r.trace, page, streams, there, is_cheap_run);
+  const PageRange range = reach_.of(r.trace, page, streams || pays, there, is_cheap_run);
   const bool is_whole = range.count() == pages_per_run;
   if (r.block != 0 && (is_whole || range.count() == 1)) parts_.blocks[r.block].touched(is_whole);
-  if (r.block != 0 && is_whole && !streams) parts_.blocks[r.block].use.streamed_by_touches();
+  if (r.block != 0 && is_whole && !streams && !pays) parts_.blocks[r.block].use.streamed_by_touches();
   return range;
 }
 
@@ -209,6 +218,7 @@ void Faults::bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strid
 
 void Faults::bring_all_from_frame(std::uint32_t n) {
   const bool was_read = parts_.runs[n].from_read;
+  WholeRuns::comes_whole(parts_.runs[n].lone);
   switch (parts_.runs[n].state) {
     case RunState::staged:
       parts_.policy.on_recall(n);
@@ -243,6 +253,7 @@ void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_stride
   const PageRange reach = is_strided ? PageRange{page, page + 1} : reach_of(n, page);
   const PageRange range = is_compressed ? whole_run : reach;
   if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
+    WholeRuns::comes_whole(r.lone);
     parts_.line.join(n);
     if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
     return parts_.policy.on_use(n, true);

@@ -9,6 +9,7 @@
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/policy/trial.h"
+#include "liballoc/paging/policy/whole_runs.h"
 #include "liballoc/paging/transfers/transfers.h"
 
 namespace terrace::liballoc {
@@ -50,6 +51,7 @@ class Faults {
   bool has_room_for_pieces() const;
   bool is_tried(std::uint32_t n);
   bool is_tried_though_cheap(std::uint32_t n);
+  void note_lone_touch(std::uint32_t n, bool is_expected);
   PageRange reach_of(std::uint32_t n, std::uint32_t page);
   void note_touch_of_trial(std::uint32_t n);
   void look_at_trial();
@@ -69,6 +71,7 @@ class Faults {
   Reach reach_;
   Strides strides_;
   Trial trial_;
+  WholeRuns whole_runs_;
   UseOfRuns small_blocks_;  // of all small blocks together: each has too few runs to tell
 };
 

@@ -26,17 +26,18 @@ class Strides {
     std::int64_t stride = 0;
     std::uint32_t count = 0;   // 0: none
     std::uint32_t length = 1;  // bytes of each
+    bool is_expected = false;  // the touch itself: of a row that was asked for, or of what one goes on in
   };
   // A touch of what is not there. Which others shall come.
   Ahead touched(std::uint64_t address) {
     for (Stream& s : streams_) {
       if (s.stride == 0) continue;
-      if (is_tail(s, address)) return {};
+      if (is_tail(s, address)) return expected();
       const auto distance = static_cast<std::int64_t>(address - s.next);
       const std::int64_t rows = distance / s.stride;
       if (distance % s.stride != 0 || rows < -most_behind || rows > most_skipped) continue;
       s.used = ++clock_;
-      if (rows < 0) return {};
+      if (rows < 0) return expected();
       s.ahead = std::min(s.ahead * 2, most_ahead);
       return go_on(s, s.next, static_cast<std::uint32_t>(rows) + 1 + s.ahead);
     }
@@ -44,6 +45,7 @@ class Strides {
   }
 
  private:
+  static Ahead expected() { return {.is_expected = true}; }
   static constexpr std::uint32_t most_ahead = 16;
   static constexpr std::int64_t most_skipped = 32;  // strides whose pages were there
   static constexpr std::int64_t most_behind = 32;   // rows that were passed over

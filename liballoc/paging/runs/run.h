@@ -33,6 +33,12 @@ struct TouchTrace {
   std::uint16_t window = 0;
 };
 
+// Touches of single pages of a run (policy/whole_runs.h).
+struct LoneTouches {
+  std::uint32_t came = 0;   // when it would have come as a whole; 0: never
+  std::uint16_t count = 0;  // since then
+};
+
 enum class RunState : std::uint8_t { empty, resident, staged, writing, cached, stored, reading, lost };
 
 // When a resident run leaves, compared with others.
@@ -59,7 +65,8 @@ struct Run {
   std::uint16_t listed_pages = 0;  // memory of its frame, as its list counts it
   std::uint16_t head = 0;          // page at which the block begins that came last
   TouchTrace trace;                // of touches that brought a part of it
-  RunList* list = nullptr;         // the one it is on
+  LoneTouches lone;
+  RunList* list = nullptr;  // the one it is on
   RunState state = RunState::empty;
   Turn turn = Turn::usual;
   Turn left_turn = Turn::usual;  // when it left, until it comes back

@@ -23,9 +23,15 @@ PageSet without_gaps(const PageSet& dirty, const PageSet& there) {
   return all;
 }
 
-PageRange hull(const PageSet& pages) {
-  PageRange all = pages.next(0);
-  for (PageRange range = all; range.count() > 0; range = pages.next(range.end)) all.end = range.end;
+// What lies between pages that are read is read, too, where that takes no longer than to begin anew.
+PageSet with_short_gaps(const PageSet& pages) {
+  constexpr std::uint32_t longest = 16;
+  PageSet all = pages;
+  PageRange before = pages.next(0);
+  for (PageRange range = pages.next(before.end); range.count() > 0; range = pages.next(range.end)) {
+    if (range.first - before.end <= longest) all.add({before.end, range.first});
+    before = range;
+  }
   return all;
 }
 
@@ -150,7 +156,7 @@ bool Transfers::start_read(std::uint32_t n, bool demanded) {
   op->data = parts_.frames.address(frame);
   op->sum = r.sum;
   op->generation = r.generation;
-  op->pages.add(hull(parts_.runs.pages(n).away()));
+  op->pages = with_short_gaps(parts_.runs.pages(n).away());
   parts_.runs.become(n, RunState::reading);
   r.frame = frame;
   advance(op);

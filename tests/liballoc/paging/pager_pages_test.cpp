@@ -119,6 +119,67 @@ TEST_CASE("A run that came back page by page, and is used all over, is read ahea
   f.check();
 }
 
+TEST_CASE("Of a run that comes as a whole what is there already is not read again") {
+  RawDramPager f;
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  constexpr std::size_t runs = test::budget_runs / 2;  // a block that comes page by page
+  std::byte* const block = f.allocate(runs * run_bytes);
+  std::byte* const last = block + (runs - 1) * run_bytes;  // nothing follows it
+  f.write(block, 1, (runs - 1) * run_bytes);
+  f.write(last, 2);
+  f.page_out(block, runs * run_bytes);
+  constexpr std::uint32_t there = 24;
+  f.with([&] {
+    for (std::size_t page = 100 + there; page-- > 100;)
+      CHECK(words(last)[page * words_per_page] == word_of(2, page * words_per_page));
+  });
+  f.settle();
+  REQUIRE(f.pager.runs().pages(f.run_of(last)).in_place.count() == there);
+  const std::uint64_t before = f.statistics().read_bytes;
+  CHECK(f.reads(last, 2));  // a stream
+  CHECK(f.statistics().read_bytes - before == run_bytes - there * os::page_bytes);
+  f.check();
+}
+
+namespace {
+
+// Touches of words at random in a table of so many runs, that is on the tier.
+terrace_statistics read_at_random(std::size_t runs, std::size_t touches) {
+  RawDramPager f;
+  if (!f.ready()) return {};
+  std::byte* const table = f.allocate_filled(runs * run_bytes, 1);
+  f.page_out(table, runs * run_bytes);
+  const terrace_statistics before = f.statistics();
+  test::Random random(5);
+  std::size_t wrong = 0;
+  f.with([&] {
+    for (std::size_t i = 0; i < touches; ++i) {
+      const std::size_t word = random.below(runs * run_bytes / sizeof(std::uint64_t));
+      wrong += words(table)[word] == word_of(1, word) ? 0 : 1;
+    }
+  });
+  CHECK(wrong == 0);
+  f.check();
+  terrace_statistics found = f.statistics();
+  found.faults -= before.faults;
+  found.read_bytes -= before.read_bytes;
+  return found;
+}
+
+}  // namespace
+
+// Both tables are too large to come as a whole on a few touches.
+TEST_CASE("Words that are read at random come in runs where all of these fit and in pages where not") {
+  constexpr std::size_t fits = test::budget_runs / 2;
+  const terrace_statistics few = read_at_random(fits, 30'000);
+  CHECK(few.faults <= fits * 3 / 2 * WholeRuns::touches_of_a_run);  // one by one: some 8,000
+  CHECK(few.read_bytes <= fits * run_bytes * 3 / 2);
+  constexpr std::size_t touches = 8000;
+  const terrace_statistics many = read_at_random(4 * test::budget_runs, touches);
+  CHECK(many.read_bytes <= touches * os::page_bytes * 5 / 4);
+}
+
 TEST_CASE("A run of which a part is there leaves, comes back and is changed like any other") {
   DramPager f;
   if (!f.ready()) return;

@@ -9,6 +9,7 @@
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/policy/trial.h"
+#include "liballoc/paging/policy/whole_runs.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "tests/liballoc/paging/next_expected.h"
 
@@ -96,6 +97,17 @@ TEST_CASE("A row that goes on in the next page is as long as its last touch says
   CHECK(ahead.length == 4096 + 1);  // row 0 begins with its page
 }
 
+TEST_CASE("A touch of what a stride has asked for already is expected, and one elsewhere is not") {
+  Strides strides;
+  for (std::uint64_t row = 5; row < 7; ++row) CHECK_FALSE(strides.touched(row * row_bytes + 16).is_expected);
+  REQUIRE(strides.touched(7 * row_bytes + 16).count > 0);
+  CHECK(strides.touched(9 * row_bytes + 16).is_expected);  // faster than it came
+  CHECK(strides.touched(9 * row_bytes + 16).count == 0);
+  const std::uint64_t next_page = (10 * row_bytes + 16) / 4096 * 4096 + 4096;
+  CHECK(strides.touched(next_page).is_expected);
+  CHECK_FALSE(strides.touched(10 * row_bytes + 5000).is_expected);
+}
+
 TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
   Strides strides;
   for (std::uint64_t page = 0; page < 64; ++page) CHECK(strides.touched(page * 4096).count == 0);
@@ -114,6 +126,48 @@ TEST_CASE("A stream comes as a whole, a lone touch as a page, and what goes on g
   CHECK(reach.of(trace, 101, false, 1, false).count() == 4);
   CHECK(reach.of(trace, 105, false, 5, false).count() == 16);
   CHECK(reach.of(trace, 121, false, 21, false).count() == pages_per_run);
+}
+
+TEST_CASE(
+    "Single pages cost what a run would have after so many of them, while the run would still be there") {
+  constexpr std::uint32_t room = 10;
+  const auto pays_after = [](std::uint32_t runs) {
+    WholeRuns whole;
+    std::vector<LoneTouches> touched(runs);
+    for (std::uint32_t round = 1; round <= 100; ++round)
+      for (LoneTouches& run : touched) {
+        whole.touched(run, room);
+        WholeRuns::touched_alone(run);
+        if (WholeRuns::pays(run)) return round;
+      }
+    return 0U;
+  };
+  CHECK(pays_after(1) == WholeRuns::touches_of_a_run);
+  CHECK(pays_after(room) == WholeRuns::touches_of_a_run);
+  CHECK(pays_after(room + 1) == 0);  // each would have left before its next touch
+}
+
+TEST_CASE("A run that has come as a whole has to earn that anew") {
+  WholeRuns whole;
+  LoneTouches run;
+  const auto touches_until_it_pays = [&] {
+    std::uint32_t touches = 0;
+    for (; !WholeRuns::pays(run); ++touches) {
+      whole.touched(run, 10);
+      WholeRuns::touched_alone(run);
+    }
+    return touches;
+  };
+  CHECK(touches_until_it_pays() == WholeRuns::touches_of_a_run);
+  WholeRuns::comes_whole(run);
+  CHECK(touches_until_it_pays() == WholeRuns::touches_of_a_run);
+}
+
+TEST_CASE("What comes ahead of its touch costs no wait and does not speak for the run") {
+  WholeRuns whole;
+  LoneTouches run;
+  for (int i = 0; i < 1000; ++i) whole.touched(run, 10);
+  CHECK_FALSE(WholeRuns::pays(run));
 }
 
 TEST_CASE("A run of which every ninth page is used does not come as a whole") {
