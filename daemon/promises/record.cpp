@@ -41,7 +41,7 @@ struct Entry {
 };
 // Of an entry, by version.
 constexpr std::size_t entry_sizes[] = {4 + 4 + 64 + 3 * 8, 4 + 4 + 64 + 3 * 8 + 8 + 4 + 4, sizeof(Entry)};
-static_assert(sizeof(Entry) == entry_sizes[1] + 4 * 8);
+static_assert(sizeof(Entry) == entry_sizes[1] + sizeof(Entry::tier_limit_bytes) + sizeof(Entry::nvm_bytes));
 constexpr std::uint32_t limited_by_administrator = 1, paused = 2;
 constexpr std::uint32_t tier_limited_by_administrator[] = {4, 8, 16};
 constexpr std::uint32_t all_flags = 1 + 2 + 4 + 8 + 16;
