@@ -245,7 +245,7 @@ class OfTheWorkloads(unittest.TestCase):
     SMALL = {"inference": ["--matrices", "2", "--width", "64", "--batch", "16"], "embedding": ["--rows", "5000", "--lookups", "64", "--update"],
              "matmul": ["--width", "64"], "gups": ["--bytes", "1048576", "--updates", "64", "--scattered"],
              "merge": ["--bytes", "1048576", "--block", "1000"], "fft": ["--width", "300"],
-             "transpose": ["--width", "300"], "argsort": ["--words", "100000"],
+             "transpose": ["--width", "300"], "argsort": ["--words", "100000"], "join": ["--rows", "60000", "--keys", "500"],
              "arrays": ["--arrays", "5", "--bytes", "65536", "--lookups", "64"], "sparse": ["--bytes", "1048576", "--touches", "64"]}
 
     def result_of(self, name, *words):

@@ -367,25 +367,25 @@ void put_speeds(const Rows& jobs, const std::string& tier, json* row) {
   }
 }
 
-// Compressed DRAM is the jobs' own, each a part of its budget: what the daemon tells of tiers does not name
-// it.
-json compressed_row(const Rows& jobs) {
-  json row{{"tier", "compressed"},
-           {"used_bytes", sum_of(jobs, "compressed_bytes")},
-           {"written_bytes", sum_of(jobs, "kept_bytes")},
-           {"read_bytes", sum_of(jobs, "fetched_bytes")}};
-  put_speeds(jobs, "compressed", &row);
+// A tier of the jobs' own, which what the daemon tells of tiers does not name.
+json row_of_jobs(const Rows& jobs, const char* tier, const char* used, const char* written,
+                 const char* read) {
+  json row{{"tier", tier},
+           {"used_bytes", sum_of(jobs, used)},
+           {"written_bytes", sum_of(jobs, written)},
+           {"read_bytes", sum_of(jobs, read)}};
+  put_speeds(jobs, tier, &row);
   return row;
+}
+
+// Each is a part of its job's budget.
+json compressed_row(const Rows& jobs) {
+  return row_of_jobs(jobs, "compressed", "compressed_bytes", "kept_bytes", "fetched_bytes");
 }
 
 // NVM that a job takes by itself, with a directory or nodes of its own.
 json nvm_row(const Rows& jobs) {
-  json row{{"tier", "nvm"},
-           {"used_bytes", sum_of(jobs, "nvm_bytes")},
-           {"written_bytes", sum_of(jobs, "nvm_written_bytes")},
-           {"read_bytes", sum_of(jobs, "nvm_read_bytes")}};
-  put_speeds(jobs, "nvm", &row);
-  return row;
+  return row_of_jobs(jobs, "nvm", "nvm_bytes", "nvm_written_bytes", "nvm_read_bytes");
 }
 
 // Into DRAM comes what is restored, out of it goes what is evicted; a lower tier sees what is written and
