@@ -19,7 +19,8 @@ latter has all that two jobs cost each other, so the same ratio of the plain job
 without that. Of the weighted run it is what each job had resident.
 
 --work says how much a job computes for each byte that it moves. With little of it one job alone keeps the drive
-busy, and two take twice as long whoever divides the memory.
+busy, and two take twice as long whoever divides the memory. A job computes in tiles that its processor's own cache
+holds, as products of matrices do: otherwise the two jobs share the last cache with all that the drive moves.
 """
 import argparse
 import json
@@ -42,7 +43,7 @@ BOUND = 0.10
 PLAIN = None  # instead of words for `terrace run`
 
 
-def job(total, work):
+def job(total, work, tile_bytes):
     """Changes each word `work` times in a step. Says how long each step took, a line each, until it is ended."""
     import numpy
     generator = numpy.random.default_rng(1)
@@ -50,10 +51,12 @@ def job(total, work):
     while True:
         start = time.monotonic()
         for block in blocks:
-            for _ in range(work):
-                block *= numpy.uint64(6364136223846793005)
-                block += numpy.uint64(1442695040888963407)
-            block.sum()
+            for first in range(0, BLOCK // 8, tile_bytes // 8):
+                tile = block[first:first + tile_bytes // 8]
+                for _ in range(work):
+                    tile *= numpy.uint64(6364136223846793005)
+                    tile += numpy.uint64(1442695040888963407)
+                tile.sum()
         print(time.monotonic() - start, flush=True)
 
 
@@ -97,7 +100,7 @@ class Job:
         under = [options.terrace, "run", "--socket", daemon.socket, "--compress", "off", "--name", name]
         self.process = subprocess.Popen(
             [*([] if words is PLAIN else [*under, *words, "--"]), sys.executable, __file__, "--job", str(options.bytes),
-             "--work", str(options.work)],
+             "--work", str(options.work), "--tile", str(options.tile)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.seconds = []
 
@@ -197,7 +200,9 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--bytes", type=parse_size, default=512 * 2**20, metavar="SIZE", help="of each job (default 512M)")
-    parser.add_argument("--work", type=int, default=8, metavar="N", help="how often a step changes each word (default 8)")
+    parser.add_argument("--work", type=int, default=180, metavar="N", help="how often a step changes each word (default 180)")
+    parser.add_argument("--tile", type=parse_size, default=2**18, metavar="SIZE",
+                        help="of a block of 16 MiB, what is changed so often before the next (default 256K)")
     parser.add_argument("--share", type=int, default=60, metavar="PCT", help="of that, each job's share (default 60)")
     parser.add_argument("--steps", type=int, default=8, help="that are measured (default 8)")
     parser.add_argument("--warm-steps", type=int, default=3, help="before them (default 3)")
@@ -208,6 +213,8 @@ def arguments():
     options = parser.parse_args()
     if options.work < 1:
         parser.error("--work must be at least 1")
+    if not 4096 <= options.tile <= BLOCK or BLOCK % options.tile:
+        parser.error("--tile must be a power of two from 4K to 16M")
     if not 10 <= options.share <= 66:
         parser.error("--share must be 10 to 66, so that three quarters of the budget are less than a job")
     options.share_bytes = options.bytes * options.share // 100
@@ -217,7 +224,7 @@ def arguments():
 def main():
     options = arguments()
     if options.job:
-        return job(options.job, options.work)
+        return job(options.job, options.work, options.tile)
     options.terrace = find_terrace(options.terrace)
     rounds = [one_round(options) for _ in range(options.rounds)]
     result = summary(rounds)
@@ -225,7 +232,7 @@ def main():
     if options.json:
         document = {"format": "terrace-bench-shares", "version": 1, "machine": machine.describe(options.pool),
                     "bytes": options.bytes, "share_bytes": options.share_bytes, "steps": options.steps,
-                    "work": options.work, "medians": result, "rounds": rounds}
+                    "work": options.work, "tile_bytes": options.tile, "medians": result, "rounds": rounds}
         commit = machine.commit(Path(__file__).parent)
         document |= {"commit": commit} if commit else {}
         options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
