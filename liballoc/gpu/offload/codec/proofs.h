@@ -84,6 +84,18 @@ class Proofs {
     return true;
   }
 
+  // The same part by part, each a multiple of sum_piece_bytes but for the last: `memory` has `bytes` from
+  // `at` on. *sum begins as the tensor's number, and must be tensor.sum in the end.
+  void add_part(const Tensor& tensor, const std::byte* memory, std::uint64_t at, std::uint64_t bytes,
+                std::uint64_t* sum) {
+    if (tensor.proof == Tensor::Proof::header) {
+      if (at == 0) *sum = header_sum(memory);
+      return;
+    }
+    *sum = stored_sum(memory, bytes, *sum);
+    count(bytes);
+  }
+
   // What somebody else summed.
   void count(std::uint64_t bytes) { summed_bytes_ += bytes; }
   std::uint64_t summed_bytes() const { return summed_bytes_; }

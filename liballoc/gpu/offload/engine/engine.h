@@ -159,7 +159,7 @@ class Engine {
   void trim();
   void vacate();
   bool vacate(const TensorPtr& tensor);
-  void vacate(HeldExtent& held);
+  void vacate_window();
 
   int room_to_store(Tensor& tensor);
   int no_room() const { return keeper_.error() != 0 ? keeper_.error() : ENOSPC; }
@@ -173,25 +173,29 @@ class Engine {
   bool room_may_come(const Tensor& tensor, int* refusal);
   int make_room(std::uint64_t bytes);
 
-  // Past host memory (engine_pieces.cpp)
+  // Past host memory (engine_window.cpp)
   struct Part {
     std::uint64_t offset;  // in the tensor
     std::uint64_t bytes;
   };
-  std::uint64_t transit_bytes() const;
-  void claim_transit();
-  bool make_transit();
+  std::uint64_t usual_window_bytes() const;
+  std::uint64_t window_for(const Tensor& tensor) const;
+  void claim_window();
+  bool make_window();
+  bool has_window() const;
   bool may_go_in_pieces(const Tensor& tensor) const;
   int room_in_pieces(Tensor& tensor);
-  int take_transit(Lock& lock);
-  void leave_transit();
-  Part piece_at(const Tensor& tensor, std::uint64_t offset) const;
+  int take_window(const Tensor& tensor, bool to_read, Lock& lock);
+  void leave_window();
+  Part part_at(std::uint64_t bytes, std::uint64_t offset) const;
   int carry_out_in_pieces(Tensor& tensor);
+  int carry_in_through_window(Tensor& tensor, Lock& lock);
   int carry_in_in_pieces(Tensor& tensor, Lock& lock);
-  int piece_to_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock);
-  int piece_from_transit(Tensor& tensor, const Part& piece, std::uint64_t* sum, Lock& lock);
-  int piece_by_drive(Tensor& tensor, const Part& piece, tiers::Direction direction, Lock& lock);
-  void piece_done(const Drive::Job& job, int error);
+  int carry_in_frame(Tensor& tensor, Lock& lock);
+  int part_to_window(Tensor& tensor, const Part& part, std::uint64_t* sum, Lock& lock);
+  int part_from_window(Tensor& tensor, const Part& part, std::uint64_t* sum, Lock& lock);
+  int part_by_drive(Tensor& tensor, const Part& part, tiers::Direction direction, Lock& lock);
+  void part_done(const Drive::Job& job, int error);
   void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
   int synchronized(Event event, int error);
   int departed(Tensor& tensor);
@@ -203,12 +207,13 @@ class Engine {
   int write_directly(Tensor& tensor);
   int end_direct_store(Tensor& tensor);
   // What lies in host memory was read ahead.
-  static bool comes_directly(const Tensor& tensor) { return tensor.direct && !tensor.memory_filled; }
-  static bool came_by_cufile(const Tensor& tensor) { return comes_directly(tensor) && !tensor.through_host; }
-  int carry_in_directly(Tensor& tensor, Lock& lock);
+  static bool comes_by_cufile(const Tensor& tensor) {
+    return tensor.direct && !tensor.memory_filled && !tensor.through_host;
+  }
+  int carry_in_staged(Tensor& tensor, Lock& lock);
   int bring_frame(Tensor& tensor, const Piece& piece);
   int read_directly(const Tensor& tensor, const Piece& piece);
-  int read_through_host(Tensor& tensor, const Piece& piece);
+  int read_through_window(Tensor& tensor, const Piece& piece);
   void give_up_cufile(Tensor& tensor);
   int check_frame(const Tensor& tensor, const Piece& piece);
   int frame_sum(const Piece& piece, std::uint64_t* out);
@@ -221,6 +226,7 @@ class Engine {
   void run_arrival(const TensorPtr& tensor, Lock& lock);
   int carry_in(Tensor& tensor, Lock& lock);
   int carry_in_on_host(Tensor& tensor);
+  int carry_frame_in_on_host(Tensor& tensor, const std::byte* frame);
   bool copy_in_on_host(Tensor& tensor, const std::byte* memory);
   int carry_in_by_device(Tensor& tensor, Lock& lock);
   int decode(Tensor& tensor, const std::byte* frame);
@@ -229,7 +235,6 @@ class Engine {
 
   // Between host memory and the drive (engine_drive.cpp), all under the lock
   void pump();
-  void serve_late_reads();
   void write_as_planned();
   void write_early();
   void plan_reads();
@@ -252,10 +257,8 @@ class Engine {
   void written(const Drive::Job& job, int error);
   void was_read(const TensorPtr& tensor, int error);
   void give_up_read(Tensor& tensor);
-  void leave_bounce(Tensor& tensor, Lock& lock);
   void end_drives_step();
-  void give_up_ways_back();
-  bool on_bounce(const Tensor& tensor) const { return bounce_user_ == &tensor; }
+  void give_up_window();
 
   // Ends (engine_step.cpp)
   void forget(Tensor& tensor);
@@ -296,24 +299,19 @@ class Engine {
   std::unique_ptr<DirectPath> direct_;  // none: it does not work here, or does not pay
   std::deque<TensorPtr> waiting_;       // for room
   std::uint64_t waiting_bytes_ = 0;
-  std::deque<TensorPtr> late_reads_;      // for room to be read to
   std::deque<TensorPtr> planned_writes_;  // a plan wants them on the drive
   std::deque<TensorPtr> clean_;           // about the furthest from their fetch first
-  // As large as the largest tensor that is on the drive alone, and kept free: whatever else fills host
-  // memory, that tensor can be brought back.
-  HeldExtent bounce_{&slab_};
-  const Tensor* bounce_user_ = nullptr;
   std::uint64_t read_ahead_limit_bytes_ = 0;
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t clean_bytes_ = 0;
-  unsigned leaving_ = 0;        // tensors between start_copy() and the end of finish_store()
-  unsigned ending_ = 0;         // tensors that were released, until their last user is through
-  bool waited_ = false;         // a store of this step found no room
-  bool pressed_ = false;        // or one of the last step did: write before it happens
-  HeldExtent transit_{&slab_};  // for what goes in pieces
-  bool transit_busy_ = false;   // somebody carries pieces through it
-  Crew frame_crew_;             // before out_crew_
+  unsigned leaving_ = 0;       // tensors between start_copy() and the end of finish_store()
+  unsigned ending_ = 0;        // tensors that were released, until their last user is through
+  bool waited_ = false;        // a store of this step found no room
+  bool pressed_ = false;       // or one of the last step did: write before it happens
+  HeldExtent window_{&slab_};  // between the drive and what host memory does not hold
+  bool window_busy_ = false;   // somebody carries something through it
+  Crew frame_crew_;            // before out_crew_
   Crew out_crew_;
   Crew in_crew_;
   Crew verdict_crew_;  // behind in_crew_

@@ -114,7 +114,7 @@ void Engine::judge(const TensorPtr& tensor) {
   device_codec_->give(std::exchange(tensor->arriving_piece, nullptr));
   const Lock lock(mutex_);
   counts_.decompress_ns += ns;
-  if (error == EBADMSG && came_by_cufile(*tensor)) {
+  if (error == EBADMSG && comes_by_cufile(*tensor)) {
     give_up_cufile(*tensor);
     tensor->arrival = Tensor::Arrival::queued;
     in_crew_.queue(tensor);

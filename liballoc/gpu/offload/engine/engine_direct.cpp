@@ -3,17 +3,17 @@
 //
 //   frame crew   await ready ─ take a piece ─ kernel ─ await it ─ cuFile writes the frame   ──► out crew
 //   in crew      take a piece ─ cuFile reads the frame ─ kernel   ──► verdict crew
-//                               └─ if it fails: the drive reads it, through the transit extent
+//                               └─ if it fails: the drive reads it, through the window
 //
 // Nobody on the host sees the bytes, so none sums them: the frame has sums of its blocks (docs/formats/
 // frame.md), raw ones too, made and verified by the kernels. An older frame, where cuFile lost a write, has
 // another sum in its header than the tensor remembers.
 //
-// Such a tensor is one that goes in pieces (engine_pieces.cpp) and has a shorter way. It has the place for
-// that as well, on the drive and in the transit extent: when cuFile refuses it, its pieces go through the
-// host; when cuFile does not bring the frame back, or not as it was, the same extent is read through the
-// host. It is read ahead as others are, into host memory (engine_drive.cpp): what lies there does not go
-// directly.
+// Such a tensor is one that goes in pieces (engine_window.cpp) and has a shorter way. It has the place for
+// that as well, on the drive and in the window: when cuFile refuses it, its pieces go through the host; when
+// cuFile does not bring the frame back, or not as it was, the same extent is read through the window, as any
+// frame is that host memory has no room for. It is read ahead as others are, into host memory
+// (engine_drive.cpp): what lies there does not go directly.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -23,6 +23,7 @@
 #include "liballoc/gpu/offload/engine/engine.h"
 
 namespace terrace::liballoc::offload {
+
 // Chosen where it pays, and said in path() where not. The frames need kernels, also where nothing is
 // compressed.
 void Engine::try_direct(const Settings& settings) {
@@ -117,7 +118,7 @@ int Engine::end_direct_store(Tensor& tensor) {
 }
 
 // 0: the rest is in the device's stream, and judge()'s.
-int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
+int Engine::carry_in_staged(Tensor& tensor, Lock& lock) {
   lock.unlock();
   Piece* piece = device_codec_->take(tensor);
   int error = piece == nullptr ? ENOMEM : bring_frame(tensor, *piece);
@@ -135,13 +136,12 @@ int Engine::carry_in_directly(Tensor& tensor, Lock& lock) {
 
 // What cuFile brought, or failed to bring, says little about what the drive has: the host looks as well.
 int Engine::bring_frame(Tensor& tensor, const Piece& piece) {
-  if (!tensor.through_host) {
+  if (comes_by_cufile(tensor)) {
     if (read_directly(tensor, piece) == 0) return 0;
     const Lock lock(mutex_);
     give_up_cufile(tensor);
   }
-  const int error = read_through_host(tensor, piece);
-  return error != 0 ? error : check_frame(tensor, piece);
+  return read_through_window(tensor, piece);
 }
 
 int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
@@ -157,24 +157,26 @@ int Engine::read_directly(const Tensor& tensor, const Piece& piece) {
   return check_frame(tensor, piece);
 }
 
-// Piece by piece through the transit extent to where cuFile would have put it.
-int Engine::read_through_host(Tensor& tensor, const Piece& piece) {
-  const std::uint64_t bytes = whole_blocks(tensor.stored_bytes);
+// Part by part to where cuFile would have put it.
+int Engine::read_through_window(Tensor& tensor, const Piece& piece) {
   Lock lock(mutex_);
-  int error = take_transit(lock);
+  std::uint64_t sum = tensor.id;
+  int error = take_window(tensor, true, lock);
   if (error != 0) return error;
-  for (std::uint64_t at = 0; error == 0 && at < bytes; at += transit_.bytes()) {
-    const Part part{at, std::min(transit_.bytes(), bytes - at)};
-    error = piece_by_drive(tensor, part, tiers::Direction::read, lock);
+  for (std::uint64_t at = 0; error == 0 && at < tensor.stored_bytes;) {
+    const Part part = part_at(tensor.stored_bytes, at);
+    error = part_by_drive(tensor, part, tiers::Direction::read, lock);
     if (error != 0) break;
     std::byte* to = device_codec_->frame(piece) + at;
-    error = link_->copy_in({&slab_, transit_.extent().offset, to, part.bytes}, nullptr, &tensor.arrived);
+    error = link_->copy_in({&slab_, window_.extent().offset, to, part.bytes}, nullptr, &tensor.arrived);
     lock.unlock();
+    proofs_.add_part(tensor, slab_.at(window_.extent()), at, part.bytes, &sum);
     error = synchronized(tensor.arrived, error);
     lock.lock();
+    at += part.bytes;
   }
-  leave_transit();
-  return error;
+  leave_window();
+  return error == 0 && sum != tensor.sum ? EBADMSG : error;
 }
 
 void Engine::give_up_cufile(Tensor& tensor) {

@@ -22,20 +22,11 @@ constexpr std::size_t most_looked_ahead = 256;  // tensors
 void Engine::pump() {
   collect_retired();
   vacate();
-  serve_late_reads();
   serve_waiting();
   write_as_planned();
   if (waiting_.empty() && pressed_ && !step_.is_fetching()) write_early();
   plan_reads();
   if (wanted_growth() != 0) keeper_.wake();
-}
-
-void Engine::serve_late_reads() {
-  while (!late_reads_.empty()) {
-    const TensorPtr tensor = late_reads_.front();
-    if (!tensor->gone && !start_read(tensor, true)) return;
-    late_reads_.pop_front();
-  }
 }
 
 int Engine::write_when_stored(std::uint64_t id) {
@@ -132,8 +123,8 @@ void Engine::drive_done(const Drive::Job& job, int error) {
     planner_->transferred(out ? StepPlanner::Way::drive_out : StepPlanner::Way::drive_in, job.extent.bytes,
                           job.begun_ns, os::now_ns());
   const Lock lock(mutex_);
-  if (job.is_piece) {
-    piece_done(job, error);
+  if (job.is_part) {
+    part_done(job, error);
     return;
   }
   job.tensor->drive = Tensor::Drive::idle;
@@ -173,7 +164,7 @@ void Engine::was_read(const TensorPtr& tensor, int error) {
   if (error == 0) {
     counts_.nvme_read_bytes += tensor->disk.bytes;
     tensor->memory_filled = tensor->from_drive = true;
-    if (!on_bounce(*tensor)) now_clean(tensor);
+    now_clean(tensor);
     if (!awaited || tensor->gone) return;
     tensor->arrival = Tensor::Arrival::queued;
     in_crew_.queue(tensor);
@@ -193,11 +184,7 @@ void Engine::was_read(const TensorPtr& tensor, int error) {
 
 void Engine::give_up_read(Tensor& tensor) {
   was_asked_for(tensor);
-  if (on_bounce(tensor))
-    bounce_user_ = nullptr;
-  else
-    slab_.release(tensor.memory);
-  tensor.memory = {};
+  slab_.release(std::exchange(tensor.memory, {}));
 }
 
 void Engine::now_clean(const TensorPtr& tensor) {
@@ -218,10 +205,10 @@ void Engine::was_asked_for(Tensor& tensor) {
   if (!tensor.gone && tensor.to != nullptr) ++counts_.read_ahead_hits;
 }
 
-// Nobody uses it, and it can be brought back directly or through the bounce extent.
+// Nobody uses it, and it can be brought back through the window.
 bool Engine::is_droppable(const Tensor& tensor, bool even_read_ahead) {
   if (tensor.users != 0 || is_moving(tensor) || is_pending(tensor.arrived)) return false;
-  if (!tensor.direct && bounce_user_ != nullptr && tensor.memory.bytes > bounce_.bytes()) return false;
+  if (window_busy_ && window_for(tensor) > window_.bytes()) return false;
   return even_read_ahead || !tensor.read_ahead;
 }
 
@@ -235,7 +222,7 @@ bool Engine::drop_clean(bool even_read_ahead) {
   return false;
 }
 
-// Its memory is free for others, or becomes the bounce extent if that is too small to bring it back.
+// Its memory is free for others, or becomes the window if that is too small to bring it back.
 void Engine::drop(Tensor& tensor) {
   not_clean(tensor);
   if (tensor.read_ahead) {
@@ -244,11 +231,14 @@ void Engine::drop(Tensor& tensor) {
     read_ahead_bytes_ -= tensor.disk.bytes;
   }
   tensor.memory_filled = false;
-  const tiers::Extent memory = std::exchange(tensor.memory, {});
-  if (!tensor.direct && memory.bytes > bounce_.bytes())
-    bounce_.hold(memory);
-  else
+  const std::uint64_t window_bytes = window_for(tensor);
+  tiers::Extent memory = std::exchange(tensor.memory, {});
+  if (window_bytes > window_.bytes()) {
+    slab_.shrink(&memory, window_bytes);
+    window_.hold(memory);
+  } else {
     slab_.release(memory);
+  }
 }
 
 bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
@@ -256,10 +246,7 @@ bool Engine::room_to_read(const TensorPtr& tensor, bool urgent) {
   do {
     if (slab_.reserve(bytes, &tensor->memory) == 0) return true;
   } while (keeper_.grow_now(bytes) || drop_clean(urgent));
-  if (!urgent || bounce_user_ != nullptr || bounce_.bytes() < bytes || bounce_.hand_out() != 0) return false;
-  tensor->memory = {bounce_.extent().offset, bytes};
-  bounce_user_ = tensor.get();
-  return true;
+  return false;
 }
 
 bool Engine::start_read(const TensorPtr& tensor, bool urgent) {
@@ -283,7 +270,7 @@ bool Engine::may_be_read_ahead(const Tensor& tensor) const {
 }
 
 void Engine::plan_reads() {
-  if (drive_ == nullptr || !waiting_.empty() || !late_reads_.empty()) return;
+  if (drive_ == nullptr || !waiting_.empty()) return;
   step_.look_ahead(most_looked_ahead, [this](const TensorPtr& tensor) {
     if (!may_be_read_ahead(*tensor)) return true;
     if (read_ahead_bytes_ + tensor->disk.bytes > read_ahead_limit_bytes_ || !start_read(tensor, false))
@@ -294,36 +281,20 @@ void Engine::plan_reads() {
   });
 }
 
-// The tensor has been brought back through it: the next one's turn.
-void Engine::leave_bounce(Tensor& tensor, Lock& lock) {
-  if (!on_host() && tensor.arrived != nullptr) {
-    lock.unlock();
-    link_->device().synchronize(tensor.arrived);
-    lock.lock();
-  }
-  tensor.memory = {};
-  tensor.memory_filled = false;
-  bounce_user_ = nullptr;
-  pump();
-}
-
 // A drive that was full has room again.
 void Engine::end_drives_step() {
   if (drive_error_ == ENOSPC) drive_error_ = 0;
   pressed_ = std::exchange(waited_, false);
   std::erase_if(clean_, [](const TensorPtr& tensor) { return !tensor->clean; });
-  give_up_ways_back();
+  give_up_window();
 }
 
-// What others have stored meanwhile keeps them.
-void Engine::give_up_ways_back() {
+// What others have stored meanwhile keeps it.
+void Engine::give_up_window() {
   const bool needed = std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
-    return entry.second->disk_filled && !entry.second->memory_filled && !entry.second->in_pieces;
+    return entry.second->in_pieces || (entry.second->disk_filled && !entry.second->memory_filled);
   });
-  if (!needed && bounce_user_ == nullptr) bounce_.give_up();
-  const bool staged =
-      std::any_of(live_.begin(), live_.end(), [](const auto& entry) { return entry.second->in_pieces; });
-  if (!staged && !transit_busy_) transit_.give_up();
+  if (!needed && !window_busy_) window_.give_up();
 }
 
 }  // namespace terrace::liballoc::offload

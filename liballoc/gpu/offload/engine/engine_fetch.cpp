@@ -21,7 +21,7 @@ int Engine::fetch(std::uint64_t id, void* to, void* stream) {
   const bool begins = tensor->arrival == Tensor::Arrival::none;
   const int error = begin_fetch(tensor, to, static_cast<Stream>(stream));
   if (error != 0 || !begins || tensor->arrival != Tensor::Arrival::queued) return error;
-  if (is_brief(*tensor) && (tensor->handed_back || tensor->state == Tensor::State::stored))
+  if (is_brief(*tensor) && (tensor->handed_back || tensor->memory_filled))
     run_arrival(tensor, lock);
   else
     in_crew_.queue(tensor);
@@ -62,14 +62,14 @@ int Engine::start_fetch(const TensorPtr& tensor, std::byte* to, Stream stream) {
   return 0;
 }
 
-// What goes past host memory comes so, too, but for a direct one that is just being read ahead.
+// What goes past host memory comes so, too, but for a direct one that is just being read ahead; and so does
+// what finds no room there now.
 void Engine::bring(const TensorPtr& tensor) {
   const bool to_memory = !tensor->in_pieces || tensor->drive == Tensor::Drive::reading;
   const bool on_drive =
       tensor->state == Tensor::State::stored && !tensor->memory_filled && !tensor->handed_back && to_memory;
-  tensor->arrival = on_drive ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
-  if (on_drive && tensor->drive == Tensor::Drive::idle && !start_read(tensor, true))
-    late_reads_.push_back(tensor);
+  const bool comes = on_drive && (tensor->drive != Tensor::Drive::idle || start_read(tensor, true));
+  tensor->arrival = comes ? Tensor::Arrival::awaiting : Tensor::Arrival::queued;
 }
 
 void Engine::bring_in(const TensorPtr& tensor) {
@@ -91,7 +91,6 @@ void Engine::run_arrival(const TensorPtr& arriving, Lock& lock) {
     ++tensor.users;  // until judge()
     verdict_crew_.queue(arriving);
   }
-  if (on_bounce(tensor)) leave_bounce(tensor, lock);
   end_use(tensor);
   changed_.notify_all();
 }
@@ -99,8 +98,7 @@ void Engine::run_arrival(const TensorPtr& arriving, Lock& lock) {
 int Engine::carry_in(Tensor& tensor, Lock& lock) {
   if (!tensor.handed_back) changed_.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
   if (tensor.state == Tensor::State::failed) return tensor.error;
-  if (comes_directly(tensor) && !tensor.handed_back) return carry_in_directly(tensor, lock);
-  if (tensor.in_pieces && !tensor.direct && !tensor.handed_back) return carry_in_in_pieces(tensor, lock);
+  if (!tensor.handed_back && !tensor.memory_filled) return carry_in_through_window(tensor, lock);
   if (!on_host()) return carry_in_by_device(tensor, lock);
   lock.unlock();
   const int error = carry_in_on_host(tensor);
@@ -114,11 +112,14 @@ int Engine::carry_in_on_host(Tensor& tensor) {
     return 0;
   }
   const std::byte* memory = slab_.at(tensor.memory);
-  if (tensor.codec != compression::Codec::raw) {
-    if (proofs_.hold(tensor, memory)) return decode(tensor, memory);
-  } else if (copy_in_on_host(tensor, memory)) {
-    return 0;
-  }
+  if (tensor.codec != compression::Codec::raw) return carry_frame_in_on_host(tensor, memory);
+  if (copy_in_on_host(tensor, memory)) return 0;
+  std::memset(tensor.to, poison, tensor.bytes);
+  return EBADMSG;
+}
+
+int Engine::carry_frame_in_on_host(Tensor& tensor, const std::byte* frame) {
+  if (proofs_.hold(tensor, frame)) return decode(tensor, frame);
   std::memset(tensor.to, poison, tensor.bytes);
   return EBADMSG;
 }

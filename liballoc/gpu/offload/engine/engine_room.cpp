@@ -36,15 +36,13 @@ void Engine::start_keeper() {
 
 // What whoever waits longest needs the memory thread for.
 std::uint64_t Engine::wanted_growth() const {
-  for (const TensorPtr& tensor : late_reads_)
-    if (!tensor->gone && keeper_.may_grow_aside(tensor->disk.bytes)) return tensor->disk.bytes;
   for (const TensorPtr& tensor : waiting_)
     if (!tensor->gone) return keeper_.may_grow_aside(wanted_room(*tensor)) ? wanted_room(*tensor) : 0;
   return 0;
 }
 
 std::uint64_t Engine::wanted_room(const Tensor& tensor) const {
-  if (tensor.in_pieces) return transit_bytes();
+  if (tensor.in_pieces) return usual_window_bytes();
   return tensor.bytes;
 }
 
@@ -73,9 +71,9 @@ int Engine::may_wait(Tensor& tensor) {
   if (drive_->free_bytes() < tensor.bytes) return ENOSPC;
   if (const int error = writes_.take(tensor.bytes); error != 0) return error;
   writes_.untake(tensor.bytes);
-  // Besides it there must be room for one to bring back (bounce_).
+  // One that takes more than half would drive out all others, and its frame would not fit beside it.
   const std::uint64_t room = slab_.limit_bytes();
-  tensor.in_pieces = tensor.bytes > (room - std::min(room, transit_bytes())) / 2;
+  tensor.in_pieces = tensor.bytes > (room - std::min(room, usual_window_bytes())) / 2;
   return 0;
 }
 
@@ -89,7 +87,7 @@ int Engine::queue_for_room(const TensorPtr& tensor) {
 }
 
 void Engine::serve_waiting() {
-  claim_transit();
+  claim_window();
   while (!waiting_.empty()) {
     const TensorPtr tensor = waiting_.front();
     if (!settle(tensor)) return;

@@ -7,9 +7,9 @@
 // of its step at the latest. Nothing waits for any of it, and what has no room stays where it is, as with a
 // full budget.
 //
-// The bounce and the transit extent are what brings tensors back. They are moved, and where the grant is too
-// small for them, as that of a job which is to be paused, their memory is given back until a tensor needs
-// them (memory/held_extent.h).
+// The window is what brings tensors back (engine_window.cpp). It is moved, and where the grant is too small
+// for it, as that of a job which is to be paused, its memory is given back until a tensor needs it
+// (memory/held_extent.h).
 #include <utility>
 
 #include "liballoc/gpu/offload/engine/engine.h"
@@ -54,12 +54,12 @@ Report Engine::report() {
 void Engine::take_grant(const Grant& grant) {
   const Lock lock(mutex_);
   slab_.set_limit(grant.budget_bytes);
-  bounce_.come_back();
-  transit_.come_back();
+  window_.come_back();
   if (writes_.is_leased()) {
     drive_->set_limit(grant.pool_limit_bytes);
     writes_.set_lease(grant.most_written_bytes);
   }
+  changed_.notify_all();
   pump();
 }
 
@@ -67,9 +67,8 @@ void Engine::take_grant(const Grant& grant) {
 void Engine::trim() {
   const Lock lock(mutex_);
   collect_retired();
-  give_up_ways_back();
-  if (bounce_user_ == nullptr) bounce_.spare();
-  if (!transit_busy_) transit_.spare();
+  give_up_window();
+  if (!window_busy_) window_.spare();
   keeper_.trim();
   if (device_codec_ != nullptr) device_codec_->trim();
 }
@@ -78,8 +77,7 @@ void Engine::vacate() {
   if (!slab_.is_over_limit()) return;
   for (const auto& [id, tensor] : live_)
     if (slab_.is_beyond_limit(tensor->memory) && !vacate(tensor)) break;
-  if (bounce_user_ == nullptr) vacate(bounce_);
-  if (!transit_busy_) vacate(transit_);
+  if (!window_busy_) vacate_window();
   keeper_.give_back_surplus();
 }
 
@@ -90,13 +88,13 @@ bool Engine::vacate(const TensorPtr& tensor) {
 }
 
 // Others make room for it, once they are on the drive. Where nobody can, it has to be without memory itself.
-void Engine::vacate(HeldExtent& held) {
+void Engine::vacate_window() {
   bool moved = false;
-  while (!(moved = held.move_below_limit()) && drop_clean(true)) {
+  while (!(moved = window_.move_below_limit()) && drop_clean(true)) {
   }
   if (moved || writing_bytes_ != 0) return;
-  make_room(held.bytes());
-  if (writing_bytes_ == 0) held.withhold();
+  make_room(window_.bytes());
+  if (writing_bytes_ == 0) window_.withhold();
 }
 
 }  // namespace terrace::liballoc::offload

@@ -76,9 +76,7 @@ void Engine::free_parts(Tensor& tensor) {
   charge(tensor, 0);  // what was never written
   if (tensor.disk.bytes != 0) drive_->release(std::exchange(tensor.disk, {}));
   const tiers::Extent memory = std::exchange(tensor.memory, {});
-  if (on_bounce(tensor)) {
-    bounce_user_ = nullptr;
-  } else if (memory.bytes != 0) {
+  if (memory.bytes != 0) {
     // A copy out that was refused half-way still writes to it, one back may still read from it.
     Event& under_way = is_pending(tensor.departed) ? tensor.departed : tensor.arrived;
     if (is_pending(under_way))
