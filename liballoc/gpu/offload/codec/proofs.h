@@ -34,6 +34,9 @@ inline std::uint64_t header_sum(const std::byte* frame) {
   return sum;
 }
 
+// What a caller finds who ignores the error: no number, of any floating-point type.
+inline constexpr int poison = 0xff;
+
 // Any thread; a tensor is one thread's at a time.
 class Proofs {
  public:
