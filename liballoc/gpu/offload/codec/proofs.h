@@ -20,7 +20,7 @@
 #include <cstring>
 
 #include "liballoc/gpu/offload/codec/stored_sum.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 

@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "liballoc/agent/pool/fault_injection.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/settings.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 #include "tiers/adaptors/meter_adaptor.h"
 #include "tiers/nvme_tier.h"
 

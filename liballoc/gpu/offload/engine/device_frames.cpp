@@ -192,7 +192,7 @@ int DeviceFrames::bring(Tensor& tensor, const Piece& piece) {
   if (tensor.comes_by_cufile() && read_directly(tensor, piece) == 0) return 0;
   Lock lock(common_->mutex);
   if (tensor.comes_by_cufile()) give_up_cufile(tensor);
-  return windowed_->carry_in_to(tensor, codec_->frame(piece), lock);
+  return windowed_->carry_in(tensor, codec_->frame(piece), nullptr, lock);
 }
 
 int DeviceFrames::read_directly(const Tensor& tensor, const Piece& piece) {

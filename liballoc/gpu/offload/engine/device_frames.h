@@ -31,11 +31,11 @@
 
 #include "liballoc/gpu/offload/codec/device_codec.h"
 #include "liballoc/gpu/offload/drive/direct_path.h"
-#include "liballoc/gpu/offload/drive/drive_room.h"
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/engine/uses.h"
 #include "liballoc/gpu/offload/engine/windowed_path.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 namespace terrace::liballoc::offload {
 

@@ -59,8 +59,7 @@ int DriveTraffic::start_write(const TensorPtr& victim) {
 }
 
 void DriveTraffic::done(const Drive::Job& job, int error) {
-  job.tensor->drive = Tensor::Drive::idle;
-  if (error != 0) ++common_->counts.io_errors;
+  drive_->ended(job, error);
   if (job.direction == tiers::Direction::write)
     written(job, error);
   else
@@ -73,13 +72,7 @@ void DriveTraffic::done(const Drive::Job& job, int error) {
 void DriveTraffic::written(const Drive::Job& job, int error) {
   const TensorPtr& tensor = job.tensor;
   writing_bytes_ -= tensor->disk.bytes;
-  drive_->was_submitted(*tensor, job.submitted_bytes);
-  if (error != 0) {
-    drive_->has_failed(error);
-    drive_->release(*tensor);
-    return;
-  }
-  common_->counts.nvme_written_bytes += tensor->disk.bytes;
+  if (error != 0) return drive_->release(*tensor);
   if (job.summed_bytes != 0) {
     tensor->sum = job.sum;
     tensor->proof = Tensor::Proof::sum;
@@ -93,7 +86,6 @@ void DriveTraffic::written(const Drive::Job& job, int error) {
 void DriveTraffic::was_read(const TensorPtr& tensor, int error) {
   const bool is_awaited = tensor->arrival == Tensor::Arrival::awaiting;
   if (error == 0) {
-    common_->counts.nvme_read_bytes += tensor->disk.bytes;
     tensor->memory_filled = tensor->from_drive = true;
     host_->now_clean(tensor);
   } else {

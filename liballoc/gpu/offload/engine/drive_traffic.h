@@ -1,5 +1,5 @@
 // Between host memory and the drive. When a store finds no room, the tensors whose fetch is furthest away are
-// written; written, they are clean (memory/host_room.h). Once a step had to wait, writing begins early, so
+// written; written, they are clean (room/host_room.h). Once a step had to wait, writing begins early, so
 // that clean memory is at hand. In the fetching part of a step tensors are read ahead in the learned order,
 // into memory that is free, or clean and not itself read ahead.
 //
@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <deque>
 
-#include "liballoc/gpu/offload/drive/drive_room.h"
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/engine/uses.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 namespace terrace::liballoc::offload {
 

@@ -33,56 +33,50 @@ int Engine::store(const terrace_offload_tensor& from, void* stream, std::uint64_
   return stores_.store(from, static_cast<Stream>(stream), id, left);
 }
 
-int Engine::left(std::uint64_t id, bool* out) {
-  const Lock lock(common_.mutex);
+template <typename Function>
+int Engine::with(std::uint64_t id, void* stream, const Function& function) {
+  if (!common_.takes(stream)) return EINVAL;
+  Lock lock(common_.mutex);
   const TensorPtr tensor = common_.find(id);
-  return tensor == nullptr ? ENOENT : stores_.left(*tensor, out);
+  return tensor == nullptr ? ENOENT : function(tensor, lock);
+}
+
+int Engine::left(std::uint64_t id, bool* out) {
+  return with(id, nullptr, [&](const TensorPtr& tensor, Lock&) { return stores_.left(*tensor, out); });
 }
 
 int Engine::leave(std::uint64_t id, void* stream, bool* out) {
-  if (!common_.takes(stream)) return EINVAL;
-  Lock lock(common_.mutex);
-  const TensorPtr tensor = common_.find(id);
-  return tensor == nullptr ? ENOENT : stores_.leave(*tensor, static_cast<Stream>(stream), out, lock);
+  return with(id, stream, [&](const TensorPtr& tensor, Lock& lock) {
+    return stores_.leave(*tensor, static_cast<Stream>(stream), out, lock);
+  });
 }
 
 int Engine::fetch(std::uint64_t id, void* to, void* stream) {
-  if (to == nullptr || !common_.takes(stream)) return EINVAL;
-  Lock lock(common_.mutex);
-  const TensorPtr tensor = common_.find(id);
-  return tensor == nullptr ? ENOENT : fetches_.fetch(tensor, to, static_cast<Stream>(stream), lock);
+  if (to == nullptr) return EINVAL;
+  return with(id, stream, [&](const TensorPtr& tensor, Lock& lock) {
+    return fetches_.fetch(tensor, to, static_cast<Stream>(stream), lock);
+  });
 }
 
 int Engine::fetch_arrive(std::uint64_t id, void* to, void* stream) {
-  if (to == nullptr || !common_.takes(stream)) return EINVAL;
-  Lock lock(common_.mutex);
-  const TensorPtr tensor = common_.find(id);
-  return tensor == nullptr ? ENOENT : fetches_.fetch_arrive(tensor, to, static_cast<Stream>(stream), lock);
+  if (to == nullptr) return EINVAL;
+  return with(id, stream, [&](const TensorPtr& tensor, Lock& lock) {
+    return fetches_.fetch_arrive(tensor, to, static_cast<Stream>(stream), lock);
+  });
 }
 
 int Engine::arrive(std::uint64_t id, void* stream) {
-  if (!common_.takes(stream)) return EINVAL;
-  Lock lock(common_.mutex);
-  const TensorPtr tensor = common_.find(id);
-  return tensor == nullptr ? ENOENT : fetches_.arrive(tensor, static_cast<Stream>(stream), lock);
+  return with(id, stream, [&](const TensorPtr& tensor, Lock& lock) {
+    return fetches_.arrive(tensor, static_cast<Stream>(stream), lock);
+  });
 }
 
 int Engine::release(std::uint64_t id, void* stream) {
-  if (!common_.takes(stream)) return EINVAL;
-  Lock lock(common_.mutex);
-  const TensorPtr tensor = common_.find(id);
-  if (tensor == nullptr) return ENOENT;
-  common_.live.erase(id);
-  common_.step.leave(*tensor);
-  uses_.forget(*tensor);
-  uses_.wait_for_hands(*tensor, lock);
-  int error = 0;
-  if (common_.host_waits())
-    uses_.synchronize(*tensor, lock);
-  else
-    error = uses_.order_behind(*tensor, static_cast<Stream>(stream));
-  uses_.end(*tensor);
-  return error;
+  return with(id, stream, [&](const TensorPtr& tensor, Lock& lock) {
+    common_.live.erase(id);
+    common_.step.leave(*tensor);
+    return uses_.release(*tensor, static_cast<Stream>(stream), lock);
+  });
 }
 
 int Engine::next_step() {
@@ -99,13 +93,7 @@ int Engine::end_step() {
   common_.step.end_step();
   common_.counts.dropped += left_over.size();
   for (const auto& [id, tensor] : left_over) uses_.forget(*tensor);
-  for (const auto& entry : left_over) {
-    Tensor& tensor = *entry.second;
-    uses_.wait_for_hands(tensor, lock);
-    uses_.synchronize(tensor, lock);
-    common_.changed.wait(lock, [&] { return tensor.users == 1; });
-    uses_.end(tensor);
-  }
+  for (const auto& [id, tensor] : left_over) uses_.see_off(*tensor, lock);
   end_memorys_step();
   return 0;
 }

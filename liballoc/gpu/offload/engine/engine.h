@@ -29,8 +29,6 @@
 #include <memory>
 #include <string>
 
-#include "liballoc/gpu/offload/drive/drive_room.h"
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/engine/device_frames.h"
 #include "liballoc/gpu/offload/engine/drive_traffic.h"
 #include "liballoc/gpu/offload/engine/fetches.h"
@@ -38,8 +36,10 @@
 #include "liballoc/gpu/offload/engine/stores.h"
 #include "liballoc/gpu/offload/engine/uses.h"
 #include "liballoc/gpu/offload/engine/windowed_path.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 #include "liballoc/gpu/offload/session/engine_session.h"
 #include "liballoc/gpu/offload/settings.h"
 #include "liballoc/gpu/terrace_gpu.h"
@@ -88,6 +88,9 @@ class Engine {
   void start_crews();
   void start_session();
 
+  // Calls function(tensor, lock) with the lock; ENOENT where there is none, EINVAL for a stream of nobody's.
+  template <typename Function>
+  int with(std::uint64_t id, void* stream, const Function& function);
   // Whenever something has changed for whoever waits.
   void stir();
   void drive_done(const Drive::Job& job, int error);

@@ -7,7 +7,7 @@
 // of its step at the latest. Nothing waits for any of it, and what has no room stays where it is, as with a
 // full budget.
 //
-// The window is what brings tensors back (memory/window.h). It is moved, and where the grant is too small for
+// The window is what brings tensors back (room/window.h). It is moved, and where the grant is too small for
 // it, as that of a job which is to be paused, its memory is given back until a tensor needs it
 // (memory/held_extent.h).
 #include <algorithm>

@@ -87,7 +87,7 @@ int Fetches::carry_in_on_host(Tensor& tensor, Lock& lock) {
     lock.lock();
     return error;
   }
-  if (tensor.is_raw()) return windowed_->carry_in(tensor, lock);
+  if (tensor.is_raw()) return windowed_->carry_in(tensor, tensor.to, tensor.to_free, lock);
   const auto take = [&](const std::byte* frame) { return copies_->carry_in_frame(tensor, frame); };
   return windowed_->carry_in_frame(tensor, take, lock);
 }
@@ -104,7 +104,7 @@ int Fetches::carry_in_by_device(Tensor& tensor, Lock& lock) {
     if (!is_intact) return EBADMSG;
   }
   if (tensor.direct || !tensor.is_raw()) return frames_->carry_in(tensor, lock);
-  if (!tensor.memory_filled) return windowed_->carry_in(tensor, lock);
+  if (!tensor.memory_filled) return windowed_->carry_in(tensor, tensor.to, tensor.to_free, lock);
   tensor.arrival_begun_ns = os::now_ns();
   return link.copy_in({&host_->slab(), tensor.memory.offset, tensor.to, tensor.bytes}, tensor.to_free,
                       &tensor.arrived);

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "liballoc/gpu/offload/codec/host_codec.h"
-#include "liballoc/gpu/offload/engine/common.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 namespace terrace::liballoc::offload {
 

@@ -21,12 +21,12 @@
 #include <cstdint>
 #include <deque>
 
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/engine/device_frames.h"
 #include "liballoc/gpu/offload/engine/drive_traffic.h"
 #include "liballoc/gpu/offload/engine/host_copies.h"
 #include "liballoc/gpu/offload/engine/uses.h"
 #include "liballoc/gpu/offload/engine/windowed_path.h"
+#include "liballoc/gpu/offload/room/common.h"
 
 namespace terrace::liballoc::offload {
 

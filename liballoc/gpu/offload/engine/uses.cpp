@@ -12,6 +12,26 @@ void Uses::forget(Tensor& tensor) {
   common_->changed.notify_all();
 }
 
+int Uses::release(Tensor& tensor, Stream stream, Lock& lock) {
+  forget(tensor);
+  wait_for_hands(tensor, lock);
+  int error = 0;
+  if (common_->host_waits())
+    synchronize(tensor, lock);
+  else
+    error = order_behind(tensor, stream);
+  end(tensor);
+  return error;
+}
+
+void Uses::see_off(Tensor& tensor, Lock& lock) {
+  wait_for_hands(tensor, lock);
+  synchronize(tensor, lock);
+  common_->changed.wait(lock, [&] { return tensor.users == 1; });
+  end(tensor);
+}
+
+// Until no thread of the host touches the caller's memory.
 void Uses::wait_for_hands(Tensor& tensor, Lock& lock) {
   common_->changed.wait(lock,
                         [&] { return !tensor.source_in_use && tensor.arrival != Tensor::Arrival::running; });

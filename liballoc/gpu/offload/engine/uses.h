@@ -5,9 +5,9 @@
 // Under the engine's lock.
 #pragma once
 
-#include "liballoc/gpu/offload/drive/drive_room.h"
-#include "liballoc/gpu/offload/engine/common.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 namespace terrace::liballoc::offload {
 
@@ -15,10 +15,11 @@ class Uses {
  public:
   Uses(Common* common, HostRoom* host, DriveRoom* drive) : common_(common), host_(host), drive_(drive) {}
 
-  // It is released; the caller uses it.
+  // The caller's memory is his again once this has returned, or on a GPU where the stream is now. 0 or errno.
+  int release(Tensor& tensor, Stream stream, Lock& lock);
+  // The two halves of that at the end of a step, where the host waits for the device and for all who use it.
   void forget(Tensor& tensor);
-  // Until no thread of the host touches the caller's memory.
-  void wait_for_hands(Tensor& tensor, Lock& lock);
+  void see_off(Tensor& tensor, Lock& lock);
   // What the device has to do with it comes first: for the stream, 0 or errno, or for the host. Errors of the
   // device's work have no one to go to there: the tensor is forgotten.
   int order_behind(const Tensor& tensor, Stream stream);
@@ -32,6 +33,8 @@ class Uses {
   bool is_memory_due() const { return host_->has_retired() || ending_ != 0; }
 
  private:
+  void wait_for_hands(Tensor& tensor, Lock& lock);
+
   Common* common_;
   HostRoom* host_;
   DriveRoom* drive_;

@@ -45,20 +45,19 @@ int WindowedPath::to_window(Tensor& tensor, const Part& part, std::uint64_t* sum
   return error;
 }
 
-int WindowedPath::carry_in(Tensor& tensor, Lock& lock) {
+int WindowedPath::carry_in(Tensor& tensor, std::byte* to, Event to_free, Lock& lock) {
   std::uint64_t sum = tensor.id;
   std::uint64_t at = 0;
   int error = window_->take(tensor, true, lock);
   if (error != 0) return error;
-  while (error == 0 && at < tensor.bytes) {
-    const Part part = window_->part_at(tensor.bytes, at);
+  while (error == 0 && at < tensor.stored_bytes) {
+    const Part part = window_->part_at(tensor.stored_bytes, at);
     error = by_drive(tensor, part, tiers::Direction::read, lock);
-    if (error == 0) error = from_window(tensor, part, &sum, lock);
+    if (error == 0) error = from_window(tensor, part, to, to_free, &sum, lock);
     at += part.bytes;
   }
-  common_->proofs.count(at);
   if (error == 0 && sum != tensor.sum) error = EBADMSG;
-  if (error != 0) spoil(tensor, at, lock);
+  if (error != 0) spoil(tensor, at, to, to_free, lock);
   window_->leave();
   return error;
 }
@@ -77,48 +76,26 @@ int WindowedPath::carry_in_frame(Tensor& tensor, const std::function<int(const s
   return error;
 }
 
-int WindowedPath::carry_in_to(Tensor& tensor, std::byte* to, Lock& lock) {
-  std::uint64_t sum = tensor.id;
-  int error = window_->take(tensor, true, lock);
-  if (error != 0) return error;
-  for (std::uint64_t at = 0; error == 0 && at < tensor.stored_bytes;) {
-    const Part part = window_->part_at(tensor.stored_bytes, at);
-    error = by_drive(tensor, part, tiers::Direction::read, lock);
-    if (error != 0) break;
-    error = common_->link->copy_in(window_->move(to + at, part.bytes), nullptr, &tensor.arrived);
-    lock.unlock();
-    common_->proofs.add_part(tensor, window_->memory(), at, part.bytes, &sum);
-    error = common_->synchronized(tensor.arrived, error);
-    lock.lock();
-    at += part.bytes;
-  }
-  window_->leave();
-  return error == 0 && sum != tensor.sum ? EBADMSG : error;
-}
-
 // With `sum` a part of the tensor, without one whatever is in the window.
-int WindowedPath::from_window(Tensor& tensor, const Part& part, std::uint64_t* sum, Lock& lock) {
-  const std::byte* window = window_->memory();
-  std::byte* to = tensor.to + part.offset;
+int WindowedPath::from_window(Tensor& tensor, const Part& part, std::byte* to, Event to_free,
+                              std::uint64_t* sum, Lock& lock) {
   int error = 0;
   if (!common_->on_host())
-    error = common_->link->copy_in(window_->move(to, part.bytes), tensor.to_free, &tensor.arrived);
+    error = common_->link->copy_in(window_->move(to + part.offset, part.bytes), to_free, &tensor.arrived);
   lock.unlock();
-  if (common_->on_host())
-    std::memcpy(to, window, part.bytes);
-  else
-    error = common_->synchronized(tensor.arrived, error);
-  if (sum != nullptr) *sum = stored_sum(window, part.bytes, *sum);
+  if (common_->on_host()) std::memcpy(to + part.offset, window_->memory(), part.bytes);
+  if (sum != nullptr) common_->proofs.add_part(tensor, window_->memory(), part.offset, part.bytes, sum);
+  if (!common_->on_host()) error = common_->synchronized(tensor.arrived, error);
   lock.lock();
   return error;
 }
 
 // Nobody must take what has come of it for the tensor.
-void WindowedPath::spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock) {
+void WindowedPath::spoil(Tensor& tensor, std::uint64_t bytes, std::byte* to, Event to_free, Lock& lock) {
   std::memset(window_->memory(), poison, window_->bytes());
   for (std::uint64_t at = 0; at < bytes;) {
-    const Part part = window_->part_at(tensor.bytes, at);
-    from_window(tensor, part, nullptr, lock);
+    const Part part = window_->part_at(tensor.stored_bytes, at);
+    from_window(tensor, part, to, to_free, nullptr, lock);
     at += part.bytes;
   }
 }
@@ -137,16 +114,8 @@ int WindowedPath::by_drive(Tensor& tensor, const Part& part, tiers::Direction di
 }
 
 void WindowedPath::done(const Drive::Job& job, int error) {
-  Tensor& tensor = *job.tensor;
-  const bool out = job.direction == tiers::Direction::write;
-  tensor.drive = Tensor::Drive::idle;
-  tensor.part_error = error;
-  if (error != 0)
-    ++common_->counts.io_errors;
-  else
-    (out ? common_->counts.nvme_written_bytes : common_->counts.nvme_read_bytes) += job.extent.bytes;
-  if (out) drive_->was_submitted(tensor, job.submitted_bytes);
-  if (out && error != 0) drive_->has_failed(error);
+  drive_->ended(job, error);
+  job.tensor->part_error = error;
   common_->changed.notify_all();
 }
 

@@ -1,4 +1,4 @@
-// Between the drive and what host memory does not hold: through the window (memory/window.h).
+// Between the drive and what host memory does not hold: through the window (room/window.h).
 //
 //   way out   a tensor too large to stand beside others, or one that finds host memory full of what cannot be
 //             dropped: part by part to the window, summed, and to the drive
@@ -15,9 +15,9 @@
 
 #include <functional>
 
-#include "liballoc/gpu/offload/drive/drive_room.h"
-#include "liballoc/gpu/offload/engine/common.h"
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 namespace terrace::liballoc::offload {
 
@@ -28,12 +28,11 @@ class WindowedPath {
 
   // The tensor has its place on the drive. Takes the lock.
   int carry_out(Tensor& tensor);
-  // To its target, the tensor as it is.
-  int carry_in(Tensor& tensor, Lock& lock);
-  // Its frame to `take`, which is called without the lock and says what came of it.
+  // What is stored of it, to where the device, or the host for CPU tensors, may write once `to_free` has
+  // passed (nullptr: at once). EBADMSG: it is not what was stored; what has come of it is overwritten.
+  int carry_in(Tensor& tensor, std::byte* to, Event to_free, Lock& lock);
+  // A frame to `take`, which is called without the lock and says what came of it.
   int carry_in_frame(Tensor& tensor, const std::function<int(const std::byte* frame)>& take, Lock& lock);
-  // Its frame to device memory, behind nothing. EBADMSG: it is not what was stored.
-  int carry_in_to(Tensor& tensor, std::byte* to, Lock& lock);
 
   // Under the lock: the drive is through with a part.
   void done(const Drive::Job& job, int error);
@@ -42,9 +41,10 @@ class WindowedPath {
   using Part = Window::Part;
 
   int to_window(Tensor& tensor, const Part& part, std::uint64_t* sum, Lock& lock);
-  int from_window(Tensor& tensor, const Part& part, std::uint64_t* sum, Lock& lock);
+  int from_window(Tensor& tensor, const Part& part, std::byte* to, Event to_free, std::uint64_t* sum,
+                  Lock& lock);
   int by_drive(Tensor& tensor, const Part& part, tiers::Direction direction, Lock& lock);
-  void spoil(Tensor& tensor, std::uint64_t bytes, Lock& lock);
+  void spoil(Tensor& tensor, std::uint64_t bytes, std::byte* to, Event to_free, Lock& lock);
 
   Common* common_;
   Window* window_;

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 #include "tiers/gpu/start_without_signals.h"
 
 namespace terrace::liballoc::offload {

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/memory/window.h"
+#include "liballoc/gpu/offload/room/window.h"
 
 #include <cerrno>
 #include <utility>

@@ -12,7 +12,7 @@
 
 #include "liballoc/gpu/offload/drive/drive.h"
 #include "liballoc/gpu/offload/drive/write_budget.h"
-#include "liballoc/gpu/offload/engine/common.h"
+#include "liballoc/gpu/offload/room/common.h"
 #include "liballoc/gpu/offload/session/engine_session.h"
 
 namespace terrace::liballoc::offload {
@@ -41,7 +41,6 @@ class DriveRoom {
 
   // Why nothing more is written; 0.
   int error() const { return error_; }
-  void has_failed(int error) { error_ = error; }
   // Whether a tensor of so many bytes may go there: 0, or why not.
   int may_take(std::uint64_t bytes);
   // 0 and tensor.disk, or why the drive takes nothing.
@@ -53,6 +52,8 @@ class DriveRoom {
   int charge(Tensor& tensor, std::uint64_t bytes);
   // The drive may have written them, also where it says that it failed.
   void was_submitted(Tensor& tensor, std::uint64_t bytes);
+  // The drive's thread is through with a transfer: what came of it is counted.
+  void ended(const Drive::Job& job, int error);
   // A drive that was full has room again.
   void end_step();
 

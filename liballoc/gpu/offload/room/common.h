@@ -17,11 +17,11 @@
 #include <unordered_map>
 
 #include "liballoc/gpu/offload/codec/proofs.h"
-#include "liballoc/gpu/offload/engine/executor.h"
-#include "liballoc/gpu/offload/engine/step_tensors.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
 #include "liballoc/gpu/offload/plan/step_planner.h"
+#include "liballoc/gpu/offload/tensors/executor.h"
+#include "liballoc/gpu/offload/tensors/step_tensors.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 namespace terrace::liballoc::offload {

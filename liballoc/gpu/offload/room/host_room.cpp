@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/memory/host_room.h"
+#include "liballoc/gpu/offload/room/host_room.h"
 
 #include <algorithm>
 #include <cerrno>

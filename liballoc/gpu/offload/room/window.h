@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "liballoc/gpu/offload/codec/stored_sum.h"
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/memory/held_extent.h"
+#include "liballoc/gpu/offload/room/common.h"
 
 namespace terrace::liballoc::offload {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "liballoc/gpu/offload/engine/common.h"
 #include "liballoc/gpu/offload/memory/slab.h"
 #include "liballoc/gpu/offload/memory/slab_keeper.h"
-#include "liballoc/gpu/offload/memory/window.h"
+#include "liballoc/gpu/offload/room/common.h"
+#include "liballoc/gpu/offload/room/window.h"
 #include "liballoc/gpu/offload/session/memory_demand.h"
 
 namespace terrace::liballoc::offload {

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/drive/drive_room.h"
+#include "liballoc/gpu/offload/room/drive_room.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -89,6 +89,18 @@ void DriveRoom::was_submitted(Tensor& tensor, std::uint64_t bytes) {
   const std::uint64_t charged = std::min(bytes, tensor.charged_bytes);
   tensor.charged_bytes -= charged;
   writes_.submitted(charged);
+}
+
+void DriveRoom::ended(const Drive::Job& job, int error) {
+  terrace_offload_statistics& counts = common_->counts;
+  const bool out = job.direction == tiers::Direction::write;
+  job.tensor->drive = Tensor::Drive::idle;
+  if (error != 0)
+    ++counts.io_errors;
+  else
+    (out ? counts.nvme_written_bytes : counts.nvme_read_bytes) += job.extent.bytes;
+  if (out) was_submitted(*job.tensor, job.submitted_bytes);
+  if (out && error != 0) error_ = error;
 }
 
 void DriveRoom::end_step() {
