@@ -21,7 +21,11 @@ int HostRoom::open(std::uint64_t bytes, std::uint64_t read_ahead_bytes, std::str
 void HostRoom::start(std::function<std::uint64_t()> wanted) {
   if (common_->on_host()) return;
   keeper_.start({.begin = [this] { common_->begin_thread(); },
-                 .wanted = std::move(wanted),
+                 .wanted =
+                     [this, wanted = std::move(wanted)] {
+                       const std::uint64_t to_read = std::exchange(wanted_to_read_bytes_, 0);
+                       return to_read != 0 && keeper_.may_grow_aside(to_read) ? to_read : wanted();
+                     },
                  .changed =
                      [this] {
                        common_->changed.notify_all();
@@ -45,6 +49,10 @@ bool HostRoom::reserve_to_read(Tensor& tensor, bool urgent) {
   do {
     if (slab_.reserve(bytes, &tensor.memory) == 0) return true;
   } while (keeper_.grow_now(bytes) || drop_clean(urgent));
+  if (urgent && keeper_.may_grow_aside(bytes)) {
+    wanted_to_read_bytes_ = bytes;
+    keeper_.wake();
+  }
   return false;
 }
 

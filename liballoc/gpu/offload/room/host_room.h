@@ -45,7 +45,8 @@ class HostRoom {
 
   // ENOSPC: not now. What is clean is dropped for it once there is no more to be had.
   int reserve(std::uint64_t bytes, tiers::Extent* out);
-  // Room for what the drive has. False: there is none; an urgent one may have what was read ahead.
+  // Room for what the drive has. False: there is none, or none yet for what comes after this one; an urgent
+  // one may have what was read ahead.
   bool reserve_to_read(Tensor& tensor, bool urgent);
   // Of a tensor that ends: at once, or when the device is through with it.
   void release(Tensor& tensor);
@@ -109,6 +110,7 @@ class HostRoom {
   std::uint64_t read_ahead_limit_bytes_ = 0;
   std::uint64_t read_ahead_bytes_ = 0;
   std::uint64_t awaited_bytes_ = 0;
+  std::uint64_t wanted_to_read_bytes_ = 0;  // by the last urgent read that found no room
   bool was_short_ = false;
   bool is_pressed_ = false;
 };
