@@ -1,6 +1,8 @@
 #include "liballoc/gpu/offload/engine/stores.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "liballoc/base/os.h"
 
