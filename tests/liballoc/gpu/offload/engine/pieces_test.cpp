@@ -29,6 +29,18 @@ std::vector<std::uint64_t> occupy(const Opened& engine, const std::vector<std::b
   return ids;
 }
 
+// Stores tensors of so many bytes until there is no room for one.
+void fill(const Opened& engine, std::uint64_t bytes, std::vector<std::uint64_t>* ids) {
+  for (;;) {
+    const auto source = content(bytes, ids->size());
+    std::uint64_t id = 0;
+    if (engine.try_store(source, &id) != 0) return;
+    const bool has_left = engine.left(id) == 1;
+    if (has_left) ids->push_back(id);
+    if (!has_left) return engine.release(id);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("TensorsLargerThanHostMemoryComeBackFromTheDrive") {
@@ -105,18 +117,6 @@ TEST_CASE("TheWayBackTakesAWindowOfHostMemoryAndNotATensors") {
     CHECK((back == content(7 * mib, i)));
   }
   CHECK(engine.statistics().dram_peak_bytes <= 16 * mib);
-}
-
-// Stores tensors of so many bytes until there is no room for one.
-void fill(const Opened& engine, std::uint64_t bytes, std::vector<std::uint64_t>* ids) {
-  for (;;) {
-    const auto source = content(bytes, ids->size());
-    std::uint64_t id = 0;
-    if (engine.try_store(source, &id) != 0) return;
-    const bool has_left = engine.left(id) == 1;
-    if (has_left) ids->push_back(id);
-    if (!has_left) return engine.release(id);
-  }
 }
 
 // The drive takes a few tensors and then no more: what is in host memory stays there.
