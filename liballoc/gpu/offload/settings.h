@@ -26,7 +26,7 @@ struct Settings {
   Compress compress = Compress::off;
   compression::Codec codec = compression::Codec::raw;  // forced
   std::uint64_t read_ahead_bytes = 0;
-  std::uint64_t staging_bytes = 0;  // 0: by the device's memory (staging.h)
+  std::uint64_t staging_bytes = 0;  // 0: by the device's memory (codec/staging.h)
   std::uint64_t writes_per_day_bytes = 0;
   std::uint64_t writes_total_bytes = 0;
   bool sums_everything = false;      // not only what goes to the drive (proofs.h)

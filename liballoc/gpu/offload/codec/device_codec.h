@@ -15,10 +15,10 @@
 
 #include "liballoc/gpu/offload/codec/codec_choice.h"
 #include "liballoc/gpu/offload/codec/codec_kernels.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/codec/staging.h"
 #include "liballoc/gpu/offload/memory/device_link.h"
-#include "liballoc/gpu/offload/memory/staging.h"
 #include "liballoc/gpu/offload/settings.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 

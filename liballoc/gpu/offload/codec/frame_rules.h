@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "compression/element.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 

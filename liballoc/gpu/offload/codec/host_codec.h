@@ -18,8 +18,8 @@
 
 #include "compression/advisor/advisor.h"
 #include "compression/compressor.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/settings.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 

@@ -20,7 +20,7 @@
 #include <cstring>
 
 #include "liballoc/gpu/offload/codec/stored_sum.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 
@@ -33,6 +33,9 @@ inline std::uint64_t header_sum(const std::byte* frame) {
   std::memcpy(&sum, frame + header_sum_at, sizeof(sum));
   return sum;
 }
+
+// What a caller finds who ignores the error: no number, of any floating-point type.
+inline constexpr int poison = 0xff;
 
 // Any thread; a tensor is one thread's at a time.
 class Proofs {
@@ -82,6 +85,18 @@ class Proofs {
     }
     std::memcpy(tensor.to, memory, tensor.bytes);
     return true;
+  }
+
+  // The same part by part, each a multiple of sum_piece_bytes but for the last: `memory` has `bytes` from
+  // `at` on. *sum begins as the tensor's number, and must be tensor.sum in the end.
+  void add_part(const Tensor& tensor, const std::byte* memory, std::uint64_t at, std::uint64_t bytes,
+                std::uint64_t* sum) {
+    if (tensor.proof == Tensor::Proof::header) {
+      if (at == 0) *sum = header_sum(memory);
+      return;
+    }
+    *sum = stored_sum(memory, bytes, *sum);
+    count(bytes);
   }
 
   // What somebody else summed.

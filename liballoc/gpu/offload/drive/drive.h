@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "liballoc/agent/pool/fault_injection.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
 #include "liballoc/gpu/offload/settings.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 #include "tiers/adaptors/meter_adaptor.h"
 #include "tiers/nvme_tier.h"
 
@@ -39,7 +39,7 @@ class Drive {
     TensorPtr tensor;
     tiers::Direction direction = tiers::Direction::read;
     bool urgent = false;
-    bool is_piece = false;  // of a tensor that goes in pieces
+    bool is_part = false;  // of a tensor that goes through the window
     // To be summed as it is written (stored_sum.h), so many bytes, onto `sum`. 0: it has a proof already.
     std::uint64_t summed_bytes = 0;
     std::uint64_t sum = 0;

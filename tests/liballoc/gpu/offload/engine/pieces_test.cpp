@@ -29,6 +29,18 @@ std::vector<std::uint64_t> occupy(const Opened& engine, const std::vector<std::b
   return ids;
 }
 
+// Stores tensors of so many bytes until there is no room for one.
+void fill(const Opened& engine, std::uint64_t bytes, std::vector<std::uint64_t>* ids) {
+  for (;;) {
+    const auto source = content(bytes, ids->size());
+    std::uint64_t id = 0;
+    if (engine.try_store(source, &id) != 0) return;
+    const bool has_left = engine.left(id) == 1;
+    if (has_left) ids->push_back(id);
+    if (!has_left) return engine.release(id);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("TensorsLargerThanHostMemoryComeBackFromTheDrive") {
@@ -84,6 +96,58 @@ TEST_CASE("WithADriveAStoreIsNotRefusedBecauseHostMemoryIsInUse") {
   CHECK(engine.statistics().in_pieces > 1);
   CHECK(survives(engine, 3 * mib + 1, 9));
   for (const auto& buffer : buffers) CHECK((buffer == source));
+}
+
+// Between the drive and a tensor of 7 MiB is a window of 1 MiB, and not another 7 MiB: two more have room.
+TEST_CASE("TheWayBackTakesAWindowOfHostMemoryAndNotATensors") {
+  const char* device = GENERATE(from_range(std::begin(devices_in_turn), std::end(devices_in_turn)));
+  CAPTURE(device);
+  const Opened engine(over_the_drive(device));
+  std::vector<std::uint64_t> ids;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const auto source = content(7 * mib, i);
+    ids.push_back(engine.store(source));
+    REQUIRE(engine.left(ids.back()) == 1);
+  }
+  CHECK(engine.statistics().dram_content_bytes == 14 * mib);
+  CHECK(engine.statistics().in_pieces == 0);
+  for (std::uint64_t i = ids.size(); i-- > 0;) {
+    std::vector<std::byte> back(7 * mib);
+    CHECK(engine.fetch(ids[i], back) == 0);
+    CHECK((back == content(7 * mib, i)));
+  }
+  CHECK(engine.statistics().dram_peak_bytes <= 16 * mib);
+}
+
+// The drive takes a few tensors and then no more: what is in host memory stays there.
+TEST_CASE("WhatIsOnTheDriveAloneComesBackThroughAFullHostMemory") {
+  const bool has_flipped_bit = GENERATE(false, true);
+  Options options =
+      over_the_drive(GENERATE(from_range(std::begin(devices_in_turn), std::end(devices_in_turn))),
+                     has_flipped_bit ? "corrupt:2,write:12:ENOSPC" : "write:12:ENOSPC");
+  options.compress = GENERATE("off", "zvc");
+  options.checksums = GENERATE("drive", "all");
+  CAPTURE(options.device, options.compress, options.checksums, has_flipped_bit);
+  const Opened engine(options);
+  std::vector<std::uint64_t> ids, more;
+  fill(engine, 3 * mib, &ids);
+  fill(engine, 100 * kib, &more);
+  const auto before = engine.statistics();
+  REQUIRE(before.nvme_written_bytes > 0);
+  int damaged = 0;
+  for (std::uint64_t i = 0; i < ids.size(); ++i) {
+    std::vector<std::byte> back(3 * mib);
+    const int error = engine.fetch(ids[i], back);
+    if (error == -EBADMSG) ++damaged;
+    if (error != -EBADMSG) CHECK(error == 0);
+    CHECK((back == content(3 * mib, i)) == (error == 0));
+  }
+  CHECK(damaged == (has_flipped_bit ? 1 : 0));
+  const auto after = engine.statistics();
+  CHECK(after.checksum_failures == (has_flipped_bit ? 1 : 0));
+  CHECK(after.nvme_read_bytes - before.nvme_read_bytes == before.nvme_written_bytes);
+  CHECK(after.dram_content_bytes == before.dram_content_bytes);
+  CHECK(after.dram_peak_bytes <= 16 * mib);
 }
 
 TEST_CASE("APieceThatTheDriveRefusesLeavesTheTensorWhereItWas") {

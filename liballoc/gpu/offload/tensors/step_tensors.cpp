@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/engine/step_tensors.h"
+#include "liballoc/gpu/offload/tensors/step_tensors.h"
 
 namespace terrace::liballoc::offload {
 

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/memory/staging.h"
+#include "liballoc/gpu/offload/codec/staging.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "liballoc/gpu/offload/engine/fetch_order.h"
+#include "liballoc/gpu/offload/tensors/fetch_order.h"
 
 #include <utility>
 

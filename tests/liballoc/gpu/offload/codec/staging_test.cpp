@@ -1,6 +1,6 @@
 // Pieces of device memory for frames: apart from each other, in turn, and given back with the device's
 // memory.
-#include "liballoc/gpu/offload/memory/staging.h"
+#include "liballoc/gpu/offload/codec/staging.h"
 #include "tests/units.h"
 
 #include <algorithm>

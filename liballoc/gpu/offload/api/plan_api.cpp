@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "liballoc/gpu/offload/api/engine_handle.h"
 #include "liballoc/gpu/offload/engine/engine.h"
-#include "liballoc/gpu/offload/engine_handle.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 using terrace::liballoc::offload::PlanRun;

@@ -6,8 +6,8 @@
 #include <new>
 #include <string>
 
+#include "liballoc/gpu/offload/api/engine_handle.h"
 #include "liballoc/gpu/offload/engine/engine.h"
-#include "liballoc/gpu/offload/engine_handle.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
 using terrace::liballoc::offload::Engine;
@@ -24,6 +24,15 @@ int guarded(Function&& function) noexcept {
   } catch (...) {
     return -ENOMEM;
   }
+}
+
+// 0 or 1, or the error.
+template <typename Function>
+int answered(terrace_offload* engine, Function&& function) noexcept {
+  if (engine == nullptr) return -EINVAL;
+  bool answer = false;
+  const int result = guarded([&] { return function(*engine->engine, &answer); });
+  return result != 0 ? result : static_cast<int>(answer);
 }
 
 int open_engine(const terrace_offload_config& config, terrace_offload** out, std::string* reason) {
@@ -73,25 +82,17 @@ int terrace_offload_store(terrace_offload* engine, const terrace_offload_tensor*
 }
 
 int terrace_offload_left(terrace_offload* engine, uint64_t id) {
-  if (engine == nullptr) return -EINVAL;
-  bool left = false;
-  const int result = guarded([&] { return engine->engine->left(id, &left); });
-  return result != 0 ? result : static_cast<int>(left);
+  return answered(engine, [&](Engine& of, bool* left) { return of.left(id, left); });
 }
 
 int terrace_offload_leave(terrace_offload* engine, uint64_t id, void* stream) {
-  if (engine == nullptr) return -EINVAL;
-  bool left = false;
-  const int result = guarded([&] { return engine->engine->leave(id, stream, &left); });
-  return result != 0 ? result : static_cast<int>(left);
+  return answered(engine, [&](Engine& of, bool* left) { return of.leave(id, stream, left); });
 }
 
 int terrace_offload_store_left(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
                                uint64_t* id) {
-  if (engine == nullptr || tensor == nullptr) return -EINVAL;
-  bool left = false;
-  const int result = guarded([&] { return engine->engine->store(*tensor, stream, id, &left); });
-  return result != 0 ? result : static_cast<int>(left);
+  if (tensor == nullptr) return -EINVAL;
+  return answered(engine, [&](Engine& of, bool* left) { return of.store(*tensor, stream, id, left); });
 }
 
 int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream) {

@@ -1,5 +1,5 @@
 // Who is written first, who is read next, and what may be asked for ahead, as tensors come and go.
-#include "liballoc/gpu/offload/engine/step_tensors.h"
+#include "liballoc/gpu/offload/tensors/step_tensors.h"
 
 #include <catch2/catch.hpp>
 #include <memory>

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "liballoc/gpu/offload/engine/fetch_order.h"
-#include "liballoc/gpu/offload/engine/tensor.h"
+#include "liballoc/gpu/offload/tensors/fetch_order.h"
+#include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {
 

@@ -68,7 +68,7 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   bool in_pieces = false;     // straight to the drive and back; in `memory` only if `direct` and read ahead
   bool direct = false;        // in_pieces, but its frame goes by GPUDirect Storage, as a whole
   bool through_host = false;  // direct, but its way back is not: cuFile failed
-  int piece_error = 0;        // of the piece that the drive had last
+  int part_error = 0;         // of the part that the drive had last
 
   std::byte* to = nullptr;
   std::uint64_t fetches = 0;  // begun
@@ -78,6 +78,15 @@ struct Tensor : std::enable_shared_from_this<Tensor> {
   bool handed_back = false;             // comes from the source, not from the store
   tiers::gpu::Event to_free = nullptr;  // `to` may be written
   tiers::gpu::Event arrived = nullptr;
+
+  bool is_moving() const { return arrival >= Arrival::awaiting && arrival <= Arrival::decoding; }
+  bool is_raw() const { return codec == compression::Codec::raw; }
+  // In host memory alone, and not asked for yet: the drive may have it.
+  bool may_be_written() const {
+    return state == State::stored && memory_filled && disk.bytes == 0 && to == nullptr;
+  }
+  // What lies in host memory was read ahead.
+  bool comes_by_cufile() const { return direct && !memory_filled && !through_host; }
 };
 
 using TensorPtr = std::shared_ptr<Tensor>;
