@@ -22,7 +22,7 @@ constexpr const char* usage =
     "of each group, beside the least that any plan can have, and the time to plan. The group memories has a "
     "table "
     "of its\n"
-    "own: policies for two memories, the slower of which is used in place; --plot does not draw it.\n"
+    "own: policies for two memories, the slower of which is used in place; its picture has a line for each.\n"
     "Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, recompute-80, "
     "recompute-60,\n"
     "recompute-40, memories.\n"
@@ -90,6 +90,7 @@ int run(int argc, char** argv) {
   Json report = begin_report("terrace-bench-policies");
   report["command"] = command_line(options);
   std::vector<Json> sections;
+  Json memories;
   for (const std::string& name : policy_group_names()) {
     if (!chosen(options, name)) continue;
     const Json measured = measure_group(options.planner, policy_group(options.planner, name));
@@ -98,13 +99,14 @@ int run(int argc, char** argv) {
     sections.push_back(measured);
   }
   if (chosen(options, memories_group)) {
-    report["sections"][memories_group] = measure_memories(options.planner);
-    std::fputs(as_text(report["sections"][memories_group]).c_str(), stdout);
+    memories = measure_memories(options.planner);
+    report["sections"][memories_group] = memories;
+    std::fputs(as_text(memories).c_str(), stdout);
   }
   if (options.planner.quick)
     std::puts("With --quick one step stands for a group, and the bounds are coarse.");
   if (!options.json.empty()) write_json(options.json, report);
-  const std::string wrong = options.plot.empty() ? "" : plot_groups(options.plot, sections);
+  const std::string wrong = options.plot.empty() ? "" : plot_groups(options.plot, sections, memories);
   if (wrong.empty()) return 0;
   std::fprintf(stderr, "bench: --plot %s: %s\n", options.plot.c_str(), wrong.c_str());
   return 1;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/bench/planner_parts.h"
+#include "tools/plot/canvas.h"
 
 namespace terrace::bench {
 
@@ -39,7 +40,12 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group);
 inline constexpr const char* memories_group = "memories";
 Json measure_memories(const PlannerOptions& options);
 
-// PREFIX.svg and PREFIX.png, or why not: of each policy the mean and the worst slowdown, and the bound.
-std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections);
+// PREFIX.svg and PREFIX.png, or why not: of each policy the mean and the worst slowdown, and the bound;
+// below, what measure_memories() answered, unless it is null.
+std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections, const Json& memories);
+
+// That lower part, in pixels: draws into `width` from `top` downwards.
+double memories_plot_height();
+void draw_memories(plot::Canvas& canvas, double top, double width, const Json& section);
 
 }  // namespace terrace::bench

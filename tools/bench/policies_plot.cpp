@@ -92,14 +92,20 @@ class Panel {
 
 }  // namespace
 
-std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections) {
+std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections, const Json& memories) {
   std::vector<const Json*> shown;
   for (const Json& section : sections)
     if (!section.contains("skipped")) shown.push_back(&section);
-  double height = head;
+  const bool two_memories = !memories.is_null() && !memories["rows"].empty();
+  if (shown.empty() && !two_memories) return "nothing was measured that could be drawn";
+  double height = shown.empty() ? 0 : head;
   for (std::size_t i = 0; i < shown.size(); i += columns)
     height += std::max(height_of(*shown[i]), i + 1 < shown.size() ? height_of(*shown[i + 1]) : 0);
+  const double bars = height;
+  if (two_memories) height += memories_plot_height();
   const auto draw = [&](Canvas& canvas) {
+    if (two_memories) draw_memories(canvas, bars, width, memories);
+    if (shown.empty()) return;
     plot::draw_legend(canvas, {margin, 34},
                       {{"geometric mean of the slowdown", bar_color},
                        {"worst case", worst_color, true},

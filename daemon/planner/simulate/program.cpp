@@ -16,13 +16,14 @@ class Builder {
         machine_(machine),
         schedule_(schedule),
         mark_(trace.tensors.size(), no_run),
-        writer_(trace.tensors.size(), no_run) {}
+        writers_(trace.tensors.size()) {}
 
   Result<Program> build() {
     p_.named_begin.push_back(0);
     p_.runs.reserve(trace_.ops.size());
     p_.op_run.reserve(trace_.ops.size());
     p_.entry_run.assign(schedule_.entries.size(), no_run);
+    p_.entry_runs.assign(schedule_.entries.size(), 0);
     resolve_entries();
     resolve_routes();
     name_objects();
@@ -41,8 +42,10 @@ class Builder {
   const Machine& machine_;
   const wire::Schedule& schedule_;
   Program p_;
-  std::vector<std::uint32_t> mark_;    // place in p_.named of the run being made
-  std::vector<std::uint32_t> writer_;  // the last operation that wrote it, so far
+  std::vector<std::uint32_t> mark_;  // place in p_.named of the run being made
+  // By tensor: the operations that wrote it so far, each once. The content that the nth of them left is the
+  // tensor's version n.
+  std::vector<std::vector<std::uint32_t>> writers_;
   std::string error_;
 
   void resolve_entries() {
@@ -86,7 +89,7 @@ class Builder {
     for (const std::uint32_t t : o.inputs) name(t, true, false);
     for (const std::uint32_t t : o.outputs) {
       name(t, false, true);
-      writer_[t] = op;
+      if (writers_[t].empty() || writers_[t].back() != op) writers_[t].push_back(op);
     }
     p_.op_run.push_back(static_cast<std::uint32_t>(p_.runs.size()));
     close_run({op, op, false, o.time_us, o.workspace_bytes});
@@ -101,39 +104,72 @@ class Builder {
     return std::find(list.begin(), list.end(), tensor) != list.end();
   }
 
-  // Why running `op` again here would give something else than it gave, empty if it would not.
-  std::string unrepeatable(std::uint32_t op) const {
+  std::uint32_t last_writer(std::uint32_t tensor) const {
+    return writers_[tensor].empty() ? no_run : writers_[tensor].back();
+  }
+
+  // Why running `op` again here, as a part of making `kept` again, would give something else than it gave;
+  // empty if it would not. What it updates of `kept` was made again just before it.
+  std::string unrepeatable(std::uint32_t op, std::uint32_t kept) const {
     const wire::TraceOp& o = trace_.ops[op];
     if (!o.recomputable) return "is marked as not recomputable";
     for (const std::uint32_t t : o.inputs) {
+      if (t == kept) continue;
       const std::string which = "tensor " + std::to_string(trace_.tensors[t].id);
       if (has(o.outputs, t)) return "updates " + which + " in place";
-      if (writer_[t] != no_run && writer_[t] > op) return "reads " + which + ", which was changed since";
+      const std::uint32_t writer = last_writer(t);
+      if (writer != no_run && writer > op) return "reads " + which + ", which was changed since";
     }
+    return {};
+  }
+
+  // The operations that make a tensor's content from nothing of it: the last one that wrote it whole, and all
+  // updates in place since. The message of a refusal goes on after the operation's name.
+  std::vector<std::uint32_t> makers(std::uint32_t tensor, std::uint32_t* refused_op, std::string* why) const {
+    std::vector<std::uint32_t> ops;
+    for (auto writer = writers_[tensor].rbegin(); writer != writers_[tensor].rend(); ++writer) {
+      ops.insert(ops.begin(), *writer);
+      *refused_op = *writer;
+      if (*why = unrepeatable(*writer, tensor); !why->empty()) return {};
+      if (!has(trace_.ops[*writer].inputs, tensor)) return ops;
+      if (ops.size() == most_updates_again) {
+        *why = "is the " + std::to_string(most_updates_again) + "th of too many updates in place";
+        return {};
+      }
+    }
+    *why = "updates tensor " + std::to_string(trace_.tensors[tensor].id) +
+           " in place, whose content no operation before it made";
     return {};
   }
 
   // All entries in a row whose tensors one operation made. Answers the next entry.
   std::size_t add_recompute(std::size_t first) {
     const std::vector<ScheduleEntry>& entries = schedule_.entries;
-    const std::uint32_t op = writer_[entries[first].object];
+    const std::uint32_t tensor = entries[first].object;
+    const std::uint32_t op = last_writer(tensor);
     const std::string which = "entries[" + std::to_string(first) + "]: ";
     if (op == no_run) {
-      error_ = which + "nothing before it makes tensor " +
-               std::to_string(trace_.tensors[entries[first].object].id) + "; it cannot be recomputed";
+      error_ = which + "nothing before it makes tensor " + std::to_string(trace_.tensors[tensor].id) +
+               "; it cannot be recomputed";
       return first + 1;
     }
-    if (const std::string why = unrepeatable(op); !why.empty()) {
-      error_ = which + "operation " + std::to_string(op) + " ('" + trace_.ops[op].name + "') " + why +
-               "; keep or move the tensor instead";
+    std::uint32_t refused_op = op;
+    std::string why;
+    const std::vector<std::uint32_t> ops = makers(tensor, &refused_op, &why);
+    if (!why.empty()) {
+      error_ = which + "operation " + std::to_string(refused_op) + " ('" + trace_.ops[refused_op].name +
+               "') " + why + "; keep or move the tensor instead";
       return first + 1;
     }
-    std::size_t last = first;
-    while (last < entries.size() && entries[last].at == entries[first].at &&
-           entries[last].action == Action::redo && writer_[entries[last].object] == op) {
+    std::size_t last = first + 1;
+    while (ops.size() == 1 && last < entries.size() && entries[last].at == entries[first].at &&
+           entries[last].action == Action::redo && last_writer(entries[last].object) == op &&
+           !has(trace_.ops[op].inputs, entries[last].object)) {
       ++last;
     }
-    close_recompute(op, first, last);
+    p_.entry_run[first] = static_cast<std::uint32_t>(p_.runs.size());
+    p_.entry_runs[first] = static_cast<std::uint32_t>(ops.size());
+    for (const std::uint32_t o : ops) close_recompute(o, first, last);
     return last;
   }
 
@@ -141,7 +177,6 @@ class Builder {
     const wire::TraceOp& o = trace_.ops[op];
     for (const std::uint32_t t : o.inputs) name(t, true, false);
     for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true);
-    p_.entry_run[first] = static_cast<std::uint32_t>(p_.runs.size());
     Run run{op, schedule_.entries[first].at, true, o.time_us, o.workspace_bytes};
     for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
       const bool kept = mark_[*t] != no_run && mark_[*t] >= p_.named_begin.back();

@@ -20,6 +20,9 @@ namespace terrace::planner {
 inline constexpr std::uint32_t no_run = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::uint32_t no_codec = std::numeric_limits<std::uint32_t>::max();
 
+// Operations that make one content again, the one that wrote the tensor whole and updates in place since.
+inline constexpr std::size_t most_updates_again = 32;
+
 struct Named {
   std::uint32_t tensor = 0;
   bool reads = false;
@@ -38,6 +41,8 @@ struct Program {
   std::vector<Run> runs;
   std::vector<std::uint32_t> op_run;        // per operation: its run
   std::vector<std::uint32_t> entry_run;     // per entry: the recomputation that it is the first of, or no_run
+  std::vector<std::uint32_t> entry_runs;    // per entry: how many from there on; several where updates in
+                                            // place are made again after what they updated
   std::vector<Named> named;                 // of all runs
   std::vector<std::uint32_t> named_begin;   // runs.size() + 1
   std::vector<std::uint32_t> uses;          // runs that name a tensor, of all tensors

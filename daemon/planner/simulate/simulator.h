@@ -31,8 +31,9 @@
 // * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
 //   decompression takes place before the first operation that names the tensor.
 // * Recompute entries in a row that name outputs of one operation share one run; its other outputs take
-// memory
-//   during the run only. It needs its inputs unchanged since, and an operation that updates nothing in place.
+//   memory during the run only. Its inputs must be unchanged since. What was updated in place is made again
+//   from the operation that wrote it whole on, update by update, 32 operations at most, in one go: no older
+//   content is left for others to read.
 #pragma once
 
 #include <cstdint>

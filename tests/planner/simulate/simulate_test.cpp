@@ -190,6 +190,24 @@ TEST_CASE("One recomputation serves all outputs that are asked for together") {
   CHECK(simulated(t, two_tiers(110), both).recompute_us == 80);
 }
 
+TEST_CASE("What was updated in place is made again from what it was made of") {
+  // A is made of X, read by an operation, then updated; Y is made of A as it was before that update.
+  wire::Trace t = step({tensor(10), tensor(100), tensor(20), tensor(30)},
+                       {op(1, {}, {0}), op(40, {0}, {1}), op(5, {1}, {2}), op(7, {1}, {1}), op(2, {}, {}),
+                        op(3, {0, 1, 2}, {3})});
+  const auto r = simulated(t, two_tiers(300), {{4, 1, Action::drop, 0, {}}, {5, 1, Action::redo, 0, {}}});
+  CHECK(r.recompute_us == 40 + 7);
+  CHECK(r.total_us == 58 + 47);
+  // Y would be made of the newer A.
+  CHECK(contains(refusal(t, two_tiers(300), {{4, 2, Action::drop, 0, {}}, {5, 2, Action::redo, 0, {}}}),
+                 "reads tensor 1, which was changed since"));
+  // The update reads what has changed since.
+  t.ops[3].inputs.push_back(0);
+  t.ops[4] = op(2, {}, {0});
+  CHECK(contains(refusal(t, two_tiers(300), {{4, 1, Action::drop, 0, {}}, {5, 1, Action::redo, 0, {}}}),
+                 "reads tensor 0, which was changed since"));
+}
+
 TEST_CASE("What would not be the same is not recomputed") {
   wire::Trace t = step({tensor(10), tensor(20), tensor(5, true)},
                        {op(1, {}, {0}), op(40, {0, 2}, {1}), op(2, {2}, {2}), op(3, {0, 1}, {})});
@@ -199,8 +217,10 @@ TEST_CASE("What would not be the same is not recomputed") {
   CHECK(simulated(t, two_tiers(100), plan).recompute_us == 40);
   t.ops[1].recomputable = false;
   CHECK(contains(refusal(t, two_tiers(100), plan), "not recomputable"));
-  t.ops[1] = op(40, {0, 1}, {1});
-  CHECK(contains(refusal(t, two_tiers(100), plan), "in place"));
+  t.ops[1] = op(40, {0, 1}, {1});  // of what nobody made
+  CHECK(contains(refusal(t, two_tiers(100), plan), "whose content no operation before it made"));
+  t.ops[1] = op(40, {0, 2}, {1, 2});  // 2 would be updated twice
+  CHECK(contains(refusal(t, two_tiers(100), plan), "updates tensor 2 in place"));
   CHECK(contains(refusal(t, two_tiers(100), {{0, 1, Action::redo, 0, {}}}), "nothing before it"));
   CHECK(contains(refusal(t, two_tiers(100), {{3, 0, Action::redo, 0, {}}}), "drop it first"));
   CHECK(contains(refusal(t, two_tiers(100), {{3, 1, Action::drop, 0, {}}}), "was dropped"));

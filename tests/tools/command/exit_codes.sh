@@ -53,9 +53,13 @@ if [ -x "$(dirname "$terrace")/terrace-bench-policies" ]; then
   expect_text out "SKIP: no g10/" "policies without reference data"
   expect_text out "swapadvisor  *1 of 1 .*yes" "policies on made-up steps"
   grep -q '"to_bound"' "$directory/policies.json" || fail "bench policies --json has no bounds"
-  TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "policies on two memories" "$terrace" bench policies --quick --only memories
+  TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "policies on two memories" "$terrace" bench policies --quick --only memories --plot "$directory/memories"
   expect_text out "made up  sentinel  *[0-9.]* .*yes" "Sentinel on a made-up step"
   expect_text out "made up  search  *[0-9.]* .*yes" "the search on a made-up step"
+  # A legend without a panel would be 56 pixels high; the height is the second number of a PNG's first chunk.
+  height=$(od -An -t u1 -j 20 -N 4 "$directory/memories.png" | awk '{print $3 * 256 + $4}')
+  [ "${height:-0}" -gt 300 ] || fail "the picture of two memories is ${height:-0} pixels high: it has no panel"
+  [ -s "$directory/memories.svg" ] || fail "bench policies --only memories --plot wrote no SVG"
 fi
 for name in $("$terrace" bench 2>/dev/null | awk '{print $1}'); do
   expect_code 0 "bench $name --help" "$terrace" bench "$name" --help

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "daemon/planner/simulate/program.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -184,14 +186,32 @@ class Maker {
     return static_cast<std::uint32_t>(at - ends_.begin() + steps * static_cast<End>(ends_.size()));
   }
 
-  // What making it again takes at least: its operation's time over all that this would make.
+  static bool has(const std::vector<std::uint32_t>& list, std::uint32_t tensor) {
+    return std::find(list.begin(), list.end(), tensor) != list.end();
+  }
+
+  // Whether the operations up to `last` that made the content can run again: from one that wrote the tensor
+  // whole, over updates in place. What is from before the step cannot be made.
+  bool can_be_made_again(std::uint32_t tensor, End last) const {
+    const std::vector<Naming>& uses = uses_.of(tensor);
+    auto use = std::upper_bound(uses.begin(), uses.end(), last,
+                                [](End at, const Naming& naming) { return at < naming.at; });
+    for (std::size_t updates = 0; use != uses.begin() && updates < most_updates_again;) {
+      if (!(--use)->writes) continue;
+      const wire::TraceOp& op = trace_.ops[use->at - 1];
+      if (!op.recomputable || !has(op.outputs, tensor)) return false;
+      if (!has(op.inputs, tensor)) return true;
+      ++updates;
+    }
+    return false;
+  }
+
+  // What making it again takes at least: its last operation's time over all that this would make.
   double again_us_per_byte(std::uint32_t tensor, const Life& content) const {
     if (content.copied || ops() == 0) return never_again;
-    const wire::TraceOp& op = trace_.ops[(content.written - 1) % ops()];
-    const auto has = [tensor](const std::vector<std::uint32_t>& list) {
-      return std::find(list.begin(), list.end(), tensor) != list.end();
-    };
-    if (!op.recomputable || has(op.inputs) || !has(op.outputs)) return never_again;
+    const End last = (content.written - 1) % ops() + 1;
+    if (!can_be_made_again(tensor, last)) return never_again;
+    const wire::TraceOp& op = trace_.ops[last - 1];
     std::vector<std::uint32_t> made = op.outputs;
     std::sort(made.begin(), made.end());
     made.erase(std::unique(made.begin(), made.end()), made.end());

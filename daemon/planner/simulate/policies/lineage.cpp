@@ -44,13 +44,28 @@ std::optional<std::uint32_t> Lineage::maker(std::uint32_t tensor, std::uint32_t 
   return *(next - 1);
 }
 
-bool Lineage::repeatable(std::uint32_t op, std::uint32_t at) const {
+bool Lineage::repeatable(std::uint32_t op, std::uint32_t at, std::uint32_t tensor) const {
   const wire::TraceOp& o = trace_.ops[op];
   return o.recomputable && std::all_of(o.inputs.begin(), o.inputs.end(), [&](std::uint32_t t) {
+           if (t == tensor) return true;
            const std::vector<std::uint32_t>& writers = writers_[t];
            const auto changed = std::lower_bound(writers.begin(), writers.end(), op);  // in place, or since
            return changed == writers.end() || *changed >= at;
          });
+}
+
+// The operation that wrote it whole, and the updates in place since; the last one first. Empty if they cannot
+// all run again.
+std::vector<std::uint32_t> Lineage::makers(std::uint32_t tensor, std::uint32_t at) const {
+  std::vector<std::uint32_t> ops;
+  for (std::optional<std::uint32_t> op = maker(tensor, at); op && ops.size() < longest_chain;
+       op = maker(tensor, *op)) {
+    if (!repeatable(*op, at, tensor)) return {};
+    ops.push_back(*op);
+    const std::vector<std::uint32_t>& inputs = trace_.ops[*op].inputs;
+    if (std::find(inputs.begin(), inputs.end(), tensor) == inputs.end()) return ops;
+  }
+  return {};
 }
 
 // Right before the operation after its last use it still lies there.
@@ -77,15 +92,18 @@ bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* 
   const auto add = [&](std::uint32_t t) {
     const auto known = [t](const Need& n) { return n.tensor == t; };
     if (std::any_of(needs->begin(), needs->end(), known)) return true;
-    const std::optional<std::uint32_t> op = maker(t, at);
-    if (!op || !repeatable(*op, at)) return false;
-    needs->push_back({*op, t});
+    std::vector<std::uint32_t> ops = makers(t, at);
+    if (ops.empty()) return false;
+    needs->push_back({ops.front(), t, std::move(ops)});
     return needs->size() - first <= longest_chain;
   };
   if (!add(tensor)) return false;
   for (std::size_t i = first; i < needs->size(); ++i) {
-    for (const std::uint32_t t : trace_.ops[(*needs)[i].maker].inputs) {
-      if ((dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
+    const Need need = (*needs)[i];
+    for (const std::uint32_t op : need.makers) {
+      for (const std::uint32_t t : trace_.ops[op].inputs) {
+        if (t != need.tensor && (dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
+      }
     }
   }
   return true;
@@ -102,9 +120,11 @@ std::optional<double> Lineage::price_us(const Gap& gap) const {
     // What is made again for this operation anyway costs nothing more.
     if (needs[i].tensor != gap.tensor && dropped != nullptr && dropped->to == gap.to) continue;
     if (i > 0 && needs[i].maker == needs[i - 1].maker) continue;
-    const wire::TraceOp& op = trace_.ops[needs[i].maker];
-    price_us += op.time_us;
-    for (const std::uint32_t t : op.inputs) price_us += fetch_us(t, gap.to);
+    for (const std::uint32_t op : needs[i].makers) {
+      price_us += trace_.ops[op].time_us;
+      for (const std::uint32_t t : trace_.ops[op].inputs)
+        if (t != needs[i].tensor) price_us += fetch_us(t, gap.to);
+    }
   }
   return price_us;
 }

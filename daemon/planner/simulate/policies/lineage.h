@@ -1,10 +1,10 @@
 // What it takes to make a tensor's content again at a later operation.
 //
-// The operation that made it runs once more there, if it gives the same: it may be repeated, updates nothing
-// in place, and nothing that it read has changed since. What it read may not be there. What was dropped over
-// that operation, or has seen its last use, is made again before it, and so on; what was moved comes back
-// earlier than planned. So the price of one content depends on what else was decided, as Capuchin says of its
-// MSPS.
+// The operation that wrote it whole runs once more there, and all that updated it in place since, if they
+// give the same: each may be repeated, updates nothing else in place, and nothing else that it read has
+// changed since. What it read may not be there. What was dropped over that operation, or has seen its last
+// use, is made again before it, and so on; what was moved comes back earlier than planned. So the price of
+// one content depends on what else was decided, as Capuchin says of its MSPS.
 #pragma once
 
 #include <cstdint>
@@ -51,13 +51,15 @@ class Lineage {
   };
   struct Need {
     std::uint32_t maker = 0, tensor = 0;
+    std::vector<std::uint32_t> makers;  // with those that `maker` updated, the last one first
     bool operator<(const Need& other) const {
       return maker != other.maker ? maker < other.maker : tensor < other.tensor;
     }
   };
 
   std::optional<std::uint32_t> maker(std::uint32_t tensor, std::uint32_t at) const;
-  bool repeatable(std::uint32_t op, std::uint32_t at) const;
+  bool repeatable(std::uint32_t op, std::uint32_t at, std::uint32_t tensor) const;
+  std::vector<std::uint32_t> makers(std::uint32_t tensor, std::uint32_t at) const;
   bool dead(std::uint32_t tensor, std::uint32_t at) const;
   const Gap* dropped_over(std::uint32_t tensor, std::uint32_t at) const;
   double fetch_us(std::uint32_t tensor, std::uint32_t at) const;

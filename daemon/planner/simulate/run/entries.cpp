@@ -10,7 +10,7 @@ using wire::ScheduleEntry;
 
 bool Runner::obey(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
-  if (e.action == Action::redo) return p_.entry_run[index] == no_run || perform(p_.entry_run[index]);
+  if (e.action == Action::redo) return redo(index);
   if (e.action == Action::wait) {
     await(e);
     return true;
@@ -25,6 +25,13 @@ bool Runner::obey(std::uint32_t index) {
   if (right && e.action == Action::in) right = prefetch(index);
   if (right && e.action == Action::drop) drop(e);
   return right;
+}
+
+// An entry that shares the run of the one before it has none of its own.
+bool Runner::redo(std::uint32_t index) {
+  for (std::uint32_t i = 0; i < p_.entry_runs[index]; ++i)
+    if (!perform(p_.entry_run[index] + i)) return false;
+  return true;
 }
 
 void Runner::evict(std::uint32_t index) {

@@ -69,6 +69,7 @@ class Runner {
 
   // --- entries of the schedule
   bool obey(std::uint32_t index);
+  bool redo(std::uint32_t index);
   void evict(std::uint32_t index);
   bool prefetch(std::uint32_t index);
   void drop(const wire::ScheduleEntry& e);

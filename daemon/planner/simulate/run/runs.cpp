@@ -37,7 +37,8 @@ bool Runner::prepare(const Run& run, const Named& n) {
   if (n.reads && content_[t] == Content::dropped) {
     return fail(run_name(run) + " reads " + tensor_name(t) + ", which was dropped and not computed again");
   }
-  if (run.again && n.writes && content_[t] == Content::held) {
+  // What is updated in place again was made again just before: its runs follow each other.
+  if (run.again && overwritten && content_[t] == Content::held) {
     return fail(run_name(run) + " at position " + std::to_string(run.position) + ": " + tensor_name(t) +
                 " still has its content; drop it first");
   }
