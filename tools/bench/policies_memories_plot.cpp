@@ -69,6 +69,7 @@ std::vector<std::string> sets_of(const Json& section) {
 // "1.50 to 1.38", or one figure where one share was measured.
 std::string from_to(const Json& row) {
   const std::vector<Point> points = added_by(row);
+  if (points.empty()) return "not measured";
   const std::string from = fmt::format("{:.3f}", 1 + points.front().y / 100);
   const std::string to = fmt::format("{:.3f}", 1 + points.back().y / 100);
   return from == to ? from : from + " to " + to;
@@ -173,7 +174,9 @@ std::string result_of(const Json& section) {
   for (const Json& row : section["rows"]) {
     const std::string policy = row["policy"];
     if (row["steps"] != names.front() || policy == "search" || policy == "bound") continue;
-    const double added = added_by(row).front().y;
+    const std::vector<Point> points = added_by(row);
+    if (points.empty()) continue;
+    const double added = points.front().y;
     if (least < 0 || added < least) least = added;
   }
   return fmt::format(
