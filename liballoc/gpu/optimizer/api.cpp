@@ -1,13 +1,14 @@
 // The C API over the optimizer: errno becomes -errno, an exception -ENOMEM, and no output is touched on
 // failure.
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string>
 
+#include "liballoc/gpu/c_api.h"
 #include "liballoc/gpu/optimizer/optimizer.h"
 
+using terrace::liballoc::give_statistics;
+using terrace::liballoc::tell_reason;
 using terrace::liballoc::optimizer::Optimizer;
 
 struct terrace_optimizer {
@@ -26,12 +27,7 @@ int optimizer_guarded(char* reason, std::size_t reason_bytes, Function&& functio
     error = function(&why);
   } catch (...) {
   }
-  if (error == 0) return 0;
-  if (reason == nullptr || reason_bytes == 0) return -error;
-  const char* const words = why.empty() ? "host memory is used up" : why.c_str();
-  const std::size_t length = std::min(std::strlen(words), reason_bytes - 1);
-  std::memcpy(reason, words, length);
-  reason[length] = '\0';
+  if (error != 0) tell_reason(why.empty() ? "host memory is used up" : why, reason, reason_bytes);
   return -error;
 }
 
@@ -91,11 +87,7 @@ int terrace_optimizer_step(terrace_optimizer* optimizer, terrace_optimizer_updat
 }
 
 int terrace_optimizer_get_statistics(terrace_optimizer* optimizer, terrace_optimizer_statistics* out) {
-  if (optimizer == nullptr || out == nullptr || out->size < sizeof(out->size)) return -EINVAL;
-  terrace_optimizer_statistics now = optimizer->optimizer->statistics();
-  now.size = std::min(out->size, sizeof(now));
-  std::memcpy(out, &now, now.size);
-  return 0;
+  return give_statistics(optimizer == nullptr ? nullptr : optimizer->optimizer.get(), out);
 }
 
 const char* terrace_optimizer_path(terrace_optimizer* optimizer) {

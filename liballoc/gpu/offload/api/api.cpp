@@ -1,15 +1,15 @@
 // The C API over the engine: errno becomes -errno, an exception -ENOMEM, and no output is touched on failure.
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 
+#include "liballoc/gpu/c_api.h"
 #include "liballoc/gpu/offload/api/engine_handle.h"
 #include "liballoc/gpu/offload/engine/engine.h"
 #include "liballoc/gpu/terrace_gpu.h"
 
+using terrace::liballoc::give_statistics;
+using terrace::liballoc::tell_reason;
 using terrace::liballoc::offload::Engine;
 using terrace::liballoc::offload::Settings;
 using terrace::liballoc::offload::StepPlanner;
@@ -26,12 +26,18 @@ int guarded(Function&& function) noexcept {
   }
 }
 
+// What `function` says of the engine.
+template <typename Function>
+int asked(terrace_offload* engine, Function&& function) noexcept {
+  if (engine == nullptr) return -EINVAL;
+  return guarded([&] { return function(*engine->engine); });
+}
+
 // 0 or 1, or the error.
 template <typename Function>
 int answered(terrace_offload* engine, Function&& function) noexcept {
-  if (engine == nullptr) return -EINVAL;
   bool answer = false;
-  const int result = guarded([&] { return function(*engine->engine, &answer); });
+  const int result = asked(engine, [&](Engine& of) { return function(of, &answer); });
   return result != 0 ? result : static_cast<int>(answer);
 }
 
@@ -51,13 +57,6 @@ int with_plan(Engine& engine, int error) {
   return error;
 }
 
-void tell(const std::string& reason, char* to, std::size_t bytes) {
-  if (to == nullptr || bytes == 0) return;
-  const std::size_t length = std::min(reason.size(), bytes - 1);
-  std::memcpy(to, reason.data(), length);
-  to[length] = '\0';
-}
-
 }  // namespace
 
 extern "C" {
@@ -68,7 +67,7 @@ int terrace_offload_open(const terrace_offload_config* config, terrace_offload**
     std::string why;
     if (config == nullptr || out == nullptr) why = "config and out must not be NULL";
     const int error = why.empty() ? open_engine(*config, out, &why) : EINVAL;
-    if (error != 0) tell(why, reason, reason_bytes);
+    if (error != 0) tell_reason(why, reason, reason_bytes);
     return error;
   });
 }
@@ -77,8 +76,8 @@ void terrace_offload_close(terrace_offload* engine) { delete engine; }
 
 int terrace_offload_store(terrace_offload* engine, const terrace_offload_tensor* tensor, void* stream,
                           uint64_t* id) {
-  if (engine == nullptr || tensor == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->store(*tensor, stream, id, nullptr); });
+  if (tensor == nullptr) return -EINVAL;
+  return asked(engine, [&](Engine& of) { return of.store(*tensor, stream, id, nullptr); });
 }
 
 int terrace_offload_left(terrace_offload* engine, uint64_t id) {
@@ -96,33 +95,27 @@ int terrace_offload_store_left(terrace_offload* engine, const terrace_offload_te
 }
 
 int terrace_offload_fetch(terrace_offload* engine, uint64_t id, void* to, void* stream) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->fetch(id, to, stream); });
+  return asked(engine, [&](Engine& of) { return of.fetch(id, to, stream); });
 }
 
 int terrace_offload_arrive(terrace_offload* engine, uint64_t id, void* stream) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->arrive(id, stream); });
+  return asked(engine, [&](Engine& of) { return of.arrive(id, stream); });
 }
 
 int terrace_offload_fetch_arrive(terrace_offload* engine, uint64_t id, void* to, void* stream) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->fetch_arrive(id, to, stream); });
+  return asked(engine, [&](Engine& of) { return of.fetch_arrive(id, to, stream); });
 }
 
 int terrace_offload_release(terrace_offload* engine, uint64_t id, void* stream) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return engine->engine->release(id, stream); });
+  return asked(engine, [&](Engine& of) { return of.release(id, stream); });
 }
 
 int terrace_offload_end_step(terrace_offload* engine) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return with_plan(*engine->engine, engine->engine->end_step()); });
+  return asked(engine, [&](Engine& of) { return with_plan(of, of.end_step()); });
 }
 
 int terrace_offload_next_step(terrace_offload* engine) {
-  if (engine == nullptr) return -EINVAL;
-  return guarded([&] { return with_plan(*engine->engine, engine->engine->next_step()); });
+  return asked(engine, [&](Engine& of) { return with_plan(of, of.next_step()); });
 }
 
 size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* out, size_t count) {
@@ -131,11 +124,7 @@ size_t terrace_offload_expect(terrace_offload* engine, uint64_t id, uint64_t* ou
 }
 
 int terrace_offload_get_statistics(terrace_offload* engine, terrace_offload_statistics* out) {
-  if (engine == nullptr || out == nullptr || out->size < sizeof(out->size)) return -EINVAL;
-  terrace_offload_statistics now = engine->engine->statistics();
-  now.size = std::min(out->size, sizeof(now));
-  std::memcpy(out, &now, now.size);
-  return 0;
+  return give_statistics(engine == nullptr ? nullptr : engine->engine.get(), out);
 }
 
 const char* terrace_offload_path(terrace_offload* engine) {
