@@ -1,4 +1,7 @@
 // What the learner finds is what the program does.
+#include <algorithm>
+#include <array>
+
 #include "tests/liballoc/learning/learning_program.h"
 
 namespace terrace::liballoc {
@@ -99,9 +102,12 @@ TEST_CASE("Of each block it is known in how many events it is touched next") {
   CHECK(program.wrong == 0);
 }
 
-TEST_CASE("Computing times are those between two events without waits") {
+namespace {
+
+// What the computing times of a learned step add up to, in percent of the step. 0: SKIP.
+std::uint64_t percent_that_is_computing() {
   Learning f;
-  if (!f.ready()) return;
+  if (!f.ready()) return 0;
   Program program(f);
   program.pause_ns = 500'000;
   program.learn(30);
@@ -112,8 +118,19 @@ TEST_CASE("Computing times are those between two events without waits") {
     CHECK(program.sink.events()[k].ns >= program.pause_ns * 9 / 10);
     sum += program.sink.events()[k].ns;
   }
-  CHECK(sum <= h.step_ns + h.step_ns / 10);
   CHECK(h.waited_ns <= h.step_ns);
+  return sum * 100 / h.step_ns;
+}
+
+}  // namespace
+
+// Each is a median of its own, and so is the step: on a busy machine the medians of the events, each of which
+// was disturbed in another step, can add up to more. Of three learners.
+TEST_CASE("Computing times are those between two events without waits") {
+  std::array<std::uint64_t, 3> percent{};
+  for (std::uint64_t& each : percent) each = percent_that_is_computing();
+  std::sort(percent.begin(), percent.end());
+  CHECK(percent[1] < 110);
 }
 
 }  // namespace terrace::liballoc
