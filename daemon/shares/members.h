@@ -69,7 +69,11 @@ struct MemberJob {
   std::uint32_t said_weight = 0;     // by the job or its user, which goes before; 0: nothing
   JobLimit limit;
   std::optional<JobPause> pause;
-  bool unsettled = true;  // membership or budget changed, or a raise is owed
+  bool unsettled = true;    // membership or budget changed, or a raise is owed
+  unsigned owed_times = 0;  // the latest rebalances that could not raise it to what is its
+
+  // It may use more than it has for certain.
+  bool borrows() const { return usable_bytes > budget_bytes; }
 
   // Promised or lent.
   std::uint64_t most_bytes() const;

@@ -2,6 +2,7 @@
 #include "daemon/shares/rebalance.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/base/size.h"
 #include "daemon/shares/shares.h"
@@ -100,25 +101,31 @@ void Rebalance::lower(const Plan& plan) {
   }
 }
 
-// One that just joined gets a start from the machine's room where the job has none, and the minimum in any
-// case: with less it cannot page.
+// What a process still holds of an earlier grant is granted to it again without taking room: it counts as
+// held already. One that just joined gets a start from the machine's room where the job has none, and the
+// minimum in any case: with less it cannot page.
 void Rebalance::raise(const Plan& plan, std::uint64_t* machine_room) {
   MemberJob& job = *plan.job;
   std::uint64_t room = room_in(job);
+  const unsigned owed_times = std::exchange(job.owed_times, 0);
   job.unsettled = false;
   for (std::size_t i = 0; i < plan.target.size(); ++i) {
     const Member& session = members_.sessions.at(job.sessions[i]);
-    const std::uint64_t target = plan.target[i], before = session.granted_bytes;
+    const std::uint64_t target = plan.target[i], before = session.granted_bytes, held = session.held_bytes;
     const std::uint64_t owed = minus(target, before);
     if (owed == 0 && !session.fresh) continue;
-    const std::uint64_t raised = std::min({owed, room, *machine_room});
+    const std::uint64_t kept = job.borrows() ? 0 : std::min(owed, minus(held, before));
+    const std::uint64_t taken = std::min({owed - kept, room, *machine_room}), raised = kept + taken;
     const std::uint64_t start =
         session.fresh ? std::min({target, starting_budget_bytes, std::max(*machine_room, least_budget_bytes)})
                       : 0;
-    if (raised < owed) job.unsettled = true;
-    room -= raised;
+    if (raised < owed) {
+      job.unsettled = true;
+      job.owed_times = owed_times + 1;
+    }
+    room -= taken;
     grant(job.sessions[i], std::max(before + raised, start));
-    *machine_room = minus(*machine_room, session.granted_bytes - before);
+    *machine_room = minus(*machine_room, minus(session.held_bytes, held));
   }
 }
 
@@ -141,9 +148,11 @@ std::vector<Change> Rebalance::run() {
     if (worth_announcing(job, plan.target)) plans.push_back(std::move(plan));
   }
   for (const Plan& plan : plans) lower(plan);
-  // Who asks for what is his goes before those who borrow more.
-  std::stable_partition(plans.begin(), plans.end(),
-                        [](const Plan& plan) { return plan.job->usable_bytes <= plan.job->budget_bytes; });
+  // Who asks for what is his goes before those who borrow more, and who has waited before those who ask anew.
+  std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
+    if (a.job->borrows() != b.job->borrows()) return b.job->borrows();
+    return a.job->owed_times > b.job->owed_times;
+  });
   std::uint64_t room = room_on_machine();
   const bool keeps = members_.users.keeps_guarantees();
   PromisedBytes held = keeps ? held_by_all() : PromisedBytes();
