@@ -103,6 +103,17 @@ bool Faults::has_room_for_pieces() const {
   return parts_.budget.has_room_for(Reach::longest_piece) || lists.cached.size() + lists.loaded.size() > 1;
 }
 
+// Pages of run n are in use, and beside it are compressed runs, of which none can be tried: it is one of the
+// few of its block that show how many are.
+bool Faults::stands_for_compressed(std::uint32_t n) const {
+  const RunTable& runs = parts_.runs;
+  const auto is_compressed = [&](std::uint32_t m) {
+    return m < runs.size() && runs[m].block == runs[n].block && runs[m].has_slot &&
+           runs[m].slot_bytes != run_bytes;
+  };
+  return !runs[n].dense && (is_compressed(n + 1) || (n > 0 && is_compressed(n - 1)));
+}
+
 // Run n would come as a whole.
 bool Faults::is_tried(std::uint32_t n) {
   Run& r = parts_.runs[n];
@@ -111,10 +122,11 @@ bool Faults::is_tried(std::uint32_t n) {
   if (trial_.is_of(n) && has_room) return true;
   if (trial_.is_of(n)) end_trial();
   const bool is_recalled = r.frame != none && !r.from_read;  // it is told when, and whether it is to stay
-  if (!has_room || r.scattered || is_recalled || is_compressed) return false;
-  if (!trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense)) return false;
+  const bool may_be = r.scattered ? stands_for_compressed(n) : !is_recalled;
+  if (!has_room || !may_be || is_compressed) return false;
+  if (!trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense, r.scattered)) return false;
+  if (!r.scattered) parts_.policy.on_use(n, r.frame == none);  // what follows it is expected all the same
   r.scattered = true;
-  parts_.policy.on_use(n, r.frame == none);  // what follows it is expected all the same
   return true;
 }
 
@@ -128,7 +140,7 @@ bool Faults::is_tried_though_cheap(std::uint32_t n) {
   const bool may_be = came_in_pages && parts_.blocks.is_small(r.block, parts_.budget.pages());
   if (!may_be || is_compressed || !reach_.comes_whole_if_cheap(r.trace) || !has_room_for_pieces())
     return false;
-  return trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense);
+  return trial_.begin(n, r.block, parts_.runs.arrivals(), r.dense, false);
 }
 
 // Of a run on trial it is to be seen what its touches alone bring.
@@ -174,7 +186,7 @@ void Faults::look_at_trial() {
 std::uint32_t Faults::end_trial() {
   Run& r = parts_.runs[trial_.run()];
   const bool is_still_there = r.block == trial_.block();
-  if (is_still_there) r.scattered = false;
+  if (is_still_there) r.scattered = trial_.was_scattered();
   trial_.end(parts_.runs.arrivals());
   return is_still_there ? r.block : 0;
 }

@@ -46,6 +46,7 @@ class Faults {
   void fault_in_place(std::uint32_t n, std::uint32_t page);
   bool follows(std::uint32_t n) const;
   bool comes_whole_again(std::uint32_t n) const;
+  bool stands_for_compressed(std::uint32_t n) const;
   bool is_cheap(std::uint32_t n) const;
   bool is_used_whole(std::uint32_t n, std::uint32_t page) const;
   bool has_room_for_pieces() const;

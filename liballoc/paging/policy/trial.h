@@ -23,15 +23,17 @@ class Trial {
   bool is_of(std::uint32_t n) const { return run_ == n; }
   std::uint32_t run() const { return run_; }
   std::uint32_t block() const { return block_; }
+  bool was_scattered() const { return was_scattered_; }
 
   // Run n of `block` would come as a whole now; `arrivals`: how many runs have come, ever; `is_dense`: all of
-  // it was used once. True: it is tried.
-  bool begin(std::uint32_t n, std::uint32_t block, std::uint32_t arrivals, bool is_dense) {
+  // it was used once; `is_scattered`: pages of it are in use already. True: it is tried.
+  bool begin(std::uint32_t n, std::uint32_t block, std::uint32_t arrivals, bool is_dense, bool is_scattered) {
     constexpr std::uint32_t pause = 16;
     constexpr std::uint32_t pause_of_dense = 128;
     if (run_ != none || block == 0 || arrivals - since_ < (is_dense ? pause_of_dense : pause)) return false;
     run_ = n;
     block_ = block;
+    was_scattered_ = is_scattered;
     since_ = touched_ = arrivals;
     return true;
   }
@@ -50,6 +52,7 @@ class Trial {
   Finding finding(std::uint32_t pages, std::uint32_t left, std::uint32_t arrivals) const {
     if (is_void(left, arrivals)) return Finding::unclear;
     if (pages < pages_per_run / 3) return Finding::sparse;
+    if (was_scattered_) return Finding::unclear;  // they need not have come together
     return pages >= pages_per_run / 4 * 3 ? Finding::full : Finding::unclear;
   }
   void end(std::uint32_t arrivals) {
@@ -60,6 +63,7 @@ class Trial {
  private:
   std::uint32_t run_ = none;
   std::uint32_t block_ = 0;
+  bool was_scattered_ = false;
   std::uint32_t since_ = 0;    // in arrivals: when it began, or the last one ended
   std::uint32_t touched_ = 0;  // in arrivals: when its run was touched last
 };

@@ -331,11 +331,11 @@ TEST_CASE("A block is known as scattered by many lone touches, and not after str
 TEST_CASE(
     "Of what comes as a whole one run in so many is tried, and what is there of it later is the finding") {
   Trial trial;
-  CHECK_FALSE(trial.begin(7, 1, 15, false));  // too few have come
-  CHECK_FALSE(trial.begin(7, 0, 16, false));  // of no block: others may use the rest of it
-  REQUIRE(trial.begin(7, 1, 16, false));
+  CHECK_FALSE(trial.begin(7, 1, 15, false, false));  // too few have come
+  CHECK_FALSE(trial.begin(7, 0, 16, false, false));  // of no block: others may use the rest of it
+  REQUIRE(trial.begin(7, 1, 16, false, false));
   CHECK(trial.is_of(7));
-  CHECK_FALSE(trial.begin(9, 1, 100, false));  // one at a time
+  CHECK_FALSE(trial.begin(9, 1, 100, false, false));  // one at a time
   CHECK_FALSE(trial.is_due(31));
   REQUIRE(trial.is_due(32));
   CHECK(trial.finding(pages_per_run / 3 - 1, 15, 32) == Trial::Finding::sparse);
@@ -345,16 +345,27 @@ TEST_CASE(
   trial.end(32);
   CHECK_FALSE(trial.is_of(7));
   CHECK_FALSE(trial.is_due(1000));
-  CHECK_FALSE(trial.begin(8, 1, 47, false));
-  CHECK_FALSE(trial.begin(8, 1, 32 + 127, true));  // what was used all over before is tried more rarely
-  CHECK(trial.begin(8, 1, 48, false));
+  CHECK_FALSE(trial.begin(8, 1, 47, false, false));
+  CHECK_FALSE(trial.begin(8, 1, 32 + 127, true, false));  // what was used all over before is tried more rarely
+  CHECK(trial.begin(8, 1, 48, false, false));
   trial.end(48);
-  CHECK(trial.begin(8, 1, 48 + 128, true));
+  CHECK(trial.begin(8, 1, 48 + 128, true, false));
+}
+
+TEST_CASE("A run on trial of which pages were in use shows that few are, and not that all came together") {
+  Trial trial;
+  REQUIRE(trial.begin(7, 1, 16, false, true));
+  CHECK(trial.was_scattered());
+  CHECK(trial.finding(pages_per_run / 3 - 1, 15, 32) == Trial::Finding::sparse);
+  CHECK(trial.finding(pages_per_run, 15, 32) == Trial::Finding::unclear);
+  trial.end(32);
+  REQUIRE(trial.begin(8, 1, 48, false, false));
+  CHECK_FALSE(trial.was_scattered());
 }
 
 TEST_CASE("A trial goes on for as long as its run is touched") {
   Trial trial;
-  REQUIRE(trial.begin(7, 1, 16, false));
+  REQUIRE(trial.begin(7, 1, 16, false, false));
   for (std::uint32_t now = 16; now < 200; now += 15) {
     CHECK_FALSE(trial.is_due(now));
     trial.note_touch(now);
