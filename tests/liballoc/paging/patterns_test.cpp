@@ -346,7 +346,8 @@ TEST_CASE(
   CHECK_FALSE(trial.is_of(7));
   CHECK_FALSE(trial.is_due(1000));
   CHECK_FALSE(trial.begin(8, 1, 47, false, false));
-  CHECK_FALSE(trial.begin(8, 1, 32 + 127, true, false));  // what was used all over before is tried more rarely
+  CHECK_FALSE(
+      trial.begin(8, 1, 32 + 127, true, false));  // what was used all over before is tried more rarely
   CHECK(trial.begin(8, 1, 48, false, false));
   trial.end(48);
   CHECK(trial.begin(8, 1, 48 + 128, true, false));
