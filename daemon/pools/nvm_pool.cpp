@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "daemon/base/machine.h"
+#include "daemon/base/size.h"
 #include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
 #include "tiers/memory/nvm_file.h"
