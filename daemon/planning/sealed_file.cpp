@@ -31,8 +31,8 @@ std::string problem_of(int fd, std::uint64_t image_bytes) {
 }  // namespace
 
 PeriodFile look_at_period_file(UniqueFd* descriptor, std::uint64_t image_bytes) {
-  PeriodFile file{problem_of(descriptor->get(), image_bytes), image_bytes, nullptr};
-  if (file.problem.empty()) file.descriptor = std::make_shared<UniqueFd>(std::move(*descriptor));
+  PeriodFile file{problem_of(descriptor->get(), image_bytes), image_bytes, {}};
+  if (file.problem.empty()) file.descriptor = std::move(*descriptor);
   return file;
 }
 
@@ -41,7 +41,7 @@ std::vector<std::byte> read_file(const PeriodFile& file) {
   std::vector<std::byte> bytes(file.image_bytes);
   std::size_t filled = 0;
   while (filled < bytes.size()) {
-    const ssize_t got = ::pread(file.descriptor->get(), bytes.data() + filled, bytes.size() - filled,
+    const ssize_t got = ::pread(file.descriptor.get(), bytes.data() + filled, bytes.size() - filled,
                                 static_cast<off_t>(filled));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +16,7 @@ namespace terrace::daemon {
 struct PeriodFile {
   std::string problem;  // why it cannot be one, as words behind "a period"; empty: it is fine
   std::uint64_t image_bytes = 0;
-  // Shared so that it may be copied; whoever has it last closes it, which takes as long as some memory of at
-  // most most_period_bytes needs to be given back.
-  std::shared_ptr<UniqueFd> descriptor = nullptr;
+  UniqueFd descriptor{};  // to close it takes as long as at most most_period_bytes need to be given back
 };
 
 // Asks the kernel alone: a file that somebody else's program serves is refused before it is asked anything.

@@ -100,8 +100,8 @@ class Server {
   std::string inspect_period(ConnectionId id, const Packet& packet);
   std::string inspect_nvm(ConnectionId id, const Packet& packet);
   void take_inspected();
-  void take_inspected(const ReceivedFiles::Result& result);
-  void take_period(ConnectionId id, const PeriodFile& file);
+  void take_inspected(ReceivedFiles::Result* result);
+  void take_period(ConnectionId id, PeriodFile file);
   void take_nvm(ConnectionId id, const std::optional<PoolFile>& file);
   void take_plans();
   void take_plan(PlanResult result);

@@ -25,24 +25,24 @@ std::string Server::inspect_pool(ConnectionId id, const wire::Hello& hello) {
 
 void Server::take_inspected() {
   for (ReceivedFiles::Result& result : door_.files().results()) {
-    take_inspected(result);
+    take_inspected(&result);
     door_.files().give_back(result.uid, std::move(result.file));
-    if (result.period.descriptor && result.period.descriptor.use_count() == 1)
-      door_.files().close(result.uid, std::move(*result.period.descriptor));
+    if (result.period.descriptor) door_.files().close(result.uid, std::move(result.period.descriptor));
   }
 }
 
-void Server::take_inspected(const ReceivedFiles::Result& result) {
-  const auto found = connections_.find(result.ticket);
+// A period that is to be planned is taken out of the result.
+void Server::take_inspected(ReceivedFiles::Result* result) {
+  const auto found = connections_.find(result->ticket);
   if (found == connections_.end()) return;  // it did not wait
   Connection& connection = *found->second;
-  if (connection.period) return take_period(result.ticket, result.period);
-  if (connection.nvm) return take_nvm(result.ticket, result.file);
+  if (connection.period) return take_period(result->ticket, std::move(result->period));
+  if (connection.nvm) return take_nvm(result->ticket, result->file);
   connection.role = Connection::Role::fresh;
-  poller_.change(connection.fd(), tag_of(tag_connection, result.ticket), EPOLLIN | EPOLLRDHUP);
+  poller_.change(connection.fd(), tag_of(tag_connection, result->ticket), EPOLLIN | EPOLLRDHUP);
   const wire::Hello hello = *std::exchange(connection.waiting, std::nullopt);
-  if (const auto fault = greet(result.ticket, hello, result.file); !fault.empty())
-    drop(result.ticket, fault, true);
+  if (const auto fault = greet(result->ticket, hello, result->file); !fault.empty())
+    drop(result->ticket, fault, true);
 }
 
 // The memfd is received and looked at by the thread that looks at pool files; its content is read where it is
@@ -91,13 +91,13 @@ void Server::take_nvm(ConnectionId id, const std::optional<PoolFile>& file) {
   send_nvm_limit(session, registry_->nvm()->limit_bytes(session));
 }
 
-void Server::take_period(ConnectionId id, const PeriodFile& file) {
+void Server::take_period(ConnectionId id, PeriodFile file) {
   Connection& connection = *connections_.at(id);
   const wire::Period message = *std::exchange(connection.period, std::nullopt);
   update_interest(id, connection);
   if (!file.problem.empty()) return drop(id, "a period " + file.problem, true);
   PlanRequest request{
-      connection.session,      connection.peer().uid, message.phase, message.period_hash, file,
+      connection.session,      connection.peer().uid, message.phase, message.period_hash, std::move(file),
       {options_.config.policy}};
   if (const std::uint64_t pool = registry_->pools().capacity_bytes(connection.session); pool != 0)
     request.settings.pool_bytes = pool;

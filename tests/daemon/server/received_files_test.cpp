@@ -55,7 +55,7 @@ ReceivedFiles::Result result_of(ReceivedFiles& files) {
   std::vector<ReceivedFiles::Result> results;
   REQUIRE(eventually([&] { return !(results = files.results()).empty(); }));
   REQUIRE(results.size() == 1);
-  return results.front();
+  return std::move(results.front());
 }
 
 void close_slowly(ReceivedFiles& files, uid_t uid, LingeringSocket& slow) {
