@@ -1,0 +1,68 @@
+// The pool's directory is lost and comes back; the daemon stays.
+#include <filesystem>
+
+#include "tests/daemon/support.h"
+
+using namespace terrace;
+using namespace terrace::tests;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// A service, not a private daemon, whose pool directory nobody has made yet.
+struct ServiceWithoutPool {
+  TemporaryDirectory elsewhere;
+  std::string pool = elsewhere / "pool";
+  ServerThread server;
+  explicit ServiceWithoutPool(std::optional<std::uint64_t> quota = gib, bool encrypts = false)
+      : server([&](daemon::ServerOptions& options) {
+          options.is_private = false;
+          options.config.pool_directory = pool;
+          options.config.pool_bytes = quota;
+          options.config.encrypts_pool = encrypts;
+          options.config.state = elsewhere / "state";
+        }) {}
+
+  // Whether a new job is given a pool file when it takes what there is.
+  bool gives_a_pool() const {
+    RawClient job(server.socket());
+    const auto welcome = join(job, greeting("train", 64 * mib, wire::any_bytes)).as<wire::Welcome>();
+    return (welcome.flags & wire::welcome_pool_fd) != 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PoolDirectoryLostAtTheStartTakesThePoolAndNotTheDaemon") {
+  const ServiceWithoutPool service(GENERATE(std::optional<std::uint64_t>(gib), std::nullopt));
+  CHECK_FALSE(service.gives_a_pool());
+  std::filesystem::create_directory(service.pool);
+  CHECK(eventually([&] { return service.gives_a_pool(); }));
+}
+
+TEST_CASE("A job that needs a pool is told that the directory is lost") {
+  const ServiceWithoutPool service;
+  RawClient job(service.server.socket());
+  REQUIRE(job.send(greeting("train", 64 * mib, 32 * mib)));
+  const auto received = job.receive();
+  REQUIRE(received);
+  REQUIRE(received->type() == wire::Type::refused);
+  CHECK_THAT(std::string(received->as<wire::Refused>().text), Contains("[pool] directory"));
+}
+
+TEST_CASE("PoolDirectoryLostWhileTheDaemonRunsTakesThePoolUntilItIsBack") {
+  ServiceWithoutPool service;
+  std::filesystem::create_directory(service.pool);
+  REQUIRE(eventually([&] { return service.gives_a_pool(); }));
+  std::filesystem::remove(service.pool);
+  CHECK_FALSE(service.gives_a_pool());
+  std::filesystem::create_directory(service.pool);
+  CHECK(service.gives_a_pool());
+}
+
+TEST_CASE("A pool that comes back and cannot be encrypted stays closed") {
+  const ServiceWithoutPool service(gib, true);
+  std::filesystem::create_directory_symlink("/dev/shm", service.pool);  // tmpfs encrypts nothing
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));         // longer than between two looks
+  CHECK_FALSE(service.gives_a_pool());
+}
