@@ -29,6 +29,16 @@ struct ServiceWithoutPool {
     const auto welcome = join(job, greeting("train", 64 * mib, wire::any_bytes)).as<wire::Welcome>();
     return (welcome.flags & wire::welcome_pool_fd) != 0;
   }
+
+  // What a job is told that needs a pool.
+  std::string refusal() const {
+    RawClient job(server.socket());
+    REQUIRE(job.send(greeting("train", 64 * mib, 32 * mib)));
+    const auto received = job.receive();
+    REQUIRE(received);
+    REQUIRE(received->type() == wire::Type::refused);
+    return received->as<wire::Refused>().text;
+  }
 };
 
 }  // namespace
@@ -42,12 +52,7 @@ TEST_CASE("PoolDirectoryLostAtTheStartTakesThePoolAndNotTheDaemon") {
 
 TEST_CASE("A job that needs a pool is told that the directory is lost") {
   const ServiceWithoutPool service;
-  RawClient job(service.server.socket());
-  REQUIRE(job.send(greeting("train", 64 * mib, 32 * mib)));
-  const auto received = job.receive();
-  REQUIRE(received);
-  REQUIRE(received->type() == wire::Type::refused);
-  CHECK_THAT(std::string(received->as<wire::Refused>().text), Contains("[pool] directory"));
+  CHECK_THAT(service.refusal(), Contains("[pool] directory"));
 }
 
 TEST_CASE("PoolDirectoryLostWhileTheDaemonRunsTakesThePoolUntilItIsBack") {
@@ -63,6 +68,6 @@ TEST_CASE("PoolDirectoryLostWhileTheDaemonRunsTakesThePoolUntilItIsBack") {
 TEST_CASE("A pool that comes back and cannot be encrypted stays closed") {
   const ServiceWithoutPool service(gib, true);
   std::filesystem::create_directory_symlink("/dev/shm", service.pool);  // tmpfs encrypts nothing
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));         // longer than between two looks
+  CHECK(eventually([&] { return service.refusal().find("[pool] encrypt") != std::string::npos; }));
   CHECK_FALSE(service.gives_a_pool());
 }
