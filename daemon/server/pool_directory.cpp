@@ -29,8 +29,9 @@ std::string PoolDirectory::encrypt(Pools* pools) const {
   return {};
 }
 
-void PoolDirectory::look_again(Pools* pools, const Division& division, std::uint64_t now_ns) {
+void PoolDirectory::look_again(Registry* registry, const Division& division, std::uint64_t now_ns) {
   constexpr std::uint64_t pause_ns = 1'000'000'000;
+  Pools* const pools = &registry->pools();
   if (!pools->is_closed() || now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + pause_ns;
   if (!check_pool_directory(config_.pool_directory).empty()) return;
@@ -39,6 +40,7 @@ void PoolDirectory::look_again(Pools* pools, const Division& division, std::uint
     return pools->close(problem);
   }
   pools->set_quota(division.pool_quota());
+  division.keep_writes(&registry->writes());
   division.divide_pool(pools);
   pools->close({});
   spdlog::info("the pool directory {} is back: pools of {}", config_.pool_directory,

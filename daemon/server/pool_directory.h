@@ -21,9 +21,9 @@ class PoolDirectory {
   // Before the first job. "" or why there must be no start: the directory is there, and what it takes in
   // would not be encrypted although it is to be.
   std::string open(Pools* pools);
-  // Opens a pool that was lost at the start and is back. Makes a file, once a second, and only while it is
-  // lost.
-  void look_again(Pools* pools, const Division& division, std::uint64_t now_ns);
+  // Opens a pool that was lost at the start and is back, and from then on counts what is written to its
+  // drive. Makes a file, once a second, and only while the directory is lost.
+  void look_again(Registry* registry, const Division& division, std::uint64_t now_ns);
 
  private:
   std::string encrypt(Pools* pools) const;

@@ -75,7 +75,7 @@ std::string Server::open() {
   if (auto error = pool_directory_.open(&pools); !error.empty()) return error;
   registry_ = std::make_unique<Registry>(budget, std::move(pools));
   if (config.tiers.nvm) registry_->use_nvm(*config.tiers.nvm);
-  division_.keep_writes(&registry_->writes());
+  if (!registry_->pools().is_closed()) division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
@@ -287,7 +287,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
   division_.follow_pressure(registry_.get(), now_ns_);
-  pool_directory_.look_again(&registry_->pools(), division_, now_ns_);
+  pool_directory_.look_again(registry_.get(), division_, now_ns_);
   registry_->take_turn(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();

@@ -50,6 +50,15 @@ TEST_CASE("PoolDirectoryLostAtTheStartTakesThePoolAndNotTheDaemon") {
   CHECK(eventually([&] { return service.gives_a_pool(); }));
 }
 
+TEST_CASE("What is written to the drive is kept count of once the pool is back") {
+  ServiceWithoutPool service;
+  CHECK_FALSE(service.gives_a_pool());
+  std::filesystem::create_directory(service.pool);
+  REQUIRE(eventually([&] { return service.gives_a_pool(); }));
+  service.server.stop();  // which writes the count
+  CHECK_FALSE(std::filesystem::is_empty(service.elsewhere / "state"));
+}
+
 TEST_CASE("A job that needs a pool is told that the directory is lost") {
   const ServiceWithoutPool service;
   CHECK_THAT(service.refusal(), Contains("[pool] directory"));
