@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "daemon/base/journal_lines.h"
 #include "daemon/server/server.h"
 #include "daemon/settings/options.h"
 #include "daemon/settings/settings_check.h"
@@ -47,7 +48,10 @@ UniqueFd block_signals() {
 
 void log_to_standard_error(const Config& config) {
   auto logger = spdlog::stderr_logger_mt("terraced");
-  logger->set_pattern(::getenv("JOURNAL_STREAM") != nullptr ? "%v" : "%Y-%m-%dT%H:%M:%S.%e terraced %l: %v");
+  if (is_journal(STDERR_FILENO, ::getenv("JOURNAL_STREAM")))
+    logger->set_formatter(journal_lines());
+  else
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e terraced %l: %v");
   spdlog::set_default_logger(std::move(logger));
   spdlog::set_level(spdlog::level::from_str(config.log_level));
 }
@@ -104,7 +108,8 @@ int serve(const Options& options, const std::vector<std::string>& arguments) {
 
 int check_config(const Options& options) {
   const std::string name = options.config_path.empty() ? "built-in settings" : options.config_path;
-  const std::string error = check_settings(options.config, options.is_private);
+  std::string error = check_settings(options.config, options.is_private);
+  if (error.empty() && !options.is_private) error = check_pool_directory(options.config.pool_directory);
   const std::string warning = options.is_private ? "" : warning_for_service(options.config);
   if (!warning.empty()) fmt::print(stderr, "terraced: {}: warning: {}\n", name, warning);
   if (error.empty()) return fmt::print("{}: no errors\n", name), 0;

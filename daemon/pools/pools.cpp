@@ -85,6 +85,7 @@ std::optional<Refusal> Pools::refuse_any(const Job* job, std::uint64_t promised)
 }
 
 std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std::uint64_t wanted_bytes) {
+  if (is_closed()) return Refusal{ENOSPC, 0, problem_};
   const auto known = jobs_.find(key);
   const Job* job = known == jobs_.end() ? nullptr : &known->second;
   const std::uint64_t held = job == nullptr ? 0 : job->promised_bytes;

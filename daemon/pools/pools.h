@@ -63,6 +63,11 @@ class Pools {
   std::optional<Refusal> set_job_limit(const JobKey& job, const JobLimit& limit);
   void forget_job(const JobKey& job) { users_.forget_job(job); }
 
+  // While there is a problem, nothing new is promised, and who asks is told it. "": open again.
+  void close(std::string problem) { problem_ = std::move(problem); }
+  bool is_closed() const { return !problem_.empty(); }
+  const std::string& problem() const { return problem_; }
+
   // `wanted` is wire::any_bytes or a size, which is met or refused. Nothing when promised.
   std::optional<Refusal> promise(SessionId session, const JobKey& job, std::uint64_t wanted_bytes);
   // For a session that brings a pool. It is promised what it says, at most what is left of the quota, to
@@ -161,6 +166,7 @@ class Pools {
   PoolQuota quota_;
   bool generous_;
   UserShares users_;
+  std::string problem_;
   bool encrypts_ = false;
   // Null: the directory's file system encrypts by itself.
   std::unique_ptr<encryption::EncryptedDirectory> encrypted_;

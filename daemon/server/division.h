@@ -26,6 +26,7 @@ class Division {
   void keep_writes(Writes* writes) const;
   // What users may have is of all there may be, whatever of it is handed out.
   void divide(Registry* registry) const;
+  void divide_pool(Pools* pools) const;
   // While memory is short, less of it is handed out.
   void follow_pressure(Registry* registry, std::uint64_t now_ns);
   // Whether the kernel says how short it is; nothing before it was asked.
@@ -36,7 +37,6 @@ class Division {
  private:
   static UserShares alone(bool lends_idle);
   UserShares shares_of(Resource resource) const;
-  void divide_pool(Pools* pools) const;
 
   const Config& config_;
   bool is_private_;

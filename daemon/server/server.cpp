@@ -35,6 +35,17 @@ constexpr std::uint64_t linger_ns = 2 * second;       // of a private daemon
 constexpr std::uint64_t unused_ns = 10 * second;
 constexpr int accepts_per_round = 64;
 
+// systemd is told when a reload begins and when it is over, however it ends: what waits for one waits for it.
+struct Reloading {
+  Reloading() {
+    const std::uint64_t now_us = clock_ns() / 1000;
+    ::sd_notify(0, fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now_us).c_str());
+  }
+  ~Reloading() { ::sd_notify(0, "READY=1"); }
+  Reloading(const Reloading&) = delete;
+  Reloading& operator=(const Reloading&) = delete;
+};
+
 }  // namespace
 
 std::uint64_t clock_ns() {
@@ -61,18 +72,10 @@ std::string Server::open() {
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
   const std::uint64_t budget = division_.budget_bytes();
   Pools pools(config.pool_directory, division_.pool_quota(), options_.is_private);
-  if (config.encrypts_pool) {
-    if (const std::string problem = pools.encrypt(); !problem.empty())
-      return fmt::format("[pool] encrypt: {}; or set encrypt = \"no\"", problem);
-    if (!pools.takes_direct_io())
-      spdlog::warn(
-          "[pool] encrypt: files of {} go through the page cache, which holds a second copy of what jobs "
-          "keep there; mount that file system with inlinecrypt, or put it on dm-crypt",
-          config.pool_directory);
-  }
+  if (auto error = pool_directory_.open(&pools); !error.empty()) return error;
   registry_ = std::make_unique<Registry>(budget, std::move(pools));
   if (config.tiers.nvm) registry_->use_nvm(*config.tiers.nvm);
-  division_.keep_writes(&registry_->writes());
+  if (!registry_->pools().is_closed()) division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
@@ -163,6 +166,7 @@ void Server::handle_signal() {
 }
 
 void Server::reload() {
+  const Reloading reloading;
   auto config = options_.reload ? options_.reload() : std::nullopt;
   if (!config) return;
   if (const auto error = check_settings(*config, options_.is_private); !error.empty())
@@ -283,6 +287,7 @@ void Server::drop(ConnectionId id, const std::string& why, bool is_fault) {
 void Server::tick() {
   next_tick_ns_ = now_ns_ + (connections_.empty() ? idle_tick_ns : busy_tick_ns);
   division_.follow_pressure(registry_.get(), now_ns_);
+  pool_directory_.look_again(registry_.get(), division_, now_ns_);
   registry_->take_turn(now_ns_);
   if (now_ns_ >= hold_until_ns_) {
     begin_waiting_sessions();

@@ -27,6 +27,7 @@
 #include "daemon/server/door.h"
 #include "daemon/server/log_limit.h"
 #include "daemon/server/poller.h"
+#include "daemon/server/pool_directory.h"
 #include "daemon/server/watchdog.h"
 #include "daemon/sessions/registry.h"
 #include "daemon/settings/config.h"
@@ -138,6 +139,7 @@ class Server {
   std::unique_ptr<Registry> registry_;
   RecordFile record_;
   Division division_{options_.config, options_.is_private, options_.pressure_root};
+  PoolDirectory pool_directory_{options_.config, options_.is_private};
   Watchdog watchdog_;
   PlanningThread planning_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;

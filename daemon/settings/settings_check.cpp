@@ -70,18 +70,12 @@ std::string check_caps_of_tiers(const Config& config) {
   return {};
 }
 
-std::string check_pool_directory(const std::string& directory) {
-  const int fd = open_unlinked(directory);
-  if (fd < 0)
-    return fmt::format("[pool] directory: no file can be made in {}: {}; make it, or name another directory",
-                       directory, std::strerror(-fd));
-  const UniqueFd closes(fd);
-  return {};
-}
-
-// A pool that was to be encrypted is never kept in plain text: without it there is no start.
-std::string check_encryption(const Config& config) {
-  if (!config.encrypts_pool) return {};
+// A pool that was to be encrypted is never kept in plain text: without it there is no start. A directory that
+// is not there keeps nothing.
+std::string check_encryption(const Config& config, bool is_private) {
+  std::error_code ignored;
+  if (!config.encrypts_pool || (!is_private && !std::filesystem::exists(config.pool_directory, ignored)))
+    return {};
   const encryption::AtRest at_rest = encryption::look_at_rest(config.pool_directory);
   if (at_rest.how != encryption::AtRest::How::impossible) return {};
   return fmt::format("[pool] encrypt: {}; or set encrypt = \"no\"", at_rest.reason);
@@ -123,6 +117,15 @@ std::string check_writes(const Config& config) {
 
 }  // namespace
 
+std::string check_pool_directory(const std::string& directory) {
+  const int fd = open_unlinked(directory);
+  if (fd < 0)
+    return fmt::format("[pool] directory: no file can be made in {}: {}; make it, or name another directory",
+                       directory, std::strerror(-fd));
+  const UniqueFd closes(fd);
+  return {};
+}
+
 std::string check_group(const std::string& group) {
   if (group.empty() || ::getgrnam(group.c_str()) != nullptr) return {};
   return fmt::format(
@@ -153,14 +156,13 @@ std::string check_settings(const Config& config, bool is_private) {
   std::string error = check_budget(config);
   if (error.empty()) error = check_pool_size(config);
   if (error.empty()) error = check_writes(config);
-  if (error.empty()) error = check_encryption(config);
+  if (error.empty()) error = check_encryption(config, is_private);
   if (error.empty()) error = check_nvm_tier(config);
   if (is_private) return error;
   if (error.empty()) error = check_caps(config);
   if (error.empty()) error = check_caps_of_tiers(config);
   if (error.empty()) error = check_shares(config);
   if (error.empty()) error = check_group(config.group);
-  if (error.empty()) error = check_pool_directory(config.pool_directory);
   return error;
 }
 

@@ -1,6 +1,6 @@
 // Whether settings that read well can work on this machine: a start refuses those that cannot, and
-// --check-config says so beforehand. A pool directory that does not work would otherwise be found out by the
-// jobs, each of which then keeps its data in a file that [pool] size does not count.
+// --check-config says so beforehand. A pool directory that does not work is no reason against a start: it may
+// be back later (server/pool_directory.h).
 #pragma once
 
 #include <string>
@@ -9,10 +9,12 @@
 
 namespace terrace::daemon {
 
-// "" or what cannot work, under its key, and what can. Makes and drops an unlinked file in the pool
-// directory. A private daemon serves one user's job, which can do without a pool and says so itself: its
-// group and its directory are not looked at.
+// "" or what cannot work, under its key, and what can. A private daemon serves one user's job: its group is
+// not looked at.
 std::string check_settings(const Config& config, bool is_private);
+
+// "" or why no pool can be in this directory. Makes and drops an unlinked file in it.
+std::string check_pool_directory(const std::string& directory);
 
 // "" or what works here but not in the service that is installed with terraced: a pool directory that its
 // unit hides (ProtectHome).

@@ -22,6 +22,20 @@ check_units() {
   ! grep -F "$work/" "$work/verify.log" || fail "systemd-analyze verify has remarks (above)"
 }
 
+# At most 1.5 of 10, by systemd's own count. Given as tenths of it: 15.
+check_exposure() {
+  systemd-analyze security --offline=yes --no-pager --threshold=15 "$work/terraced.service" >"$work/security.log" 2>&1 ||
+    fail "the unit is exposed more than 1.5: $(grep -v '^✓' "$work/security.log")"
+  grep -q 'Overall exposure level' "$work/security.log" || fail "systemd-analyze security: $(cat "$work/security.log")"
+}
+
+# However often it is killed, systemd starts it again.
+check_restarts() {
+  for line in Restart=always StartLimitIntervalSec=0; do
+    grep -qx "$line" "$units/terraced.service" || fail "the unit lacks $line"
+  done
+}
+
 # A service manager's end of the notification socket: writes every message on a line of its own.
 listen_for_notifications() {
   "$PYTHON" - "$work/notify" >"$work/notifications" <<'SCRIPT' &
@@ -49,12 +63,16 @@ wait_for() {
 
 check_units
 check_directory
+check_exposure
+check_restarts
 listen_for_notifications
 mkdir "$work/pool"
 group=$(id -gn)
 [ "$(id -u)" != 0 ] || group=daemon
 printf '[daemon]\nsocket = "%s/elsewhere"\ngroup = "%s"\n' "$work" "$group" >"$work/settings.toml"
+: >"$work/daemon.log"
 systemd-socket-activate --seqpacket --listen="$work/socket" -E NOTIFY_SOCKET="$work/notify" -E WATCHDOG_USEC=400000 \
+  -E JOURNAL_STREAM="$(stat -c %d:%i "$work/daemon.log")" \
   "$daemon" --config "$work/settings.toml" --dram 1G --pool "$work/pool" 2>"$work/daemon.log" &
 service=$!
 wait_for test -S "$work/socket"
@@ -64,8 +82,13 @@ grep -q "serving $work/socket:" "$work/daemon.log" || fail "says another socket:
 grep -q "elsewhere is not used" "$work/daemon.log" || fail "does not say that its setting is not used"
 grep -qF "\"socket\":\"$work/socket\"" <<<"$(tr -d ' \n' <"$work/status.json")" || fail "status names another socket"
 [ "$(stat -c %G "$work/socket")" = "$group" ] || fail "the socket was not given to the group $group"
+grep -q "^<6>serving " "$work/daemon.log" || fail "the journal gets no priority: $(cat "$work/daemon.log")"
+grep -q "^<4>.*elsewhere is not used" "$work/daemon.log" || fail "a warning is none in the journal"
 wait_for grep -q WATCHDOG=1 "$work/notifications"
 kill -HUP $service
+wait_for grep -qE '^MONOTONIC_USEC=[0-9]+$' "$work/notifications"
+# A line for each word: when the reload began, and afterwards that it is over.
+wait_for awk '/^RELOADING=1$/ { began = 1 } began && /^READY=1$/ { over = 1 } END { exit !over }' "$work/notifications"
 "$TERRACE_BIN" status --json --socket "$work/socket" >/dev/null || fail "no answer after a reload"
 kill -TERM $service
 wait $service || fail "ended with $?: $(cat "$work/daemon.log")"

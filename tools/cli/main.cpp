@@ -6,6 +6,7 @@
 
 #include "tools/cli/base/exit_code.h"
 #include "tools/cli/base/verbs.h"
+#include "tools/cli/words/completion.h"
 #include "tools/cli/words/option_table.h"
 #include "tools/cli/words/unknown_word.h"
 

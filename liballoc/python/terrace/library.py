@@ -242,8 +242,11 @@ _library = None
 
 
 def _native_beside(folder):
-    """The module terrace_saves in `folder`, or None: it was not built, or this Python cannot load it."""
+    """The module terrace_saves in `folder` (an installation: in its terrace/), or None: it was not built, or this Python
+    cannot load it."""
     file = folder / f"{NATIVE}.abi3.so"
+    if not file.is_file():
+        file = folder / "terrace" / file.name
     if not file.is_file():
         return None
     loader = importlib.machinery.ExtensionFileLoader(NATIVE, str(file))

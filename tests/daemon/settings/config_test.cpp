@@ -243,10 +243,12 @@ TEST_CASE("what may be written in a day is a size and of it a user's part is an 
   CHECK_THAT(parse_config("[daemon]\nstate = \"here\"", "t.toml", Config{}).error, Contains("absolute path"));
 }
 
-TEST_CASE("the example that is installed says the defaults") {
+TEST_CASE("the example that is installed says the defaults, and the group that is installed with it") {
   const auto example = load_config(TERRACE_SOURCE_DIR "/daemon/terraced.toml", Config{});
   REQUIRE(example.error.empty());
-  CHECK(to_toml(example.config) == to_toml(Config{}));
+  Config expected;
+  expected.group = "terrace";  // which the package makes
+  CHECK(to_toml(example.config) == to_toml(expected));
 }
 
 TEST_CASE("GroupsAreReadAndWritten") {

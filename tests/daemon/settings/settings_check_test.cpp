@@ -29,21 +29,19 @@ struct Settings {
 TEST_CASE("settings that can work are good, and nothing stays in the pool directory") {
   const Settings settings;
   CHECK_THAT(settings.error(), Equals(""));
+  CHECK_THAT(check_pool_directory(settings.config.pool_directory), Equals(""));
   CHECK(std::filesystem::is_empty(settings.directory.path()));
 }
 
-TEST_CASE("PoolDirectoryThatDoesNotExistIsRefused") {
+TEST_CASE("PoolDirectoryThatIsLostIsNamedAndNoReasonAgainstAStart") {
   Settings settings;
-  settings.config.pool_directory = "/nonexistent/pool";
-  CHECK_THAT(settings.error(), Contains("[pool] directory") && Contains("/nonexistent/pool") &&
-                                   Contains("No such file or directory"));
-  CHECK_THAT(settings.error(true), Equals(""));  // its one job says so itself
-}
-
-TEST_CASE("PoolDirectoryThatIsNoneIsRefused") {
-  Settings settings;
-  settings.config.pool_directory = "/dev/null";
-  CHECK_THAT(settings.error(), Contains("[pool] directory") && Contains("/dev/null"));
+  const auto [directory, why] = GENERATE(std::pair("/nonexistent/pool", "No such file or directory"),
+                                         std::pair("/dev/null", "Not a directory"));
+  settings.config.pool_directory = directory;
+  CHECK_THAT(check_pool_directory(directory),
+             Contains("[pool] directory") && Contains(directory) && Contains(why));
+  CHECK_THAT(settings.error(), Equals(""));
+  CHECK_THAT(settings.error(true), Equals(""));
 }
 
 TEST_CASE("PoolDirectoryThatTheServiceDoesNotSeeIsWarnedOf") {
@@ -131,6 +129,13 @@ TEST_CASE("EncryptionThatThePoolDirectoryCannotHaveIsRefused") {
   for (const bool is_private : {false, true})
     CHECK_THAT(settings.error(is_private),
                Contains("[pool] encrypt") && Contains("/dev/shm") && Contains("encrypt = \"no\""));
+}
+
+TEST_CASE("EncryptionOfAPoolDirectoryThatIsLostIsLookedAtWhenItIsBack") {
+  Settings settings;
+  settings.config.pool_directory = "/nonexistent/pool";
+  settings.config.encrypts_pool = true;
+  CHECK_THAT(settings.error(), Equals(""));
 }
 
 TEST_CASE("NvmThatCannotBeHadIsRefusedWithItsLine") {

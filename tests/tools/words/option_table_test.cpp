@@ -1,4 +1,5 @@
 #include "tools/cli/words/option_table.h"
+#include "tools/cli/words/completion.h"
 
 #include <catch2/catch.hpp>
 
@@ -144,11 +145,13 @@ TEST_CASE("ColumnsComeSeparatedOrRepeated") {
 TEST_CASE("CompletionKnowsEveryVerbAndOption") {
   Options options;
   const auto table = make_option_table(&options);
-  const std::string script = completion_script(*table, "bash");
+  const std::string shell = GENERATE(from_range(completion_shells));
+  const std::string script = completion_script(*table, shell);
+  const std::string before = shell == "fish" ? "-l " : "--";
   for (const CLI::App* verb : table->get_subcommands([](const CLI::App*) { return true; })) {
     CHECK(script.find(verb->get_name()) != std::string::npos);
     for (const CLI::Option* option : verb->get_options())
       for (const std::string& name : option->get_lnames())
-        CHECK(script.find("--" + name) != std::string::npos);
+        CHECK(script.find(before + name) != std::string::npos);
   }
 }

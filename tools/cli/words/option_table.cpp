@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tools/cli/plan/plan_load.h"
+#include "tools/cli/words/completion.h"
 #include "tools/cli/words/help_format.h"
 
 namespace terrace::cli {
@@ -302,9 +303,9 @@ void add_rest(CLI::App* app, Options* o) {
       ->add_option("name", o->bench.words, "The benchmark and its own options");
   app->add_subcommand("version", "The version")->add_flag("--json", o->version_json, "JSON");
   app->add_subcommand("completion", "Print a completion script for a shell")
-      ->add_option("shell", o->shell, "bash or zsh")
+      ->add_option("shell", o->shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
+      ->check(CLI::IsMember(completion_shells));
 }
 
 bool takes_value(const CLI::App& verb, const std::string& word) {

@@ -40,7 +40,4 @@ std::unique_ptr<CLI::App> make_option_table(Options* options);
 // `run` nor the value of one, so that its own options stay its own. Removes it from `words` and returns it.
 std::vector<std::string> split_command(const CLI::App& table, std::vector<std::string>* words);
 
-// A completion script for "bash" or "zsh", made from the table.
-std::string completion_script(const CLI::App& table, const std::string& shell);
-
 }  // namespace terrace::cli

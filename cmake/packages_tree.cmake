@@ -1,0 +1,28 @@
+# Run by cpack when a package's tree is complete: what Debian's policy wants of each package beside its files.
+# Sources: Debian policy 12.1 (manual pages), 12.5 (copyright), 12.7 (changelog).
+set(names "service=terrace;library=libterrace;development=terrace-dev;python=python3-terrace;benchmarks=terrace-bench")
+foreach(pair ${names})
+  string(REGEX MATCH "^(.*)=(.*)$" matched ${pair})
+  set(tree ${CPACK_TEMPORARY_DIRECTORY}/${CMAKE_MATCH_1})
+  set(package ${CMAKE_MATCH_2})
+  if(NOT IS_DIRECTORY ${tree})
+    continue()
+  endif()
+  set(documents ${tree}/usr/share/doc/${package})
+  file(MAKE_DIRECTORY ${documents})
+  file(COPY_FILE ${CPACK_TERRACE_SOURCE}/cmake/debian/copyright ${documents}/copyright)
+  file(READ ${CPACK_TERRACE_SOURCE}/cmake/debian/changelog changelog)
+  string(REPLACE "PACKAGE" "${package}" changelog "${changelog}")
+  string(REPLACE "MAINTAINER" "${CPACK_PACKAGE_CONTACT}" changelog "${changelog}")
+  file(WRITE ${documents}/changelog.Debian "${changelog}")
+  file(GLOB pages ${tree}/usr/share/man/man*/*)
+  foreach(file ${documents}/changelog.Debian ${pages})
+    execute_process(COMMAND gzip -9nf ${file} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  execute_process(COMMAND chmod -R u=rwX,go=rX ${tree} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+
+# Python's modules are found where Debian's are; the package is one folder, in share/terrace/python.
+set(tree ${CPACK_TEMPORARY_DIRECTORY}/python)
+file(MAKE_DIRECTORY ${tree}/usr/lib/python3/dist-packages)
+file(CREATE_LINK ../../../share/terrace/python/terrace ${tree}/usr/lib/python3/dist-packages/terrace SYMBOLIC)
