@@ -96,9 +96,8 @@ void Server::take_period(ConnectionId id, PeriodFile file) {
   const wire::Period message = *std::exchange(connection.period, std::nullopt);
   update_interest(id, connection);
   if (!file.problem.empty()) return drop(id, "a period " + file.problem, true);
-  PlanRequest request{
-      connection.session,      connection.peer().uid, message.phase, message.period_hash, std::move(file),
-      {options_.config.policy}};
+  PlanRequest request{connection.session,  connection.peer().uid, message.phase,
+                      message.period_hash, std::move(file),       {options_.config.policy}};
   if (const std::uint64_t pool = registry_->pools().capacity_bytes(connection.session); pool != 0)
     request.settings.pool_bytes = pool;
   PlanResult none;
