@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "daemon/planner/recompute/dtr/dtr.h"
+#include "daemon/planner/recompute/dtr/coop.h"
 #include "daemon/planner/recompute/search/search.h"
 #include "daemon/planner/recompute/static/policies.h"
 #include "tools/bench/least_step.h"
@@ -47,6 +47,12 @@ Json moved(const PolicyCase& c, const SwapPolicy& policy, wire::Order in_order, 
 
 using Remake = std::function<Result<recompute::Schedule>(const recompute::Step&, std::uint64_t)>;
 
+Result<recompute::Schedule> schedule_of(recompute::DtrReport report) {
+  if (report.outcome == recompute::DtrOutcome::finished) return ok(std::move(report.schedule));
+  return refused<recompute::Schedule>(report.outcome == recompute::DtrOutcome::thrashing ? "thrashing"
+                                                                                         : "out of memory");
+}
+
 std::vector<std::pair<std::string, Remake>> remaking_policies() {
   std::vector<std::pair<std::string, Remake>> all;
   for (const auto& [name, plan] : recompute::static_policies())
@@ -55,14 +61,19 @@ std::vector<std::pair<std::string, Remake>> remaking_policies() {
         return plan(step, budget, {});
       });
   for (const auto& heuristic : recompute::dtr_heuristics())
-    all.emplace_back(
-        heuristic.name, [kind = heuristic.kind](const recompute::Step& step, std::uint64_t budget) {
-          recompute::DtrReport report = run_dtr(step, {.heuristic = kind, .budget_bytes = budget});
-          if (report.outcome != recompute::DtrOutcome::finished)
-            return refused<recompute::Schedule>(
-                report.outcome == recompute::DtrOutcome::thrashing ? "thrashing" : "out of memory");
-          return ok(std::move(report.schedule));
-        });
+    all.emplace_back(heuristic.name,
+                     [kind = heuristic.kind](const recompute::Step& step, std::uint64_t budget) {
+                       return schedule_of(run_dtr(step, {.heuristic = kind, .budget_bytes = budget}));
+                     });
+  // Where results need their bytes in a row.
+  all.emplace_back("h_DTR-eq, addresses", [](const recompute::Step& step, std::uint64_t budget) {
+    return schedule_of(run_dtr(step, {.heuristic = recompute::HeuristicKind::dtr_eq,
+                                      .budget_bytes = budget,
+                                      .space = recompute::Space::addresses}));
+  });
+  all.emplace_back("Coop, addresses", [](const recompute::Step& step, std::uint64_t budget) {
+    return schedule_of(recompute::run_coop(step, budget));
+  });
   all.emplace_back("search over runs", [](const recompute::Step& step, std::uint64_t budget) {
     recompute::SearchOptions options;
     options.relaxation = recompute::relaxation_policy();

@@ -1,9 +1,11 @@
 #include "daemon/planner/recompute/dtr/dtr.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "daemon/planner/recompute/dtr/eviction_pool.h"
 #include "daemon/planner/recompute/dtr/heuristic.h"
+#include "daemon/planner/recompute/dtr/placing.h"
 #include "daemon/planner/recompute/dtr/residency.h"
 
 namespace terrace::planner::recompute {
@@ -31,7 +33,11 @@ class DtrRun {
   void begin(std::uint32_t operation, std::uint32_t wanted);
   void advance();
   void compute(std::uint32_t operation, std::uint32_t wanted);
-  bool make_room(std::uint64_t bytes);
+  bool make_room(std::uint32_t operation);
+  bool make_bytes(std::uint64_t bytes);
+  bool place_results(std::uint32_t operation);
+  bool place(std::uint32_t operation, std::uint32_t result, std::uint64_t bytes);
+  bool evict_for(std::uint64_t bytes);
   void add_results(const Operation& op, std::uint32_t wanted);
   void note_run(std::uint32_t operation);
   void finish_operation(std::uint32_t operation);
@@ -48,6 +54,7 @@ class DtrRun {
   Residency residency_;
   std::unique_ptr<Heuristic> heuristic_;
   EvictionPool pool_;
+  std::optional<Placing> placing_;
   std::vector<std::uint32_t> locks_;
   std::vector<char> ran_;
   std::vector<Pending> pending_;
@@ -71,6 +78,8 @@ DtrRun::DtrRun(const Step& step, const DtrOptions& options)
   for (std::uint32_t s = 0; s < step.storages.size(); ++s)
     residency_.made[s] = residency_.present[s] = step.storages[s].constant() ? 1 : 0;
   report_.peak_bytes = live_bytes_;
+  if (options.space != Space::bytes && live_bytes_ <= options.budget_bytes)
+    placing_.emplace(step, options.budget_bytes, options.space == Space::windows);
 }
 
 bool DtrRun::evictable(std::uint32_t storage) const {
@@ -92,10 +101,57 @@ void DtrRun::evict(std::uint32_t storage) {
   residency_.present[storage] = 0;
   live_bytes_ -= step_.storages[storage].bytes;
   heuristic_->evicted(storage);
+  if (placing_) placing_->evicted(storage);
   report_.schedule.push_back({Move::Kind::free, storage});
 }
 
-bool DtrRun::make_room(std::uint64_t bytes) {
+bool DtrRun::make_room(std::uint32_t operation) {
+  const Operation& op = step_.operations[operation];
+  return placing_ ? place_results(operation) : make_bytes(op.made_bytes + op.workspace_bytes);
+}
+
+// What is there and made anew stays until the operation has ended.
+bool DtrRun::place_results(std::uint32_t operation) {
+  const Operation& op = step_.operations[operation];
+  for (const std::uint32_t s : op.makes)
+    if (residency_.present[s] != 0) lock(s);
+  bool placed = true;
+  for (const std::uint32_t s : op.makes) placed = placed && place(operation, s, step_.storages[s].bytes);
+  placed = placed && place(operation, nothing, op.workspace_bytes);
+  for (const std::uint32_t s : op.makes)
+    if (residency_.present[s] != 0) unlock(s);
+  if (placed) placing_->end_run();
+  return placed;
+}
+
+bool DtrRun::place(std::uint32_t operation, std::uint32_t result, std::uint64_t bytes) {
+  const bool again = result != nothing && residency_.present[result] != 0;
+  while (!placing_->take(operation, result, again)) {
+    if (evict_for(bytes)) continue;
+    give_up(DtrOutcome::out_of_memory);
+    return false;
+  }
+  return true;
+}
+
+// Whether anything went.
+bool DtrRun::evict_for(std::uint64_t bytes) {
+  if (options_.space == Space::addresses) {
+    if (pool_.empty()) return false;
+    evict(pool_.choose(heuristic_.get()));
+    ++report_.evictions;
+    return true;
+  }
+  const auto cost = [this](std::uint32_t s) {
+    return pool_.has(s) ? std::optional(heuristic_->value(s)) : std::nullopt;
+  };
+  const std::vector<std::uint32_t> row = placing_->addresses().cheapest_row(bytes, cost);
+  for (const std::uint32_t s : row) evict(s);
+  report_.evictions += static_cast<std::uint32_t>(row.size());
+  return !row.empty();
+}
+
+bool DtrRun::make_bytes(std::uint64_t bytes) {
   while (live_bytes_ + bytes > options_.budget_bytes) {
     if (pool_.empty()) {
       give_up(DtrOutcome::out_of_memory);
@@ -139,7 +195,7 @@ void DtrRun::note_run(std::uint32_t operation) {
 void DtrRun::compute(std::uint32_t operation, std::uint32_t wanted) {
   const Operation& op = step_.operations[operation];
   const std::uint64_t needed = op.made_bytes + op.workspace_bytes;
-  if (!make_room(needed)) return;
+  if (!make_room(operation)) return;
   report_.peak_bytes = std::max(report_.peak_bytes, live_bytes_ + needed);
   note_run(operation);
   add_results(op, wanted);
@@ -209,6 +265,7 @@ DtrReport DtrRun::run() {
   }
   keep_results();
   report_.cost_ns = residency_.clock_ns;
+  if (placing_) report_.addresses = placing_->take_log();
   return std::move(report_);
 }
 

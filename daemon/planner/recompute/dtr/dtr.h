@@ -18,6 +18,7 @@
 //     h_size       1 / b
 //     h_MSPS       (c + e+) / b             Capuchin's rule (Peng et al., ASPLOS 2020)
 //     h_random     a draw
+//     h_Coop       (c + classes) / a        of a row of neighbours the sum: coop.h
 //
 // What nobody will read again is evicted at once ("eager eviction"), here after its last reader. It may come
 // back when something that came from it is made again, and then waits for eviction like everything else.
@@ -26,6 +27,9 @@
 // Ties, the order in which inputs come back, and when a use counts follow simrd (runtime/v2.py,
 // RuntimeV2EagerOptimized of uwsampl/dtr-prototype@eff53cc), so that both can be compared. Candidates are all
 // looked at, as there: the prototype's sampling is not modelled.
+//
+// Room is counted in bytes, as simrd does, or in addresses: then each result needs its bytes in a row, and
+// what goes gives back just its own (placing.h).
 //
 // Pure and deterministic. Work is bounded: recomputing more than `most_recomputing` steps' worth ends it (the
 // paper's "thrashing"), and so does a number of moves.
@@ -39,13 +43,19 @@
 
 namespace terrace::planner::recompute {
 
-enum class HeuristicKind : std::uint8_t { dtr, dtr_eq, dtr_local, lru, size, msps, random };
+enum class HeuristicKind : std::uint8_t { dtr, dtr_eq, dtr_local, lru, size, msps, random, coop };
+
+enum class Space : std::uint8_t {
+  bytes,      // enough bytes are enough
+  addresses,  // in a row; one after the other goes by the heuristic until there is such a row
+  windows     // in a row; the cheapest row goes: Coop
+};
 
 struct NamedHeuristic {
   std::string_view name;  // as the paper says it: h_DTR
   HeuristicKind kind;
 };
-const std::vector<NamedHeuristic>& dtr_heuristics();
+const std::vector<NamedHeuristic>& dtr_heuristics();  // of DTR's paper
 
 struct DtrOptions {
   HeuristicKind heuristic = HeuristicKind::dtr;
@@ -53,6 +63,7 @@ struct DtrOptions {
   std::uint64_t seed = 0;       // of h_random
   double most_recomputing = 1;  // in costs of a step
   std::size_t most_moves = 4'000'000;
+  Space space = Space::bytes;
 };
 
 enum class DtrOutcome : std::uint8_t { finished, out_of_memory, thrashing };
@@ -65,6 +76,9 @@ struct DtrReport {
   std::uint32_t releases = 0;   // after the last use
   std::uint32_t recomputations = 0;
   Schedule schedule;  // what was done; for check_schedule()
+  // With addresses: for each run, in the order of the schedule, where the block of each of its results
+  // begins, and then that of its workspace, from the end of the constants on; of 0 bytes there is none.
+  std::vector<std::uint64_t> addresses;
 };
 
 // Evaluates the heuristic for every candidate at every eviction; h_DTR and h_MSPS search what was evicted

@@ -17,6 +17,7 @@ class EvictionPool {
   explicit EvictionPool(std::size_t storages) : places_(storages, nothing) {}
 
   [[nodiscard]] bool empty() const { return members_.empty(); }
+  [[nodiscard]] bool has(std::uint32_t storage) const { return places_[storage] != nothing; }
   void add(std::uint32_t storage);
   void remove(std::uint32_t storage);  // nothing happens if it is not a member
   // Asks for the value of every member. The pool must not be empty.

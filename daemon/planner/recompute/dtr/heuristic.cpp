@@ -15,9 +15,11 @@ double ratio(double cost, double by) { return by > 0 ? cost / by : infinite; }
 
 double bytes_of(const Residency& r, std::uint32_t s) { return static_cast<double>(r.step.storages[s].bytes); }
 
-double stale_bytes_of(const Residency& r, std::uint32_t s) {
-  return bytes_of(r, s) * static_cast<double>(r.clock_ns - r.last_used_ns[s]);
+double staleness_of(const Residency& r, std::uint32_t s) {
+  return static_cast<double>(r.clock_ns - r.last_used_ns[s]);
 }
+
+double stale_bytes_of(const Residency& r, std::uint32_t s) { return bytes_of(r, s) * staleness_of(r, s); }
 
 class Full : public Heuristic {
  public:
@@ -40,9 +42,10 @@ class Full : public Heuristic {
 
 class Classes : public Heuristic {
  public:
-  explicit Classes(const Residency& r) : r_(r), classes_(r) {}
+  using Divisor = double (*)(const Residency&, std::uint32_t);
+  Classes(const Residency& r, Divisor divisor) : r_(r), classes_(r), divisor_(divisor) {}
   double value(std::uint32_t s) override {
-    return ratio(static_cast<double>(r_.cost_ns(s) + classes_.cost_around_ns(s)), stale_bytes_of(r_, s));
+    return ratio(static_cast<double>(r_.cost_ns(s) + classes_.cost_around_ns(s)), divisor_(r_, s));
   }
   void evicted(std::uint32_t s) override { classes_.evicted(s); }
   void came_back(std::uint32_t s) override { classes_.came_back(s); }
@@ -50,6 +53,7 @@ class Classes : public Heuristic {
  private:
   const Residency& r_;
   EvictedClasses classes_;
+  Divisor divisor_;
 };
 
 // Of the storage alone, whatever was evicted around it.
@@ -113,7 +117,9 @@ std::unique_ptr<Heuristic> make_heuristic(HeuristicKind kind, std::uint64_t seed
     case HeuristicKind::dtr:
       return std::make_unique<Full>(r);
     case HeuristicKind::dtr_eq:
-      return std::make_unique<Classes>(r);
+      return std::make_unique<Classes>(r, stale_bytes_of);
+    case HeuristicKind::coop:
+      return std::make_unique<Classes>(r, staleness_of);
     case HeuristicKind::dtr_local:
       return std::make_unique<Alone>(r, local_value);
     case HeuristicKind::lru:
