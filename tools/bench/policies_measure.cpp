@@ -45,12 +45,25 @@ Json moved(const PolicyCase& c, const SwapPolicy& policy, wire::Order in_order, 
   return row;
 }
 
-using Remake = std::function<Result<recompute::Schedule>(const recompute::Step&, std::uint64_t)>;
+struct Remade {
+  Remade(Result<recompute::Schedule> made, std::string wrong = {})
+      : schedule(std::move(made)), wrong_addresses(std::move(wrong)) {}
+  Result<recompute::Schedule> schedule;
+  std::string wrong_addresses;  // of what has addresses; empty: they hold
+};
+using Remake = std::function<Remade(const recompute::Step&, std::uint64_t)>;
 
 Result<recompute::Schedule> schedule_of(recompute::DtrReport report) {
   if (report.outcome == recompute::DtrOutcome::finished) return ok(std::move(report.schedule));
   return refused<recompute::Schedule>(report.outcome == recompute::DtrOutcome::thrashing ? "thrashing"
                                                                                          : "out of memory");
+}
+
+// Of a report with addresses.
+Remade placed(const recompute::Step& step, recompute::DtrReport report, std::uint64_t budget) {
+  const bool finished = report.outcome == recompute::DtrOutcome::finished;
+  std::string wrong = finished ? recompute::check_addresses(step, report, budget) : std::string();
+  return {schedule_of(std::move(report)), std::move(wrong)};
 }
 
 std::vector<std::pair<std::string, Remake>> remaking_policies() {
@@ -67,12 +80,13 @@ std::vector<std::pair<std::string, Remake>> remaking_policies() {
                      });
   // Where results need their bytes in a row.
   all.emplace_back("h_DTR-eq, addresses", [](const recompute::Step& step, std::uint64_t budget) {
-    return schedule_of(run_dtr(step, {.heuristic = recompute::HeuristicKind::dtr_eq,
-                                      .budget_bytes = budget,
-                                      .space = recompute::Space::addresses}));
+    const recompute::DtrOptions options{.heuristic = recompute::HeuristicKind::dtr_eq,
+                                        .budget_bytes = budget,
+                                        .space = recompute::Space::addresses};
+    return placed(step, run_dtr(step, options), budget);
   });
   all.emplace_back("Coop, addresses", [](const recompute::Step& step, std::uint64_t budget) {
-    return schedule_of(recompute::run_coop(step, budget));
+    return placed(step, recompute::run_coop(step, budget), budget);
   });
   all.emplace_back("search over runs", [](const recompute::Step& step, std::uint64_t budget) {
     recompute::SearchOptions options;
@@ -90,7 +104,7 @@ Json remade(const PolicyCase& c, const recompute::Step& step, const std::string&
   }
   const std::uint64_t budget_bytes = c.machine.tiers[0].capacity_bytes;
   const double start = now_s();
-  const auto schedule = plan(step, budget_bytes);
+  const auto [schedule, wrong_addresses] = plan(step, budget_bytes);
   row["plan_ms"] = (now_s() - start) * 1e3;
   if (!schedule) {
     row["note"] = schedule.error;
@@ -104,7 +118,7 @@ Json remade(const PolicyCase& c, const recompute::Step& step, const std::string&
   row["slowdown"] = static_cast<double>(price.cost_ns) / static_cast<double>(step.cost_ns);
   row["bound"] = row["recomputing_bound"] = 1;  // every operation runs once
   row["to_bound"] = row["slowdown"];
-  row["valid"] = true;
+  row["valid"] = wrong_addresses.empty();
   return row;
 }
 

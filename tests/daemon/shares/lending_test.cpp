@@ -333,18 +333,17 @@ struct Lending : SharedMachine {
     REQUIRE(group <= 7 * gib);
     most_ever_lent = std::max(most_ever_lent, borrowed);
   }
-  // What a job has for certain and has allocated others leave to it soon, but for what is too little to
-  // announce: what its own processes have yet to give to each other it holds. `settled`: nobody came or went
-  // in this round, which would change what it has for certain.
+  // What a job has for certain and has allocated it is granted soon, but for what is too little to announce.
+  // `settled`: nobody came or went in this round, which would change what it has for certain.
   void check_nobody_waits(bool settled) {
     for (const auto& [job, ids] : jobs()) {
-      std::uint64_t held = 0, live = 0;
+      std::uint64_t granted_bytes = 0, live = 0;
       for (const SessionId id : ids) {
-        held += arbiter.held_bytes(id);
+        granted_bytes += granted(id);
         live += processes[id].live;
       }
       const std::uint64_t due = arbiter.job_budget_bytes(job);
-      const bool lacks = held + due / 16 + Arbiter::starting_bytes < std::min(due, live);
+      const bool lacks = granted_bytes + due / 16 + Arbiter::starting_bytes < std::min(due, live);
       const bool asks_anew = live > std::exchange(live_before[job], live);
       unsigned& without = rounds_without[job];
       without = lacks && settled && !asks_anew ? without + 1 : 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "tools/cli/words/option_table.h"
@@ -79,10 +80,12 @@ std::string files_case(const std::vector<CompletedVerb>& verbs) {
   return fmt::format("{}", fmt::join(names, "|"));
 }
 
-std::string names_of(const std::vector<CompletedVerb>& verbs, const char* between, Takes takes) {
+// Of all verbs, or of those that are followed by such a word.
+std::string names_of(const std::vector<CompletedVerb>& verbs, const char* between,
+                     std::optional<Takes> takes = std::nullopt) {
   std::vector<std::string> names;
   for (const CompletedVerb& verb : verbs)
-    if (takes == Takes::text || verb.takes == takes) names.push_back(verb.name);  // text: all
+    if (!takes || verb.takes == *takes) names.push_back(verb.name);
   return fmt::format("{}", fmt::join(names, between));
 }
 
@@ -130,7 +133,7 @@ std::string bash_completion(const std::vector<CompletedVerb>& verbs) {
     options += fmt::format("    {}) COMPREPLY=($(compgen -W '{}' -- \"$word\"));;\n", verb.name,
                            fmt::join(words, " "));
   }
-  return fmt::format(fmt::runtime(script_template), fmt::arg("verbs", names_of(verbs, " ", Takes::text)),
+  return fmt::format(fmt::runtime(script_template), fmt::arg("verbs", names_of(verbs, " ")),
                      fmt::arg("of_jobs", names_of(verbs, "|", Takes::job)),
                      fmt::arg("files", files_case(verbs)), fmt::arg("options", options),
                      fmt::arg("choices", choice_cases(verbs)));

@@ -35,7 +35,8 @@ class Addresses {
 
   // Of all blocks in a row that have `bytes` together, the row that costs least; answers its storages in
   // order of addresses, none where there is no such row. Free blocks cost nothing; `cost` answers nothing for
-  // a storage that cannot go, and is asked once for each. Of equal rows the lowest. O(blocks).
+  // a storage that cannot go, and is asked once for each. Of equal rows the lowest. Each row is added up
+  // anew: O(blocks) times the longest row.
   using Cost = std::function<std::optional<double>(std::uint32_t storage)>;
   [[nodiscard]] std::vector<std::uint32_t> cheapest_row(std::uint64_t bytes, const Cost& cost) const;
 
