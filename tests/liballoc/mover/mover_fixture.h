@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -73,7 +75,20 @@ class MoverFixture {
                MADV_DOFORK);  // what remapping brought along; the pager shows its heap, too
     return error;
   }
-  int take(std::size_t i, bool may_have_holes = true) { return mover.take(run(i), frame(i), may_have_holes); }
+  int try_take(std::size_t i, bool may_have_holes = true) {
+    return mover.take(run(i), frame(i), may_have_holes);
+  }
+  // As the pager, which asks again later: the kernel itself holds a page for a moment now and then (compaction,
+  // reclaim, the splitting of huge pages). EBUSY: refused for a second.
+  int take(std::size_t i, bool may_have_holes = true) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    int error = try_take(i, may_have_holes);
+    while (error == EBUSY && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+      error = try_take(i, may_have_holes);
+    }
+    return error;
+  }
   int put(std::size_t i) {
     bool keeps = false;
     const int error = mover.put(frame(i), run(i), &keeps);

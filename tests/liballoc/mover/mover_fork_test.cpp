@@ -50,7 +50,7 @@ TEST_CASE("A run with holes that a child shares can be taken or is refused") {
           MoverFixture f(kind, [](std::byte* heap) { touch_one_page(heap, 3); });
           if (!f.ready()) return 0;
           const pid_t child = test::start_child([] { return ::pause(); });
-          const int error = f.take(0);
+          const int error = f.try_take(0);
           if (error == 0 && f.put(0) != 0) return 2;
           ::kill(child, SIGKILL);
           test::result_of(child);
@@ -113,7 +113,7 @@ TEST_CASE("A run of which the parent wrote a part after fork keeps its bytes, ta
   REQUIRE(f.back(0, 1) == 0);
   Reader child(f.run(0), 1);
   fill(f.run(0) + run_bytes / 2, 9, os::page_bytes);
-  const int error = f.take(0);
+  const int error = f.try_take(0);
   CHECK((error == 0 || error == EBUSY));
   if (error == 0) REQUIRE(f.put(0) == 0);
   CHECK(holds(f.run(0), 1, run_bytes / 2));
@@ -159,7 +159,7 @@ TEST_CASE("A shared run whose frame the kernel does not watch stays where it is"
           Reader child(f.run(0), 1);
           if (!test::deny_call(SYS_ioctl, 1, static_cast<unsigned>(UFFDIO_REGISTER), ENOMEM)) return 3;
           for (int i = 0; i < 3; ++i)
-            if (f.take(0) == 0) return 4;
+            if (f.try_take(0) == 0) return 4;
           if (test::resident_pages(f.run(0)) != run_bytes / os::page_bytes) return 5;
           if (test::resident_pages(f.frame(0)) != 0 || !holds(f.run(0), 1)) return 6;
           return child.result();
