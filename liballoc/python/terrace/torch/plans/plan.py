@@ -32,7 +32,7 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
 
         plan = terrace.torch.plan(model, batch, "50%", loss=lambda output: criterion(output, target))
         for batch, target in loader:
-            ...                                     # as before; the third step's peak and time are said beside the prediction
+            ...                                     # as before; after five steps their peak and time are said beside the prediction
         plan.remove()
 
     sample       what the model is called with: a tensor, or a tuple. Steps of its shape are what is predicted
@@ -50,6 +50,7 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
 
     The step runs some 2 * steps + 6 times, forward and backward. Gradients, buffers and random numbers are as before afterwards, and
     gradients of planned steps have the same bits. A step is a forward and a backward pass; the optimizer's time is not part of it.
+    It begins without gradients (`zero_grad(set_to_none=True)`): those that stay from step to step are there in its forward pass, too.
     ValueError: the step differs each time, the budget cannot be met (with the least that can), or an argument cannot be.
     """
     kinds = _kinds(kinds)

@@ -1,7 +1,7 @@
 """What planned steps take, said beside what was predicted.
 
 The second step's memory and the times of the next three are looked at. On the CPU memory is what PyTorch's allocator gives out, by its
-profiler: from the step's beginning to the next one's, so that step is not timed.
+profiler: from the step's beginning to the next one's, so that step is not timed. Gradients that are there before the step count.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Measured:
 class Watched:
     def __init__(self, model, device, base_bytes, predicted):
         self._device, self._base_bytes, self._predicted = device, base_bytes, predicted
-        self._calls = 0
+        self._model, self._calls, self._before_bytes = model, 0, 0
         self._peak = self._profiler = None
         self._times = []
         self.measured = None
@@ -78,6 +78,8 @@ class Watched:
             torch.cuda.reset_peak_memory_stats(self._device)
             return
         profiler = torch.autograd.profiler.profile(profile_memory=True)
+        self._before_bytes = self._base_bytes + sum(
+            parameter.grad.numel() * parameter.grad.element_size() for parameter in self._model.parameters() if parameter.grad is not None)
         try:
             profiler.__enter__()
         except RuntimeError:  # another one is active
@@ -93,7 +95,7 @@ class Watched:
         profiler.__exit__(None, None, None)
         events = []
         _walk(profiler.kineto_results.experimental_event_tree(), self._device, events)
-        self._peak = self._base_bytes + peak_of(events)
+        self._peak = self._before_bytes + peak_of(events)
 
 
 def peak_of(events):
