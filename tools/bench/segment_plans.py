@@ -19,17 +19,12 @@ import sys
 from pathlib import Path
 from statistics import median
 
-import torch
-import torchvision
-
 HERE = Path(__file__).resolve().parent
 for place in (HERE.parents[1] / "liballoc/python", HERE.parents[1] / "terrace/python", HERE / "workloads"):
     sys.path.append(str(place))  # a checkout's, an installation's
 
 import machine  # noqa: E402
 import targets  # noqa: E402
-import terrace.torch  # noqa: E402
-from models import CLASSES, LanguageModel, images, token_sequences  # noqa: E402
 from sizes import format_size  # noqa: E402
 
 PERCENTS = (75, 50, 35)
@@ -37,13 +32,8 @@ ALONE = ("checkpoint", "offload")
 PUBLISHED = ("superneurons", "flashneuron", "capuchin")
 CLOSE_PEAK, CLOSE_STEP = .05, .1
 
-# name: (batch, batch with --quick, size, what builds the model, what builds its data)
-NETWORKS = {
-    "resnet50": (8, 2, 224, lambda: torchvision.models.resnet50(num_classes=CLASSES), images),
-    "densenet121": (8, 4, 224, lambda: torchvision.models.densenet121(num_classes=CLASSES), images),
-    "mobilenet_v2": (16, 4, 224, lambda: torchvision.models.mobilenet_v2(num_classes=CLASSES), images),
-    "transformer": (8, 2, 256, lambda: LanguageModel(256, 512, 8, 8), token_sequences),
-}
+# name: (batch, batch with --quick, what a sample's size is)
+NETWORKS = {"resnet50": (8, 2, 224), "densenet121": (8, 4, 224), "mobilenet_v2": (16, 4, 224), "transformer": (8, 2, 256)}
 
 
 def parse_arguments():
@@ -53,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, metavar="N", help="(3; 1 with --quick)")
     parser.add_argument("--link", default="1G", help="bytes a second of the emulated link, each way (1G)")
     parser.add_argument("--published", action="store_true", help="also SuperNeurons, FlashNeuron and Capuchin")
-    parser.add_argument("--quick", action="store_true", help="densenet121 at 50% with a batch of 4, once")
+    parser.add_argument("--quick", action="store_true", help="densenet121 at 50%% with a batch of 4, once")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--network", choices=NETWORKS, help=argparse.SUPPRESS)  # a child's
     arguments = parser.parse_args()
@@ -76,12 +66,21 @@ def contenders(arguments):
             yield policy, percent
 
 
+def build(name, samples, size):
+    """(model, sample, target)"""
+    import torchvision
+    from models import CLASSES, LanguageModel, images, token_sequences
+    if name == "transformer":
+        return LanguageModel(size, 512, 8, 8), *token_sequences(samples, size)
+    return getattr(torchvision.models, name)(num_classes=CLASSES), *images(samples, size)
+
+
 def measure(arguments):
     """Writes a line for each contender of each round."""
-    batch, small, size, build, data = NETWORKS[arguments.network]
+    import torch
+    batch, small, size = NETWORKS[arguments.network]
     torch.manual_seed(1)
-    model = build()
-    sample, target = data(small if arguments.quick else batch, size)
+    model, sample, target = build(arguments.network, small if arguments.quick else batch, size)
 
     def loss(output):
         return torch.nn.functional.cross_entropy(output, target.flatten())
@@ -93,6 +92,7 @@ def measure(arguments):
 
 
 def run(arguments, model, sample, loss, policy, percent):
+    import terrace.torch
     try:
         plan = terrace.torch.plan(model, sample, f"{percent}%", loss=loss, policy=policy, curve=False,
                                   device=f"emulated:8G,d2h={arguments.link},h2d={arguments.link}", host_budget="2G")
@@ -189,6 +189,8 @@ def main():
     if arguments.network:
         measure(arguments)
         return 0
+    import torch
+    import torchvision
     rows = [row for network in arguments.only for row in rows_of(arguments, network)]
     document = {"format": "terrace-bench-plan", "version": 1, "torch": torch.__version__, "torchvision": torchvision.__version__,
                 "python": platform.python_version(), "threads": torch.get_num_threads(), "link": arguments.link,

@@ -19,6 +19,7 @@ from .replay import KEEP, OFFLOAD, RECOMPUTE
 
 UNIFORM = {"keep": KEEP, "offload": OFFLOAD, "checkpoint": RECOMPUTE}
 HEAVY = (torch.nn.modules.conv._ConvNd, torch.nn.Linear, torch.nn.MultiheadAttention, torch.nn.RNNBase)
+MOVING = 0.01  # of the time that a lane is busy counts as time of the step, so that what need not move stays
 CURVE = (95, 90, 80, 70, 60, 50, 40, 35, 30)  # percent of the plain step's peak
 
 
@@ -27,6 +28,7 @@ class Chosen:
     choice: tuple
     peak_bytes: int
     seconds: float
+    moving_seconds: float
 
 
 class Chooser:
@@ -39,7 +41,7 @@ class Chooser:
         choice = tuple(choice)
         if choice not in self._known:
             found = self._replay.predict(choice)
-            self._known[choice] = Chosen(choice, found.peak_bytes, found.seconds)
+            self._known[choice] = Chosen(choice, found.peak_bytes, found.seconds, found.moving_seconds)
         return self._known[choice]
 
     def uniform(self, kind):
@@ -74,16 +76,14 @@ class Chooser:
 
     def curve(self, percents=CURVE):
         """[(percent, Chosen or None)]: what the step costs at other budgets."""
-        plain, result = self.uniform(KEEP), []
-        for percent in percents:
-            budget = plain.peak_bytes * percent // 100
-            found = self.best(budget)
-            result.append((percent, found if found.peak_bytes <= budget else None))
-        return [(percent, self._or_none(plain.peak_bytes * percent // 100)) for percent, _ in result]
+        budgets = {percent: self.uniform(KEEP).peak_bytes * percent // 100 for percent in percents}
+        for budget in budgets.values():
+            self.best(budget)
+        return [(percent, self._fastest(budget)) for percent, budget in budgets.items()]
 
-    def _or_none(self, budget):
-        found = self.within(budget)
-        return found if found.peak_bytes <= budget else None
+    def _fastest(self, budget):
+        fits = [chosen for chosen in self._known.values() if chosen.peak_bytes <= budget]
+        return min(fits, key=lambda chosen: chosen.seconds, default=None)
 
     def _starts(self, budget):
         yield self.uniform(KEEP)
@@ -126,7 +126,7 @@ class Chooser:
 
 
 def _worth(chosen, budget):
-    return max(0, chosen.peak_bytes - budget), chosen.seconds
+    return max(0, chosen.peak_bytes - budget), chosen.seconds + MOVING * chosen.moving_seconds
 
 
 def _is_heavy(segment):

@@ -51,6 +51,7 @@ class Prediction:
     seconds: float
     waited_seconds: float
     away_bytes: int
+    moving_seconds: float  # that the lanes are busy, waited for or not
 
 
 class _Segment:
@@ -163,7 +164,7 @@ class Replay:
         for tick, change in enumerate(changes):
             live += change
             most = max(most, live + extra.get(tick, 0))
-        return Prediction(self.step.base_bytes + most, walk.now, walk.waited, walk.away_bytes)
+        return Prediction(self.step.base_bytes + most, walk.now, walk.waited, walk.away_bytes, walk.moving())
 
     def _change(self, choice, walk, changes):
         """Puts the lives under the choice into `changes`; {tick: bytes that a recomputation takes for itself}."""
@@ -233,13 +234,14 @@ def _releases(wanted_ticks, births, end):
 class _Lane:
     """One direction of one session's link."""
 
-    __slots__ = ("free_at",)
+    __slots__ = ("free_at", "busy")
 
     def __init__(self):
-        self.free_at = 0.0
+        self.free_at = self.busy = 0.0
 
     def add(self, now, seconds):
         self.free_at = max(self.free_at, now) + seconds
+        self.busy += seconds
         return self.free_at
 
 
@@ -287,6 +289,9 @@ class _Walk:
                 self._save(self._sessions[what], step.saved[mark.value], step.tick_of[index])
             elif mark.kind == WANTED:
                 self._want(self._sessions[what], step.saved[mark.value], step.tick_of[index])
+
+    def moving(self):
+        return sum(session.out.busy + session.back.busy for session in self._sessions.values())
 
     def _wait_until(self, when):
         if when > self.now:
