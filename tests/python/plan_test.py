@@ -4,17 +4,20 @@ refused, and the model is afterwards what it was.
 
 Bytes are asserted, times are not: what a step takes is the machine's. The peak of planned steps is that of PyTorch's allocator.
 """
+import contextlib
 import os
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from support import MIB, assert_same, collect, engine_or_skip, gradients, main, skip
 import torch
 
 import terrace.torch
+from terrace.torch.plans import calibrate
 from terrace.torch.plans.observe import BACKWARD, BEGIN, END, FORWARD, SAVED, WANTED, Block, Mark, Step
 from terrace.torch.plans.recompute import Recompute
-from terrace.torch.plans.replay import KEEP, OFFLOAD, RECOMPUTE, Link, Replay, Way
+from terrace.torch.plans.replay import KEEP, OFFLOAD, RECOMPUTE, Link, Overheads, Replay, Way
 from terrace.torch.plans.segments import find_segments
 
 DEVICE = "emulated:1G,d2h=500M,h2d=500M"
@@ -247,6 +250,23 @@ class Replayed(unittest.TestCase):
     def test_TheWayBackIsWaitedFor(self):
         found = self.predict(OFFLOAD, KEEP, 0.5 / (8 * MIB))
         self.assertEqual((found.seconds, found.waited_seconds), (4.5, 0.5))
+
+    def test_OverheadsCountForWhatIsMovedAndWhatIsComputedAgain(self):
+        replay = Replay(self.made, {OFFLOAD: Link(Way(0.25, 0.0), Way(0.25, 0.0))})
+        replay.overheads = Overheads({OFFLOAD: 0.5}, 0.1)
+        self.assertAlmostEqual(replay.predict((OFFLOAD, KEEP)).seconds, 4.25 + 0.5 * 0.5)  # waited for 0.25, moved for 0.5
+        self.assertAlmostEqual(replay.predict((RECOMPUTE, KEEP)).seconds, 5.1)
+        self.assertEqual(replay.predict((KEEP, KEEP)).seconds, 4.0)
+
+    def test_OverheadsAreWhatStepsTakeBeyondThePrediction(self):
+        replay = Replay(self.made, {OFFLOAD: Link(Way(0.25, 0.0), Way(0.25, 0.0))})
+        # A warm-up, then in force and plain in turn: each kind's step takes 1.5 of plain's, so 6 s of 4.
+        with mock.patch.object(calibrate, "put_in_force", lambda *_: contextlib.nullcontext()), mock.patch.object(
+                calibrate, "_time", side_effect=[9.0, 1.5, 1.0, 3.0, 2.0] * 2):
+            found = calibrate.calibrate(None, replay, {}, None)
+        away, again = replay.predict((OFFLOAD, OFFLOAD)), replay.predict((RECOMPUTE, RECOMPUTE))
+        self.assertAlmostEqual(found.moving[OFFLOAD], (6 - away.seconds) / away.moving_seconds[OFFLOAD])
+        self.assertAlmostEqual(found.recomputing, max(0, (6 - again.seconds) / again.recomputed_seconds))
 
     def test_WhatHasNotLeftIsHandedBack(self):
         found = self.predict(OFFLOAD, KEEP, 100 / (8 * MIB))

@@ -33,7 +33,7 @@ PUBLISHED = ("superneurons", "flashneuron", "capuchin")
 CLOSE_PEAK, CLOSE_STEP = .05, .1
 
 # name: (batch, batch with --quick, what a sample's size is)
-NETWORKS = {"resnet50": (8, 2, 224), "densenet121": (8, 4, 224), "mobilenet_v2": (16, 4, 224), "transformer": (8, 2, 256)}
+NETWORKS = {"resnet50": (4, 2, 224), "densenet121": (4, 2, 224), "mobilenet_v2": (8, 4, 224), "transformer": (4, 2, 256)}
 
 
 def parse_arguments():
@@ -43,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, metavar="N", help="(3; 1 with --quick)")
     parser.add_argument("--link", default="1G", help="bytes a second of the emulated link, each way (1G)")
     parser.add_argument("--published", action="store_true", help="also SuperNeurons, FlashNeuron and Capuchin")
-    parser.add_argument("--quick", action="store_true", help="densenet121 at 50%% with a batch of 4, once")
+    parser.add_argument("--quick", action="store_true", help="densenet121 at 50%% with a batch of 2, once")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--network", choices=NETWORKS, help=argparse.SUPPRESS)  # a child's
     arguments = parser.parse_args()

@@ -41,7 +41,7 @@ class Chooser:
         choice = tuple(choice)
         if choice not in self._known:
             found = self._replay.predict(choice)
-            self._known[choice] = Chosen(choice, found.peak_bytes, found.seconds, found.moving_seconds)
+            self._known[choice] = Chosen(choice, found.peak_bytes, found.seconds, sum(found.moving_seconds.values()))
         return self._known[choice]
 
     def uniform(self, kind):

@@ -187,19 +187,19 @@ def _plain(run, device):
     run.fresh()
     begin = time.perf_counter()
     run.step()
-    _wait(device)
+    wait(device)
     return time.perf_counter() - begin
 
 
 def _gaps(run, segments, device):
     run.fresh()
     at = [time.perf_counter()]
-    watcher = Watcher(run, segments, lambda: (_wait(device), at.append(time.perf_counter())))
+    watcher = Watcher(run, segments, lambda: (wait(device), at.append(time.perf_counter())))
     watcher.watch()
     return watcher.marks, [end - begin for begin, end in zip(at, at[1:])]
 
 
-def _wait(device):
+def wait(device):
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

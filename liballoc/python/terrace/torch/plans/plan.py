@@ -1,7 +1,6 @@
 """terrace.torch.plan: keep, offload, compress or recompute, decided for each segment of a model before it trains."""
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,11 +12,12 @@ from ..errors import say
 from ..session import offload
 from . import published
 from .around import Around
+from .calibrate import calibrate
 from .choose import CURVE, UNIFORM, Chooser
+from .force import put_in_force
 from .links import measure_link
-from .observe import Run, Step, observe
-from .recompute import Recompute
-from .replay import COMPRESS, KEEP, MIN_BYTES, NAMES, RECOMPUTE, Link, Replay
+from .observe import Run, observe
+from .replay import COMPRESS, KEEP, MIN_BYTES, NAMES, RECOMPUTE, Replay
 from .segments import find_segments, tensors_in
 from .watch import Measured, Watched
 
@@ -48,7 +48,7 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
     curve        whether the step's time at other budgets is predicted and said
     steps        how many are timed
 
-    The step runs some 2 * steps + 6 times, forward and backward. Gradients, buffers and random numbers are as before afterwards, and
+    The step runs some 2 * steps + 6 times, forward and backward, and five times more for each of `kinds`. Gradients, buffers and random numbers are as before afterwards, and
     gradients of planned steps have the same bits. A step is a forward and a backward pass; the optimizer's time is not part of it.
     It begins without gradients (`zero_grad(set_to_none=True)`): those that stay from step to step are there in its forward pass, too.
     ValueError: the step differs each time, the budget cannot be met (with the least that can), or an argument cannot be.
@@ -69,8 +69,11 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
                 "keep_last": 0, "min_bytes": MIN_BYTES}
     sessions = {kind: offload(compress=codec if kind == COMPRESS else "off", **settings) for kind in kinds if kind != RECOMPUTE}
     try:
-        made = Plan(model, step, sessions, {kind: measure_link(session, where, kind == COMPRESS)
-                                            for kind, session in sessions.items()}, RECOMPUTE in kinds)
+        replay = Replay(step, {kind: measure_link(session, where, kind == COMPRESS) for kind, session in sessions.items()},
+                        RECOMPUTE in kinds)
+        with run.unchanged():
+            replay.overheads = calibrate(run, replay, sessions, where)
+        made = Plan(model, replay, sessions)
         made._choose(budget, policy, curve)
         made._apply()
     except BaseException:
@@ -84,10 +87,9 @@ class Plan:
     """What plan() returns. `plain` and `predicted` have peak_bytes and seconds, `choices` a word for each segment's name, `curve`
     (percent of the plain peak, seconds or None). `measured` has those of the steps that were taken, once there are."""
 
-    def __init__(self, model: torch.nn.Module, step: Step, sessions: dict[int, offload], links: dict[int, Link], recomputes: bool) -> None:
-        self._model, self._step, self._sessions = model, step, sessions
-        self._replay = Replay(step, links, recomputes)
-        self._chooser = Chooser(self._replay)
+    def __init__(self, model: torch.nn.Module, replay: Replay, sessions: dict[int, offload]) -> None:
+        self._model, self._step, self._replay, self._sessions = model, replay.step, replay, sessions
+        self._chooser = Chooser(replay)
         self._around: Around | None = None
         self._watched: Watched | None = None
         self.plain = self._chooser.uniform(KEEP)
@@ -140,18 +142,10 @@ class Plan:
         return "\n".join(lines)
 
     def _apply(self):
-        around = []
-        for number, kind in enumerate(self.predicted.choice):
-            if kind == RECOMPUTE:
-                around.append(Recompute(self._step.segments[number].name, self._step.buffers.get(number, ())))
-            else:
-                around.append(None if kind == KEEP else functools.partial(_inside, self._sessions[kind]))
         for kind, session in self._sessions.items():
             if kind not in self.predicted.choice:
                 session.close()  # its host memory
-        chosen = [number for number, run in enumerate(around) if run is not None]
-        self._around = Around([self._step.segments[number] for number in chosen],
-                              lambda place, function, arguments, keywords: around[chosen[place]](function, arguments, keywords))
+        self._around = put_in_force(self._step, self.predicted.choice, self._sessions)
         self._watched = Watched(self._model, next(self._model.parameters()).device, self._step.base_bytes, self.predicted)
 
     def statistics(self) -> dict[str, dict[str, int | str]]:
@@ -169,11 +163,6 @@ class Plan:
 
     def __repr__(self):
         return f"<terrace.torch.Plan, {sizes.text(self.predicted.peak_bytes)} of {sizes.text(self.plain.peak_bytes)}>"
-
-
-def _inside(session, function, arguments, keywords):
-    with session:
-        return function(*arguments, **keywords)
 
 
 def _mean_square(output):

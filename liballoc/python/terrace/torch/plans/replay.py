@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..steps import STASH_SHARE
 from .observe import BEGIN, END, SAVED, WANTED
@@ -51,7 +51,17 @@ class Prediction:
     seconds: float
     waited_seconds: float
     away_bytes: int
-    moving_seconds: float  # that the lanes are busy, waited for or not
+    moving_seconds: dict[int, float]  # by kind: that its lanes are busy, waited for or not
+    recomputed_seconds: float
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Seconds beyond what lanes and computing take (calibrate.py): for each second that a kind's lanes are busy, and for each second that
+    is computed again."""
+
+    moving: dict[int, float] = field(default_factory=dict)
+    recomputing: float = 0.0
 
 
 class _Segment:
@@ -71,6 +81,7 @@ class Replay:
     def __init__(self, step, links, recomputes=True):
         """`links`: {OFFLOAD: Link, COMPRESS: Link}; what is not in it cannot be chosen, nor recomputation without `recomputes`."""
         self.step, self.links, self._recomputes = step, links, recomputes
+        self.overheads = Overheads()
         self._parts = [_Segment() for _ in step.segments]
         self._savers = {}  # block: {segment}
         self._saves = [None] * len(step.saved)
@@ -80,6 +91,10 @@ class Replay:
     def options(self, number):
         """What can be chosen for a segment."""
         return [KEEP, *self.links, *([RECOMPUTE] if self._recomputes and self._parts[number].wanted is not None else [])]
+
+    def kinds(self):
+        """What can be chosen beside KEEP for some segment."""
+        return [*self.links, *([RECOMPUTE] if self._recomputes else [])]
 
     def saved_by(self, number):
         """The blocks that a segment saves and its backward pass wants."""
@@ -164,7 +179,12 @@ class Replay:
         for tick, change in enumerate(changes):
             live += change
             most = max(most, live + extra.get(tick, 0))
-        return Prediction(self.step.base_bytes + most, walk.now, walk.waited, walk.away_bytes, walk.moving())
+        return Prediction(self.step.base_bytes + most, self._with_overheads(walk), walk.waited, walk.away_bytes, walk.moving(), walk.recomputed)
+
+    def _with_overheads(self, walk):
+        overheads = self.overheads
+        return walk.now + overheads.recomputing * walk.recomputed + sum(
+            overheads.moving.get(kind, 0.0) * seconds for kind, seconds in walk.moving().items())
 
     def _change(self, choice, walk, changes):
         """Puts the lives under the choice into `changes`; {tick: bytes that a recomputation takes for itself}."""
@@ -261,7 +281,7 @@ class _Session:
 class _Walk:
     def __init__(self, replay, choice):
         self._replay, self._choice, self._step = replay, choice, replay.step
-        self.now = self.waited = 0.0
+        self.now = self.waited = self.recomputed = 0.0
         self.away_bytes = 0
         self.left, self.fetched = {}, {}  # block: tick
         self._sessions = {kind: _Session(link, self._stash(kind)) for kind, link in replay.links.items() if kind in choice}
@@ -285,13 +305,14 @@ class _Walk:
             if what == RECOMPUTE:
                 if mark.kind == WANTED and index == self._replay._parts[mark.segment].wanted:
                     self.now += self._replay._parts[mark.segment].seconds
+                    self.recomputed += self._replay._parts[mark.segment].seconds
             elif mark.kind == SAVED:
                 self._save(self._sessions[what], step.saved[mark.value], step.tick_of[index])
             elif mark.kind == WANTED:
                 self._want(self._sessions[what], step.saved[mark.value], step.tick_of[index])
 
     def moving(self):
-        return sum(session.out.busy + session.back.busy for session in self._sessions.values())
+        return {kind: session.out.busy + session.back.busy for kind, session in self._sessions.items()}
 
     def _wait_until(self, when):
         if when > self.now:
