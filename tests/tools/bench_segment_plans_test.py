@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What `terrace bench plan` concludes of its rounds: each ratio is to its own plan's plain step, medians count, and only what
-fits a budget stands beside a plan for it."""
+"""What `terrace bench plan` concludes of its rounds: a time is the median of its pairs, and only what fits a budget stands beside
+a plan for it."""
 import sys
 import unittest
 from pathlib import Path
@@ -12,14 +12,15 @@ import segment_plans
 
 def taken(seconds, peak, plain=1.0, predicted=None, predicted_peak=None):
     return {"plain": {"peak_bytes": 1000, "seconds": plain}, "measured": {"peak_bytes": peak, "seconds": seconds},
-            "predicted": {"peak_bytes": predicted_peak or peak, "seconds": predicted or seconds}, "budget_bytes": 1000, "segments": {"keep": 1}}
+            "predicted": {"peak_bytes": predicted_peak or peak, "seconds": predicted or seconds}, "budget_bytes": 1000, "segments": {"keep": 1},
+            "step_ratios": [seconds / plain, 9 * seconds / plain, 0.1 * seconds / plain]}
 
 
 class Judged(unittest.TestCase):
     def row(self, policy, percent, *rounds):
         return segment_plans.summary("network", policy, percent, list(rounds))
 
-    def test_ARoundIsJudgedByItsOwnPlainStep(self):
+    def test_TheMedianOfPairsAndThenOfRoundsCounts(self):
         row = self.row("best", 50, taken(2.0, 500, plain=1.0), taken(6.0, 500, plain=4.0), taken(1.2, 500, plain=1.0))
         self.assertAlmostEqual(row["step_ratio"], 1.5)
         self.assertAlmostEqual(row["peak_share"], .5)

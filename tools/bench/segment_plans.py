@@ -7,15 +7,17 @@
 Three networks of torchvision and a transformer run on CPU tensors beside an emulated device, whose link is so slow that moving
 matters. Each is planned by terrace.torch.plan for 75, 50 and 35% of what its step takes without a plan; checkpointing alone
 and offload alone, around the same segments, run beside them, and each published policy with --published. Each network is a process of its own;
-all its contenders run in turn in each round. A time is a ratio to the plain steps that were timed just before, in the same
-process; medians of the rounds count. Peaks are those of PyTorch's allocator.
+all its contenders run in turn in each round. A planned step and a plain one, of a copy of the model, take turns: a time is the ratio of
+both, and so is what was predicted of it. Medians of pairs and rounds count. Peaks are those of PyTorch's allocator.
 """
 import argparse
+import copy
 import json
 import platform
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import median
 
@@ -28,6 +30,7 @@ import targets  # noqa: E402
 from sizes import format_size  # noqa: E402
 
 PERCENTS = (75, 50, 35)
+PAIRS = 4
 ALONE = ("checkpoint", "offload")
 PUBLISHED = ("superneurons", "flashneuron", "capuchin")
 CLOSE_PEAK, CLOSE_STEP = .05, .1
@@ -93,20 +96,29 @@ def measure(arguments):
 
 def run(arguments, model, sample, loss, policy, percent):
     import terrace.torch
+    plain = copy.deepcopy(model)
     try:
         plan = terrace.torch.plan(model, sample, f"{percent}%", loss=loss, policy=policy, curve=False,
                                   device=f"emulated:8G,d2h={arguments.link},h2d={arguments.link}", host_budget="2G")
     except ValueError as error:
         return {"refused": str(error)}
     while plan.measured is None:
-        model.zero_grad(set_to_none=True)
-        loss(model(sample)).backward()
+        step(model, sample, loss)
+    ratios = [step(model, sample, loss) / step(plain, sample, loss) for _ in range(PAIRS)]
     plan.remove()
     counts = {}
     for kind in plan.choices.values():
         counts[kind] = counts.get(kind, 0) + 1
-    return {"plain": each(plan.plain), "predicted": each(plan.predicted), "measured": each(plan.measured),
+    return {"plain": each(plan.plain), "predicted": each(plan.predicted), "measured": each(plan.measured), "step_ratios": ratios,
             "budget_bytes": plan.budget_bytes, "segments": counts}
+
+
+def step(model, sample, loss):
+    """Seconds."""
+    model.zero_grad(set_to_none=True)
+    begin = time.perf_counter()
+    loss(model(sample)).backward()
+    return time.perf_counter() - begin
 
 
 def each(of):
@@ -136,10 +148,15 @@ def summary(network, policy, percent, rounds):
         "plain_peak_bytes": plain,
         "plain_seconds": median(one["plain"]["seconds"] for one in rounds),
         "peak_share": median(one["measured"]["peak_bytes"] / one["plain"]["peak_bytes"] for one in rounds),
-        "step_ratio": median(one["measured"]["seconds"] / one["plain"]["seconds"] for one in rounds),
+        "step_ratio": median(ratio_of(one) for one in rounds),
         "peak_error": median(abs(one["measured"]["peak_bytes"] / one["predicted"]["peak_bytes"] - 1) for one in rounds),
-        "step_error": median(abs(one["measured"]["seconds"] / one["predicted"]["seconds"] - 1) for one in rounds),
+        "step_error": median(abs(ratio_of(one) * one["plain"]["seconds"] / one["predicted"]["seconds"] - 1) for one in rounds),
         "segments": rounds[-1]["segments"], "rounds": rounds}
+
+
+def ratio_of(one):
+    """Of a planned step's time to a plain one's."""
+    return median(one["step_ratios"])
 
 
 def wanted(rows):
