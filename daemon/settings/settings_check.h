@@ -20,7 +20,4 @@ std::string check_pool_directory(const std::string& directory);
 // unit hides (ProtectHome).
 std::string warning_for_service(const Config& config);
 
-// "" or why the socket cannot be given to this group. No group is a good one.
-std::string check_group(const std::string& group);
-
 }  // namespace terrace::daemon
