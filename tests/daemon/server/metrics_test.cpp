@@ -110,7 +110,7 @@ TEST_CASE("ASocketThatIsServedIsNotTakenAndAnOldOneIs") {
   const std::string where = directory / "m.sock";
   {
     const MetricsServer first(where);
-    const MetricsServer second(where);
+    { const MetricsServer second(where); }
     CHECK_THAT(get(where), StartsWith("HTTP/1.1 200 "));
   }
   const daemon::UniqueFd killed(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -167,6 +167,16 @@ TEST_CASE("DescriptorsThatComeAlongHoldUpNobody") {
     }
     SECTION("behind it") {
       send(sizeof words - 1, false);
+      send(5, true);
+    }
+    SECTION("behind more than is looked through") {
+      const int much = 1 << 20;
+      ::setsockopt(client.get(), SOL_SOCKET, SO_SNDBUF, &much, sizeof much);
+      send(sizeof words - 1, false);
+      const std::string more(std::size_t{32} << 10, 'x');
+      for (int i = 0; i < 5; ++i)
+        CHECK(::send(client.get(), more.data(), more.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+              static_cast<ssize_t>(more.size()));
       send(5, true);
     }
     slow.let_go();

@@ -67,7 +67,7 @@ TEST_CASE("WhoSaysLessOrFarTooMuchAddsNothing") {
   tallies.observe(1, having_read(100));
   tallies.observe(1, having_read(0));
   CHECK(read_by(tallies.jobs().at(train_job)) == 100);
-  tallies.observe(1, having_read(~std::uint64_t{0}));
+  tallies.observe(1, having_read(Tallies::implausible + 1));
   CHECK(read_by(tallies.jobs().at(train_job)) == 100);
   tallies.observe(1, having_read(0));
   tallies.observe(1, having_read(7));
