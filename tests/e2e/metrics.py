@@ -70,7 +70,7 @@ class Machine:
         self.listen = str(listen)
         self.processes = []
         config = self.directory / "terraced.toml"
-        config.write_text(f'[metrics]\nlisten = "{listen}"\n' if listen else "", encoding="utf-8")
+        config.write_text(f'[metrics]\nlisten = "{listen}"\n', encoding="utf-8")
         self.command = [os.environ["TERRACE_BIN"] + "d", "--config", str(config), "--socket", str(self.socket), "--dram", "512M",
                         "--per-user", "100%", "--pool", str(directory), "--pool-size", "2G"]
 
@@ -359,8 +359,8 @@ os.execv(sys.argv[4], sys.argv[4:])
 
 
 def handed_over(directory):
-    port = free_port()
-    with Machine(directory, "") as machine:
+    port, unused = free_port(), Path(directory) / "unused.sock"
+    with Machine(directory, unused) as machine:
         machine.listen = f"127.0.0.1:{port}"
 
         def start(host):
@@ -372,6 +372,7 @@ def handed_over(directory):
 
         daemon = start("127.0.0.1")
         check("\nterrace_jobs 0\n" in machine.get(), "no metrics on the socket that was handed over")
+        check(f"{unused} is not used" in machine.log() and not unused.exists(), f"metrics in two places: {machine.log()}")
         daemon.send_signal(signal.SIGTERM)
         check(daemon.wait(30) == 0, f"did not end in order: {machine.log()}")
         start("0.0.0.0")
