@@ -265,6 +265,8 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return [float(each["value"][1]) for each in json.load(answer)["data"]["result"]]
         except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE:  # it is starting
+                return []
             raise Failed(f"Prometheus refuses {expression}: {error.read().decode()}") from None
         except OSError:
             return []
