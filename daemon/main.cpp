@@ -109,7 +109,7 @@ int serve(const Options& options, const std::vector<std::string>& arguments) {
 int check_config(const Options& options) {
   const std::string name = options.config_path.empty() ? "built-in settings" : options.config_path;
   std::string error = check_settings(options.config, options.is_private);
-  if (error.empty() && !options.is_private) error = check_pool_directory(options.config.pool_directory);
+  if (error.empty() && !options.is_private) error = check_directories(options.config);
   const std::string warning = options.is_private ? "" : warning_for_service(options.config);
   if (!warning.empty()) fmt::print(stderr, "terraced: {}: warning: {}\n", name, warning);
   if (error.empty()) return fmt::print("{}: no errors\n", name), 0;

@@ -8,6 +8,7 @@
 #include "daemon/base/size.h"
 #include "daemon/base/unique_fd.h"
 #include "liballoc/wire/protocol.h"
+#include "tiers/encryption/at_rest.h"
 #include "tiers/memory/nvm_file.h"
 #include "tiers/memory/nvm_tier.h"
 
@@ -22,7 +23,11 @@ std::uint64_t NvmPool::free_bytes() const {
   return minus(tiers::free_bytes(rule_.nodes), tiers::NvmTier::left_on_nodes_bytes);
 }
 
+// The directory may have been lost at the start and be back as another one: it is looked at for each file.
 int NvmPool::open_file(std::uint64_t bytes) const {
+  if (rule_.must_be_encrypted && !rule_.directory.empty() &&
+      !encryption::look_at_rest(rule_.directory).is_encrypted())
+    return -ENOKEY;
   int fd = -1;
   const int error = rule_.directory.empty() ? tiers::open_nvm_on_nodes(rule_.nodes, bytes, &fd)
                                             : tiers::open_nvm_in_directory(rule_.directory.c_str(), &fd);

@@ -4,7 +4,7 @@
 //
 // No more is promised than the tier has, and than is free of it: what others take of the nodes, what lies in
 // the directory is not there to be promised. Jobs of an earlier terraced bring what they were promised. A job
-// for which there is none has none, and does as well as without.
+// for which there is none has none, and does as well as without. So it is while the directory is lost.
 //
 // The daemon's thread alone. Making a file and asking what is free are some system calls, none of which waits
 // for a device.

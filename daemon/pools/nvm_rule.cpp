@@ -13,12 +13,21 @@
 namespace terrace::daemon {
 namespace {
 
-std::string check_directory_of(const NvmRule& rule) {
+std::string of_line(const NvmRule& rule, const std::string& problem) {
+  return problem.empty() ? "" : fmt::format("[[tier]] nvm (line {}): {}", rule.line, problem);
+}
+
+std::string lost_directory_of(const NvmRule& rule) {
   int fd = -1;
   if (const int error = tiers::open_nvm_in_directory(rule.directory.c_str(), &fd))
     return fmt::format("no file can be made in {}: {}; make it, or name another directory", rule.directory,
                        std::strerror(error));
   ::close(fd);
+  return {};
+}
+
+std::string check_directory_of(const NvmRule& rule) {
+  if (std::string lost = lost_directory_of(rule); !lost.empty()) return lost;
   // Against the whole file system: of what is free, files of running jobs have taken a part at a restart.
   const std::uint64_t whole = whole_disk_bytes(rule.directory);
   if (whole == 0 || rule.bytes <= whole) return {};
@@ -44,8 +53,11 @@ std::string check_nodes_of(const NvmRule& rule) {
 }  // namespace
 
 std::string check_nvm(const NvmRule& rule) {
-  const std::string problem = rule.directory.empty() ? check_nodes_of(rule) : check_directory_of(rule);
-  return problem.empty() ? "" : fmt::format("[[tier]] nvm (line {}): {}", rule.line, problem);
+  return of_line(rule, rule.directory.empty() ? check_nodes_of(rule) : check_directory_of(rule));
+}
+
+std::string lost_nvm_directory(const NvmRule& rule) {
+  return rule.directory.empty() ? "" : of_line(rule, lost_directory_of(rule));
 }
 
 }  // namespace terrace::daemon

@@ -69,6 +69,16 @@ Server::~Server() {
   door_.close();
 }
 
+void Server::use_nvm() {
+  const Config& config = options_.config;
+  if (!config.tiers.nvm) return;
+  NvmRule rule = *config.tiers.nvm;
+  rule.must_be_encrypted = config.encrypts_pool;
+  if (const std::string lost = lost_nvm_directory(rule); !lost.empty())
+    spdlog::warn("{}; until it is there, jobs have no NVM", lost);
+  registry_->use_nvm(rule);
+}
+
 std::string Server::open() {
   const Config& config = options_.config;
   if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
@@ -80,7 +90,7 @@ std::string Server::open() {
   Pools pools(config.pool_directory, division_.pool_quota(), options_.is_private);
   if (auto error = pool_directory_.open(&pools); !error.empty()) return error;
   registry_ = std::make_unique<Registry>(budget, std::move(pools), Limits{.jobs_apart = config.metrics.jobs});
-  if (config.tiers.nvm) registry_->use_nvm(*config.tiers.nvm);
+  use_nvm();
   if (!registry_->pools().is_closed()) division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();

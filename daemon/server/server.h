@@ -106,6 +106,7 @@ class Server {
   void take_inspected(ReceivedFiles::Result* result);
   void take_period(ConnectionId id, PeriodFile file);
   void take_nvm(ConnectionId id, const std::optional<PoolFile>& file);
+  void use_nvm();
   void take_plans();
   void take_plan(PlanResult result);
   void note_plan(Session& session, const PlanResult& result);

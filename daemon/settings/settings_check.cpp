@@ -94,10 +94,12 @@ std::string check_pool_size(const Config& config) {
   return {};
 }
 
-// Persistent memory keeps what is written to it, and a file system with DAX encrypts nothing; nodes forget.
-std::string check_nvm_tier(const Config& config) {
+// Persistent memory keeps what is written to it, and a file system with DAX encrypts nothing; nodes forget. A
+// directory that is lost takes a service's NVM and nothing else.
+std::string check_nvm_tier(const Config& config, bool is_private) {
   if (!config.tiers.nvm) return {};
   const NvmRule& nvm = *config.tiers.nvm;
+  if (!is_private && !lost_nvm_directory(nvm).empty()) return {};
   if (config.encrypts_pool && !nvm.directory.empty() &&
       !encryption::look_at_rest(nvm.directory).is_encrypted())
     return fmt::format(
@@ -124,6 +126,11 @@ std::string check_pool_directory(const std::string& directory) {
                        directory, std::strerror(-fd));
   const UniqueFd closes(fd);
   return {};
+}
+
+std::string check_directories(const Config& config) {
+  const std::string pool = check_pool_directory(config.pool_directory);
+  return pool.empty() && config.tiers.nvm ? lost_nvm_directory(*config.tiers.nvm) : pool;
 }
 
 std::string warning_for_service(const Config& config) {
@@ -156,7 +163,7 @@ std::string check_settings(const Config& config, bool is_private) {
   if (error.empty()) error = check_pool_size(config);
   if (error.empty()) error = check_writes(config);
   if (error.empty()) error = check_encryption(config, is_private);
-  if (error.empty()) error = check_nvm_tier(config);
+  if (error.empty()) error = check_nvm_tier(config, is_private);
   if (is_private) return error;
   if (error.empty()) error = check_caps(config);
   if (error.empty()) error = check_caps_of_tiers(config);

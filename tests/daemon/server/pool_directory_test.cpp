@@ -1,7 +1,8 @@
-// The pool's directory is lost and comes back; the daemon stays.
+// The directory of the pool, or of NVM, is lost and comes back; the daemon stays.
 #include <filesystem>
 
 #include "tests/daemon/support.h"
+#include "tiers/encryption/at_rest.h"
 
 using namespace terrace;
 using namespace terrace::tests;
@@ -79,4 +80,34 @@ TEST_CASE("A pool that comes back and cannot be encrypted stays closed") {
   std::filesystem::create_directory_symlink("/dev/shm", service.pool);  // tmpfs encrypts nothing
   CHECK(eventually([&] { return service.refusal().find("[pool] encrypt") != std::string::npos; }));
   CHECK_FALSE(service.gives_a_pool());
+}
+
+TEST_CASE("NvmDirectoryLostAtTheStartTakesTheNvmAndNotTheDaemon") {
+  const bool encrypts = GENERATE(false, true);
+  TemporaryDirectory elsewhere;
+  const std::string nvm = elsewhere / "nvm";
+  const ServerThread server([&](daemon::ServerOptions& options) {
+    options.is_private = false;
+    options.config.pool_directory = elsewhere / "pool";
+    options.config.encrypts_pool = encrypts;
+    options.config.state = elsewhere / "state";
+    options.config.tiers.nvm = daemon::NvmRule{.bytes = 256 * mib, .directory = nvm};
+  });
+  const auto gives_nvm = [&] {
+    RawClient job(server.socket());
+    wire::Hello asks = greeting("train", 64 * mib);
+    asks.features |= wire::feature_tiers;
+    join(job, asks);
+    const auto told = job.receive();
+    REQUIRE(told);
+    REQUIRE(told->type() == wire::Type::tiers);
+    return (told->as<wire::Tiers>().flags & wire::tiers_nvm_fd) != 0;
+  };
+  CHECK_FALSE(gives_nvm());
+  std::filesystem::create_directory(nvm);
+  if (encryption::look_at_rest(nvm).is_encrypted()) {
+    puts("SKIP: the directory is encrypted, so nothing would be in plain text");
+    return;
+  }
+  CHECK(gives_nvm() == !encrypts);  // what is to be encrypted never lies there in plain text
 }

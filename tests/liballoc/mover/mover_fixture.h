@@ -78,8 +78,8 @@ class MoverFixture {
   int try_take(std::size_t i, bool may_have_holes = true) {
     return mover.take(run(i), frame(i), may_have_holes);
   }
-  // As the pager, which asks again later: the kernel itself holds a page for a moment now and then (compaction,
-  // reclaim, the splitting of huge pages). EBUSY: refused for a second.
+  // As the pager, which asks again later: the kernel itself holds a page for a moment now and then
+  // (compaction, reclaim, the splitting of huge pages). EBUSY: refused for a second.
   int take(std::size_t i, bool may_have_holes = true) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     int error = try_take(i, may_have_holes);

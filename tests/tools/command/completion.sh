@@ -23,7 +23,7 @@ if command -v fish >/dev/null; then
   # Of the words before the cursor, with what they mean.
   in_fish() { HOME=$PWD fish --no-config -c 'source completion.fish; complete -C $argv[1]' "$1"; }
   [ "$(in_fish 'terrace do' | cut -f 1)" = doctor ] || fail "fish, verb: $(in_fish 'terrace do')"
-  in_fish 'terrace do' | grep -q 'What this machine can do' || fail "fish says nothing of doctor"
+  in_fish 'terrace do' | grep -q 'Show what this machine can do' || fail "fish says nothing of doctor"
   [ "$(in_fish 'terrace run --dra' | cut -f 1)" = --dram ] || fail "fish, option: $(in_fish 'terrace run --dra')"
   [ "$(in_fish 'terrace run --mover mr' | cut -f 1)" = mremap ] || fail "fish, choice: $(in_fish 'terrace run --mover mr')"
   in_fish 'terrace jobs --dra' | grep -q dram && fail "fish offers an option of run to jobs"

@@ -57,10 +57,11 @@ CLI::Validator whole_number() {
 }
 
 void add_run(CLI::App* app, RunOptions* o) {
-  CLI::App* run = app->add_subcommand("run", "Run a command with its large allocations tiered");
+  CLI::App* run =
+      app->add_subcommand("run", "Run a command, and keep its large allocations within a budget of DRAM");
   // Only for --help: split_command() has taken the command away before the table sees the words.
   run->add_option("command", o->command,
-                  "The command and its own options; put -- before it if it begins with -");
+                  "The command and its own options. Put -- in front of a command that begins with -");
   for (const RunEntry& entry : run_entries()) {
     CLI::Option* option = run->add_option(entry.name, o->*entry.value, entry.about)->type_name(entry.type);
     option->group(entry.group);
@@ -68,39 +69,41 @@ void add_run(CLI::App* app, RunOptions* o) {
     if (entry.variable != nullptr) option->envname(entry.variable);
   }
   run->add_flag("--private", o->is_private,
-                "Bring a daemon of the job's own, beside the machine's service if there is one")
+                "Start a daemon for this job alone, even where the machine's service runs")
       ->group(group_daemon);
   run->add_flag("--gpu-selftest", o->gpu_selftest,
-                "With --gpu: say which parts of the program allocate GPU memory through Terrace "
+                "With --gpu: print which parts of the program allocate GPU memory through Terrace "
                 "(TERRACE_GPU_SELFTEST=1)")
       ->group(group_gpu);
-  run->add_flag("--summary", o->summary, "Say at the end, on standard error, what was kept, moved and saved")
+  run->add_flag("--summary", o->summary,
+                "Print to standard error, at the end, what Terrace kept, moved and saved")
       ->group(group_reports);
-  run->add_flag("--disable", o->disable, "Load the library but change nothing (TERRACE_DISABLE=1)")
+  run->add_flag("--disable", o->disable, "Load the library, but let it change nothing (TERRACE_DISABLE=1)")
       ->group(group_reports);
 }
 
 CLI::App* add_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
   CLI::App* view = app->add_subcommand(name, about);
   view->add_option("--socket", o->socket,
-                   "Ask the daemon at this socket (default: every one of yours that answers)")
+                   "Ask the daemon at this socket (default: the service and each private daemon of yours)")
       ->type_name("PATH")
       ->envname("TERRACE_SOCKET");
-  view->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
+  view->add_flag("--bytes", o->bytes, "Print sizes as plain numbers of bytes");
   return view;
 }
 
 void add_table_view(CLI::App* app, const char* name, const char* about, ViewOptions* o) {
   CLI::App* view = add_view(app, name, about, o);
-  view->add_flag("--json", o->json, "JSON; with --watch one object a line");
-  view->add_flag("--no-headings", o->no_headings, "Leave the headings out");
+  view->add_flag("--json", o->json, "Print JSON, with --watch one object on each line");
+  view->add_flag("--no-headings", o->no_headings, "Print no headings");
   view->add_option("-o,--columns", o->columns,
-                   "+COL adds a column, COL,COL selects, by name or heading; '-o help' lists them")
+                   "Print these columns, by name or heading; +COL adds a column; '-o help' lists them")
       ->type_name("COL")
       ->delimiter(',')
       ->allow_extra_args(false);
-  view->add_option("--watch", o->watch,
-                   "Again every INTERVAL seconds (default 1), COUNT times; rates after the first")
+  view->add_option(
+          "--watch", o->watch,
+          "Print again every INTERVAL seconds (default 1), COUNT times, with rates from the second time on")
       ->type_name("[INTERVAL [COUNT]]")
       ->expected(0, 2)
       ->check(above_zero())
@@ -108,34 +111,34 @@ void add_table_view(CLI::App* app, const char* name, const char* about, ViewOpti
 }
 
 void add_views(CLI::App* app, ViewOptions* o) {
-  add_table_view(app, "status", "The daemon, its budget and its totals", o);
-  add_table_view(app, "jobs", "One row for each job", o);
-  add_table_view(app, "tiers", "One row for each tier: what it may hold and holds, what goes in and out", o);
-  add_table_view(app, "events", "The latest evictions, restores, faults and mishaps", o);
+  add_table_view(app, "status", "Show the daemon, its budget and its totals", o);
+  add_table_view(app, "jobs", "Show a row for each job", o);
+  add_table_view(app, "tiers", "Show a row for each tier: its capacity, its use, and its traffic", o);
+  add_table_view(app, "events", "Show the latest evictions, restores, faults and mishaps", o);
   CLI::App* events = app->get_subcommand("events");
   events
       ->add_option("-n,--last", o->last,
-                   "How many events to show (default 20); with --watch at first, then all that follow")
+                   "Show this many events (default 20); with --watch at first, and then all that follow")
       ->type_name("N")
       ->check(CLI::Range(1, most_events));
   events->get_option("--watch")->description(
-      "Again every INTERVAL seconds (default 1), COUNT times: what has happened since");
+      "Look again every INTERVAL seconds (default 1), COUNT times, and print what has happened since");
   add_view(app, "top", "Watch jobs on the whole screen; q quits", o);
 }
 
 CLI::App* add_change(CLI::App* app, const char* name, const char* about, ChangeOptions* o) {
   CLI::App* change = app->add_subcommand(name, about);
-  change->add_option("job", o->job, "The job's name, as 'terrace jobs' has it");
-  change->add_option("--uid", o->uid, "Of the user with this number: root's way to another's job")
+  change->add_option("job", o->job, "The job's name, as 'terrace jobs' shows it");
+  change->add_option("--uid", o->uid, "As root: the job belongs to the user with this number")
       ->type_name("UID")
       ->check(whole_number());
   change
       ->add_option("--socket", o->socket,
-                   "Ask the daemon at this socket (default: every one of yours that answers)")
+                   "Ask the daemon at this socket (default: the service and each private daemon of yours)")
       ->type_name("PATH")
       ->envname("TERRACE_SOCKET");
-  change->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
-  change->add_flag("--json", o->json, "JSON");
+  change->add_flag("--bytes", o->bytes, "Print sizes as plain numbers of bytes");
+  change->add_flag("--json", o->json, "Print JSON");
   return change;
 }
 
@@ -145,7 +148,7 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
     verb->get_option("job")->required();
     return verb;
   };
-  CLI::App* set = of_one_job("set", "Give a running job another budget, or another part of what is lent");
+  CLI::App* set = of_one_job("set", "Change a running job's budget, weight or limits");
   // One of them at a time.
   std::vector<CLI::Option*> before;
   const auto add = [&](const char* name, std::string& value, const char* about, const char* type) {
@@ -153,49 +156,56 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
     for (CLI::Option* other : before) option->excludes(other);
     before.push_back(option);
   };
-  add("--dram", o->dram, "Keep at most this much of its data in DRAM from now on", "SIZE|PCT%");
-  add("--weight", o->weight, "Lend it so many times what a job of yours with weight 1 gets: 1 to 1000", "N");
+  add("--dram", o->dram, "Keep at most this much of the job's data in DRAM from now on", "SIZE|PCT%");
+  add("--weight", o->weight, "Lend the job so many times what a job of yours with weight 1 gets: 1 to 1000",
+      "N");
   add("--dram-limit", o->dram_limit,
-      "Never keep more than this of it in DRAM, promised or lent; none takes a limit away", "SIZE|PCT%|none");
-  add("--pool-limit", o->pool_limit, "Promise it no more pool space than this; none takes the limit away",
+      "Never keep more than this of the job in DRAM, promised or lent; none removes the limit",
+      "SIZE|PCT%|none");
+  add("--pool-limit", o->pool_limit, "Promise the job no more pool space than this; none removes the limit",
       "SIZE|none");
   add("--writes-limit", o->writes_limit,
-      "Let it write no more than this to the pool's drive in a day; none takes the limit away", "SIZE|none");
+      "Let the job write no more than this to the pool's drive in a day; none removes the limit",
+      "SIZE|none");
   add("--gpu-limit", o->gpu_limit,
-      "Grant it no more than this of each GPU's memory; none takes the limit away", "SIZE|none");
+      "Grant the job no more than this of each GPU's memory; none removes the limit", "SIZE|none");
   add_change(app, "trim",
-             "Give memory that jobs keep for reuse back to the kernel; without JOB of all of yours", o);
+             "Give memory that a job keeps for reuse back to the kernel; without JOB, that of all your jobs",
+             o);
   of_one_job("pause", "Move a job's large memory to its pool, and stop the job");
-  of_one_job("resume", "Let a paused job go on, with its budget as before");
+  of_one_job("resume", "Let a paused job go on with the budget that it had");
 }
 
 void add_records(CLI::App* app, RecordOptions* o) {
   const auto of_a_recording = [&](const char* name, const char* about) {
     CLI::App* verb = add_change(app, name, about, o);
-    verb->add_option("--seconds", o->seconds, "Record for so long (default 10); Ctrl-C ends it before")
+    verb->add_option("--seconds", o->seconds,
+                     "Record for so many seconds (default 10); Ctrl-C ends the recording early")
         ->type_name("SECONDS")
         ->check(above_zero());
     return verb;
   };
-  CLI::App* timeline = of_a_recording("timeline", "Record what a running job's memory does, to be looked at");
+  CLI::App* timeline = of_a_recording(
+      "timeline", "Record what a running job's memory does, and write a page or a trace of it");
   timeline->remove_option(timeline->get_option("--bytes"));
   timeline->remove_option(timeline->get_option("--json"));
   timeline->get_option("job")->required();
-  timeline->add_option("--html", o->html, "Write one page for a browser, which needs nothing else")
+  timeline->add_option("--html", o->html, "Write a page for a browser, in one file that loads nothing else")
       ->type_name("FILE");
   timeline->add_option("--perfetto", o->perfetto, "Write a trace for ui.perfetto.dev")->type_name("FILE");
   timeline
       ->add_option("--trace", o->trace,
-                   "Write one step of it for 'terrace plan', packed when the name ends in .gz")
+                   "Write one step as a trace for 'terrace plan', packed where the name ends in .gz")
       ->type_name("FILE");
   CLI::App* lifetimes = of_a_recording(
-      "lifetimes", "Which allocations of a running job are idle, where, and who waits for them");
-  lifetimes->add_option("-n,--last", o->last, "How many allocations to show (default 20)")
+      "lifetimes",
+      "Show which allocations of a running job are idle, where they lie, and who waits for them");
+  lifetimes->add_option("-n,--last", o->last, "Show this many allocations (default 20)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   lifetimes
       ->add_option("-o,--columns", o->columns,
-                   "+COL adds a column, COL,COL selects, by name or heading; '-o help' lists them")
+                   "Print these columns, by name or heading; +COL adds a column; '-o help' lists them")
       ->type_name("COL")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -203,105 +213,114 @@ void add_records(CLI::App* app, RecordOptions* o) {
 
 void add_doctor(CLI::App* app, DoctorOptions* o) {
   CLI::App* doctor =
-      app->add_subcommand("doctor", "What this machine can do, and how to get what is missing");
+      app->add_subcommand("doctor", "Show what this machine can do, and how to get what is missing");
   doctor
       ->add_option("--pool", o->pool,
-                   "The pool directory to examine, or several with commas (default /var/tmp)")
+                   "Examine this pool directory, or several with commas (default /var/tmp)")
       ->type_name("DIR[,DIR...]")
       ->envname("TERRACE_POOL_DIR");
-  doctor->add_flag("--json", o->json, "JSON");
-  doctor->add_flag("--check", o->check, "Exit with 6 when something that 'terrace run' wants is missing");
-  doctor->add_flag("--quick", o->quick, "Leave the measurements of speed out");
+  doctor->add_flag("--json", o->json, "Print JSON");
+  doctor->add_flag("--check", o->check, "Exit with 6 where something is missing that 'terrace run' wants");
+  doctor->add_flag("--quick", o->quick, "Measure no speeds");
 }
 
 void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
-  plan->add_flag("--json", o->json, "JSON");
-  plan->add_flag("--bytes", o->bytes, "Plain numbers of bytes instead of KiB, MiB, GiB");
-  plan->add_option("--plot", o->plot, "Draw the best plan: PREFIX-placement and PREFIX-memory, .svg and .png")
+  plan->add_flag("--json", o->json, "Print JSON");
+  plan->add_flag("--bytes", o->bytes, "Print sizes as plain numbers of bytes");
+  plan->add_option("--plot", o->plot,
+                   "Draw the best plan into PREFIX-placement and PREFIX-memory, .svg and .png")
       ->type_name("PREFIX");
   plan->add_option("--out", o->out,
-                   "Write the best schedule, without a machine the best placement, or the --point")
+                   "Write the best schedule; without --machine the best placement; with --point that point")
       ->type_name("FILE");
-  plan->add_option("--perfetto", o->perfetto, "Write the best step's timeline, for ui.perfetto.dev")
+  plan->add_option("--perfetto", o->perfetto,
+                   "Write the timeline of the best step as a trace for ui.perfetto.dev")
       ->type_name("FILE");
 }
 
 void add_plan_job(CLI::App* plan, RecordOptions* o) {
   CLI::Option* job =
-      plan->add_option("--job", o->job, "The step of a job that runs, recorded now, instead of a trace")
+      plan->add_option("--job", o->job, "Plan the step of a running job, which is recorded now")
           ->type_name("JOB");
   plan->get_option("trace")->excludes(job);
-  plan->add_option("--seconds", o->seconds, "Record it for so long (default 10); Ctrl-C ends it before")
+  plan->add_option("--seconds", o->seconds,
+                   "Record the job for so many seconds (default 10); Ctrl-C ends the recording early")
       ->type_name("SECONDS")
       ->check(above_zero())
       ->needs(job);
-  plan->add_option("--uid", o->uid, "The job of the user with this number")
+  plan->add_option("--uid", o->uid, "As root: the job belongs to the user with this number")
       ->type_name("UID")
       ->check(whole_number())
       ->needs(job);
-  plan->add_option("--socket", o->socket,
-                   "Ask the daemon at this socket for it (default: every one of yours that answers)")
+  plan->add_option(
+          "--socket", o->socket,
+          "Ask the daemon at this socket for the job (default: the service and each private daemon of yours)")
       ->type_name("PATH")
       ->envname("TERRACE_SOCKET");
 }
 
 void add_plan(CLI::App* app, PlanOptions* o) {
   CLI::App* plan =
-      app->add_subcommand("plan", "Where the buffers of a training step lie, and what moves when");
+      app->add_subcommand("plan", "Plan a training step: where its buffers lie, and what moves when");
   plan->add_option("trace", o->trace,
-                   "The step: a trace, or anything 'terrace import' reads; - for standard input");
+                   "The step: a trace, or a file that 'terrace import' reads; - for standard input");
   add_plan_job(plan, &o->record);
   plan->add_option("--machine", o->machine,
-                   "Tiers and links: a file, or a machine that is built in (--list); with --job by default "
-                   "DRAM and the pool as measured")
+                   "Tiers and links: a file, or the name of a machine (--list); default with --job: DRAM and "
+                   "the pool, as measured")
       ->type_name("FILE|NAME");
-  plan->add_option("--policy", o->policies, "Policies, or all (the default)")
+  plan->add_option("--policy", o->policies, "Compare these policies (default: all)")
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);
-  plan->add_option("--order", o->order, "Order of the operations (default recorded)")
+  plan->add_option("--order", o->order, "Run the operations in this order (default recorded)")
       ->type_name("ORDER")
       ->check(CLI::IsMember(order_names()));
   plan->add_option("--capacity", o->capacity,
-                   "Fit into this much memory: searches end there, a machine's first tier has it")
+                   "Fit into this much memory: searches end there, and the machine's first tier has so much")
       ->type_name("SIZE");
-  plan->add_option("--time", o->seconds, "Seconds for each search (default 10; 0: no limit)")
+  plan->add_option("--time", o->seconds, "Give each search so many seconds (default 10; 0: no limit)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
-  plan->add_option("--seed", o->seed, "For searches that draw lots (default 0)")
+  plan->add_option("--seed", o->seed, "Seed of searches that draw random numbers (default 0)")
       ->type_name("N")
       ->check(whole_number());
-  plan->add_flag("--budget-curve", o->budget_curve,
-                 "The smallest memory of the first tier that works, and the step's time with ten budgets");
-  plan->add_option("--point", o->point,
-                   "Of the curve: predict this budget, too, or this part of what lives at once, and write it "
-                   "to --out for 'terrace run --plan'")
+  plan->add_flag(
+      "--budget-curve", o->budget_curve,
+      "Show the smallest memory of the first tier that works, and the step's time with ten budgets");
+  plan->add_option(
+          "--point", o->point,
+          "Predict this point of the curve, too (a percentage is of what lives at once), and write it "
+          "to --out for 'terrace run --plan'")
       ->type_name("SIZE|PCT%")
       ->needs("--budget-curve");
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list,
-                 "List the policies with their sources, and the machines that are built in");
+                 "List the policies with their sources, and the machines that have a name");
   plan->footer(
-      "With a machine, BOUND beside each SLOWDOWN is the least that any schedule can have, by a\nlinear "
-      "programme over what rests between operations, the first tier's room and the links.");
+      "With a machine, BOUND stands beside each SLOWDOWN: no schedule can be faster. A linear\nprogramme "
+      "over "
+      "operations, the first tier's room and the links proves it.");
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {
   CLI::App* import_app =
       app->add_subcommand("import", "Turn another program's record of a step into a trace");
   import_app->add_option("file", o->file, "The record; - for standard input")->required();
-  import_app->add_option("--format", o->format, "What it is, where that cannot be recognised")
+  import_app
+      ->add_option("--format", o->format,
+                   "Read the record as this format (default: recognised by its content)")
       ->type_name("NAME");
   import_app
       ->add_option("--out", o->out,
-                   "Write the trace, packed when the name ends in .gz; - for standard output")
+                   "Write the trace, packed where the name ends in .gz; - for standard output")
       ->type_name("FILE");
 }
 
 void add_rest(CLI::App* app, Options* o) {
-  app->add_subcommand("bench", "Measure against a baseline; alone: list the benchmarks")
+  app->add_subcommand("bench", "Run a benchmark beside its baseline; without a name, list the benchmarks")
       ->add_option("name", o->bench.words, "The benchmark and its own options");
-  app->add_subcommand("version", "The version")->add_flag("--json", o->version_json, "JSON");
+  app->add_subcommand("version", "Print the version")->add_flag("--json", o->version_json, "Print JSON");
   app->add_subcommand("completion", "Print a completion script for a shell")
       ->add_option("shell", o->shell, "bash, zsh or fish")
       ->required()
@@ -325,9 +344,9 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   });
   app->set_version_flag("--version", "terrace " TERRACE_VERSION);
   app->footer(
-      "Exit codes: 0 ok, 1 failure, 2 usage, 3 daemon not reachable, 4 permission, 5 not found,\n"
-      "6 degraded; 'run' returns the command's own, 127 without one, 126 when it cannot be executed.\n"
-      "'terrace VERB --help' says more.");
+      "Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 no daemon reachable, 4 no permission,\n"
+      "5 not found, 6 works in part. 'run' returns the command's own code, 127 where the command\n"
+      "is not found, 126 where it cannot be executed. 'terrace VERB --help' explains a verb.");
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_changes(app.get(), &options->change);

@@ -7,8 +7,9 @@ from .deepspeed import from_deepspeed
 from .errors import OffloadError
 from .module import gradient_checkpointing_enable, offload_module
 from .optim import SGD, Adam, AdamW
+from .plans.plan import Plan, plan
 from .policy import keep, mark_keep, mark_offload
 from .session import offload
 
 __all__ = ["OffloadError", "offload", "offload_module", "gradient_checkpointing_enable", "keep", "mark_keep", "mark_offload",
-           "from_deepspeed", "Adam", "AdamW", "SGD"]
+           "from_deepspeed", "plan", "Plan", "Adam", "AdamW", "SGD"]

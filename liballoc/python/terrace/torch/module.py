@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,9 @@ from .session import offload
 
 _SESSION = "_terrace_offload"
 _VERDICT = "_terrace_verdict"
-_ATTRIBUTES = (_SESSION, _VERDICT)
+PLAN = "_terrace_plan"  # called with (function, arguments, keywords) in the function's place
+RUNS = "_terrace_runs"  # of a Sequential: (first child, end, as PLAN) of those that are run as one
+_ATTRIBUTES = (_SESSION, _VERDICT, PLAN, RUNS)
 
 Filter = Callable[[str, torch.nn.Module], "bool | None"]
 
@@ -42,8 +45,8 @@ def offload_module(model: torch.nn.Module, session: offload | None = None, *, fi
     session = session or offload(**settings)
     handle = ModuleHandle(session)
     for module, verdict in verdicts:
-        handle._give(module, _VERDICT, verdict)
-    handle._give(model, _SESSION, session)
+        handle.give(module, _VERDICT, verdict)
+    handle.give(model, _SESSION, session)
     return handle
 
 
@@ -78,7 +81,7 @@ class ModuleHandle:
         self.session = session
         self._changed = []  # module, attribute, the class it had and the one it was given
 
-    def _give(self, module, attribute, value):
+    def give(self, module, attribute, value):
         plain = type(module)
         given = _class_around(plain, attribute)
         object.__setattr__(module, "__class__", given)
@@ -108,11 +111,13 @@ def _verdicts(model, wanted):
 
 
 def _class_around(plain, attribute):
-    """A subclass whose forward passes run inside the context that the object's `attribute` says."""
+    """A subclass whose forward passes run as the object's `attribute` says."""
     def __call__(self, *arguments, **keywords):
         value = vars(self).get(attribute)
         if value is None:  # its handle was removed before that of a class around it
             return plain.__call__(self, *arguments, **keywords)
+        if attribute is PLAN:
+            return value(functools.partial(plain.__call__, self), arguments, keywords)
         with value if attribute is _SESSION else policy.block(value):
             return plain.__call__(self, *arguments, **keywords)
 
@@ -125,9 +130,25 @@ def _class_around(plain, attribute):
         make = object.__new__ if reduced[0] is copyreg.__newobj__ else reduced[0]
         return (make, *(_without_offload(part, type(self), plain) for part in reduced[1:]))
 
-    members = {"__call__": __call__, "__reduce_ex__": __reduce_ex__, "__module__": plain.__module__,
+    def forward(self, value):
+        children, at = list(self), 0
+        for first, end, run in [*vars(self).get(RUNS, ()), (len(children), len(children), None)]:
+            value = _one_after_another(children[at:first], value)
+            if run is not None:
+                value = run(functools.partial(_one_after_another, children[first:end]), (value,), {})
+            at = end
+        return value
+
+    call = {"forward": forward} if attribute is RUNS else {"__call__": __call__}
+    members = {**call, "__reduce_ex__": __reduce_ex__, "__module__": plain.__module__,
                "__qualname__": plain.__qualname__, "__doc__": plain.__doc__}
     return type(plain.__name__, (plain,), members)
+
+
+def _one_after_another(modules, value):
+    for module in modules:
+        value = module(value)
+    return value
 
 
 def _without_offload(part, offloaded, plain):

@@ -129,6 +129,10 @@ class offload:  # noqa: N801, read as torch.no_grad is
 
     # ---- as an object ---------------------------------------------------------------------------------------
 
+    def hooks(self) -> Hooks | None:
+        """What it has at PyTorch, for the parts of this package; None before the first tensor."""
+        return self._hooks
+
     def step(self) -> None:
         """The step is over: what it offloaded and nobody released is forgotten; its backward would raise.
 
