@@ -17,7 +17,7 @@
 #include "daemon/base/unique_fd.h"
 #include "daemon/control/long_answer.h"
 #include "daemon/pools/pool_file.h"
-#include "daemon/server/period_limit.h"
+#include "daemon/server/rate_limit.h"
 #include "daemon/sessions/session.h"
 #include "liballoc/wire/protocol.h"
 
@@ -64,7 +64,7 @@ class Connection {
   std::optional<PoolFile> pool;  // that came with it
   std::optional<wire::Period> period;  // whose file is looked at: a thread reads the socket, and nobody else
   std::optional<wire::NvmHeld> nvm;    // likewise
-  PeriodLimit period_limit;
+  RateLimit period_limit{1'000'000'000, 4};     // one a second
   std::uint32_t events = EPOLLIN | EPOLLRDHUP;  // that are watched for
   // A control request whose user has to wait, or its answer as far as it is written; nothing is read
   // meanwhile.

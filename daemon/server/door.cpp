@@ -16,8 +16,8 @@ UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_C
 
 }  // namespace
 
-std::string Door::open(const Config& config, bool is_private) {
-  if (auto error = listener_.open(config, is_private); !error.empty()) return error;
+std::string Door::open(const Config& config, bool is_private, UniqueFd handed_over) {
+  if (auto error = listener_.open(config, is_private, std::move(handed_over)); !error.empty()) return error;
   spare_fd_ = spare_descriptor();
   poller_.add(listener_.fd(), tag_, EPOLLIN);
   return {};

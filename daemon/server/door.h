@@ -26,7 +26,7 @@ class Door {
       : poller_(poller), log_limit_(log_limit), tag_(tag) {}
 
   // "" or why nobody can come in, with the remedy; see Listener::open().
-  std::string open(const Config& config, bool is_private);
+  std::string open(const Config& config, bool is_private, UniqueFd handed_over);
   const Listener& listener() const { return listener_; }
   // The next client that waits; nothing when none does, or while too many sockets are being closed.
   UniqueFd accept(std::uint64_t now_ns);

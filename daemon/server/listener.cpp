@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
@@ -15,7 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/settings/settings_check.h"
+#include "daemon/base/group.h"
 
 namespace terrace::daemon {
 namespace {
@@ -27,28 +26,31 @@ std::string failure(const char* what, const std::string& path, const char* remed
   return fmt::format("{} {}: {}; {}", what, path, std::strerror(errno), remedy);
 }
 
-std::string give_to_group(const std::string& path, const std::string& group) {
-  if (group.empty()) return {};
-  const struct group* entry = ::getgrnam(group.c_str());
-  if (entry == nullptr) return check_group(group);
-  if (::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0)
-    return failure("cannot give to the group", path, "start terraced as root or leave [daemon] group empty");
-  return {};
-}
-
 }  // namespace
 
-bool Listener::adopt_from_systemd() {
-  if (::sd_listen_fds(1) != 1) return false;
-  if (::sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, nullptr, 0) <= 0) return false;
-  socket_.reset(SD_LISTEN_FDS_START);
-  ::fcntl(socket_.get(), F_SETFL, ::fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
+HandedOver take_handed_over() {
+  HandedOver result;
+  const int count = ::sd_listen_fds(1);
+  for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
+    UniqueFd socket(fd);
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+    if (::sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, nullptr, 0) > 0)
+      result.control = std::move(socket);
+    else if (::sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0)
+      result.metrics = std::move(socket);
+    else
+      spdlog::warn("systemd hands over a socket that is neither for jobs nor for metrics: it is closed");
+  }
+  return result;
+}
+
+void Listener::adopt(UniqueFd socket) {
+  socket_ = std::move(socket);
   sockaddr_un address{};
   socklen_t length = sizeof address - 1;
   if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
       address.sun_path[0] == '/')
     path_ = address.sun_path;
-  return true;
 }
 
 std::string Listener::share_adopted(const Config& config) {
@@ -113,9 +115,12 @@ std::string Listener::bind(const Config& config, bool only_owner) {
   return {};
 }
 
-std::string Listener::open(const Config& config, bool only_owner) {
+std::string Listener::open(const Config& config, bool only_owner, UniqueFd handed_over) {
   path_ = config.socket;
-  if (adopt_from_systemd()) return only_owner ? std::string() : share_adopted(config);
+  if (handed_over) {
+    adopt(std::move(handed_over));
+    return only_owner ? std::string() : share_adopted(config);
+  }
   if (auto error = lock(); !error.empty()) return error;
   return bind(config, only_owner);
 }

@@ -11,6 +11,13 @@
 
 namespace terrace::daemon {
 
+// What systemd has opened for us, told apart by its type: a listening SOCK_SEQPACKET is for jobs, a listening
+// SOCK_STREAM for metrics. Nothing where it started no socket unit. Gives them at its first call only.
+struct HandedOver {
+  UniqueFd control, metrics;
+};
+HandedOver take_handed_over();
+
 class Listener {
  public:
   Listener() = default;
@@ -19,7 +26,7 @@ class Listener {
 
   // "" or what failed, on what, and the remedy. `only_owner`: mode 0600 instead of 0660 for the group. A
   // socket that is handed over is given to the group, too, where we may; its place is its maker's choice.
-  std::string open(const Config& config, bool only_owner);
+  std::string open(const Config& config, bool only_owner, UniqueFd handed_over);
   // Another daemon serves this socket: the reason that open() failed.
   bool taken() const { return taken_; }
   // An earlier daemon of this socket did not end by itself: its jobs are about to come back.
@@ -31,7 +38,7 @@ class Listener {
   void close();
 
  private:
-  bool adopt_from_systemd();
+  void adopt(UniqueFd socket);
   std::string share_adopted(const Config& config);
   std::string lock();
   bool try_lock(const std::string& path);

@@ -35,6 +35,12 @@ constexpr std::uint64_t linger_ns = 2 * second;       // of a private daemon
 constexpr std::uint64_t unused_ns = 10 * second;
 constexpr int accepts_per_round = 64;
 
+std::uint64_t time_ns(clockid_t clock) {
+  timespec now;
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 // systemd is told when a reload begins and when it is over, however it ends: what waits for one waits for it.
 struct Reloading {
   Reloading() {
@@ -48,20 +54,18 @@ struct Reloading {
 
 }  // namespace
 
-std::uint64_t clock_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t clock_ns() { return time_ns(CLOCK_MONOTONIC); }
 
 Server::Server(ServerOptions options) : options_(std::move(options)) {
   started_ns_ = now_ns_ = lonely_since_ns_ = clock_ns();
+  start_time_ns_ = time_ns(CLOCK_REALTIME);
   stop_event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 Server::~Server() {
   for (const auto& [id, connection] : connections_)
     door_.dispose(connection->take_socket(), connection->is_inspected());
+  metrics_.close();
   door_.close();
 }
 
@@ -78,16 +82,25 @@ void Server::use_nvm() {
 std::string Server::open() {
   const Config& config = options_.config;
   if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
-  if (auto error = door_.open(config, options_.is_private); !error.empty()) return error;
+  HandedOver handed_over = take_handed_over();
+  if (auto error = door_.open(config, options_.is_private, std::move(handed_over.control)); !error.empty())
+    return error;
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());
   const std::uint64_t budget = division_.budget_bytes();
   Pools pools(config.pool_directory, division_.pool_quota(), options_.is_private);
   if (auto error = pool_directory_.open(&pools); !error.empty()) return error;
-  registry_ = std::make_unique<Registry>(budget, std::move(pools));
+  registry_ = std::make_unique<Registry>(budget, std::move(pools), Limits{.jobs_apart = config.metrics.jobs});
   use_nvm();
   if (!registry_->pools().is_closed()) division_.keep_writes(&registry_->writes());
   division_.divide(registry_.get());
   expect_jobs();
+  const bool metrics_elsewhere = handed_over.metrics && !config.metrics.listen.empty();
+  if (metrics_elsewhere)
+    spdlog::warn(
+        "[metrics] listen {} is not used: systemd hands over another socket (terraced-metrics.socket)",
+        config.metrics.listen);
+  if (auto error = metrics_.open(config, options_.is_private, std::move(handed_over.metrics)); !error.empty())
+    spdlog::error("{}", error);
   poller_.add(stop_event_.get(), tag_of(tag_stop), EPOLLIN);
   poller_.add(door_.files().event_fd(), tag_of(tag_files), EPOLLIN);
   poller_.add(planning_.event_fd(), tag_of(tag_plans), EPOLLIN);
@@ -165,6 +178,8 @@ void Server::handle(std::uint64_t tag, std::uint32_t events) {
       return handle_connection(id, events);
     case tag_process:
       return drop(id, "its process ended", false);
+    case tag_metrics:
+      return metrics_.handle(id, events, now_ns_);
   }
 }
 
@@ -184,10 +199,11 @@ void Server::reload() {
   if (config->socket != socket_setting_ || config->group != options_.config.group ||
       config->pool_directory != options_.config.pool_directory ||
       config->encrypts_pool != options_.config.encrypts_pool || config->state != options_.config.state ||
-      config->tiers.nvm != options_.config.tiers.nvm)
+      config->tiers.nvm != options_.config.tiers.nvm || config->metrics != options_.config.metrics)
     spdlog::warn(
-        "the socket, its group, the pool directory, its encryption, NVM and the state directory change only "
-        "with a restart of terraced");
+        "the socket, its group, the pool directory, its encryption, NVM, metrics and the state directory "
+        "change "
+        "only with a restart of terraced");
   options_.config.tiers.compressed = config->tiers.compressed;
   config->pool_directory = options_.config.pool_directory;
   spdlog::set_level(spdlog::level::from_str(config->log_level));
@@ -310,6 +326,7 @@ void Server::tick() {
   }
   drop_silent_connections();
   door_.let_in();
+  metrics_.tick(now_ns_);
   if (nobody_needs_us()) stopping_ = true;
 }
 

@@ -26,6 +26,7 @@
 #include "daemon/server/division.h"
 #include "daemon/server/door.h"
 #include "daemon/server/log_limit.h"
+#include "daemon/server/metrics_endpoint.h"
 #include "daemon/server/poller.h"
 #include "daemon/server/pool_directory.h"
 #include "daemon/server/watchdog.h"
@@ -75,7 +76,8 @@ class Server {
     tag_files,
     tag_plans,
     tag_connection,
-    tag_process
+    tag_process,
+    tag_metrics
   };
   static constexpr std::uint64_t tag_bits = 3;
   static constexpr std::uint64_t tag_of(Tag kind, ConnectionId id = 0) { return id << tag_bits | kind; }
@@ -128,6 +130,7 @@ class Server {
   void drop_silent_connections();
   void announce();
   void announce_writes();
+  std::string render_metrics();
   bool nobody_needs_us() const;
 
   ServerOptions options_;
@@ -142,6 +145,8 @@ class Server {
   Division division_{options_.config, options_.is_private, options_.pressure_root};
   PoolDirectory pool_directory_{options_.config, options_.is_private};
   Watchdog watchdog_;
+  MetricsEndpoint metrics_{poller_, door_, [](std::uint64_t number) { return tag_of(tag_metrics, number); },
+                           [this] { return render_metrics(); }};
   PlanningThread planning_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<SessionId, ConnectionId> session_connections_;
@@ -153,6 +158,8 @@ class Server {
   std::uint64_t kept_revision_ = 0;  // of the registry, when its promises were written last
   ConnectionId next_connection_ = 1;
   std::uint64_t started_ns_ = 0;
+  std::uint64_t start_time_ns_ = 0;            // the same by CLOCK_REALTIME
+  std::uint64_t renders_ = 0, render_ns_ = 0;  // of the metrics, and the time they took
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t hold_until_ns_ = 0;

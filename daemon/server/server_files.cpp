@@ -56,7 +56,7 @@ std::string Server::inspect_period(ConnectionId id, const Packet& packet) {
   if (message.reserved != 0 || message.image_bytes < sizeof(wire::PeriodHeader) ||
       message.image_bytes > wire::most_period_bytes)
     return "a period of a size that none has";
-  if (!connection.period_limit.may_send(now_ns_)) return "more than one period a second";
+  if (!connection.period_limit.allow(now_ns_)) return "more than one period a second";
   UniqueFd duplicate(::fcntl(connection.fd(), F_DUPFD_CLOEXEC, 0));
   if (!duplicate) return "no descriptor is left to receive its period";
   connection.period = message;

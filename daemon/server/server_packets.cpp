@@ -11,6 +11,7 @@
 
 #include "daemon/base/names.h"
 #include "daemon/base/size.h"
+#include "daemon/metrics/metrics_text.h"
 #include "daemon/server/server.h"
 
 namespace terrace::daemon {
@@ -257,6 +258,17 @@ std::string Server::handle_control(ConnectionId id, const Packet& packet) {
 ControlContext Server::control_context() {
   return {*registry_,  options_.config,           options_.is_private,           now_ns_,
           started_ns_, division_.lowered_bytes(), division_.is_pressure_known(), true};
+}
+
+std::string Server::render_metrics() {
+  const std::uint64_t began_ns = clock_ns();
+  std::string text =
+      metrics_text({*registry_, start_time_ns_, division_.lowered_bytes(), renders_, render_ns_});
+  const std::uint64_t spent_ns = clock_ns() - began_ns;
+  ++renders_;
+  render_ns_ += spent_ns;
+  answered_ns_ += spent_ns;
+  return text;
 }
 
 // A turn of an answer that takes more than one, if there is one.

@@ -62,6 +62,7 @@ Registry::Registry(std::uint64_t machine_bytes, Pools pools, Limits limits)
     : limits_(limits),
       arbiter_(machine_bytes),
       pools_(std::move(pools)),
+      tallies_(limits.jobs_apart),
       scratch_(Session::events_per_round) {}
 
 Session* Registry::find(SessionId session) {
@@ -286,6 +287,7 @@ Admission Registry::admit(const wire::Hello& hello, const Peer& peer, const std:
   session->takes_tiers = (hello.features & wire::feature_tiers) != 0 && !is_engine && !session->reattached;
   give_nvm(*session, &admission);
   if (pools_.capacity_bytes(id) != 0) writes_.join(id, job, comes_back(hello));
+  tallies_.join(id, job, session->reattached, now_ns);
   admission.session = session.get();
   sessions_[id] = std::move(session);
   ++revision_;
@@ -320,6 +322,7 @@ void Registry::end(SessionId id, const std::string& why, std::uint64_t now_ns) {
   take_counters(*session);
   take_events(*session, now_ns);
   remember_ended(*session, now_ns);
+  tallies_.leave(id, now_ns);
   note(id, "left", why, now_ns);
   arbiter_.leave(id);
   gpu_.leave(id);

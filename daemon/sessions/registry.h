@@ -21,6 +21,7 @@
 #include "daemon/sessions/journal.h"
 #include "daemon/sessions/report_checks.h"
 #include "daemon/sessions/session.h"
+#include "daemon/sessions/tallies.h"
 #include "daemon/sessions/turns.h"
 #include "daemon/shares/arbiter.h"
 #include "daemon/writes/writes.h"
@@ -32,6 +33,7 @@ struct Limits {
   std::size_t sessions = 1024;
   std::size_t sessions_per_user = 256;
   std::size_t ended_jobs = 256;
+  std::size_t jobs_apart = 100;  // with sums of their own in tallies(), and as many users
 };
 
 struct Admission {
@@ -105,6 +107,8 @@ class Registry {
   Session* find(SessionId session);
   const Sessions& sessions() const { return sessions_; }
   const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_; }
+  // As of each session's last turn.
+  const Tallies& tallies() const { return tallies_; }
   // What it grants is looked at anew, and a pause may begin, which it counts in rounds.
   Arbiter& change_arbiter() {
     ++revision_;
@@ -181,6 +185,7 @@ class Registry {
   Sessions sessions_;
   ReportChecks report_checks_{sessions_, arbiter_, gpu_, pools_, journal_};
   std::map<JobKey, EndedJob> ended_;
+  Tallies tallies_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
   SessionId last_counted_ = 0;

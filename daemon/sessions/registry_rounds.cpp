@@ -18,6 +18,7 @@ void Registry::take_counters(Session& session) {
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
   const Demand demand{session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)};
   if (session.is_gpu_heap()) return gpu_.observe(session.id(), demand);
+  tallies_.observe(session.id(), session.counters());
   arbiter_.observe(session.id(), demand);
   pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
   if (nvm_) nvm_->observe(session.id(), session.counter(wire::Stat::nvm_bytes));

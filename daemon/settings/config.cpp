@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -26,7 +27,8 @@ using Apply = std::optional<std::string> (*)(Config&, const std::string&);
 struct Key {
   std::string_view table;
   std::string_view name;
-  Apply apply;  // nothing, or what is wrong
+  Apply apply;             // nothing, or what is wrong
+  bool is_number = false;  // without quotes
 };
 
 std::optional<std::string> set_socket(Config& config, const std::string& value) {
@@ -77,6 +79,22 @@ std::optional<std::string> set_policy(Config& config, const std::string& value) 
   return check_policy(value);
 }
 
+std::optional<std::string> set_metrics_address(Config& config, const std::string& value) {
+  config.metrics.listen = value;
+  if (value.empty()) return std::nullopt;
+  std::string error = parse_metrics_address(value).error;
+  return error.empty() ? std::nullopt : std::optional(std::move(error));
+}
+
+std::optional<std::string> set_metrics_jobs(Config& config, const std::string& value) {
+  std::size_t jobs = 0;
+  const auto read = std::from_chars(value.data(), value.data() + value.size(), jobs);
+  if (read.ec != std::errc() || jobs == 0 || jobs > MetricsRule::most_jobs)
+    return fmt::format("{} is not a whole number from 1 to {}", value, MetricsRule::most_jobs);
+  config.metrics.jobs = jobs;
+  return std::nullopt;
+}
+
 std::optional<std::string> set_log_level(Config& config, const std::string& value) {
   config.log_level = value;
   return check_log_level(value);
@@ -100,6 +118,8 @@ constexpr std::array key_table{
     Key{"gpu", "per_user", set_amount<&Config::gpu_per_user>},
     Key{"gpu", "lend_idle", set_choice<&Config::gpu_lends_idle>},
     Key{"planner", "policy", set_policy},
+    Key{"metrics", "listen", set_metrics_address},
+    Key{"metrics", "jobs", set_metrics_jobs, /*is_number=*/true},
     Key{"log", "level", set_log_level},
 };
 
@@ -127,13 +147,20 @@ const Key* find_key(std::string_view table, std::string_view name) {
   return nullptr;
 }
 
+std::optional<std::string> number_text(const toml::node& node) {
+  const auto number = node.value_exact<std::int64_t>();
+  return number ? std::optional(std::to_string(*number)) : std::nullopt;
+}
+
 std::optional<std::string> apply_value(Config& config, std::string_view table, std::string_view name,
                                        const toml::node& node) {
   const Key* key = find_key(table, name);
   if (key == nullptr)
     return fmt::format("unknown key \"{}\" in [{}]; known there: {}", name, table, known_keys(table));
-  const auto value = node.value_exact<std::string>();
-  if (!value) return fmt::format("\"{}\" in [{}] must be a string in quotes", name, table);
+  const auto value = key->is_number ? number_text(node) : node.value_exact<std::string>();
+  if (!value)
+    return fmt::format("\"{}\" in [{}] must be {}", name, table,
+                       key->is_number ? "a whole number without quotes" : "a string in quotes");
   if (value->size() > max_value_bytes || value->find('\0') != std::string::npos)
     return fmt::format("\"{}\" in [{}] is too long or has a NUL in it", name, table);
   const auto wrong = key->apply(config, *value);
@@ -295,11 +322,14 @@ std::string to_toml(const Config& config) {
   const toml::table gpu{{"memory", wire::text_of(config.gpu_memory)},
                         {"per_user", wire::text_of(config.gpu_per_user)},
                         {"lend_idle", config.gpu_lends_idle ? "yes" : "no"}};
+  toml::table metrics{{"jobs", static_cast<std::int64_t>(config.metrics.jobs)}};
+  if (!config.metrics.listen.empty()) metrics.insert("listen", config.metrics.listen);
   toml::table root{{"daemon", daemon},
                    {"budget", budget},
                    {"pool", pool},
                    {"gpu", gpu},
                    {"planner", toml::table{{"policy", config.policy}}},
+                   {"metrics", metrics},
                    {"log", toml::table{{"level", config.log_level}}}};
   insert_rules(config, &root);
   insert_tiers(config, &root);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/settings/chain_rules.h"
+#include "daemon/settings/metrics_rule.h"
 #include "daemon/settings/share_rules.h"
 #include "liballoc/wire/amount.h"
 #include "liballoc/wire/period/policy_names.h"
@@ -42,6 +43,7 @@ struct Config {
   Amount gpu_per_user = Amount::percent(100);    // of that, the most that one user's jobs have
   bool gpu_lends_idle = false;                   // what GPU memory jobs do not use is lent to others
   std::string policy{wire::default_policy};      // that plans for jobs which ask for none
+  MetricsRule metrics;
   std::string log_level = "info";
 };
 

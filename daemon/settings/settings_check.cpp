@@ -2,12 +2,12 @@
 #include "daemon/settings/settings_check.h"
 
 #include <fmt/format.h>
-#include <grp.h>
 
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
+#include "daemon/base/group.h"
 #include "daemon/base/machine.h"
 #include "daemon/base/size.h"
 #include "daemon/base/unique_fd.h"
@@ -133,13 +133,6 @@ std::string check_directories(const Config& config) {
   return pool.empty() && config.tiers.nvm ? lost_nvm_directory(*config.tiers.nvm) : pool;
 }
 
-std::string check_group(const std::string& group) {
-  if (group.empty() || ::getgrnam(group.c_str()) != nullptr) return {};
-  return fmt::format(
-      "the group \"{0}\" does not exist; create it with `groupadd --system {0}` or change [daemon] group",
-      group);
-}
-
 std::string warning_for_service(const Config& config) {
   const auto is_hidden = [](const std::string& named) {
     std::error_code failed;
@@ -148,6 +141,12 @@ std::string warning_for_service(const Config& config) {
     return directory.starts_with("/home/") || directory.starts_with("/root/") ||
            directory.starts_with("/run/user/");
   };
+  if (!config.metrics.listen.empty() && !parse_metrics_address(config.metrics.listen).is_unix())
+    return fmt::format(
+        "[metrics] listen: the service cannot open {}, because terraced.service has PrivateNetwork=yes; "
+        "leave it out and "
+        "enable terraced-metrics.socket, which opens a port for it, or name a path",
+        config.metrics.listen);
   const std::string nvm = config.tiers.nvm ? config.tiers.nvm->directory : "";
   for (const auto& [key, named] :
        {std::pair("[pool] directory", config.pool_directory), std::pair("[[tier]] nvm directory", nvm)})

@@ -23,7 +23,4 @@ std::string check_directories(const Config& config);
 // unit hides (ProtectHome).
 std::string warning_for_service(const Config& config);
 
-// "" or why the socket cannot be given to this group. No group is a good one.
-std::string check_group(const std::string& group);
-
 }  // namespace terrace::daemon

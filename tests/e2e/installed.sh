@@ -38,6 +38,8 @@ case $code in 0 | 6) ;; *) fail "terrace doctor ends with $code: $(tail -n 3 "$w
 
 unit=$prefix/lib/systemd/system/terraced.service
 installed lib/systemd/system/terraced.socket
+installed lib/systemd/system/terraced-metrics.socket
+installed share/terrace/grafana/terrace.json
 read -r daemon option config < <(sed -n 's/^ExecStart=//p' "$unit") || true
 [ -x "$work/root$daemon" ] || fail "terraced.service starts $daemon, which is not installed"
 [ "${option:---config}" = --config ] || fail "terraced.service gives terraced $option"

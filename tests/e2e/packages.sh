@@ -22,7 +22,7 @@ holds() {
 
 library='/usr/lib(/[^/]*)?'
 holds terrace /usr/sbin/terraced /usr/bin/terrace /etc/terrace/terraced.toml /usr/lib/systemd/system/terraced.service \
-  /usr/lib/systemd/system/terraced.socket /usr/lib/sysusers.d/terrace.conf /usr/lib/tmpfiles.d/terrace.conf \
+  /usr/lib/systemd/system/terraced.socket /usr/lib/systemd/system/terraced-metrics.socket /usr/share/terrace/grafana/terrace.json /usr/lib/sysusers.d/terrace.conf /usr/lib/tmpfiles.d/terrace.conf \
   /usr/share/bash-completion/completions/terrace /usr/share/zsh/vendor-completions/_terrace \
   /usr/share/fish/vendor_completions.d/terrace.fish /usr/share/doc/terrace/copyright
 ! command -v scdoc >/dev/null || holds terrace /usr/share/man/man1/terrace.1.gz /usr/share/man/man5/terraced.toml.5.gz \
@@ -84,6 +84,7 @@ works() {
   inside python3 -c 'import terrace, os; assert os.path.realpath(terrace.__file__).startswith("/usr/share/terrace/python/")' || fail "import terrace"
   [ -L "$root/etc/systemd/system/multi-user.target.wants/terraced.service" ] || fail "the service is not enabled"
   [ -L "$root/etc/systemd/system/sockets.target.wants/terraced.socket" ] || fail "the socket is not enabled"
+  [ ! -e "$root/etc/systemd/system/sockets.target.wants/terraced-metrics.socket" ] || fail "metrics are served unasked"
   printf '#include <terrace.h>\nint main(void) { return !terrace_version()[0]; }\n' >"$root/run/program.c"
   inside sh -c 'cc /run/program.c -o /run/program $(pkg-config --cflags --libs terrace) && /run/program' || fail "pkg-config: a program with terrace.h"
   mkdir -p "$root/run/project" && cp "$root/run/program.c" "$root/run/project/"
@@ -95,15 +96,18 @@ install
 works
 echo '# edited by the administrator' >>"$root/etc/terrace/terraced.toml"
 mkdir -p "$root/var/lib/terrace" && : >"$root/var/lib/terrace/writes%2F"
+metrics_link=etc/systemd/system/sockets.target.wants/terraced-metrics.socket
+ln -s /usr/lib/systemd/system/terraced-metrics.socket "$root/$metrics_link"
 inside dpkg --remove $names >>"$packages/dpkg.log" 2>&1 || fail "dpkg --remove: $(tail -n 20 "$packages/dpkg.log")"
 after_removal=$(left | grep -v '^var/lib/systemd/deb-systemd-helper' || true)
-[ "$after_removal" = "$(printf '%s\n' $before etc/terrace etc/terrace/terraced.toml etc/systemd/system/multi-user.target.wants/terraced.service etc/systemd/system/sockets.target.wants/terraced.socket run/terrace var/lib/terrace | sort -u)" ] ||
+[ "$after_removal" = "$(printf '%s\n' $before etc/terrace etc/terrace/terraced.toml etc/systemd/system/multi-user.target.wants/terraced.service etc/systemd/system/sockets.target.wants/terraced.socket "$metrics_link" run/terrace var/lib/terrace | sort -u)" ] ||
   fail "a removal leaves: $after_removal"
 install
 works
 grep -q 'edited by the administrator' "$root/etc/terrace/terraced.toml" || fail "a reinstallation overwrites the settings"
 inside dpkg --purge $names >>"$packages/dpkg.log" 2>&1 || fail "dpkg --purge: $(tail -n 20 "$packages/dpkg.log")"
 [ "$(left)" = "$before" ] || fail "a purge leaves: $(left)"
+[ ! -L "$root/$metrics_link" ] || fail "a purge leaves the link of the metrics' socket"
 inside getent group terrace >/dev/null || fail "a purge takes the group away, whose number another could get"
 install
 works

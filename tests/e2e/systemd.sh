@@ -15,9 +15,9 @@ check_directory() {
 
 check_units() {
   sed "s|^ExecStart=.*|ExecStart=$daemon|" "$units/terraced.service" >"$work/terraced.service"
-  cp "$units/terraced.socket" "$work/"
+  cp "$units/terraced.socket" "$units/terraced-metrics.socket" "$work/"
   # The manual pages are not installed here, and systemd looks for them.
-  systemd-analyze verify --man=no "$work/terraced.service" "$work/terraced.socket" 2>"$work/verify.log" ||
+  systemd-analyze verify --man=no "$work/terraced.service" "$work/terraced.socket" "$work/terraced-metrics.socket" 2>"$work/verify.log" ||
     fail "systemd-analyze verify: $(cat "$work/verify.log")"
   ! grep -F "$work/" "$work/verify.log" || fail "systemd-analyze verify has remarks (above)"
 }

@@ -7,6 +7,8 @@
 //           full several times, so that the daemon is as large as after a long while.
 //   plans   a job sends a period of 10,000 objects: how long it waits for the plan; and eight jobs send one a
 //           second each: how long others wait for their budget meanwhile.
+//   scrapes 1,000 sessions are joined, and somebody reads metrics eight times a second: what writing them
+//           takes, and how long others wait for their budget meanwhile.
 //
 //   terrace-daemon-scale --short               a few seconds each, with bounds that a busy machine can keep
 //   terrace-daemon-scale --json FILE           half a minute each, with the bounds that count
@@ -30,6 +32,7 @@
 #include "tests/daemon/scale/askers.h"
 #include "tests/daemon/scale/measured_daemon.h"
 #include "tests/daemon/scale/planned.h"
+#include "tests/daemon/scale/scrapes.h"
 #include "tests/daemon/scale/sessions.h"
 
 namespace terrace::tests::scale {
@@ -42,10 +45,11 @@ struct Bounds {
   double cpu_percent;
   double resident_mib;
   double plan_ms;
+  double render_ms;
 };
-constexpr Bounds asked_for{100, 1, 64, 100};
+constexpr Bounds asked_for{100, 1, 64, 100, 5};
 // A machine of two processors that also does something else makes anybody wait for tens of milliseconds.
-constexpr Bounds on_a_busy_machine{400, 3, 64, 400};
+constexpr Bounds on_a_busy_machine{400, 3, 64, 400, 20};
 
 struct Options {
   bool is_short = false;
@@ -173,6 +177,46 @@ json measure_events(const std::string& program, const Options& options) {
           {"watchdog_longest_silence_ms", ms(daemon.longest_silence_ns())}};
 }
 
+// 1,000 sessions of as many jobs, once with somebody who asks for metrics eight times a second and once
+// without.
+json measure_scrapes(const std::string& program, const Options& options) {
+  MeasuredDaemon daemon(program);
+  Sessions sessions;
+  if (const auto error = sessions.join_all(daemon.socket(), 1000, Sessions::per_user); !error.empty())
+    return {{"error", error}};
+  sessions.follow();
+  const auto cpu_percent_of = [&](auto&& action) {
+    const std::uint64_t cpu = daemon.cpu_ns(), began = clock_ns();
+    action();
+    return 100.0 * static_cast<double>(daemon.cpu_ns() - cpu) / static_cast<double>(clock_ns() - began);
+  };
+  std::vector<std::uint64_t> quiet, asked;
+  const double quiet_percent =
+      cpu_percent_of([&] { quiet = wait_for_grants(daemon.socket(), options.seconds); });
+  Scraper scraper;
+  scraper.start(daemon.metrics(), 8);
+  const double asked_percent =
+      cpu_percent_of([&] { asked = wait_for_grants(daemon.socket(), options.seconds); });
+  scraper.stop();
+  const std::string text = scrape(daemon.metrics());
+  const double renders = sample_of(text, "terrace_metrics_renders_total").value_or(0);
+  const double seconds = sample_of(text, "terrace_metrics_render_seconds_total").value_or(0);
+  const Waits before(std::move(quiet)), meanwhile(std::move(asked));
+  return {{"sessions", sessions.size()},
+          {"answer_bytes", text.size()},
+          {"answers", scraper.answers()},
+          {"failures", scraper.failures()},
+          {"renders", renders},
+          {"render_ms_mean", renders == 0 ? 0 : 1000 * seconds / renders},
+          {"cpu_percent_before", quiet_percent},
+          {"cpu_percent_meanwhile", asked_percent},
+          {"grant_p99_ms_before", before.part(99)},
+          {"grant_max_ms_before", ms(before.sorted.back())},
+          {"grant_p99_ms_meanwhile", meanwhile.part(99)},
+          {"grant_max_ms_meanwhile", ms(meanwhile.sorted.back())},
+          {"peak_resident_mib", in_mib(daemon.peak_resident_bytes())}};
+}
+
 // Says a figure and whether it is within its bound.
 bool judge(const json& of, const char* name, double most) {
   const bool holds = of.contains(name) && of[name].get<double>() <= most;
@@ -188,7 +232,8 @@ bool judge_least(const json& of, const char* name, double least) {
   return holds;
 }
 
-bool judge_all(const json& grants, const json& events, const json& plans, const Options& options) {
+bool judge_all(const json& grants, const json& events, const json& plans, const json& scrapes,
+               const Options& options) {
   const Bounds& bounds = options.is_short ? on_a_busy_machine : asked_for;
   const double limit_ms = ms(MeasuredDaemon::watchdog_us * 1000);
   bool holds = judge(grants, "grant_max_ms", bounds.grant_ms);
@@ -206,6 +251,11 @@ bool judge_all(const json& grants, const json& events, const json& plans, const 
   holds &= judge(plans, "plan_p50_ms", bounds.plan_ms);
   holds &= judge(plans, "grant_max_ms_meanwhile", bounds.grant_ms);
   holds &= judge_least(plans, "plans_meanwhile", options.seconds);
+  holds &= judge(scrapes, "grant_max_ms_meanwhile", bounds.grant_ms);
+  holds &= judge(scrapes, "render_ms_mean", bounds.render_ms);
+  holds &= judge(scrapes, "failures", 0);
+  holds &= judge(scrapes, "renders", options.seconds + 2.0);
+  holds &= judge_least(scrapes, "answers", 2.0 * options.seconds);
   return holds;
 }
 
@@ -266,7 +316,8 @@ int run(const Options& options) {
     grants = measure_grants(program, options);
   const json events = measure_events(program, options);
   const json plans = measure_plans(program, options);
-  const bool holds = judge_all(grants, events, plans, options);
+  const json scrapes = measure_scrapes(program, options);
+  const bool holds = judge_all(grants, events, plans, scrapes, options);
   const json result{{"format", "terrace-daemon-scale"},
                     {"version", 1},
                     {"command", options.command},
@@ -275,6 +326,7 @@ int run(const Options& options) {
                     {"grants", grants},
                     {"events", events},
                     {"plans", plans},
+                    {"scrapes", scrapes},
                     {"within_bounds", holds}};
   fmt::print("{}\n", result.dump(2));
   if (!options.json_path.empty()) std::ofstream(options.json_path) << result.dump(2) << '\n';

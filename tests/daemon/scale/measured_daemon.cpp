@@ -55,7 +55,7 @@ void MeasuredDaemon::open_notify_socket() {
 
 void MeasuredDaemon::start(const std::string& program) {
   const std::string config = directory_ / "terraced.toml";
-  std::ofstream(config) << "[daemon]\ngroup = \"\"\n";
+  std::ofstream(config) << "[daemon]\ngroup = \"\"\n[metrics]\nlisten = \"" << metrics_ << "\"\n";
   std::vector<std::string> words{program,  "--config",    config,   "--socket",        socket_,
                                  "--dram", "16G",         "--pool", directory_.path(), "--pool-size",
                                  "64G",    "--log-level", "error"};

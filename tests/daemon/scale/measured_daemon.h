@@ -24,6 +24,8 @@ class MeasuredDaemon {
 
   bool is_serving() const { return serving_; }
   const std::string& socket() const { return socket_; }
+  // Where it serves metrics, a path.
+  const std::string& metrics() const { return metrics_; }
   pid_t pid() const { return pid_; }
 
   // Processor time of all its threads so far.
@@ -42,6 +44,7 @@ class MeasuredDaemon {
 
   TemporaryDirectory directory_;
   std::string socket_ = directory_ / "t.sock";
+  std::string metrics_ = directory_ / "m.sock";
   std::string notify_path_ = directory_ / "notify.sock";
   Fd notify_;
   std::thread listener_;
