@@ -57,6 +57,18 @@ TEST_CASE("A machine is read, its tiers and links found by name") {
   CHECK(machine_json(*back) == machine_json(m));
 }
 
+TEST_CASE("A tier says how fast its processor updates weights, or that it has none") {
+  const auto with = [](const std::string& rate) {
+    return parse_machine(
+        machine_head + R"("tiers":[{"name":"gpu"},{"name":"dram","update_bytes_per_second":)" + rate + "}]}");
+  };
+  CHECK(with("2e9")->tiers[1].update_bytes_per_second == 2e9);
+  CHECK(with("2e9")->tiers[0].update_bytes_per_second == 0);
+  CHECK(parse_machine(machine_json(*with("2e9")))->tiers[1].update_bytes_per_second == 2e9);
+  CHECK_THAT(with("0").error, Catch::Contains("tiers[1].update_bytes_per_second: must be at least 1"));
+  CHECK_THAT(with("-1").error, Catch::Contains("tiers[1].update_bytes_per_second"));
+}
+
 TEST_CASE("A tier says how it is read and written in place or that it is not") {
   const Result<Machine> parsed = parse_machine(
       machine_head +

@@ -64,6 +64,20 @@ PolicyGroup made_up(const PlannerOptions& options, const Kind& kind) {
   return group;
 }
 
+// Weights count here: each has three times its bytes of gradient and states. The CPU's speed is that of
+// a100-g10.
+PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group{kind.name, kind.title, {}, {}};
+  const double cpu = planner::built_in_machine("a100-g10")->tiers[1].update_bytes_per_second;
+  for (std::uint64_t seed = 0; seed < (options.quick ? 1 : made_up_steps); ++seed) {
+    Trace trace = training_step_with_adam(layers, seed);
+    Machine machine = machine_for(trace, kind.share);
+    machine.tiers[1].update_bytes_per_second = cpu;
+    group.cases.push_back({fmt::format("made up {}", seed), std::move(trace), std::move(machine)});
+  }
+  return group;
+}
+
 // FlashNeuron's shape: GPU and SSD alone, every other activation half zeros, a codec at 100 GB/s.
 PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
   PolicyGroup group = made_up(options, kind);
@@ -87,6 +101,9 @@ constexpr Kind kinds[] = {
     {"made-up-60", "Three made-up steps of 1,000 operations in 60%", made_up, gpu_shares[1]},
     {"sparse-60", "The same with an SSD alone, half of the activations half zeros, a codec", sparse,
      gpu_shares[1]},
+    {"adam-100", "The same with Adam's states and update, all of it fits", adam, 1},
+    {"adam-80", "The same in 80%", adam, gpu_shares[0]},
+    {"adam-60", "The same in 60%", adam, gpu_shares[1]},
     {"recompute-80", "Recomputation alone: DTR's eight steps in 80% of their peak", dtr, gpu_shares[0]},
     {"recompute-60", "Recomputation alone: DTR's eight steps in 60%", dtr, gpu_shares[1]},
     {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]}};
