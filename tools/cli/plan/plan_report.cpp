@@ -101,6 +101,8 @@ class SwapTable {
     json row{{"policy", run.policy.name}, {"note", note_of(run)}};
     if (run.report) fill(run, &row);
     if (run.report) row["valid"] = run.valid() ? "yes" : "NO";
+    if (run.valid() && !run.report->variants.empty())
+      row["note"] = fmt::format("{} operations in a variant", run.report->variants.size());
     if (run.valid() && run.of_another_step) row["note"] = "the update on the CPU";
     if (run.valid() && run.stopped) row["note"] = "stopped: the best so far";
     rows_.push_back(std::move(row));
@@ -221,6 +223,7 @@ ordered_json json_of(const SwapRun& run, const PlanReport& report) {
     out["bound"] = ratio_of(least_us, r.bounds.compute_us);
     out["to_bound"] = ratio_of(r.total_us, least_us);
   }
+  if (!r.variants.empty()) out["variants"] = r.variants.size();
   out["compute_us"] = r.compute_us;
   out["recompute_us"] = r.recompute_us;
   out["codec_us"] = r.codec_us;

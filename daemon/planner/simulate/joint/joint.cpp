@@ -5,6 +5,7 @@
 
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/remade.h"
+#include "daemon/planner/variants.h"
 
 namespace terrace::planner::joint {
 namespace {
@@ -173,8 +174,40 @@ double planned_step_us(const wire::Trace& trace, const Machine& machine, const S
   return report ? report->total_us : infinite;
 }
 
+namespace {
+
+// The fastest plan that policies for variants have; infinite: they have none.
+Candidate fastest_with_variants(const wire::Trace& trace, const Machine& machine,
+                                const SwapControl& control) {
+  Candidate fastest;
+  for (const SwapPolicy& policy : published_swap_policies()) {
+    if (!policy.chooses_variants) continue;
+    Result<SwapPlan> plan = policy.plan(trace, machine, control);
+    if (!plan) continue;
+    const double time_us = planned_step_us(trace, machine, *plan);
+    if (time_us < fastest.time_us) fastest = {std::move(*plan), time_us};
+  }
+  return fastest;
+}
+
+// The search does not change variants: it takes those of the fastest plan.
+Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& machine,
+                                    const SwapControl& control) {
+  Candidate fastest = fastest_with_variants(trace, machine, control);
+  const wire::Trace as_chosen = with_variants(trace, fastest.plan.variants);
+  Result<SwapPlan> plan = Search(as_chosen, machine, control).best();
+  if (plan) plan->variants = fastest.plan.variants;
+  if (plan && planned_step_us(trace, machine, *plan) <= fastest.time_us) return plan;
+  if (fastest.time_us == infinite) return plan;
+  fastest.plan.policy = "joint";
+  return ok(std::move(fastest.plan));
+}
+
+}  // namespace
+
 Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
-  return Search(trace, machine, control).best();
+  return has_variants(trace) ? plan_with_variants(trace, machine, control)
+                             : Search(trace, machine, control).best();
 }
 
 }  // namespace terrace::planner::joint
