@@ -81,7 +81,7 @@ TEST_CASE("vDNN's dynamic policy takes what is fastest of what fits, and nothing
 TEST_CASE("vDNN's dynamic policy gives each layer the fastest variant that has room beside the tensors") {
   wire::Trace t = convolution_step();
   // In 320 bytes the image must leave; the convolution then has 120 for its workspace.
-  t.ops[0].variants = {{"fast", 120, 250}, {"small", 300, 0}, {"middle", 150, 120}, {"slow", 290, 100}};
+  t.ops[0].variants = {{"fast", 120, 250}, {"small", 300, 10}, {"middle", 150, 120}, {"slow", 290, 100}};
   const SwapPlan plan = chosen_plan("vdnn_dynamic", t, two_tiers(320));
   CHECK(variants_of(plan) == std::vector<std::uint32_t>{3});
   // The image is late by 100, as with the convolution's own way.
@@ -131,6 +131,19 @@ TEST_CASE(
   CHECK(variants_of(both) == std::vector<std::uint32_t>{1});
   CHECK(count(both, Action::out) >= 1);
   judged_us(dear, two_tiers(200), both);
+}
+
+TEST_CASE("moDNN moves only what helps where memory is short") {
+  // 0 rests over operations 1 and 2 and 2 over operation 4, where there is room; 1 over operations 6 to 8,
+  // one of which needs 250 bytes beside it.
+  std::vector<wire::TraceTensor> tensors(4, tensor(100));
+  const wire::Trace t = step(tensors, {op(500, {}, {0}), op(500, {}, {}), op(500, {}, {}), op(10, {0}, {2}),
+                                       op(500, {}, {1}), op(500, {1, 2}, {}), op(500, {}, {}),
+                                       op(500, {}, {3}, 150), op(500, {3}, {}), op(10, {1}, {})});
+  const SwapPlan plan = chosen_plan("modnn", t, two_tiers(300));
+  REQUIRE(count(plan, Action::out) == 1);
+  CHECK(plan.entries.front().object == 1);
+  CHECK(judged_us(t, two_tiers(300), plan) == 8 * 500 + 20);
 }
 
 TEST_CASE("Plans with variants of random steps pass the judge, ours is never slower, and bounds hold") {

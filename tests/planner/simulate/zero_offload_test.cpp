@@ -160,6 +160,11 @@ TEST_CASE("Gradients take room only until they have left, and the CPU's memory i
   CHECK(one.links[0].in_bytes == 200);
 }
 
+TEST_CASE("States and copies leave gradients what remains of the CPU's memory") {
+  CHECK(simulate(offloaded(two_layers(), with_dram(350, 800), in_turn)));
+  CHECK_FALSE(simulate(offloaded(two_layers(), with_dram(350, 600), in_turn)));
+}
+
 TEST_CASE("The CPU is that of the nearest tier that has one") {
   Machine machine = with_dram(1000, unlimited_bytes, 0);
   machine.tiers.push_back({"far", unlimited_bytes, {}, 50e6});

@@ -190,17 +190,29 @@ Candidate fastest_with_variants(const wire::Trace& trace, const Machine& machine
   return fastest;
 }
 
-// The search does not change variants: it takes those of the fastest plan.
+// The search does not change variants: it runs with every operation as it is, with each one's fastest
+// variant, and with those of the fastest plan that chooses some.
 Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& machine,
                                     const SwapControl& control) {
-  Candidate fastest = fastest_with_variants(trace, machine, control);
-  const wire::Trace as_chosen = with_variants(trace, fastest.plan.variants);
-  Result<SwapPlan> plan = Search(as_chosen, machine, control).best();
-  if (plan) plan->variants = fastest.plan.variants;
-  if (plan && planned_step_us(trace, machine, *plan) <= fastest.time_us) return plan;
-  if (fastest.time_us == infinite) return plan;
-  fastest.plan.policy = "joint";
-  return ok(std::move(fastest.plan));
+  Candidate best = fastest_with_variants(trace, machine, control);
+  std::vector<std::uint32_t> fastest;
+  for (const wire::TraceOp& op : trace.ops) fastest.push_back(fastest_within(op, unlimited_bytes));
+  std::vector<std::vector<wire::VariantChoice>> choices = {{}, choices_of(fastest)};
+  if (best.time_us < infinite) choices.push_back(best.plan.variants);
+  SwapControl each = control;
+  each.effort = control.effort / static_cast<double>(choices.size());
+  std::string why_not;
+  for (const std::vector<wire::VariantChoice>& chosen : choices) {
+    Result<SwapPlan> plan = Search(with_variants(trace, chosen), machine, each).best();
+    if (!plan) why_not = plan.error;
+    if (!plan) continue;
+    plan->variants = chosen;
+    const double time_us = planned_step_us(trace, machine, *plan);
+    if (time_us < best.time_us) best = {std::move(*plan), time_us};
+  }
+  if (best.time_us == infinite) return refused<SwapPlan>(std::move(why_not));
+  best.plan.policy = "joint";
+  return ok(std::move(best.plan));
 }
 
 }  // namespace
