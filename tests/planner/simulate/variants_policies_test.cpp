@@ -67,6 +67,10 @@ TEST_CASE("vDNN's dynamic policy takes what is fastest of what fits, and nothing
   CHECK(variants_of(roomy) == std::vector<std::uint32_t>{1});
   CHECK(roomy.entries.empty());
   CHECK(judged_us(t, two_tiers(450), roomy) == 720);
+  // That needs no other tier.
+  Machine alone = two_tiers(450);
+  alone.routes.clear();
+  CHECK(chosen_plan("vdnn_dynamic", t, alone).entries.empty());
   // In 449 the fastest has no room, nor once the image has left: it leaves behind the convolution that reads
   // it.
   const SwapPlan less = chosen_plan("vdnn_dynamic", t, two_tiers(449));

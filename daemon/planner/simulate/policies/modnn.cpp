@@ -18,6 +18,7 @@
 // of its operation, and frees workspace alone.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "daemon/planner/simulate/policies/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"

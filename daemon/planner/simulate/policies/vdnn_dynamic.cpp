@@ -1,19 +1,19 @@
 // vDNN's dynamic policy (Rhu et al., MICRO'16), section III-C: what is offloaded and by which algorithm each
 // layer computes are chosen together, by trying.
 //
-//     1  all inputs leave, smallest algorithms   does not fit: the step cannot be trained
-//     2  nothing leaves,   fastest algorithms    fits: nothing is better
-//     3  convolutions' inputs leave, then all;  fastest algorithms: the first that fits
+//     1  nothing leaves, fastest algorithms      fits: nothing is better
+//     2  all inputs leave, smallest algorithms   does not fit: the step cannot be trained
+//     3  convolutions' inputs leave, then all; fastest algorithms: the first that fits
 //     4  the same two with each layer's fastest algorithm that has room in what the tensors leave
-//     5  what 1 found
+//     5  what 2 found
 //
 // An algorithm is a variant of an operation here, whatever makes it differ (docs/formats/trace.md). The paper
 // profiles on the GPU, here the simulator answers whether something fits. Room in 4 is what the plan leaves
 // at each operation when it is simulated with the smallest variants; other times move transfers, so that some
 // of that room may be gone: it is tried with less of it, too. The abstract and notes on the section were at
-// hand, not its text: the order of 3 and 4 is theirs, how 4 measures room is ours.
+// hand, not its text: the forms are theirs, that 1 comes before 2 and how 4 measures room is ours.
 #include <algorithm>
-#include <optional>
+#include <initializer_list>
 
 #include "daemon/planner/simulate/policies/policies.h"
 #include "daemon/planner/variants.h"
@@ -32,11 +32,12 @@ class DynamicVdnn {
 
   Result<SwapPlan> plan() {
     if (!has_variants(trace_)) return first_of({plan_nothing, plan_vdnn_conv, plan_vdnn_all}, {});
+    const auto fastest = within([](std::size_t) { return unlimited_bytes; });
+    if (auto p = first_of({plan_nothing}, fastest)) return p;
     const std::vector<std::uint32_t> smallest = within([](std::size_t) { return std::uint64_t{0}; });
     Result<SwapPlan> safe = first_of({plan_vdnn_all}, smallest);
     if (!safe || control_.stopped()) return safe;
-    const auto fastest = within([](std::size_t) { return unlimited_bytes; });
-    if (auto p = first_of({plan_nothing, plan_vdnn_conv, plan_vdnn_all}, fastest)) return p;
+    if (auto p = first_of({plan_vdnn_conv, plan_vdnn_all}, fastest)) return p;
     for (const OffloadForm offload : {plan_vdnn_conv, plan_vdnn_all}) {
       if (control_.stopped()) break;
       if (auto p = in_its_room(offload, smallest)) return p;
