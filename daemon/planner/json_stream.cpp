@@ -266,10 +266,13 @@ std::string FormatCheck::see(const std::string& key, const json& value) {
   }
   version_seen_ = true;
   const bool number = value.is_number_unsigned();
-  if (number && value.get<std::uint64_t>() == version_) return {};
-  const bool earlier = number && value.get<std::uint64_t>() < version_;
-  return "version " + value.dump().substr(0, 40) + " of " + format_ + " is not known here, only version " +
-         std::to_string(version_) + " is" + (earlier && !instead_.empty() ? "; " + instead_ : "");
+  const std::uint64_t version = number ? value.get<std::uint64_t>() : 0;
+  if (number && earliest_ <= version && version <= latest_) return {};
+  const std::string known = earliest_ == latest_ ? "version " + std::to_string(latest_) + " is"
+                                                 : "versions " + std::to_string(earliest_) + " to " +
+                                                       std::to_string(latest_) + " are";
+  return "version " + value.dump().substr(0, 40) + " of " + format_ + " is not known here, only " + known +
+         (number && version < earliest_ && !instead_.empty() ? "; " + instead_ : "");
 }
 
 std::string FormatCheck::missing() const {

@@ -54,6 +54,10 @@ class JsonFields {
   const nlohmann::json::array_t& list(const char* key, bool may_be_absent = false);
 
   void complain(const std::string& where_in_object, const std::string& what);
+  // What is wrong with an object inside this one, its place included; empty: nothing.
+  void take(const std::string& inner_error) {
+    if (error_->empty()) *error_ = inner_error;
+  }
 
  private:
   const nlohmann::json* find(const char* key, bool may_be_absent);
@@ -73,9 +77,10 @@ std::string outer_text(const std::string& key, const nlohmann::json& value, std:
 // Format and version of our own files, in one place: "this is no terrace-trace", "version 2 is not known".
 class FormatCheck {
  public:
-  // `instead`: what to do about a file of an earlier version, after the message's semicolon.
-  explicit FormatCheck(std::string format, std::uint64_t version = 1, std::string instead = "")
-      : format_(std::move(format)), instead_(std::move(instead)), version_(version) {}
+  // `instead`: what to do about a file of an earlier version than `earliest`, after the message's semicolon.
+  explicit FormatCheck(std::string format) : format_(std::move(format)) {}
+  FormatCheck(std::string format, std::uint64_t earliest, std::uint64_t latest, std::string instead)
+      : format_(std::move(format)), instead_(std::move(instead)), earliest_(earliest), latest_(latest) {}
   // For Wanted and whole: true if the key is one of the two.
   static bool concerns(const std::string& key) { return key == "format" || key == "version"; }
   std::string see(const std::string& key, const nlohmann::json& value);
@@ -83,7 +88,7 @@ class FormatCheck {
 
  private:
   std::string format_, instead_;
-  std::uint64_t version_;
+  std::uint64_t earliest_ = 1, latest_ = 1;
   bool format_seen_ = false;
   bool version_seen_ = false;
 };

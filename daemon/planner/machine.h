@@ -5,6 +5,7 @@
 // share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
 // A slower memory that operations can use where it lies has rates of its own (Access); only
 // daemon/planner/memories makes use of them, simulate() moves everything to tier 0 all the same.
+// A second processor may work in a tier's memory: ZeRO-Offload's update (simulate/policies/zero_offload.h).
 // JSON form: machine_json.h, docs/formats/trace.md.
 #pragma once
 
@@ -34,6 +35,10 @@ struct Tier {
   std::string name;  // "gpu", "dram", "nvme"
   std::uint64_t capacity_bytes = unlimited_bytes;
   Access access = {};
+  // Weights that the processor whose memory this is updates with the optimizer, as bytes of weights; 0: it
+  // has none. Adam in 32 bits reads a weight, a gradient and two states and writes all but the gradient: 28
+  // bytes of memory traffic for 4 of a weight.
+  double update_bytes_per_second = 0;
 };
 
 struct Link {

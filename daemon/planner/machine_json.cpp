@@ -69,18 +69,20 @@ Access access_of(JsonFields* fields) {
   return a;
 }
 
+double bandwidth(JsonFields* fields, const char* key) {
+  const double rate = fields->amount(key, most_bandwidth);
+  if (rate < least_bytes_per_second) fields->complain(key, "must be at least 1");
+  return rate;
+}
+
 void MachineReader::tier(JsonFields* fields) {
   Tier tier;
   tier.name = unique_name(fields, machine_.tiers);
   tier.capacity_bytes = fields->whole("capacity_bytes", most_total_bytes, unlimited_bytes);
   tier.access = access_of(fields);
+  if (fields->has("update_bytes_per_second"))
+    tier.update_bytes_per_second = bandwidth(fields, "update_bytes_per_second");
   machine_.tiers.push_back(std::move(tier));
-}
-
-double bandwidth(JsonFields* fields, const char* key) {
-  const double rate = fields->amount(key, most_bandwidth);
-  if (rate < least_bytes_per_second) fields->complain(key, "must be at least 1");
-  return rate;
 }
 
 void MachineReader::link(JsonFields* fields) {
@@ -176,6 +178,7 @@ Result<Machine> MachineReader::read(std::string_view text) {
 ordered tier_json(const Tier& tier) {
   ordered o{{"name", tier.name}};
   if (tier.capacity_bytes != unlimited_bytes) o["capacity_bytes"] = tier.capacity_bytes;
+  if (tier.update_bytes_per_second > 0) o["update_bytes_per_second"] = tier.update_bytes_per_second;
   if (!tier.access.in_place()) return o;
   o["read_bytes_per_second"] = tier.access.read_bytes_per_second;
   o["write_bytes_per_second"] = tier.access.write_bytes_per_second;

@@ -21,7 +21,8 @@ using wire::Schedule;
 using wire::ScheduleEntry;
 
 constexpr std::size_t most_entries = std::size_t{1} << 23;
-constexpr std::uint64_t schedule_version = 2;
+// 3 where operations run in variants, which a reader of version 2 would not see.
+constexpr std::uint64_t plain_version = 2, variants_version = 3;
 constexpr std::size_t hash_digits = 16;
 
 // The value whose name this is, of an enumeration that ends with `count`; `count`: none.
@@ -60,12 +61,14 @@ class ScheduleReader {
   void range(JsonFields* fields, ScheduleEntry* entry);
   void tier(JsonFields* fields, ScheduleEntry* entry);
   void codec(JsonFields* fields, ScheduleEntry* entry);
+  std::string variant(std::size_t index, const json& value);
 
   const wire::Trace& trace_;
   const Machine& machine_;
   std::vector<wire::ScheduleObject> objects_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_of_;
-  FormatCheck format_{"terrace-schedule", schedule_version, "make the plan again with `terrace plan`"};
+  FormatCheck format_{"terrace-schedule", plain_version, variants_version,
+                      "make the plan again with `terrace plan`"};
   Schedule schedule_;
 };
 
@@ -136,6 +139,26 @@ std::string ScheduleReader::entry(std::size_t index, const json& value) {
   tier(&fields, &entry);
   codec(&fields, &entry);
   schedule_.entries.push_back(entry);
+  return error;
+}
+
+std::string ScheduleReader::variant(std::size_t index, const json& value) {
+  if (index != schedule_.variants.size()) return "variants: stands there twice";
+  if (trace_.ops.empty()) return "variants: the trace has no operation";
+  std::string error;
+  JsonFields fields(value, json_place("variants", index), &error);
+  const auto op = static_cast<std::uint32_t>(fields.whole("op", trace_.ops.size() - 1));
+  const std::string name = fields.text("variant", most_text_bytes);
+  if (!error.empty()) return error;
+  if (!schedule_.variants.empty() && op <= schedule_.variants.back().op)
+    fields.complain("op", "not after the one above it; each operation stands once, in order");
+  const std::vector<wire::OpVariant>& known = trace_.ops[op].variants;
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const wire::OpVariant& v) { return v.name == name; });
+  if (found == known.end())
+    fields.complain("variant",
+                    "operation " + std::to_string(op) + " of the trace has no variant " + in_quotes(name));
+  schedule_.variants.push_back({op, 1 + static_cast<std::uint32_t>(found - known.begin())});
   return error;
 }
 
@@ -221,7 +244,7 @@ std::string ScheduleReader::field(const std::string& key, const json& value) {
 }
 
 Wanted wanted_of_schedule(const std::string& key) {
-  if (key == "entries" || key == "objects") return Wanted::elements;
+  if (key == "entries" || key == "objects" || key == "variants") return Wanted::elements;
   constexpr std::array<const char*, 6> whole = {"trace", "policy", "clock", "period", "order", "predicted"};
   return std::find(whole.begin(), whole.end(), key) != whole.end() || FormatCheck::concerns(key)
              ? Wanted::whole
@@ -233,6 +256,7 @@ Result<Schedule> ScheduleReader::read(std::string_view text) {
   stream.wanted = wanted_of_schedule;
   stream.whole = [this](const std::string& k, const json& v) { return field(k, v); };
   stream.element = [this](const std::string& k, std::size_t i, const json& v) {
+    if (k == "variants") return variant(i, v);
     return k == "entries" ? entry(i, v) : object(i, v);
   };
   std::string error = stream_json(text, stream);
@@ -288,7 +312,7 @@ std::string array_lines(const std::vector<Element>& elements, Line line) {
 ordered head(const Schedule& schedule) {
   ordered o{
       {"format", "terrace-schedule"},
-      {"version", schedule_version},
+      {"version", schedule.variants.empty() ? plain_version : variants_version},
       {"trace", schedule.trace},
       {"policy", schedule.policy},
       {"clock", wire::name_of(schedule.clock)},
@@ -316,6 +340,11 @@ std::string schedule_json(const Schedule& schedule, const wire::Trace& trace, co
   if (described.period == 0) describe(trace, &described);
   std::string text = json_line(head(described));
   text.pop_back();  // the brace
+  if (!described.variants.empty())
+    text += ",\n\"variants\":" + array_lines(described.variants, [&](const wire::VariantChoice& choice) {
+              const std::string& name = trace.ops[choice.op].variants[choice.variant - 1].name;
+              return json_line(ordered{{"op", choice.op}, {"variant", name}});
+            });
   return text + ",\n\"objects\":" + array_lines(named_objects(described), object_line) + ",\n\"entries\":" +
          array_lines(described.entries,
                      [&](const ScheduleEntry& e) { return entry_line(e, trace, machine); }) +

@@ -2,6 +2,7 @@
 // they were written and looked up at the end.
 #include "daemon/planner/trace_json.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "daemon/planner/json_stream.h"
@@ -32,6 +33,7 @@ class TraceReader {
   std::string op(std::size_t index, const json& value);
   std::string tensor(std::size_t index, const json& value);
   void references(JsonFields* fields, const char* key, bool output);
+  static void variants(JsonFields* fields, const std::string& place, TraceOp* op);
   void shape(JsonFields* fields, TraceTensor* tensor);
   std::string resolve();
 
@@ -63,6 +65,25 @@ void TraceReader::references(JsonFields* fields, const char* key, bool output) {
   }
 }
 
+void TraceReader::variants(JsonFields* fields, const std::string& place, TraceOp* op) {
+  const json::array_t& list = fields->list("variants", true);
+  if (list.size() > most_variants)
+    return fields->complain("variants", "more than " + std::to_string(most_variants));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::string error;
+    JsonFields one(list[i], place + "." + json_place("variants", i), &error);
+    wire::OpVariant variant;
+    variant.name = one.text("name", most_text_bytes);
+    variant.time_us = one.amount("time_us", most_time_us);
+    variant.workspace_bytes = one.whole("workspace_bytes", most_tensor_bytes, 0);
+    const auto same = [&](const wire::OpVariant& other) { return other.name == variant.name; };
+    if (std::any_of(op->variants.begin(), op->variants.end(), same))
+      one.complain("name", in_quotes(variant.name) + " is the name of another variant, too");
+    fields->take(error);
+    op->variants.push_back(std::move(variant));
+  }
+}
+
 std::string TraceReader::op(std::size_t index, const json& value) {
   if (index >= most_ops) return "ops: more than " + std::to_string(most_ops);
   std::string error;
@@ -73,6 +94,7 @@ std::string TraceReader::op(std::size_t index, const json& value) {
   op.workspace_bytes = fields.whole("workspace_bytes", most_tensor_bytes, 0);
   op.recomputable = fields.flag("recomputable", true);
   if (fields.has("flops")) op.flops = fields.amount("flops", most_flops);
+  variants(&fields, json_place("ops", index), &op);
   references(&fields, "inputs", false);
   references(&fields, "outputs", true);
   if (references_.size() > most_references) return "ops: they name tensors too often";

@@ -31,13 +31,30 @@ std::string wrong_tensor(const wire::Trace& trace, std::size_t i) {
   return over(json_place("tensors", i) + ".bytes", std::to_string(bytes), std::to_string(most_tensor_bytes));
 }
 
+std::string wrong_cost(const std::string& place, double time_us, std::uint64_t workspace_bytes) {
+  if (workspace_bytes > most_tensor_bytes)
+    return over(place + ".workspace_bytes", std::to_string(workspace_bytes),
+                std::to_string(most_tensor_bytes));
+  if (time_us >= 0 && time_us <= most_time_us) return {};
+  return over(place + ".time_us", json_line(time_us), json_line(most_time_us));
+}
+
 std::string wrong_op(const wire::Trace& trace, std::size_t i) {
   const wire::TraceOp& op = trace.ops[i];
-  if (op.workspace_bytes > most_tensor_bytes)
-    return over(json_place("ops", i) + ".workspace_bytes", std::to_string(op.workspace_bytes),
-                std::to_string(most_tensor_bytes));
-  if (op.time_us >= 0 && op.time_us <= most_time_us) return {};
-  return over(json_place("ops", i) + ".time_us", json_line(op.time_us), json_line(most_time_us));
+  std::string wrong = wrong_cost(json_place("ops", i), op.time_us, op.workspace_bytes);
+  if (op.variants.size() > most_variants)
+    return json_place("ops", i) + ".variants: more than " + std::to_string(most_variants);
+  for (std::size_t v = 0; v < op.variants.size() && wrong.empty(); ++v)
+    wrong = wrong_cost(json_place("ops", i) + "." + json_place("variants", v), op.variants[v].time_us,
+                       op.variants[v].workspace_bytes);
+  return wrong;
+}
+
+// Only one variant runs.
+std::uint64_t largest_workspace(const wire::TraceOp& op) {
+  std::uint64_t most = op.workspace_bytes;
+  for (const wire::OpVariant& v : op.variants) most = std::max(most, v.workspace_bytes);
+  return most;
 }
 
 std::string wrong_total(const wire::Trace& trace) {
@@ -51,7 +68,7 @@ std::string wrong_total(const wire::Trace& trace) {
     if (!take(t.bytes)) return "tensors: their sizes add up to more than 4 EiB";
   }
   for (const wire::TraceOp& op : trace.ops) {
-    if (!take(op.workspace_bytes)) return "ops: workspaces and tensors add up to more than 4 EiB";
+    if (!take(largest_workspace(op))) return "ops: workspaces and tensors add up to more than 4 EiB";
   }
   return {};
 }

@@ -23,6 +23,7 @@ inline constexpr double most_flops = 1e24;
 inline constexpr std::size_t most_text_bytes = 4096;
 inline constexpr std::size_t most_dtype_bytes = 64;
 inline constexpr std::size_t most_dimensions = 32;
+inline constexpr std::size_t most_variants = 64;  // of one operation
 
 // By their names in files.
 std::optional<wire::TensorKind> tensor_kind(const std::string& name);

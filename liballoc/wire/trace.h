@@ -25,6 +25,14 @@ struct TraceTensor {
   std::vector<std::int64_t> shape;
 };
 
+// Another way to run an operation that reads and writes the same: by another algorithm, or with its batch cut
+// into parts that run one after the other.
+struct OpVariant {
+  std::string name;
+  double time_us = 0;
+  std::uint64_t workspace_bytes = 0;
+};
+
 struct TraceOp {
   std::string name;
   double time_us = 0;
@@ -33,6 +41,7 @@ struct TraceOp {
   std::uint64_t workspace_bytes = 0;   // lives during this operation only
   std::optional<double> flops;
   bool recomputable = true;  // false: random or with side effects, running it twice would change the result
+  std::vector<OpVariant> variants = {};  // beside the one above
 };
 
 struct Trace {

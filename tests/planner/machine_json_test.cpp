@@ -57,6 +57,18 @@ TEST_CASE("A machine is read, its tiers and links found by name") {
   CHECK(machine_json(*back) == machine_json(m));
 }
 
+TEST_CASE("A tier says how fast its processor updates weights, or that it has none") {
+  const auto with = [](const std::string& rate) {
+    return parse_machine(
+        machine_head + R"("tiers":[{"name":"gpu"},{"name":"dram","update_bytes_per_second":)" + rate + "}]}");
+  };
+  CHECK(with("2e9")->tiers[1].update_bytes_per_second == 2e9);
+  CHECK(with("2e9")->tiers[0].update_bytes_per_second == 0);
+  CHECK(parse_machine(machine_json(*with("2e9")))->tiers[1].update_bytes_per_second == 2e9);
+  CHECK_THAT(with("0").error, Catch::Contains("tiers[1].update_bytes_per_second: must be at least 1"));
+  CHECK_THAT(with("-1").error, Catch::Contains("tiers[1].update_bytes_per_second"));
+}
+
 TEST_CASE("A tier says how it is read and written in place or that it is not") {
   const Result<Machine> parsed = parse_machine(
       machine_head +
@@ -172,17 +184,47 @@ TEST_CASE("What a schedule leaves out of its deadlines is the next use") {
   CHECK(by(2, 1) == 2 + 2);  // never: when the entry comes again
 }
 
+TEST_CASE("A schedule names the variants of operations, in version 3") {
+  wire::Trace t = trace();
+  t.ops[0].variants = {{"small", 2, 0}, {"fast", 0.5, 9}};
+  const auto read = [&](const std::string& variants) {
+    return parse_schedule(
+        R"({"format":"terrace-schedule","version":3,"trace":"t","policy":"p","entries":[],"variants":[)" +
+            variants + "]}",
+        t, machine());
+  };
+  const auto fast = read(R"({"op":0,"variant":"fast"})");
+  INFO(fast.error);
+  REQUIRE(fast);
+  REQUIRE(fast->variants.size() == 1);
+  CHECK((fast->variants[0].op == 0 && fast->variants[0].variant == 2));
+  const std::string text = schedule_json(*fast, t, machine());
+  CHECK(text.find("\"version\":3") != std::string::npos);
+  const auto back = parse_schedule(text, t, machine());
+  REQUIRE(back);
+  CHECK(schedule_json(*back, t, machine()) == text);
+  // Without variants nothing has changed, and readers of version 2 need not know of them.
+  CHECK(schedule_json(*read(""), t, machine()).find("\"version\":2") != std::string::npos);
+  CHECK(read(R"({"op":0,"variant":"slow"})").error ==
+        "variants[0].variant: operation 0 of the trace has no variant \"slow\"");
+  CHECK_THAT(read(R"({"op":2,"variant":"fast"})").error, Catch::Contains("variants[0].op"));
+  CHECK(read(R"({"op":1,"variant":"fast"})").error ==
+        "variants[0].variant: operation 1 of the trace has no variant \"fast\"");
+  CHECK(read(R"({"op":0,"variant":"fast"},{"op":0,"variant":"small"})").error ==
+        "variants[1].op: not after the one above it; each operation stands once, in order");
+}
+
 TEST_CASE("A schedule of another period or version is refused") {
   const auto error = [](const std::string& fields) {
     return parse_schedule(R"({"format":"terrace-schedule",)" + fields + R"(,"entries":[]})", trace(),
                           machine())
         .error;
   };
-  CHECK(
-      error(R"("version":1)") ==
-      "version 1 of terrace-schedule is not known here, only version 2 is; make the plan again with `terrace "
-      "plan`");
-  CHECK(error(R"("version":3)") == "version 3 of terrace-schedule is not known here, only version 2 is");
+  CHECK(error(R"("version":1)") ==
+        "version 1 of terrace-schedule is not known here, only versions 2 to 3 are; make the plan again with "
+        "`terrace plan`");
+  CHECK(error(R"("version":4)") ==
+        "version 4 of terrace-schedule is not known here, only versions 2 to 3 are");
   CHECK(error(R"("version":2,"clock":"saves")") == "clock: a trace has the clock operations, not \"saves\"");
   CHECK(error(R"("version":2,"period":{"ordinals":3})") ==
         "period.ordinals: it has 3, the trace has 2 operations");

@@ -69,6 +69,34 @@ TEST_CASE("What is written reads back the same") {
   CHECK(trace_json(*back) == trace_json(trace));
 }
 
+TEST_CASE("Variants of an operation are written and read") {
+  wire::Trace trace{"n", "s", {}, {}};
+  trace.ops = {{"x", 3, {}, {}, 5, {}, true}};
+  trace.ops[0].variants = {{"parts 2", 4.5, 3}, {"native", 2, 0}};
+  const Result<wire::Trace> back = parse_trace(trace_json(trace));
+  INFO(back.error);
+  REQUIRE(back);
+  const std::vector<wire::OpVariant>& v = back->ops[0].variants;
+  REQUIRE(v.size() == 2);
+  CHECK((v[0].name == "parts 2" && v[0].time_us == 4.5 && v[0].workspace_bytes == 3));
+  CHECK((v[1].name == "native" && v[1].time_us == 2 && v[1].workspace_bytes == 0));
+  CHECK(trace_json(*back) == trace_json(trace));
+  const auto error = [](const std::string& variants) {
+    return error_in_trace(op(R"("name":"a","time_us":1,"inputs":[],"outputs":[],"variants":)" + variants));
+  };
+  CHECK_THAT(error("7"), Catch::StartsWith("ops[0].variants"));
+  CHECK_THAT(error(R"([{"time_us":1}])"), Catch::StartsWith("ops[0].variants[0].name"));
+  CHECK_THAT(error(R"([{"name":"b","time_us":-1}])"), Catch::StartsWith("ops[0].variants[0].time_us"));
+  CHECK_THAT(error(R"([{"name":"b","time_us":1,"workspace_bytes":-1}])"),
+             Catch::StartsWith("ops[0].variants[0].workspace_bytes"));
+  CHECK_THAT(error(R"([{"name":"b","time_us":1},{"name":"b","time_us":2}])"),
+             Catch::Equals("ops[0].variants[1].name: \"b\" is the name of another variant, too"));
+  std::string many = "[";
+  for (int i = 0; i < 65; ++i) many += R"({"time_us":1,"name":")" + std::to_string(i) + "\"},";
+  many.back() = ']';
+  CHECK_THAT(error(many), Catch::Equals("ops[0].variants: more than 64"));
+}
+
 TEST_CASE("That reads are not known is written and read") {
   wire::Trace trace{"n", "s", {}, {}, false};
   CHECK(trace_json(trace).find("\"reads_known\":false") != std::string::npos);

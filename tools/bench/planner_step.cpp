@@ -69,6 +69,39 @@ Trace training_step(std::uint32_t layers, std::uint64_t seed) {
   return trace;
 }
 
+Trace training_step_with_adam(std::uint32_t layers, std::uint64_t seed) {
+  constexpr double traffic = 28.0 / 4, gpu_bytes_per_us = 1555e3;
+  Trace trace = training_step(layers, seed);
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    const std::uint64_t bytes = trace.tensors[tensor(layer, weight)].bytes;
+    const auto state = static_cast<std::uint32_t>(trace.tensors.size());
+    trace.tensors.push_back({state, 2 * bytes, TensorKind::optimizer, true, std::nullopt, "float32", {}});
+    const std::uint32_t w = tensor(layer, weight);
+    trace.ops.push_back({"adam",
+                         static_cast<double>(bytes) * traffic / gpu_bytes_per_us,
+                         {w, tensor(layer, weight_gradient), state},
+                         {w, state},
+                         0,
+                         std::nullopt,
+                         false});
+  }
+  return trace;
+}
+
+Trace training_step_with_variants(std::uint32_t layers, std::uint64_t seed) {
+  Trace trace = training_step(layers, seed);
+  for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
+    TraceOp& op = trace.ops[i];
+    const std::uint32_t layer = i < layers ? i : 2 * layers - 1 - i;
+    const std::uint64_t bytes = trace.tensors[tensor(layer, activation)].bytes;
+    op.workspace_bytes = bytes / 2;
+    op.variants = {{"fast", 0.75 * op.time_us, bytes},
+                   {"parts 2", 1.15 * op.time_us, bytes / 4},
+                   {"parts 4", 1.4 * op.time_us, bytes / 8}};
+  }
+  return trace;
+}
+
 planner::Machine machine_for(const Trace& trace, double share) {
   const auto peak = static_cast<double>(planner::max_live_bytes(planner::instance_of(trace).buffers));
   planner::Machine machine;

@@ -54,13 +54,31 @@ PolicyGroup dtr(const PlannerOptions& options, const Kind& kind) {
   return from_files(options, kind, "dtr", [&](const Trace& trace) { return machine_for(trace, kind.share); });
 }
 
-PolicyGroup made_up(const PlannerOptions& options, const Kind& kind) {
+PolicyGroup made_up_by(const PlannerOptions& options, const Kind& kind,
+                       Trace (*step)(std::uint32_t layers, std::uint64_t seed)) {
   PolicyGroup group{kind.name, kind.title, {}, {}};
   for (std::uint64_t seed = 0; seed < (options.quick ? 1 : made_up_steps); ++seed) {
-    Trace trace = training_step(layers, seed);
+    Trace trace = step(layers, seed);
     Machine machine = machine_for(trace, kind.share);
     group.cases.push_back({fmt::format("made up {}", seed), std::move(trace), std::move(machine)});
   }
+  return group;
+}
+
+PolicyGroup made_up(const PlannerOptions& options, const Kind& kind) {
+  return made_up_by(options, kind, training_step);
+}
+
+PolicyGroup variants(const PlannerOptions& options, const Kind& kind) {
+  return made_up_by(options, kind, training_step_with_variants);
+}
+
+// Weights count here: each has three times its bytes of gradient and states. The CPU's speed is that of
+// a100-g10.
+PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = made_up_by(options, kind, training_step_with_adam);
+  const double cpu = planner::built_in_machine("a100-g10")->tiers[1].update_bytes_per_second;
+  for (PolicyCase& c : group.cases) c.machine.tiers[1].update_bytes_per_second = cpu;
   return group;
 }
 
@@ -87,6 +105,11 @@ constexpr Kind kinds[] = {
     {"made-up-60", "Three made-up steps of 1,000 operations in 60%", made_up, gpu_shares[1]},
     {"sparse-60", "The same with an SSD alone, half of the activations half zeros, a codec", sparse,
      gpu_shares[1]},
+    {"adam-100", "The same with Adam's states and update, all of it fits", adam, 1},
+    {"adam-80", "The same in 80%", adam, gpu_shares[0]},
+    {"adam-60", "The same in 60%", adam, gpu_shares[1]},
+    {"variants-80", "The three with variants of each operation, in 80%", variants, gpu_shares[0]},
+    {"variants-60", "The same in 60%", variants, gpu_shares[1]},
     {"recompute-80", "Recomputation alone: DTR's eight steps in 80% of their peak", dtr, gpu_shares[0]},
     {"recompute-60", "Recomputation alone: DTR's eight steps in 60%", dtr, gpu_shares[1]},
     {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]}};

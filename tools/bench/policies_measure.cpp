@@ -8,6 +8,7 @@
 #include "daemon/planner/recompute/dtr/coop.h"
 #include "daemon/planner/recompute/search/search.h"
 #include "daemon/planner/recompute/static/policies.h"
+#include "daemon/planner/simulate/policies/zero_offload.h"
 #include "tools/bench/least_step.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/policies_parts.h"
@@ -42,6 +43,29 @@ Json moved(const PolicyCase& c, const SwapPolicy& policy, wire::Order in_order, 
     row["moving_bound"] = least->of_moving().step_us / compute_us;
     row["recomputing_bound"] = least->of_recomputing().step_us / compute_us;
   }
+  return row;
+}
+
+// The step without its update, to computing with it; bounds are of the step with it, and hold for neither.
+Json with_update_on_cpu(const PolicyCase& c, const planner::UpdatePolicy& policy) {
+  Json row{{"workload", c.workload}, {"policy", policy.name}};
+  const double start = now_s();
+  const auto step = planner::offload_update(c.trace, c.machine, policy.delayed);
+  row["plan_ms"] = (now_s() - start) * 1e3;
+  if (!step) {
+    row["note"] = step.error;
+    return row;
+  }
+  const auto report = planner::simulate(*step);
+  if (!report) {
+    row["note"] = "does not fit";
+    return row;
+  }
+  const std::string wrong = planner::check_timeline(step->trace, step->machine, *report);
+  row["slowdown"] =
+      planner::for_one_step(*step, *report).total_us / planner::lower_bounds(c.trace, c.machine).compute_us;
+  row["valid"] = wrong.empty();
+  if (!wrong.empty()) row["note"] = wrong;
   return row;
 }
 
@@ -184,6 +208,15 @@ std::vector<Cases> move_all(const PolicyGroup& group, const PlannerOptions& opti
   return of_policies;
 }
 
+std::vector<Cases> update_all(const PolicyGroup& group) {
+  const std::vector<planner::UpdatePolicy> policies = planner::update_policies();
+  std::vector<Cases> of_policies(policies.size());
+  for (const PolicyCase& c : group.cases)
+    for (std::size_t p = 0; p < policies.size(); ++p)
+      of_policies[p].push_back(with_update_on_cpu(c, policies[p]));
+  return of_policies;
+}
+
 std::vector<Cases> remake_all(const PolicyGroup& group) {
   const auto policies = remaking_policies();
   std::vector<Cases> of_policies(policies.size());
@@ -202,7 +235,10 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
   if (!group.missing.empty()) return skipped(group.title.c_str(), group.missing);
   const bool alone = group.name.starts_with("recompute");
   Json out = table(group, alone);
-  for (const Cases& cases : alone ? remake_all(group) : move_all(group, options)) {
+  std::vector<Cases> all = alone ? remake_all(group) : move_all(group, options);
+  if (group.name.starts_with("adam"))
+    for (Cases& cases : update_all(group)) all.push_back(std::move(cases));
+  for (const Cases& cases : all) {
     if (cases.empty()) continue;
     const auto policy = cases.front()["policy"].get<std::string>();
     if (policy != "keep") out["rows"].push_back(summary(policy, cases));

@@ -3,6 +3,7 @@
 
     profile_step.py --model torchvision:resnet18 --batch 8 --out trace.json.gz
     profile_step.py --model mypackage.module:build --shape 128,768 --out trace.json.gz
+    profile_step.py --model torchvision:resnet18 --variants --out trace.json.gz
 
     from profile_step import profile
     trace = profile(module, (images,), lambda output: cross_entropy(output, labels), optimizer)
@@ -24,6 +25,7 @@ import time
 import torch
 
 import step_memory
+import step_variants
 from step_modes import MarkerMode, Storages, StructureMode, TimingMode, check_same, op_name, overheads_us, tensors_in
 
 SHORTEST_GAP_US = 20.0
@@ -157,10 +159,11 @@ def with_releases(ops, storages, gaps):
     return result
 
 
-def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=True, plain_ms=None):
+def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=True, plain_ms=None, variants=0):
     """The trace of one step, a dictionary in the form of docs/formats/trace.md. `loss` makes a scalar from the module's
     output. The step runs warm_up + 3 + steps times and changes the module, as training does. A list as plain_ms gets the
-    wall time of a step that nobody watches before each timed one, so that both see the same machine."""
+    wall time of a step that nobody watches before each timed one, so that both see the same machine. With `variants` each
+    convolution is also run in its other ways, so many times each (step_variants.py)."""
     device = next(module.parameters()).device
     step = lambda: run_step(module, inputs, loss, optimizer)
     for _ in range(warm_up):
@@ -171,6 +174,8 @@ def profile(module, inputs, loss, optimizer, steps=5, warm_up=2, name="", times=
         raise ValueError("the step makes other tensors each time; a trace of one step would not describe it")
     fill_workspaces(ops, storages, step, device)
     gaps = fill_times(ops, step, steps, device, plain_ms) if times else [0] * (len(ops) + 1)
+    if variants:
+        step_variants.fill_variants(ops, step, variants)
     for i in saved:
         storages.tensors[i]["saved"] = not storages.tensors[i]["persistent"]
     ops = with_releases(ops, storages, gaps)
@@ -232,12 +237,14 @@ def main():
     parser.add_argument("--shape", default="3,224,224", help="of one input, without the batch")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=5, help="how many steps are timed; the median counts")
+    parser.add_argument("--variants", action="store_true", help="measure convolutions in other ways, too")
     parser.add_argument("--out", required=True, help="the trace; packed if it ends with .gz")
     options = parser.parse_args()
     torch.manual_seed(0)
     shape = [int(side) for side in options.shape.split(",")]
     parts = build(options.model, options.batch, shape, torch.device(options.device))
-    trace = profile(*parts, steps=options.steps, name=f"{options.model.partition(':')[2]}-{options.batch}")
+    trace = profile(*parts, steps=options.steps, variants=3 if options.variants else 0,
+                    name=f"{options.model.partition(':')[2]}-{options.batch}")
     write(trace, options.out)
     total, step = peak_bytes(trace)
     print(f"{options.out}: {len(trace['ops'])} operations, {len(trace['tensors'])} tensors, "

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "daemon/planner/simulate/simulator.h"
+#include "daemon/planner/variants.h"
 
 namespace terrace::planner {
 namespace {
@@ -181,6 +182,7 @@ void bound_transfers(const wire::Trace& trace, const Machine& machine, const Loa
 }  // namespace
 
 LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine) {
+  if (has_variants(trace)) return lower_bounds(least_costs(trace), machine);
   LowerBounds b;
   const Load load = Profile(trace).load();
   for (std::size_t op = 0; op < trace.ops.size(); ++op) {

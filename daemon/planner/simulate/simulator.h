@@ -34,6 +34,8 @@
 //   memory during the run only. Its inputs must be unchanged since. What was updated in place is made again
 //   from the operation that wrote it whole on, update by update, 32 operations at most, in one go: no older
 //   content is left for others to read.
+// * An operation takes the time and workspace of the variant that the schedule names, also when it is made
+//   again; without one those of the trace.
 #pragma once
 
 #include <cstdint>
@@ -158,6 +160,7 @@ struct SimulationReport {
   std::vector<LinkUse> links;                  // as Machine::links
   std::vector<std::uint64_t> tier_peak_bytes;  // as Machine::tiers
   LowerBounds bounds;
+  std::vector<wire::VariantChoice> variants;  // as the schedule has them
   // The timeline, if asked for; time 0 is the reported step's begin.
   std::vector<Residence> start;
   std::vector<OpTiming> ops;
@@ -167,7 +170,8 @@ struct SimulationReport {
   std::vector<MemorySample> memory;  // after each change, to the step's end
 };
 
-// Bounds that hold for every schedule under both stall rules, except as said at the fields.
+// Bounds that hold for every schedule under both stall rules, except as said at the fields; of an operation
+// with variants count the least time and the least workspace.
 LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine);
 
 // The report, or which entry of the schedule or which operation cannot be carried out, and why.
@@ -205,6 +209,7 @@ struct SwapPolicy {
   Victims victims;  // of what `solve` answers
   Result<wire::Schedule> (*solve)(const wire::Trace&, const Machine&);
   Result<SwapPlan> (*search)(const wire::Trace&, const Machine&, const SwapControl&) = nullptr;
+  bool chooses_variants = false;  // others leave every operation as it is
 
   // The plan, with all that a schedule says of its period but the prediction; or why this policy has none for
   // this step.

@@ -23,6 +23,9 @@ struct Named {
 std::string what_is_missing(const Schedule& schedule) {
   if (schedule.period == 0) return "the schedule does not say its period";
   if (schedule.entries.size() > most_image_entries) return "the schedule has too many entries";
+  if (!schedule.variants.empty())
+    return "the schedule chooses variants of operations, and an image cannot say them: a job runs its "
+           "operations as it does";
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     const ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entries[" + std::to_string(i) + "]: ";

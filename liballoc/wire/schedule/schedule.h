@@ -67,6 +67,13 @@ struct ScheduleEntry {
 };
 static_assert(sizeof(ScheduleEntry) == 40);
 
+// An operation of a trace that runs in another variant than its own. What a job runs is its own affair:
+// images carry none.
+struct VariantChoice {
+  std::uint32_t op = 0;
+  std::uint32_t variant = 0;  // 1 + index into TraceOp::variants
+};
+
 // What the simulator says of the schedule. Zero step time: nobody has simulated it.
 struct Prediction {
   double step_us = 0;
@@ -86,6 +93,7 @@ struct Schedule {
   Order out_order = Order::asked, in_order = Order::asked;
   std::vector<ScheduleObject> objects = {};
   Prediction predicted = {};
+  std::vector<VariantChoice> variants = {};  // sorted by op, each once
 };
 
 constexpr bool moves(Action action) { return action == Action::out || action == Action::in; }

@@ -71,6 +71,31 @@ assert len(steps) > 2 and all(s["valid"] for s in steps), plan
 assert any(abs(s["total_us"] - 60) < 1e-6 for s in steps), plan
 P
 
+# A step with an optimizer's states: with the update on the CPU it is another step, which no file can hold.
+cat >adam.json <<'J'
+{"format":"terrace-trace","version":1,"name":"adam",
+ "ops":[{"name":"forward","time_us":100,"inputs":[1],"outputs":[2]},
+        {"name":"backward","time_us":200,"inputs":[1,2],"outputs":[3]},
+        {"name":"adam","time_us":50,"inputs":[1,3,4],"outputs":[1,4]}],
+ "tensors":[{"id":1,"bytes":15754000,"kind":"weight","persistent":true},{"id":2,"bytes":1000,"kind":"activation"},
+            {"id":3,"bytes":15754000,"kind":"gradient"},
+            {"id":4,"bytes":31508000,"kind":"optimizer","persistent":true}]}
+J
+expect_code 0 "the update on the CPU" "$terrace" plan adam.json --machine a100-g10 --policy zero_offload,zero_offload_delayed --json
+/usr/bin/python3 - <<'P' || fail "the update on the CPU: $(head -c 900 out)"
+import json
+first, delayed = json.load(open("out"))["steps"]
+assert first["update_on_cpu"] and first["valid"] and delayed["valid"] and "bound" not in first, first
+# 300 us, the gradient leaves in 1,000, the weight comes in 1,000; the CPU, which is faster, hides in that.
+assert abs(first["total_us"] - 2300) < 1, first
+assert delayed["total_us"] < first["total_us"], delayed
+assert first["tiers"][1]["peak_bytes"] == 2 * 15754000 + 31508000, first
+P
+expect_code 2 "a schedule of another step" "$terrace" plan adam.json --machine a100-g10 --policy zero_offload --out none.json
+expect_text err "takes its update out" "plan says why there is no schedule"
+expect_code 1 "no state" "$terrace" plan step.json --machine a100-g10 --policy zero_offload
+expect_text out "optimizer has some" "plan says what the step lacks"
+
 # Ten budgets from the smallest on; more memory is never slower.
 expect_code 0 "a budget curve" "$terrace" plan step.json --machine a100-g10 --budget-curve --time 1 --json --plot curve
 [ -s curve-budgets.svg ] && [ -s curve-budgets.png ] || fail "the curve was not drawn"

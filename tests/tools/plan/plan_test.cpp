@@ -170,6 +170,8 @@ TEST_CASE("PoliciesAreChosenByNameOnceEach") {
   CHECK(choose_policies({"lru"}, true)->swap.size() == 1);
   CHECK(choose_policies({"all"}, false)->swap.empty());
   CHECK(choose_policies({"all"}, true)->swap.size() == planner::swap_policies().size());
+  CHECK(choose_policies({"all"}, true)->update.size() == planner::update_policies().size());
+  CHECK(choose_policies({"all"}, false)->update.empty());
 }
 
 TEST_CASE("EveryPlacementIsJudged") {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -55,11 +56,19 @@ void move_all(const std::vector<planner::SwapPolicy>& policies, const wire::Trac
   }
 }
 
+void offload_updates(const std::vector<planner::UpdatePolicy>& policies, const wire::Trace& trace,
+                     const planner::Machine& machine, PlanReport* report, SearchWatch& watch) {
+  for (const planner::UpdatePolicy& policy : policies) {
+    if (SearchWatch::interrupted()) return;
+    report->swap.push_back(run_policy(policy, trace, machine, report->limits, watch));
+  }
+}
+
 void bound_steps(PlanReport* report) {
   bool any = false;
   bool recomputes = false;
   for (const SwapRun& run : report->swap) {
-    any |= run.report.has_value();
+    any |= run.report.has_value() && !run.of_another_step;
     recomputes |= run.report && run.report->recompute_us > 0;
   }
   if (!any || SearchWatch::interrupted()) return;
@@ -73,8 +82,10 @@ void bound_steps(PlanReport* report) {
 
 void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {
   place_all(chosen.reuse, report, watch);
-  if (report->input->trace != nullptr && report->machine != nullptr)
+  if (report->input->trace != nullptr && report->machine != nullptr) {
     move_all(chosen.swap, *report->input->trace, *report->machine, report, watch);
+    offload_updates(chosen.update, *report->input->trace, *report->machine, report, watch);
+  }
   bound_steps(report);
   report->interrupted = SearchWatch::interrupted();
 }
@@ -89,17 +100,21 @@ std::string first_wrong(const PlanReport& report) {
   return "";
 }
 
+bool has_step(const PlanReport& report) {
+  return std::any_of(report.swap.begin(), report.swap.end(), [](const SwapRun& run) { return run.valid(); });
+}
+
 bool fits(const PlanReport& report) {
   if (report.limits.capacity_bytes == 0) return true;
   const ReuseRun* best = best_of(report.reuse);
-  return best_of(report.swap) != nullptr ||
+  return has_step(report) ||
          (best != nullptr && best->placement->total_bytes <= report.limits.capacity_bytes);
 }
 
 int verdict(const PlanReport& report) {
   if (const std::string wrong = first_wrong(report); !wrong.empty()) return complain(exit_failure, wrong);
   if (report.interrupted) return exit_signalled + SearchWatch::signal_number();
-  if (best_of(report.reuse) == nullptr && best_of(report.swap) == nullptr)
+  if (best_of(report.reuse) == nullptr && !has_step(report))
     return complain(exit_failure, "no policy has a plan; the table says why");
   if (!fits(report))
     return complain(exit_degraded, fmt::format("nothing fits into {} bytes", report.limits.capacity_bytes));
@@ -195,7 +210,7 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
               const PlanLimits& limits) {
   const auto chosen = choose_policies(options.policies, machine != nullptr);
   if (!chosen) return complain(exit_usage, chosen.error);
-  if (!chosen->swap.empty() && input.trace == nullptr)
+  if (chosen->moves() && input.trace == nullptr)
     return complain(exit_usage,
                     fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
                                 "--machine out",

@@ -117,6 +117,11 @@ std::string placement_json(const planner::Instance& instance, const ReuseRun& ru
 
 std::string output_without_policy(const PlanOptions& options, const ChosenPolicies& chosen) {
   if (!chosen.swap.empty()) return "";
+  if (!chosen.update.empty() && !(options.out.empty() && options.perfetto.empty()))
+    return fmt::format(
+        "--out and --perfetto hold a schedule of the step as it is, {} takes its update out: choose another "
+        "policy beside it",
+        chosen.update.front().name);
   if (!options.perfetto.empty())
     return "--perfetto draws a simulated step: give --machine and a policy that moves";
   if (!options.out.empty() && !options.machine.empty())

@@ -6,6 +6,7 @@
 
 #include "daemon/planner/reuse/instance.h"
 #include "daemon/planner/simulate/machines.h"
+#include "daemon/planner/simulate/policies/zero_offload.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "tools/cli/base/format.h"
 #include "tools/cli/terminal/table.h"
@@ -46,6 +47,9 @@ std::string policy_table() {
         {{"policy", p.name}, {"decides", "addresses"}, {"family", p.family}, {"source", p.source}});
   for (const auto& p : planner::swap_policies())
     rows.push_back({{"policy", p.name}, {"decides", "moves"}, {"family", p.family}, {"source", p.source}});
+  for (const auto& p : planner::update_policies())
+    rows.push_back(
+        {{"policy", p.name}, {"decides", "the update"}, {"family", p.family}, {"source", p.source}});
   return render(Columns(columns.begin(), columns.end()), rows, {});
 }
 

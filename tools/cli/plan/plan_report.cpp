@@ -39,6 +39,11 @@ std::string note_of(const Run& run) {
   return !run.why_not.empty() ? "no plan" : run.wrong;
 }
 
+// Bounds hold for the step that was given, and some runs are of another one.
+const StepBounds* bounds_of(const SwapRun& run, const std::optional<StepBounds>& bounds) {
+  return bounds && !run.of_another_step ? &*bounds : nullptr;
+}
+
 // Sentences, which a table has no room for.
 template <class Run>
 std::string reasons(const std::vector<Run>& runs) {
@@ -94,8 +99,11 @@ class SwapTable {
 
   void add_row(const SwapRun& run) {
     json row{{"policy", run.policy.name}, {"note", note_of(run)}};
-    if (run.report) fill(*run.report, &row);
+    if (run.report) fill(run, &row);
     if (run.report) row["valid"] = run.valid() ? "yes" : "NO";
+    if (run.valid() && !run.report->variants.empty())
+      row["note"] = fmt::format("{} operations in a variant", run.report->variants.size());
+    if (run.valid() && run.of_another_step) row["note"] = "the update on the CPU";
     if (run.valid() && run.stopped) row["note"] = "stopped: the best so far";
     rows_.push_back(std::move(row));
   }
@@ -108,11 +116,12 @@ class SwapTable {
     columns_.push_back({kept_name, names_.emplace_back(heading).c_str(), kind});
   }
 
-  void fill(const SimulationReport& report, json* row) const {
+  void fill(const SwapRun& run, json* row) const {
+    const SimulationReport& report = *run.report;
     (*row)["total"] = report.total_us / 1e6;
     (*row)["slowdown"] = fmt::format("{:.4g}", ratio_of(report.total_us, report.bounds.compute_us));
-    if (bounds_) {
-      const double least_us = bounds_->of(report).step_us;
+    if (const StepBounds* bounds = bounds_of(run, bounds_)) {
+      const double least_us = bounds->of(report).step_us;
       (*row)["bound"] = fmt::format("{:.4g}", ratio_of(least_us, report.bounds.compute_us));
       (*row)["over"] = percent_over(ratio_of(report.total_us, least_us));
     }
@@ -208,11 +217,13 @@ ordered_json json_of(const SwapRun& run, const PlanReport& report) {
   const SimulationReport& r = *run.report;
   out["total_us"] = r.total_us;
   out["slowdown"] = ratio_of(r.total_us, r.bounds.compute_us);
-  if (report.bounds) {
-    const double least_us = report.bounds->of(r).step_us;
+  if (run.of_another_step) out["update_on_cpu"] = true;
+  if (const StepBounds* bounds = bounds_of(run, report.bounds)) {
+    const double least_us = bounds->of(r).step_us;
     out["bound"] = ratio_of(least_us, r.bounds.compute_us);
     out["to_bound"] = ratio_of(r.total_us, least_us);
   }
+  if (!r.variants.empty()) out["variants"] = r.variants.size();
   out["compute_us"] = r.compute_us;
   out["recompute_us"] = r.recompute_us;
   out["codec_us"] = r.codec_us;

@@ -38,6 +38,18 @@ const Run* least(const std::vector<Run>& runs, const Less& less) {
   return best;
 }
 
+void simulate_into(SwapRun* run, const planner::OffloadedStep& step, const wire::Trace& trace,
+                   const planner::Machine& machine) {
+  const auto report = planner::simulate(step);
+  if (!report) {
+    run->why_not = report.error;
+    return;
+  }
+  run->wrong = planner::check_timeline(step.trace, step.machine, *report);
+  run->report = planner::for_one_step(step, *report);
+  run->report->bounds = planner::lower_bounds(trace, machine);
+}
+
 void simulate_into(SwapRun* run, const wire::Trace& trace, const planner::Machine& machine) {
   planner::SimulationOptions options;
   options.victims = run->schedule->victims;
@@ -71,13 +83,15 @@ Run run_watched(const Policy& policy, SearchWatch& watch, Work work) {
 Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bool with_machine) {
   const auto reuse = planner::reuse_policies();
   const auto swap = planner::swap_policies();
+  const auto update = planner::update_policies();
   ChosenPolicies chosen;
   for (const std::string& name : names) {
     if (name == "all") {
       chosen.reuse = reuse;
       if (with_machine) chosen.swap = swap;
+      if (with_machine) chosen.update = update;
     } else if (add_named(reuse, name, &chosen.reuse)) {
-    } else if (!add_named(swap, name, &chosen.swap)) {
+    } else if (!add_named(swap, name, &chosen.swap) && !add_named(update, name, &chosen.update)) {
       return refused<ChosenPolicies>(no_such_policy(name));
     } else if (!with_machine) {
       return refused<ChosenPolicies>(fmt::format(
@@ -118,6 +132,20 @@ SwapRun run_policy(const SwapPolicy& policy, const wire::Trace& trace, const pla
   });
 }
 
+SwapRun run_policy(const planner::UpdatePolicy& policy, const wire::Trace& trace,
+                   const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch) {
+  watch.begin(policy.name, limits.seed, 0);
+  const SwapPolicy named{policy.name, policy.family, policy.source, planner::Victims::none, nullptr};
+  const bool delayed = policy.delayed;
+  return run_watched<SwapRun>(named, watch, [&trace, &machine, &watch, delayed](SwapRun* run) {
+    auto step = planner::offload_update(trace, machine, delayed);
+    run->of_another_step = true;
+    run->seconds = watch.end();
+    run->why_not = std::move(step.error);
+    if (step) simulate_into(run, *step, trace, machine);
+  });
+}
+
 const ReuseRun* best_of(const std::vector<ReuseRun>& runs) {
   return least(runs, [](const ReuseRun& a, const ReuseRun& b) {
     return a.placement->total_bytes < b.placement->total_bytes;
@@ -125,8 +153,13 @@ const ReuseRun* best_of(const std::vector<ReuseRun>& runs) {
 }
 
 const SwapRun* best_of(const std::vector<SwapRun>& runs) {
-  return least(runs,
-               [](const SwapRun& a, const SwapRun& b) { return a.report->total_us < b.report->total_us; });
+  const auto less = [](const SwapRun& a, const SwapRun& b) {
+    return a.report->total_us < b.report->total_us;
+  };
+  const SwapRun* best = nullptr;
+  for (const SwapRun& run : runs)
+    if (run.valid() && !run.of_another_step && (best == nullptr || less(run, *best))) best = &run;
+  return best;
 }
 
 }  // namespace terrace::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
+#include "daemon/planner/simulate/policies/zero_offload.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "tools/cli/plan/search_watch.h"
 
@@ -37,6 +38,9 @@ struct SwapRun {
   bool stopped = false;  // by its time or by a signal: the best so far
   std::string why_not;
   std::string wrong;
+  // The policy takes the update out of the step: the report is of one step without it, there is no schedule
+  // of the step that was given, and no bound of its time holds.
+  bool of_another_step = false;
   bool valid() const { return report && wrong.empty(); }
 };
 
@@ -44,9 +48,12 @@ struct SwapRun {
 struct ChosenPolicies {
   std::vector<planner::ReusePolicy> reuse;
   std::vector<planner::SwapPolicy> swap;
+  std::vector<planner::UpdatePolicy> update;
+  bool moves() const { return !swap.empty() || !update.empty(); }
 };
 
-// "all", or names. With `with_machine` swap policies count for "all". Refuses a name that there is none of.
+// "all", or names. With `with_machine` swap policies and those that
+// take the update out count for "all". Refuses a name that there is none of.
 Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bool with_machine);
 
 ReuseRun run_policy(const planner::ReusePolicy& policy, const planner::Instance& instance,
@@ -54,7 +61,11 @@ ReuseRun run_policy(const planner::ReusePolicy& policy, const planner::Instance&
 SwapRun run_policy(const planner::SwapPolicy& policy, const wire::Trace& trace,
                    const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch);
 
-// The valid one that needs least memory, or takes least time; null if none is valid.
+SwapRun run_policy(const planner::UpdatePolicy& policy, const wire::Trace& trace,
+                   const planner::Machine& machine, const PlanLimits& limits, SearchWatch& watch);
+
+// The valid one that needs least memory, or takes least time; null if none is valid. A step without its
+// update is not set beside the others.
 const ReuseRun* best_of(const std::vector<ReuseRun>& runs);
 const SwapRun* best_of(const std::vector<SwapRun>& runs);
 

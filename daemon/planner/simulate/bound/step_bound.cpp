@@ -8,6 +8,7 @@
 #include "daemon/planner/simulate/bound/lives.h"
 #include "daemon/planner/simulate/program.h"
 #include "daemon/planner/simulate/simulator.h"
+#include "daemon/planner/variants.h"
 
 namespace terrace::planner {
 namespace {
@@ -192,6 +193,7 @@ class Programme {
 }  // namespace
 
 StepBound step_bound(const wire::Trace& trace, const Machine& machine, const StepBoundOptions& options) {
+  if (has_variants(trace)) return step_bound(least_costs(trace), machine, options);
   const LowerBounds plain = lower_bounds(trace, machine);
   if (plain.largest_op_bytes > machine.tiers[0].capacity_bytes)
     return {std::numeric_limits<double>::infinity(), true};

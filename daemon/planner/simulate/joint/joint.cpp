@@ -5,6 +5,7 @@
 
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/remade.h"
+#include "daemon/planner/variants.h"
 
 namespace terrace::planner::joint {
 namespace {
@@ -173,8 +174,52 @@ double planned_step_us(const wire::Trace& trace, const Machine& machine, const S
   return report ? report->total_us : infinite;
 }
 
+namespace {
+
+// The fastest plan that policies for variants have; infinite: they have none.
+Candidate fastest_with_variants(const wire::Trace& trace, const Machine& machine,
+                                const SwapControl& control) {
+  Candidate fastest;
+  for (const SwapPolicy& policy : published_swap_policies()) {
+    if (!policy.chooses_variants) continue;
+    Result<SwapPlan> plan = policy.plan(trace, machine, control);
+    if (!plan) continue;
+    const double time_us = planned_step_us(trace, machine, *plan);
+    if (time_us < fastest.time_us) fastest = {std::move(*plan), time_us};
+  }
+  return fastest;
+}
+
+// The search does not change variants: it runs with every operation as it is, with each one's fastest
+// variant, and with those of the fastest plan that chooses some.
+Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& machine,
+                                    const SwapControl& control) {
+  Candidate best = fastest_with_variants(trace, machine, control);
+  std::vector<std::uint32_t> fastest;
+  for (const wire::TraceOp& op : trace.ops) fastest.push_back(fastest_within(op, unlimited_bytes));
+  std::vector<std::vector<wire::VariantChoice>> choices = {{}, choices_of(fastest)};
+  if (best.time_us < infinite) choices.push_back(best.plan.variants);
+  SwapControl each = control;
+  each.effort = control.effort / static_cast<double>(choices.size());
+  std::string why_not;
+  for (const std::vector<wire::VariantChoice>& chosen : choices) {
+    Result<SwapPlan> plan = Search(with_variants(trace, chosen), machine, each).best();
+    if (!plan) why_not = plan.error;
+    if (!plan) continue;
+    plan->variants = chosen;
+    const double time_us = planned_step_us(trace, machine, *plan);
+    if (time_us < best.time_us) best = {std::move(*plan), time_us};
+  }
+  if (best.time_us == infinite) return refused<SwapPlan>(std::move(why_not));
+  best.plan.policy = "joint";
+  return ok(std::move(best.plan));
+}
+
+}  // namespace
+
 Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
-  return Search(trace, machine, control).best();
+  return has_variants(trace) ? plan_with_variants(trace, machine, control)
+                             : Search(trace, machine, control).best();
 }
 
 }  // namespace terrace::planner::joint

@@ -5,8 +5,7 @@
 // (shriramsb/vdnn-plus-plus, IPDPS'19) is the same without that wait, which is what its README names first.
 // Of what else that README names, ways to place buffers with fewer holes between them, and compression on the
 // CPU of what lies in host memory, nothing shows here: tier 0 counts bytes, and the link carries as many as
-// before. Left out: vDNN's dynamic policy, which also picks an algorithm for each convolution; a trace has
-// one of each operation. There is no fallback: what does not fit fails.
+// before. vDNN's dynamic policy is in vdnn_dynamic.cpp. There is no fallback here: what does not fit fails.
 #include <algorithm>
 #include <cctype>
 

@@ -39,10 +39,15 @@ std::vector<SwapPolicy> published_swap_policies() {
        plan_vdnn_all},
       {"vdnn_conv", "vdnn", "vDNN (MICRO'16), section III: offload inputs of convolutions", Victims::none,
        plan_vdnn_conv},
+      {"vdnn_dynamic", "vdnn",
+       "vDNN (MICRO'16), section III-C: what leaves and each layer's variant, by trying", Victims::none,
+       nullptr, plan_vdnn_dynamic, true},
       {"vdnnpp_all", "vdnn", "vDNN++ (IPDPS'19): all feature maps, without a wait at each layer's end",
        Victims::none, plan_vdnnpp_all},
       {"vdnnpp_conv", "vdnn", "vDNN++ (IPDPS'19): inputs of convolutions, without a wait at each layer's end",
        Victims::none, plan_vdnnpp_conv},
+      {"modnn", "modnn", "moDNN (DATE'18): offloading, algorithms and sub-batches against a budget",
+       Victims::none, nullptr, plan_modnn, true},
       {"flashneuron", "flashneuron", "FlashNeuron (FAST'21), section 4: two-phase offload to the SSD",
        Victims::none, plan_flashneuron},
       {"swapadvisor_first", "swapadvisor",
@@ -65,7 +70,7 @@ std::vector<SwapPolicy> swap_policies() {
   std::vector<SwapPolicy> all = published_swap_policies();
   all.push_back({"joint", "terrace",
                  "Terrace: search over keeping, moving and recomputing, from the best published plan",
-                 Victims::belady, nullptr, joint::plan_jointly});
+                 Victims::belady, nullptr, joint::plan_jointly, true});
   return all;
 }
 

@@ -57,7 +57,9 @@ std::string check_codec(const CodecCost& codec, std::size_t i) {
 std::string check_references(const wire::Trace& trace, std::size_t op) {
   const wire::TraceOp& o = trace.ops[op];
   const std::string name = "ops[" + std::to_string(op) + "]";
-  if (!not_negative(o.time_us)) return name + " takes a time that is negative or no number";
+  if (!not_negative(o.time_us) || std::any_of(o.variants.begin(), o.variants.end(),
+                                              [](const auto& v) { return !not_negative(v.time_us); }))
+    return name + " takes a time that is negative or no number";
   for (const auto* list : {&o.inputs, &o.outputs}) {
     for (const std::uint32_t t : *list) {
       if (t >= trace.tensors.size())
@@ -78,8 +80,11 @@ bool too_many_bytes(const wire::Trace& trace) {
   for (const wire::TraceTensor& t : trace.tensors) {
     if (add(t.bytes)) return true;
   }
-  return std::any_of(trace.ops.begin(), trace.ops.end(),
-                     [&](const wire::TraceOp& op) { return add(op.workspace_bytes); });
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [&](const wire::TraceOp& op) {
+    std::uint64_t most_workspace = op.workspace_bytes;  // only one variant runs
+    for (const wire::OpVariant& v : op.variants) most_workspace = std::max(most_workspace, v.workspace_bytes);
+    return add(most_workspace);
+  });
 }
 
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {

@@ -1,8 +1,10 @@
 // A step from begin to end, and what must hold before it begins.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "daemon/planner/simulate/run/runner.h"
+#include "daemon/planner/variants.h"
 
 namespace terrace::planner {
 
@@ -93,9 +95,24 @@ std::string check_inputs(const wire::Trace& trace, const Machine& machine, const
   if (std::string wrong = check_machine(machine); !wrong.empty()) return wrong;
   if (std::string wrong = check_trace(trace); !wrong.empty()) return wrong;
   if (std::string wrong = check_entries(trace, machine, schedule); !wrong.empty()) return wrong;
+  if (std::string wrong = check_variants(trace, schedule.variants); !wrong.empty()) return wrong;
   if (options.steps == 0) return "there is no step to simulate; ask for at least one";
   if (options.initial_tier >= machine.tiers.size()) return "the initial tier does not exist";
   return {};
+}
+
+// The step in which each operation has the cost of its variant; bounds stay those of all variants.
+Result<SimulationReport> simulate_variants(const wire::Trace& trace, const Machine& machine,
+                                           const wire::Schedule& schedule, SimulationOptions options) {
+  wire::Schedule plain = schedule;
+  plain.variants.clear();
+  const bool with_bounds = std::exchange(options.with_bounds, false);
+  Result<SimulationReport> report =
+      simulate(with_variants(trace, schedule.variants), machine, plain, options);
+  if (!report) return report;
+  report->variants = schedule.variants;
+  if (with_bounds) report->bounds = lower_bounds(trace, machine);
+  return report;
 }
 
 }  // namespace
@@ -105,6 +122,7 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
   if (std::string wrong = check_inputs(trace, machine, schedule, options); !wrong.empty()) {
     return refused<SimulationReport>(std::move(wrong));
   }
+  if (!schedule.variants.empty()) return simulate_variants(trace, machine, schedule, options);
   const Result<Program> program = make_program(trace, machine, schedule);
   if (!program) return refused<SimulationReport>(program.error);
   return Runner(trace, machine, schedule, options, *program).run();
