@@ -44,6 +44,7 @@ def parse_arguments():
     parser.add_argument("--only", metavar="NETWORK", nargs="+", choices=NETWORKS, help=f"of {', '.join(NETWORKS)} (all)")
     parser.add_argument("--percents", type=int, nargs="+", metavar="N", help="budgets (75 50 35; 50 with --quick)")
     parser.add_argument("--rounds", type=int, metavar="N", help="(3; 1 with --quick)")
+    parser.add_argument("--device", metavar="cuda[:N]", help="train on this GPU, over its own link (CPU tensors beside an emulated device)")
     parser.add_argument("--link", default="1G", help="bytes a second of the emulated link, each way (1G)")
     parser.add_argument("--published", action="store_true", help="also SuperNeurons, FlashNeuron and Capuchin")
     parser.add_argument("--quick", action="store_true", help="densenet121 at 50%% with a batch of 2, once")
@@ -83,7 +84,7 @@ def measure(arguments):
     import torch
     batch, small, size = NETWORKS[arguments.network]
     torch.manual_seed(1)
-    model, sample, target = build(arguments.network, small if arguments.quick else batch, size)
+    model, sample, target = (part.to(arguments.device or "cpu") for part in build(arguments.network, small if arguments.quick else batch, size))
 
     def loss(output):
         return torch.nn.functional.cross_entropy(output, target.flatten())
@@ -99,7 +100,7 @@ def run(arguments, model, sample, loss, policy, percent):
     plain = copy.deepcopy(model)
     try:
         plan = terrace.torch.plan(model, sample, f"{percent}%", loss=loss, policy=policy, curve=False,
-                                  device=f"emulated:8G,d2h={arguments.link},h2d={arguments.link}", host_budget="2G")
+                                  device=arguments.device or f"emulated:8G,d2h={arguments.link},h2d={arguments.link}", host_budget="2G")
     except ValueError as error:
         return {"refused": str(error)}
     while plan.measured is None:
@@ -118,6 +119,9 @@ def step(model, sample, loss):
     model.zero_grad(set_to_none=True)
     begin = time.perf_counter()
     loss(model(sample)).backward()
+    if sample.is_cuda:
+        import torch
+        torch.cuda.synchronize(sample.device)
     return time.perf_counter() - begin
 
 
@@ -130,6 +134,7 @@ def each(of):
 def rows_of(arguments, network):
     words = [sys.executable, str(Path(__file__).resolve()), "--network", network, "--link", arguments.link, "--rounds", str(arguments.rounds),
              "--percents", *map(str, arguments.percents), *(["--quick"] if arguments.quick else []),
+             *(["--device", arguments.device] if arguments.device else []),
              *(["--published"] if arguments.published else [])]
     rounds = {}
     for line in subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
@@ -175,7 +180,7 @@ def wanted(rows):
 
 
 def table(document):
-    lines = [f"PyTorch {document['torch']}, torchvision {document['torchvision']}, link {document['link']}/s", ""]
+    lines = [f"PyTorch {document['torch']}, torchvision {document['torchvision']}, {document.get('device') or 'link ' + document['link'] + '/s'}", ""]
     for network in document["networks"]:
         rows = [row for row in document["rows"] if row["network"] == network]
         plain = next((row for row in rows if "plain_seconds" in row), None)
@@ -210,7 +215,8 @@ def main():
     import torchvision
     rows = [row for network in arguments.only for row in rows_of(arguments, network)]
     document = {"format": "terrace-bench-plan", "version": 1, "torch": torch.__version__, "torchvision": torchvision.__version__,
-                "python": platform.python_version(), "threads": torch.get_num_threads(), "link": arguments.link,
+                "python": platform.python_version(), "threads": torch.get_num_threads(),
+                **({"device": arguments.device} if arguments.device else {"link": arguments.link}),
                 "networks": arguments.only, "rows": rows, "targets": wanted(rows)}
     commit = machine.commit(HERE)
     document |= {"machine": machine.describe(Path("/var/tmp")), "command": command()}
