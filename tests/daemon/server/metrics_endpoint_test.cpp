@@ -23,7 +23,7 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 constexpr const char* request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-constexpr std::uint64_t second = 1'000'000'000;
+constexpr std::uint64_t second_ns = 1'000'000'000;
 
 struct EndpointFixture {
   tests::TemporaryDirectory directory;
@@ -32,7 +32,7 @@ struct EndpointFixture {
   Door door{poller, log_limit, 0};
   std::string text = "# EOF\n";
   int renders = 0;
-  std::uint64_t now_ns = 1000 * second;
+  std::uint64_t now_ns = 1000 * second_ns;
   MetricsEndpoint endpoint{poller, door, [](std::uint64_t number) { return number; },
                            [this] {
                              ++renders;
@@ -170,7 +170,7 @@ TEST_CASE_METHOD(EndpointFixture, "WhoDoesNotHangUpIsHungUpOn") {
 TEST_CASE_METHOD(EndpointFixture, "TheTextIsWrittenOnceASecond") {
   for (int i = 0; i < 10; ++i) {
     say(connect(), request);
-    now_ns += second / 10;
+    now_ns += second_ns / 10;
   }
   CHECK(renders == 1);
   say(connect(), request);
@@ -182,7 +182,7 @@ TEST_CASE_METHOD(EndpointFixture, "TheOldestConnectionMakesRoom") {
   for (std::size_t i = 0; i < 2 * MetricsEndpoint::max_connections; ++i) {
     silent.push_back(connect());
     serve();
-    now_ns += second / 8;  // all within their time
+    now_ns += second_ns / 8;  // all within their time
     endpoint.tick(now_ns);
   }
   CHECK(endpoint.connections() == MetricsEndpoint::max_connections);
@@ -205,7 +205,7 @@ TEST_CASE_METHOD(EndpointFixture, "ConnectionsWithoutEndWaitInTheBacklog") {
   for (const UniqueFd& client : clients) answered += client && !heard(client).empty() ? 1 : 0;
   CHECK(answered == 16);
   CHECK_FALSE(clients.back());  // the backlog is full
-  now_ns += second;
+  now_ns += second_ns;
   endpoint.tick(now_ns);
   serve();
   for (const UniqueFd& client : clients) answered += client && !heard(client).empty() ? 1 : 0;
@@ -219,7 +219,7 @@ TEST_CASE_METHOD(EndpointFixture, "GarbageNeverHurts") {
     for (int k = 0; k < 50 + i; ++k) garbage += static_cast<char>(i * 31 + k * 17);
     say(client, garbage + (i % 2 == 0 ? "\r\n\r\n" : ""));
     if (i % 2 == 0) CHECK_THAT(heard(client), StartsWith("HTTP/1.1 400 "));
-    now_ns += second;
+    now_ns += second_ns;
     endpoint.tick(now_ns);
   }
 }
