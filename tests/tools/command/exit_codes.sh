@@ -72,7 +72,10 @@ grep -q warning err && [ "${directory#/home/}" = "$directory" ] && [ "${director
   fail "terraced warns of a directory that the service sees: $(cat err)"
 expect_code 2 "terraced: a pool directory that does not exist" "$daemon" --check-config --dram 1G --pool /nonexistent
 expect_text err "no file can be made in /nonexistent" "what is wrong with the pool directory"
-expect_code 1 "terraced: a start with the same" "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"
+expect_code 124 "terraced: a start with the same, which goes on without a pool" timeout 2 "$daemon" --dram 1G --pool /nonexistent --socket "$XDG_RUNTIME_DIR/d.sock"
+expect_text err "no file can be made in /nonexistent.*jobs have no pool" "what is wrong with the pool directory, at the start"
+expect_code 1 "terraced: a start with a pool that cannot be" timeout 20 "$daemon" --dram 1G --pool "$directory" --pool-size 100000T --socket "$XDG_RUNTIME_DIR/d.sock"
+expect_text err "\[pool\] size" "why there is no start"
 # Programs of benchmarks that no verb starts take the options that they name.
 clock=$(dirname "$terrace")/terrace-event-clock
 if [ -x "$clock" ]; then
