@@ -138,8 +138,8 @@ TEST_CASE("DescriptorsThatComeAlongHoldUpNobody") {
                       << "\"\n[metrics]\nlisten = \"" << where << "\"\n";
   DaemonProcess process(socket, {"--private", "--config", file});
   LingeringSocket slow;
-  daemon::UniqueFd client = connect_stream(where);
-  REQUIRE(client);
+  daemon::UniqueFd client;  // this socket is there a moment after the other one, for which the process waits
+  REQUIRE(eventually([&] { return static_cast<bool>(client = connect_stream(where)); }));
   const char words[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   const int fds[] = {slow.fd()};
   const auto send = [&](std::size_t bytes, bool with_descriptor) {
