@@ -262,7 +262,7 @@ class Replayed(unittest.TestCase):
         replay = Replay(self.made, {OFFLOAD: Link(Way(0.25, 0.0), Way(0.25, 0.0))})
         # A warm-up, then in force and plain in turn: each kind's step takes 1.5 of plain's, so 6 s of 4.
         with mock.patch.object(calibrate, "put_in_force", lambda *_: contextlib.nullcontext()), mock.patch.object(
-                calibrate, "_time", side_effect=[9.0, 1.5, 1.0, 3.0, 2.0] * 2):
+                calibrate, "time_step", side_effect=[9.0, 1.5, 1.0, 3.0, 2.0] * 2):
             found = calibrate.calibrate(None, replay, {}, None)
         away, again = replay.predict((OFFLOAD, OFFLOAD)), replay.predict((RECOMPUTE, RECOMPUTE))
         self.assertAlmostEqual(found.moving[OFFLOAD], (6 - away.seconds) / away.moving_seconds[OFFLOAD])

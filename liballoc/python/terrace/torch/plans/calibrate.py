@@ -6,11 +6,10 @@ that the links were busy, or by the time that was computed again.
 """
 from __future__ import annotations
 
-import time
 from statistics import median
 
 from .force import put_in_force
-from .observe import wait
+from .observe import time_step
 from .replay import KEEP, RECOMPUTE, Overheads
 
 ROUNDS = 2
@@ -39,15 +38,7 @@ def _ratio(run, step, choice, sessions, device):
     """The time of a step under the choice to that of a plain one."""
     def in_force():
         with put_in_force(step, choice, sessions):
-            return _time(run, device)
+            return time_step(run, device)
 
     in_force()  # the engine learns the order in which tensors are wanted
-    return median(in_force() / _time(run, device) for _ in range(ROUNDS))
-
-
-def _time(run, device):
-    run.fresh()
-    begin = time.perf_counter()
-    run.step()
-    wait(device)
-    return time.perf_counter() - begin
+    return median(in_force() / time_step(run, device) for _ in range(ROUNDS))

@@ -166,10 +166,10 @@ def observe(run, segments, base_bytes, device, steps=5):
     """The Step. ValueError: it is not the same each time. The model is afterwards as it was, but for its optimizer, if `run`
     has one."""
     for _ in range(2):
-        _plain(run, device)
+        time_step(run, device)
     plain, gaps = [], []
     for _ in range(steps):
-        plain.append(_plain(run, device))
+        plain.append(time_step(run, device))
         gaps.append(_gaps(run, segments, device))
     marks, blocks, tick_of, pointers = _memory(run, segments, device)
     if any(seen != marks.marks for seen, _ in gaps):
@@ -183,7 +183,8 @@ def observe(run, segments, base_bytes, device, steps=5):
     return step
 
 
-def _plain(run, device):
+def time_step(run, device):
+    """Seconds of a step that nobody watches."""
     run.fresh()
     begin = time.perf_counter()
     run.step()
