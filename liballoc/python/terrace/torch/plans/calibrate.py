@@ -10,7 +10,7 @@ from statistics import median
 
 from .force import put_in_force
 from .observe import time_step
-from .replay import KEEP, RECOMPUTE, Overheads
+from .replay import RECOMPUTE, Overheads
 
 ROUNDS = 2
 MOST_OVERHEAD = 4.0  # seconds a second: what lies beyond is a disturbance
@@ -20,7 +20,7 @@ def calibrate(run, replay, sessions, device):
     """Overheads. The model is afterwards as it was if `run.unchanged()` is around it."""
     moving, recomputing = {}, 0.0
     for kind in replay.kinds():
-        choice = [kind if kind in replay.options(number) else KEEP for number in range(len(replay.step.segments))]
+        choice = replay.uniform(kind)
         found = replay.predict(choice)
         amount = found.recomputed_seconds if kind == RECOMPUTE else found.moving_seconds[kind]
         if amount <= 0:

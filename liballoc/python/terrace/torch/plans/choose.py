@@ -45,8 +45,7 @@ class Chooser:
         return self._known[choice]
 
     def uniform(self, kind):
-        """KEEP where `kind` cannot be chosen."""
-        return self.of(kind if kind in self._replay.options(number) else KEEP for number in range(self._count))
+        return self.of(self._replay.uniform(kind))
 
     def superneurons(self, budget):
         choice = [KEEP] * self._count
@@ -87,7 +86,7 @@ class Chooser:
 
     def _starts(self, budget):
         yield self.uniform(KEEP)
-        for kind in (*self._replay.links, RECOMPUTE):
+        for kind in self._replay.kinds():
             yield self.uniform(kind)
         yield self.superneurons(budget)
         by_cost = sorted(range(self._count), key=lambda number: self._replay.recompute_seconds(number)

@@ -96,6 +96,10 @@ class Replay:
         """What can be chosen beside KEEP for some segment."""
         return [*self.links, *([RECOMPUTE] if self._recomputes else [])]
 
+    def uniform(self, kind):
+        """The choice of `kind` for every segment that can have it, KEEP for the others."""
+        return tuple(kind if kind in self.options(number) else KEEP for number in range(len(self.step.segments)))
+
     def saved_by(self, number):
         """The blocks that a segment saves and its backward pass wants."""
         return self._parts[number].saved.keys()
