@@ -74,9 +74,12 @@ void Fetches::run(const TensorPtr& arriving, Lock& lock) {
   common_->changed.notify_all();
 }
 
+// What is handed back comes from its source, whatever becomes of its way out.
 int Fetches::carry_in(Tensor& tensor, Lock& lock) {
-  if (!tensor.handed_back) common_->changed.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
-  if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (!tensor.handed_back) {
+    common_->changed.wait(lock, [&] { return tensor.state >= Tensor::State::stored; });
+    if (tensor.state == Tensor::State::failed) return tensor.error;
+  }
   return common_->on_host() ? carry_in_on_host(tensor, lock) : carry_in_by_device(tensor, lock);
 }
 

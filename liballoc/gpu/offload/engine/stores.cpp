@@ -168,9 +168,14 @@ int Stores::departed(Tensor& tensor) {
   return error;
 }
 
+// A fetch still reads the source.
+bool Stores::is_being_handed_back(const Tensor& tensor) const {
+  return tensor.handed_back && (tensor.is_moving() || common_->is_pending(tensor.arrived));
+}
+
 // The copy out has passed, and so has one that handed the source back. Its crew may not have seen it yet.
 bool Stores::source_is_free(const Tensor& tensor) const {
-  if (tensor.handed_back && (tensor.is_moving() || common_->is_pending(tensor.arrived))) return false;
+  if (is_being_handed_back(tensor)) return false;
   if (tensor.state == Tensor::State::stored) return true;
   return !common_->by_hand(tensor) && tensor.state == Tensor::State::leaving && tensor.departed != nullptr &&
          !common_->is_pending(tensor.departed);
@@ -181,9 +186,14 @@ bool Stores::tell_left(Tensor& tensor) {
   return tensor.left_told;
 }
 
+// The caller hears of it once nobody reads the source, which is the only copy and the caller's again.
+bool Stores::has_failed(const Tensor& tensor) const {
+  return tensor.state == Tensor::State::failed && !is_being_handed_back(tensor);
+}
+
 int Stores::left(Tensor& tensor, bool* out) {
   if (!waiting_.empty() && host_->has_retired()) common_->stir();
-  if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (has_failed(tensor)) return tensor.error;
   *out = tell_left(tensor);
   return 0;
 }
@@ -194,7 +204,7 @@ int Stores::leave(Tensor& tensor, Stream stream, bool* out, Lock& lock) {
   const bool host_waits = common_->host_waits();
   if (host_waits) wait_until_left(tensor, lock);
   if (tensor.gone) return ENOENT;
-  if (tensor.state == Tensor::State::failed) return tensor.error;
+  if (has_failed(tensor)) return tensor.error;
   const bool has_left = tell_left(tensor);
   if (!has_left && !host_waits && has_copy_queued(tensor) && !(tensor.handed_back && tensor.is_moving())) {
     if (const int error = uses_->order_behind(tensor, stream); error != 0) return error;

@@ -69,7 +69,9 @@ class Stores {
   int carry_out_by_device(Tensor& tensor);
   int departed(Tensor& tensor);
 
+  bool is_being_handed_back(const Tensor& tensor) const;
   bool source_is_free(const Tensor& tensor) const;
+  bool has_failed(const Tensor& tensor) const;
   bool tell_left(Tensor& tensor);
   void wait_until_left(Tensor& tensor, Lock& lock);
   bool has_copy_queued(Tensor& tensor);
