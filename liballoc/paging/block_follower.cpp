@@ -148,7 +148,7 @@ void BlockFollower::detach(std::uint32_t n) {
   r.trace = TouchTrace{};
   r.lone = LoneTouches{};
   r.page_out = r.waiting = r.cold = r.long_lived = r.held = r.probed = r.from_read = false;
-  r.scattered = r.dense = r.was_dirty = false;
+  r.scattered = r.dense = r.was_dirty = r.left_empty = false;
   r.turn = Turn::usual;
   if (r.state == RunState::lost)
     r.state = mover_->heal(parts_.runs.address(n)) == 0 ? RunState::empty : RunState::lost;

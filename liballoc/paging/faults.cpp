@@ -26,7 +26,7 @@ void Faults::handle(const Fault& fault) {
   if (r.state == RunState::lost) return mover_->wake(heap.address(n), run_bytes);
   if (p.in_place.has(page)) return fault_in_place(n, page);
   const bool is_away = p.in_frame.has(page) || p.stored.has(page);
-  if (!is_away && r.state != RunState::empty) return parts_.placement.show_zeroes(n, reach_of(n, page));
+  if (!is_away && r.state != RunState::empty) return bring_zeroes(n, page);
   if (listener_ != nullptr) listener_->on_touched(n);
   if (!r.waiting) {
     r.wait_since_ns = os::now_ns();
@@ -42,6 +42,28 @@ void Faults::handle(const Fault& fault) {
   note_lone_touch(n, is_strided || ahead.is_expected);
   p.in_frame.has(page) ? bring_from_frame(n, page, is_strided) : bring_from_tier(n, page, is_strided);
   if (is_strided) bring_strides(n, ahead);
+}
+
+// A page that lies nowhere, of a run of which others do. What comes whole brings it along.
+void Faults::bring_zeroes(std::uint32_t n, std::uint32_t page) {
+  Run& r = parts_.runs[n];
+  const TierOperation* const op = r.state == RunState::reading ? parts_.operations.of_run(n) : nullptr;
+  const bool comes = op != nullptr && op->fills_up;
+  if (!comes && !parts_.transfers.comes_whole(n))
+    return parts_.placement.show_zeroes(n, reach_of(n, page));
+  const bool is_on_its_way = comes || r.queued;
+  const PageRange reach = is_on_its_way ? whole_run : reach_of(n, page);
+  if (reach.count() < pages_per_run || r.pieces > 0) return parts_.placement.show_zeroes(n, reach);
+  if (listener_ != nullptr) listener_->on_touched(n);
+  if (!r.waiting) {
+    r.wait_since_ns = os::now_ns();
+    parts_.policy.on_missing(n);
+  }
+  r.waiting = true;
+  if (is_on_its_way) return;
+  WholeRuns::comes_whole(r.lone);
+  parts_.line.join(n);
+  parts_.policy.on_use(n, true);
 }
 
 // It came back since the fault was raised. Else somebody took it from behind our back: a hole that the
@@ -192,15 +214,16 @@ std::uint32_t Faults::end_trial() {
 }
 
 // Fresh memory is written as a whole, as a rule, and then is best one huge page. A very large block that is
-// touched here and there is not: that shows where neither neighbour of the run has been touched.
+// touched here and there is not: that shows where neither neighbour of the run has been touched. What left as
+// zeroes is not fresh.
 void Faults::bring_fresh(std::uint32_t n, std::uint32_t page) {
   constexpr std::uint32_t very_large = 64 * granules_per_run;
   const RunTable& runs = parts_.runs;
   const std::uint32_t block = runs[n].block;
-  const bool may_be_sparse = block != 0 && parts_.blocks[block].granules >= very_large && page != 0 &&
+  const bool is_in_the_open = block != 0 && parts_.blocks[block].granules >= very_large && page != 0 &&
                              n > 0 && n + 1 < runs.size() && runs[n - 1].state == RunState::empty &&
                              runs[n + 1].state == RunState::empty;
-  const PageRange range = may_be_sparse ? reach_of(n, page) : whole_run;
+  const PageRange range = is_in_the_open || runs[n].left_empty ? reach_of(n, page) : whole_run;
   if (range.count() < pages_per_run) return parts_.placement.show_zeroes(n, range);
   if (parts_.placement.back(n)) back_ahead(n);
 }

@@ -43,6 +43,7 @@ class Faults {
   bool serve_line();
 
  private:
+  void bring_zeroes(std::uint32_t n, std::uint32_t page);
   void fault_in_place(std::uint32_t n, std::uint32_t page);
   bool follows(std::uint32_t n) const;
   bool comes_whole_again(std::uint32_t n) const;

@@ -123,6 +123,7 @@ void Frames::reclaim(std::uint32_t n) {
     r.frame = none;
     r.from_read = false;
     extents_.settle(n);
+    r.left_empty = r.state == RunState::empty && r.live > 0;
   }
   accounts_.tell(wire::EventKind::drop, n, run_bytes);
 }

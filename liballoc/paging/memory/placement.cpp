@@ -34,7 +34,7 @@ bool Placement::back(std::uint32_t n) {
     return false;
   }
   if (r.zero_fill) std::memset(parts_.frames.address(frame), 0, run_bytes);
-  r.zero_fill = false;
+  r.zero_fill = r.left_empty = false;
   r.frame = frame;
   parts_.runs.pages(n).in_frame = PageSet::all();
   return put_back(n);
@@ -209,10 +209,11 @@ void Placement::show_zeroes(std::uint32_t n, PageRange range) {
   Run& r = parts_.runs[n];
   if (r.state == RunState::empty || r.state == RunState::stored) {
     r.small = true;
+    r.left_empty = false;
     parts_.runs.become(n, RunState::resident);
     parts_.runs.note_arrival();
   }
-  if (r.state == RunState::resident) end_wait(n);
+  if (r.state == RunState::resident && !r.queued) end_wait(n);  // else others wait for what is to be read
 }
 
 std::size_t Placement::put_piece(std::uint32_t n, PageRange range, const std::byte* content) {

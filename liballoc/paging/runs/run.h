@@ -78,7 +78,8 @@ struct Run {
   bool page_out : 1 = false;   // give its frame back as soon as it is written
   bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
   bool late : 1 = false;       // the same, and its time went by unused
-  bool zero_fill : 1 = false;  // empty, and its next first touch must see zeroes
+  bool zero_fill : 1 = false;   // empty, and its next first touch must see zeroes
+  bool left_empty : 1 = false;  // empty, since all that it had when it left was zeroes
   bool may_have_holes : 1 =
       false;                    // pages that are thought to be in place may be missing: the program's doing
   bool long_lived : 1 = false;  // its block's hints: to be spared, to go first

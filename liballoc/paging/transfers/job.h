@@ -23,6 +23,7 @@ struct Job {
   PageSet pages;
   std::uint64_t sum_ns = 0;
   PageSums sums;
+  PageSet zeroes;  // of `pages`
 
   RunEncoding encoding;
   RunDecoding decoding;

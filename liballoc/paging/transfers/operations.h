@@ -40,7 +40,8 @@ struct TierOperation {
   unsigned buffer = RunCodec::no_buffer;
   std::byte* data = nullptr;  // where page 0 of the run would be
   PageSet pages;
-  PageSet dirty;  // write: those that must be
+  PageSet dirty;   // write: those that must be
+  PageSet zeroes;  // write: those that need no copy
   Kind kind = Kind::read;
   bool busy = false;
   bool is_computed = false;    // its job is a worker's at present
@@ -51,6 +52,7 @@ struct TierOperation {
   bool retried = false;
   bool starved = false;      // waits for the kernel's memory
   bool lacks_room = false;   // a piece that is here and checked, and waits for memory in the budget
+  bool fills_up = false;     // read: what lies nowhere comes with it, as zeroes, so that the run is whole
   bool has_arrived = false;  // the device has done its part, and the content is to be checked
 
   bool is_write() const { return kind == Kind::write; }

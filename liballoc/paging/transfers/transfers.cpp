@@ -9,13 +9,13 @@
 namespace terrace::liballoc {
 namespace {
 
-// Clean pages between dirty ones that are written rather than begun anew for.
+// Pages between those that must be written that are written rather than begun anew for.
 constexpr std::uint32_t most_gap = 2;
 
-PageSet without_gaps(const PageSet& dirty, const PageSet& there) {
-  PageSet all = dirty;
-  PageRange before = dirty.next(0);
-  for (PageRange range = dirty.next(before.end); range.count() > 0; range = dirty.next(range.end)) {
+PageSet without_gaps(const PageSet& needed, const PageSet& there) {
+  PageSet all = needed;
+  PageRange before = needed.next(0);
+  for (PageRange range = needed.next(before.end); range.count() > 0; range = needed.next(range.end)) {
     const PageRange gap{before.end, range.first};
     if (gap.count() <= most_gap && (PageSet::of(gap) - there).is_empty()) all.add(gap);
     before = range;
@@ -76,7 +76,8 @@ bool Transfers::write_into(TierOperation* op) {
   if (!p.away().is_empty()) return start_fill(op);
   if (is_raw) {
     op->slot_bytes = run_bytes;
-    op->pages = p.in_frame;  // a compressed run has all pages, though some may have come back meanwhile
+    // A compressed run has all pages, though some may have come back meanwhile.
+    op->pages = without_gaps(p.in_frame - op->zeroes, p.in_frame);
   }
   if (!reserve_for(op)) return false;
   // What is written now is all that the run has, but for what came back meanwhile.
@@ -135,6 +136,12 @@ bool Transfers::start_fill(TierOperation* op) {
 
 // ---- in ---------------------------------------------------------------------------------------------------
 
+// What was one huge page is one again, with the zeroes that were not written.
+bool Transfers::comes_whole(std::uint32_t n) const {
+  const Run& r = parts_.runs[n];
+  return r.state == RunState::stored && r.slot_bytes == run_bytes && !r.small && !r.scattered;
+}
+
 bool Transfers::start_read(std::uint32_t n, bool demanded) {
   Run& r = parts_.runs[n];
   const bool can =
@@ -157,6 +164,7 @@ bool Transfers::start_read(std::uint32_t n, bool demanded) {
   op->sum = r.sum;
   op->generation = r.generation;
   op->pages = with_short_gaps(parts_.runs.pages(n).away());
+  op->fills_up = comes_whole(n);
   parts_.runs.become(n, RunState::reading);
   r.frame = frame;
   advance(op);
@@ -425,6 +433,8 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   Pages& p = parts_.runs.pages(n);
   p.in_frame = p.stored - p.in_place;
   if (!op->is_compressed()) p.in_frame &= op->pages;
+  if (op->fills_up) fill_up(n);
+  const bool lacks_zeroes = !p.nowhere().is_empty();
   parts_.accounts.note_read(parts_.extents.medium_of(op->slot_offset), op->bytes,
                             parts_.policy.leaves_last(n));
   r.from_read = true;
@@ -434,7 +444,17 @@ void Transfers::finish_read(TierOperation* op, bool intact) {
   if (p.in_frame.is_empty()) return parts_.frames.reclaim(n);
   if (!r.waiting) return;
   parts_.placement.restore(n);
+  if (lacks_zeroes) mover_->wake(parts_.runs.address(n), run_bytes);  // who waits for them asks again
   parts_.placement.restore_neighbours(n);
+}
+
+void Transfers::fill_up(std::uint32_t n) {
+  Pages& p = parts_.runs.pages(n);
+  const PageSet zeroes = p.nowhere();
+  std::byte* const frame = parts_.frames.address(parts_.runs[n].frame);
+  for (PageRange range = zeroes.next(0); range.count() > 0; range = zeroes.next(range.end))
+    std::memset(frame + range.offset(), 0, range.bytes());
+  p.in_frame |= zeroes;
 }
 
 // All memory is in use, and some of it is being written: a piece waits until that may be given up. Where

@@ -63,6 +63,8 @@ class Transfers {
   bool start_read(std::uint32_t n, bool demanded);
   // Begins to read the first stretch of `wanted` that is on the tier only and on no way yet.
   void start_piece(std::uint32_t n, PageRange wanted, bool demanded);
+  // Whether a read of run n, which is stored, would bring what lies nowhere as well, as zeroes.
+  bool comes_whole(std::uint32_t n) const;
   // One more of what the policy expects. False: none, or not now.
   bool read_ahead_one();
   // Ends what has come to its end, of the tier's work and of the workers'. `reads_on`: what the policy
@@ -107,6 +109,7 @@ class Transfers {
   void finish_fill(TierOperation* op, bool intact);
   bool fill_frame(const TierOperation& op);
   void finish_read(TierOperation* op, bool intact);
+  void fill_up(std::uint32_t n);
   void finish_piece(TierOperation* op, bool intact);
   bool put_later(TierOperation* op, PageRange range);
   void put_what_lacked_room();

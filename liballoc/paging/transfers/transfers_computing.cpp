@@ -66,9 +66,11 @@ bool Transfers::summed(TierOperation* op) {
   if (n == none || parts_.runs[n].state != RunState::writing) return call_off(op);
   const Job& job = parts_.operations.job_of(*op);
   if (job.is_timed) parts_.codec.summed(job.sum_ns);
-  op->dirty = parts_.runs.sums().take_dirty(n, job.sums, parts_.runs.pages(n).in_frame);
+  const PageSet& there = parts_.runs.pages(n).in_frame;
+  op->zeroes = job.zeroes & there;
+  op->dirty = parts_.runs.sums().take_dirty(n, job.sums, there, op->zeroes);
   parts_.runs[n].was_dirty = !op->dirty.is_empty();
-  if (op->dirty.is_empty() && is_to_come_in_pages(*op)) op->dirty = parts_.runs.pages(n).in_frame;
+  if (op->dirty.is_empty() && is_to_come_in_pages(*op)) op->dirty = there - op->zeroes;
   if (op->dirty.is_empty()) return end_unwritten(op);
   return may_be_compressed(*op) ? encode(op) : write_into(op);
 }
@@ -136,7 +138,7 @@ bool Transfers::call_off(TierOperation* op) {
   return true;
 }
 
-// The tier has all that is in the frame.
+// The tier has all that is in the frame but zeroes.
 bool Transfers::end_unwritten(TierOperation* op) {
   const std::uint32_t n = op->run;
   tidy(op);
