@@ -14,11 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/refusal.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/control/long_answer.h"
 #include "daemon/pools/pool_file.h"
-#include "daemon/server/rate_limit.h"
 #include "daemon/sessions/session.h"
+#include "daemon/sockets/rate_limit.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
@@ -54,6 +55,8 @@ class Connection {
   // ones; any other errno.
   int answer(std::string_view text);
   int flush();
+  // Tells the reason; what it returns is the line for the log.
+  std::string refuse(const Refusal& refusal);
   bool has_queued() const { return !queue_.empty(); }
 
   Role role = Role::fresh;

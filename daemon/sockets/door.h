@@ -9,10 +9,10 @@
 #include <string>
 
 #include "daemon/base/unique_fd.h"
-#include "daemon/server/listener.h"
-#include "daemon/server/log_limit.h"
-#include "daemon/server/poller.h"
-#include "daemon/server/received_files.h"
+#include "daemon/sockets/listener.h"
+#include "daemon/sockets/log_limit.h"
+#include "daemon/sockets/poller.h"
+#include "daemon/sockets/received_files.h"
 
 namespace terrace::daemon {
 

@@ -1,5 +1,5 @@
 // What clients send and how long it takes to close is their choice; whom it delays is not.
-#include "daemon/server/received_files.h"
+#include "daemon/sockets/received_files.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

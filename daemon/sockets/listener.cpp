@@ -1,5 +1,5 @@
 // See listener.h.
-#include "daemon/server/listener.h"
+#include "daemon/sockets/listener.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -57,8 +57,7 @@ std::string Listener::share_adopted(const Config& config) {
   if (path_ != config.socket)
     spdlog::warn(
         "[daemon] socket {} is not used: systemd hands over {}; set ListenSequentialPacket= with `systemctl "
-        "edit "
-        "terraced.socket`",
+        "edit terraced.socket`",
         config.socket, path_);
   if (auto error = check_group(config.group); !error.empty()) return error;
   if (const auto problem = give_to_group(path_, config.group); !problem.empty())

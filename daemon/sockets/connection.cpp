@@ -1,5 +1,5 @@
 // See connection.h.
-#include "daemon/server/connection.h"
+#include "daemon/sockets/connection.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -98,6 +98,15 @@ int Connection::flush() {
     queue_.pop_front();
   }
   return 0;
+}
+
+std::string Connection::refuse(const Refusal& refusal) {
+  wire::Refused message = wire::make<wire::Refused>();
+  message.error = refusal.error;
+  message.available_bytes = refusal.available_bytes;
+  wire::copy_text(message.text, sizeof message.text, refusal.reason.c_str());
+  send(&message, sizeof message);
+  return "refused: " + refusal.reason;
 }
 
 std::optional<Peer> peer_of(int socket) {

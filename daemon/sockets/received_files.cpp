@@ -1,5 +1,5 @@
 // See received_files.h.
-#include "daemon/server/received_files.h"
+#include "daemon/sockets/received_files.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>

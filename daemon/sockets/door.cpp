@@ -1,5 +1,5 @@
 // See door.h.
-#include "daemon/server/door.h"
+#include "daemon/sockets/door.h"
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "daemon/server/connection.h"
+#include "daemon/sockets/connection.h"
 
 namespace terrace::daemon {
 namespace {

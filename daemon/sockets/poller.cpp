@@ -1,5 +1,5 @@
 // See poller.h.
-#include "daemon/server/poller.h"
+#include "daemon/sockets/poller.h"
 
 #include <spdlog/spdlog.h>
 
