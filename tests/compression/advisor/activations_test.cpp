@@ -1,6 +1,6 @@
 // The generator of activations keeps what it promises: otherwise every figure measured with it means
 // something else.
-#include "tools/bench/activations.h"
+#include "tools/bench/activations/activations.h"
 
 #include <bit>
 #include <catch2/catch.hpp>

@@ -12,7 +12,7 @@
 #include "compression/advisor/fraction.h"
 #include "compression/advisor/sample.h"
 #include "compression/compressor.h"
-#include "tools/bench/activations.h"
+#include "tools/bench/activations/activations.h"
 
 namespace terrace::compression {
 namespace {
