@@ -1,7 +1,7 @@
 // The parts of `terrace bench policies`: groups of cases, one table for each, and a picture of all tables.
 //
 // A case is one step on one machine. A group is what may be averaged: the same kind of steps under the same
-// kind of budget. Each is a section (tools/bench/planner/parts.h) whose rows are policies, plus "cases" with
+// kind of budget. Each is a section (planner/parts.h) whose rows are policies, plus "cases" with
 // every single figure.
 #pragma once
 
