@@ -1,34 +1,82 @@
-// How a request finds its memory: the order of heap.h, step by step.
-#include <algorithm>
+// See arenas.h: the order of heap.h, step by step.
+#include "liballoc/gpu/heap/arenas.h"
 
-#include "liballoc/gpu/heap/heap.h"
+#include <cerrno>
 
 namespace terrace::liballoc::gpu {
+namespace {
 
-Placement::Handle Heap::take(Arena* arena, Handle piece, std::uint64_t bytes) {
+// Addresses reserved, in multiples of the device's memory: best fit over addresses that are never short.
+constexpr std::uint64_t small_share = 1;
+constexpr std::uint64_t large_share = 4;
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + Placement::granularity - 1) / Placement::granularity * Placement::granularity;
+}
+
+}  // namespace
+
+int Arenas::open(std::uint64_t memory_bytes, std::uint64_t frame_bytes) {
+  if (const int error = ledger_.open((small_share + large_share) * (memory_bytes / frame_bytes)); error != 0)
+    return error;
+  arenas_.reserve(2);
+  arenas_.emplace_back(0, small_share * memory_bytes, frame_bytes);
+  arenas_.emplace_back(small_share * memory_bytes, large_share * memory_bytes, frame_bytes);
+  return 0;
+}
+
+Span Arenas::span_of(const Block& block) {
+  const Placement::Piece& piece = block.arena->placement.piece(block.piece);
+  return {piece.begin, piece.end};
+}
+
+Span Arenas::frames_of(Span span) const {
+  const std::uint64_t frame = ledger_.frame_bytes();
+  return {span.begin / frame * frame, (span.end + frame - 1) / frame * frame};
+}
+
+void Arenas::use(const Block& block, std::uint64_t asked_bytes) {
+  ledger_.use(span_of(block));
+  std::vector<std::uint64_t>& asked = block.arena->asked_bytes;
+  if (asked.size() <= block.piece) asked.resize(block.piece + 1);
+  asked[block.piece] = asked_bytes;
+}
+
+void Arenas::release(const Block& block, Mark mark) {
+  ledger_.leave(span_of(block), mark);
+  put_back(block, mark);
+}
+
+Placement::Handle Arenas::take(Arena* arena, Handle piece, std::uint64_t bytes) {
   const std::uint64_t begin = arena->placement.piece(piece).begin;
   return arena->placement.take(piece, {begin, begin + bytes});
 }
 
-Placement::Handle Heap::place(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream) {
-  Handle piece = arena->placement.best_fit(bytes, owner);
-  if (piece != none) return take(arena, piece, bytes);
-  do {
-    if ((piece = reuse_passed(arena, bytes, owner)) != none) return piece;
-    if ((piece = grow(arena, bytes, owner, false)) != none) return piece;
-    if ((piece = reuse_behind_event(arena, bytes, owner, stream)) != none) return piece;
-    if ((piece = grow(arena, bytes, owner, true)) != none) return piece;
-  } while (relieve());
-  return none;
+bool Arenas::at_once(std::uint64_t bytes, Owner owner, Block* out) {
+  Arena& arena = arena_for(bytes);
+  const Handle piece = arena.placement.best_fit(rounded(bytes), owner);
+  if (piece != none) *out = {&arena, take(&arena, piece, rounded(bytes))};
+  return piece != none;
 }
 
-Placement::Handle Heap::reuse_passed(Arena* arena, std::uint64_t bytes, Owner owner) {
+bool Arenas::find(std::uint64_t bytes, Owner owner, Stream stream, Block* out, int* refusal) {
+  Arena& arena = arena_for(bytes);
+  bytes = rounded(bytes);
+  Handle piece = reuse_passed(&arena, bytes, owner);
+  if (piece == none) piece = grow(&arena, bytes, owner, false, refusal);
+  if (piece == none) piece = reuse_behind_event(&arena, bytes, owner, stream);
+  if (piece == none) piece = grow(&arena, bytes, owner, true, refusal);
+  if (piece != none) *out = {&arena, piece};
+  return piece != none;
+}
+
+Placement::Handle Arenas::reuse_passed(Arena* arena, std::uint64_t bytes, Owner owner) {
   const auto passed = [this](const Placement::Piece& piece) { return clocks_.passed(piece.mark); };
   const Handle piece = arena->placement.foreign_fit(bytes, owner, passed);
   return piece == none ? none : take(arena, arena->placement.settle(piece), bytes);
 }
 
-Placement::Handle Heap::reuse_behind_event(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream) {
+Placement::Handle Arenas::reuse_behind_event(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream) {
   const auto any = [](const Placement::Piece&) { return true; };
   const Handle piece = arena->placement.foreign_fit(bytes, owner, any);
   if (piece == none || clocks_.order(stream, arena->placement.piece(piece).mark) != 0) return none;
@@ -37,24 +85,25 @@ Placement::Handle Heap::reuse_behind_event(Arena* arena, std::uint64_t bytes, Ow
 }
 
 // The range is taken before frames are looked for, so that nothing of it is moved away meanwhile.
-Placement::Handle Heap::grow(Arena* arena, std::uint64_t bytes, Owner owner, bool new_frames) {
+Placement::Handle Arenas::grow(Arena* arena, std::uint64_t bytes, Owner owner, bool new_frames,
+                               int* refusal) {
   const auto choice = arena->placement.cheapest_span(bytes, owner);
   if (!choice) return none;
-  const Handle block = arena->placement.take(choice->first, choice->span);
-  if (back_with_frames(arena, block, new_frames)) return block;
+  const Block block{arena, arena->placement.take(choice->first, choice->span)};
+  if (back_with_frames(block, new_frames, refusal)) return block.piece;
   // As it was: a new mark would be something more to wait for, for ever.
-  put_back(arena, block, arena->placement.piece(block).mark);
+  put_back(block, arena->placement.piece(block.piece).mark);
   return none;
 }
 
-bool Heap::back_with_frames(Arena* arena, Handle block, bool new_frames) {
-  const std::uint64_t wanted = missing_frames(span_of({arena, block}));
+bool Arenas::back_with_frames(const Block& block, bool new_frames, int* refusal) {
+  const std::uint64_t wanted = missing_frames(span_of(block));
   if (ledger_.spare() < wanted && much_is_idle()) gather(wanted);
   if (ledger_.spare() < wanted && !new_frames) return false;
   int error = ledger_.spare() < wanted ? ledger_.create(wanted - ledger_.spare()) : 0;
   if (error == ENOMEM) gather(wanted);  // rather than refuse
-  if (ledger_.spare() >= wanted) error = map_missing(arena, block);
-  if (error != 0) refusal_ = error;
+  if (ledger_.spare() >= wanted) error = map_missing(block);
+  if (error != 0) *refusal = error;
   return error == 0;
 }
 
@@ -63,8 +112,12 @@ bool Heap::back_with_frames(Arena* arena, Handle block, bool new_frames) {
 // has come, so a heap that always moves what it can fills its frames by chance. From a quarter on chance had
 // no part in it on any profile; from an eighth on one moved frame cost the next step 4 points on one of them
 // (docs/decisions/013-gpu.md).
-bool Heap::much_is_idle() const {
+bool Arenas::much_is_idle() const {
   constexpr std::uint64_t share = 4;
+  return idle_bytes() * share >= ledger_.held() * ledger_.frame_bytes();
+}
+
+std::uint64_t Arenas::idle_bytes() const {
   std::uint64_t idle = 0;
   for (const Arena& arena : arenas_) {
     arena.placement.visit_mapped(ledger_.frame_bytes(), [&](Handle piece) {
@@ -72,10 +125,10 @@ bool Heap::much_is_idle() const {
       return true;
     });
   }
-  return idle * share >= ledger_.held() * ledger_.frame_bytes();
+  return idle;
 }
 
-std::uint64_t Heap::missing_frames(Span span) const {
+std::uint64_t Arenas::missing_frames(Span span) const {
   const std::uint64_t frame = ledger_.frame_bytes();
   const Span frames = frames_of(span);
   std::uint64_t missing = 0;
@@ -84,9 +137,9 @@ std::uint64_t Heap::missing_frames(Span span) const {
   return missing;
 }
 
-int Heap::map_missing(Arena* arena, Handle block) {
+int Arenas::map_missing(const Block& block) {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const Span frames = frames_of(span_of({arena, block}));
+  const Span frames = frames_of(span_of(block));
   const std::uint64_t end = frames.end / frame;
   for (std::uint64_t s = frames.begin / frame; s < end;) {
     std::uint64_t count = 0;
@@ -96,20 +149,20 @@ int Heap::map_missing(Arena* arena, Handle block) {
       continue;
     }
     if (const int error = ledger_.map(s, count); error != 0) return error;
-    arena->placement.set_mapped(block, {s * frame, (s + count) * frame}, true);
+    block.arena->placement.set_mapped(block.piece, {s * frame, (s + count) * frame}, true);
     s += count;
   }
   return 0;
 }
 
-void Heap::put_back(Arena* arena, Handle block, Mark mark) {
-  const Span span = span_of({arena, block});
-  const Handle piece = arena->placement.release(block, mark);
-  mark_unmapped(arena, piece, span);
+void Arenas::put_back(const Block& block, Mark mark) {
+  const Span span = span_of(block);
+  const Handle piece = block.arena->placement.release(block.piece, mark);
+  mark_unmapped(block.arena, piece, span);
 }
 
 // Slots of the span behind which there is no frame: nobody can use them before one is mapped.
-void Heap::mark_unmapped(Arena* arena, Handle near, Span span) {
+void Arenas::mark_unmapped(Arena* arena, Handle near, Span span) {
   const std::uint64_t frame = ledger_.frame_bytes();
   const Span frames = frames_of(span);
   for (std::uint64_t s = frames.end / frame; s-- > frames.begin / frame;) {
@@ -118,10 +171,9 @@ void Heap::mark_unmapped(Arena* arena, Handle near, Span span) {
   }
 }
 
-// Moves frames out of free ranges until `wanted` are spare, or no frame is left that can move.
 // Marks that have no event yet are not given one here: what was freed a moment ago is wanted again soon, and
 // a heap that moved it would move it back in every step (measured on the profile of kineto_replay_test.cpp).
-void Heap::gather(std::uint64_t wanted) {
+void Arenas::gather(std::uint64_t wanted) {
   for (std::size_t i = arenas_.size(); i-- > 0 && ledger_.spare() < wanted;) {
     donors_.clear();
     arenas_[i].placement.visit_mapped(ledger_.frame_bytes(), [this](Handle piece) {
@@ -136,7 +188,7 @@ void Heap::gather(std::uint64_t wanted) {
 }
 
 // From the back, so that the piece keeps its handle while parts of it go.
-void Heap::strip(Arena* arena, Handle piece, std::uint64_t wanted) {
+void Arenas::strip(Arena* arena, Handle piece, std::uint64_t wanted) {
   const std::uint64_t frame = ledger_.frame_bytes();
   const Placement::Piece whole = arena->placement.piece(piece);
   const std::uint64_t first = (whole.begin + frame - 1) / frame;
@@ -155,15 +207,7 @@ void Heap::strip(Arena* arena, Handle piece, std::uint64_t wanted) {
   }
 }
 
-// Under pressure. True: something became free, try again.
-bool Heap::relieve() {
-  if (settle_passed()) return true;
-  if (evict_one_offered() == 0) return wait_for_one();
-  if (leaving_ > 0) wait_for_copy();
-  return true;
-}
-
-bool Heap::settle_passed() {
+bool Arenas::settle_passed() {
   bool any = false;
   for (Arena& arena : arenas_) {
     donors_.clear();
@@ -181,44 +225,27 @@ bool Heap::settle_passed() {
   return any;
 }
 
-// For a recorded stream of a block that was freed, else the last use of the largest free range.
-bool Heap::wait_for_one() {
-  if (leaving_ > 0 && wait_for_copy()) return true;
+Mark Arenas::largest_last_use() const {
   Mark mark;
-  if (!waiting_.empty()) {
-    mark = waiting_.front().others.front();
-  } else {
-    std::uint64_t most = 0;
-    for (const Arena& arena : arenas_) {
-      arena.placement.visit_mapped(0, [&](Handle h) {
-        const Placement::Piece& piece = arena.placement.piece(h);
-        if (piece.mark.owner != nobody && piece.end - piece.begin > most) {
-          most = piece.end - piece.begin;
-          mark = piece.mark;
-        }
-        return true;
-      });
-    }
+  std::uint64_t most = 0;
+  for (const Arena& arena : arenas_) {
+    arena.placement.visit_mapped(0, [&](Handle h) {
+      const Placement::Piece& piece = arena.placement.piece(h);
+      if (piece.mark.owner != nobody && piece.end - piece.begin > most) {
+        most = piece.end - piece.begin;
+        mark = piece.mark;
+      }
+      return true;
+    });
   }
-  if (mark.owner == nobody) return false;
-  ++counts_.host_waits;
-  if (clocks_.wait(mark) != 0) return false;
-  poll_waiting();
-  return true;
+  return mark;
 }
 
-std::string Heap::check_invariants() {
-  const std::lock_guard guard(mutex_);
+std::string Arenas::check_invariants() const {
   for (const Arena& arena : arenas_) {
     if (std::string wrong = arena.placement.check_invariants(); !wrong.empty()) return wrong;
   }
-  std::uint64_t allocated = 0;
-  for (const auto& [offset, block] : live_) {
-    allocated += block.arena->asked_bytes[block.piece];
-    if (span_of(block).begin != offset) return "a block is not where it is looked up";
-  }
-  if (allocated != counts_.allocated_bytes) return "allocated bytes are miscounted";
-  return ledger_.check_invariants();
+  return {};
 }
 
 }  // namespace terrace::liballoc::gpu

@@ -1,19 +1,8 @@
-// Blocks that leave device memory, and come back to the same address.
-//
-//              ┌─ evict ─► leaving ──copy has passed: frames are taken──► stored ─ restore ─► arriving ─┐
-//   resident ──┤              └── restore: nothing was taken yet ──┐                                    ├─►
-//   resident
-//              └─ evict, keep_mapped ─► host_mapped ─ restore ─────┴────────────────────────────────────┘
-//
-// The copy holds the whole block. Frames are taken only where no other block lies, and where all uses of free
-// memory beside the block have passed; what stays is written again on the way back, with the same bytes. A
-// step that fails leaves the bytes where they were; those that left have a checksum, verified before they are
-// given out. A copy back that fails after restore() returned is past mending (the stream went on without the
-// bytes), and is what every later call that gives out memory returns.
-#include <algorithm>
+// See evictions.h.
+#include "liballoc/gpu/heap/evictions.h"
+
 #include <cerrno>
 
-#include "liballoc/gpu/heap/heap.h"
 #include "liballoc/gpu/heap/scratch.h"
 
 namespace terrace::liballoc::gpu {
@@ -21,59 +10,50 @@ namespace terrace::liballoc::gpu {
 using tiers::gpu::Frame;
 using tiers::gpu::Way;
 
-Heap::~Heap() {
+Evictions::~Evictions() {
   if (copy_stream_ != nullptr) device_.destroy_stream(copy_stream_);  // finishes what uses the copies
 }
 
-// The copy stream runs behind everything that may use the block.
-int Heap::order_copy(std::uint64_t offset, Stream stream) {
+int Evictions::order_copy(Stream stream, const std::vector<Owner>& recorded) {
   if (copy_stream_ == nullptr) {
     if (const int error = device_.create_stream(&copy_stream_); error != 0) return error;
   }
   std::vector<Owner> owners{clocks_.owner(stream)};
-  if (const auto recorded = recorded_.find(offset); recorded != recorded_.end()) {
-    owners.insert(owners.end(), recorded->second.begin(), recorded->second.end());
-  }
+  owners.insert(owners.end(), recorded.begin(), recorded.end());
   for (const Owner owner : owners) {
     if (const int error = clocks_.order(copy_stream_, clocks_.mark(owner)); error != 0) return error;
   }
   return 0;
 }
 
-int Heap::evict(void* address, bool keep_mapped, Stream stream) {
-  const std::lock_guard guard(mutex_);
-  const std::uint64_t offset = offset_of(address);
-  const auto found = live_.find(offset);
-  if (found == live_.end()) return EINVAL;
-  poll_copies();
-  if (lost_ != 0) return lost_;
-  if (evicted_.contains(offset)) return EALREADY;
-  offers_.withdraw(offset);
-  if (const int error = order_copy(offset, stream); error != 0) return error;
-  return keep_mapped ? evict_to_host_frames(offset, found->second) : evict_to_copy(offset, found->second);
+std::uint64_t Evictions::leaving_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [offset, evicted] : evicted_)
+    if (evicted.state == Evicted::State::leaving) bytes += evicted.asked_bytes;
+  return bytes;
 }
 
-int Heap::evict_to_copy(std::uint64_t offset, const Block& block) {
-  const Span span = span_of(block);
+int Evictions::evict_to_copy(std::uint64_t offset, const Block& block) {
+  const Span span = Arenas::span_of(block);
   std::shared_ptr<HostCopy> copy;
   if (const int error = HostCopy::create(device_, span.end - span.begin, &copy); error != 0) return error;
   if (const int error = copy->queue_out(copy_stream_, ledger_.base() + offset); error != 0) {
     abandoned_.push_back(std::move(copy));
     return error;
   }
-  const std::uint64_t asked = block.arena->asked_bytes[block.piece];
+  const std::uint64_t asked = Arenas::asked_bytes(block);
   evicted_.emplace(offset, Evicted{Evicted::State::leaving, block, asked, std::move(copy)});
   counts_.evicted_bytes += asked;
   ++leaving_;
-  poll_copies();
+  poll();
   return 0;
 }
 
 // The slots whose frames only this block keeps: all but its border ones, and those if nobody else uses them.
 // Nothing while a use that was marked on them before the block has not passed.
-std::optional<Heap::Slots> Heap::leaving_slots(Span span) {
+std::optional<Evictions::Slots> Evictions::leaving_slots(Span span) {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const Span frames = frames_of(span);
+  const Span frames = arenas_.frames_of(span);
   const auto leaves = [this](std::uint64_t s) {
     return ledger_.mapped(s) && ledger_.users(s) == 1 && ledger_.passed(s);
   };
@@ -87,13 +67,13 @@ std::optional<Heap::Slots> Heap::leaving_slots(Span span) {
 }
 
 // A frame in host memory has room for nobody else: only slots that are wholly the block's.
-Heap::Slots Heap::inner_slots(Span span) const {
+Evictions::Slots Evictions::inner_slots(Span span) const {
   const std::uint64_t frame = ledger_.frame_bytes();
   const std::uint64_t first = (span.begin + frame - 1) / frame, end = span.end / frame;
   return {first, end > first ? end - first : 0};
 }
 
-void Heap::wait_for_marks(Slots slots) {
+void Evictions::wait_for_marks(Slots slots) {
   for (std::uint64_t s = slots.first; s < slots.first + slots.count; ++s) {
     for (Mark mark; (mark = ledger_.open_mark(s)).owner != nobody;) {
       ++counts_.host_waits;
@@ -102,9 +82,9 @@ void Heap::wait_for_marks(Slots slots) {
   }
 }
 
-Heap::Slots Heap::host_slots(Span span) const {
+Evictions::Slots Evictions::host_slots(Span span) const {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const Span frames = frames_of(span);
+  const Span frames = arenas_.frames_of(span);
   Slots slots;
   for (std::uint64_t s = frames.begin / frame; s < frames.end / frame; ++s) {
     if (!ledger_.in_host_memory(s)) continue;
@@ -114,9 +94,9 @@ Heap::Slots Heap::host_slots(Span span) const {
 }
 
 // False: not yet.
-bool Heap::take_frames(const Evicted& evicted) {
+bool Evictions::take_frames(const Evicted& evicted) {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const std::optional<Slots> slots = leaving_slots(span_of(evicted.block));
+  const std::optional<Slots> slots = leaving_slots(Arenas::span_of(evicted.block));
   if (!slots) return false;
   // With no frame of its own, or where the device refuses, the block has left all the same: the copy is good.
   if (slots->count == 0 || ledger_.unmap(slots->first, slots->count) != 0) return true;
@@ -125,7 +105,7 @@ bool Heap::take_frames(const Evicted& evicted) {
   return true;
 }
 
-void Heap::poll_arriving() {
+void Evictions::poll_arriving() {
   for (auto& copy : arriving_) {
     const int state = copy->query();
     if (state == EBUSY) continue;
@@ -135,7 +115,7 @@ void Heap::poll_arriving() {
   std::erase(arriving_, nullptr);
 }
 
-void Heap::poll_copies() {
+void Evictions::poll() {
   poll_arriving();
   std::erase_if(draining_, [](const auto& copy) { return copy->query() != EBUSY; });
   if (leaving_ == 0) return;
@@ -158,21 +138,21 @@ void Heap::poll_copies() {
   }
 }
 
-bool Heap::wait_for_copy() {
+bool Evictions::wait_for_one() {
   for (auto& [offset, evicted] : evicted_) {
     if (evicted.state != Evicted::State::leaving) continue;
     const std::uint64_t leaving = leaving_;
     ++counts_.host_waits;
     evicted.copy->wait();  // whatever came of it, it is no longer under way
-    wait_for_marks(inner_slots(span_of(evicted.block)));
-    poll_copies();
+    wait_for_marks(inner_slots(Arenas::span_of(evicted.block)));
+    poll();
     return leaving_ < leaving;
   }
   return false;
 }
 
 // All or none.
-int Heap::make_host_frames(std::uint64_t count, std::vector<Frame>* out) {
+int Evictions::make_host_frames(std::uint64_t count, std::vector<Frame>* out) {
   std::vector<Frame> frames;
   for (std::uint64_t i = 0; i < count; ++i) {
     Frame frame;
@@ -187,7 +167,7 @@ int Heap::make_host_frames(std::uint64_t count, std::vector<Frame>* out) {
 }
 
 // Copies what is mapped at an offset into frames that are mapped nowhere; the host waits.
-int Heap::copy_to_frames(const std::vector<Frame>& frames, std::uint64_t offset, Way way) {
+int Evictions::copy_to_frames(const std::vector<Frame>& frames, std::uint64_t offset, Way way) {
   Scratch scratch(device_);
   if (const int error = scratch.open(frames); error != 0) return error;
   const std::uint64_t bytes = frames.size() * ledger_.frame_bytes();
@@ -201,9 +181,9 @@ int Heap::copy_to_frames(const std::vector<Frame>& frames, std::uint64_t offset,
   return error != 0 ? error : closed;
 }
 
-int Heap::evict_to_host_frames(std::uint64_t offset, const Block& block) {
+int Evictions::evict_to_host_frames(std::uint64_t offset, const Block& block) {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const Span span = span_of(block);
+  const Span span = Arenas::span_of(block);
   ++counts_.host_waits;
   if (const int error = clocks_.wait(clocks_.mark(clocks_.owner(copy_stream_))); error != 0) return error;
   const Slots slots = inner_slots(span);
@@ -218,46 +198,43 @@ int Heap::evict_to_host_frames(std::uint64_t offset, const Block& block) {
     return error;
   }
   ledger_.give_spare(frames);
-  const std::uint64_t asked = block.arena->asked_bytes[block.piece];
+  const std::uint64_t asked = Arenas::asked_bytes(block);
   evicted_.emplace(offset, Evicted{Evicted::State::host_mapped, block, asked, nullptr});
   counts_.evicted_bytes += asked;
   return 0;
 }
 
-int Heap::restore(void* address, Stream stream) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t offset = offset_of(address);
-  if (!live_.contains(offset)) return EINVAL;
-  poll_copies();
-  if (lost_ != 0) return lost_;
-  if (offers_.withdraw(offset)) return 0;
+int Evictions::restore(std::uint64_t offset, Stream stream, const std::vector<Owner>& recorded,
+                       std::unique_lock<std::mutex>* lock) {
+  if (const int error = bring_back_as_it_is(offset, stream, recorded, lock); error != 0) return error;
+  const auto found = evicted_.find(offset);
+  counts_.evicted_bytes -= found->second.asked_bytes;
+  evicted_.erase(found);
+  return 0;
+}
+
+// It is gone, perhaps, if this fails.
+int Evictions::bring_back_as_it_is(std::uint64_t offset, Stream stream, const std::vector<Owner>& recorded,
+                                   std::unique_lock<std::mutex>* lock) {
   const auto found = evicted_.find(offset);
   if (found == evicted_.end()) return EALREADY;
-  Evicted& evicted = found->second;  // gone, perhaps, if restore_from_copy() fails
-  int error = 0;
-  switch (evicted.state) {
+  switch (Evicted& evicted = found->second; evicted.state) {
     case Evicted::State::leaving:
       cancel(&evicted, stream);
-      break;
+      return 0;
     case Evicted::State::stored:
-      error = restore_from_copy(offset, &lock, stream);
-      break;
+      return restore_from_copy(offset, lock, stream);
     case Evicted::State::arriving:
-      error = EBUSY;
-      break;
+      return EBUSY;
     case Evicted::State::host_mapped:
-      error = restore_from_host_frames(&evicted, stream);
-      break;
+      return restore_from_host_frames(evicted, stream, recorded);
   }
-  if (error != 0) return error;
-  counts_.evicted_bytes -= evicted.asked_bytes;
-  evicted_.erase(offset);
-  return 0;
+  return EINVAL;
 }
 
 // Nothing was taken from the block yet. The copy may still read it: the stream's next work, and with it the
 // block's free, comes behind that.
-void Heap::cancel(Evicted* evicted, Stream stream) {
+void Evictions::cancel(Evicted* evicted, Stream stream) {
   --leaving_;
   if (evicted->copy->order(stream) != 0) {
     ++counts_.host_waits;
@@ -268,7 +245,7 @@ void Heap::cancel(Evicted* evicted, Stream stream) {
 
 // The checksum of a large block takes a while: nobody waits for it but the caller. Meanwhile the block may be
 // freed, and another one at its address be evicted: the copy tells them apart.
-int Heap::restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* lock, Stream stream) {
+int Evictions::restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* lock, Stream stream) {
   Evicted& stored = evicted_.at(offset);
   stored.state = Evicted::State::arriving;
   const std::shared_ptr<HostCopy> copy = stored.copy;
@@ -282,10 +259,10 @@ int Heap::restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* 
   return error;
 }
 
-int Heap::bring_back(const Evicted& evicted, Stream stream) {
-  const Span span = span_of(evicted.block);
-  if (const int error = find_frames(missing_frames(span)); error != 0) return error;
-  if (const int error = map_missing(evicted.block.arena, evicted.block.piece); error != 0) return error;
+int Evictions::bring_back(const Evicted& evicted, Stream stream) {
+  const Span span = Arenas::span_of(evicted.block);
+  if (const int error = find_frames_(arenas_.missing_frames(span)); error != 0) return error;
+  if (const int error = arenas_.map_missing(evicted.block); error != 0) return error;
   int error = evicted.copy->queue_back(copy_stream_, ledger_.base() + span.begin);
   if (error == 0 && evicted.copy->order(stream) != 0) {
     ++counts_.host_waits;
@@ -301,28 +278,19 @@ int Heap::bring_back(const Evicted& evicted, Stream stream) {
 // What was refused may be under way all the same: a copy whose event could not be recorded. The host waits
 // behind it; where that fails as well, it may write to the block at any time, and neither is its source given
 // back nor memory given out any more.
-void Heap::end_way_back(const std::shared_ptr<HostCopy>& copy, int error) {
+void Evictions::end_way_back(const std::shared_ptr<HostCopy>& copy, int error) {
   ++counts_.host_waits;
   if (clocks_.wait(clocks_.mark(clocks_.owner(copy_stream_))) == 0) return;
   abandoned_.push_back(copy);
   if (lost_ == 0) lost_ = error;
 }
 
-int Heap::find_frames(std::uint64_t wanted) {
-  for (;;) {
-    if (ledger_.spare() < wanted) gather(wanted);
-    if (ledger_.spare() >= wanted) return 0;
-    const int error = ledger_.create(wanted - ledger_.spare());
-    if (error == 0) return 0;
-    if (error != ENOMEM || !relieve()) return error;
-  }
-}
-
-int Heap::restore_from_host_frames(Evicted* evicted, Stream stream) {
+int Evictions::restore_from_host_frames(const Evicted& evicted, Stream stream,
+                                        const std::vector<Owner>& recorded) {
   const std::uint64_t frame = ledger_.frame_bytes();
-  const Slots slots = host_slots(span_of(evicted->block));
-  if (const int error = order_copy(span_of(evicted->block).begin, stream); error != 0) return error;
-  if (const int error = find_frames(slots.count); error != 0) return error;
+  const Slots slots = host_slots(Arenas::span_of(evicted.block));
+  if (const int error = order_copy(stream, recorded); error != 0) return error;
+  if (const int error = find_frames_(slots.count); error != 0) return error;
   std::vector<Frame> frames = ledger_.take_spare(slots.count);
   int error = copy_to_frames(frames, slots.first * frame, Way::to_device);
   if (error == 0) error = ledger_.exchange(slots.first, &frames);
@@ -334,15 +302,15 @@ int Heap::restore_from_host_frames(Evicted* evicted, Stream stream) {
   return 0;
 }
 
-// A block is freed where it is. What still copies it, or runs on host memory in its place, is waited for: by
+// What still copies the block, or runs on host memory in its place, is waited for: by
 // the stream where that is enough.
-void Heap::forget_evicted(std::uint64_t offset, Stream stream) {
+void Evictions::forget(std::uint64_t offset, Stream stream) {
   const auto found = evicted_.find(offset);
   if (found == evicted_.end()) return;
   Evicted& evicted = found->second;
   if (evicted.state == Evicted::State::leaving) cancel(&evicted, stream);
   if (evicted.state == Evicted::State::host_mapped) {
-    const Slots slots = host_slots(span_of(evicted.block));
+    const Slots slots = host_slots(Arenas::span_of(evicted.block));
     ++counts_.host_waits;
     clocks_.wait(clocks_.mark(clocks_.owner(stream)));
     ledger_.drop_host(slots.first, slots.count);
