@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/server/connection.h"
+#include "daemon/sockets/connection.h"
 
 namespace terrace::daemon {
 namespace {

@@ -20,9 +20,9 @@
 
 #include "daemon/metrics/listening_socket.h"
 #include "daemon/metrics/request.h"
-#include "daemon/server/door.h"
-#include "daemon/server/poller.h"
-#include "daemon/server/rate_limit.h"
+#include "daemon/sockets/door.h"
+#include "daemon/sockets/poller.h"
+#include "daemon/sockets/rate_limit.h"
 
 namespace terrace::daemon {
 

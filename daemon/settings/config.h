@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/settings/chain_rules.h"
+#include "daemon/pools/nvm_rule.h"
 #include "daemon/settings/metrics_rule.h"
 #include "daemon/settings/share_rules.h"
 #include "liballoc/wire/amount.h"
@@ -20,6 +20,14 @@
 namespace terrace::daemon {
 
 using wire::Amount;
+
+// What `[[tier]]` says of the tiers between DRAM and the drive.
+struct TierRules {
+  std::optional<Amount> compressed;  // of each job that names no tiers: of its DRAM budget
+  std::optional<NvmRule> nvm;
+
+  friend bool operator==(const TierRules&, const TierRules&) = default;
+};
 
 struct Config {
   std::string socket = "/run/terrace/terraced.sock";

@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-#include "daemon/server/connection.h"
+#include "daemon/sockets/connection.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/base/os.h"
 #include "tests/daemon/support.h"

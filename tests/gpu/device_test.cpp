@@ -4,7 +4,7 @@
 
 #include "cases.h"
 #include "compression/compressor.h"
-#include "tools/bench/device_memory.h"
+#include "tools/bench/device/device_memory.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda;

@@ -5,7 +5,7 @@
 
 #include "kernels.cuh"
 #include "machine.h"
-#include "tools/bench/device_memory.h"
+#include "tools/bench/device/device_memory.h"
 
 namespace terrace::compression::cuda::test {
 using bench::DeviceMemory;

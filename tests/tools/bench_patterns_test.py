@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 BENCH = Path(__file__).resolve().parents[2] / "tools/bench"
-sys.path.insert(0, str(BENCH))
+sys.path[:0] = [str(BENCH / "patterns"), str(BENCH)]
 
 import comparison
 import competitors

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "tiers/adaptors/adaptor.h"
+#include "tiers/monotonic_clock.h"
 
 namespace terrace::tiers {
 
@@ -17,7 +18,14 @@ class PacedAdaptor final : public TierAdaptor {
   PacedAdaptor(Tier& inner, std::uint64_t bytes_per_second) noexcept
       : TierAdaptor(inner, "paced"), bytes_per_second_(bytes_per_second) {}
 
-  int submit(const Transfer& transfer) noexcept override;
+  int submit(const Transfer& transfer) noexcept override {
+    const double seconds =
+        static_cast<double>(transfer.extent.bytes) / static_cast<double>(bytes_per_second_);
+    const std::uint64_t due = monotonic_ns() + static_cast<std::uint64_t>(seconds * 1e9);
+    const int error = inner_.submit(transfer);
+    while (error == 0 && monotonic_ns() < due) continue;
+    return error;
+  }
 
  private:
   const std::uint64_t bytes_per_second_;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tiers/gpu/cuda_current.h"
-#include "tiers/gpu/frame_size.h"
+#include "tiers/gpu/device.h"
 
 namespace terrace::tiers::gpu {
 namespace {

@@ -47,6 +47,10 @@ inline const Stream stream_of_this_thread = reinterpret_cast<Stream>(std::uintpt
 enum class Kind : std::uint8_t { cuda, emulated };
 enum class Place : std::uint8_t { device, host };
 
+// The size of a frame: CUDA's granularity of physical memory on every GPU since Volta (the driver is asked,
+// and refused when it says otherwise), and the emulated device's.
+inline constexpr std::uint64_t frame_size = std::uint64_t{2} << 20;
+
 struct Frame {
   std::uint64_t handle = 0;
   Place place = Place::device;

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "tiers/gpu/frame_size.h"
+#include "tiers/gpu/device.h"
 #include "tiers/gpu/without_throwing.h"
 
 namespace terrace::tiers::gpu {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "tiers/gpu/device.h"
-#include "tiers/gpu/frame_size.h"
 
 namespace terrace::tiers::gpu {
 namespace {

@@ -12,8 +12,8 @@
 #include <regex>
 
 #include "liballoc/heap/block.h"
-#include "tools/bench/measure.h"
-#include "tools/bench/targets.h"
+#include "tools/bench/measuring/measure.h"
+#include "tools/bench/measuring/targets.h"
 #include "tools/cli/timeline/history.h"
 #include "tools/cli/timeline/page.h"
 

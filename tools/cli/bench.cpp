@@ -32,27 +32,27 @@ struct Script {
   bool wants_name = false;     // as its first word
   const char* word = nullptr;  // before all others
 };
-constexpr Script scripts[] = {{"argsort", "bench/patterns.py", true},
-                              {"arrays", "bench/patterns.py", true},
-                              {"embedding", "bench/patterns.py", true},
+constexpr Script scripts[] = {{"argsort", "bench/patterns/patterns.py", true},
+                              {"arrays", "bench/patterns/patterns.py", true},
+                              {"embedding", "bench/patterns/patterns.py", true},
                               {"encryption", "bench/encryption.py"},
-                              {"fft", "bench/patterns.py", true},
-                              {"first-touch", "bench/patterns.py", true},
+                              {"fft", "bench/patterns/patterns.py", true},
+                              {"first-touch", "bench/patterns/patterns.py", true},
                               {"gpu", "bench/gpu/bench.py"},
-                              {"gups", "bench/patterns.py", true},
-                              {"inference", "bench/patterns.py", true},
-                              {"join", "bench/patterns.py", true},
-                              {"matmul", "bench/patterns.py", true},
-                              {"merge", "bench/patterns.py", true},
+                              {"gups", "bench/patterns/patterns.py", true},
+                              {"inference", "bench/patterns/patterns.py", true},
+                              {"join", "bench/patterns/patterns.py", true},
+                              {"matmul", "bench/patterns/patterns.py", true},
+                              {"merge", "bench/patterns/patterns.py", true},
                               {"optimizer", "bench/optimizer.py"},
                               {"pause", "bench/pause.py"},
                               {"phases", "bench/training.py", false, "--phases"},
                               {"plan", "bench/segment_plans.py"},
                               {"shares", "bench/shares.py"},
-                              {"sparse", "bench/patterns.py", true},
+                              {"sparse", "bench/patterns/patterns.py", true},
                               {"tiers", "bench/training.py", false, "--tiers"},
                               {"training", "bench/training.py"},
-                              {"transpose", "bench/patterns.py", true}};
+                              {"transpose", "bench/patterns/patterns.py", true}};
 
 // Debian's interpreter, which has Debian's torch, whatever comes first in PATH; TERRACE_PYTHON names another
 // one, such as the one whose PyTorch sees the GPU.

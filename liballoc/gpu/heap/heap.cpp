@@ -4,30 +4,15 @@
 #include <cerrno>
 
 namespace terrace::liballoc::gpu {
-namespace {
-
-// Addresses reserved, in multiples of the device's memory: best fit over addresses that are never short.
-constexpr std::uint64_t small_share = 1;
-constexpr std::uint64_t large_share = 4;
-
-std::uint64_t rounded(std::uint64_t bytes) {
-  return (bytes + Placement::granularity - 1) / Placement::granularity * Placement::granularity;
-}
-
-}  // namespace
 
 int Heap::open(std::uint64_t budget_bytes) {
   const std::uint64_t frame = device_.frame_bytes();
   const std::uint64_t total = device_.memory().total_bytes / frame * frame;
   if (budget_bytes == 0) budget_bytes = total;
   if (budget_bytes < frame || budget_bytes > total) return EINVAL;
-  const int error = ledger_.open((small_share + large_share) * (total / frame));
-  if (error != 0) return error;
+  if (const int error = arenas_.open(total, frame); error != 0) return error;
   own_budget_bytes_ = budget_bytes;
   apply_limits();
-  arenas_.reserve(2);
-  arenas_.emplace_back(0, small_share * total, frame);
-  arenas_.emplace_back(small_share * total, large_share * total, frame);
   return 0;
 }
 
@@ -35,14 +20,10 @@ std::uint64_t Heap::offset_of(const void* block) const {
   return static_cast<std::uint64_t>(static_cast<const std::byte*>(block) - ledger_.base());
 }
 
-Span Heap::span_of(const Block& block) const {
-  const Placement::Piece& piece = block.arena->placement.piece(block.piece);
-  return {piece.begin, piece.end};
-}
-
-Span Heap::frames_of(Span span) const {
-  const std::uint64_t frame = ledger_.frame_bytes();
-  return {span.begin / frame * frame, (span.end + frame - 1) / frame * frame};
+const std::vector<Owner>& Heap::recorded_of(std::uint64_t offset) const {
+  static const std::vector<Owner> no_other;
+  const auto found = recorded_.find(offset);
+  return found == recorded_.end() ? no_other : found->second;
 }
 
 void Heap::note_allocated(std::uint64_t bytes) {
@@ -56,18 +37,49 @@ void Heap::note_allocated(std::uint64_t bytes) {
 int Heap::find_place(std::uint64_t bytes, Stream stream, Block* out) {
   const Owner owner = clocks_.owner(stream);
   if (!waiting_.empty()) poll_waiting();
-  if (leaving_ > 0 || !draining_.empty() || !arriving_.empty()) poll_copies();
-  if (lost_ != 0) return lost_;
+  evictions_.poll();
+  if (evictions_.lost() != 0) return evictions_.lost();
   if (frames_over() > 0) {  // here, on the program's thread, marks may have their events
     clocks_.flush();
     give_up_excess();
   }
-  Arena& arena = arena_for(bytes);
-  refusal_ = ENOMEM;
-  const Handle piece = bytes > counts_.budget_bytes ? none : place(&arena, rounded(bytes), owner, stream);
-  if (piece == none) return refusal_;
-  *out = {&arena, piece};
-  return 0;
+  if (bytes > counts_.budget_bytes) return ENOMEM;
+  int refusal = ENOMEM;
+  if (arenas_.at_once(bytes, owner, out)) return 0;
+  do {
+    if (arenas_.find(bytes, owner, stream, out, &refusal)) return 0;
+  } while (relieve());
+  return refusal;
+}
+
+int Heap::find_frames(std::uint64_t wanted) {
+  for (;;) {
+    if (ledger_.spare() < wanted) arenas_.gather(wanted);
+    if (ledger_.spare() >= wanted) return 0;
+    const int error = ledger_.create(wanted - ledger_.spare());
+    if (error == 0) return 0;
+    if (error != ENOMEM || !relieve()) return error;
+  }
+}
+
+// Under pressure. True: something became free, try again.
+bool Heap::relieve() {
+  if (arenas_.settle_passed()) return true;
+  if (evict_one_offered() == 0) return wait_for_one();
+  if (evictions_.is_any_leaving()) evictions_.wait_for_one();
+  return true;
+}
+
+// For a block that is leaving, a recorded stream of a block that was freed, or the last use of the largest
+// free range.
+bool Heap::wait_for_one() {
+  if (evictions_.is_any_leaving() && evictions_.wait_for_one()) return true;
+  const Mark mark = waiting_.empty() ? arenas_.largest_last_use() : waiting_.front().others.front();
+  if (mark.owner == nobody) return false;
+  ++counts_.host_waits;
+  if (clocks_.wait(mark) != 0) return false;
+  poll_waiting();
+  return true;
 }
 
 int Heap::allocate(std::uint64_t bytes, Stream stream, void** out) {
@@ -84,32 +96,29 @@ int Heap::allocate(std::uint64_t bytes, Stream stream, void** out) {
     ++counts_.failures;
     return error;
   }
-  Arena& arena = *block.arena;
-  const Handle piece = block.piece;
-  const Span span = span_of(block);
-  ledger_.use(span);
-  live_.emplace(span.begin, block);
-  if (arena.asked_bytes.size() <= piece) arena.asked_bytes.resize(piece + 1);
-  arena.asked_bytes[piece] = bytes;
+  const std::uint64_t offset = Arenas::span_of(block).begin;
+  arenas_.use(block, bytes);
+  live_.emplace(offset, block);
   note_allocated(bytes);
-  *out = ledger_.base() + span.begin;
+  *out = ledger_.base() + offset;
   return 0;
 }
 
 int Heap::free(void* address, Stream stream) {
   const std::lock_guard guard(mutex_);
-  const auto found = live_.find(offset_of(address));
+  const std::uint64_t offset = offset_of(address);
+  const auto found = live_.find(offset);
   if (found == live_.end()) return EINVAL;
   const Block block = found->second;
   live_.erase(found);
-  if (!offers_.empty()) offers_.withdraw(offset_of(address));
+  if (!offers_.empty()) offers_.withdraw(offset);
   ++counts_.frees;
-  counts_.allocated_bytes -= block.arena->asked_bytes[block.piece];
-  if (!evicted_.empty()) forget_evicted(span_of(block).begin, stream);
+  counts_.allocated_bytes -= Arenas::asked_bytes(block);
+  evictions_.forget(offset, stream);
   const Mark mark = clocks_.mark(clocks_.owner(stream));
-  const auto recorded = recorded_.empty() ? recorded_.end() : recorded_.find(span_of(block).begin);
+  const auto recorded = recorded_.empty() ? recorded_.end() : recorded_.find(offset);
   if (recorded == recorded_.end()) {
-    release(block, mark);
+    arenas_.release(block, mark);
     return 0;
   }
   Waiting waiting{block, mark, {}};
@@ -143,12 +152,31 @@ void Heap::end_stream(Stream stream) {
 std::uint64_t Heap::size_of(const void* address) {
   const std::lock_guard guard(mutex_);
   const auto found = live_.find(offset_of(address));
-  return found == live_.end() ? 0 : found->second.arena->asked_bytes[found->second.piece];
+  return found == live_.end() ? 0 : Arenas::asked_bytes(found->second);
 }
 
-void Heap::release(const Block& block, Mark mark) {
-  ledger_.leave(span_of(block), mark);
-  put_back(block.arena, block.piece, mark);
+int Heap::evict(void* address, bool keep_mapped, Stream stream) {
+  const std::lock_guard guard(mutex_);
+  const std::uint64_t offset = offset_of(address);
+  const auto found = live_.find(offset);
+  if (found == live_.end()) return EINVAL;
+  evictions_.poll();
+  if (evictions_.lost() != 0) return evictions_.lost();
+  if (evictions_.has(offset)) return EALREADY;
+  offers_.withdraw(offset);
+  if (const int error = evictions_.order_copy(stream, recorded_of(offset)); error != 0) return error;
+  return keep_mapped ? evictions_.evict_to_host_frames(offset, found->second)
+                     : evictions_.evict_to_copy(offset, found->second);
+}
+
+int Heap::restore(void* address, Stream stream) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t offset = offset_of(address);
+  if (!live_.contains(offset)) return EINVAL;
+  evictions_.poll();
+  if (evictions_.lost() != 0) return evictions_.lost();
+  if (offers_.withdraw(offset)) return 0;
+  return evictions_.restore(offset, stream, recorded_of(offset), &lock);
 }
 
 void Heap::poll_waiting() {
@@ -159,7 +187,7 @@ void Heap::poll_waiting() {
       ++i;
       continue;
     }
-    release(waiting_[i].block, waiting_[i].mark);
+    arenas_.release(waiting_[i].block, waiting_[i].mark);
     waiting_[i] = std::move(waiting_.back());
     waiting_.pop_back();
   }
@@ -168,9 +196,9 @@ void Heap::poll_waiting() {
 int Heap::give_back() {
   const std::lock_guard guard(mutex_);
   poll_waiting();
-  poll_copies();
+  evictions_.poll();
   clocks_.flush();
-  gather(ledger_.held());
+  arenas_.gather(ledger_.held());
   return ledger_.destroy_spare(0);
 }
 
@@ -180,7 +208,7 @@ int Heap::set_budget(std::uint64_t budget_bytes) {
   if (budget_bytes < ledger_.frame_bytes() || budget_bytes > total) return EINVAL;
   const std::uint64_t frames = budget_bytes / ledger_.frame_bytes();
   while (ledger_.held() > frames) {
-    gather(ledger_.spare() + ledger_.held() - frames);
+    arenas_.gather(ledger_.spare() + ledger_.held() - frames);
     const std::uint64_t excess = std::min(ledger_.spare(), ledger_.held() - frames);
     if (const int error = ledger_.destroy_spare(ledger_.spare() - excess); error != 0) return error;
     if (ledger_.held() > frames && !relieve()) return EBUSY;
@@ -196,7 +224,7 @@ int Heap::set_budget_share(double share) {
 
 terrace_gpu_statistics Heap::statistics() {
   const std::lock_guard guard(mutex_);
-  poll_copies();
+  evictions_.poll();
   terrace_gpu_statistics out = counts_;
   out.size = sizeof(out);
   out.reserved_bytes = ledger_.held() * ledger_.frame_bytes();
@@ -208,6 +236,18 @@ terrace_gpu_statistics Heap::statistics() {
 std::uint64_t Heap::map_calls() {
   const std::lock_guard guard(mutex_);
   return ledger_.map_calls();
+}
+
+std::string Heap::check_invariants() {
+  const std::lock_guard guard(mutex_);
+  if (std::string wrong = arenas_.check_invariants(); !wrong.empty()) return wrong;
+  std::uint64_t allocated = 0;
+  for (const auto& [offset, block] : live_) {
+    allocated += Arenas::asked_bytes(block);
+    if (Arenas::span_of(block).begin != offset) return "a block is not where it is looked up";
+  }
+  if (allocated != counts_.allocated_bytes) return "allocated bytes are miscounted";
+  return ledger_.check_invariants();
 }
 
 }  // namespace terrace::liballoc::gpu

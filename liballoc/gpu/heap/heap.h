@@ -14,13 +14,13 @@
 //   4. new frames, within the budget; frames moved, where there are none to be had
 //   5. frames for whose last use the host waits: one event after the other, never the device
 //
-// Blocks below 1 MiB live in a range of their own, so that they do not pin frames among large ones.
+// Where that is, and the steps but the last, are arenas.h.
 //
 // Streams: a freed block is its stream's at once. record_stream() adds streams whose work at the time of the
 // free is waited for as well, on the host's side by asking: the block is free when they have passed.
 //
 // Eviction copies a block's bytes to host memory and takes the frames that no other block lies on; restoring
-// maps frames at the same address again (heap_evict.cpp). A block that is offered (offers.h) is evicted where
+// maps frames at the same address again (evictions.h). A block that is offered (offers.h) is evicted where
 // frames are short, and else stays.
 //
 // A daemon may grant less than the budget (heap_session.h). The grant is a second limit, which may fall below
@@ -29,22 +29,19 @@
 // Thread-safe: one lock. Errors are errno values. Bytes. A heap is not used in a forked child.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "liballoc/gpu/heap/arenas.h"
+#include "liballoc/gpu/heap/evictions.h"
 #include "liballoc/gpu/heap/frame_ledger.h"
 #include "liballoc/gpu/heap/grant.h"
-#include "liballoc/gpu/heap/host_copy.h"
 #include "liballoc/gpu/heap/offers.h"
-#include "liballoc/gpu/heap/placement.h"
 #include "liballoc/gpu/heap/stream_clocks.h"
 #include "liballoc/gpu/terrace_gpu.h"
 #include "tiers/gpu/device.h"
@@ -54,11 +51,11 @@ namespace terrace::liballoc::gpu {
 class Heap {
  public:
   using Stream = tiers::gpu::Stream;
-  static constexpr std::uint64_t small_bytes = std::uint64_t{1} << 20;  // below: the small blocks' range
 
   // The device outlives the heap; nothing else need be destroyed before it.
   explicit Heap(tiers::gpu::Device& device) : device_(device), clocks_(device), ledger_(device, clocks_) {}
-  ~Heap();  // no other call is running; what was allocated is gone
+  // No other call is running; what was allocated is gone.
+  ~Heap() = default;
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -126,113 +123,41 @@ class Heap {
   std::string check_invariants();
 
  private:
-  using Handle = Placement::Handle;
-  static constexpr Handle none = Placement::none;
-
-  struct Arena {
-    Arena(std::uint64_t begin, std::uint64_t bytes, std::uint64_t frame_bytes)
-        : placement(begin, bytes, frame_bytes) {}
-    Placement placement;
-    std::vector<std::uint64_t> asked_bytes;  // by handle of a block
-  };
-  struct Block {
-    Arena* arena;
-    Handle piece;
-  };
   struct Waiting {  // freed, but streams that were recorded have not passed
     Block block;
     Mark mark;  // of the free's own stream
     std::vector<Mark> others;
   };
 
-  // A block that is not, or not only, in device memory.
-  struct Evicted {
-    enum class State : std::uint8_t { leaving, stored, arriving, host_mapped };
-    State state = State::leaving;
-    Block block{};
-    std::uint64_t asked_bytes = 0;
-    std::shared_ptr<HostCopy> copy;  // none when host_mapped; whoever sums it has it, too
-  };
-  struct Slots {
-    std::uint64_t first = 0;
-    std::uint64_t count = 0;
-  };
-
-  Arena& arena_for(std::uint64_t bytes) { return arenas_[bytes < small_bytes ? 0 : 1]; }
   [[nodiscard]] std::uint64_t offset_of(const void* block) const;
-  [[nodiscard]] Span span_of(const Block& block) const;
-  [[nodiscard]] Span frames_of(Span span) const;
+  [[nodiscard]] const std::vector<Owner>& recorded_of(std::uint64_t offset) const;
 
   int find_place(std::uint64_t bytes, Stream stream, Block* out);
-  Handle place(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream);
-  Handle take(Arena* arena, Handle piece, std::uint64_t bytes);
-  Handle reuse_passed(Arena* arena, std::uint64_t bytes, Owner owner);
-  Handle reuse_behind_event(Arena* arena, std::uint64_t bytes, Owner owner, Stream stream);
-  Handle grow(Arena* arena, std::uint64_t bytes, Owner owner, bool new_frames);
-  bool back_with_frames(Arena* arena, Handle block, bool new_frames);
-  [[nodiscard]] bool much_is_idle() const;
-  [[nodiscard]] std::uint64_t missing_frames(Span span) const;
-  int map_missing(Arena* arena, Handle block);
-  void put_back(Arena* arena, Handle block, Mark mark);
-  void mark_unmapped(Arena* arena, Handle near, Span span);
-  void gather(std::uint64_t wanted);
-  void strip(Arena* arena, Handle piece, std::uint64_t wanted);
+  int find_frames(std::uint64_t wanted);
   bool relieve();
-  bool settle_passed();
   bool wait_for_one();
   void poll_waiting();
-  void release(const Block& block, Mark mark);
   void note_allocated(std::uint64_t bytes);
 
   void apply_limits();
   [[nodiscard]] std::uint64_t frames_over() const;
   void give_up_excess();
-  [[nodiscard]] std::uint64_t leaving_bytes() const;
   [[nodiscard]] std::uint64_t used_bytes() const;
   std::uint64_t evict_one_offered();
   bool wait_for_grant(std::unique_lock<std::mutex>* lock, std::uint64_t bytes,
                       std::chrono::steady_clock::time_point until);
 
-  int order_copy(std::uint64_t offset, Stream stream);
-  int evict_to_copy(std::uint64_t offset, const Block& block);
-  int evict_to_host_frames(std::uint64_t offset, const Block& block);
-  int restore_from_copy(std::uint64_t offset, std::unique_lock<std::mutex>* lock, Stream stream);
-  int bring_back(const Evicted& evicted, Stream stream);
-  void end_way_back(const std::shared_ptr<HostCopy>& copy, int error);
-  void cancel(Evicted* evicted, Stream stream);
-  int restore_from_host_frames(Evicted* evicted, Stream stream);
-  int make_host_frames(std::uint64_t count, std::vector<tiers::gpu::Frame>* out);
-  int copy_to_frames(const std::vector<tiers::gpu::Frame>& frames, std::uint64_t offset, tiers::gpu::Way way);
-  int find_frames(std::uint64_t wanted);
-  [[nodiscard]] std::optional<Slots> leaving_slots(Span span);
-  [[nodiscard]] Slots inner_slots(Span span) const;
-  void wait_for_marks(Slots slots);
-  [[nodiscard]] Slots host_slots(Span span) const;
-  bool take_frames(const Evicted& evicted);
-  void poll_copies();
-  void poll_arriving();
-  bool wait_for_copy();
-  void forget_evicted(std::uint64_t offset, Stream stream);
-
   std::mutex mutex_;
   tiers::gpu::Device& device_;
   StreamClocks clocks_;
   FrameLedger ledger_;
-  std::vector<Arena> arenas_;                                       // small, large
+  terrace_gpu_statistics counts_{};
+  Arenas arenas_{ledger_, clocks_, counts_};
+  Evictions evictions_{device_, clocks_, ledger_,
+                       arenas_, counts_, [this](std::uint64_t frames) { return find_frames(frames); }};
   std::unordered_map<std::uint64_t, Block> live_;                   // by offset
   std::unordered_map<std::uint64_t, std::vector<Owner>> recorded_;  // streams of live blocks
   std::vector<Waiting> waiting_;
-  std::vector<Handle> donors_;
-  terrace_gpu_statistics counts_{};
-  int refusal_ = 0;  // why the request under way finds no frames
-
-  std::unordered_map<std::uint64_t, Evicted> evicted_;  // live blocks, by offset
-  std::uint64_t leaving_ = 0;                           // of them, how many
-  std::vector<std::shared_ptr<HostCopy>> draining_;     // a stream may still use them
-  std::vector<std::shared_ptr<HostCopy>> arriving_;     // the same, and a stream relies on them
-  int lost_ = 0;                                        // why what came back is not what left
-  std::vector<std::shared_ptr<HostCopy>> abandoned_;    // it is not known when it does not
-  Stream copy_stream_ = nullptr;
 
   std::uint64_t own_budget_bytes_ = 0;
   Grant grant_;

@@ -40,40 +40,33 @@ void Heap::lose_daemon() {
 void Heap::obey() {
   const std::lock_guard guard(mutex_);
   poll_waiting();
-  poll_copies();
+  evictions_.poll();
   give_up_excess();
 }
 
 void Heap::give_up_excess() {
   if (frames_over() == 0) return;
-  settle_passed();
-  gather(frames_over());
+  arenas_.settle_passed();
+  arenas_.gather(frames_over());
   const std::uint64_t excess = std::min(ledger_.spare(), frames_over());
   ledger_.destroy_spare(ledger_.spare() - excess);
   const std::uint64_t over = frames_over() * ledger_.frame_bytes();
-  for (std::uint64_t leaving = leaving_bytes(); leaving < over;) {
+  for (std::uint64_t leaving = evictions_.leaving_bytes(); leaving < over;) {
     const std::uint64_t bytes = evict_one_offered();
     if (bytes == 0) break;
     leaving += bytes;
   }
-  poll_copies();
+  evictions_.poll();
   apply_limits();
-}
-
-std::uint64_t Heap::leaving_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const auto& [offset, evicted] : evicted_)
-    if (evicted.state == Evicted::State::leaving) bytes += evicted.asked_bytes;
-  return bytes;
 }
 
 // 0: none is offered, or host memory is short. The copy stream runs behind the block's uses since offer().
 std::uint64_t Heap::evict_one_offered() {
   const auto offset = offers_.take();
-  if (!offset || lost_ != 0) return 0;
+  if (!offset || evictions_.lost() != 0) return 0;
   const Block block = live_.at(*offset);
-  const std::uint64_t bytes = block.arena->asked_bytes[block.piece];
-  if (evict_to_copy(*offset, block) == 0) return bytes;
+  const std::uint64_t bytes = Arenas::asked_bytes(block);
+  if (evictions_.evict_to_copy(*offset, block) == 0) return bytes;
   offers_.add(*offset, bytes);
   return 0;
 }
@@ -83,22 +76,16 @@ int Heap::offer(void* address, Stream stream) {
   const std::uint64_t offset = offset_of(address);
   const auto found = live_.find(offset);
   if (found == live_.end()) return EINVAL;
-  if (evicted_.contains(offset) || offers_.has(offset)) return EALREADY;
-  if (const int error = order_copy(offset, stream); error != 0) return error;
-  offers_.add(offset, found->second.arena->asked_bytes[found->second.piece]);
+  if (evictions_.has(offset) || offers_.has(offset)) return EALREADY;
+  if (const int error = evictions_.order_copy(stream, recorded_of(offset)); error != 0) return error;
+  offers_.add(offset, Arenas::asked_bytes(found->second));
   give_up_excess();
   return 0;
 }
 
 // What frames hold that is not idle.
 std::uint64_t Heap::used_bytes() const {
-  std::uint64_t idle = ledger_.spare() * ledger_.frame_bytes();
-  for (const Arena& arena : arenas_) {
-    arena.placement.visit_mapped(ledger_.frame_bytes(), [&](Handle piece) {
-      idle += arena.placement.piece(piece).end - arena.placement.piece(piece).begin;
-      return true;
-    });
-  }
+  const std::uint64_t idle = ledger_.spare() * ledger_.frame_bytes() + arenas_.idle_bytes();
   const std::uint64_t held = ledger_.held() * ledger_.frame_bytes();
   return held - std::min(held, idle);
 }

@@ -16,9 +16,24 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   // Once. ENOMEM, or the device's error.
-  int open(std::span<const tiers::gpu::Frame> frames);
+  int open(std::span<const tiers::gpu::Frame> frames) {
+    bytes_ = frames.size() * device_.frame_bytes();
+    if (const int error = device_.reserve_address(bytes_, &base_); error != 0) return error;
+    const int error = device_.map(base_, frames);
+    mapped_ = error == 0;
+    return error;
+  }
   // The frames are nobody's again; what uses the address has passed.
-  int close();
+  int close() {
+    if (base_ == nullptr) return 0;
+    if (mapped_) {
+      if (const int error = device_.unmap(base_, bytes_); error != 0) return error;
+      mapped_ = false;
+    }
+    const int error = device_.release_address(base_, bytes_);
+    if (error == 0) base_ = nullptr;
+    return error;
+  }
   [[nodiscard]] std::byte* data() const { return base_; }
 
  private:

@@ -159,7 +159,7 @@ TEST_CASE_METHOD(SlowClosing, "DescriptorThatIsSlowToCloseHoldsUpNobody") {
     CHECK(client.is_closed());
   }
   SECTION("over a connection that is turned away") {
-    while (others.size() < daemon::Server::max_connections_per_user)
+    while (others.size() < daemon::Connections::most_of_user)
       others.push_back(std::make_unique<RawClient>(socket));
     send_slow([&] { others.back()->send(wire::make<wire::Goodbye>(), fds); });
     CHECK(others.back()->is_closed());
@@ -186,7 +186,7 @@ TEST_CASE_METHOD(SlowClosing, "SlowDescriptorsCountAgainstTheirUsersConnections"
   });
   for (const auto& each : hostile) CHECK(each->is_closed());
   std::vector<std::unique_ptr<RawClient>> clients;
-  while (clients.size() < daemon::Server::max_connections_per_user - 3)
+  while (clients.size() < daemon::Connections::most_of_user - 3)
     clients.push_back(std::make_unique<RawClient>(socket));
   clients.back()->send_text(R"({"verb":"ping"})");
   CHECK(clients.back()->receive()->type() == wire::Type::reply);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/planner/reference_data.h"
-#include "tools/bench/tvm_cases.h"
+#include "tools/bench/planner/tvm_cases.h"
 
 namespace terrace::planner::tvm::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "liballoc/wire/amount.h"
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

@@ -1,6 +1,7 @@
 // The exit codes of the command, documented in terrace(1). Scripts depend on them: a number is never reused.
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 namespace terrace::cli {
@@ -19,6 +20,9 @@ enum ExitCode : int {
 };
 
 // Prints "terrace: message" on standard error and gives the code back.
-int complain(int exit_code, const std::string& message);
+inline int complain(int exit_code, const std::string& message) {
+  std::fprintf(stderr, "terrace: %s\n", message.c_str());
+  return exit_code;
+}
 
 }  // namespace terrace::cli

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

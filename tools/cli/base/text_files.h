@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "liballoc/wire/result.h"
 #include "tools/cli/base/budget.h"
-#include "tools/cli/base/result.h"
 
 namespace terrace::cli {
 

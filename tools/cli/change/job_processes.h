@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

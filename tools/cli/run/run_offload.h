@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 
 namespace terrace::cli {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "liballoc/wire/result.h"
 #include "tools/cli/base/budget.h"
 #include "tools/cli/base/options.h"
 #include "tools/cli/base/pool_list.h"
-#include "tools/cli/base/result.h"
 #include "tools/cli/point/point.h"
 
 namespace terrace::cli {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/cli/base/result.h"
+#include "liballoc/wire/result.h"
 #include "tools/cli/timeline/history.h"
 
 namespace terrace::cli {

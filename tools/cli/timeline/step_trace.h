@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
+#include "liballoc/wire/result.h"
 #include "liballoc/wire/trace.h"
-#include "tools/cli/base/result.h"
 #include "tools/cli/timeline/history.h"
 
 namespace terrace::cli {

@@ -1,5 +1,5 @@
 // `terrace status`: a page for people, one row a daemon for programs and with --watch. Bare `terrace` is the
-// same page for a machine that may have no daemon.
+// same page for a machine that may have no daemon. `terrace jobs` and `terrace tiers` are rows alone.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -146,6 +146,14 @@ int overview() {
                "      terrace doctor      what this machine can do\n"
                "      terrace --help      everything else\n";
   return exit_ok;
+}
+
+int jobs(const ViewOptions& options) {
+  return show(options, {"terrace-jobs", "jobs", job_columns(), job_rows, job_key});
+}
+
+int tiers(const ViewOptions& options) {
+  return show(options, {"terrace-tiers", "tiers", tier_columns(), tier_rows, tier_key});
 }
 
 }  // namespace terrace::cli

@@ -1,7 +1,7 @@
 """Looks at a tensor that is saved: whether it may be offloaded, and where its bytes lie.
 
 The same is in C (native/saves.c), which is used where the build has it: most of the cost of a save is a dozen attributes
-of a tensor. tests/python/look_test.py holds both to one answer.
+of a tensor. tests/python/hooks/look_test.py holds both to one answer.
 
 What takes least comes first: a tensor that is too small, and no view of another, is left alone before its storage is
 asked for. Whether a view is too small is known later, since the tensor that it is a view of may be stored already.

@@ -15,7 +15,7 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/server/connection.h"
+#include "daemon/sockets/connection.h"
 #include "daemon/sessions/segment_layout.h"
 #include "tests/daemon/support.h"
 

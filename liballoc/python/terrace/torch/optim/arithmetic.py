@@ -2,7 +2,7 @@
 
 The first moment moves by lerp since 2.0 and was decayed and added to before. Whether the second moment's sum is
 rounded once with its product or twice is up to the compiler that built PyTorch (gcc fuses them unless it is told
-not to). Everything else has been the same since 1.13 (tests/python/optim_exact_test.py).
+not to). Everything else has been the same since 1.13 (tests/python/optim/optim_exact_test.py).
 """
 import ctypes
 import functools

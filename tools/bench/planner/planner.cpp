@@ -1,0 +1,156 @@
+// terrace bench planner: every table that says what the planner is worth, on published data.
+//
+// Conformance with the systems that its policies come from, exact search beside MiniMalloc, large instances
+// beside every other policy, PyTorch's own memory events, G10's workloads under G10's rules, recomputation
+// beside DTR's simulator and Checkmate's optimum, the simulator's speed, and the judges themselves on random
+// and on damaged plans. Searches run in processes of their own, one after the other, on one core.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/bench/measuring/measure.h"
+#include "tools/bench/planner/child.h"
+#include "tools/bench/planner/parts.h"
+
+namespace terrace::bench {
+namespace {
+
+constexpr const char* usage =
+    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION,...] [--data DIR] [--minimalloc "
+    "PROGRAM]\n"
+    "                             [--json FILE] [--markdown FILE]\n"
+    "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
+    "g10-times, g10-policies, swaps, recompute, recompute-chains, simulator, planning, profile.\n"
+    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
+    "checkout);\n"
+    "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
+    "from\n"
+    "  --minimalloc  to run beside ours: `minimalloc` as google/minimalloc builds it, or whatever is called\n"
+    "                and answers alike: PROGRAM --capacity=BYTES --input=FILE.csv --output=FILE.csv\n"
+    "                --timeout=SECONDSs, where a line 'Elapsed time SECONDS' tells the search's time and "
+    "the\n"
+    "                exit code is 0 if it found a placement\n"
+    "  --only        one of those sections, or several with commas between\n"
+    "  --quick       short searches: whether it works, not how good it is";
+
+struct Section {
+  const char* name;
+  Json (*measure)(const PlannerOptions&);
+};
+
+constexpr Section sections[] = {{"conformance", measure_conformance},
+                                {"random", measure_random},
+                                {"damage", [](const PlannerOptions&) { return measure_damage(); }},
+                                {"minimalloc", measure_minimalloc},
+                                {"large", measure_large},
+                                {"kineto", measure_kineto},
+                                {"g10", measure_g10},
+                                {"g10-times", measure_g10_times},
+                                {"g10-policies", measure_g10_policies},
+                                {"swaps", measure_swaps},
+                                {"recompute", measure_recompute},
+                                {"recompute-chains", measure_recompute_chains},
+                                {"simulator", measure_simulator},
+                                {"planning", measure_planning},
+                                {"profile", measure_profiles}};
+
+struct Options {
+  PlannerOptions planner;
+  std::string json, markdown, only, named_data;
+};
+
+Options parse(int argc, char** argv) {
+  std::vector<char*> rest(argv, argv + argc);
+  Options options;
+  options.planner.quick = take_flag("--quick", &rest);
+  const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
+                            {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
+  options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);
+  options.named_data = arguments.text("--data", "");
+  options.planner.data = options.named_data.empty() ? default_data() : options.named_data;
+  options.planner.minimalloc = arguments.text("--minimalloc", "");
+  options.json = arguments.text("--json", "");
+  options.markdown = arguments.text("--markdown", "");
+  options.only = arguments.text("--only", "");
+  return options;
+}
+
+bool chosen(const Options& options, const std::string& section) {
+  const std::vector<std::string> only = words_of(options.only);
+  return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+}
+
+// What is wrong with the options, said before anything is measured; empty if nothing.
+std::string check(const Options& options) {
+  for (const std::string& word : words_of(options.only)) {
+    const auto named = [&](const Section& s) { return word == s.name; };
+    if (std::none_of(std::begin(sections), std::end(sections), named))
+      return "--only " + word + ": there is no such section; see --help";
+  }
+  if (std::string wrong = wrong_data(options.named_data); !wrong.empty()) return wrong;
+  if (!options.planner.minimalloc.empty() && !std::filesystem::exists(options.planner.minimalloc))
+    return "--minimalloc " + options.planner.minimalloc + " does not exist";
+  for (const std::string& path : {options.json, options.markdown})
+    if (!path.empty() && !std::ofstream(path, std::ios::app)) return path + " cannot be written";
+  return "";
+}
+
+// Paths belong to the machine, not to the result.
+std::string command_line(const Options& options) {
+  std::string command = "terrace bench planner";
+  if (options.planner.quick) command += " --quick";
+  command += fmt::format(" --rounds {}", options.planner.rounds);
+  if (!options.only.empty()) command += " --only " + options.only;
+  if (!options.planner.minimalloc.empty()) command += " --minimalloc PROGRAM";
+  return command;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (file.flush()) return;
+  std::fprintf(stderr, "bench: --markdown %s: cannot be written\n", path.c_str());
+  std::exit(1);
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  if (const std::string wrong = check(options); !wrong.empty()) {
+    std::fprintf(stderr, "bench: %s\n", wrong.c_str());
+    return 2;
+  }
+  note_missing(options.planner.data);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Json report = begin_report("terrace-bench-planner");
+  report["command"] = command_line(options);
+  report["rounds"] = options.planner.rounds;
+  std::string markdown;
+  for (const Section& part : sections) {
+    if (!chosen(options, part.name)) continue;
+    const Json measured = report["sections"][part.name] = part.measure(options.planner);
+    std::fputs(as_text(measured).c_str(), stdout);
+    markdown += as_markdown(measured);
+  }
+  if (options.planner.quick) std::puts("With --quick the searches are short and the figures mean little.");
+  if (!options.json.empty()) write_json(options.json, report);
+  if (!options.markdown.empty()) write_text(options.markdown, markdown);
+  return 0;
+}
+
+}  // namespace
+}  // namespace terrace::bench
+
+int main(int argc, char** argv) try {
+  if (argc > 1 && std::strcmp(argv[1], "--child") == 0)
+    return terrace::bench::child_main(std::vector<std::string>(argv + 2, argv + argc));
+  return terrace::bench::run(argc, argv);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 1;
+}

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/planner/simulate/machines.h"
+#include "daemon/planner/trace_json.h"
+#include "tools/bench/planner/step.h"
+#include "tools/bench/policies/parts.h"
+
+namespace terrace::bench {
+namespace {
+
+using planner::Machine;
+using wire::Trace;
+
+constexpr double gpu_shares[] = {0.8, 0.6, 0.4};  // of the most that lives at once
+constexpr std::uint32_t layers = 500;             // of a made-up step: 1,000 operations
+constexpr std::uint64_t made_up_steps = 3;
+
+struct Kind {
+  const char* name;
+  const char* title;
+  PolicyGroup (*make)(const PlannerOptions& options, const Kind& kind);
+  double share = 0;
+};
+
+// "g10/BERT_Base-256.json.gz" is "BERT_Base-256".
+std::string workload_of(const std::string& file) {
+  const std::size_t begin = file.find('/') + 1;
+  return file.substr(begin, file.size() - begin - std::string(".json.gz").size());
+}
+
+template <class MachineFor>
+PolicyGroup from_files(const PlannerOptions& options, const Kind& kind, const char* folder,
+                       MachineFor machine_of) {
+  PolicyGroup group{kind.name, kind.title, {}, {}};
+  for (const std::string& file : data_files(options, folder, ".json.gz")) {
+    if (options.quick && !group.cases.empty()) break;
+    Result<Trace> trace = planner::parse_trace(*data_file(options, file));
+    if (!trace) continue;
+    Machine machine = machine_of(*trace);
+    group.cases.push_back({workload_of(file), std::move(*trace), std::move(machine)});
+  }
+  if (group.cases.empty()) group.missing = fmt::format("no {}/*.json.gz in the data", folder);
+  return group;
+}
+
+PolicyGroup g10(const PlannerOptions& options, const Kind& kind) {
+  return from_files(options, kind, "g10",
+                    [&](const Trace&) { return *planner::built_in_machine(kind.name + 4); });  // after "g10-"
+}
+
+PolicyGroup dtr(const PlannerOptions& options, const Kind& kind) {
+  return from_files(options, kind, "dtr", [&](const Trace& trace) { return machine_for(trace, kind.share); });
+}
+
+PolicyGroup made_up_by(const PlannerOptions& options, const Kind& kind,
+                       Trace (*step)(std::uint32_t layers, std::uint64_t seed)) {
+  PolicyGroup group{kind.name, kind.title, {}, {}};
+  for (std::uint64_t seed = 0; seed < (options.quick ? 1 : made_up_steps); ++seed) {
+    Trace trace = step(layers, seed);
+    Machine machine = machine_for(trace, kind.share);
+    group.cases.push_back({fmt::format("made up {}", seed), std::move(trace), std::move(machine)});
+  }
+  return group;
+}
+
+PolicyGroup made_up(const PlannerOptions& options, const Kind& kind) {
+  return made_up_by(options, kind, training_step);
+}
+
+PolicyGroup variants(const PlannerOptions& options, const Kind& kind) {
+  return made_up_by(options, kind, training_step_with_variants);
+}
+
+// Weights count here: each has three times its bytes of gradient and states. The CPU's speed is that of
+// a100-g10.
+PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = made_up_by(options, kind, training_step_with_adam);
+  const double cpu = planner::built_in_machine("a100-g10")->tiers[1].update_bytes_per_second;
+  for (PolicyCase& c : group.cases) c.machine.tiers[1].update_bytes_per_second = cpu;
+  return group;
+}
+
+// FlashNeuron's shape: GPU and SSD alone, every other activation half zeros, a codec at 100 GB/s.
+PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = made_up(options, kind);
+  for (PolicyCase& c : group.cases) {
+    bool zeros = false;
+    for (wire::TraceTensor& tensor : c.trace.tensors)
+      if (tensor.kind == wire::TensorKind::activation && (zeros = !zeros)) tensor.sparsity = 0.5;
+    c.machine.tiers.erase(c.machine.tiers.begin() + 1);
+    c.machine.routes = {{1, {0, 1}}};
+    c.machine.codecs = {{"zeros", 100e9, 100e9, 1, true, 1 / 32.}};
+  }
+  return group;
+}
+
+constexpr Kind kinds[] = {
+    {"g10-a100-g10", "G10's five steps on a100-g10: 40 GiB, 128 GiB of host memory, an SSD", g10},
+    {"g10-a100-ssd", "G10's five steps on a100-ssd: 40 GiB and an SSD", g10},
+    {"dtr-80", "DTR's eight steps in 80% of their peak, 15.75 GB/s to DRAM", dtr, gpu_shares[0]},
+    {"dtr-60", "DTR's eight steps in 60%", dtr, gpu_shares[1]},
+    {"dtr-40", "DTR's eight steps in 40%", dtr, gpu_shares[2]},
+    {"made-up-60", "Three made-up steps of 1,000 operations in 60%", made_up, gpu_shares[1]},
+    {"sparse-60", "The same with an SSD alone, half of the activations half zeros, a codec", sparse,
+     gpu_shares[1]},
+    {"adam-100", "The same with Adam's states and update, all of it fits", adam, 1},
+    {"adam-80", "The same in 80%", adam, gpu_shares[0]},
+    {"adam-60", "The same in 60%", adam, gpu_shares[1]},
+    {"variants-80", "The three with variants of each operation, in 80%", variants, gpu_shares[0]},
+    {"variants-60", "The same in 60%", variants, gpu_shares[1]},
+    {"recompute-80", "Recomputation alone: DTR's eight steps in 80% of their peak", dtr, gpu_shares[0]},
+    {"recompute-60", "Recomputation alone: DTR's eight steps in 60%", dtr, gpu_shares[1]},
+    {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]}};
+
+}  // namespace
+
+std::vector<std::string> policy_group_names() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds) names.emplace_back(kind.name);
+  return names;
+}
+
+PolicyGroup policy_group(const PlannerOptions& options, const std::string& name) {
+  const auto* kind =
+      std::find_if(std::begin(kinds), std::end(kinds), [&](const Kind& k) { return name == k.name; });
+  return kind->make(options, *kind);
+}
+
+}  // namespace terrace::bench

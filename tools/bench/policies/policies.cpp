@@ -1,0 +1,121 @@
+// terrace bench policies: every policy that moves tensors, and those that only recompute, in one table a
+// group.
+//
+// Each policy plans each step of a group for the same machine; one simulator times the plans, one judge
+// checks them, and a linear programme says what no plan can beat. The made-up groups need no reference data.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/bench/measuring/measure.h"
+#include "tools/bench/policies/parts.h"
+
+namespace terrace::bench {
+namespace {
+
+constexpr const char* usage =
+    "usage: terrace bench policies [--quick] [--only GROUP,...] [--data DIR] [--by-deadline] [--json FILE]\n"
+    "                              [--plot PREFIX]\n"
+    "Compares all policies that move tensors, by the slowdown of a simulated step: geometric mean and worst "
+    "case\n"
+    "of each group, beside the least that any plan can have, and the time to plan. The group memories has a "
+    "table "
+    "of its\n"
+    "own: policies for two memories, the slower of which is used in place; its picture has a line for each.\n"
+    "Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, adam-100, adam-80, "
+    "adam-60,\n"
+    "variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that run the "
+    "update on the CPU stand in "
+    "adam-… "
+    "alone.\n"
+    "  --data   the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the checkout);\n"
+    "           groups whose part is missing are skipped; CONTRIBUTING.md says where they come from\n"
+    "  --quick  one step of each group and a coarse bound: whether it works, not how good it is\n"
+    "  --by-deadline  each link brings back first what is needed first, instead of what was asked for first; "
+    "plans are\n"
+    "           made for the latter all the same\n"
+    "  --plot   draws all tables: PREFIX.svg and PREFIX.png";
+
+struct Options {
+  PlannerOptions planner;
+  std::string json, plot, only, named_data;
+};
+
+Options parse(int argc, char** argv) {
+  std::vector<char*> rest(argv, argv + argc);
+  Options options;
+  options.planner.quick = take_flag("--quick", &rest);
+  options.planner.in_order = take_flag("--by-deadline", &rest) ? wire::Order::deadline : wire::Order::asked;
+  const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
+                            {"--only", "--data", "--json", "--plot"}, usage);
+  options.named_data = arguments.text("--data", "");
+  options.planner.data = options.named_data.empty() ? default_data() : options.named_data;
+  options.json = arguments.text("--json", "");
+  options.plot = arguments.text("--plot", "");
+  options.only = arguments.text("--only", "");
+  return options;
+}
+
+// What is wrong with the options, said before anything is measured; empty if nothing.
+std::string check(const Options& options) {
+  std::vector<std::string> names = policy_group_names();
+  names.emplace_back(memories_group);
+  for (const std::string& word : words_of(options.only))
+    if (std::find(names.begin(), names.end(), word) == names.end())
+      return "--only " + word + ": there is no such group; see --help";
+  return wrong_data(options.named_data);
+}
+
+bool chosen(const Options& options, const std::string& name) {
+  const std::vector<std::string> only = words_of(options.only);
+  return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
+}
+
+// Paths belong to the machine, not to the result.
+std::string command_line(const Options& options) {
+  std::string command = "terrace bench policies";
+  if (options.planner.quick) command += " --quick";
+  if (options.planner.in_order == wire::Order::deadline) command += " --by-deadline";
+  if (!options.only.empty()) command += " --only " + options.only;
+  return command;
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  if (const std::string wrong = check(options); !wrong.empty()) {
+    std::fprintf(stderr, "bench: %s\n", wrong.c_str());
+    return 2;
+  }
+  refuse_unwritable(options.json);
+  note_missing(options.planner.data);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Json report = begin_report("terrace-bench-policies");
+  report["command"] = command_line(options);
+  std::vector<Json> sections;
+  Json memories;
+  for (const std::string& name : policy_group_names()) {
+    if (!chosen(options, name)) continue;
+    const Json measured = measure_group(options.planner, policy_group(options.planner, name));
+    std::fputs(as_text(measured).c_str(), stdout);
+    report["sections"][name] = measured;
+    sections.push_back(measured);
+  }
+  if (chosen(options, memories_group)) {
+    memories = measure_memories(options.planner);
+    report["sections"][memories_group] = memories;
+    std::fputs(as_text(memories).c_str(), stdout);
+  }
+  if (options.planner.quick)
+    std::puts("With --quick one step stands for a group, and the bounds are coarse.");
+  if (!options.json.empty()) write_json(options.json, report);
+  const std::string wrong = options.plot.empty() ? "" : plot_groups(options.plot, sections, memories);
+  if (wrong.empty()) return 0;
+  std::fprintf(stderr, "bench: --plot %s: %s\n", options.plot.c_str(), wrong.c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace terrace::bench
+
+int main(int argc, char** argv) { return terrace::bench::run_as_program(terrace::bench::run, argc, argv); }
