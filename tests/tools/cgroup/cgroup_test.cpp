@@ -134,7 +134,7 @@ struct Delegated : Machine {
     write("sys/fs/cgroup/a/b/cgroup.subtree_control", "");
     write("sys/fs/cgroup/a/b/cgroup.procs", "100\n");
   }
-  Result<JobPlace> plan() const { return plan_job_place(*find_memory_cgroup(path()), 100); }
+  terrace::Result<JobPlace> plan() const { return plan_job_place(*find_memory_cgroup(path()), 100); }
 };
 
 }  // namespace
@@ -203,8 +203,8 @@ TEST_CASE("Version2TopmostCgroupMayKeepItsProcesses") {
 
 TEST_CASE("ChildOnThisMachineHasTheLimitAndIsRemoved") {
   const auto own = find_memory_cgroup();
-  auto child =
-      own ? JobCgroup::create(*own, std::uint64_t{256} << 20) : refused<JobCgroup>("no memory cgroup here");
+  auto child = own ? JobCgroup::create(*own, std::uint64_t{256} << 20)
+                   : terrace::refused<JobCgroup>("no memory cgroup here");
   if (!child) {
     WARN("SKIP: " << child.error);
     return;

@@ -49,7 +49,7 @@ Recording like_steps_of(const std::vector<std::vector<JobEvent>>& added) {
   return recorded(events, begin + 10);
 }
 
-Result<StepTrace> traced(const Recording& recording) {
+terrace::Result<StepTrace> traced(const Recording& recording) {
   return step_trace_of(recording, history_of(recording));
 }
 

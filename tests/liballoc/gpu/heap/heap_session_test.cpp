@@ -15,8 +15,8 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/sockets/connection.h"
 #include "daemon/sessions/segment_layout.h"
+#include "daemon/sockets/connection.h"
 #include "tests/daemon/support.h"
 
 using namespace terrace;

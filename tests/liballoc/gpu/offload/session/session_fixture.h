@@ -17,8 +17,8 @@
 #include <string>
 #include <thread>
 
-#include "daemon/sockets/connection.h"
 #include "daemon/sessions/segment_layout.h"
+#include "daemon/sockets/connection.h"
 #include "tests/daemon/support.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"
 #include "tests/liballoc/variable.h"
