@@ -85,8 +85,7 @@ std::string ListeningSocket::adopt(UniqueFd socket) {
   if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.address), &address.bytes) != 0 ||
       !address.is_local())
     return "the socket that systemd hands over for metrics can be reached from other machines, and metrics "
-           "name users "
-           "and their jobs to whoever asks; set ListenStream=127.0.0.1:PORT with `systemctl edit "
+           "name users and their jobs to whoever asks; set ListenStream=127.0.0.1:PORT with `systemctl edit "
            "terraced-metrics.socket`; metrics are not served";
   is_unix_ = address.is_unix();
   socket_ = std::move(socket);

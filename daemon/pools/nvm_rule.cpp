@@ -39,9 +39,8 @@ std::string check_nodes_of(const NvmRule& rule) {
   const tiers::NodeSet nodes = rule.nodes.is_empty() ? tiers::slow_nodes() : rule.nodes;
   if (nodes.is_empty())
     return "no NUMA node of this machine is slow memory (CXL, or persistent memory as system memory); name "
-           "nodes "
-           "with nodes = \"1\", a directory on a file system that is mounted with DAX, or leave this tier "
-           "out";
+           "nodes with nodes = \"1\", a directory on a file system that is mounted with DAX, or leave this "
+           "tier out";
   int fd = -1;
   if (const int error = tiers::open_nvm_on_nodes(nodes, rule.bytes, &fd))
     return fmt::format("no memory can be had of its NUMA nodes: {}; name others with nodes = \"1\"",

@@ -105,8 +105,7 @@ bool MemoryPressure::look(std::uint64_t budget_bytes, std::uint64_t now_ns) {
   if (!state && is_known_ != false)
     spdlog::info(
         "{}/proc/pressure/memory does not say how short memory is (a kernel with CONFIG_PSI, started with "
-        "psi=1, does): "
-        "the budget does not follow it",
+        "psi=1, does): the budget does not follow it",
         root_);
   is_known_ = state.has_value();
   std::vector<MemoryState> states;

@@ -56,8 +56,7 @@ void RecordFile::write(const Promises& promises) {
   if (!has_failed_)
     spdlog::warn(
         "cannot write {}: {}; after a restart jobs that come back may be treated as new; let terraced write "
-        "there, or "
-        "choose another [daemon] socket",
+        "there, or choose another [daemon] socket",
         path_, std::strerror(error));
   has_failed_ = true;
 }

@@ -72,24 +72,29 @@ std::optional<std::string> set_log_level(Options& options, const std::string& va
 }
 
 constexpr std::array option_table{
-    Option{"--config", "FILE", "settings; default /etc/terrace/terraced.toml if it exists", set_config},
-    Option{"--socket", "PATH", "where jobs and the terrace command connect", set_socket},
-    Option{"--dram", "SIZE|PCT%", "DRAM that all jobs together may keep resident", set_amount<&Config::dram>},
-    Option{"--per-user", "SIZE|PCT%", "of --dram, the most that one user's jobs are promised",
+    Option{"--config", "FILE", "read this settings file (default /etc/terrace/terraced.toml if it exists)",
+           set_config},
+    Option{"--socket", "PATH", "let jobs and the terrace command connect here", set_socket},
+    Option{"--dram", "SIZE|PCT%", "let all jobs together keep at most this much DRAM",
+           set_amount<&Config::dram>},
+    Option{"--per-user", "SIZE|PCT%", "promise one user's jobs at most this much of --dram",
            set_amount<&Config::per_user>},
-    Option{"--per-job", "SIZE|PCT%", "of --dram, the most that one job has, promised or lent",
+    Option{"--per-job", "SIZE|PCT%", "give one job at most this much of --dram, promised or lent",
            set_amount<&Config::per_job>},
-    Option{"--pool", "DIR", "directory for jobs' unlinked pool files", set_pool},
-    Option{"--pool-size", "SIZE", "most that all pool files together may take",
+    Option{"--pool", "DIR", "make jobs' unlinked pool files in this directory", set_pool},
+    Option{"--pool-size", "SIZE", "let all pool files together take at most this much",
            set_size<&Config::pool_bytes>},
-    Option{"--writes-per-day", "SIZE", "most that all jobs write to the pool's drive in a day",
+    Option{"--writes-per-day", "SIZE", "let all jobs write at most this much to the pool's drive in a day",
            set_size<&Config::writes_per_day>},
-    Option{"--writes-per-user", "SIZE|PCT%", "of that, the most that one user's jobs write",
+    Option{"--writes-per-user", "SIZE|PCT%",
+           "let one user's jobs write at most this much of --writes-per-day",
            set_amount<&Config::writes_per_user>},
-    Option{"--state", "DIR", "where the count of that is kept over a restart", set_state},
-    Option{"--policy", "NAME", "what plans for jobs that ask for no policy; reactive: nothing", set_policy},
-    Option{"--log-level", "LEVEL", "error, warning, info or debug", set_log_level},
-    Option{"--private", "", "serve one user; end when nobody needs it", set_flag<&Options::is_private>},
+    Option{"--state", "DIR", "keep the count of written bytes here over a restart", set_state},
+    Option{"--policy", "NAME", "plan by this policy for jobs that ask for none; reactive plans nothing",
+           set_policy},
+    Option{"--log-level", "LEVEL", "log this much: error, warning, info or debug", set_log_level},
+    Option{"--private", "", "serve the user who started it, and end when nobody needs it",
+           set_flag<&Options::is_private>},
     Option{"--respawned", "", "", set_flag<&Options::respawned>},  // by a job whose private daemon died
     Option{"--check-config", "", "check the settings and exit", set_flag<&Options::check_config>},
     Option{"--version", "", "print the version and exit", set_flag<&Options::show_version>},
@@ -162,7 +167,7 @@ std::string usage_text() {
       "Shares DRAM and pool space between training jobs; see terraced(8) and terraced.toml(5).\n\n";
   for (const Option& option : option_table) {
     if (option.help.empty()) continue;
-    text += fmt::format("  {:<24} {}\n", fmt::format("{} {}", option.name, option.value), option.help);
+    text += fmt::format("  {:<27} {}\n", fmt::format("{} {}", option.name, option.value), option.help);
   }
   return text;
 }

@@ -67,8 +67,7 @@ std::string take_share(const Said& said, Config* config) {
     return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
   if (said.guarantees() && said.user.empty())
     return "[[share]]: no guarantee is given to each member of a group, since nothing says how many there "
-           "are; "
-           "give one to all together in [[group]], or name users";
+           "are; give one to all together in [[group]], or name users";
   config->shares.push_back(share_of(said));
   return {};
 }

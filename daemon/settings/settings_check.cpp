@@ -104,8 +104,7 @@ std::string check_nvm_tier(const Config& config, bool is_private) {
       !encryption::look_at_rest(nvm.directory).is_encrypted())
     return fmt::format(
         "[[tier]] nvm (line {}): what lies in {} is not encrypted, and [pool] encrypt = \"yes\" says that it "
-        "is to be; "
-        "take NUMA nodes, leave this tier out, or set encrypt = \"no\"",
+        "is to be; take NUMA nodes, leave this tier out, or set encrypt = \"no\"",
         nvm.line, nvm.directory);
   return check_nvm(nvm);
 }
@@ -144,8 +143,7 @@ std::string warning_for_service(const Config& config) {
   if (!config.metrics.listen.empty() && !parse_metrics_address(config.metrics.listen).is_unix())
     return fmt::format(
         "[metrics] listen: the service cannot open {}, because terraced.service has PrivateNetwork=yes; "
-        "leave it out and "
-        "enable terraced-metrics.socket, which opens a port for it, or name a path",
+        "leave it out and enable terraced-metrics.socket, which opens a port for it, or name a path",
         config.metrics.listen);
   const std::string nvm = config.tiers.nvm ? config.tiers.nvm->directory : "";
   for (const auto& [key, named] :

@@ -154,7 +154,7 @@ def kill(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--limit", type=parse_size, help="limit for memory (swap is not limited)")
+    parser.add_argument("--limit", type=parse_size, help="limit memory to this size (swap is not limited)")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command

@@ -46,8 +46,8 @@ def policies(text):
 
 def add_scheduling_options(parser):
     parser.add_argument("--policies", type=policies, metavar="NAME[,NAME...]", default=[],
-                        help="policies to plan with, a column each beside reactive (default: the daemon's own, as `scheduled`)")
-    parser.add_argument("--warm-up", type=int, metavar="N", help="first steps of a run that do not count (4; of less than 6 steps 1)")
+                        help="plan with these policies, each in a column beside reactive (default: the daemon's own, as `scheduled`)")
+    parser.add_argument("--warm-up", type=int, metavar="N", help="leave the first N steps of a run out (4; 1 where a run has less than 6 steps)")
 
 
 def set_warm_up(arguments, parser):

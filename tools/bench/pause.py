@@ -126,10 +126,10 @@ def arguments():
     parser = argparse.ArgumentParser(prog="terrace bench pause", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--bytes", type=parse_size, default=2**30, metavar="SIZE", help="of the job (default 1G)")
+    parser.add_argument("--bytes", type=parse_size, default=2**30, metavar="SIZE", help="give the job so much data (default 1G)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--pool", default="/var/tmp", metavar="DIR", help="default /var/tmp")
-    parser.add_argument("--terrace", type=Path, metavar="FILE", help="the terrace command to measure")
+    parser.add_argument("--pool", default="/var/tmp", metavar="DIR", help="put the pool into this directory (default /var/tmp)")
+    parser.add_argument("--terrace", type=Path, metavar="FILE", help="measure this terrace command")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser.parse_args()
 

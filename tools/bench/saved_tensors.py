@@ -126,8 +126,8 @@ def measure(contenders, elements, tensors, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--elements", type=int, default=64, help="floats in each tensor")
-    parser.add_argument("--tensors", type=int, default=500, help="saved in each step")
+    parser.add_argument("--elements", type=int, default=64, help="put so many floats into each tensor")
+    parser.add_argument("--tensors", type=int, default=500, help="save so many tensors in each step")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

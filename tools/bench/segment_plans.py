@@ -41,13 +41,13 @@ NETWORKS = {"resnet50": (4, 2, 224), "densenet121": (4, 2, 224), "mobilenet_v2":
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="terrace bench plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="NETWORK", nargs="+", choices=NETWORKS, help=f"of {', '.join(NETWORKS)} (all)")
-    parser.add_argument("--percents", type=int, nargs="+", metavar="N", help="budgets (75 50 35; 50 with --quick)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="(3; 1 with --quick)")
+    parser.add_argument("--only", metavar="NETWORK", nargs="+", choices=NETWORKS, help=f"measure these networks only: {', '.join(NETWORKS)} (all)")
+    parser.add_argument("--percents", type=int, nargs="+", metavar="N", help="plan for budgets of so many percent (75 50 35; 50 with --quick)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="measure so many rounds (3; 1 with --quick)")
     parser.add_argument("--device", metavar="cuda[:N]", help="train on this GPU, over its own link (CPU tensors beside an emulated device)")
-    parser.add_argument("--link", default="1G", help="bytes a second of the emulated link, each way (1G)")
-    parser.add_argument("--published", action="store_true", help="also SuperNeurons, FlashNeuron and Capuchin")
-    parser.add_argument("--quick", action="store_true", help="densenet121 at 50%% with a batch of 2, once")
+    parser.add_argument("--link", default="1G", help="let the emulated link move so many bytes a second each way (1G)")
+    parser.add_argument("--published", action="store_true", help="also plan as SuperNeurons, FlashNeuron and Capuchin do")
+    parser.add_argument("--quick", action="store_true", help="measure densenet121 at 50%% with a batch of 2, once")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--network", choices=NETWORKS, help=argparse.SUPPRESS)  # a child's
     arguments = parser.parse_args()

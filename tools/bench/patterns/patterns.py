@@ -93,20 +93,20 @@ def new_verb(names, name, about):
     verb = names.add_parser(name, help=about, description=f"{about}.\n\n{__doc__.split(chr(10), 2)[2]}",
                             formatter_class=argparse.RawDescriptionHelpFormatter)
     verb.add_argument("--rounds", type=whole_number(1), default=1 if name in LIMITED else 5, metavar="N",
-                      help="repetitions of the whole comparison (%(default)s)")
-    verb.add_argument("--quick", action="store_true", help="small sizes, to see that it works: its figures say little")
-    verb.add_argument("--pool", type=directory, default=Path("/var/tmp"), metavar="DIR", help="directory for pool and swap file (/var/tmp)")
+                      help="repeat the whole comparison so often (%(default)s)")
+    verb.add_argument("--quick", action="store_true", help="measure small sizes: this shows that it works, and its figures say little")
+    verb.add_argument("--pool", type=directory, default=Path("/var/tmp"), metavar="DIR", help="put pool and swap file into this directory (/var/tmp)")
     verb.add_argument("--timeout", type=whole_number(1), default=600, metavar="SECONDS", help="end a run that takes longer (600)")
-    verb.add_argument("--terrace", type=Path, metavar="FILE", help="the terrace command to measure")
+    verb.add_argument("--terrace", type=Path, metavar="FILE", help="measure this terrace command")
     verb.add_argument("--json", type=new_file, metavar="FILE")
     return verb
 
 
 def add_limited(verb, name, pattern):
     verb.add_argument("--fractions", nargs="+", type=percentage, metavar="PERCENT",
-                      help=f"percent of stock's peak ({' '.join(map(str, pattern.fractions))})")
+                      help=f"limit memory to so many percent of stock's peak ({' '.join(map(str, pattern.fractions))})")
     verb.add_argument("--steps", "--passes", type=whole_number(1), metavar="N",
-                      help=f"steps of a run, the first of which is not counted unless it is the only one ({pattern.steps})")
+                      help=f"run so many steps; the first does not count unless it is the only one ({pattern.steps})")
     verb.add_argument("--no-swap", action="store_true", help="leave out kernel swap (it needs root and is slow)")
     if pattern.option:
         verb.add_argument(pattern.option[0], dest="all_cases", action="store_true", help=pattern.option[1])
@@ -114,8 +114,8 @@ def add_limited(verb, name, pattern):
         add_scheduling_options(verb)
     if name == "inference":
         verb.add_argument("--batch", type=whole_number(1), metavar="N",
-                          help="columns (default: such that a pass computes a fifth longer than half of the weights take to read, at 1.7 GB/s "
-                               "or what `terrace doctor` reads from the pool's drive, if that is less)")
+                          help="multiply the weights with N columns (default: as many as make a pass compute a fifth longer than half of the "
+                               "weights take to read, at 1.7 GB/s or what `terrace doctor` reads from the pool's drive, if that is less)")
     verb.set_defaults(all_cases=False, sparse=False, tiers=False, no_limit=False)  # the last three: of a training comparison only
     if not pattern.is_planned:
         verb.set_defaults(policies=None, warm_up=1)

@@ -47,11 +47,10 @@ Result<JobPlace> plan_v2(const MemoryCgroup& own, pid_t self) {
   if (is_topmost(own.directory)) return ok(JobPlace{own.directory, true, false});
   if (only_process_is(own.directory, self)) return ok(JobPlace{own.directory, true, true});
   if (may_sit_beside(own)) return ok(JobPlace{own.directory.parent_path()});
-  return refused<JobPlace>(
-      fmt::format("the cgroup {} also holds other processes, so it cannot get a child with a memory limit; "
-                  "start the job in a "
-                  "scope of its own: systemd-run --user --scope -p Delegate=yes terrace run …",
-                  own.directory.string()));
+  return refused<JobPlace>(fmt::format(
+      "the cgroup {} also holds other processes, so it cannot get a child with a memory limit; start the job "
+      "in a scope of its own: systemd-run --user --scope -p Delegate=yes terrace run …",
+      own.directory.string()));
 }
 
 // The kernel slows down who allocates beyond memory.high the more, the larger the share of it that is

@@ -96,14 +96,14 @@ Finding userfaultfd_finding(Access access) {
                   "",       {{"access", "full"}}};
   // The library does without it then: read() into an evicted page would fail with EFAULT.
   if (access == Access::user_mode)
-    finding = {"paging",
-               "userfaultfd",
-               Health::missing,
-               "only for accesses by the program itself, which is not enough",
-               "nothing is evicted: run terraced as root (it hands jobs what they need), give the job's "
-               "group access "
-               "to /dev/userfaultfd (chgrp terrace, chmod 660), or sysctl vm.unprivileged_userfaultfd=1",
-               {{"access", "user-mode-only"}}};
+    finding = {
+        "paging",
+        "userfaultfd",
+        Health::missing,
+        "only for accesses by the program itself, which is not enough",
+        "nothing is evicted: run terraced as root (it hands jobs what they need), give the job's group "
+        "access to /dev/userfaultfd (chgrp terrace, chmod 660), or sysctl vm.unprivileged_userfaultfd=1",
+        {{"access", "user-mode-only"}}};
   if (access == Access::none)
     finding = {
         "paging",

@@ -69,8 +69,7 @@ void measure_wake_up(Findings* out) {
   if (halts_at_once)
     finding.remedy = fmt::format(
         "each touch that waits for a page pays it, and this virtual machine halts idle processors at once: "
-        "as root, "
-        "echo 200000 > {} lets them wait a while first",
+        "as root, echo 200000 > {} lets them wait a while first",
         halt_poll_path);
   if (halt_poll_ns) finding.facts["halt_poll_ns"] = *halt_poll_ns;
   out->push_back(std::move(finding));

@@ -32,8 +32,8 @@ std::string may_not_use(const std::string& socket, int error) {
   const std::string group = group_of(socket);
   return fmt::format(
       "the service at {} may not be used: {}; have the administrator add you to {} (usermod --append "
-      "--groups "
-      "{} you, then log in again), or take a daemon of the job's own beside it: --private --dram SIZE",
+      "--groups {} you, then log in again), or take a daemon of the job's own beside it: --private --dram "
+      "SIZE",
       socket, std::strerror(error), group.empty() ? "its group" : "the group " + group,
       group.empty() ? "terrace" : group);
 }
@@ -132,8 +132,7 @@ std::string refusal_of_writes(const RunPlan& plan) {
   if (!plan.writes_per_day || plan.offloads_to_drive) return "";
   return fmt::format(
       "--writes-per-day {} cannot be met: a daemon that serves others, too, divides what it is told to "
-      "([pool] "
-      "writes_per_day); leave it out, or take a daemon of the job's own with --private",
+      "([pool] writes_per_day); leave it out, or take a daemon of the job's own with --private",
       exact_size(*plan.writes_per_day));
 }
 

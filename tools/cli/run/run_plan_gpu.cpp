@@ -34,8 +34,7 @@ std::string check_segments(const gpu::DeviceSpec& device) {
     if (asks_for_expandable_segments(std::getenv(name)))
       return fmt::format(
           "--gpu cannot work with {}=expandable_segments:True: PyTorch then maps GPU memory past cudaMalloc; "
-          "take "
-          "expandable_segments out of it (Terrace's heap maps memory in the same way)",
+          "take expandable_segments out of it (Terrace's heap maps memory in the same way)",
           name);
   return "";
 }

@@ -165,12 +165,11 @@ Result<LikeSteps> like_steps(const Recording& recording, const History& history,
   const std::size_t before = all.size();
   std::erase_if(all, [](const SeenStep& step) { return step.has_gap; });
   if (all.size() < least_like_steps)
-    return refused<LikeSteps>(fmt::format(
-        "{}: events were missed within {} of its {} whole steps, and two without gaps are needed: the job "
-        "outran the daemon's journal. Record it while fewer jobs run, or run it with a larger --threshold, "
-        "so "
-        "that fewer blocks are told of",
-        recording.job, before - all.size(), before));
+    return refused<LikeSteps>(
+        fmt::format("{}: events were missed within {} of its {} whole steps, and two without gaps are "
+                    "needed: the job outran the daemon's journal. Record it while fewer jobs run, or run it "
+                    "with a larger --threshold, so that fewer blocks are told of",
+                    recording.job, before - all.size(), before));
   all = of_main_kind(std::move(all));
   LikeSteps like{{}, all.size()};
   like.steps = of_one_sequence(std::move(all));

@@ -204,8 +204,8 @@ void measure(const Recording& recording, const LikeSteps& like, const ComputeClo
 std::string source_of(const StepTrace& step) {
   return fmt::format(
       "recorded by terrace from a running job: {} like ones of {} whole steps of kind {} of process {}; "
-      "times are "
-      "medians without waits; of what was in DRAM all the time only birth and death are known, no touch",
+      "times are medians without waits; of what was in DRAM all the time only birth and death are known, no "
+      "touch",
       step.like, step.whole, step.kind, step.session);
 }
 
@@ -224,10 +224,10 @@ Result<StepTrace> step_trace_of(const Recording& recording, const History& histo
   made.trace.name = planner::text_within(recording.job);
   made.trace.source = source_of(made);
   if (const std::string limit = planner::check_limits(made.trace); !limit.empty())
-    return refused<StepTrace>(fmt::format(
-        "{}: its step is larger than a trace can be ({}): record it with a larger --threshold, so "
-        "that fewer blocks are told of",
-        recording.job, limit));
+    return refused<StepTrace>(
+        fmt::format("{}: its step is larger than a trace can be ({}): record it with a larger --threshold, "
+                    "so that fewer blocks are told of",
+                    recording.job, limit));
   return ok(std::move(made));
 }
 

@@ -61,7 +61,7 @@ void add_run(CLI::App* app, RunOptions* o) {
       app->add_subcommand("run", "Run a command, and keep its large allocations within a budget of DRAM");
   // Only for --help: split_command() has taken the command away before the table sees the words.
   run->add_option("command", o->command,
-                  "The command and its own options. Put -- in front of a command that begins with -");
+                  "The command and its own options; put -- in front of a command that begins with -");
   for (const RunEntry& entry : run_entries()) {
     CLI::Option* option = run->add_option(entry.name, o->*entry.value, entry.about)->type_name(entry.type);
     option->group(entry.group);
@@ -117,8 +117,9 @@ void add_views(CLI::App* app, ViewOptions* o) {
   add_table_view(app, "events", "Show the latest evictions, restores, faults and mishaps", o);
   CLI::App* events = app->get_subcommand("events");
   events
-      ->add_option("-n,--last", o->last,
-                   "Show this many events (default 20); with --watch at first, and then all that follow")
+      ->add_option(
+          "-n,--last", o->last,
+          "Show this many events (default 20); with --watch, show this many and then all that follow")
       ->type_name("N")
       ->check(CLI::Range(1, most_events));
   events->get_option("--watch")->description(
@@ -157,21 +158,21 @@ void add_changes(CLI::App* app, ChangeOptions* o) {
     before.push_back(option);
   };
   add("--dram", o->dram, "Keep at most this much of the job's data in DRAM from now on", "SIZE|PCT%");
-  add("--weight", o->weight, "Lend the job so many times what a job of yours with weight 1 gets: 1 to 1000",
+  add("--weight", o->weight, "Lend the job N times what a job of yours with weight 1 gets; N is 1 to 1000",
       "N");
   add("--dram-limit", o->dram_limit,
-      "Never keep more than this of the job in DRAM, promised or lent; none removes the limit",
+      "Keep at most this much of the job in DRAM, promised or lent; none removes the limit",
       "SIZE|PCT%|none");
-  add("--pool-limit", o->pool_limit, "Promise the job no more pool space than this; none removes the limit",
+  add("--pool-limit", o->pool_limit, "Promise the job at most this much pool space; none removes the limit",
       "SIZE|none");
   add("--writes-limit", o->writes_limit,
-      "Let the job write no more than this to the pool's drive in a day; none removes the limit",
+      "Let the job write at most this much to the pool's drive in a day; none removes the limit",
       "SIZE|none");
   add("--gpu-limit", o->gpu_limit,
-      "Grant the job no more than this of each GPU's memory; none removes the limit", "SIZE|none");
-  add_change(app, "trim",
-             "Give memory that a job keeps for reuse back to the kernel; without JOB, that of all your jobs",
-             o);
+      "Grant the job at most this much of each GPU's memory; none removes the limit", "SIZE|none");
+  add_change(
+      app, "trim",
+      "Give memory that a job keeps for reuse back to the kernel; without JOB, do so for all your jobs", o);
   of_one_job("pause", "Move a job's large memory to its pool, and stop the job");
   of_one_job("resume", "Let a paused job go on with the budget that it had");
 }
@@ -230,8 +231,9 @@ void add_plan_outputs(CLI::App* plan, PlanOptions* o) {
   plan->add_option("--plot", o->plot,
                    "Draw the best plan into PREFIX-placement and PREFIX-memory, .svg and .png")
       ->type_name("PREFIX");
-  plan->add_option("--out", o->out,
-                   "Write the best schedule; without --machine the best placement; with --point that point")
+  plan->add_option(
+          "--out", o->out,
+          "Write the best schedule to FILE; without --machine the best placement, with --point that point")
       ->type_name("FILE");
   plan->add_option("--perfetto", o->perfetto,
                    "Write the timeline of the best step as a trace for ui.perfetto.dev")
@@ -265,9 +267,10 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   plan->add_option("trace", o->trace,
                    "The step: a trace, or a file that 'terrace import' reads; - for standard input");
   add_plan_job(plan, &o->record);
-  plan->add_option("--machine", o->machine,
-                   "Tiers and links: a file, or the name of a machine (--list); default with --job: DRAM and "
-                   "the pool, as measured")
+  plan->add_option(
+          "--machine", o->machine,
+          "Take tiers and links from a file, or from a machine that has a name (--list); default with "
+          "--job: DRAM and the pool, as measured")
       ->type_name("FILE|NAME");
   plan->add_option("--policy", o->policies, "Compare these policies (default: all)")
       ->type_name("NAME")
@@ -276,31 +279,31 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   plan->add_option("--order", o->order, "Run the operations in this order (default recorded)")
       ->type_name("ORDER")
       ->check(CLI::IsMember(order_names()));
-  plan->add_option("--capacity", o->capacity,
-                   "Fit into this much memory: searches end there, and the machine's first tier has so much")
+  plan->add_option(
+          "--capacity", o->capacity,
+          "Plan for this much memory: a search ends as soon as a plan fits, and the machine's first tier "
+          "has this size")
       ->type_name("SIZE");
   plan->add_option("--time", o->seconds, "Give each search so many seconds (default 10; 0: no limit)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
-  plan->add_option("--seed", o->seed, "Seed of searches that draw random numbers (default 0)")
+  plan->add_option("--seed", o->seed, "Seed the searches that draw random numbers (default 0)")
       ->type_name("N")
       ->check(whole_number());
   plan->add_flag(
       "--budget-curve", o->budget_curve,
       "Show the smallest memory of the first tier that works, and the step's time with ten budgets");
-  plan->add_option(
-          "--point", o->point,
-          "Predict this point of the curve, too (a percentage is of what lives at once), and write it "
-          "to --out for 'terrace run --plan'")
+  plan->add_option("--point", o->point,
+                   "Add this budget to the curve (a percentage is of what lives at once), and write its "
+                   "point to --out for 'terrace run --plan'")
       ->type_name("SIZE|PCT%")
       ->needs("--budget-curve");
   add_plan_outputs(plan, o);
   plan->add_flag("--list", o->list,
                  "List the policies with their sources, and the machines that have a name");
   plan->footer(
-      "With a machine, BOUND stands beside each SLOWDOWN: no schedule can be faster. A linear\nprogramme "
-      "over "
-      "operations, the first tier's room and the links proves it.");
+      "With a machine, BOUND stands beside each SLOWDOWN: no schedule can be faster. A linear programme\n"
+      "over operations, the first tier's room and the links proves this.");
 }
 
 void add_import(CLI::App* app, ImportOptions* o) {
@@ -346,7 +349,7 @@ std::unique_ptr<CLI::App> make_option_table(Options* options) {
   app->footer(
       "Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 no daemon reachable, 4 no permission,\n"
       "5 not found, 6 works in part. 'run' returns the command's own code, 127 where the command\n"
-      "is not found, 126 where it cannot be executed. 'terrace VERB --help' explains a verb.");
+      "is not found, and 126 where it cannot be executed. 'terrace VERB --help' explains a verb.");
   add_run(app.get(), &options->run);
   add_views(app.get(), &options->view);
   add_changes(app.get(), &options->change);

@@ -28,38 +28,38 @@ const std::vector<RunEntry>& run_entries() {
        &R::plan,
        "FILE",
        nullptr,
-       "Run with the budget in this file of 'terrace plan --budget-curve --point', unless --dram says "
-       "another; --summary then shows the prediction beside the outcome",
+       "Run with the budget that 'terrace plan --budget-curve --point' wrote to this file, unless --dram "
+       "says another; --summary then shows the prediction beside the outcome",
        {}},
       {group_memory,
        "--weight",
        &R::weight,
        "N",
        "TERRACE_WEIGHT",
-       "Without --dram: borrow so many times what a job of yours with weight 1 gets, 1 to 1000",
+       "Without --dram: borrow N times what a job of yours with weight 1 gets; N is 1 to 1000",
        {}},
       {group_memory,
        "--policy",
        &R::policy,
        "NAME",
        "TERRACE_POLICY",
-       "Plan the steps of a job that repeats itself by this policy (default: the daemon's, g10); reactive "
-       "plans nothing: pages move as they are touched",
+       "Plan the steps of a job that repeats itself by this policy (default: the daemon's, which is g10 "
+       "unless changed); reactive plans nothing, and pages move as they are touched",
        {wire::policy_names.begin(), wire::policy_names.end()}},
       {group_pool,
        "--pool",
        &R::pool,
        "DIR[,DIR...]",
        "TERRACE_POOL_DIR",
-       "Put what does not fit in DRAM into this directory (default: the service's, else /var/tmp); several, "
-       "one on each drive, are used at once",
+       "Put what does not fit in DRAM into this directory (default: the service's, else /var/tmp); Terrace "
+       "uses several at once, each on a drive of its own",
        {}},
       {group_pool,
        "--pool-size",
        &R::pool_size,
        "SIZE",
        "TERRACE_POOL_SIZE",
-       "Use at most this much of the pool's file systems together, 4M or more; offloaded tensors count, too",
+       "Use at most this much of all file systems of the pool, 4M or more; offloaded tensors count, too",
        {}},
       {group_memory,
        "--tiers",
@@ -67,8 +67,8 @@ const std::vector<RunEntry>& run_entries() {
        "LIST",
        "TERRACE_TIERS",
        "Put these tiers between DRAM and the pool: compressed=SIZE|PCT% keeps compressed data in up to 50% "
-       "of the DRAM budget; nvm=SIZE[@DIRECTORY|@nodeN] is CXL or persistent memory; none (default: the "
-       "service's)",
+       "of the DRAM budget; nvm=SIZE[@DIRECTORY|@nodeN] puts data into CXL or persistent memory; none puts "
+       "nothing there (default: the service's tiers)",
        {}},
       {group_memory,
        "--threshold",
@@ -82,16 +82,16 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_per_day,
        "SIZE",
        "TERRACE_WRITES_PER_DAY",
-       "Write at most this much to the pool's drive in a day; all jobs of yours with this option count "
-       "together, and offloaded tensors count, too",
+       "Write at most this much to the pool's drive in a day, offloaded tensors included; all jobs of yours "
+       "with this option count together",
        {}},
       {group_pool,
        "--compress",
        &R::compress,
        "HOW",
        "TERRACE_COMPRESS",
-       "Compress what goes to the pool and what is offloaded: auto where that pays (the default; for the "
-       "pool from a budget of 600 MiB on), off never, a codec's name always",
+       "Compress what goes to the pool and what is offloaded: auto does so where it pays (the default; for "
+       "the pool from a budget of 600 MiB on), off never does, a codec's name always does",
        {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"}},
       {group_pool,
        "--mover",
@@ -112,7 +112,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::gpu,
        "DEVICE",
        "TERRACE_GPU",
-       "Keep GPU memory in Terrace's heap: cuda, cuda:1, or emulated:8G where no GPU is",
+       "Keep GPU memory in Terrace's heap: of all GPUs (cuda), of those from one on (cuda:1), or of an "
+       "emulated GPU where none is (emulated:8G)",
        {}},
       {group_gpu,
        "--gpu-budget",
@@ -126,7 +127,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload,
        "WHAT",
        "TERRACE_OFFLOAD",
-       "PyTorch: move saved tensors, or the inputs of checkpoints alone, to host memory until the backward "
+       "Move PyTorch's saved tensors, or the inputs of checkpoints alone, to host memory until the backward "
        "pass needs them; with --offload-tiers also to NVMe",
        {"activations", "checkpoints"}},
       {group_offload,
@@ -134,8 +135,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::offload_budget,
        "SIZE",
        "TERRACE_OFFLOAD_BUDGET",
-       "Use at most this much host memory for offloaded tensors (default 8G or half of the host's memory; "
-       "with nvme alone 256M)",
+       "Use at most this much host memory for offloaded tensors (default 8G, or half of the host's memory; "
+       "256M where --offload-tiers is nvme alone)",
        {}},
       {group_offload,
        "--offload-tiers",
@@ -164,8 +165,8 @@ const std::vector<RunEntry>& run_entries() {
        &R::writes_total,
        "SIZE",
        "TERRACE_WRITES_TOTAL",
-       "With nvme in --offload-tiers: write at most this much to the drive in its whole life, all jobs of "
-       "yours together",
+       "With nvme in --offload-tiers: write at most this much to the drive in its whole life; all jobs of "
+       "yours count together",
        {}},
       {group_daemon, "--socket", &R::socket, "PATH", "TERRACE_SOCKET", "Use the daemon at this socket", {}},
       {group_daemon,
@@ -173,7 +174,7 @@ const std::vector<RunEntry>& run_entries() {
        &R::name,
        "NAME",
        "TERRACE_JOB",
-       "The job's name in 'terrace jobs' (default: command and process id)",
+       "Give the job this name in 'terrace jobs' (default: command and process id)",
        {}},
       {group_reports,
        "--log",

@@ -103,8 +103,7 @@ class StepMaker {
   Result<OffloadedStep> make() {
     if (groups_.empty())
       return refused<OffloadedStep>(
-          "no operation updates a weight with an optimizer state; profile a step "
-          "whose optimizer has some");
+          "no operation updates a weight with an optimizer state; profile a step whose optimizer has some");
     if (std::string wrong = add_cpu(); !wrong.empty()) return refused<OffloadedStep>(std::move(wrong));
     add_tensors();
     for (std::uint32_t half = 0; half < made_.steps; ++half) add_passes(half);
