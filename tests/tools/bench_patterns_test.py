@@ -246,6 +246,7 @@ class OfTheWorkloads(unittest.TestCase):
              "matmul": ["--width", "64"], "gups": ["--bytes", "1048576", "--updates", "64", "--scattered"],
              "merge": ["--bytes", "1048576", "--block", "1000"], "fft": ["--width", "300"],
              "transpose": ["--width", "300"], "argsort": ["--words", "100000"], "join": ["--rows", "60000", "--keys", "500"],
+             "alignment": ["--length", "200"],
              "arrays": ["--arrays", "5", "--bytes", "65536", "--lookups", "64"], "sparse": ["--bytes", "1048576", "--touches", "64"]}
 
     def result_of(self, name, *words):

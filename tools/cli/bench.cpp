@@ -32,7 +32,8 @@ struct Script {
   bool wants_name = false;     // as its first word
   const char* word = nullptr;  // before all others
 };
-constexpr Script scripts[] = {{"argsort", "bench/patterns/patterns.py", true},
+constexpr Script scripts[] = {{"alignment", "bench/patterns/patterns.py", true},
+                              {"argsort", "bench/patterns/patterns.py", true},
                               {"arrays", "bench/patterns/patterns.py", true},
                               {"embedding", "bench/patterns/patterns.py", true},
                               {"encryption", "bench/encryption.py"},
@@ -75,6 +76,7 @@ std::set<std::string> available(const InstallLayout& layout) {
 
 constexpr std::pair<const char*, const char*> about[] = {
     {"advisor", "the advisor's predictions and choices, beside what is measured"},
+    {"alignment", "a table that begins as zeroes, filled by rows under a limit, beside stock and kernel swap"},
     {"argsort", "words sorted by an index of them under a limit, beside stock and kernel swap"},
     {"arrays", "single lines of many arrays under a limit, beside stock and kernel swap"},
     {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},

@@ -56,6 +56,9 @@ LIMITED = {
         "a matrix of 9000 x 9000 float64 made into its transpose", {"transpose": []}, ["--width", "4000"], [50], 3),
     "argsort": Pattern(
         "25,000,000 words sorted by an index of them", {"argsort": []}, ["--words", "8000000"], [50], 3),
+    "alignment": Pattern(
+        "the best alignment of two sequences of 14,000: a table of 748 MiB that begins as zeroes", {"alignment": []},
+        ["--length", "5000"], [50], 3),
     "join": Pattern(
         "400,000 keys a step looked for in 30,000,000 sorted ones, and summed by group", {"join": []},
         ["--rows", "8000000", "--keys", "100000"], [50], 4),

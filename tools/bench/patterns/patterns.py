@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """terrace bench NAME for patterns of memory use: what they cost in less memory than they need, and when there is plenty.
 
-Under a limit (inference, embedding, matmul, gups, merge, fft, arrays, transpose, argsort, join): a stock run gives the
-peak of memory that the kernel charges; then, at each fraction of that peak, stock without a limit, Terrace under the limit
-and kernel swap under the same limit run in turn, the order reversed every round. Every run must give the digest of the
-first one, otherwise the exit code is 1. Only kernel swap may be killed for memory, in three attempts, or run out of
-time: that is its result. With cgroup version 1 the kernel may not kill in the third one: an allocation beyond the limit
-waits, as it does under `terrace run --limit`. A step's time is taken inside the workload; the first step of every run
-is left out of the medians, unless it is the only one.
+Under a limit (inference, embedding, matmul, gups, merge, fft, arrays, transpose, argsort, alignment, join): a stock run
+gives the peak of memory that the kernel charges; then, at each fraction of that peak, stock without a limit, Terrace
+under the limit and kernel swap under the same limit run in turn, the order reversed every round. Every run must give
+the digest of the first one, otherwise the exit code is 1. Only kernel swap may be killed for memory, in three attempts,
+or run out of time: that is its result. With cgroup version 1 the kernel may not kill in the third one: an allocation
+beyond the limit waits, as it does under `terrace run --limit`. A step's time is taken inside the workload; the first
+step of every run is left out of the medians, unless it is the only one.
 
 Of inference and embedding Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy,
 or once by each of --policies. Their steps count from the fifth on, and inference stands beside a bound: what the drive
