@@ -8,5 +8,6 @@ def case_apt():
     """Apt installs all five, without a network and without a question."""
     run("apt-get", "install", "--yes", *sorted(MEDIA.glob("packages/*.deb")), seconds=500)
     for package in PACKAGES:
-        check(run("dpkg-query", "--show", "--showformat", "${db:Status-Status}", package) == "installed", f"{package} is not installed")
+        status = run("dpkg-query", "--show", "--showformat", "${db:Status-Status}", package)
+        check(status == "installed", f"{package} is {status}")
     shutil.copy(SETTINGS, INSTALLED)

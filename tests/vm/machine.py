@@ -16,6 +16,7 @@ from waiting import Failed, check, wait_for
 
 MIB = 1 << 20
 WAIT_SECONDS = 120
+DATA, BUDGET = 112, 48  # MiB, of a job that says nothing else
 MEDIA = Path("/media/vm")
 RUN = Path("/run/vm")  # of the tests: what jobs tell
 SETTINGS = Path("/etc/terrace/terraced.toml")
@@ -142,14 +143,15 @@ class Job:
 
     running = []
 
-    def __init__(self, name, *words, user="root", mib=160, dram="64M", before=()):
+    def __init__(self, name, *words, user="root", mib=DATA, dram=f"{BUDGET}M", before=()):
         self.name, self.user = name, user
         self.progress = RUN / f"{name}.progress"
         for file in RUN.glob(f"{name}.*"):
             file.unlink()
         self.said = open(RUN / f"{name}.said", "w+", encoding="utf-8")
         run_options = ["--name", name, *(["--dram", dram] if dram else []), *words]
-        command = ["terrace", "run", *run_options, "--", sys.executable, str(MEDIA / "tests/work.py"), str(self.progress), str(mib)]
+        work = [sys.executable, str(MEDIA / "tests/work.py"), str(self.progress), str(mib)]
+        command = ["terrace", "run", *run_options, "--", *work]
         self.process = subprocess.Popen([*before, *as_user(user, command)], stdin=subprocess.DEVNULL, stdout=self.said,
                                         stderr=subprocess.STDOUT, cwd="/", start_new_session=True)
         Job.running.append(self)

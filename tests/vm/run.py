@@ -18,7 +18,8 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TESTS = ("install", "service")
+TESTS = ("install", "service", "activation", "watchdog", "kills", "upgrade", "reload", "disks", "users", "cgroups", "nvm",
+         "alone", "documents", "purge")
 CASE_SECONDS = 600
 
 
@@ -61,12 +62,12 @@ def indented(text, lines=40):
 
 
 def outcome_of(name, case):
-    """PASS, SKIP or FAIL, and what there is to say of it."""
+    """PASS, SKIP or FAIL, and what there is to say of it: a case may return what it has measured."""
     machine = importlib.import_module("machine")
     signal.alarm(CASE_SECONDS)
     try:
-        getattr(importlib.import_module(name), f"case_{case}")()
-        return "PASS", ""
+        noted = getattr(importlib.import_module(name), f"case_{case}")()
+        return "PASS", noted or ""
     except machine.Skipped as why:
         return "SKIP", str(why)
     except machine.Failed as why:
@@ -78,9 +79,8 @@ def outcome_of(name, case):
 
 
 def journal_since(start):
-    done = subprocess.run(["journalctl", "--no-pager", "--output", "short-monotonic", "--since", f"@{int(start)}"], capture_output=True,
-                          text=True, check=False)
-    return done.stdout
+    words = ["journalctl", "--no-pager", "--output", "short-monotonic", "--since", f"@{int(start)}"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
 def run_case(name, case):
