@@ -53,7 +53,8 @@ INSTALL = {
     "terraced --check-config": None,
     "systemctl reload terraced": None,
     "systemctl edit terraced":
-        "printf '[Unit]\\nRequiresMountsFor=/nvme/terrace\\n' >unit && SYSTEMD_EDITOR='cp unit' systemctl edit terraced && "
+        "printf '[Unit]\\nRequiresMountsFor=/nvme/terrace\\n' >unit && "
+        "SYSTEMD_EDITOR='cp unit' script --quiet --return --command 'systemctl edit terraced' edited && "
         "systemctl show terraced --property=RequiresMountsFor | grep /nvme/terrace && systemctl revert terraced",
     "journalctl -u terraced -p warning": None,
     "chgrp terrace /dev/userfaultfd; chmod 660 /dev/userfaultfd":

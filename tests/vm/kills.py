@@ -8,8 +8,9 @@ import raw
 from machine import Job, check, of_unit, user, wait_for
 
 KILLS, SECONDS = 10, 5
-# A second on a real machine. An emulated processor takes ten times as long for a start, most of which is the program's loading.
-UP_SECONDS = 5
+# A second on a real machine. Here a start alone takes as long: an emulated processor is ten to thirty times as slow, and two
+# jobs run.
+UP_SECONDS = 10
 PROCESSES = Path("/sys/fs/cgroup/system.slice/terraced.service/cgroup.procs")
 
 

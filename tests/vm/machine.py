@@ -15,7 +15,7 @@ from pathlib import Path
 from waiting import Failed, check, wait_for
 
 MIB = 1 << 20
-WAIT_SECONDS = 120
+WAIT_SECONDS = 60
 DATA, BUDGET = 112, 48  # MiB, of a job that says nothing else
 MEDIA = Path("/media/vm")
 RUN = Path("/run/vm")  # of the tests: what jobs tell
@@ -116,11 +116,15 @@ def as_installed():
     """Ends what a test has left: jobs, units, settings; the service runs as after its installation."""
     for job in list(Job.running):
         job.kill()
-    if INSTALLED.exists() and SETTINGS.exists() and SETTINGS.read_bytes() != INSTALLED.read_bytes():
+    if not INSTALLED.exists() or not SETTINGS.exists():
+        return
+    if SETTINGS.read_bytes() != INSTALLED.read_bytes():
         SETTINGS.write_bytes(INSTALLED.read_bytes())
-        run("systemctl", "restart", "terraced.socket", "terraced.service")
-    if INSTALLED.exists() and SETTINGS.exists() and of_unit("terraced", "ActiveState") != "active":
+        run("systemctl", "stop", "terraced.socket", "terraced.service")
+    if of_unit("terraced", "ActiveState") != "active" or of_unit("terraced.socket", "ActiveState") != "active":
+        run("systemctl", "stop", "terraced.service")  # systemd opens no socket of a service that runs
         run("systemctl", "start", "terraced.socket", "terraced.service")
+    wait_up()
 
 
 # ---- users -----------------------------------------------------------------------------------------------------
@@ -190,6 +194,9 @@ class Job:
         check(code == 0 and self.output().splitlines()[-1:] == ["right"], f"{self.name} ended with {code}: {self.output()}")
 
     def kill(self):
+        row = self.row()
+        if row is not None:  # systemd-run leaves its unit when it is killed itself
+            attempt("kill", "-KILL", row["pid"])
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -200,11 +207,11 @@ class Job:
 # ---- file systems ----------------------------------------------------------------------------------------------
 
 def mounted(device, place, *options, size=""):
-    """A fresh ext4 on a device, mounted; `size` as mke2fs reads it, or all of the device."""
+    """A fresh ext4 on a device, mounted; `size` as mke2fs reads it, or all of the device. DAX wants blocks of a page."""
     if not Path(device).exists():
         raise Skipped(f"this machine has no {device}")
     attempt("umount", "--lazy", place)
-    run("mkfs.ext4", "-q", "-F", device, *([size] if size else []))
+    run("mkfs.ext4", "-q", "-F", "-b", "4096", device, *([size] if size else []))
     Path(place).mkdir(parents=True, exist_ok=True)
     run("mount", *options, device, place)
     return Path(place)

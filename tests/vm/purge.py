@@ -4,8 +4,8 @@ from pathlib import Path
 
 from machine import MEDIA, PACKAGES, SETTINGS, Job, attempt, check, of_unit, run, wait_up
 
-OUTSIDE = ("/proc", "/sys", "/dev", "/media", "/run/vm", "/var/lib/dpkg", "/var/cache", "/var/log", "/tmp", "/var/tmp", "/home",
-           "/etc/systemd/system/terrace-vm.service", "/etc/systemd/system/multi-user.target.wants/terrace-vm.service")
+OUTSIDE = ("/proc", "/sys", "/dev", "/media", "/run/vm", "/run/systemd", "/var/lib/dpkg", "/var/cache", "/var/log", "/tmp", "/var/tmp",
+           "/home", "/etc/systemd/system/terrace-vm.service", "/etc/systemd/system/multi-user.target.wants/terrace-vm.service")
 
 
 def ours():

@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TESTS = ("install", "service", "activation", "watchdog", "kills", "upgrade", "reload", "disks", "users", "cgroups", "nvm",
          "alone", "documents", "purge")
-CASE_SECONDS = 600
+CASE_SECONDS = 300
 
 
 def functions(name):
