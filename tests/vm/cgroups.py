@@ -18,7 +18,7 @@ def case_memory_max():
     progress = RUN / "stock.progress"
     stock = attempt(*unit_of("stock", f"MemoryMax={LIMIT}M"), sys.executable, MEDIA / "tests/work.py", progress, DATA, seconds=400)
     check(stock.returncode != 0 and not progress.exists(), f"without Terrace it fits: the test says nothing: {stock}")
-    job = Job("limited", "--summary", mib=DATA, dram="60%", before=unit_of("limited", f"MemoryMax={LIMIT}M"))
+    job = Job("limited", mib=DATA, dram="60%", before=unit_of("limited", f"MemoryMax={LIMIT}M"))
     row = job.goes_on(2).pages()
     check(row["budget_bytes"] <= LIMIT * MIB * 6 // 10, f"60% are of the unit's limit: {row['budget_bytes']}")
     peak = int(Path("/sys/fs/cgroup/system.slice/limited.service/memory.current").read_text(encoding="utf-8"))

@@ -51,7 +51,7 @@ def leave():
 
 def case_full():
     """Another program fills the disk: jobs keep in DRAM what does not fit, say so, and return to their budgets."""
-    pool_on_nvme("900M")
+    pool_on_nvme("1900M")  # the second job is promised a quarter of the pool, and has room for all of its data twice
     pid = main_pid()
     jobs = [Job("of_root", mib=144), Job("of_alice", user=user("alice"), mib=144)]
     for job in jobs:
