@@ -49,8 +49,7 @@ void Faults::bring_zeroes(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
   const TierOperation* const op = r.state == RunState::reading ? parts_.operations.of_run(n) : nullptr;
   const bool comes = op != nullptr && op->fills_up;
-  if (!comes && !parts_.transfers.comes_whole(n))
-    return parts_.placement.show_zeroes(n, reach_of(n, page));
+  if (!comes && !parts_.transfers.comes_whole(n)) return parts_.placement.show_zeroes(n, reach_of(n, page));
   const bool is_on_its_way = comes || r.queued;
   const PageRange reach = is_on_its_way ? whole_run : reach_of(n, page);
   if (reach.count() < pages_per_run || r.pieces > 0) return parts_.placement.show_zeroes(n, reach);
@@ -221,8 +220,8 @@ void Faults::bring_fresh(std::uint32_t n, std::uint32_t page) {
   const RunTable& runs = parts_.runs;
   const std::uint32_t block = runs[n].block;
   const bool is_in_the_open = block != 0 && parts_.blocks[block].granules >= very_large && page != 0 &&
-                             n > 0 && n + 1 < runs.size() && runs[n - 1].state == RunState::empty &&
-                             runs[n + 1].state == RunState::empty;
+                              n > 0 && n + 1 < runs.size() && runs[n - 1].state == RunState::empty &&
+                              runs[n + 1].state == RunState::empty;
   const PageRange range = is_in_the_open || runs[n].left_empty ? reach_of(n, page) : whole_run;
   if (range.count() < pages_per_run) return parts_.placement.show_zeroes(n, range);
   if (parts_.placement.back(n)) back_ahead(n);

@@ -76,7 +76,8 @@ std::set<std::string> available(const InstallLayout& layout) {
 
 constexpr std::pair<const char*, const char*> about[] = {
     {"advisor", "the advisor's predictions and choices, beside what is measured"},
-    {"alignment", "a table that begins as zeroes, filled by rows under a limit, beside stock and kernel swap"},
+    {"alignment",
+     "a table that begins as zeroes, filled by rows under a limit, beside stock and kernel swap"},
     {"argsort", "words sorted by an index of them under a limit, beside stock and kernel swap"},
     {"arrays", "single lines of many arrays under a limit, beside stock and kernel swap"},
     {"compression", "codecs, beside copies of memory, lz4, zstd and blosc"},

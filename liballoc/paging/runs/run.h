@@ -74,10 +74,10 @@ struct Run {
   std::uint8_t pieces = 0;       // of it, on their way from the tier
   std::uint8_t returns = 0;      // times that it came back from the tier as a whole, up to a few
   bool has_slot : 1 = false;
-  bool waiting : 1 = false;    // a thread waits for it
-  bool page_out : 1 = false;   // give its frame back as soon as it is written
-  bool from_read : 1 = false;  // cached by read-ahead rather than by eviction
-  bool late : 1 = false;       // the same, and its time went by unused
+  bool waiting : 1 = false;     // a thread waits for it
+  bool page_out : 1 = false;    // give its frame back as soon as it is written
+  bool from_read : 1 = false;   // cached by read-ahead rather than by eviction
+  bool late : 1 = false;        // the same, and its time went by unused
   bool zero_fill : 1 = false;   // empty, and its next first touch must see zeroes
   bool left_empty : 1 = false;  // empty, since all that it had when it left was zeroes
   bool may_have_holes : 1 =
