@@ -150,6 +150,38 @@ TEST_CASE("A huge page with zeroes in it is one again when it comes back, whatev
   f.check();
 }
 
+TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more of it is cleared") {
+  test::Dram dram;
+  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::zvc);
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate(run_bytes);
+  const std::uint32_t ones = 0x3F800000;
+  f.with([&] {
+    for (std::size_t at = 0; at < run_bytes; at += 16) std::memcpy(block + at, &ones, sizeof(ones));
+    std::memset(block + PageRange{100, 200}.offset(), 0, PageRange{100, 200}.bytes());
+  });
+  if (test::huge_bytes(block) == 0) {
+    WARN("SKIP: the kernel gives no huge pages here");
+    return;
+  }
+  for (std::uint32_t end = 200; end < 500; end += 100) {
+    f.page_out(block);
+    REQUIRE(f.pager.run(f.run_of(block)).slot_bytes < run_bytes);
+    touch(f, block);
+    CHECK(test::huge_bytes(block) == run_bytes);
+    const PageRange zeroes{100, end};
+    for (std::uint32_t page = 0; page < pages_per_run; page += 33) {
+      const bool is_zero = page >= zeroes.first && page < zeroes.end;
+      CHECK(test::is_zero(page_of(block, page), os::page_bytes) == is_zero);
+    }
+    clear(f, block, {end, end + 100});
+    f.page_out(block);
+    touch(f, page_of(block, end));
+    CHECK(test::huge_bytes(block) == run_bytes);
+  }
+  f.check();
+}
+
 // One is being read while another thread touches zeroes of the same run, which the device does not bring.
 TEST_CASE("A touch of zeroes of a run that is on its way ends with it") {
   DramPager f;
