@@ -139,7 +139,7 @@ bool Transfers::start_fill(TierOperation* op) {
 // What was one huge page is one again, with the zeroes that were not written.
 bool Transfers::comes_whole(std::uint32_t n) const {
   const Run& r = parts_.runs[n];
-  return r.state == RunState::stored && !r.small && !r.scattered;
+  return r.state == RunState::stored && r.slot_bytes == run_bytes && !r.small && !r.scattered;
 }
 
 bool Transfers::start_read(std::uint32_t n, bool demanded) {

@@ -92,6 +92,7 @@ class Transfers {
   bool may_sum_one_more();
   bool sum(TierOperation* op, const PageSet& pages);
   bool summed(TierOperation* op);
+  PageSet needless(std::uint32_t n, const PageSet& zeroes) const;
   bool may_be_compressed(const TierOperation& op) const;
   bool is_left_to_be_tried(std::uint32_t n) const;
   bool is_to_come_in_pages(const TierOperation& op) const;

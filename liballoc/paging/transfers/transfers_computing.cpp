@@ -67,12 +67,21 @@ bool Transfers::summed(TierOperation* op) {
   const Job& job = parts_.operations.job_of(*op);
   if (job.is_timed) parts_.codec.summed(job.sum_ns);
   const PageSet& there = parts_.runs.pages(n).in_frame;
-  op->zeroes = job.zeroes & there;
+  op->zeroes = needless(n, job.zeroes);
   op->dirty = parts_.runs.sums().take_dirty(n, job.sums, there, op->zeroes);
   parts_.runs[n].was_dirty = !op->dirty.is_empty();
   if (op->dirty.is_empty() && is_to_come_in_pages(*op)) op->dirty = there - op->zeroes;
   if (op->dirty.is_empty()) return end_unwritten(op);
   return may_be_compressed(*op) ? encode(op) : write_into(op);
+}
+
+// Those of `zeroes` that are not written. A compressed run keeps all of its pages, or none.
+PageSet Transfers::needless(std::uint32_t n, const PageSet& zeroes) const {
+  const Run& r = parts_.runs[n];
+  const Pages& p = parts_.runs.pages(n);
+  const bool is_compressed = r.has_slot && r.slot_bytes != run_bytes;
+  const bool is_all = (p.in_frame - zeroes).is_empty() && p.away().is_empty();
+  return !is_compressed || is_all ? zeroes & p.in_frame : PageSet{};
 }
 
 // Compressed, it would come back as a whole only.
