@@ -182,6 +182,30 @@ TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more 
   f.check();
 }
 
+TEST_CASE("A compressed run of which a part is discarded comes back, wherever it is touched") {
+  test::Dram dram;
+  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::zvc);
+  if (!f.ready()) return;
+  std::byte* const block = f.allocate(run_bytes);
+  const std::uint32_t ones = 0x3F800000;
+  f.with([&] {
+    for (std::size_t at = 0; at < run_bytes; at += 16) std::memcpy(block + at, &ones, sizeof(ones));
+  });
+  f.page_out(block);
+  REQUIRE(f.pager.run(f.run_of(block)).slot_bytes < run_bytes);
+  const PageRange gone{200, 300};
+  REQUIRE(os::advise(page_of(block, gone.first), gone.bytes(), MADV_DONTNEED) == 0);
+  f.pager.forget(page_of(block, gone.first), page_of(block, gone.end));
+  touch(f, page_of(block, 250));
+  f.page_out(block);
+  touch(f, block);
+  for (std::uint32_t page = 0; page < pages_per_run; page += 33)
+    f.with([&] {
+      CHECK(test::is_zero(page_of(block, page), os::page_bytes) == (page >= gone.first && page < gone.end));
+    });
+  f.check();
+}
+
 // One is being read while another thread touches zeroes of the same run, which the device does not bring.
 TEST_CASE("A touch of zeroes of a run that is on its way ends with it") {
   DramPager f;
