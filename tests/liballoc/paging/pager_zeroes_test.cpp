@@ -82,8 +82,9 @@ TEST_CASE("A page that is cleared after it was stored comes back as zeroes") {
   const PageRange zeroes{7, 300};
   clear(f, block, zeroes);
   f.page_out(block);
+  const bool may_be_compressed = test::compression_of_this_run() != Compression::off;  // which is made anew
+  CHECK((may_be_compressed || f.statistics().written_bytes == written));
   CHECK(holds_but(f, block, 1, zeroes));
-  CHECK(f.statistics().written_bytes <= written + run_bytes);
   f.page_out(block);
   f.write(block, 2);
   f.page_out(block);
@@ -150,59 +151,69 @@ TEST_CASE("A huge page with zeroes in it is one again when it comes back, whatev
   f.check();
 }
 
+namespace {
+
+// A run that zvc halves.
+struct HalvedRun : test::Dram, test::PagerFixture {
+  HalvedRun() : PagerFixture(MoverKind::move, dram, test::budget_runs, 1024 * test::mib, Compression::zvc) {
+    if (!ready()) return;
+    block = allocate(run_bytes);
+    with([this] {
+      const std::uint32_t one = 0x3F800000;
+      for (std::size_t at = 0; at < run_bytes; at += 16) std::memcpy(block + at, &one, sizeof(one));
+    });
+  }
+  void leave() {
+    page_out(block);
+    REQUIRE(pager.run(run_of(block)).slot_bytes < run_bytes);
+  }
+  // Zeroes in `range`, and nowhere else.
+  bool is_clear_in(PageRange range) {
+    std::atomic<bool> right{true};
+    with([&] {
+      for (std::uint32_t page = 0; page < pages_per_run; page += 33) {
+        const bool is_clear = page >= range.first && page < range.end;
+        if (test::is_zero(page_of(block, page), os::page_bytes) != is_clear) right = false;
+      }
+    });
+    return right;
+  }
+
+  std::byte* block = nullptr;
+};
+
+}  // namespace
+
 TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more of it is cleared") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::zvc);
+  HalvedRun f;
   if (!f.ready()) return;
-  std::byte* const block = f.allocate(run_bytes);
-  const std::uint32_t ones = 0x3F800000;
-  f.with([&] {
-    for (std::size_t at = 0; at < run_bytes; at += 16) std::memcpy(block + at, &ones, sizeof(ones));
-    std::memset(block + PageRange{100, 200}.offset(), 0, PageRange{100, 200}.bytes());
-  });
-  if (test::huge_bytes(block) == 0) {
+  if (test::huge_bytes(f.block) == 0) {
     WARN("SKIP: the kernel gives no huge pages here");
     return;
   }
   for (std::uint32_t end = 200; end < 500; end += 100) {
-    f.page_out(block);
-    REQUIRE(f.pager.run(f.run_of(block)).slot_bytes < run_bytes);
-    touch(f, block);
-    CHECK(test::huge_bytes(block) == run_bytes);
     const PageRange zeroes{100, end};
-    for (std::uint32_t page = 0; page < pages_per_run; page += 33) {
-      const bool is_zero = page >= zeroes.first && page < zeroes.end;
-      CHECK(test::is_zero(page_of(block, page), os::page_bytes) == is_zero);
-    }
-    clear(f, block, {end, end + 100});
-    f.page_out(block);
-    touch(f, page_of(block, end));
-    CHECK(test::huge_bytes(block) == run_bytes);
+    clear(f, f.block, zeroes);
+    f.leave();
+    touch(f, page_of(f.block, end - 1));
+    CHECK(test::huge_bytes(f.block) == run_bytes);
+    CHECK(f.is_clear_in(zeroes));
   }
   f.check();
 }
 
 TEST_CASE("A compressed run of which a part is discarded comes back, wherever it is touched") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::move, dram.dram, test::budget_runs, 1024 * test::mib, Compression::zvc);
+  HalvedRun f;
   if (!f.ready()) return;
-  std::byte* const block = f.allocate(run_bytes);
-  const std::uint32_t ones = 0x3F800000;
-  f.with([&] {
-    for (std::size_t at = 0; at < run_bytes; at += 16) std::memcpy(block + at, &ones, sizeof(ones));
-  });
-  f.page_out(block);
-  REQUIRE(f.pager.run(f.run_of(block)).slot_bytes < run_bytes);
+  f.leave();
   const PageRange gone{200, 300};
-  REQUIRE(os::advise(page_of(block, gone.first), gone.bytes(), MADV_DONTNEED) == 0);
-  f.pager.forget(page_of(block, gone.first), page_of(block, gone.end));
-  touch(f, page_of(block, 250));
-  f.page_out(block);
-  touch(f, block);
-  for (std::uint32_t page = 0; page < pages_per_run; page += 33)
-    f.with([&] {
-      CHECK(test::is_zero(page_of(block, page), os::page_bytes) == (page >= gone.first && page < gone.end));
-    });
+  std::byte* const begin = page_of(f.block, gone.first);
+  REQUIRE(os::advise(begin, gone.bytes(), MADV_DONTNEED) == 0);
+  f.pager.forget(begin, page_of(f.block, gone.end));
+  touch(f, page_of(f.block, 250));
+  f.page_out(f.block);
+  touch(f, f.block);
+  CHECK(f.is_clear_in(gone));
   f.check();
 }
 
