@@ -90,8 +90,8 @@ class PageTable {
   const Pages& operator[](std::uint32_t n) const { return pages_[n]; }
 
   // Those of `pages`, whose sums were taken in the run's frame, that the tier does not have as they are;
-  // their sums are noted, and they do not count as stored any more: they are to be written. Those of `zeroes`
-  // are not, as they need no copy.
+  // their sums are noted, and they do not count as stored any more: they are to be written. `zeroes` are
+  // not, as they need no copy, and what the tier has of them does not count either.
   PageSet take_dirty(std::uint32_t n, const PageSums& sums, const PageSet& pages, const PageSet& zeroes) {
     PageSet dirty;
     PageSet& stored = pages_[n].stored;
@@ -101,7 +101,7 @@ class PageTable {
       dirty.add(page);
       return true;
     });
-    stored -= dirty;
+    stored -= dirty | zeroes;
     return dirty - zeroes;
   }
   // Whether what was read of `pages`, and summed, is what was stored.
