@@ -2,11 +2,12 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from commands import INSTALL, README, SOURCES, differences
-from machine import MEDIA, NVME, PMEM, RUN, Skipped, answer, attempt, check, mounted, user, wait_for
+from machine import MEDIA, NVME, PMEM, Skipped, answer, attempt, check, mounted, user, wait_for
 
-FOLDER = RUN / "readme"
+FOLDER = Path("/root/readme")  # /run takes no programs
 ENVIRONMENT = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
 

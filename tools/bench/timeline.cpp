@@ -26,12 +26,14 @@ using cli::JobEvent;
 using cli::Recording;
 using wire::EventKind;
 
-constexpr const char* usage =
-    "usage: terrace bench timeline [--events N] [--keep FILE] [--json FILE]\n"
-    "Makes up a recording of N events (default 1000000), turns it into a page and a trace as 'terrace "
-    "timeline' does,\n"
-    "and opens the page in Chromium without a screen, where that is installed.\n"
-    "  --keep   leave the page there";
+constexpr const char* usage = R"(usage: terrace bench timeline [options]
+
+Makes up a recording, turns it into a page and a trace as `terrace timeline` does, and opens the page in Chromium without a
+screen, where Chromium is installed.
+
+  --events N       the recording has so many events (1000000)
+  --keep FILE      leave the page in this file
+  --json FILE      write all figures into this file)";
 
 constexpr std::uint64_t run = liballoc::run_bytes;
 constexpr std::uint64_t runs_of_object = 4;

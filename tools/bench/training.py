@@ -1,20 +1,20 @@
 #!/usr/bin/python3
 """terrace bench training: what a training job costs in less memory than it needs.
 
-For each network a stock run gives the peak of memory that the kernel charges; then, at each fraction of that
-peak, stock without a limit, Terrace under the limit and kernel swap under the same limit run in turn, the order
-reversed every round. Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy, or
-once by each of --policies. Beside them stands a bound: the drive moves what does not fit out and in once a step, as
-fast as it is measured in the same invocation, while the processors take what stock's step takes.
+First a stock run of each network without a limit gives the peak of the memory that the kernel charges. Then each fraction
+of that peak becomes a limit, and the runs take turns: stock without a limit, Terrace under the limit, and kernel swap under
+the same limit. The order is reversed every round, and all runs belong to one invocation, so that a noisy machine is noisy
+for all of them. Terrace runs twice: `reactive` plans nothing, and `scheduled` follows the daemon's policy. --policies
+replaces the two by others. The table has a bound, too: the drive moves out and in, once a step, what does not fit, as fast
+as the same invocation measures it, while the processors compute as long as in stock's step.
 
-All of it is one invocation, so that a noisy machine is noisy for all. Every run must give the same losses and the same
-parameters as the first, to the last bit; otherwise the exit code is 1. Only kernel swap may be killed for memory or run
-out of time: that is its result, and the table says so. Of a run that was out of time it is known that its steps take
-more than that time, spread over all of them, and the table gives that: >120.
+Every run must give the losses and the parameters of the first one, to the last bit, otherwise the exit code is 1. Kernel
+swap alone may be killed for memory or run out of time: the table then says so. The steps of a run that is out of time take
+more than that time, spread over all of them: the table gives it as >120.
 
-The headline is the median over each run's steps from the fifth on (--warm-up), as a step must have come three times
-before it is known; the median over all stands beside it. What a step moves, and how long it is stalled, are of those
-steps alone. `in time` is the share of what came back that was there before its first touch.
+The headline is the median of each run's steps from the fifth on (--warm-up), since Terrace knows a step once it has come
+three times. The median of all steps stands beside it. What a step moves, and how long a step is stalled, are figures of the
+steps from the fifth on. `in time` is the share of what came back that was there before its first touch.
 
     terrace bench training --json training.json            everything (some hours on two cores)
     terrace bench training --models unet --fractions 60

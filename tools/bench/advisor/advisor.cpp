@@ -19,14 +19,18 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench advisor [--explain] [--full | --quick] [--link GB/s] [--directory DIR] [--parts "
-    "LIST] [--json FILE]\n"
-    "Predicted against measured times up to 512 MiB (--full: 1 GiB), then decisions against the best ones.\n"
-    "The link is a file in DIR ($TMPDIR or /var/tmp), read and written past the page cache, or one of the "
-    "given rate.\n"
-    "--explain prints the candidates of each trace's last decisions. LIST: codecs,link,traces.\n"
-    "--quick: tensors of at most 256 KiB: whether it works, not how well.";
+constexpr const char* usage = R"(usage: terrace bench advisor [options]
+
+Compares what the compression advisor predicts with what it measures: the times of each codec and of the link, for tensors
+of up to 512 MiB. Then it compares the advisor's decisions with the best ones.
+
+  --link GB/s      take a link of this rate; without it the link is a file, written and read past the page cache
+  --directory DIR  where that file lies ($TMPDIR, or /var/tmp)
+  --parts LIST     measure these parts: codecs,link,traces (all)
+  --explain        print the candidates of each trace's last decisions
+  --full           tensors of up to 1 GiB
+  --quick          tensors of up to 256 KiB: this shows that it works, and its figures say little
+  --json FILE      write all figures into this file)";
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr double further_rates[] = {1, 2, 4, 8, 16};  // GB/s, so that verdicts differ

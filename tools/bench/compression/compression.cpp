@@ -26,15 +26,15 @@ namespace {
 using compression::ElementType;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* usage =
-    "usage: terrace bench compression [--quick] [--size MiB] [--rounds 1..99] [--captured DIR] [--json "
-    "FILE]\n"
-    "Measures the codecs on made-up activations, against memcpy, a non-temporal copy, lz4, zstd -1 and "
-    "blosc.\n"
-    "  --size      tensors to rotate among, in all (16 to 65536; 1024); needs some three times as much "
-    "memory\n"
-    "  --captured  a directory that capture_activations.py has filled\n"
-    "  --quick     one round over 16 MiB: whether it works, not how fast";
+constexpr const char* usage = R"(usage: terrace bench compression [options]
+
+Measures the codecs on made-up activations, beside memcpy, a non-temporal copy, lz4, zstd -1 and blosc.
+
+  --size MiB       rotate among tensors of so much in all (1024); the benchmark takes three times that much memory
+  --rounds N       repeat the whole so often (7)
+  --captured DIR   measure the activations in DIR, too; tools/bench/activations/capture_activations.py writes them
+  --quick          one round over 16 MiB: this shows that it works, and its figures say little
+  --json FILE      write all figures into this file)";
 
 struct Options {
   bool quick = false;

@@ -26,10 +26,14 @@ using compression::Codec;
 using compression::ElementType;
 using Json = nlohmann::json;
 
-constexpr const char* usage =
-    "usage: terrace bench gpu-compression [--replays 3..1000] [--mib 64..16384] [--commit TEXT] [--json "
-    "FILE]\n"
-    "Compresses and decompresses on the first GPU, tensors of up to 1024 MiB; with --json also to a file.";
+constexpr const char* usage = R"(usage: terrace bench gpu-compression [options]
+
+Compresses and decompresses tensors on the first GPU, with each of the GPU's codecs.
+
+  --mib N          the largest tensor has so many MiB, from 64 to 16384 (1024)
+  --replays N      time each kernel so often, 3 at least (20)
+  --commit TEXT    the figures name this commit
+  --json FILE      write all figures into this file)";
 
 constexpr double giga = 1e9;
 

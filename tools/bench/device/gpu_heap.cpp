@@ -29,11 +29,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 using import::kineto::MemoryEvent;
 
-constexpr const char* usage =
-    "usage: terrace bench gpu-heap [--profile FILE] [--gpu SPEC] [--passes 2..99] [--json FILE]\n"
-    "Plays the memory events of a Kineto profile, or the tensors of a trace that `terrace plan` reads "
-    "(plain\n"
-    "or gzip), on the GPU heap and on PyTorch's rules.";
+constexpr const char* usage = R"(usage: terrace bench gpu-heap [options]
+
+Replays recorded allocations on Terrace's GPU heap and on PyTorch's rules, and compares the memory that each takes.
+
+  --profile FILE   replay this file: a Kineto profile, or a trace that `terrace plan` reads; plain or gzip
+                   (df_index_resolver.json.gz of the reference data)
+  --gpu SPEC       replay on this device, as `terrace run --gpu` names it (emulated:16G)
+  --passes N       replay the recording so often, 2 at least (9)
+  --json FILE      write all figures into this file)";
 
 struct Step {           // an allocation or the free of one; the block's number
   std::uint64_t bytes;  // 0: free

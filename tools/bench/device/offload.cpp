@@ -21,10 +21,14 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench offload [--rounds 1..99] [--mib 64..65536] [--tensor-kib 4..1048576] [--json "
-    "FILE]\n"
-    "Stores and fetches CPU tensors (512 MiB in pieces of 8192 KiB) and compares with memcpy.";
+constexpr const char* usage = R"(usage: terrace bench offload [options]
+
+Stores CPU tensors with the offload engine and fetches them, and compares both with memcpy.
+
+  --mib N          store so many MiB in all, 64 at least (512)
+  --tensor-kib N   in tensors of so many KiB, 4 at least (8192)
+  --rounds N       repeat the whole so often (5)
+  --json FILE      write all figures into this file)";
 
 struct Round {
   double store_s = 0;

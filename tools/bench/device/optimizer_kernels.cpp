@@ -27,9 +27,13 @@ namespace {
 namespace optimizer = liballoc::optimizer;
 using optimizer::slice_elements;
 
-constexpr const char* usage =
-    "usage: terrace-optimizer-kernels [--slices 16..16384] [--threads 1..256] [--rounds 1..1000]\n"
-    "Times the optimizers' kernels beside memory's speed and prints one line of JSON.";
+constexpr const char* usage = R"(usage: terrace-optimizer-kernels [options]
+
+Times the optimizers' kernels beside the speed of memory, and prints one line of JSON.
+
+  --slices N       update so many slices of parameters, 16 at least (512)
+  --threads N      with so many threads, 256 at most (1)
+  --rounds N       repeat the whole so often (9))";
 constexpr const char* type_names[] = {"float32", "bfloat16", "float16"};
 
 // Zeroed memory in huge pages.

@@ -27,10 +27,14 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace-first-touch [--threads 1..256] [--mib 1..1048576] [--block-mib 1..1024] [--probe "
-    "none|fork|malloc]\n"
-    "Touches fresh memory with several threads and prints one line of JSON.";
+constexpr const char* usage = R"(usage: terrace-first-touch [options]
+
+Touches fresh memory with several threads, and prints one line of JSON.
+
+  --threads N      touch with so many threads, 256 at most (1)
+  --mib N          touch so many MiB in all (1536)
+  --block-mib N    in blocks of so many MiB, 1024 at most (64)
+  --probe NAME     meanwhile another thread forks, or allocates: none, fork or malloc (none))";
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr std::size_t page_bytes = 4096;

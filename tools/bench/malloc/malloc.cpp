@@ -24,19 +24,16 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench malloc [--rounds 1..99] [--json FILE]\n"
-    "       terrace bench malloc --simulated-heap SIZE [--threads 1..1024] [--rounds 1..99] [--json FILE]\n"
-    "Times malloc, calloc and realloc under stock malloc, the Terrace preload, `terrace run` with a budget "
-    "of half "
-    "the\n"
-    "memory, and jemalloc, mimalloc and tcmalloc where they are installed.\n"
-    "With --simulated-heap it hands out SIZE of addresses in large blocks, which nobody touches, to that "
-    "many "
-    "threads (200),\n"
-    "and times each call of malloc and free while all of them allocate and free at once. A size is written "
-    "as 1T or "
-    "512G.";
+constexpr const char* usage = R"(usage: terrace bench malloc [options]
+
+Times malloc, calloc and realloc under stock malloc, under the Terrace preload, under `terrace run` with a budget of half of
+the memory, and under jemalloc, mimalloc and tcmalloc where they are installed.
+
+  --simulated-heap SIZE  times malloc and free on a large heap instead, such as 1T or 512G: the heap consists of large
+                         blocks that nobody touches, and all threads allocate and free at once
+  --threads N            share that heap among so many threads, 1024 at most (200)
+  --rounds N             repeat the whole so often (5; with --simulated-heap 1)
+  --json FILE            write all figures into this file)";
 
 struct Competitor {
   std::string name;

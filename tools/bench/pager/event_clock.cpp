@@ -24,9 +24,13 @@ namespace {
 using liballoc::ClockEvent;
 using liballoc::EventClock;
 
-constexpr const char* usage =
-    "usage: terrace-event-clock [--events 1000..100000000] [--rounds 1..1000] [--json FILE]\n"
-    "Nanoseconds that the event clock takes for an event, on programs that are made up.";
+constexpr const char* usage = R"(usage: terrace-event-clock [options]
+
+Measures how many nanoseconds the event clock takes for one event, on made-up programs.
+
+  --events N       give it so many events, 1000 at least (500000)
+  --rounds N       repeat the whole so often (7)
+  --json FILE      write all figures into this file)";
 
 class Events {
  public:

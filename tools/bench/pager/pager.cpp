@@ -22,12 +22,15 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench pager [--rounds 1..99] [--mib 64..1048576] [--directory DIR] [--movers LIST] "
-    "[--json FILE]\n"
-    "Evicts and restores a block (2048 MiB) on the directory's file system (/var/tmp) and compares with fio "
-    "there.\n"
-    "LIST: move,mremap (the default), copy.";
+constexpr const char* usage = R"(usage: terrace bench pager [options]
+
+Evicts a block of memory to a file system and restores it, and compares the speed with fio's on the same file system.
+
+  --mib N          the block has so many MiB, 64 at least (2048)
+  --directory DIR  the file system of this directory (/var/tmp)
+  --movers LIST    use these movers in turn: move,mremap,copy (move,mremap)
+  --rounds N       repeat the whole so often (3)
+  --json FILE      write all figures into this file)";
 
 using Samples = std::map<std::string, std::vector<double>>;
 

@@ -1,22 +1,24 @@
 #!/usr/bin/python3
 """terrace bench NAME for patterns of memory use: what they cost in less memory than they need, and when there is plenty.
 
-Under a limit (inference, embedding, matmul, gups, merge, fft, arrays, transpose, argsort, alignment, join): a stock run
-gives the peak of memory that the kernel charges; then, at each fraction of that peak, stock without a limit, Terrace
-under the limit and kernel swap under the same limit run in turn, the order reversed every round. Every run must give
-the digest of the first one, otherwise the exit code is 1. Only kernel swap may be killed for memory, in three attempts,
-or run out of time: that is its result. With cgroup version 1 the kernel may not kill in the third one: an allocation
-beyond the limit waits, as it does under `terrace run --limit`. A step's time is taken inside the workload; the first
-step of every run is left out of the medians, unless it is the only one.
+inference, embedding, matmul, gups, merge, fft, arrays, transpose, argsort, alignment and join run under a limit. First a
+stock run without a limit gives the peak of the memory that the kernel charges. Then each fraction of that peak becomes a
+limit, and three runs take turns: stock without a limit, Terrace under the limit, and kernel swap under the same limit. The
+order is reversed every round. The workload itself takes the time of each step. The first step of a run does not count,
+unless it is the only one.
 
-Of inference and embedding Terrace runs twice: `reactive`, which plans nothing, and `scheduled`, by the daemon's policy,
-or once by each of --policies. Their steps count from the fifth on, and inference stands beside a bound: what the drive
-needs to read what does not fit.
+Every run must give the digest of the first one, otherwise the exit code is 1. Kernel swap alone may be killed for memory,
+in three attempts, or run out of time: the table then says so. With cgroup version 1 the kernel does not kill in the third
+attempt: an allocation beyond the limit waits, as it does under `terrace run --limit`.
 
-Bytes written and read are those of who moved them: Terrace's own counters, and the kernel's of swapped pages. Beside
-them stands what the disk itself counted meanwhile, which includes what other programs did.
+inference and embedding run twice under Terrace: `reactive` plans nothing, and `scheduled` follows the daemon's policy.
+--policies replaces the two by others. The steps of these two benchmarks count from the fifth on. The table of inference
+has a bound, too: the time that the drive needs to read what does not fit.
 
-With plenty of memory (first-touch, sparse): the same program stock and under `terrace run`, in turns.
+Terrace's own counters say how many bytes Terrace wrote and read; the kernel's counters of swapped pages say it for kernel
+swap. The table also has what the disk counted meanwhile, which includes what other programs did.
+
+first-touch and sparse run with plenty of memory: the same program stock and under `terrace run`, in turns.
 """
 import argparse
 import json

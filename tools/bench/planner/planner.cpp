@@ -21,23 +21,21 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench planner [--quick] [--rounds 1..99] [--only SECTION,...] [--data DIR] [--minimalloc "
-    "PROGRAM]\n"
-    "                             [--json FILE] [--markdown FILE]\n"
-    "Measures the planner on reference data: conformance, random, damage, minimalloc, large, kineto, g10, "
-    "g10-times, g10-policies, swaps, recompute, recompute-chains, simulator, planning, profile.\n"
-    "  --data        the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the "
-    "checkout);\n"
-    "                what needs a part that is missing is skipped; CONTRIBUTING.md says where they come "
-    "from\n"
-    "  --minimalloc  to run beside ours: `minimalloc` as google/minimalloc builds it, or whatever is called\n"
-    "                and answers alike: PROGRAM --capacity=BYTES --input=FILE.csv --output=FILE.csv\n"
-    "                --timeout=SECONDSs, where a line 'Elapsed time SECONDS' tells the search's time and "
-    "the\n"
-    "                exit code is 0 if it found a placement\n"
-    "  --only        one of those sections, or several with commas between\n"
-    "  --quick       short searches: whether it works, not how good it is";
+constexpr const char* usage = R"(usage: terrace bench planner [options]
+
+Measures the planner on reference data, one section after the other: conformance, random, damage, minimalloc, large, kineto,
+g10, g10-times, g10-policies, swaps, recompute, recompute-chains, simulator, planning, profile.
+
+  --only LIST       measure these sections
+  --data DIR        the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); sections
+                    whose data are missing are skipped; CONTRIBUTING.md says where the data come from
+  --minimalloc PROG compare with this program: `minimalloc` as google/minimalloc builds it, or another one that is
+                    called as PROG --capacity=BYTES --input=FILE.csv --output=FILE.csv --timeout=SECONDSs, prints a
+                    line 'Elapsed time SECONDS', and ends with 0 when it has found a placement
+  --rounds N        repeat the whole so often (3; with --quick 1)
+  --quick           search for a short time only: this shows that it works, and its figures say little
+  --json FILE       write all figures into this file
+  --markdown FILE   write the tables into this file)";
 
 struct Section {
   const char* name;

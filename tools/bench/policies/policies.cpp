@@ -14,28 +14,24 @@
 namespace terrace::bench {
 namespace {
 
-constexpr const char* usage =
-    "usage: terrace bench policies [--quick] [--only GROUP,...] [--data DIR] [--by-deadline] [--json FILE]\n"
-    "                              [--plot PREFIX]\n"
-    "Compares all policies that move tensors, by the slowdown of a simulated step: geometric mean and worst "
-    "case\n"
-    "of each group, beside the least that any plan can have, and the time to plan. The group memories has a "
-    "table "
-    "of its\n"
-    "own: policies for two memories, the slower of which is used in place; its picture has a line for each.\n"
-    "Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, adam-100, adam-80, "
-    "adam-60,\n"
-    "variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that run the "
-    "update on the CPU stand in "
-    "adam-… "
-    "alone.\n"
-    "  --data   the reference data (default: $TERRACE_REFERENCE_DATA, or ../shared/data of the checkout);\n"
-    "           groups whose part is missing are skipped; CONTRIBUTING.md says where they come from\n"
-    "  --quick  one step of each group and a coarse bound: whether it works, not how good it is\n"
-    "  --by-deadline  each link brings back first what is needed first, instead of what was asked for first; "
-    "plans are\n"
-    "           made for the latter all the same\n"
-    "  --plot   draws all tables: PREFIX.svg and PREFIX.png";
+constexpr const char* usage = R"(usage: terrace bench policies [options]
+
+Compares all policies that move tensors by the slowdown of a simulated step. A table gives, for each group of steps, the
+geometric mean, the worst case, the least slowdown that any plan can have, and the time to plan.
+
+Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, adam-100, adam-80, adam-60, variants-80,
+variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that update parameters on the CPU take part in the
+adam groups alone. The group memories has a table of its own: it compares policies for two memories, of which the slower one
+is used in place.
+
+  --only LIST      compare in these groups
+  --data DIR       the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); groups
+                   whose data are missing are skipped; CONTRIBUTING.md says where the data come from
+  --by-deadline    each link brings back first what is needed first, instead of what was asked for first; the plans
+                   expect the latter all the same
+  --plot PREFIX    draw all tables into PREFIX.svg and PREFIX.png
+  --quick          one step of each group and a coarse bound: this shows that it works, and its figures say little
+  --json FILE      write all figures into this file)";
 
 struct Options {
   PlannerOptions planner;
