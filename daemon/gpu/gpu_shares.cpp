@@ -17,7 +17,7 @@ constexpr std::uint64_t most_device_bytes = std::uint64_t{1} << 44;  // 16 TiB
 
 Refusal no_such_size(const GpuClaim& claim) {
   return {EINVAL, 0,
-          fmt::format("a GPU named \"{}\" of {} is none: a heap says its device and its size, at least {}",
+          fmt::format("\"{}\" with {} is no GPU: a heap gives the name of its GPU, and a size of at least {}",
                       claim.device, format_size(claim.device_bytes), format_size(Arbiter::minimum_bytes))};
 }
 
@@ -29,9 +29,10 @@ Refusal too_many_devices() {
 Refusal is_full(const GpuClaim& claim, const Refusal& refusal) {
   return {
       refusal.error, refusal.available_bytes,
-      fmt::format("of {} only {} are left beside what is guaranteed to others and the limits of its user: "
-                  "wait for a job to end, or have gpu_guarantee or gpu_limit in terraced.toml changed",
-                  claim.device, format_size(refusal.available_bytes))};
+      fmt::format(
+          "{} has only {} left, since guarantees of others and limits of this user take the rest: wait for a "
+          "job to end, or ask an administrator to change gpu_guarantee or gpu_limit in terraced.toml",
+          claim.device, format_size(refusal.available_bytes))};
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ bool GpuShares::is_waited_for(SessionId id) const {
 std::optional<Refusal> GpuShares::set_job_limit(const JobKey& job, const JobLimit& limit) {
   if (limit.bytes < Arbiter::minimum_bytes)
     return Refusal{EINVAL, Arbiter::minimum_bytes,
-                   fmt::format("{} of a GPU's memory are too little to use; ask for at least {}",
+                   fmt::format("{} of GPU memory is too little to work with; ask for at least {}",
                                format_size(limit.bytes), format_size(Arbiter::minimum_bytes))};
   if (auto refusal = users_.set_job_limit(job, limit)) return refusal;
   for (auto& [name, device] : devices_) divide(&device);

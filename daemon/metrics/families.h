@@ -102,7 +102,7 @@ inline constexpr std::array held_families{
         true},
     HeldFamily{{"paused", MetricType::gauge, "", "Jobs that are paused."}, &Held::paused},
     HeldFamily{
-        {"budget_bytes", MetricType::gauge, "bytes", "DRAM that is due, without loans of idle memory."},
+        {"budget_bytes", MetricType::gauge, "bytes", "DRAM that jobs are due, without loans of idle memory."},
         &Held::budget_bytes,
         true,
         true},

@@ -209,7 +209,7 @@ constexpr std::array tier_families{
     TierFamily{{"free_bytes", MetricType::gauge, "bytes", "What is free there for anybody."},
                &TierRow::free_bytes},
     TierFamily{{"lowered_bytes", MetricType::gauge, "bytes",
-                "What is missing from the capacity while the machine is short of memory."},
+                "Part of the capacity that is not handed out while the machine is short of memory."},
                &TierRow::lowered_bytes},
     TierFamily{
         {"written_today_bytes", MetricType::gauge, "bytes", "Written to the drive since midnight UTC."},
@@ -221,7 +221,7 @@ constexpr std::array tier_families{
         {"writes_left_bytes", MetricType::gauge, "bytes", "What may still be written to the drive today."},
         &TierRow::writes_left_bytes},
     TierFamily{{"unreported_today_bytes", MetricType::gauge, "bytes",
-                "What the drive took today beyond what jobs said."},
+                "Written to the drive today beyond what jobs reported."},
                &TierRow::unreported_today_bytes},
 };
 
@@ -263,11 +263,13 @@ void put_tiers(Exposition* text, const MetricsContext& context, const std::map<J
 // Codecs stand in wire::Stat one after the other, each with these four.
 void put_codecs(Exposition* text, const Counters& all) {
   constexpr std::array families{
-      MetricFamily{"content_bytes", MetricType::counter, "bytes", "What the codec was given."},
-      MetricFamily{"frame_bytes", MetricType::counter, "bytes", "What that became."},
+      MetricFamily{"content_bytes", MetricType::counter, "bytes", "Bytes that the codec compressed."},
+      MetricFamily{"frame_bytes", MetricType::counter, "bytes",
+                   "Bytes of the frames that the codec made of them."},
       MetricFamily{"compress_seconds", MetricType::counter, "seconds",
-                   "Time that it took on the agents' threads."},
-      MetricFamily{"decompress_seconds", MetricType::counter, "seconds", "Time that the way back took."}};
+                   "Time that compressing took on the agents' threads."},
+      MetricFamily{"decompress_seconds", MetricType::counter, "seconds",
+                   "Time that decompressing took on the agents' threads."}};
   constexpr std::array names{"zvc", "zvc_exp", "rle", "csr8"};
   const auto first = static_cast<std::size_t>(wire::first_codec_stat);
   static_assert(static_cast<std::size_t>(wire::Stat::csr8_decompress_ns) ==

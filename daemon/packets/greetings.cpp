@@ -24,13 +24,17 @@ const char* pool_words(const wire::Welcome& welcome) {
 void log_admission(const Admission& admission, const wire::Hello& hello) {
   const Session& session = *admission.session;
   if (!admission.pool_problem.empty())
-    spdlog::warn("job \"{}\": {}; it has to find room by itself", session.job().name, admission.pool_problem);
+    spdlog::warn("job \"{}\": {}; the job has to find room by itself", session.job().name,
+                 admission.pool_problem);
   if (!admission.is_expected)
-    spdlog::warn("job \"{}\": process {} came back, and no promise to it is on record: it is treated as new",
-                 session.job().name, session.peer().pid);
+    spdlog::warn(
+        "job \"{}\": process {} came back, but no promise to this process is on record: terraced treats the "
+        "process as new",
+        session.job().name, session.peer().pid);
   if (admission.was_cut)
     spdlog::warn(
-        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, it gets that",
+        "job \"{}\": process {} came back for {} of DRAM and a pool of {}; less is left, and the process "
+        "gets what is left",
         session.job().name, session.peer().pid, format_size(hello.requested_budget_bytes),
         format_size(hello.pool_capacity_bytes));
 }

@@ -75,13 +75,13 @@ std::optional<Refusal> Pools::refuse_any(const Job* job, std::uint64_t promised)
   if (promised < least_bytes)
     return Refusal{
         ENOSPC, promised,
-        fmt::format("no pool space is left for it in {} ([pool] size, and limits in terraced.toml)",
+        fmt::format("no pool space is left for the job in {} ([pool] size, and limits in terraced.toml)",
                     directory_)};
   if (job == nullptr || minus(promised, used_bytes(*job)) / (job->sessions.size() + 1) >= least_bytes)
     return std::nullopt;
-  return Refusal{
-      ENOSPC, 0,
-      fmt::format("its other processes use its pool of {} in {}", format_size(promised), directory_)};
+  return Refusal{ENOSPC, 0,
+                 fmt::format("the job's other processes use all of its pool of {} in {}",
+                             format_size(promised), directory_)};
 }
 
 std::optional<Refusal> Pools::promise(SessionId session, const JobKey& key, std::uint64_t wanted_bytes) {

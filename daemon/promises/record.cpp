@@ -151,7 +151,7 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
   Head expected;
   std::memcpy(expected.boot, boot.data(), std::min(boot.size(), sizeof expected.boot));
   if (std::memcmp(head.boot, expected.boot, sizeof head.boot) != 0)
-    return broken("it is of before the machine's last start");
+    return broken("the record is older than the machine's last start");
   DecodedPromises decoded;
   for (std::size_t i = 0; i < head.count; ++i) {
     const auto entry = entry_at(bytes, sizeof(Head) + i * entry_bytes, entry_bytes);

@@ -40,7 +40,8 @@ UserShares Division::alone(bool lends_idle) {
 UserShares Division::shares_of(Resource resource) const {
   if (is_private_) return alone(resource == Resource::gpu || config_.lends_idle);
   SharesResult result = daemon::shares_of(config_, resource, budget_bytes());
-  if (!result.error.empty()) spdlog::error("{}; by these rules nobody is given anything", result.error);
+  if (!result.error.empty())
+    spdlog::error("{}; until these rules change, no job is given anything", result.error);
   return std::move(result.shares);
 }
 
@@ -66,8 +67,8 @@ void Division::follow_pressure(Registry* registry, std::uint64_t now_ns) {
   if (!pressure_.look(budget, now_ns)) return;
   registry->change_arbiter().set_machine_budget(pressure_.of(budget));
   spdlog::warn(
-      "the machine, or the cgroup around terraced, is short of memory, or was: {} of a DRAM budget of {} are "
-      "handed out",
+      "the machine, or the cgroup around terraced, is or was short of memory: terraced hands out {} of its "
+      "DRAM budget of {}",
       format_size(pressure_.of(budget)), format_size(budget));
 }
 

@@ -77,11 +77,11 @@ void ReportChecks::name_late_givers(std::uint64_t now_ns) {
 }
 
 void ReportChecks::name_late_heap(const Session& session, std::uint64_t now_ns) {
-  const std::string what = fmt::format("was told to keep {} of {} and holds {}, which it uses",
+  const std::string what = fmt::format("was told to keep {} of {}, and holds and uses {}",
                                        format_size(gpu_.granted_bytes(session.id())), session.gpu,
                                        format_size(session.counter(wire::Stat::resident_bytes)));
   spdlog::warn(
-      "the GPU heap of process {} of job \"{}\" {}: others are granted memory without waiting for it",
+      "the GPU heap of process {} of job \"{}\" {}: others are granted memory without waiting for this heap",
       session.peer().pid, *session.job_name(), what);
   journal_.note(session, "overdue", what, now_ns);
 }
@@ -89,7 +89,8 @@ void ReportChecks::name_late_heap(const Session& session, std::uint64_t now_ns) 
 void ReportChecks::name_late(const Session& session, std::uint64_t now_ns) {
   const std::string granted = format_size(arbiter_.granted_bytes(session.id()));
   spdlog::warn(
-      "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for it",
+      "process {} of job \"{}\" was told to keep {} and holds more: others get memory without waiting for "
+      "this process",
       session.peer().pid, *session.job_name(), granted);
   journal_.note(session, "overdue", "holds more than its budget of " + granted, now_ns);
 }

@@ -66,14 +66,14 @@ std::string take_share(const Said& said, Config* config) {
   if (said.user.empty() == said.group.empty())
     return "[[share]]: name one user or one group, with user = \"NAME\" or group = \"NAME\"";
   if (said.guarantees() && said.user.empty())
-    return "[[share]]: no guarantee is given to each member of a group, since nothing says how many there "
-           "are; give one to all together in [[group]], or name users";
+    return "[[share]]: the members of a group cannot have a guarantee each, since nothing says how many "
+           "members there are; give the group one guarantee in [[group]], or name users";
   config->shares.push_back(share_of(said));
   return {};
 }
 
 std::string take_group(const Said& said, Config* config) {
-  if (said.name.empty()) return "[[group]]: say which, with name = \"NAME\"";
+  if (said.name.empty()) return "[[group]]: name the group, with name = \"NAME\"";
   config->groups.push_back({.name = said.name,
                             .weight = said.weight,
                             .guarantee = said.dram.guarantee,
@@ -87,7 +87,8 @@ std::string take_group(const Said& said, Config* config) {
 
 // A name of one job, or of several.
 std::string wrong_job_name(const std::string& name) {
-  if (name.empty()) return "[[job]]: say which, with name = \"NAME\"; \"*\" in it is any text";
+  if (name.empty())
+    return "[[job]]: name the job, with name = \"NAME\"; a \"*\" in the name stands for any text";
   if (name.size() < wire::name_bytes) return {};
   return fmt::format("[[job]]: no job has a name of {} bytes; shorten it to {} at most", name.size(),
                      wire::name_bytes - 1);
@@ -99,8 +100,8 @@ std::string take_job(const Said& said, Config* config) {
     return "[[job]]: a job chooses its own name; say whose jobs these are, with user = \"NAME\" or group = "
            "\"NAME\"";
   if (said.guarantees() && (said.user.empty() || !is_one_name(said.name)))
-    return "[[job]]: a guarantee is given to one job, since nothing says how many others there are; name one "
-           "user, and one job without a \"*\"";
+    return "[[job]]: a guarantee belongs to one job, since nothing says how many jobs a group or a \"*\" "
+           "stands for; name one user, and one job without a \"*\"";
   config->jobs.push_back({share_of(said), said.name});
   return {};
 }

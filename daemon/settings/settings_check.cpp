@@ -103,8 +103,8 @@ std::string check_nvm_tier(const Config& config, bool is_private) {
   if (config.encrypts_pool && !nvm.directory.empty() &&
       !encryption::look_at_rest(nvm.directory).is_encrypted())
     return fmt::format(
-        "[[tier]] nvm (line {}): what lies in {} is not encrypted, and [pool] encrypt = \"yes\" says that it "
-        "is to be; take NUMA nodes, leave this tier out, or set encrypt = \"no\"",
+        "[[tier]] nvm (line {}): data in {} is not encrypted, and [pool] encrypt = \"yes\" wants it "
+        "encrypted; take NUMA nodes, leave this tier out, or set encrypt = \"no\"",
         nvm.line, nvm.directory);
   return check_nvm(nvm);
 }

@@ -159,9 +159,10 @@ class Resolution {
       return at(rule, fmt::format("no job can work in a {} of {}; give at least {}", key("limit"),
                                   format_size(amounts.limit), format_size(least)));
     if (amounts.guarantee > amounts.limit)
-      return at(rule, fmt::format("the {} of {} is more than the {} of {}; lower it, or raise that",
-                                  key("guarantee"), format_size(amounts.guarantee), key("limit"),
-                                  format_size(amounts.limit)));
+      return at(rule,
+                fmt::format("the {} of {} is more than the {} of {}; lower the first, or raise the second",
+                            key("guarantee"), format_size(amounts.guarantee), key("limit"),
+                            format_size(amounts.limit)));
     return {};
   }
 
@@ -183,10 +184,9 @@ class Resolution {
   std::string never_holds(const JobRule& rule, uid_t uid) const {
     const auto earlier = is_one_name(rule.name) ? jobs_.rule_of({uid, rule.name}) : std::nullopt;
     if (!earlier) return {};
-    return at(rule,
-              fmt::format("the [[job]] of line {} holds for the job \"{}\" of \"{}\" already; move this "
-                          "one before it, or remove one",
-                          job_lines_[*earlier], rule.name, rule.user));
+    return at(rule, fmt::format("the [[job]] of line {} covers the job \"{}\" of \"{}\" already; move this "
+                                "[[job]] before that one, or remove one of the two",
+                                job_lines_[*earlier], rule.name, rule.user));
   }
   // What jobs are guaranteed by name is a part of what their user is; who has no guarantee has that one then.
   // `before`: what he was guaranteed before this rule.
@@ -211,9 +211,11 @@ class Resolution {
   std::string contradiction(const GroupRule& rule, const Amounts& amounts, std::size_t members,
                             std::uint64_t theirs) const {
     if (members == 0 && amounts.guarantee != 0)
-      return at(rule, fmt::format("a guarantee for nobody: every member of \"{}\" is root or in a [[group]] "
-                                  "further up, or it has none; remove the guarantee, or move this up",
-                                  rule.name));
+      return at(
+          rule,
+          fmt::format("nobody gets this guarantee: every member of \"{}\" is root or in a [[group]] further "
+                      "up, or the group has no members; remove the guarantee, or move this [[group]] up",
+                      rule.name));
     if (amounts.guarantee != 0 && theirs > amounts.guarantee)
       return at(rule, fmt::format("members are guaranteed {} by name, more than the {} of {} for all; "
                                   "raise this, or lower theirs",

@@ -27,8 +27,8 @@ std::string without_whole(const Config& config, Resource resource, const Bounds&
   const bool is_part = config.gpu_memory.unit == Unit::percent;
   if (resource == Resource::gpu && is_part && (is_size(said.guarantee) || is_size(said.limit)))
     return fmt::format(
-        "{} is a size, and [gpu] memory a percentage of each device; give a percentage, or say that as a "
-        "size",
+        "{} is a size, and [gpu] memory is a percentage of each device; give both as percentages, or both as "
+        "sizes",
         is_size(said.guarantee) ? "gpu_guarantee" : "gpu_limit");
   return {};
 }

@@ -32,7 +32,8 @@ std::string take_compressed(const SaidOfTier& said, const toml::table&, Config* 
   constexpr auto half = Amount::percent(50);
   if (amount->unit == half.unit && amount->value > half.value)
     return fmt::format(
-        "size: {} of a job's budget is too much: data is worked on in the rest; give at most 50%", said.size);
+        "size: {} of a job's budget is too much, since the job works in the rest; give at most 50%",
+        said.size);
   if (amount->value == 0)
     return "size: nothing fits into 0; give more, such as \"20%\", or leave this tier out";
   config->tiers.compressed = *amount;
@@ -43,7 +44,7 @@ std::string wrong_size_on(const std::string& size, std::optional<std::uint64_t>*
   const auto read = wire::parse_size(size);
   if (!read) return fmt::format("size: {}", read.error);
   if (*read < wire::least_pool_bytes)
-    return fmt::format("size: no two runs fit into {}; give at least {}B", size, wire::least_pool_bytes);
+    return fmt::format("size: {} has no room for two runs; give at least {}B", size, wire::least_pool_bytes);
   if (*read > tiers::ExtentAllocator::max_capacity_bytes)
     return fmt::format("size: {} is more than the most of 4T; give less", size);
   *bytes = *read;
@@ -56,7 +57,7 @@ std::string take_nvm(const SaidOfTier& said, const toml::table&, Config* config)
   if (std::string wrong = wrong_size_on(said.size, &bytes); !wrong.empty()) return wrong;
   rule.bytes = *bytes;
   if (!said.directory.empty() && !said.nodes.empty())
-    return "it is in a directory or on NUMA nodes: leave out \"directory\" or \"nodes\"";
+    return "NVM is in a directory or on NUMA nodes: leave out \"directory\" or \"nodes\"";
   if (!said.directory.empty() && said.directory.front() != '/')
     return fmt::format("directory: \"{}\" is no absolute path; write one that begins with /", said.directory);
   if (!said.nodes.empty() && !rule.nodes.read(said.nodes.c_str()))
@@ -73,7 +74,7 @@ bool has_key(const toml::table& root, std::string_view table, std::string_view k
 std::string take_nvme(const SaidOfTier& said, const toml::table& root, Config* config) {
   for (const std::string_view key : {"directory", "size"})
     if (has_key(root, "pool", key))
-      return fmt::format("the pool's {} stands in [pool] as well; leave one of both out", key);
+      return fmt::format("[pool] has the pool's {} as well; leave one of the two out", key);
   if (said.directory.empty()) return "say where, with directory = \"/path\"";
   if (auto wrong = check_directory(said.directory)) return fmt::format("directory: {}", *wrong);
   config->pool_directory = said.directory;

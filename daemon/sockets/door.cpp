@@ -51,8 +51,8 @@ bool Door::is_overrun(std::uint64_t now_ns) {
   std::uint64_t suppressed = 0;
   if (log_limit_.allow(now_ns, &suppressed))
     spdlog::warn(
-        "{} sockets wait for descriptors in them to be closed: nobody new is served until some are ({} "
-        "earlier lines left out)",
+        "{} sockets are closing, with descriptors in them: terraced serves no new client until some have "
+        "closed ({} earlier lines left out)",
         received_files_.pending(), suppressed);
   listen(false);
   return true;

@@ -42,7 +42,8 @@ void Writes::update(const std::function<void(Endurance*)>& change) {
   if (error == EAGAIN) return;
   if (error != 0 && !has_failed_)
     spdlog::warn(
-        "cannot keep {}: {}; what is written to the drive is counted in memory, and forgotten at the end",
+        "cannot keep {}: {}; terraced counts in memory what is written to the drive, and forgets the count "
+        "when it ends",
         file_.path(), std::strerror(error));
   has_failed_ = error != 0;
   if (is_done) return;

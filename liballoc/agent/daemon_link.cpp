@@ -119,7 +119,7 @@ void DaemonLink::take_plan() {
                                       .fd = sent.fd});
   if (why[0] == '\0') return;
   Message(Severity::info) << "no plan for steps of kind " << std::uint64_t{sent.phase} << ": " << why
-                          << "; what leaves and returns there is decided by what happens";
+                          << "; in such steps touches alone decide what leaves and returns";
 }
 
 // The daemon asks for memory that nobody uses.

@@ -72,11 +72,10 @@ void Waker::check_descriptors(int userfault_fd) {
 void Waker::descriptor_lost(int fd) {
   if (syscall(SYS_getpid) != process_) return;
   if (!pager_.is_paging()) return close();
-  Message(Severity::error)
-      << "descriptor " << static_cast<std::uint64_t>(fd)
-      << ", which memory outside DRAM is reached through, was closed by a bare system call: "
-         "ending the program before it reads wrong data (close(), close_range() and "
-         "closefrom() pass it by)";
+  Message(Severity::error) << "descriptor " << static_cast<std::uint64_t>(fd)
+                           << ", through which Terrace serves memory outside DRAM, was closed by a bare "
+                              "system call: ending the program before it reads wrong data (close(), "
+                              "close_range() and closefrom() leave this descriptor open)";
   std::abort();
 }
 

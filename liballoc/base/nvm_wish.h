@@ -20,7 +20,7 @@ namespace terrace::liballoc {
 class NvmWish {
  public:
   static constexpr std::size_t place_bytes = 512;
-  static constexpr const char* too_small = "nvm takes at least 4M: less holds no two runs";
+  static constexpr const char* too_small = "nvm takes at least 4M, the size of two runs";
   static constexpr const char* too_large = "nvm takes at most 4T";
   static constexpr const char* bad_place =
       "after nvm=SIZE@ comes the absolute path of a directory, or NUMA nodes such as node1 or node1-3";

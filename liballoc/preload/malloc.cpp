@@ -106,7 +106,7 @@ void* from_next(std::size_t bytes, std::size_t alignment, bool zeroed) {
     Message m(Severity::warning);
     m << "the heap of ";
     m.bytes(heap().span()) << " has no room for ";
-    m.bytes(bytes) << " (ulimit -v, ulimit -d?): what it has no room for is plain memory, beyond the budget";
+    m.bytes(bytes) << " (ulimit -v, ulimit -d?): such allocations become plain memory, beyond the budget";
   }
   return block;
 }

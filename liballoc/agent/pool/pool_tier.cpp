@@ -62,10 +62,10 @@ void PoolTier::tell_not_granted() const {
 
 // The administrator wants nothing of a job's on a drive that can be read there.
 bool PoolTier::no_plain_file() {
-  availability_.set_unavailable("the daemon grants no pool and wants none that is not encrypted");
-  Message(Severity::warning) << "the daemon grants no pool (its log says why), and pools are encrypted here "
-                                "([pool] encrypt), so that this process makes none of its own; the program "
-                                "runs on plain memory";
+  availability_.set_unavailable("the daemon grants no pool, and allows none that is not encrypted");
+  Message(Severity::warning)
+      << "the daemon grants no pool (its log says why), and pools must be encrypted here ([pool] encrypt), "
+         "so this process makes no pool of its own; the program runs on plain memory";
   return false;
 }
 
@@ -89,7 +89,8 @@ void PoolTier::tell_twin(const PoolFiles& files, bool was_told) const {
 void PoolTier::tell_without_room(const PoolFiles::File& file) const {
   Message m(Severity::warning);
   m << "TERRACE_POOL_DIR: there is no room in " << file.directory << " (";
-  m.bytes(file.free_bytes) << " free): the pool does without it; free some, or name another directory";
+  m.bytes(file.free_bytes)
+      << " free): the pool leaves this directory out; free some space, or name another directory";
 }
 
 bool PoolTier::unusable(const char* directory, int error) {

@@ -63,7 +63,8 @@ int HeapSession::join(const SessionOptions& options, const std::string& name, st
         .append(" (")
         .append(std::strerror(error))
         .append(
-            "): the GPU heap takes memory without it until one is there; `terrace status` shows which are");
+            "): the GPU heap takes memory without a daemon until one is there; `terrace status` shows which "
+            "daemons are there");
   else if (!is_understood())
     warning_.append("the daemon at ")
         .append(options.socket)

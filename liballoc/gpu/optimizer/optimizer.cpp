@@ -199,8 +199,8 @@ void Optimizer::open_path() {
   if (lives_on_drive_)
     path_ += drive_->path();
   else
-    path_ +=
-        drive_ == nullptr ? "in DRAM" : "in DRAM, and what the daemon grants no DRAM for " + drive_->path();
+    path_ += drive_ == nullptr ? "in DRAM"
+                               : "in DRAM, and beyond the DRAM that the daemon grants " + drive_->path();
 }
 
 int Optimizer::add(std::uint64_t elements, unsigned planes, std::uint64_t* id, std::string* reason) {

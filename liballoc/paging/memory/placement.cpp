@@ -158,7 +158,8 @@ void Placement::keep_in_frame(std::uint32_t n, int error) {
   stuck_told_ = true;
   Message m(Severity::warning);
   m << "the kernel does not put 2 MiB back at " << static_cast<const void*>(parts_.runs.address(n)) << ", ";
-  m.error(error) << "; it stays in DRAM and is tried again, who touches it waits; is there memory left?";
+  m.error(error) << "; the data stays in DRAM, Terrace tries again, and a thread that touches the data "
+                    "waits; is memory left?";
 }
 
 void Placement::unstick(Run& r) {

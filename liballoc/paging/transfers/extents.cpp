@@ -138,7 +138,7 @@ void Extents::note_leased(WriteLease lease, bool is_obeyed) {
     return_to_budget();
   }
   if (is_obeyed || lease != WriteLease::last_of_today) return;
-  tell_lease_spent("under --limit it writes on, as it would be ended otherwise");
+  tell_lease_spent("under --limit the job writes on, as the kernel would end it otherwise");
 }
 
 void Extents::note_lease_spent() {

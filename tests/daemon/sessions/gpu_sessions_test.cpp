@@ -123,7 +123,7 @@ TEST_CASE_METHOD(Heaps, "AHeapThatKeepsWhatOthersWaitForIsNamedWithWhatItHolds")
                                     [](const auto* entry) { return std::string(entry->kind) == "overdue"; });
   REQUIRE(overdue != entries.end());
   CHECK((*overdue)->session == first.id());
-  CHECK_THAT((*overdue)->text, Contains("8.0 GiB of card and holds 12.0 GiB"));
+  CHECK_THAT((*overdue)->text, Contains("8.0 GiB of card, and holds and uses 12.0 GiB"));
 }
 
 TEST_CASE_METHOD(Heaps, "AHeapThatComesBackUnknownIsTreatedAsNew") {

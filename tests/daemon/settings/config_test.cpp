@@ -173,7 +173,7 @@ TEST_CASE("SharesThatSayNothingClearAreRefused") {
   const auto of = [](const std::string& text) { return error_of("[[share]]\n" + text + "\n"); };
   CHECK_THAT(of("weight = 3"), StartsWith("t.toml:1: ") && Contains("name one user or one group"));
   CHECK_THAT(of("user = \"a\"\ngroup = \"b\""), Contains("name one user or one group"));
-  CHECK_THAT(of("group = \"b\"\nguarantee = \"1g\""), Contains("all together in [[group]]"));
+  CHECK_THAT(of("group = \"b\"\nguarantee = \"1g\""), Contains("give the group one guarantee in [[group]]"));
   CHECK_THAT(of("user = \"\""), StartsWith("t.toml:2: ") && Contains("empty"));
   CHECK_THAT(of("user = 7"), Contains("string in quotes"));
   CHECK_THAT(of("user = \"a\"\nwait = 3"),
@@ -322,8 +322,8 @@ TEST_CASE("JobsThatSayNothingClearAreRefused") {
   CHECK_THAT(of("user = \"a\""), StartsWith("t.toml:1: ") && Contains("name = \"NAME\""));
   CHECK_THAT(of("name = \"a\""), Contains("chooses its own name") && Contains("user = \"NAME\""));
   CHECK_THAT(of("name = \"a\"\nuser = \"b\"\ngroup = \"c\""), Contains("chooses its own name"));
-  CHECK_THAT(of("name = \"a\"\ngroup = \"b\"\nguarantee = \"1g\""), Contains("is given to one job"));
-  CHECK_THAT(of("name = \"a*\"\nuser = \"b\"\nguarantee = \"1g\""), Contains("is given to one job"));
+  CHECK_THAT(of("name = \"a\"\ngroup = \"b\"\nguarantee = \"1g\""), Contains("belongs to one job"));
+  CHECK_THAT(of("name = \"a*\"\nuser = \"b\"\nguarantee = \"1g\""), Contains("belongs to one job"));
   CHECK_THAT(of("name = \"" + std::string(64, 'a') + "\"\nuser = \"b\""),
              Contains("64 bytes") && Contains("63 at most"));
   CHECK_THAT(of("name = \"\"\nuser = \"b\""), Contains("job.name") && Contains("empty"));
@@ -396,7 +396,8 @@ TEST_CASE("EachMistakeInATierIsNamedWithItsLineAndTheRemedy") {
              Contains("compressed tiers have no \"directory\""));
   CHECK_THAT(of("kind = \"nvme\"\nsize = \"4G\""), Contains("say where"));
   CHECK_THAT(of("kind = \"nvme\"\ndirectory = \"/a\"\n[pool]\ndirectory = \"/b\""),
-             StartsWith("t.toml:2: ") && Contains("stands in [pool] as well; leave one of both out"));
+             StartsWith("t.toml:2: ") &&
+                 Contains("[pool] has the pool's directory as well; leave one of the two out"));
   CHECK_THAT(of("kind = \"nvm\"\nsize = \"4G\"\n[[tier]]\nkind = \"nvm\"\nsize = \"4G\""),
              StartsWith("t.toml:5: ") && Contains("nvm stands there twice"));
   CHECK_THAT(error_of("[tier]\nkind = \"nvm\"\n"), StartsWith("t.toml:1: ") && Contains("in two brackets"));

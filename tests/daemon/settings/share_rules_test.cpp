@@ -140,7 +140,7 @@ TEST_CASE("AGuaranteeForNobodyIsRefused") {
   GroupRule roots = group_rule("root");  // the administrator is in no group
   CHECK(group_error({roots}).empty());
   roots.guarantee = wire::Amount::percent(10);
-  CHECK_THAT(group_error({roots}), Contains("a guarantee for nobody"));
+  CHECK_THAT(group_error({roots}), Contains("nobody gets this guarantee"));
 }
 
 namespace {
@@ -185,7 +185,7 @@ TEST_CASE("JobsThatContradictAreRefused") {
   of_nobody.group = "no-such-group";
   CHECK_THAT(job_error({of_nobody}), Contains("no-such-group"));
   CHECK_THAT(job_error({job_rule("a*", "1"), job_rule("ab", "1")}),
-             Contains("[[job]] of line 5 holds for the job \"ab\"") && Contains("move this"));
+             Contains("[[job]] of line 5 covers the job \"ab\"") && Contains("move this"));
   CHECK(job_error({job_rule("ab", "1"), job_rule("a*", "1"), job_rule("ab", "2")}).empty());
 
   JobRule rule = job_rule("a", "1");

@@ -126,9 +126,10 @@ TEST_CASE("PartsOfAWholeThatNobodySaidAreRefused") {
 
 TEST_CASE("NoGuaranteeOfAnyTierIsGivenToAnUnknownNumber") {
   const auto error = [](std::string_view text) { return parse_config(text, "t.toml", {}).error; };
-  CHECK_THAT(error("[[share]]\ngroup = \"daemon\"\ngpu_guarantee = \"5%\"\n"), Contains("no guarantee"));
+  CHECK_THAT(error("[[share]]\ngroup = \"daemon\"\ngpu_guarantee = \"5%\"\n"),
+             Contains("cannot have a guarantee each"));
   CHECK_THAT(error("[[job]]\nname = \"a*\"\nuser = \"1\"\npool_guarantee = \"5%\"\n"),
-             Contains("a guarantee is given to one job"));
+             Contains("a guarantee belongs to one job"));
   CHECK_THAT(error("[[share]]\nuser = \"1\"\ngpu_guaranty = \"5%\"\n"),
              Contains("unknown key \"gpu_guaranty\"") && Contains("gpu_guarantee"));
   CHECK_THAT(error("[[share]]\nuser = \"1\"\ngpu_limit = \"lots\"\n"), Contains("share.gpu_limit"));

@@ -127,7 +127,7 @@ def test_limit(directory):
             raise Skipped(problem) from problem
         raise
     check(counters["written_bytes"] > A_DAY, f"it should have written on: {counters}")
-    check("under --limit it writes on" in said, f"it was not told: {said}")
+    check("under --limit the job writes on" in said, f"it was not told: {said}")
 
 
 def test_refused(directory):

@@ -92,7 +92,7 @@ assert delayed["total_us"] < first["total_us"], delayed
 assert first["tiers"][1]["peak_bytes"] == 2 * 15754000 + 31508000, first
 P
 expect_code 2 "a schedule of another step" "$terrace" plan adam.json --machine a100-g10 --policy zero_offload --out none.json
-expect_text err "takes its update out" "plan says why there is no schedule"
+expect_text err "takes the update out" "plan says why there is no schedule"
 expect_code 1 "no state" "$terrace" plan step.json --machine a100-g10 --policy zero_offload
 expect_text out "optimizer has some" "plan says what the step lacks"
 
@@ -123,7 +123,7 @@ expect_text err "smallest budget that fits" "plan says what the step needs"
 [ ! -e none.json ] || fail "a point that there is none of was written"
 expect_code 2 "a point of no curve" "$terrace" plan step.json --machine a100-g10 --point 1G --out none.json
 expect_code 2 "a point that is written nowhere" "$terrace" plan step.json --machine a100-g10 --budget-curve --point 1G
-expect_text err "--out FILE where to" "plan says what is missing"
+expect_text err "--out FILE says where" "plan says what is missing"
 expect_code 2 "a point that is no size" "$terrace" plan step.json --machine a100-g10 --budget-curve --point much --out none.json
 expect_text err "--point: 'much' is not a size" "the point is named"
 

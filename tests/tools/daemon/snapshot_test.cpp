@@ -224,7 +224,7 @@ TEST_CASE("EveryColumnIsExplained") {
 }
 
 TEST_CASE("BytesOfATierAreExplainedForTiersAlone") {
-  CHECK(list_columns(tier_columns()).find("into DRAM what is restored") != std::string::npos);
+  CHECK(list_columns(tier_columns()).find("bytes into the tier: DRAM restored") != std::string::npos);
   for (const auto columns : {job_columns(), status_columns()}) {
     CHECK(list_columns(columns).find("restored,") == std::string::npos);
     CHECK(list_columns(columns).find("to the pool, after compression\n") != std::string::npos);

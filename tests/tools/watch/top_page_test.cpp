@@ -168,5 +168,5 @@ TEST_CASE("AJobOnAGpuSaysWhatItHoldsThereAndWhoWaits") {
   CHECK(line_with(lines, "others wait") == lines.size());
   state.jobs[0].rates["gpu_granted_bytes"] = 32 << 20;
   lines = top_page(state, {120, 40, false}, no_color);
-  CHECK(line_with(lines, "others wait for it to give some back") < lines.size());
+  CHECK(line_with(lines, "others wait for this job to give memory back") < lines.size());
 }

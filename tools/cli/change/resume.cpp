@@ -30,8 +30,9 @@ struct Resumed {
 
 std::string budget_line(const ChangeOptions& options, const Resumed& resumed) {
   if (!resumed.has_daemon)
-    return "no daemon answers, and until one does it has no more than the budget that it was paused with";
-  if (resumed.after == 0) return "it asks its daemon for its budget itself";
+    return "no daemon answers, and until one does the job has no more than the budget that it was paused "
+           "with";
+  if (resumed.after == 0) return "the job asks its daemon for its budget itself";
   return fmt::format("DRAM budget {} -> {}", bytes_text(resumed.before, options.bytes),
                      bytes_text(resumed.after, options.bytes));
 }

@@ -106,7 +106,7 @@ Result<std::uint64_t> limit_of(const SettableLimit& limit, const std::string& te
   if (!bytes) return refused<std::uint64_t>(fmt::format("{}: {}", limit.option, bytes.error));
   if (*bytes == 0)
     return refused<std::uint64_t>(
-        fmt::format("{}: no job can do with 0; write none for no limit", limit.option));
+        fmt::format("{}: no job can work with 0; write none for no limit", limit.option));
   return bytes;
 }
 

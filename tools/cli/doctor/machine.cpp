@@ -79,12 +79,13 @@ Finding memlock_finding() {
 Finding map_count_finding() {
   const std::uint64_t count = read_number("/proc/sys/vm/max_map_count").value_or(0);
   const bool enough = count >= 65530;
-  return {"machine",
-          "max_map_count",
-          enough ? Health::good : Health::degraded,
-          fmt::format("{}", count),
-          enough ? "" : "a job with many evicted tensors may meet it: sysctl vm.max_map_count=262144",
-          {{"count", count}}};
+  return {
+      "machine",
+      "max_map_count",
+      enough ? Health::good : Health::degraded,
+      fmt::format("{}", count),
+      enough ? "" : "a job with many evicted tensors may reach this limit: sysctl vm.max_map_count=262144",
+      {{"count", count}}};
 }
 
 Finding overcommit_finding() {

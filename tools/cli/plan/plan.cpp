@@ -140,7 +140,7 @@ std::string wrong_curve_options(const PlanOptions& options) {
   if (!options.capacity.empty() || !options.perfetto.empty())
     return "--budget-curve goes with no --capacity or --perfetto: it has many budgets";
   if (options.out.empty() != options.point.empty())
-    return "--budget-curve has many budgets: --point SIZE says which one to write, and --out FILE where to";
+    return "--budget-curve has many budgets: --point SIZE says which one to write, and --out FILE says where";
   if (options.point.empty()) return "";
   const auto point = wire::parse_amount(options.point);
   return point ? "" : "--point: " + point.error;
@@ -151,7 +151,7 @@ Result<planner::SwapPolicy> curve_policy(const PlanOptions& options, const PlanI
                                          const planner::Machine* machine) {
   using planner::SwapPolicy;
   if (machine == nullptr)
-    return refused<SwapPolicy>("--budget-curve: on which machine? Say so with --machine");
+    return refused<SwapPolicy>("--budget-curve needs a machine: name one with --machine");
   if (input.trace == nullptr)
     return refused<SwapPolicy>("--budget-curve: " + input.instance.name +
                                " holds lifetimes only, no operations: no machine can run it");
@@ -251,7 +251,7 @@ Result<PlanLimits> limits_of(const PlanOptions& options) {
   if (options.capacity.empty()) return ok(limits);
   const auto capacity = parse_size(options.capacity);
   if (!capacity) return refused<PlanLimits>("--capacity: " + capacity.error);
-  if (*capacity == 0) return refused<PlanLimits>("--capacity 0: nothing fits into no memory");
+  if (*capacity == 0) return refused<PlanLimits>("--capacity 0: nothing fits into 0 bytes; give more");
   limits.capacity_bytes = *capacity;
   return ok(limits);
 }
@@ -284,10 +284,9 @@ int plan(const PlanOptions& options) {
     return exit_ok;
   }
   if (options.trace.empty() && options.record.job.empty())
-    return complain(
-        exit_usage,
-        "plan: which step? terrace plan TRACE, or --job JOB for one of a job that runs; 'terrace plan "
-        "--list' lists policies and machines");
+    return complain(exit_usage,
+                    "plan: name a step, with terrace plan TRACE, or with --job JOB for the step of a running "
+                    "job; 'terrace plan --list' lists policies and machines");
   if (!std::isfinite(options.seconds)) return complain(exit_usage, "--time: expected a number of seconds");
   if (const std::string why = wrong_curve_options(options); !why.empty()) return complain(exit_usage, why);
   const auto limits = limits_of(options);

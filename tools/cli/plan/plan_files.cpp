@@ -119,8 +119,8 @@ std::string output_without_policy(const PlanOptions& options, const ChosenPolici
   if (!chosen.swap.empty()) return "";
   if (!chosen.update.empty() && !(options.out.empty() && options.perfetto.empty()))
     return fmt::format(
-        "--out and --perfetto hold a schedule of the step as it is, {} takes its update out: choose another "
-        "policy beside it",
+        "--out and --perfetto hold a schedule of the step as it is, and {} takes the update out of the step: "
+        "choose another policy as well",
         chosen.update.front().name);
   if (!options.perfetto.empty())
     return "--perfetto draws a simulated step: give --machine and a policy that moves";

@@ -19,8 +19,8 @@ std::string about(const StepTrace& step, const Recording& recording) {
   const double seconds = static_cast<double>(recording.end_ns - recording.begin_ns) / 1e9;
   return fmt::format(
       "{}: recorded {:.1f} s; {} like steps of {} seen whole, {:.4g} s each, {:.4g} s of it waited; the "
-      "budget was {}\n"
-      "what was in DRAM all the time left no touch: a plan may take it for idle, and be too fast",
+      "budget was {}\ntouches of data that stayed in DRAM are not known: a plan may take such data for idle, "
+      "and promise too much",
       recording.job, seconds, step.like, step.whole, step.mean_us / 1e6, step.mean_waited_us / 1e6,
       step.budget_bytes == 0 ? "not told" : bytes_text(step.budget_bytes));
 }

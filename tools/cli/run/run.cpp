@@ -196,8 +196,9 @@ int launch(const RunOptions& options, const RunPlan& plan, const InstallLayout& 
   if (!daemon.why_not.empty() && !options.disable)
     complain(exit_ok, "running without a daemon: " + daemon.why_not);
   if (found.brings_own && plan.weight != 0)
-    complain(exit_ok,
-             "--weight has no effect: no daemon serves several jobs here, and this one gets one of its own");
+    complain(
+        exit_ok,
+        "--weight has no effect: no daemon serves several jobs here, and this job gets a daemon of its own");
   const bool pool_in_memory = !options.disable && look_at_pool(pool_directories_of(daemon, plan));
   apply_environment(plan, loaded, daemon);
   if (stays_as_parent(options))

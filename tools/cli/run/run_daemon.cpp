@@ -45,7 +45,7 @@ FoundDaemon cannot_use(const std::string& socket, int error, const std::string& 
   if (error != EACCES && error != EPERM) {
     found.warning = fmt::format(
         "the service at {} does not answer: {}; the job gets a daemon of its own. See `systemctl status "
-        "terraced`, or say --private to have it so",
+        "terraced`, or say --private to want that",
         socket, why);
     return found;
   }
@@ -131,8 +131,8 @@ FoundDaemon find_daemon(const RunOptions& options, const std::string& service_so
 std::string refusal_of_writes(const RunPlan& plan) {
   if (!plan.writes_per_day || plan.offloads_to_drive) return "";
   return fmt::format(
-      "--writes-per-day {} cannot be met: a daemon that serves others, too, divides what it is told to "
-      "([pool] writes_per_day); leave it out, or take a daemon of the job's own with --private",
+      "--writes-per-day {} cannot be met: a daemon that serves other jobs, too, follows [pool] "
+      "writes_per_day; leave the option out, or give the job a daemon of its own with --private",
       exact_size(*plan.writes_per_day));
 }
 

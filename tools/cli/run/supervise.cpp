@@ -81,10 +81,9 @@ int next_signal(const sigset_t& watched, const LimitWatch& watch, siginfo_t* inf
 
 void look_at_limit(LimitWatch* watch) {
   if (!watch->is_wanted() || !watch->look(LimitWatch::Clock::now())) return;
-  complain(
-      exit_ok,
-      "the job waits for memory at its limit, and nothing of it can leave: the kernel may end it now; raise "
-      "--limit, or put less into memory that is not from malloc");
+  complain(exit_ok,
+           "the job waits for memory at its limit, and none of its memory can leave DRAM: the kernel may end "
+           "the job now; raise --limit, or put less into memory that is not from malloc");
 }
 
 void pass_signals_until_end(pid_t job, const sigset_t& watched, LimitWatch* watch, Outcome* outcome) {

@@ -31,7 +31,8 @@ double fastest(const Recording& recording, std::uint64_t MemorySample::*counter)
 
 std::string speed_text(const char* what, double seen, double assumed) {
   if (seen > 0) return fmt::format("{} {:.3g} GB/s, the fastest quarter of a second", what, seen / 1e9);
-  return fmt::format("{} {:.3g} GB/s, as the SSD of a100-ssd: too little was seen", what, assumed / 1e9);
+  return fmt::format("{} {:.3g} GB/s, as the SSD of a100-ssd, since too little moved to tell", what,
+                     assumed / 1e9);
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ std::string steps_line(const History& history, const Recording& recording) {
   const double seconds = seconds_between(history.steps.front().time_ns, history.steps.back().time_ns);
   const std::size_t steps = history.steps.size() - 1;
   return fmt::format(
-      "{}: {} steps of {:.3g} s; one row for what comes at the same place of each, times on the average\n",
+      "{}: {} steps of {:.3g} s; a row stands for what comes at the same place of each step, and its times "
+      "are averages\n",
       recording.job, steps, seconds / static_cast<double>(steps));
 }
 
@@ -150,7 +151,7 @@ int show_lifetimes(const RecordOptions& options, const Columns& columns, FoundJo
                                 "allocations",
                                 job.name()));
   if (recording->missed != 0)
-    complain(exit_ok, fmt::format("{} events were missed: what follows is a part", recording->missed));
+    complain(exit_ok, fmt::format("{} events were missed: what follows is incomplete", recording->missed));
   const History history = history_of(*recording);
   const Rows rows = rows_of(history, *recording, static_cast<std::size_t>(options.last));
   if (options.json)
@@ -164,7 +165,7 @@ int show_lifetimes(const RecordOptions& options, const Columns& columns, FoundJo
               << '\n';
   else if (rows.empty())
     std::cout << fmt::format(
-        "{}: nothing was allocated, freed or moved in {} s; while memory is plenty nothing is told\n",
+        "{}: nothing was allocated, freed or moved in {} s; a job with plenty of memory reports nothing\n",
         job.name(), options.seconds);
   else
     std::cout << steps_line(history, *recording) << render(columns, rows, {options.bytes});

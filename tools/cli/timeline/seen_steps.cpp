@@ -120,8 +120,8 @@ std::string why_no_step(const Recording& recording, const History& history) {
   const std::string seen = fmt::format("in {:.1f} s", recorded_seconds(recording));
   if (history.steps.empty())
     return fmt::format(
-        "{}: no step was recognised {}: {}, or give it a smaller budget ('terrace set {} --dram'): while "
-        "memory is plenty nothing is told",
+        "{}: no step was recognised {}: {}, or give the job a smaller budget ('terrace set {} --dram'): a "
+        "job with plenty of memory reports nothing",
         recording.job, seen, longer(recording), recording.job);
   return fmt::format("{}: {} {} began {}, and two must be seen whole: {}", recording.job,
                      history.steps.size(), history.steps.size() == 1 ? "step" : "steps", seen,

@@ -204,8 +204,7 @@ void measure(const Recording& recording, const LikeSteps& like, const ComputeClo
 std::string source_of(const StepTrace& step) {
   return fmt::format(
       "recorded by terrace from a running job: {} like ones of {} whole steps of kind {} of process {}; "
-      "times are medians without waits; of what was in DRAM all the time only birth and death are known, no "
-      "touch",
+      "times are medians without waits; of data that stayed in DRAM only birth and death are known, no touch",
       step.like, step.whole, step.kind, step.session);
 }
 

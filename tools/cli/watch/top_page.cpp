@@ -157,7 +157,7 @@ std::string gpus_text(const json& row, const TopStyle& style) {
   const bool is_over = number(row, "gpu_held_bytes") > number(row, "gpu_granted_bytes");
   return fmt::format("GPU: {} held of {} granted on {}{}", bytes(row, "gpu_held_bytes", style),
                      bytes(row, "gpu_granted_bytes", style), row.value("gpus", "?"),
-                     is_over ? "; others wait for it to give some back" : "");
+                     is_over ? "; others wait for this job to give memory back" : "");
 }
 
 std::vector<std::string> detail_of(const TopJob& job, const TopStyle& style, const Painter& paint) {

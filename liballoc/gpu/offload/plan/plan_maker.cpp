@@ -52,7 +52,7 @@ Result<Schedule> solved(const Planner& planner, const Trace& trace, const Machin
   Result<Schedule> schedule = planner.solve(trace, machine);
   if (!schedule) return schedule;
   if (!is_carried_out(*schedule))
-    return refused<Schedule>("its plan has more in it than moves of whole tensors");
+    return refused<Schedule>("its plan has other entries than moves of whole tensors");
   planner::describe(trace, &*schedule);
   planner::SimulationOptions options;
   options.victims = planner::Victims::belady;

@@ -216,7 +216,8 @@ void StepPlanner::ask_for_plan() {
   request.drive_in = speed(Way::drive_in, Way::drive_out);
   if (learned_.tensors.size() > most_tensors)
     return refuse("a step saves more than " + std::to_string(most_tensors) + " tensors");
-  if (request.out.bytes_per_second == 0) return refuse("too little has left to know how fast the link is");
+  if (request.out.bytes_per_second == 0)
+    return refuse("too few bytes have left to know how fast the link is");
   request.shape = learned_;
   for (const double sum : busy_us_) request.busy_us.push_back(sum / timed_);
   request.room_bytes = room_bytes();

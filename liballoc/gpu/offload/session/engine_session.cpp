@@ -64,7 +64,8 @@ int EngineSession::join(const liballoc::gpu::SessionOptions& options, const Join
   if (error != 0) {
     client_.use_no_pool();  // a file of the engine's own is made meanwhile
     warning_ = "no daemon at " + socket_ + " (" + std::strerror(error) +
-               "): host memory is taken without it until one is there; `terrace status` shows which are";
+               "): the offload engine takes host memory without a daemon until one is there; `terrace "
+               "status` shows which daemons are there";
     return 0;
   }
   is_joined_ = is_understood();
