@@ -63,9 +63,11 @@ void Server::use_nvm() {
   registry_->use_nvm(rule);
 }
 
-// Of an earlier daemon. A private one's one user needs no record against himself.
+// Of an earlier daemon. A private one's one user needs no record against himself, and nobody asks it once it
+// has ended.
 void Server::expect_jobs() {
   if (options_.is_private) return;
+  registry_->journal().keep_in(options_.config.socket + ".events");
   registry_->expect(Claims(record_.open(options_.config.socket + ".promises")), clock_ns() + return_ns);
 }
 

@@ -7,21 +7,38 @@
 
 namespace terrace::daemon {
 
+void Journal::keep_in(const std::string& path) {
+  for (JournalEntry& entry : file_.open(path, places)) {
+    last_ = entry.number - 1;
+    add(std::move(entry));
+  }
+}
+
+std::uint32_t Journal::take_place() {
+  if (free_places_.empty()) return used_places_++;
+  const std::uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  return place;
+}
+
 void Journal::add(JournalEntry entry) {
   entry.number = ++last_;
+  entry.place = take_place();
+  file_.keep(entry.place, entry);
   const std::uint32_t uid = entry.uid;
   entries_[uid].push_back(std::move(entry));
   if (++size_ > capacity) make_room();
 }
 
 void Journal::note(const Session& session, const char* kind, std::string text, std::uint64_t now_ns) {
-  add({0, now_ns, session.id(), session.peer().uid, session.job_name(), kind, std::move(text), {}});
+  add({0, now_ns, session.id(), session.peer().uid, session.job_name(), kind, std::move(text), {}, 0});
 }
 
 void Journal::make_room() {
   const auto most = std::max_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
+  free_places_.push_back(most->second.front().place);
   most->second.pop_front();
   if (most->second.empty()) entries_.erase(most);
   --size_;

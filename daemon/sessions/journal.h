@@ -10,25 +10,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "liballoc/wire/segment.h"
+#include "daemon/sessions/journal_entry.h"
+#include "daemon/sessions/journal_file.h"
 
 namespace terrace::daemon {
-
-struct JournalEntry {
-  std::uint64_t number = 0;   // 1, 2, 3, ...
-  std::uint64_t time_ns = 0;  // CLOCK_MONOTONIC
-  std::uint64_t session = 0;  // 0: the daemon
-  std::uint32_t uid = 0;      // whose session it is, or would have been
-  std::shared_ptr<const std::string> job;
-  std::string kind;  // an EventKind's name, or: joined, reattached, left, refused, budget, overdue,
-                     // understated, overfull, spent, log
-  std::string text;
-  wire::Event event;  // kind none for the daemon's own entries
-};
 
 class Session;
 
@@ -36,6 +24,9 @@ class Journal {
  public:
   static constexpr std::size_t capacity = 4096;
 
+  // What an earlier daemon kept in the file comes first, under its numbers; what comes from now on is kept
+  // there, too. Before the first entry.
+  void keep_in(const std::string& path);
   void add(JournalEntry entry);
   // The daemon's own, about a session.
   void note(const Session& session, const char* kind, std::string text, std::uint64_t now_ns);
@@ -44,8 +35,15 @@ class Journal {
   std::uint64_t last_number() const { return last_; }
 
  private:
+  // As large as the journal is before make_room().
+  static constexpr std::uint32_t places = capacity + 1;
+
+  std::uint32_t take_place();
   void make_room();
 
+  JournalFile file_;
+  std::vector<std::uint32_t> free_places_;                     // of those that were in use
+  std::uint32_t used_places_ = 0;                              // those after them never were
   std::map<std::uint32_t, std::deque<JournalEntry>> entries_;  // by user, none empty
   std::size_t size_ = 0;
   std::uint64_t last_ = 0;

@@ -142,6 +142,7 @@ class Registry {
   Writes& writes() { return writes_; }
   const Writes& writes() const { return writes_; }
   const Journal& journal() const { return journal_; }
+  Journal& journal() { return journal_; }
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
 
  private:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import raw
-from machine import Job, check, of_unit, user, wait_for
+from machine import Job, answer, check, of_unit, user, wait_for
 
 KILLS, SECONDS = 10, 5
 # A second is wanted, and the log has how long it took. This much more is for hosts that have other work to do: an emulated
@@ -46,6 +46,7 @@ def case_ten():
     jobs = [Job("of_root"), Job("of_alice", user=user("alice"))]
     for job in jobs:
         job.goes_on().pages()
+    last_before = answer("events", "-n", "1")["events"][-1]["number"]
     took = kill_all()
     end = time.monotonic()
     wait_for(answers, "the service to answer", 60)
@@ -53,6 +54,8 @@ def case_ten():
     check(took <= SECONDS + 5, f"ten kills took {took:.1f} s, more than this machine is slow: is the service late each time?")
     check(up <= UP_SECONDS, f"up only {up:.2f} s after the last kill")
     check(of_unit("terraced", "ActiveState") == "active", of_unit("terraced", "ActiveState"))
+    first = answer("events", "-n", "4096")["events"][0]["number"]
+    check(first <= last_before, f"the first event is {first}, of {last_before} before the kills")
     for job in jobs:
         wait_for(job.row, f"{job.name} to attach", 60)
         job.goes_on().ends_right()

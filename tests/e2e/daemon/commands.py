@@ -280,12 +280,15 @@ def test_limit(directory):
         check(done.returncode == 2 and "--pool-limit excludes --gpu-limit" in done.stderr, f"both at once: {done}")
         wait_for(lambda: Path(f"{machine.socket}.promises").exists(), "the record")
         time.sleep(0.5)  # until which it may be of before
+        last_before = machine.answer("events", "-n", "1")["events"][-1]["number"]
         machine.daemon.kill()
         machine.daemon.wait()
         machine.start_daemon()
         wait_for(lambda: machine.row("job"), "the job to come back")
         row = machine.row("job")
         check((row["pool_limit_bytes"], row["pool_promised_bytes"]) == (512 * MIB, 512 * MIB), f"after a restart: {row}")
+        numbers = [event["number"] for event in machine.answer("events", "-n", "4096")["events"]]
+        check(numbers[0] <= last_before < numbers[-1], f"events {numbers[0]} to {numbers[-1]}, before the restart to {last_before}")
         answer = machine.answer("set", "job", "--pool-limit", "none")
         check(answer["previous_limit_bytes"] == 512 * MIB and "pool_limit_bytes" not in answer, answer)
         check(machine.row("job")["pool_promised_bytes"] <= promised, machine.row("job"))

@@ -23,7 +23,7 @@ done
 under_limit 137 "$TERRACE_OUTSIDE_GROWTH" 900 700 2 small
 grep -q 'KILLED' "$work/err" || fail "the summary does not say who was killed: $(tail -n 6 "$work/err")"
 if [ -e /sys/fs/cgroup/memory/memory.oom_control ]; then
-  grep -q 'nothing of it can leave' "$work/err" || fail "nobody said why: $(tail -n 6 "$work/err")"
+  grep -q 'none of its memory can leave' "$work/err" || fail "nobody said why: $(tail -n 6 "$work/err")"
   under_limit 0 "$TERRACE_LATE_HELPER" 500 200
   grep -q filled "$work/out" || fail "the program did not fill its memory"
 fi

@@ -204,7 +204,7 @@ def test_refused(directory):
         machine.goes_on()
         check(not machine.drive_has(TEXT), "the text is on the drive")
         said = machine.result()
-        check("makes none of its own" in said and "plain memory" in said, f"it was not told: {said}")
+        check("makes no pool of its own" in said and "plain memory" in said, f"it was not told: {said}")
         check("no pool file can be made" in machine.log(), machine.log())
     finally:
         machine.close()

@@ -421,7 +421,7 @@ TEST_CASE("PutThatTheKernelRefusesIsTriedAgain") {
       });
   const std::string said = captured.text();
   CHECK(said.find("the kernel does not put 2 MiB back at") == said.rfind("the kernel does not put"));
-  CHECK(said.find("is tried again") != std::string::npos);
+  CHECK(said.find("Terrace tries again") != std::string::npos);
   CHECK(f.pager.budget().bytes() == budget);
   CHECK(f.statistics().lost_runs == 0);
   CHECK(f.state(block) == RunState::resident);
