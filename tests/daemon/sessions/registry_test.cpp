@@ -313,14 +313,16 @@ TEST_CASE("ForgedEventsOfOneUserPushOutNobodyElses") {
   Journal journal;
   for (std::uint32_t uid = 1; uid <= 2; ++uid)
     for (int i = 0; i < 100; ++i) journal.add({0, 0, 0, uid, nullptr, "joined", {}, {}, 0});
-  for (std::size_t i = 0; i < 3 * Journal::capacity; ++i) journal.add({0, 0, 0, 9, nullptr, "alloc", {}, {}, 0});
+  for (std::size_t i = 0; i < 3 * Journal::capacity; ++i)
+    journal.add({0, 0, 0, 9, nullptr, "alloc", {}, {}, 0});
   const auto kept = journal.after(0, Journal::capacity);
   CHECK(kept.size() == Journal::capacity);
   CHECK(std::is_sorted(kept.begin(), kept.end(),
                        [](const auto* one, const auto* other) { return one->number < other->number; }));
   CHECK(std::count_if(kept.begin(), kept.end(), [](const auto* entry) { return entry->uid != 9; }) == 200);
   for (std::uint32_t uid = 3; uid <= 4; ++uid)  // two who flood share what the others do not use
-    for (std::size_t i = 0; i < Journal::capacity; ++i) journal.add({0, 0, 0, uid, nullptr, "free", {}, {}, 0});
+    for (std::size_t i = 0; i < Journal::capacity; ++i)
+      journal.add({0, 0, 0, uid, nullptr, "free", {}, {}, 0});
   const auto after = journal.after(0, Journal::capacity);
   for (const std::uint32_t uid : {3U, 4U, 9U})
     CHECK(std::count_if(after.begin(), after.end(), [uid](const auto* entry) { return entry->uid == uid; }) >=
@@ -329,7 +331,8 @@ TEST_CASE("ForgedEventsOfOneUserPushOutNobodyElses") {
 
 TEST_CASE("the journal keeps the last entries under growing numbers") {
   Journal journal;
-  for (std::size_t i = 0; i < Journal::capacity + 10; ++i) journal.add({0, 0, 0, 0, nullptr, "log", {}, {}, 0});
+  for (std::size_t i = 0; i < Journal::capacity + 10; ++i)
+    journal.add({0, 0, 0, 0, nullptr, "log", {}, {}, 0});
   CHECK(journal.last_number() == Journal::capacity + 10);
   CHECK(journal.after(0, 1'000'000).size() == Journal::capacity);
   CHECK(journal.after(0, 1'000'000).front()->number == 11);
