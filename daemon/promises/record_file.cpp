@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 
+#include "daemon/base/boot.h"
 #include "tiers/records/private_file.h"
 
 namespace terrace::daemon {
 namespace {
-
-constexpr const char* boot_path = "/proc/sys/kernel/random/boot_id";
 
 DecodedPromises read_record(const std::string& path, const std::string& boot) {
   records::PrivateFile file = records::read_private_file(path, most_record_bytes());
@@ -24,7 +22,7 @@ DecodedPromises read_record(const std::string& path, const std::string& boot) {
 
 Promises RecordFile::open(std::string path) {
   path_ = std::move(path);
-  std::getline(std::ifstream(boot_path), boot_);
+  boot_ = boot_id();
   DecodedPromises decoded = read_record(path_, boot_);
   if (!decoded.problem.empty())
     spdlog::info("no record of promises in {}: {}; jobs that come back are treated as new", path_,

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -17,13 +16,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "daemon/base/boot.h"
 #include "daemon/base/unique_fd.h"
 #include "tiers/records/private_file.h"
 
 namespace terrace::daemon {
 namespace {
-
-constexpr const char* boot_path = "/proc/sys/kernel/random/boot_id";
 
 struct Header {
   std::array<char, 4> magic{'T', 'R', 'J', 'L'};
@@ -106,9 +104,7 @@ JournalEntry entry_of(const Place& place) {
 Header header_of(std::uint32_t places) {
   Header header;
   header.places = places;
-  std::string boot;
-  std::getline(std::ifstream(boot_path), boot);
-  set(header.boot, boot);
+  set(header.boot, boot_id());
   return header;
 }
 

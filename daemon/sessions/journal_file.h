@@ -19,8 +19,8 @@ namespace terrace::daemon {
 // Not thread-safe. While it is not open, keep() does nothing.
 class JournalFile {
  public:
-  static constexpr std::size_t most_text =
-      352;  // bytes of an entry's text; a longer one ends with "…" in the file
+  // Bytes of an entry's text; a longer one ends with "…" in the file.
+  static constexpr std::size_t most_text = 352;
 
   // What an earlier daemon left in `places` places, by growing numbers. They lie in the places 0, 1, 2, … of
   // the new file. A file that cannot be read or made is said once.

@@ -508,7 +508,7 @@ TEST_CASE("What was used all over and is read in columns now comes in pages agai
     f.settle();
     read.push_back(f.statistics().read_bytes - before);
   }
-  // Two trials decide, of one run in 128; a column in six to twenty comes in runs again, several in a row.
+  // Two trials decide, of one run in 128; now and then a few columns in a row come in runs again.
   constexpr std::size_t learning = 4;
   std::sort(read.begin() + learning, read.end());
   constexpr std::size_t column_bytes = runs * run_bytes / pages_per_row;  // in runs it is 16 times as much
