@@ -48,7 +48,7 @@ template <class Part>
 std::string MachineReader::unique_name(JsonFields* fields, const std::vector<Part>& others) {
   std::string name = fields->text("name", most_text_bytes);
   if (name.empty()) fields->complain("name", "must not be empty");
-  if (named(others, name) < others.size()) fields->complain("name", in_quotes(name) + " is there twice");
+  if (named(others, name) < others.size()) fields->complain("name", in_quotes(name) + " occurs twice");
   return name;
 }
 

@@ -20,11 +20,12 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
 
 struct Head {
   std::uint32_t magic = 0x52505254;  // "TRPR"
-  std::uint32_t version = 3;
-  std::uint64_t count = 0;
+  std::uint32_t version = 4;
+  std::uint32_t count = 0;
+  std::uint32_t number = 0;
   char boot[boot_bytes] = {};
 };
-static_assert(sizeof(Head) == 4 + 4 + 8 + 48);
+static_assert(sizeof(Head) == 4 * 4 + 48);
 
 struct Entry {
   std::uint32_t uid = 0;
@@ -40,7 +41,8 @@ struct Entry {
   std::uint64_t nvm_bytes = 0;
 };
 // Of an entry, by version.
-constexpr std::size_t entry_sizes[] = {4 + 4 + 64 + 3 * 8, 4 + 4 + 64 + 3 * 8 + 8 + 4 + 4, sizeof(Entry)};
+constexpr std::size_t entry_sizes[] = {4 + 4 + 64 + 3 * 8, 4 + 4 + 64 + 3 * 8 + 8 + 4 + 4, sizeof(Entry),
+                                       sizeof(Entry)};
 static_assert(sizeof(Entry) == entry_sizes[1] + sizeof(Entry::tier_limit_bytes) + sizeof(Entry::nvm_bytes));
 constexpr std::uint32_t limited_by_administrator = 1, paused = 2;
 constexpr std::uint32_t tier_limited_by_administrator[] = {4, 8, 16};
@@ -101,7 +103,7 @@ Entry entry_at(std::string_view bytes, std::size_t at, std::size_t entry_bytes) 
   return entry;
 }
 
-DecodedPromises broken(std::string what) { return {{}, std::move(what)}; }
+DecodedPromises broken(std::string what) { return {{}, 0, std::move(what)}; }
 
 // Whether a daemon writes such an entry: a name as it keeps names, amounts that there can be.
 bool is_sound(const Entry& entry, const JobKey& job) {
@@ -118,13 +120,28 @@ bool is_sound(const Entry& entry, const JobKey& job) {
                    entry.nvm_bytes}) <= most_bytes;
 }
 
+// What a record that begins at `at` says that it has; what an earlier, longer one left behind it is not of
+// it.
+std::string_view record_at(std::string_view bytes, std::size_t at) {
+  bytes.remove_prefix(at);
+  if (bytes.size() < sizeof(Head)) return bytes;
+  const auto head = records::get<Head>(bytes, 0);
+  if (head.version < 1 || head.version > Head().version || head.count > most_promises) return bytes;
+  return bytes.substr(0, sizeof(Head) + head.count * entry_sizes[head.version - 1] + records::seal_bytes);
+}
+
 }  // namespace
 
-std::size_t most_record_bytes() { return sizeof(Head) + most_promises * sizeof(Entry) + records::seal_bytes; }
+std::size_t most_record_bytes() {
+  constexpr std::size_t bytes = sizeof(Head) + most_promises * sizeof(Entry) + records::seal_bytes;
+  static_assert(bytes <= record_places[1]);
+  return bytes;
+}
 
-std::string encode_promises(const Promises& promises, std::string_view boot) {
+std::string encode_promises(const Promises& promises, std::string_view boot, std::uint32_t number) {
   Head head;
-  head.count = std::min(promises.size(), most_promises);
+  head.count = static_cast<std::uint32_t>(std::min(promises.size(), most_promises));
+  head.number = number;
   std::memcpy(head.boot, boot.data(), std::min(boot.size(), sizeof head.boot));
   std::string bytes;
   records::put(&bytes, head);
@@ -145,6 +162,7 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
     return broken(fmt::format("it is of version {}", head.version));
   const std::size_t entry_bytes = entry_sizes[head.version - 1];
   const std::size_t content = bytes.size() - records::seal_bytes;
+  if (head.version < 4 && head.number != 0) return broken("it counts too many entries");
   if (head.count > most_promises || content != sizeof(Head) + head.count * entry_bytes)
     return broken("its size is not that of its content");
   if (!records::is_sealed(bytes)) return broken("its checksum is wrong");
@@ -153,6 +171,7 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
   if (std::memcmp(head.boot, expected.boot, sizeof head.boot) != 0)
     return broken("the record is older than the machine's last start");
   DecodedPromises decoded;
+  decoded.number = head.number;
   for (std::size_t i = 0; i < head.count; ++i) {
     const auto entry = entry_at(bytes, sizeof(Head) + i * entry_bytes, entry_bytes);
     const JobKey job{entry.uid, std::string(entry.job, ::strnlen(entry.job, sizeof entry.job))};
@@ -161,6 +180,17 @@ DecodedPromises decode_promises(std::string_view bytes, std::string_view boot) {
   }
   if (decoded.promises.size() != head.count) return broken("it has a job twice");
   return decoded;
+}
+
+std::size_t most_record_file_bytes() { return record_places[1] + most_record_bytes(); }
+
+DecodedPromises decode_record_file(std::string_view bytes, std::string_view boot) {
+  DecodedPromises first = decode_promises(record_at(bytes, record_places[0]), boot);
+  if (bytes.size() <= record_places[1]) return first;
+  DecodedPromises second = decode_promises(record_at(bytes, record_places[1]), boot);
+  const bool is_second_newer =
+      second.problem.empty() && (!first.problem.empty() || second.number > first.number);
+  return is_second_newer ? second : first;
 }
 
 }  // namespace terrace::daemon

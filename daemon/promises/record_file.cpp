@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "daemon/base/boot.h"
@@ -12,20 +13,20 @@
 namespace terrace::daemon {
 namespace {
 
-DecodedPromises read_record(const std::string& path, const std::string& boot) {
-  records::PrivateFile file = records::read_private_file(path, most_record_bytes());
-  if (!file.problem.empty()) return {{}, std::move(file.problem)};
-  return decode_promises(file.bytes, boot);
+DecodedPromises read_record(KeptFile* file, const std::string& boot) {
+  records::PrivateFile found = file->read(most_record_file_bytes());
+  if (!found.problem.empty()) return {{}, 0, std::move(found.problem)};
+  return decode_record_file(found.bytes, boot);
 }
 
 }  // namespace
 
-Promises RecordFile::open(std::string path) {
-  path_ = std::move(path);
+Promises RecordFile::open(KeptFile file) {
+  file_ = std::move(file);
   boot_ = boot_id();
-  DecodedPromises decoded = read_record(path_, boot_);
+  DecodedPromises decoded = read_record(&file_, boot_);
   if (!decoded.problem.empty())
-    spdlog::info("no record of promises in {}: {}; jobs that come back are treated as new", path_,
+    spdlog::info("no record of promises in {}: {}; jobs that come back are treated as new", file_.path(),
                  decoded.problem);
   return std::move(decoded.promises);
 }
@@ -37,14 +38,27 @@ void RecordFile::keep(const Promises& promises, std::uint64_t now_ns) {
 }
 
 void RecordFile::finish(const Promises& promises) {
-  if (path_.empty()) return;
+  if (file_.path().empty()) return;
   if (!promises.empty()) return write(promises);
-  ::unlink(path_.c_str());
+  file_.remove();
+}
+
+// 0 or errno. Where somebody has removed the file it is made anew.
+int RecordFile::put(std::string_view record) {
+  if (!file_.is_there()) {
+    place_ = 0;
+    return file_.begin(record);
+  }
+  const std::size_t place = 1 - place_;
+  const ssize_t put =
+      ::pwrite(file_.fd(), record.data(), record.size(), static_cast<off_t>(record_places[place]));
+  if (put != static_cast<ssize_t>(record.size())) return put < 0 ? errno : ENOSPC;
+  place_ = place;
+  return 0;
 }
 
 void RecordFile::write(const Promises& promises) {
-  const int error =
-      records::replace_private_file(path_, encode_promises(promises, boot_), records::Outlives::programs);
+  const int error = put(encode_promises(promises, boot_, ++number_));
   if (error == 0) {
     written_ = promises;
     is_written_ = true;
@@ -55,7 +69,7 @@ void RecordFile::write(const Promises& promises) {
     spdlog::warn(
         "cannot write {}: {}; after a restart jobs that come back may be treated as new; let terraced write "
         "there, or choose another [daemon] socket",
-        path_, std::strerror(error));
+        file_.path(), std::strerror(error));
   has_failed_ = true;
 }
 

@@ -1,13 +1,12 @@
-// The file that the record of promises is in: beside the socket, "<socket>.promises", mode 0600, the daemon's
-// own.
-//
-// It is replaced as a whole (a new file, then rename), so that a reader finds the old one or the new one. It
-// is not synchronised: it need not outlive the machine, for no job does.
+// The file that the record of promises is in: "<socket>.promises" (kept_file.h). It has two records, written
+// in turn, of which the next daemon takes the newer one that is whole.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "daemon/base/kept_file.h"
 #include "daemon/promises/record.h"
 
 namespace terrace::daemon {
@@ -17,8 +16,8 @@ class RecordFile {
   static constexpr std::uint64_t pause_ns = 200'000'000;  // changes within it are written together
 
   // What an earlier daemon left. A missing or broken record is said once, and is as good as an empty one.
-  Promises open(std::string path);
-  bool is_due(std::uint64_t now_ns) const { return !path_.empty() && now_ns >= next_ns_; }
+  Promises open(KeptFile file);
+  bool is_due(std::uint64_t now_ns) const { return !file_.path().empty() && now_ns >= next_ns_; }
   // Writes what has changed, unless it wrote a moment ago. A failure is said once.
   void keep(const Promises& promises, std::uint64_t now_ns);
   // The same at once, at the daemon's end; with nothing to say the file goes.
@@ -26,8 +25,11 @@ class RecordFile {
 
  private:
   void write(const Promises& promises);
+  int put(std::string_view record);
 
-  std::string path_;  // "": not open
+  KeptFile file_;
+  std::size_t place_ = 0;  // of the newer record
+  std::uint32_t number_ = 0;
   std::string boot_;
   Promises written_;
   bool is_written_ = false;

@@ -67,8 +67,9 @@ void Server::use_nvm() {
 // has ended.
 void Server::expect_jobs() {
   if (options_.is_private) return;
-  registry_->journal().keep_in(options_.config.socket + ".events");
-  registry_->expect(Claims(record_.open(options_.config.socket + ".promises")), clock_ns() + return_ns);
+  const std::string& socket = options_.config.socket;
+  registry_->journal().keep_in(KeptFile(socket, "events", &store_));
+  registry_->expect(Claims(record_.open(KeptFile(socket, "promises", &store_))), clock_ns() + return_ns);
 }
 
 std::string Server::open_registry() {
@@ -102,6 +103,7 @@ std::string Server::open() {
   const Config& config = options_.config;
   if (auto error = check_settings(config, options_.is_private); !error.empty()) return error;
   HandedOver handed_over = take_handed_over();
+  store_ = DescriptorStore(std::move(handed_over.held));
   if (auto error = door_.open(config, options_.is_private, std::move(handed_over.control)); !error.empty())
     return error;
   socket_setting_ = std::exchange(options_.config.socket, door_.listener().path());

@@ -80,6 +80,7 @@ class Server {
   Door door_{poller_, log_limit_, tag_of(EventKind::listener)};
   UniqueFd stop_event_;
   int signal_fd_ = -1;
+  DescriptorStore store_;
   std::unique_ptr<Registry> registry_;  // both from open() on
   std::unique_ptr<Packets> packets_;
   RecordFile record_;

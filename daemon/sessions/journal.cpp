@@ -2,13 +2,14 @@
 #include "daemon/sessions/journal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/sessions/session.h"
 
 namespace terrace::daemon {
 
-void Journal::keep_in(const std::string& path) {
-  for (JournalEntry& entry : file_.open(path, places)) {
+void Journal::keep_in(KeptFile file) {
+  for (JournalEntry& entry : file_.open(std::move(file), places)) {
     last_ = entry.number - 1;
     add(std::move(entry));
   }

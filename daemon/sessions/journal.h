@@ -26,7 +26,7 @@ class Journal {
 
   // What an earlier daemon kept in the file comes first, under its numbers; what comes from now on is kept
   // there, too. Before the first entry.
-  void keep_in(const std::string& path);
+  void keep_in(KeptFile file);
   void add(JournalEntry entry);
   // The daemon's own, about a session.
   void note(const Session& session, const char* kind, std::string text, std::uint64_t now_ns);

@@ -1,7 +1,6 @@
 // See journal_file.h.
 #include "daemon/sessions/journal_file.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
@@ -17,7 +16,6 @@
 #include <xxhash.h>
 
 #include "daemon/base/boot.h"
-#include "daemon/base/unique_fd.h"
 #include "tiers/records/private_file.h"
 
 namespace terrace::daemon {
@@ -143,28 +141,28 @@ std::string image_of(const Header& header, const std::vector<Place>& places) {
 
 void JournalFile::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
 
-// "" or why there is none.
-std::string JournalFile::map(const std::string& path, std::size_t bytes) {
-  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!file) return std::strerror(errno);
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (data == MAP_FAILED) return std::strerror(errno);
+// 0 or errno.
+int JournalFile::map(std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.fd(), 0);
+  if (data == MAP_FAILED) return errno;
   data_ = {static_cast<std::byte*>(data), Unmap{bytes}};
-  return {};
+  return 0;
 }
 
-std::vector<JournalEntry> JournalFile::open(const std::string& path, std::uint32_t places) {
+std::vector<JournalEntry> JournalFile::open(KeptFile file, std::uint32_t places) {
+  file_ = std::move(file);
   const Header header = header_of(places);
-  const records::PrivateFile old = records::read_private_file(path, bytes_of(places));
+  const records::PrivateFile old = file_.read(bytes_of(places));
   if (!old.problem.empty() && old.error != ENOENT)
-    spdlog::info("no events of an earlier terraced in {}: {}", path, old.problem);
+    spdlog::info("no events of an earlier terraced in {}: {}", file_.path(), old.problem);
   const std::vector<Place> found = places_in(old.bytes, header);
-  const int error = records::replace_private_file(path, image_of(header, found), records::Outlives::programs);
-  if (const std::string why = error != 0 ? std::strerror(error) : map(path, bytes_of(places)); !why.empty())
+  int error = file_.begin(image_of(header, found));
+  if (error == 0) error = map(bytes_of(places));
+  if (error != 0)
     spdlog::warn(
         "cannot keep events in {}: {}; they end with this terraced; let terraced write there, or choose "
         "another [daemon] socket",
-        path, why);
+        file_.path(), std::strerror(error));
   std::vector<JournalEntry> entries;
   entries.reserve(found.size());
   for (const Place& place : found) entries.push_back(entry_of(place));

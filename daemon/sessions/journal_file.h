@@ -1,17 +1,17 @@
-// The journal's entries in a file that outlives the daemon: "<socket>.events", beside the socket, mode 0600,
-// the daemon's own. After a kill or a restart `terrace events` shows what was before.
+// The journal's entries in a file that outlives the daemon: "<socket>.events" (kept_file.h). After a kill or
+// a restart `terrace events` shows what was before.
 //
 // The file is mapped, so that keeping an entry takes no system call. Each entry has a place and a checksum of
-// its own: a kill costs at most the entry that was being written. The file need not outlive the machine, and
-// what another start of the machine left counts as nothing. docs/formats/journal.md has the layout.
+// its own: a kill costs at most the entry that was being written. What another start of the machine left
+// counts as nothing. docs/formats/journal.md has the layout.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "daemon/base/kept_file.h"
 #include "daemon/sessions/journal_entry.h"
 
 namespace terrace::daemon {
@@ -24,7 +24,7 @@ class JournalFile {
 
   // What an earlier daemon left in `places` places, by growing numbers. They lie in the places 0, 1, 2, … of
   // the new file. A file that cannot be read or made is said once.
-  std::vector<JournalEntry> open(const std::string& path, std::uint32_t places);
+  std::vector<JournalEntry> open(KeptFile file, std::uint32_t places);
   void keep(std::uint32_t place, const JournalEntry& entry);
 
  private:
@@ -33,8 +33,9 @@ class JournalFile {
     void operator()(std::byte* data) const;
   };
 
-  std::string map(const std::string& path, std::size_t bytes);
+  int map(std::size_t bytes);
 
+  KeptFile file_;
   std::unique_ptr<std::byte, Unmap> data_;  // null: not open
 };
 

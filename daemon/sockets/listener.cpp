@@ -12,6 +12,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "daemon/base/group.h"
@@ -26,21 +27,38 @@ std::string failure(const char* what, const std::string& path, const char* remed
   return fmt::format("{} {}: {}; {}", what, path, std::strerror(errno), remedy);
 }
 
+bool is_regular_file(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+void take(UniqueFd fd, const std::string& name, HandedOver* handed_over) {
+  if (is_regular_file(fd.get())) {
+    handed_over->held[name] = std::move(fd);
+    return;
+  }
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+  if (::sd_is_socket_unix(fd.get(), SOCK_SEQPACKET, 1, nullptr, 0) > 0)
+    handed_over->control = std::move(fd);
+  else if (::sd_is_socket(fd.get(), AF_UNSPEC, SOCK_STREAM, 1) > 0)
+    handed_over->metrics = std::move(fd);
+  else
+    spdlog::warn(
+        "systemd hands over {}, which is neither a socket for jobs or metrics nor a file: it is closed",
+        name);
+}
+
 }  // namespace
 
 HandedOver take_handed_over() {
   HandedOver result;
-  const int count = ::sd_listen_fds(1);
-  for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
-    UniqueFd socket(fd);
-    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
-    if (::sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, nullptr, 0) > 0)
-      result.control = std::move(socket);
-    else if (::sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0)
-      result.metrics = std::move(socket);
-    else
-      spdlog::warn("systemd hands over a socket that is neither for jobs nor for metrics: it is closed");
+  char** names = nullptr;
+  const int count = ::sd_listen_fds_with_names(1, &names);
+  for (int i = 0; i < count; ++i) {
+    take(UniqueFd(SD_LISTEN_FDS_START + i), names[i], &result);
+    std::free(names[i]);
   }
+  std::free(names);
   return result;
 }
 

@@ -6,15 +6,18 @@
 
 #include <string>
 
+#include "daemon/base/descriptor_store.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/settings/config.h"
 
 namespace terrace::daemon {
 
-// What systemd has opened for us, told apart by its type: a listening SOCK_SEQPACKET is for jobs, a listening
-// SOCK_STREAM for metrics. Nothing where it started no socket unit. Gives them at its first call only.
+// What systemd hands over, told apart by its type: a listening SOCK_SEQPACKET is for jobs, a listening
+// SOCK_STREAM for metrics, and files are what an earlier daemon had it hold, by their names. Nothing where it
+// started no socket unit and holds nothing. Gives them at its first call only.
 struct HandedOver {
   UniqueFd control, metrics;
+  DescriptorStore::Held held;
 };
 HandedOver take_handed_over();
 

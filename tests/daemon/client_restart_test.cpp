@@ -8,9 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/base/boot.h"
+#include "daemon/promises/record.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/base/os.h"
 #include "tests/daemon/support.h"
+#include "tiers/records/private_file.h"
 
 using namespace terrace;
 using namespace terrace::tests;
@@ -42,6 +45,11 @@ struct Restarted {
             .respawn = respawn};
   }
   std::vector<std::string> arguments() const { return {"--private", "--pool", directory.path()}; }
+  std::size_t jobs_on_record() const {
+    const auto file =
+        records::read_private_file(socket + ".promises", terrace::daemon::most_record_file_bytes());
+    return terrace::daemon::decode_record_file(file.bytes, terrace::daemon::boot_id()).promises.size();
+  }
 };
 
 ino_t inode_of(int fd) {
@@ -67,11 +75,7 @@ struct Service : Restarted {
     return result;
   }
   void await_record() const {
-    constexpr std::size_t one_job = 64 + 144 + 8;
-    REQUIRE(eventually([&] {
-      std::error_code none;
-      return std::filesystem::file_size(record, none) == one_job;
-    }));
+    REQUIRE(eventually([&] { return jobs_on_record() == 1; }));
   }
   void restart(const std::function<void()>& meanwhile = [] {}) {
     daemon->kill();
@@ -214,10 +218,7 @@ TEST_CASE_METHOD(NvmService, "NvmOfAJobIsPromisedToNobodyElseByTheNextDaemon") {
   client->stats()->set(wire::Stat::nvm_bytes, 24 * mib);
   const ino_t file = inode_of(client->grant().nvm_fd);
   for (int round = 0; round < 3; ++round) {
-    REQUIRE(eventually([&] {
-      std::error_code none;
-      return std::filesystem::file_size(socket + ".promises", none) == 64 + 144 + 8;
-    }));
+    REQUIRE(eventually([&] { return jobs_on_record() == 1; }));
     daemon->kill();
     REQUIRE(await_notice(*client, Notice::disconnected));
     daemon = start();

@@ -102,7 +102,7 @@ TEST_CASE("Routes may stand before what they name") {
 TEST_CASE("A wrong machine is refused with the place") {
   CHECK(machine_error(machine_head + R"("tiers":[]})") == "tiers: at least one is needed");
   CHECK(machine_error(machine_head + R"("tiers":[{"name":"a"},{"name":"a"}]})") ==
-        "tiers[1].name: \"a\" is there twice");
+        "tiers[1].name: \"a\" occurs twice");
   CHECK(machine_error(machine_head + R"("tiers":[{"name":""}]})") == "tiers[0].name: must not be empty");
   CHECK(machine_error(machine_head + R"("tiers":[{"name":"a","capacity_bytes":-1}]})") ==
         "tiers[0].capacity_bytes: expected a whole number that is not negative");

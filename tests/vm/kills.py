@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import raw
-from machine import Job, answer, check, of_unit, user, wait_for
+from machine import BUDGET, MIB, SOCKET, Job, answer, check, of_unit, run, user, wait_for
 
 KILLS, SECONDS = 10, 5
 # A second is wanted, and the log has how long it took. This much more is for hosts that have other work to do: an emulated
@@ -60,3 +60,23 @@ def case_ten():
         wait_for(job.row, f"{job.name} to attach", 60)
         job.goes_on().ends_right()
     return f"ten kills in {took:.1f} s, answers {up:.2f} s after the last"
+
+
+def case_removed():
+    """The service's files are removed and it is killed: systemd holds them, and with them a job's limit and the events."""
+    job = Job("held").goes_on()
+    limit = 4 * BUDGET
+    run("terrace", "set", "held", "--dram-limit", f"{limit}M")
+    time.sleep(2)  # until it is on record
+    check(of_unit("terraced", "NFileDescriptorStore") == "2", of_unit("terraced", "NFileDescriptorStore"))
+    last_before = answer("events", "-n", "1")["events"][-1]["number"]
+    for name in ("promises", "events"):
+        Path(f"{SOCKET}.{name}").unlink()
+    os.kill(process(), signal.SIGKILL)
+    wait_for(answers, "the service to answer", 60)
+    row = wait_for(job.row, "the job to attach", 60)
+    check(row.get("dram_limit_bytes") == limit * MIB, f"the limit is lost: {row}")
+    first = answer("events", "-n", "4096")["events"][0]["number"]
+    check(first <= last_before, f"the first event is {first}, of {last_before} before the kill")
+    check(of_unit("terraced", "NFileDescriptorStore") == "2", of_unit("terraced", "NFileDescriptorStore"))
+    job.goes_on().ends_right()

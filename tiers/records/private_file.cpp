@@ -20,7 +20,7 @@ std::string problem_of(const struct stat& status, std::size_t most_bytes) {
   if (!S_ISREG(status.st_mode)) return "it is no regular file";
   if (status.st_uid != ::geteuid()) return "it is user " + std::to_string(status.st_uid) + "'s";
   if ((status.st_mode & 077) != 0) return "others may read or write it";
-  if (status.st_nlink != 1) return "it has a second name";
+  if (status.st_nlink > 1) return "it has a second name";
   if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return "it is too long";
   return {};
 }
@@ -42,13 +42,17 @@ PrivateFile read_private_file(const std::string& path, std::size_t most_bytes) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() < 0 && errno == ELOOP) return {{}, EBADMSG, "it is a symbolic link"};
   if (file.get() < 0) return failed(errno);
+  return read_private_file(file.get(), most_bytes);
+}
+
+PrivateFile read_private_file(int descriptor, std::size_t most_bytes) {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return failed(errno);
+  if (::fstat(descriptor, &status) != 0) return failed(errno);
   if (std::string problem = problem_of(status, most_bytes); !problem.empty())
     return {{}, EBADMSG, std::move(problem)};
   PrivateFile found;
   found.bytes.resize(most_bytes + 1);
-  const ssize_t got = ::read(file.get(), found.bytes.data(), found.bytes.size());
+  const ssize_t got = ::pread(descriptor, found.bytes.data(), found.bytes.size(), 0);
   if (got < 0) return failed(errno);
   found.bytes.resize(static_cast<std::size_t>(got));
   return found;

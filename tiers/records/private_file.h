@@ -20,6 +20,8 @@ struct PrivateFile {
 
 // What lies at `path`, at most `most_bytes` of it. Does not wait, whatever lies there.
 PrivateFile read_private_file(const std::string& path, std::size_t most_bytes);
+// The same of a file that is open, which may have lost its name. The descriptor stays the caller's.
+PrivateFile read_private_file(int descriptor, std::size_t most_bytes);
 
 // The machine may fail at once, or the programs only.
 enum class Outlives { programs, machine };

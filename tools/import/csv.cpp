@@ -53,9 +53,9 @@ std::string CsvReader::header(std::string_view line) {
   column_count_ = names.size();
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto* known = std::find(columns.begin(), columns.end(), names[i]);
-    if (known == columns.end()) return "the column " + in_quotes(names[i]) + " is not known here";
+    if (known == columns.end()) return "the column " + in_quotes(names[i]) + " is unknown";
     int& place = place_of_[static_cast<std::size_t>(known - columns.begin())];
-    if (place >= 0) return "the column " + in_quotes(names[i]) + " is there twice";
+    if (place >= 0) return "the column " + in_quotes(names[i]) + " occurs twice";
     place = static_cast<int>(i);
   }
   for (const Column c : {lower, upper, size}) {
@@ -159,7 +159,7 @@ Imported trace_of(const Instance& instance) {
     const std::size_t last = op_at(b.upper) - 1;
     if (last != op_at(b.lower)) imported.trace.ops[last].inputs.push_back(i);
   }
-  imported.notes = {"times, uses and kinds are not known: only when each buffer lives"};
+  imported.notes = {"only the lives of buffers are known, and no times, uses or kinds"};
   return imported;
 }
 

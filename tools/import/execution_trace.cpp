@@ -207,7 +207,7 @@ std::string Replay::build_tree() {
   children_.resize(nodes.size());
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
     if (!at.emplace(nodes[i].id, i).second)
-      return "nodes: the id " + std::to_string(nodes[i].id) + " is there twice";
+      return "nodes: the id " + std::to_string(nodes[i].id) + " occurs twice";
     // Ids grow in the order in which operators begin, so a caller stands before its callees; anything else
     // would be a circle.
     const auto parent = at.find(nodes[i].parent);
@@ -312,7 +312,7 @@ void Replay::note() {
   out_.notes.emplace_back("the format has no times: every operation takes 0 us");
   out_.notes.emplace_back("the format has no releases: a storage ends with its last use");
   out_.notes.emplace_back(
-      "storages that were there before the step count as weights (whole numbers: as inputs)");
+      "storages from before the step count as weights, and those of whole numbers as inputs");
   if (elsewhere_ > 0) {
     out_.notes.push_back(std::to_string(elsewhere_) + " uses of storages that are not on " +
                          reader_.devices[device_] + " were left out");

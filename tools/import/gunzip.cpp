@@ -55,14 +55,14 @@ Result<std::string> Inflater::all(std::uint64_t limit_bytes) {
     const int rc = inflate(&z_, Z_NO_FLUSH);
     const std::size_t got = chunk_.size() - z_.avail_out;
     if (got > limit_bytes - text.size()) {
-      return refused<std::string>("it unpacks to more than " + std::to_string(limit_bytes) + " bytes");
+      return refused<std::string>("the file unpacks to more than " + std::to_string(limit_bytes) + " bytes");
     }
     text.append(reinterpret_cast<const char*>(chunk_.data()), got);
     if (rc == Z_STREAM_END) {
       if (exhausted()) return ok(std::move(text));
       inflateReset(&z_);
     } else if (rc == Z_BUF_ERROR || (rc == Z_OK && exhausted() && z_.avail_out > 0)) {
-      return refused<std::string>("the gzip file ends too early; it was cut off");
+      return refused<std::string>("the gzip file was cut off");
     } else if (rc != Z_OK) {
       return refused<std::string>("not valid gzip: " + std::string(z_.msg != nullptr ? z_.msg : zError(rc)));
     }

@@ -37,7 +37,7 @@ Result<TraceFormat> recognise_json(std::string_view text) {
   };
   std::string error = stream_json(text, stream);
   if (found) return ok(*found);
-  if (error.empty()) error = "this JSON is neither a trace nor a profile that is known here";
+  if (error.empty()) error = "this JSON is neither a trace nor a profile that terrace can read";
   return refused<TraceFormat>(std::move(error));
 }
 
@@ -71,16 +71,18 @@ std::optional<TraceFormat> trace_format(std::string_view name) {
 }
 
 Result<TraceFormat> recognise(std::string_view text) {
-  if (is_gzip(text)) return refused<TraceFormat>("it is packed twice with gzip; unpack it first");
-  if (is_tar(text)) return refused<TraceFormat>("it is a tar archive; unpack it and name one file of it");
-  if (text.starts_with("PK\x03\x04")) return refused<TraceFormat>("it is a zip archive; unpack it first");
+  if (is_gzip(text)) return refused<TraceFormat>("the file is packed twice with gzip; unpack it first");
+  if (is_tar(text))
+    return refused<TraceFormat>("the file is a tar archive; unpack it and name one of its files");
+  if (text.starts_with("PK\x03\x04"))
+    return refused<TraceFormat>("the file is a zip archive; unpack it first");
   if (is_onnx(text)) return ok(TraceFormat::onnx);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return refused<TraceFormat>("the file is empty");
   if (text[begin] == '{') return recognise_json(text);
   if (text.substr(begin, 3) == "id," || text.substr(begin, 6) == "lower,") return ok(TraceFormat::csv);
   return refused<TraceFormat>(
-      "it is neither JSON, nor CSV that begins with \"id,lower,upper,size\", nor ONNX");
+      "the file is neither JSON, nor CSV that begins with \"id,lower,upper,size\", nor ONNX");
 }
 
 Result<Imported> import_trace(std::string_view text, TraceFormat format) {

@@ -38,7 +38,7 @@ struct Imported {
 
 // Of Trace::reads_known.
 inline constexpr const char* reads_unknown_note =
-    "which operation reads a tensor is not known, only when it is made and released";
+    "the trace knows when a tensor is made and released, but not which operations read it";
 
 Result<Imported> import_trace(std::string_view text, TraceFormat format);
 

@@ -162,7 +162,7 @@ void Builder::choose_device() {
   out_.trace.source = "Kineto profile, " + profile_.devices[chosen];
   if (profile_.memory.size() > events_.size()) {
     out_.notes.push_back(std::to_string(profile_.memory.size() - events_.size()) +
-                         " memory events of other devices (or of 0 bytes) were left out");
+                         " memory events were left out, which are of other devices or of 0 bytes");
   }
 }
 
@@ -184,7 +184,7 @@ void Builder::begin_segment(std::uint32_t op) {
   current_ = op;
   released_in_segment_ = false;
   wire::TraceOp segment;
-  segment.name = op == none ? "outside of operators" : profile_.operators[op].name;
+  segment.name = op == none ? "outside operators" : profile_.operators[op].name;
   segment.recomputable = false;  // what it reads is not known
   if (op != none && !emitted_[op]) {
     segment.time_us = time_us_[op];
@@ -289,7 +289,7 @@ void Builder::note() {
     out_.notes.push_back(std::to_string(replaced_) + " blocks were allocated again without a release");
   }
   if (lost_us_ > 0) {
-    out_.notes.push_back(std::to_string(lost_us_) + " us of kernels were launched outside of any operator");
+    out_.notes.push_back(std::to_string(lost_us_) + " us of kernels were launched outside any operator");
   }
 }
 

@@ -97,7 +97,7 @@ OnnxShape OnnxReader::shape_of(const std::string& name) const {
 
 std::string OnnxReader::bind(const std::string& name, std::uint32_t tensor) {
   if (tensor_of_.emplace(name, tensor).second) return {};
-  return "the value " + in_quotes(name) + " is there twice";
+  return "the value " + in_quotes(name) + " occurs twice";
 }
 
 std::string OnnxReader::new_tensor(const std::string& name, TensorKind kind, const OnnxShape& shape) {
@@ -201,8 +201,8 @@ std::string OnnxReader::inputs(const onnx::NodeProto& node, int index, wire::Tra
     if (name.empty()) continue;  // an optional one that is left out
     const auto found = tensor_of_.find(name);
     if (found == tensor_of_.end()) {
-      return json_place("node", static_cast<std::size_t>(index)) + ": its input " + in_quotes(name) +
-             " is made by no node before it";
+      return json_place("node", static_cast<std::size_t>(index)) + ": the input " + in_quotes(name) +
+             " is the output of no node before";
     }
     op->inputs.push_back(found->second);
   }
@@ -279,14 +279,13 @@ void OnnxReader::outputs() {
 
 void OnnxReader::note() {
   out_.notes.emplace_back(
-      "times are estimated from floating-point operations and bytes; there is no backward pass");
+      "times are estimates from floating-point operations and bytes; there is no backward pass");
   if (closed_ > 0) {
     out_.notes.push_back(std::to_string(closed_) + " open dimensions of the inputs count as " +
                          std::to_string(costs_.open_dimension));
   }
   if (unsized_ > 0) {
-    out_.notes.push_back(std::to_string(unsized_) +
-                         " values have no size that can be inferred; they count as 0 bytes");
+    out_.notes.push_back(std::to_string(unsized_) + " values of unknown size count as 0 bytes");
   }
   if (nested_ > 0)
     out_.notes.push_back(std::to_string(nested_) + " graphs inside operators (If, Loop) were left out");
@@ -309,11 +308,12 @@ std::string OnnxReader::graph() {
 Result<Imported> OnnxReader::read(std::string_view bytes) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return refused<Imported>(
-        "larger than 2 GiB, which protobuf cannot read; keep the weights in a file of their own");
+        "the model is larger than 2 GiB, which protobuf cannot read; keep the weights in a file of their "
+        "own");
   }
   const OnnxWire wire = check_onnx_wire(bytes);
   if (wire == OnnxWire::too_much) {
-    return refused<Imported>("its operators, names and shapes would take over " +
+    return refused<Imported>("the model's operators, names and shapes would take over " +
                              std::to_string(most_onnx_overhead_bytes >> 20) + " MiB of memory");
   }
   if (wire == OnnxWire::not_onnx || !model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||

@@ -318,8 +318,9 @@ void SimrdReader::finish() {
     out_.trace.tensors[i].persistent = true;
   }
   out_.trace.source = "simrd log";
-  out_.notes.emplace_back("a tensor ends with its last use here; the log's program may have held it longer");
-  out_.notes.emplace_back("kinds are guesses: a constant that is kept counts as a weight");
+  out_.notes.emplace_back(
+      "a tensor ends with its last use; the logged program may have held the tensor longer");
+  out_.notes.emplace_back("kinds of tensors are guesses: a constant that is kept counts as a weight");
   if (empty_results_ > 0) {
     out_.notes.push_back(std::to_string(empty_results_) + " tensors of 0 bytes were left out");
   }

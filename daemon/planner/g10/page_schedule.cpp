@@ -37,9 +37,9 @@ std::string unknown_here(const wire::Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     const wire::ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entry " + std::to_string(i) + ": ";
-    if (e.action == Action::redo) return place + "G10's rules know no recomputation";
-    if (e.action == Action::wait) return place + "G10's rules know no wait";
-    if (e.codec != 0) return place + "G10's rules know no codec";
+    if (e.action == Action::redo) return place + "G10's rules have no recomputation";
+    if (e.action == Action::wait) return place + "G10's rules have no wait";
+    if (e.codec != 0) return place + "G10's rules have no codec";
   }
   return {};
 }

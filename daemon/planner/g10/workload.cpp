@@ -16,7 +16,8 @@ std::string check_machine(const G10Machine& machine) {
   const auto rate = [](double value) { return std::isfinite(value) && value > 0 && value < 1e6; };
   const auto time = [](double value) { return std::isfinite(value) && value >= 0 && value < 1e6; };
   if (machine.page_bytes == 0 || machine.pages_per_tick == 0 || machine.gpu_bytes < machine.page_bytes) {
-    return "the G10 machine needs pages, pages per tick and a GPU that holds a page";
+    return "the G10 machine needs a page size, a number of pages per tick and a GPU that holds at least one "
+           "page";
   }
   if (!rate(machine.link_gb_per_second) || !rate(machine.ssd_gb_per_second) || !rate(machine.gpu_ghz)) {
     return "the G10 machine's rates (link, SSD, clock) have to be positive";
@@ -63,7 +64,8 @@ class Reader {
 std::string Reader::add_tensor(std::uint64_t bytes, bool global, const std::string& name) {
   const std::uint64_t pages = bytes / machine_.page_bytes + (bytes % machine_.page_bytes != 0 ? 1 : 0);
   if (pages >= never) {
-    return name + " has " + std::to_string(bytes) + " bytes: more pages than the G10 simulator counts";
+    return name + " has " + std::to_string(bytes) +
+           " bytes, which are more pages than the G10 simulator can count";
   }
   Tensor tensor;
   tensor.pages = static_cast<std::uint32_t>(pages);
@@ -94,7 +96,7 @@ std::string Reader::add_kernel(std::uint32_t op) {
   const double cycles = std::round(source.time_us * machine_.gpu_ghz * 1000);
   if (!(cycles >= 1) || cycles > most_cycles - static_cast<double>(workload_.ideal_cycles)) {
     return op_name(op) + " takes " + std::to_string(source.time_us) +
-           " us: the G10 simulator needs times of at least a cycle, 87 days together";
+           " us: the G10 simulator needs at least one cycle for each operation, and at most 87 days for all";
   }
   Kernel kernel;
   kernel.cycles = static_cast<std::uint64_t>(cycles);
@@ -143,7 +145,7 @@ std::string Reader::check_fit() const {
   std::uint64_t all = 0;
   for (const Tensor& tensor : workload_.tensors) all += tensor.pages;
   if (all >= never)
-    return "the trace's tensors have more pages together than the G10 simulator counts (2^32)";
+    return "the trace's tensors together have more pages than the G10 simulator can count (2^32)";
   for (std::uint32_t op = 0; op < workload_.kernels.size(); ++op) {
     std::uint64_t pages = 0;
     for (const std::uint32_t tensor : workload_.kernels[op].needs) pages += workload_.tensors[tensor].pages;
@@ -168,7 +170,7 @@ std::string Reader::apply(const G10FaultTimes& times) {
 
 std::string Reader::read(std::span<const G10FaultTimes> fault_times) {
   if (trace_.ops.size() < 2 || trace_.ops.size() >= never || trace_.tensors.empty()) {
-    return "the G10 simulator needs a trace of at least two operations and a tensor";
+    return "the G10 simulator needs a trace of at least two operations and one tensor";
   }
   seen_.assign(trace_.tensors.size(), never);
   std::string problem = add_tensors();

@@ -22,13 +22,14 @@ const Promises one_job{{{1000, "train"}, {4 * gib, 3 * gib, gib}}};
 struct RecordFixture {
   tests::TemporaryDirectory directory;
   std::string path = directory / "t.promises";
+  KeptFile file_of_socket() const { return KeptFile(directory / "t", "promises", nullptr); }
 
   void write(const Promises& promises = one_job) const {
     RecordFile file;
-    file.open(path);
+    file.open(file_of_socket());
     file.keep(promises, 1);
   }
-  Promises read() const { return RecordFile().open(path); }
+  Promises read() const { return RecordFile().open(file_of_socket()); }
 };
 
 }  // namespace
@@ -73,7 +74,7 @@ TEST_CASE_METHOD(RecordFixture, "what is no file, or too long, is none, and hold
 
 TEST_CASE_METHOD(RecordFixture, "the record is written when it has changed, and not at once again") {
   RecordFile file;
-  file.open(path);
+  file.open(file_of_socket());
   file.keep({}, 1);
   file.keep(one_job, 2);
   CHECK(read().empty());
@@ -85,9 +86,35 @@ TEST_CASE_METHOD(RecordFixture, "the record is written when it has changed, and 
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
+TEST_CASE_METHOD(RecordFixture, "AFileThatSomebodyRemovedIsMadeAnewWithTheNextChange") {
+  RecordFile file;
+  file.open(file_of_socket());
+  file.keep({}, 1);
+  std::filesystem::remove(path);
+  file.keep(one_job, 1 + RecordFile::pause_ns);
+  CHECK(read() == one_job);
+}
+
+TEST_CASE_METHOD(RecordFixture, "ADaemonThatIsKilledWhileItWritesLeavesTheRecordBefore") {
+  {
+    RecordFile file;
+    file.open(file_of_socket());
+    std::uint64_t now_ns = 0;
+    for (std::uint64_t granted : {1, 2, 3}) {
+      Promises promises = one_job;
+      promises.begin()->second.granted_bytes = granted;
+      file.keep(promises, now_ns += RecordFile::pause_ns);
+    }
+  }
+  CHECK(read().begin()->second.granted_bytes == 3);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(100)
+      << "torn";  // where the third is
+  CHECK(read().begin()->second.granted_bytes == 2);
+}
+
 TEST_CASE_METHOD(RecordFixture, "at the end the record is written at once, and goes when nobody is left") {
   RecordFile file;
-  file.open(path);
+  file.open(file_of_socket());
   file.keep({}, 1);
   file.finish(one_job);
   CHECK(read() == one_job);

@@ -59,11 +59,42 @@ TEST_CASE("RecordsOfTheVersionsBeforeAreRead") {
   terrace::records::seal(&bytes);
   CHECK(decode_promises(bytes, this_start).problem.empty());
   CHECK(decode_promises(bytes, this_start).promises == of_second);
-  for (const char version : {char{0}, char{4}}) {
+  bytes = encode_promises(some_jobs, this_start);
+  bytes.resize(bytes.size() - terrace::records::seal_bytes);
+  bytes[4] = 3;
+  std::string numbered = bytes;
+  numbered[12] = 1;
+  for (std::string* each : {&bytes, &numbered}) terrace::records::seal(each);
+  CHECK(decode_promises(bytes, this_start).promises == some_jobs);
+  CHECK_THAT(problem_of(numbered), Contains("too many entries"));
+  for (const char version : {char{0}, char{5}}) {
     bytes = encode_promises(some_jobs, this_start);
     bytes[4] = version;
     CHECK_THAT(problem_of(bytes), Contains("version " + std::to_string(version)));
   }
+}
+
+TEST_CASE("OfTwoRecordsInAFileTheNewerWholeOneCounts") {
+  const Promises few{{{1000, "train"}, {4 * gib, 3 * gib, gib}}};
+  const auto file_of = [](std::string first, const std::string& second) {
+    first.resize(record_places[1], 'x');  // what a longer one left behind it
+    return first + second + std::string(100, 'x');
+  };
+  const auto promises_of = [](const std::string& bytes) {
+    return decode_record_file(bytes, this_start).promises;
+  };
+  const std::string older = encode_promises(few, this_start, 7),
+                    newer = encode_promises(some_jobs, this_start, 8);
+  CHECK(promises_of(older) == few);
+  CHECK(promises_of(file_of(older, newer)) == some_jobs);
+  CHECK(promises_of(file_of(newer, older)) == some_jobs);
+  std::string torn = newer;
+  torn[200] ^= 1;
+  CHECK(promises_of(file_of(older, torn)) == few);
+  CHECK(promises_of(file_of(torn, older)) == few);
+  CHECK(promises_of(file_of(encode_promises({}, this_start, 9), newer)).empty());
+  CHECK_THAT(decode_record_file(file_of(torn, torn), this_start).problem, Contains("checksum"));
+  CHECK(decode_record_file("", this_start).problem == "it is too short");
 }
 
 TEST_CASE("EveryFlippedBitOfARecordIsNoticed") {

@@ -17,6 +17,7 @@ using tests::TemporaryDirectory;
 struct JournalFileFixture {
   TemporaryDirectory directory;
   std::string path = directory / "t.sock.events";
+  KeptFile file() const { return KeptFile(directory / "t.sock", "events", nullptr); }
 
   static JournalEntry entry(std::uint32_t uid, std::string text) {
     return {0, 7, 3, uid, std::make_shared<const std::string>("training"), "joined", std::move(text), {}, 0};
@@ -24,7 +25,7 @@ struct JournalFileFixture {
   // What the next daemon has.
   std::vector<JournalEntry> again() const {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     std::vector<JournalEntry> entries;
     for (const JournalEntry* each : journal.after(0, Journal::capacity)) entries.push_back(*each);
     return entries;
@@ -41,7 +42,7 @@ struct JournalFileFixture {
 TEST_CASE_METHOD(JournalFileFixture, "EventsAreThereAfterTheDaemon") {
   {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     journal.add(entry(1000, "one"));
     JournalEntry moved{0, 8, 4, 1001, nullptr, "evict", {}, {}, 0};
     moved.event = {.time_ns = 8,
@@ -77,7 +78,7 @@ TEST_CASE_METHOD(JournalFileFixture, "EventsAreThereAfterTheDaemon") {
 TEST_CASE_METHOD(JournalFileFixture, "NumbersGoOnAndAFullJournalComesBackWhole") {
   for (std::uint64_t life = 0; life < 3; ++life) {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     CHECK(journal.last_number() == life * 3000);
     for (int i = 0; i < 3000; ++i) journal.add(entry(1000, std::to_string(i)));
   }
@@ -93,7 +94,7 @@ TEST_CASE_METHOD(JournalFileFixture, "ALongTextKeepsItsBeginningAndWholeCharacte
   while (text.size() < 2 * JournalFile::most_text) text += "ä";
   for (const bool odd : {false, true}) {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     journal.add(entry(1, (odd ? "x" : "") + text));
     const std::string kept = again().back().text;
     CHECK(kept.size() <= JournalFile::most_text);
@@ -105,7 +106,7 @@ TEST_CASE_METHOD(JournalFileFixture, "ALongTextKeepsItsBeginningAndWholeCharacte
 TEST_CASE_METHOD(JournalFileFixture, "AnEntryThatIsNotWholeIsLeftOut") {
   {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     for (int i = 0; i < 3; ++i) journal.add(entry(1000, std::to_string(i)));
   }
   change(64 + 512 + 300, 'x');  // the second one
@@ -114,14 +115,14 @@ TEST_CASE_METHOD(JournalFileFixture, "AnEntryThatIsNotWholeIsLeftOut") {
   CHECK(entries[0].text == "0");
   CHECK(entries[1].text == "2");
   Journal journal;
-  journal.keep_in(path);
+  journal.keep_in(file());
   CHECK(journal.last_number() == 3);
 }
 
 TEST_CASE_METHOD(JournalFileFixture, "WhatIsNoneOfOursCountsAsNothing") {
   {
     Journal journal;
-    journal.keep_in(path);
+    journal.keep_in(file());
     journal.add(entry(1000, "one"));
   }
   SECTION("another start of the machine") { change(20, '!'); }
@@ -143,7 +144,7 @@ TEST_CASE_METHOD(JournalFileFixture, "WhatIsNoneOfOursCountsAsNothing") {
 
 TEST_CASE_METHOD(JournalFileFixture, "WithoutAFileTheJournalGoesOn") {
   Journal journal;
-  journal.keep_in(directory / "missing/t.sock.events");
+  journal.keep_in(KeptFile(directory / "missing/t.sock", "events", nullptr));
   journal.add(entry(1000, "one"));
   CHECK(journal.after(0, 10).size() == 1);
 }

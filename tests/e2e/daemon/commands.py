@@ -8,11 +8,13 @@
     commands.py trim      what a job keeps for reuse goes back to the kernel
     commands.py pause     a job stands, its memory is another's meanwhile, and its result is the same
     commands.py restart   the daemon dies and another one comes while a job stands
+    commands.py held      what systemd holds of a daemon's files counts for the next one when their names are gone
     commands.py refused   who may not, what cannot be paused, and that it runs on
 
 The job changes and sums up three quarters of its budget in random blocks, over and over, until it is told to end. Its result
 is compared with that of as many rounds of the same program without Terrace.
 """
+import fcntl
 import grp
 import hashlib
 import itertools
@@ -102,13 +104,26 @@ class Machine:
         self.daemon = None
         self.start_daemon()
 
-    def start_daemon(self):
+    def start_daemon(self, held=None, notify=None):
+        """`held`: name and descriptor of what systemd hands over; `notify`: where it listens."""
         terraced = os.environ["TERRACE_BIN"] + "d"
         log = open(self.directory / "daemon.log", "a", encoding="utf-8")
+        environment, launcher = dict(os.environ), []
+        if notify is not None:
+            environment["NOTIFY_SOCKET"] = str(notify)
+        if held:
+            environment |= {"LISTEN_FDS": str(len(held)), "LISTEN_FDNAMES": ":".join(held)}
+            moved = " ".join(f"{3 + place}<&{fd}" for place, fd in enumerate(held.values()))
+            launcher = ["bash", "-c", f'LISTEN_PID=$$ exec "$@" {moved}', "bash"]
         self.daemon = subprocess.Popen(
-            [terraced, "--config", self.config, "--socket", self.socket, "--dram", self.dram, "--pool", self.directory,
-             "--pool-size", str(self.pool_bytes)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            [*launcher, terraced, "--config", self.config, "--socket", self.socket, "--dram", self.dram, "--pool", self.directory,
+             "--pool-size", str(self.pool_bytes)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+            pass_fds=list((held or {}).values()))
         wait_for(lambda: self.terrace("status").returncode == 0, "the daemon")
+
+    def kill_daemon(self):
+        self.daemon.kill()
+        self.daemon.wait()
 
     def terrace(self, *words, launcher=()):
         return subprocess.run([*launcher, os.environ["TERRACE_BIN"], *words, "--socket", str(self.socket)],
@@ -281,8 +296,7 @@ def test_limit(directory):
         wait_for(lambda: Path(f"{machine.socket}.promises").exists(), "the record")
         time.sleep(0.5)  # until which it may be of before
         last_before = machine.answer("events", "-n", "1")["events"][-1]["number"]
-        machine.daemon.kill()
-        machine.daemon.wait()
+        machine.kill_daemon()
         machine.start_daemon()
         wait_for(lambda: machine.row("job"), "the job to come back")
         row = machine.row("job")
@@ -413,8 +427,7 @@ def test_restart(directory):
         machine.start("job")
         machine.goes_on("job")
         pause(machine, "job")
-        machine.daemon.kill()
-        machine.daemon.wait()
+        machine.kill_daemon()
         machine.start_daemon()
         check(machine.row("job") is None, "the new daemon knows a job that stands")
         check(machine.state("job") == "T", "the daemon's death let it go on")
@@ -424,13 +437,68 @@ def test_restart(directory):
         wait_for(lambda: (machine.row("job") or {}).get("budget_bytes") == BUDGET, "its budget from the new daemon")
         machine.refusal(5, "resume", "nobody")
         pause(machine, "job")
-        machine.daemon.kill()
-        machine.daemon.wait()
+        machine.kill_daemon()
         done = machine.terrace("resume", "job")
         check(done.returncode == 0 and "no daemon answers" in done.stdout, done.stdout + done.stderr)
         check(machine.state("job") != "T", "it stands without a daemon")
         machine.start_daemon()
         machine.goes_on("job")
+        machine.check_result("job")
+    finally:
+        machine.close()
+
+
+class Manager:
+    """systemd's end of what a service tells it: the descriptors that it is to hold, by name."""
+
+    def __init__(self, path):
+        self.path, self.held = path, {}
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.setblocking(False)
+
+    def take(self):
+        while True:
+            try:
+                told, fds, _, _ = socket.recv_fds(self.socket, 4096, 4)
+            except BlockingIOError:
+                return self.held
+            words = dict(line.split("=", 1) for line in told.decode().splitlines())
+            if "FDSTOREREMOVE" in words and words["FDNAME"] in self.held:
+                os.close(self.held.pop(words["FDNAME"]))
+            if "FDSTORE" in words:
+                self.held[words["FDNAME"]] = fcntl.fcntl(fds[0], fcntl.F_DUPFD_CLOEXEC, 10)  # beyond those that a daemon is handed
+                os.close(fds[0])
+
+
+def test_held(directory):
+    """What systemd holds for the next daemon counts when somebody has removed the files; else they are gone."""
+    machine = Machine(directory)
+    manager = Manager(machine.directory / "notify")
+
+    def restart(held=None):
+        machine.kill_daemon()
+        for name in ("promises", "events"):
+            os.unlink(f"{machine.socket}.{name}")
+        machine.start_daemon(held, manager.path)
+        wait_for(lambda: machine.row("job"), "the job to come back")
+
+    try:
+        machine.start("job")
+        machine.goes_on("job")
+        restart()
+        check(machine.terrace("set", "job", "--pool-limit", "512M").returncode == 0, "a limit")
+        time.sleep(0.5)  # until it is on record
+        for _ in range(2):
+            last_before = machine.answer("events", "-n", "1")["events"][-1]["number"]
+            check(sorted(manager.take()) == ["events", "promises"], manager.held)
+            restart(dict(manager.held))
+            check(machine.row("job").get("pool_limit_bytes") == 512 * MIB, machine.row("job"))
+            numbers = [event["number"] for event in machine.answer("events", "-n", "4096")["events"]]
+            check(numbers[0] <= last_before < numbers[-1], f"events {numbers[0]} to {numbers[-1]}, before to {last_before}")
+            time.sleep(0.5)
+        restart()
+        check("pool_limit_bytes" not in machine.row("job"), f"of files that are gone: {machine.row('job')}")
         machine.check_result("job")
     finally:
         machine.close()
@@ -477,7 +545,7 @@ def main():
     if sys.argv[1] in ("--work", "--hold", "--lazy"):
         return {"--work": work, "--hold": hold, "--lazy": lazy}[sys.argv[1]](sys.argv[2])
     tests = {"set": test_set, "weight": test_weight, "limit": test_limit, "lending": test_lending, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
-             "refused": test_refused}
+             "held": test_held, "refused": test_refused}
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         try:
             tests[sys.argv[1]](directory)

@@ -31,7 +31,7 @@ check_exposure() {
 
 # However often it is killed, systemd starts it again.
 check_restarts() {
-  for line in Restart=always StartLimitIntervalSec=0; do
+  for line in Restart=always StartLimitIntervalSec=0 FileDescriptorStoreMax=4; do
     grep -qx "$line" "$units/terraced.service" || fail "the unit lacks $line"
   done
 }

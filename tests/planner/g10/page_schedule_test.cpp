@@ -63,10 +63,12 @@ TEST_CASE("A schedule that cannot be obeyed is refused with its entry") {
     CHECK_FALSE(report);
     return report.error;
   };
-  CHECK(why({{4, PageAction::fetch, 0}}) == "entry 0 of the page schedule names operation 4");
-  CHECK(why({{0, PageAction::fetch, 3}}) == "entry 0 of the page schedule names tensor 3");
+  CHECK(why({{4, PageAction::fetch, 0}}) ==
+        "entry 0 of the page schedule names operation 4, which the trace lacks");
+  CHECK(why({{0, PageAction::fetch, 3}}) ==
+        "entry 0 of the page schedule names tensor 3, which the trace lacks");
   CHECK(why({{1, PageAction::fetch, 0}, {0, PageAction::fetch, 0}}) ==
-        "entry 1 of the page schedule comes after one of a later operation");
+        "entry 1 of the page schedule stands behind one of a later operation");
 }
 
 TEST_CASE(
@@ -115,9 +117,9 @@ TEST_CASE("What G10's rules do not know is refused by its entry") {
     return page_schedule(turns(), tiers, {"", "by hand", {std::move(entry)}}, machine_of_pages(1200, 5000))
         .error;
   };
-  CHECK(why({1, 0, Action::redo, 0, {}}) == "entry 0: G10's rules know no recomputation");
-  CHECK(why({1, 0, Action::wait, 0, {}}) == "entry 0: G10's rules know no wait");
-  CHECK(why({1, 0, Action::out, 1, 1}) == "entry 0: G10's rules know no codec");
+  CHECK(why({1, 0, Action::redo, 0, {}}) == "entry 0: G10's rules have no recomputation");
+  CHECK(why({1, 0, Action::wait, 0, {}}) == "entry 0: G10's rules have no wait");
+  CHECK(why({1, 0, Action::out, 1, 1}) == "entry 0: G10's rules have no codec");
   CHECK(why({1, 9, Action::out, 1, {}}).find("entries[0]") == 0);
   CHECK(why({1, 0, Action::out, 7, {}}).find("entries[0]") == 0);
 }
@@ -138,7 +140,7 @@ TEST_CASE("Every swap policy's schedule runs under G10's rules") {
       if (!schedule) continue;
       const auto pages = page_schedule(trace, tiers, *schedule, machine);
       INFO(seed << " " << policy.name << " " << pages.error);
-      REQUIRE((pages || pages.error.find("G10's rules know no") != std::string::npos));
+      REQUIRE((pages || pages.error.find("G10's rules have no") != std::string::npos));
       if (!pages) continue;
       const auto report = simulate_g10(trace, machine, *pages);
       INFO(report.error);

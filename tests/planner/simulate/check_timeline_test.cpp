@@ -56,7 +56,7 @@ TEST_CASE("Damage to operations is seen") {
   const Sound s;
   CHECK(says(s.damaged([](auto& r) { r.ops.pop_back(); }), "tells of 7 operations"));
   CHECK(says(s.damaged([](auto& r) { r.ops[4].end_us -= 5; }), "did not take its time"));
-  CHECK(says(s.damaged([](auto& r) { r.ops[5].start_us -= 1; }), "did not start when"));
+  CHECK(says(s.damaged([](auto& r) { r.ops[5].start_us -= 1; }), "did not start as soon as"));
   CHECK(says(s.damaged([](auto& r) { r.ops[4].ready_us -= 1; }), "was not ready when"));
   CHECK(says(s.damaged([](auto& r) { r.ops[3].stalls.room_us += 1; }), "waited longer or shorter"));
   CHECK(says(s.damaged([](auto& r) { r.ops[1].present_us = r.ops[1].end_us + 1; }), "in this order"));
@@ -167,15 +167,15 @@ TEST_CASE("Recomputing what gives something else now is seen") {
   late.ops[1] = late.extra[1].timing;
   late.extra[1].timing = s.report.ops[1];
   late.extra[0].timing = {20, 20, 20, 20, {}};
-  CHECK(says(check_timeline(s.trace, s.machine, late), "tensor 0 was written since it read it"));
+  CHECK(says(check_timeline(s.trace, s.machine, late), "tensor 0 was written after the operation read it"));
   SimulationReport early = s.report;
   early.extra[1].op = 2;
   CHECK(says(check_timeline(s.trace, s.machine, early), "has not run yet"));
   SimulationReport other = s.report;
   other.extra[1].tensors = {2};
-  CHECK(says(check_timeline(s.trace, s.machine, other), "was not written by it"));
+  CHECK(says(check_timeline(s.trace, s.machine, other), "did not write what"));
   other.extra[1].tensors = {77};
-  CHECK(says(check_timeline(s.trace, s.machine, other), "was not written by it"));
+  CHECK(says(check_timeline(s.trace, s.machine, other), "did not write what"));
   wire::Trace in_place = s.trace;
   in_place.ops[0].outputs.push_back(0);
   CHECK(says(check_timeline(in_place, s.machine, s.report), "updates tensor 0 in place"));

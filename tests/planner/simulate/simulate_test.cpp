@@ -294,7 +294,7 @@ TEST_CASE("Schedules that make no sense are refused by entry") {
   CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 1}}), "no codec number 0"));
   CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 0, 0}}), "deadline is before"));
   CHECK(contains(refusal(t, m, {{1, 0, Action::out, 1, 0, 2, 0, 50}}), "a part of tensor 0"));
-  CHECK(contains(refusal(t, m, {{1, 0, Action::count, 0, 0}}), "no action"));
+  CHECK(contains(refusal(t, m, {{1, 0, Action::count, 0, 0}}), "the action is unknown"));
   wire::Schedule longer{"", "", {}};
   longer.period = 9;
   CHECK(contains(simulate(t, m, longer).error, "period has 9 ordinals"));

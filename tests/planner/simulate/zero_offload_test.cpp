@@ -180,7 +180,7 @@ TEST_CASE("The CPU is that of the nearest tier that has one") {
 TEST_CASE("A step without states, a machine without a CPU, and too little of its memory are refused") {
   wire::Trace bare = two_layers();
   bare.ops.resize(4);
-  CHECK_THAT(offload_update(bare, with_dram(1000), in_turn).error, Catch::Contains("optimizer has some"));
+  CHECK_THAT(offload_update(bare, with_dram(1000), in_turn).error, Catch::Contains("optimizer has states"));
   CHECK_THAT(offload_update(two_layers(), with_dram(1000, unlimited_bytes, 0), in_turn).error,
              Catch::Contains("update_bytes_per_second"));
   Machine alone = with_dram(1000);

@@ -54,7 +54,7 @@ P
 expect_code 2 "an order of a profile" "$terrace" plan profile.json --order memory_minimising
 expect_text err "does not tell what each operation reads" "an order of a profile"
 expect_code 0 "the profile as it is" "$terrace" plan profile.json --policy tflite_naive
-expect_text out "which operation reads a tensor is not known" "what the importer says"
+expect_text out "but not which operations read it" "what the importer says"
 for file in profile.json five.csv; do
   expect_code 0 "import of $file" "$terrace" import $file --out imported.json
   expect_code 2 "an order of what was imported from $file" "$terrace" plan imported.json --order breadth_first
@@ -94,7 +94,7 @@ P
 expect_code 2 "a schedule of another step" "$terrace" plan adam.json --machine a100-g10 --policy zero_offload --out none.json
 expect_text err "takes the update out" "plan says why there is no schedule"
 expect_code 1 "no state" "$terrace" plan step.json --machine a100-g10 --policy zero_offload
-expect_text out "optimizer has some" "plan says what the step lacks"
+expect_text out "optimizer has states" "plan says what the step lacks"
 
 # Ten budgets from the smallest on; more memory is never slower.
 expect_code 0 "a budget curve" "$terrace" plan step.json --machine a100-g10 --budget-curve --time 1 --json --plot curve

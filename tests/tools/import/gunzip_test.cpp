@@ -39,7 +39,7 @@ TEST_CASE("What was packed is unpacked, members one after the other") {
 TEST_CASE("A bomb is refused at the limit") {
   const std::string bomb = gzip(std::string(16 << 20, '\0'));
   REQUIRE(bomb.size() < 32'000);
-  CHECK(gunzip(bomb, limit).error == "it unpacks to more than 1048576 bytes");
+  CHECK(gunzip(bomb, limit).error == "the file unpacks to more than 1048576 bytes");
   CHECK(gunzip(gzip(std::string(limit, 'x')), limit));
   CHECK_FALSE(gunzip(gzip(std::string(limit + 1, 'x')), limit));
 }
@@ -50,7 +50,7 @@ TEST_CASE("Every truncation is refused") {
     INFO(n);
     CHECK_FALSE(gunzip(whole.substr(0, n), limit));
   }
-  CHECK(gunzip(whole.substr(0, 20), limit).error == "the gzip file ends too early; it was cut off");
+  CHECK(gunzip(whole.substr(0, 20), limit).error == "the gzip file was cut off");
 }
 
 TEST_CASE("Damage and trailing bytes are refused") {

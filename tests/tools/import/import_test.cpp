@@ -258,7 +258,7 @@ TEST_CASE("Wrong execution traces are refused with the place") {
   CHECK(error("") == "no operator of the execution trace has a tensor");
   CHECK(error("[]") == "nodes[0]: expected an object");
   CHECK(error(node(2, 1, "a", storage(1, 1), "") + "," + node(2, 1, "b", "", "")) ==
-        "nodes: the id 2 is there twice");
+        "nodes: the id 2 occurs twice");
   CHECK(error(R"({"id":1,"name":"a","inputs":{},"outputs":{}})") ==
         "nodes[0].inputs: expected a list of values");
   CHECK(error(node(2, 1, "a", R"([1,1,0,9999999999999999,4,"cuda:0"])", ""))
@@ -310,8 +310,8 @@ TEST_CASE("Wrong lifetimes are refused with the line") {
   CHECK(error("0,0,1,5x").find("line 2: size: \"5x\" is no") == 0);
   CHECK(error("0,0,1,99999999999999999999").find("line 2: size:") == 0);
   CHECK(parse_csv("id,lower,upper\n").error == "line 1: the column \"size\" is missing");
-  CHECK(parse_csv("id,lower,upper,size,offset\n").error == "line 1: the column \"offset\" is not known here");
-  CHECK(parse_csv("id,lower,upper,size,size\n").error == "line 1: the column \"size\" is there twice");
+  CHECK(parse_csv("id,lower,upper,size,offset\n").error == "line 1: the column \"offset\" is unknown");
+  CHECK(parse_csv("id,lower,upper,size,size\n").error == "line 1: the column \"size\" occurs twice");
   CHECK(parse_csv("id,lower,upper,size,alignment\n0,0,1,5,3\n").error ==
         "line 2: alignment: expected a power of two");
   CHECK(parse_csv("").error == "the file is empty");
@@ -334,7 +334,7 @@ TEST_CASE("Formats are told apart by their beginning") {
   CHECK(recognise("id,lower,upper,size\n").value == TraceFormat::csv);
   CHECK(recognise(std::string("\x08\x07\x12\x07pytorch")).value == TraceFormat::onnx);
   CHECK(recognise("").error == "the file is empty");
-  CHECK(recognise("{}").error == "this JSON is neither a trace nor a profile that is known here");
+  CHECK(recognise("{}").error == "this JSON is neither a trace nor a profile that terrace can read");
   CHECK(recognise("{\"a\":").error.find("not valid JSON") == 0);
   CHECK_FALSE(recognise("PK\x03\x04"));
   CHECK_FALSE(recognise("\x1f\x8b"));

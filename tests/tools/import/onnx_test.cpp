@@ -144,10 +144,10 @@ TEST_CASE("Wrong models are refused") {
   CHECK(error_in_model(empty) == "the model has no operators");
   onnx::ModelProto unsorted = model();
   unsorted.mutable_graph()->mutable_node()->SwapElements(0, 1);
-  CHECK(error_in_model(unsorted) == "node[0]: its input \"c\" is made by no node before it");
+  CHECK(error_in_model(unsorted) == "node[0]: the input \"c\" is the output of no node before");
   onnx::ModelProto twice = model();
   *twice.mutable_graph()->mutable_node(1)->mutable_output(0) = std::string("c");
-  CHECK(error_in_model(twice).find("\"c\" is there twice") != std::string::npos);
+  CHECK(error_in_model(twice).find("\"c\" occurs twice") != std::string::npos);
   onnx::ModelProto huge = model();
   huge.mutable_graph()->mutable_initializer(0)->clear_dims();
   for (int n = 0; n < 3; ++n) huge.mutable_graph()->mutable_initializer(0)->add_dims(std::int64_t{1} << 30);
@@ -160,7 +160,7 @@ TEST_CASE("Wrong models are refused") {
 TEST_CASE("What would take far more memory than its bytes is refused before it is built") {
   const std::string graph = with_length(0x3a, repeated(std::string_view("\x0a\0", 2), 4'000'000));
   CHECK(import_onnx("\x08\x07" + graph).error ==
-        "its operators, names and shapes would take over 512 MiB of memory");
+        "the model's operators, names and shapes would take over 512 MiB of memory");
   // node { attribute { ints: 0, … } }, packed
   const std::string numbers = with_length(0x42, std::string((std::size_t{64} << 20) + 1, '\0'));
   CHECK(check_onnx_wire(with_length(0x3a, with_length(0x0a, with_length(0x2a, numbers)))) ==
@@ -186,7 +186,7 @@ TEST_CASE("A constant counts only if it holds as many numbers as it says, and no
   const Result<Imported> other = import_onnx(reshaped(1, 40).SerializeAsString());
   REQUIRE(other);
   CHECK(std::count_if(other->notes.begin(), other->notes.end(), [](const std::string& note) {
-          return note.find("no size that can be inferred") != std::string::npos;
+          return note.find("of unknown size") != std::string::npos;
         }) == 0);  // y is x seen in a shape that is not known
   CHECK(import_onnx(reshaped(32, 32).SerializeAsString()));
   CHECK(error_in_model(reshaped(33, 33)) == "the value \"y\" has over 32 dimensions");

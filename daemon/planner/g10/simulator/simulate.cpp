@@ -193,11 +193,12 @@ std::string check_entries(const Workload& workload, const PageSchedule& schedule
   std::uint32_t before = 0;
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     const PageScheduleEntry& entry = schedule.entries[i];
-    const std::string place = "entry " + std::to_string(i) + " of the page schedule ";
-    if (entry.op < before) return place + "comes after one of a later operation";
-    if (entry.op > workload.kernels.size()) return place + "names operation " + std::to_string(entry.op);
+    const std::string place = "entry " + std::to_string(i) + " of the page schedule";
+    if (entry.op < before) return place + " stands behind one of a later operation";
+    if (entry.op > workload.kernels.size())
+      return place + " names operation " + std::to_string(entry.op) + ", which the trace lacks";
     if (entry.tensor >= workload.tensors.size())
-      return place + "names tensor " + std::to_string(entry.tensor);
+      return place + " names tensor " + std::to_string(entry.tensor) + ", which the trace lacks";
     before = entry.op;
   }
   return {};

@@ -40,7 +40,7 @@ std::optional<std::uint64_t> CachingAllocator::allocate(std::uint64_t bytes) {
 }
 
 std::string CachingAllocator::check_invariants() const {
-  if (chunks_.reserved_bytes() > limit_) return "more is reserved than the limit";
+  if (chunks_.reserved_bytes() > limit_) return "the allocator has reserved more than its limit";
   return chunks_.check_invariants();
 }
 

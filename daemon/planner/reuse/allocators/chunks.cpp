@@ -163,8 +163,9 @@ std::string Chunks::check_chunk(Handle chunk) const {
   const std::string name = "the chunk at " + std::to_string(c.address);
   const bool listed = free_[c.pool].count({c.bytes, c.address, chunk}) == 1;
   const auto used = in_use_.find(c.address);
-  if (listed == c.used) return name + " is listed wrongly among the free";
-  if ((used != in_use_.end() && used->second == chunk) != c.used) return name + " is found wrongly as used";
+  if (listed == c.used) return name + " is in the wrong list of free chunks";
+  if ((used != in_use_.end() && used->second == chunk) != c.used)
+    return name + " is wrongly in the map of used chunks";
   if (c.after == none) return {};
   const Chunk& next = chunks_[c.after];
   if (next.before != chunk || next.address != c.address + c.bytes)
@@ -184,7 +185,7 @@ std::string Chunks::check_invariants() const {
     covered += chunks_[h].bytes;
     used += chunks_[h].used ? chunks_[h].bytes : 0;
     if (chunks_[h].before == none && regions_.count(chunks_[h].address) == 0) {
-      return "the chunk at " + std::to_string(chunks_[h].address) + " is first in no region";
+      return "the chunk at " + std::to_string(chunks_[h].address) + " is the first chunk of no region";
     }
     if (std::string wrong = check_chunk(h); !wrong.empty()) return wrong;
   }

@@ -103,7 +103,7 @@ std::string unfit(const Instance& instance) {
   if (instance.trace == nullptr)
     return "parallel_safe needs a trace: only its graph says what may run together";
   if (!instance.trace->reads_known)
-    return "parallel_safe needs to know what each operation reads, which this trace does not tell";
+    return "parallel_safe needs to know what each operation reads, and this trace does not say so";
   for (const Buffer& b : instance.buffers) {
     if (b.tensor == no_tensor ? b.lower >= instance.trace->ops.size()
                               : b.tensor >= instance.trace->tensors.size())

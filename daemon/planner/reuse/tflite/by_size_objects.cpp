@@ -100,7 +100,9 @@ class ObjectAssignment {
   // A step is O(n): that often enough for whoever steers, and for the bound on memory.
   void check(std::size_t rows) {
     if (rows * objects_.object_bytes.size() > max_distances)
-      why_ = "the table of distances would exceed 512 MiB; tflite_by_size and tflite_by_breadth need none";
+      why_ =
+          "the table of distances would exceed 512 MiB; take tflite_by_size or tflite_by_breadth, which have "
+          "none";
     if (stop_ && ++steps_ % 64 == 0 && stop_()) why_ = "stopped before all buffers were assigned";
   }
 

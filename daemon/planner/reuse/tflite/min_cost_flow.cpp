@@ -145,8 +145,9 @@ Result<Objects> min_cost_flow(Records records, const Stop& stop) {
   std::uint64_t pairs = 0;
   for (const std::uint32_t count : finished.count_of) pairs += count;
   if (pairs > max_pairs) {
-    return refused<Objects>("its flow would have " + std::to_string(pairs) +
-                            " arcs, one for each two buffers that could share; the limit is 6000000");
+    return refused<Objects>(
+        "the flow would have " + std::to_string(pairs) +
+        " arcs, one for each pair of buffers that could share memory, and the limit is 6000000");
   }
   if (stop && stop()) return refused<Objects>("stopped before the flow was built");
   if (records.size() <= max_exact_records) return ok(shortest_path_flow(records, finished));

@@ -155,8 +155,8 @@ Result<Placement> place_climbing(const Instance& instance, const SearchControl& 
     pooled.push_back({{}, b.bytes, b.alignment, {}, {0}});
   }
   if (conflicts > max_conflicts) {
-    return refused<Placement>("its lists would hold " + std::to_string(conflicts) +
-                              " conflicts; the limit is 60000000. tvm_by_size needs none");
+    return refused<Placement>("the lists of conflicts would have " + std::to_string(conflicts) +
+                              " entries, and the limit is 60000000; take tvm_by_size, which has no lists");
   }
   add_conflicts(instance, &pooled);
   const tvm::Pool pool;

@@ -70,7 +70,7 @@ class Search {
   std::vector<Candidate> published_;  // the fastest first
   Candidate best_;
   State current_;
-  std::string why_not_ = "no policy had a plan before the search was stopped";
+  std::string why_not_ = "the search was stopped before any policy had a plan";
 
   bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
 

@@ -69,13 +69,13 @@ class RecomputeChecker {
   std::string wrong(const ExtraWork& work) const {
     if (work.op >= work.position) return "it has not run yet";
     const wire::TraceOp& op = trace_.ops[work.op];
-    if (!op.recomputable) return "it is marked as not recomputable";
+    if (!op.recomputable) return "the operation is marked as not recomputable";
     const auto has = [](const std::vector<std::uint32_t>& list, std::uint32_t t) {
       return std::find(list.begin(), list.end(), t) != list.end();
     };
     for (const std::uint32_t t : work.tensors) {
       if (t >= trace_.tensors.size() || !has(op.outputs, t))
-        return "what it is said to make was not written by it";
+        return "the operation did not write what the report says it makes";
     }
     for (const std::uint32_t t : op.inputs) {
       if (has(op.outputs, t) && !has(work.tensors, t)) return "it updates " + name_of(t) + " in place";
@@ -83,8 +83,8 @@ class RecomputeChecker {
         continue;  // what is missing: check_memory()
       const bool newer =
           before(t, work.op) == initial || (holds_[t] != initial && holds_[t] > before(t, work.op));
-      return newer ? name_of(t) + " was written since it read it"
-                   : name_of(t) + " has an older content than it read";
+      return newer ? name_of(t) + " was written after the operation read it"
+                   : name_of(t) + " has an older content than the operation read";
     }
     return {};
   }

@@ -54,7 +54,7 @@ class WorkChecker {
   void one(const ExtraWork& work) {
     if (work.kind == Kind::recompute) {
       if (work.op >= trace_.ops.size()) {
-        wrong_ = "an operation was recomputed that does not exist";
+        wrong_ = "the recomputed operation does not exist";
         return;
       }
       run(work.timing, "recomputing operation " + std::to_string(work.op), work.op);
@@ -63,7 +63,7 @@ class WorkChecker {
       return;
     }
     if (work.tensors.size() != 1 || work.tensors[0] >= trace_.tensors.size()) {
-      wrong_ = "extra work names no tensor, or several";
+      wrong_ = "extra work does not name exactly one tensor";
       return;
     }
     ordered(work.timing, "extra work");
@@ -84,7 +84,7 @@ class WorkChecker {
     for (; decompression(position); ++next_) {
       const ExtraWork& work = report_.extra[next_];
       if (work.tensors.size() != 1 || work.tensors[0] >= trace_.tensors.size()) {
-        wrong_ = "a decompression names no tensor, or several";
+        wrong_ = "a decompression does not name exactly one tensor";
       }
       run_codec_us_ += work.timing.end_us - work.timing.start_us;
     }
@@ -106,7 +106,7 @@ class WorkChecker {
     const double start_us = strict ? t.present_us + run_codec_us_ : t.ready_us;
     const double end_us =
         strict ? start_us + time_us : std::max(t.ready_us + time_us, t.present_us) + run_codec_us_;
-    if (!same(t.start_us, start_us)) wrong_ = name + " did not start when everything was there";
+    if (!same(t.start_us, start_us)) wrong_ = name + " did not start as soon as all its tensors were there";
     if (!same(t.end_us, end_us)) wrong_ = name + " did not take its time";
     const double waited_us =
         strict ? t.present_us - t.ready_us : std::max(0.0, t.present_us - t.ready_us - time_us);

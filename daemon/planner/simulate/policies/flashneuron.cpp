@@ -122,8 +122,8 @@ class Selection {
       c.taken = true;
     }
     if (fits(residency)) return {};
-    return "tier 0 is too small even if all forward tensors are offloaded: " +
-           std::to_string(residency.most()) + " bytes remain at one operation";
+    return "tier 0 is too small, even with all forward tensors offloaded: " +
+           std::to_string(residency.most()) + " bytes are left at one operation";
   }
 
   // When the last of them has left, one after the other, none before it may.
@@ -229,7 +229,8 @@ class Selection {
 
 Result<wire::Schedule> plan_flashneuron(const wire::Trace& trace, const Machine& machine) {
   const std::optional<std::uint32_t> backward = backward_begin(trace);
-  if (!backward) return refused<wire::Schedule>("the trace has no gradient, so no backward pass to plan for");
+  if (!backward)
+    return refused<wire::Schedule>("the trace has no gradients, and therefore no backward pass to plan for");
   Selection selection(trace, machine, *backward);
   if (std::string wrong = selection.choose(); !wrong.empty())
     return refused<wire::Schedule>(std::move(wrong));

@@ -73,7 +73,8 @@ std::vector<Gap> offloads(const wire::Trace& trace, std::uint32_t backward, bool
 
 Result<wire::Schedule> plan(const wire::Trace& trace, const Machine& machine, const Form& form) {
   const std::optional<std::uint32_t> backward = backward_begin(trace);
-  if (!backward) return refused<wire::Schedule>("the trace has no gradient, so no backward pass to plan for");
+  if (!backward)
+    return refused<wire::Schedule>("the trace has no gradients, and therefore no backward pass to plan for");
   FarTiers far(trace, machine);
   const std::vector<Gap> gaps = offloads(trace, *backward, form.convolutions_only);
   const std::vector<std::uint32_t> first = first_named(trace);

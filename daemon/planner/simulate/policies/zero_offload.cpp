@@ -103,7 +103,7 @@ class StepMaker {
   Result<OffloadedStep> make() {
     if (groups_.empty())
       return refused<OffloadedStep>(
-          "no operation updates a weight with an optimizer state; profile a step whose optimizer has some");
+          "no operation updates a weight by an optimizer state; profile a step whose optimizer has states");
     if (std::string wrong = add_cpu(); !wrong.empty()) return refused<OffloadedStep>(std::move(wrong));
     add_tensors();
     for (std::uint32_t half = 0; half < made_.steps; ++half) add_passes(half);
@@ -147,7 +147,8 @@ class StepMaker {
     Machine& machine = made_.machine;
     const Route* const near = cpu_route();
     if (near == nullptr)
-      return "no tier with a route has a CPU that updates weights; give one update_bytes_per_second in the "
+      return "no tier with a route has a CPU that updates weights; give such a tier update_bytes_per_second "
+             "in the "
              "machine's description";
     count_cpu_bytes();
     Route route = *near;
@@ -156,7 +157,7 @@ class StepMaker {
     const double speed = tier.update_bytes_per_second;
     if (tier.capacity_bytes < made_.cpu_bytes)
       return "tier '" + tier.name + "' has " + std::to_string(tier.capacity_bytes) +
-             " bytes, optimizer states and a copy of the weights need " + std::to_string(made_.cpu_bytes);
+             " bytes, and optimizer states and a copy of the weights need " + std::to_string(made_.cpu_bytes);
     if (tier.capacity_bytes != unlimited_bytes) tier.capacity_bytes -= made_.cpu_bytes;
     tier.name = free_name(machine.tiers);
     route.links.push_back(static_cast<std::uint32_t>(machine.links.size()));

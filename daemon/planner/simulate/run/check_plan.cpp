@@ -16,7 +16,7 @@ std::string check_link(const Link& link, std::size_t i) {
     return name + " needs a bandwidth of at least 1 byte a second in both directions";
   }
   if (!not_negative(link.in_latency_us) || !not_negative(link.out_latency_us)) {
-    return name + " has a latency that is negative or no number";
+    return name + " has a latency that is negative or not a number";
   }
   return {};
 }
@@ -33,11 +33,12 @@ std::string check_route(const Machine& machine, std::size_t i) {
       return name + " leads over link " + std::to_string(route.links[a]) + ", which does not exist";
     }
     if (std::count(route.links.begin(), route.links.end(), route.links[a]) > 1) {
-      return name + " leads over one link twice";
+      return name + " takes the same link twice";
     }
   }
   for (std::size_t other = 0; other < i; ++other) {
-    if (machine.routes[other].tier == route.tier) return name + " is a second one to its tier";
+    if (machine.routes[other].tier == route.tier)
+      return name + " is the second route to its tier; a tier has one";
   }
   return {};
 }
@@ -49,7 +50,7 @@ std::string check_codec(const CodecCost& codec, std::size_t i) {
     return name + " needs a speed of at least 1 byte a second in both directions";
   }
   if (!not_negative(codec.stored_share) || !not_negative(codec.overhead_share)) {
-    return name + " has a share that is negative or no number";
+    return name + " has a share that is negative or not a number";
   }
   return {};
 }
@@ -59,7 +60,7 @@ std::string check_references(const wire::Trace& trace, std::size_t op) {
   const std::string name = "ops[" + std::to_string(op) + "]";
   if (!not_negative(o.time_us) || std::any_of(o.variants.begin(), o.variants.end(),
                                               [](const auto& v) { return !not_negative(v.time_us); }))
-    return name + " takes a time that is negative or no number";
+    return name + " takes a time that is negative or not a number";
   for (const auto* list : {&o.inputs, &o.outputs}) {
     for (const std::uint32_t t : *list) {
       if (t >= trace.tensors.size())
@@ -99,11 +100,12 @@ std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
 
 std::string check_entry(const wire::Trace& trace, const Machine& machine, const wire::ScheduleEntry& e) {
   if (e.at > trace.ops.size()) return "ordinal " + std::to_string(e.at) + " is beyond the last operation";
-  if (e.by < e.at) return "its deadline is before its begin";
+  if (e.by < e.at) return "the deadline is before the begin";
   if (e.object >= trace.tensors.size()) return "there is no tensor " + std::to_string(e.object);
-  if (e.action >= wire::Action::count) return "it has no action that there is";
+  if (e.action >= wire::Action::count) return "the action is unknown";
   if (e.begin != 0 || e.bytes < trace.tensors[e.object].bytes)
-    return "it moves a part of tensor " + std::to_string(e.object) + "; the simulator moves whole tensors";
+    return "the entry moves a part of tensor " + std::to_string(e.object) +
+           "; the simulator moves whole tensors";
   return check_target(machine, e);
 }
 
@@ -136,7 +138,7 @@ std::string check_entries(const wire::Trace& trace, const Machine& machine, cons
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     std::string wrong = check_entry(trace, machine, schedule.entries[i]);
     if (wrong.empty() && i > 0 && schedule.entries[i - 1].at > schedule.entries[i].at) {
-      wrong = "it stands after a later ordinal";
+      wrong = "the entry stands behind one of a later ordinal";
     }
     if (!wrong.empty()) return "entries[" + std::to_string(i) + "]: " + wrong;
   }

@@ -35,7 +35,7 @@ bool Runner::prepare(const Run& run, const Named& n) {
   const std::uint32_t t = n.tensor;
   const bool overwritten = n.writes && !n.reads;
   if (n.reads && content_[t] == Content::dropped) {
-    return fail(run_name(run) + " reads " + tensor_name(t) + ", which was dropped and not computed again");
+    return fail(run_name(run) + " reads " + tensor_name(t) + ", which was dropped and not recomputed");
   }
   // What is updated in place again was made again just before: its runs follow each other.
   if (run.again && overwritten && content_[t] == Content::held) {
@@ -118,7 +118,7 @@ bool Runner::make_room(std::uint32_t index) {
     const std::uint64_t stored = s.coded ? s.stored : store_.bytes(t);
     const std::uint32_t tier = s.copied ? s.tier : store_.tier_with_room(stored);
     if (tier == 0) {
-      return fail(run_name(p_.runs[index]) + " needs room, but no other tier has any for " +
+      return fail(run_name(p_.runs[index]) + " needs room, but no other tier has room for " +
                   std::to_string(stored) + " bytes of " + tensor_name(t));
     }
     store_.evict_on_demand(t, tier, s.coded ? s.codec : no_codec, stored);
@@ -132,10 +132,12 @@ bool Runner::stuck(std::uint32_t index) {
   for (const Named& n : p_.names_of(index)) bytes += store_.bytes(n.tensor);
   std::string why = run_name(run) + " names " + std::to_string(bytes) + " bytes; of tier 0 ('" +
                     machine_.tiers[0].name + "', " + std::to_string(machine_.tiers[0].capacity_bytes) +
-                    " bytes) " + std::to_string(store_.room().used(0)) + " are in use, it waits for " +
-                    std::to_string(claim_) + " more";
+                    " bytes) " + std::to_string(store_.room().used(0)) +
+                    " are in use, and the operation waits for " + std::to_string(claim_) + " more";
   for (const std::uint32_t t : missing_) why += " and for " + tensor_name(t);
-  return fail(why + ", and nothing under way frees any: evict more before it, or use a policy with victims");
+  return fail(
+      why +
+      ", and nothing on its way frees room: evict more before this operation, or use a policy with victims");
 }
 
 void Runner::compute(std::uint32_t index, OpTiming* timing) {

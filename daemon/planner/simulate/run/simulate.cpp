@@ -36,7 +36,7 @@ bool Runner::place_persistent() {
     const std::uint32_t tier = store_.bytes(t) == 0 ? 0 : first_tier_for(store_.bytes(t));
     if (tier == machine_.tiers.size()) {
       return fail("persistent " + tensor_name(t) + " of " + std::to_string(store_.bytes(t)) +
-                  " bytes finds room in no tier from " + std::to_string(options_.initial_tier) + " on");
+                  " bytes has no room in tier " + std::to_string(options_.initial_tier) + " or any below");
     }
     store_.place_at_start(t, tier);
     store_.touch(t, belady_key(t, 0));
@@ -68,7 +68,7 @@ bool Runner::step() {
   }
   for (std::uint32_t t = 0; t < trace_.tensors.size(); ++t) {
     if (trace_.tensors[t].persistent && content_[t] != Content::held) {
-      return fail("persistent " + tensor_name(t) + " was dropped and is lost to the next step");
+      return fail("persistent " + tensor_name(t) + " was dropped, and the next step needs it");
     }
   }
   return true;
@@ -96,7 +96,7 @@ std::string check_inputs(const wire::Trace& trace, const Machine& machine, const
   if (std::string wrong = check_trace(trace); !wrong.empty()) return wrong;
   if (std::string wrong = check_entries(trace, machine, schedule); !wrong.empty()) return wrong;
   if (std::string wrong = check_variants(trace, schedule.variants); !wrong.empty()) return wrong;
-  if (options.steps == 0) return "there is no step to simulate; ask for at least one";
+  if (options.steps == 0) return "no step is simulated; ask for at least one";
   if (options.initial_tier >= machine.tiers.size()) return "the initial tier does not exist";
   return {};
 }
