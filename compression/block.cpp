@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/codecs_own.h"
 #include "compression/masks.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "compression/frame.h"
-#include "compression/kernels.h"
+#include "compression/kernels/kernels.h"
 
 namespace terrace::compression {
 

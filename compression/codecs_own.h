@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 
+#include "compression/base/bytes.h"
 #include "compression/block.h"
-#include "compression/bytes.h"
-#include "compression/kernels_pack.h"
+#include "compression/kernels/pack.h"
 #include "compression/masks.h"
 
 namespace terrace::compression {

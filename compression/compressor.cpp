@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/frame_steps.h"
-#include "compression/kernels_pack.h"
+#include "compression/kernels/pack.h"
 
 namespace terrace::compression {
 namespace {

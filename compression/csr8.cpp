@@ -3,7 +3,7 @@
 // sparser, and to compare.
 #include <bit>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/codecs_own.h"
 #include "compression/masks.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "compression/bytes.h"
-#include "compression/kernels.h"
+#include "compression/base/bytes.h"
+#include "compression/kernels/kernels.h"
 
 namespace terrace::compression {
 namespace {

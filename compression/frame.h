@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <span>
 
+#include "compression/base/element.h"
 #include "compression/codec.h"
-#include "compression/element.h"
 
 namespace terrace::compression {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 
 namespace terrace::compression {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/codecs_own.h"
 #include "compression/masks.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compression/kernels.h"
+#include "compression/kernels/kernels.h"
 
 namespace terrace::compression {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "compression/element.h"
+#include "compression/base/element.h"
 
 namespace terrace::compression {
 

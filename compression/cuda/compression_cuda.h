@@ -62,7 +62,7 @@ struct Result {
 std::uint64_t number_blocks(std::span<Source> sources);
 std::uint64_t number_blocks(std::span<Target> targets);
 
-// How a kernel's threads are arranged; compression/tuner.h finds the best for a device.
+// How a kernel's threads are arranged; compression/tuner/tuner.h finds the best for a device.
 struct Geometry {
   unsigned threads = 256;  // of a CTA: 128, 256 or 512
   unsigned ctas_per_unit =

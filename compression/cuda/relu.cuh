@@ -9,8 +9,8 @@
 
 #include <type_traits>
 
+#include "compression/base/element.h"
 #include "compression/cuda/simt.cuh"
-#include "compression/element.h"
 
 namespace terrace::compression::cuda {
 

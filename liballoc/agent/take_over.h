@@ -9,7 +9,7 @@
 
 #include "liballoc/agent/availability.h"
 #include "liballoc/agent/high_water.h"
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/huge_pages.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "liballoc/agent/take_over.h"
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/terrace.h"

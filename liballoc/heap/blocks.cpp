@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/base/os.h"
 #include "liballoc/paging/pager.h"
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "liballoc/base/lock.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/block_queue.h"
 
 namespace terrace::liballoc {

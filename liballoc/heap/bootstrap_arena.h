@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

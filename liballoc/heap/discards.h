@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/reserved_range.h"
 

@@ -14,10 +14,9 @@
 #include <cstdint>
 
 #include "liballoc/agent/agent.h"
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/base/options.h"
 #include "liballoc/heap/accounts.h"
-#include "liballoc/heap/address_space.h"
 #include "liballoc/heap/advice.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/bootstrap_arena.h"
@@ -29,6 +28,7 @@
 #include "liballoc/heap/pins.h"
 #include "liballoc/heap/recycled_memory.h"
 #include "liballoc/heap/reserved_range.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/free_runs.h"
 #include "liballoc/paging/gate.h"
 #include "liballoc/paging/pager.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "liballoc/agent/availability.h"
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/reserved_range.h"

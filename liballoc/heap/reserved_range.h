@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/heap/address_space.h"
 #include "liballoc/heap/bootstrap_arena.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

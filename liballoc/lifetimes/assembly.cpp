@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "liballoc/lifetimes/evidence.h"
+#include "liballoc/lifetimes/repeats/evidence.h"
 
 namespace terrace::liballoc {
 namespace {

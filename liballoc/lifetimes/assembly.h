@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "liballoc/lifetimes/known_phase.h"
-#include "liballoc/lifetimes/repeats.h"
-#include "liballoc/lifetimes/threads.h"
+#include "liballoc/lifetimes/repeats/repeats.h"
+#include "liballoc/lifetimes/repeats/threads.h"
 
 namespace terrace::liballoc {
 

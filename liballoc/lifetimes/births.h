@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "liballoc/base/os.h"
-#include "liballoc/lifetimes/clock_event.h"
+#include "liballoc/lifetimes/repeats/clock_event.h"
 
 namespace terrace::liballoc {
 

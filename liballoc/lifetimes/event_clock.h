@@ -21,11 +21,11 @@
 #include <cstdint>
 
 #include "liballoc/lifetimes/births.h"
-#include "liballoc/lifetimes/clock_event.h"
 #include "liballoc/lifetimes/follower.h"
 #include "liballoc/lifetimes/phase_book.h"
-#include "liballoc/lifetimes/repeats.h"
-#include "liballoc/lifetimes/threads.h"
+#include "liballoc/lifetimes/repeats/clock_event.h"
+#include "liballoc/lifetimes/repeats/repeats.h"
+#include "liballoc/lifetimes/repeats/threads.h"
 
 namespace terrace::liballoc {
 

@@ -3,7 +3,7 @@
 
 #include "liballoc/lifetimes/assembly.h"
 #include "liballoc/lifetimes/event_clock.h"
-#include "liballoc/lifetimes/evidence.h"
+#include "liballoc/lifetimes/repeats/evidence.h"
 
 namespace terrace::liballoc {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/lifetimes/tokens.h"
+#include "liballoc/lifetimes/repeats/tokens.h"
 
 namespace terrace::liballoc {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "liballoc/base/os.h"
-#include "liballoc/lifetimes/tokens.h"
+#include "liballoc/lifetimes/repeats/tokens.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -12,10 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/lifetimes/clock_event.h"
 #include "liballoc/lifetimes/known_phase.h"
 #include "liballoc/lifetimes/learned_uses.h"
 #include "liballoc/lifetimes/recent_times.h"
+#include "liballoc/lifetimes/repeats/clock_event.h"
 
 namespace terrace::liballoc {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "liballoc/lifetimes/repeats.h"
+#include "liballoc/lifetimes/repeats/repeats.h"
 
 namespace terrace::liballoc {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/lifetimes/history.h"
 #include "liballoc/lifetimes/known_phase.h"
+#include "liballoc/lifetimes/repeats/history.h"
 
 namespace terrace::liballoc {
 

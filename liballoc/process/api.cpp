@@ -6,7 +6,7 @@
 #include "liballoc/base/os.h"
 #include "liballoc/base/signal_guard.h"
 #include "liballoc/heap/heap.h"
-#include "liballoc/lifetimes/tokens.h"
+#include "liballoc/lifetimes/repeats/tokens.h"
 #include "liballoc/process/startup.h"
 #include "liballoc/terrace.h"
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/external_codecs.h"
 #include "support.h"
 #include "walled.h"

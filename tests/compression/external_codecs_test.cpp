@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compression/external_codecs.h"
-#include "compression/parallel.h"
+#include "compression/parallel/parallel.h"
 
 namespace {
 

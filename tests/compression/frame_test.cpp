@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/external_codecs.h"
 #include "support.h"
 #include "walled.h"

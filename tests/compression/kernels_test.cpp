@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/kernels.h"
+#include "compression/kernels/kernels.h"
 #include "guarded.h"
 
 namespace terrace::compression {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <optional>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "differential.h"
 
 namespace terrace::compression::test {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "compression/external_codecs.h"
 #include "walled.h"
 

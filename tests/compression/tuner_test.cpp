@@ -1,5 +1,5 @@
 // The tuner on cost surfaces whose best point is known, and the file that remembers what it found.
-#include "compression/tuner.h"
+#include "compression/tuner/tuner.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 
 #include "against_cpu.h"
 #include "cases.h"
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda::test;

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "compression/cuda/look_back.cuh"
+#include "compression/cuda/encode/look_back.cuh"
 
 using namespace terrace::compression::cuda;
 

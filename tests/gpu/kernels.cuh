@@ -1,7 +1,7 @@
 // A kernel of the tests: XXH3 of an input's first bytes.
 #pragma once
 
-#include "compression/cuda/finish_frame.cuh"
+#include "compression/cuda/encode/finish_frame.cuh"
 
 namespace terrace::compression::cuda::test {
 

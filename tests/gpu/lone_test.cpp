@@ -9,8 +9,8 @@
 #include "cases.h"
 #include "compression/compressor.h"
 #include "compression/cuda/check_call.cuh"
-#include "compression/cuda/compress.cuh"
-#include "compression/cuda/decompress.cuh"
+#include "compression/cuda/decode/decompress.cuh"
+#include "compression/cuda/encode/compress.cuh"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda;

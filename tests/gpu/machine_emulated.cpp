@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "compression/cuda/compress.cuh"
-#include "compression/cuda/decompress.cuh"
+#include "compression/cuda/decode/decompress.cuh"
+#include "compression/cuda/encode/compress.cuh"
 #include "compression/cuda/relu.cuh"
 #include "kernels.cuh"
 #include "machine.h"

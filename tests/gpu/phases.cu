@@ -1,8 +1,8 @@
 // What each part of a block costs, a kernel for each part: compiled only to be disassembled and counted
 // (count_instructions). The parts are called as compress_blocks() and decompress_blocks() call them, with the
 // default 256 threads and their register budget.
-#include "compression/cuda/compress.cuh"
-#include "compression/cuda/decompress.cuh"
+#include "compression/cuda/decode/decompress.cuh"
+#include "compression/cuda/encode/compress.cuh"
 
 using namespace terrace::compression::cuda;
 

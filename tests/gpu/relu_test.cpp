@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cases.h"
-#include "compression/gist.h"
+#include "compression/gist/gist.h"
 
 using namespace terrace::compression;
 using namespace terrace::compression::cuda::test;

@@ -1,6 +1,6 @@
 // The address space against a model that knows only what was handed out: a map of live ranges and, for every
 // granule, whether anybody ever had it.
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "liballoc/agent/set_up_latch.h"
+#include "liballoc/agent/waiting/set_up_latch.h"
 
 #include <catch2/catch.hpp>
 #include <thread>

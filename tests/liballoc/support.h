@@ -18,7 +18,7 @@
 #include <iterator>
 
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc::test {
 

@@ -1,4 +1,4 @@
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 
 #include <poll.h>
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/mover/mover.h"
 
 namespace terrace::stress {

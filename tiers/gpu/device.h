@@ -142,7 +142,7 @@ struct DeviceSpec {
   std::uint64_t to_device_bytes_per_s = 0;  // emulated; 0: as fast as memory is
   std::uint64_t to_host_bytes_per_s = 0;
   std::uint64_t latency_ns = 0;  // of each copy
-  std::uint64_t lag_ns = 0;      // of the default stream behind the host (emulated_device.h)
+  std::uint64_t lag_ns = 0;      // of the default stream behind the host (emulated/device.h)
 };
 
 // 0, or EINVAL with *reason naming the text, what is wrong with it and what is accepted.

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.02
 # Of `terrace jobs --json`; durations are seconds there.
 COUNTERS = ("written_bytes", "read_bytes", "evicted_bytes", "restored_bytes", "faults", "stall_seconds", "steps", "departures",
             "planned_steps", "planned_out_bytes", "planned_in_bytes", "planned_late", "unplanned_faults")
-RUN_BYTES = 2 << 20  # what one touch waits for (liballoc/heap/block.h)
+RUN_BYTES = 2 << 20  # what one touch waits for (liballoc/heap/space/block.h)
 
 
 class Watch:

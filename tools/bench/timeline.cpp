@@ -11,7 +11,7 @@
 #include <fstream>
 #include <regex>
 
-#include "liballoc/heap/block.h"
+#include "liballoc/heap/space/block.h"
 #include "tools/bench/measuring/measure.h"
 #include "tools/bench/measuring/targets.h"
 #include "tools/cli/timeline/history.h"

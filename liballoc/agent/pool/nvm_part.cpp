@@ -8,7 +8,7 @@
 
 #include "liballoc/base/message.h"
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "tiers/fixed_queue.h"
 #include "tiers/high_descriptor.h"
 #include "tiers/memory/nvm_file.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "tiers/extent_allocator.h"
 #include "tiers/pool_file.h"
 

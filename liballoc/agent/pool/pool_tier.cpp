@@ -8,7 +8,7 @@
 #include "liballoc/base/message.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/transfers/run_frame.h"
 #include "tiers/fixed_queue.h"
 #include "tiers/high_descriptor.h"

@@ -23,11 +23,11 @@
 
 #include "liballoc/gpu/optimizer/block_memory.h"
 #include "liballoc/gpu/optimizer/drive.h"
-#include "liballoc/gpu/optimizer/kernels.h"
 #include "liballoc/gpu/optimizer/placement.h"
 #include "liballoc/gpu/optimizer/share.h"
 #include "liballoc/gpu/optimizer/shelf.h"
 #include "liballoc/gpu/optimizer/stream.h"
+#include "liballoc/gpu/optimizer/update/kernels.h"
 #include "liballoc/gpu/optimizer/workers.h"
 #include "liballoc/gpu/terrace_optimizer.h"
 

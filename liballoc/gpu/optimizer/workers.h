@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "compression/thread_team.h"
+#include "compression/parallel/thread_team.h"
 
 namespace terrace::liballoc::optimizer {
 

@@ -8,7 +8,7 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/wire/period/writer.h"
 
 namespace terrace::liballoc {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/mover/mover.h"
 
 namespace terrace::liballoc {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

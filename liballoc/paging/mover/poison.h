@@ -6,7 +6,7 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

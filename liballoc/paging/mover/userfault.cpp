@@ -8,7 +8,7 @@
 
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
-#include "liballoc/heap/block.h"
+#include "liballoc/heap/space/block.h"
 #include "liballoc/paging/mover/page_map.h"
 
 // Newer than Debian 12's kernel headers; from include/uapi/linux/userfaultfd.h of Linux 6.8.

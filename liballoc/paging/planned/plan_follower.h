@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "liballoc/lifetimes/clock_event.h"
+#include "liballoc/lifetimes/repeats/clock_event.h"
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/planned/course.h"
 #include "liballoc/paging/planned/phase_trials.h"

@@ -15,7 +15,7 @@
 #include <numeric>
 
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

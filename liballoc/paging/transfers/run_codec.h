@@ -15,7 +15,7 @@
 
 #include "compression/advisor/payoff.h"
 #include "liballoc/base/options.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 #include "liballoc/paging/transfers/run_frame.h"
 #include "liballoc/terrace.h"
 

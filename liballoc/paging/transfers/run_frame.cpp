@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "compression/bytes.h"
+#include "compression/base/bytes.h"
 #include "liballoc/base/checksum.h"
 
 namespace terrace::liballoc {

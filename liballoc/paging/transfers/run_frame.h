@@ -13,7 +13,7 @@
 
 #include "compression/compressor.h"
 #include "liballoc/base/os.h"
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::liballoc {
 

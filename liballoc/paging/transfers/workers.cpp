@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "liballoc/agent/thread.h"
-#include "liballoc/agent/waker.h"
+#include "liballoc/agent/waiting/waker.h"
 #include "liballoc/base/message.h"
 #include "liballoc/base/os.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "compression/element.h"
+#include "compression/base/element.h"
 
 namespace terrace::bench {
 namespace {

@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "compression/gist.h"
-#include "compression/gist_elements.h"
-#include "compression/gist_number.h"
+#include "compression/gist/elements.h"
+#include "compression/gist/gist.h"
+#include "compression/gist/number.h"
 #include "tests/compression/walled.h"
 
 namespace terrace::compression::gist {

@@ -2,9 +2,9 @@
 #include <bit>
 #include <catch2/catch.hpp>
 
-#include "compression/gist.h"
-#include "compression/gist_elements.h"
-#include "compression/gist_number.h"
+#include "compression/gist/elements.h"
+#include "compression/gist/gist.h"
+#include "compression/gist/number.h"
 #include "tests/compression/flush_denormals.h"
 #include "tests/compression/gist/gist_values.h"
 #include "tests/compression/walled.h"

@@ -1,5 +1,5 @@
 // ReLU, its mask of one bit an element, and its gradient.
-#include "compression/gist.h"
+#include "compression/gist/gist.h"
 
 #include <catch2/catch.hpp>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "liballoc/lifetimes/clock_event.h"
+#include "liballoc/lifetimes/repeats/clock_event.h"
 
 namespace terrace::liballoc::test {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "liballoc/agent/busy_wait.h"
+#include "liballoc/agent/waiting/busy_wait.h"
 #include "liballoc/paging/policy/lookahead.h"
 #include "liballoc/paging/policy/recent_share.h"
 #include "liballoc/paging/policy/stream_window.h"

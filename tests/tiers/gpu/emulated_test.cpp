@@ -1,6 +1,6 @@
 // What only the emulated device promises: its capacity, its links, the limit on locked memory, and how a
 // stream ends.
-#include "tiers/gpu/emulated_device.h"
+#include "tiers/gpu/emulated/device.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "device_support.h"
-#include "tiers/gpu/emulated_link.h"
+#include "tiers/gpu/emulated/link.h"
 #include "tiers/gpu/host_clock.h"
 
 using namespace terrace::tiers::gpu;

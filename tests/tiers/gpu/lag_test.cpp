@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "device_support.h"
-#include "tiers/gpu/emulated_device.h"
+#include "tiers/gpu/emulated/device.h"
 #include "tiers/gpu/host_clock.h"
 
 using namespace terrace::tiers::gpu;

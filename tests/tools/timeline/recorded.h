@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "liballoc/heap/block.h"
+#include "liballoc/heap/space/block.h"
 #include "tools/cli/timeline/recording.h"
 
 namespace terrace::cli::test {

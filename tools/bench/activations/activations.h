@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compression/element.h"
+#include "compression/base/element.h"
 
 namespace terrace::bench {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/kernels.h"
+#include "compression/kernels/kernels.h"
 #include "tools/bench/compression/captured.h"
 #include "tools/bench/compression/ratios.h"
 #include "tools/bench/compression/report.h"

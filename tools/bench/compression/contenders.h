@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/element.h"
+#include "compression/base/element.h"
 
 namespace terrace::bench {
 

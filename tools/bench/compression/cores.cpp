@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "compression/parallel.h"
+#include "compression/parallel/parallel.h"
 #include "tools/bench/compression/speed.h"
 #include "tools/bench/measuring/measure.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "compression/kernels.h"
+#include "compression/kernels/kernels.h"
 #include "tools/bench/compression/contenders.h"
 #include "tools/bench/compression/report.h"
 #include "tools/bench/measuring/targets.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "compression/cuda/compression_cuda.h"
-#include "compression/tuner.h"
+#include "compression/tuner/tuner.h"
 #include "tools/bench/device/device_memory.h"
 #include "tools/bench/measuring/measure.h"
 

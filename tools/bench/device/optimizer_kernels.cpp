@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "liballoc/gpu/optimizer/block.h"
-#include "liballoc/gpu/optimizer/kernels.h"
+#include "liballoc/gpu/optimizer/update/kernels.h"
 #include "liballoc/gpu/optimizer/workers.h"
 #include "tiers/mapping.h"
 #include "tools/bench/measuring/measure.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "liballoc/heap/address_space.h"
+#include "liballoc/heap/space/address_space.h"
 
 namespace terrace::cli {
 

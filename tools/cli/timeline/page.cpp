@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "liballoc/heap/block.h"
+#include "liballoc/heap/space/block.h"
 #include "tools/cli/timeline/page_html.h"
 
 namespace terrace::cli {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "liballoc/heap/block.h"
+#include "liballoc/heap/space/block.h"
 #include "tools/cli/timeline/median.h"
 
 namespace terrace::cli {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compression/element.h"
+#include "compression/base/element.h"
 #include "liballoc/gpu/offload/tensors/tensor.h"
 
 namespace terrace::liballoc::offload {

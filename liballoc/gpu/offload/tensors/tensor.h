@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "compression/base/element.h"
 #include "compression/codec.h"
-#include "compression/element.h"
 #include "tiers/gpu/device.h"
 #include "tiers/tier.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "liballoc/gpu/optimizer/kernels.h"
+#include "liballoc/gpu/optimizer/update/kernels.h"
 #include "tests/liballoc/gpu/optimizer/optimizer_fixture.h"
 
 using namespace terrace::liballoc::optimizer;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "liballoc/gpu/optimizer/rule.h"
+#include "liballoc/gpu/optimizer/update/rule.h"
 #include "liballoc/gpu/terrace_optimizer.h"
 #include "tests/units.h"
 
