@@ -12,19 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/unique_fd.h"
-#include "daemon/gpu/gpu_shares.h"
-#include "daemon/pools/nvm_pool.h"
-#include "daemon/pools/pool_file.h"
-#include "daemon/pools/pools.h"
 #include "daemon/promises/claims.h"
+#include "daemon/sessions/admissions.h"
+#include "daemon/sessions/ended_jobs.h"
 #include "daemon/sessions/journal.h"
 #include "daemon/sessions/report_checks.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/tallies.h"
 #include "daemon/sessions/turns.h"
-#include "daemon/shares/arbiter.h"
-#include "daemon/writes/writes.h"
 #include "liballoc/wire/protocol.h"
 
 namespace terrace::daemon {
@@ -36,29 +31,11 @@ struct Limits {
   std::size_t jobs_apart = 100;  // with sums of their own in tallies(), and as many users
 };
 
-struct Admission {
-  std::optional<Refusal> refusal;
-  Session* session = nullptr;  // else; the registry's
-  UniqueFd pool_fd;            // a new pool, to be passed on
-  UniqueFd nvm_fd;             // likewise, a file on NVM
-  std::string pool_problem;    // why there is none though one was wanted
-  bool was_cut = false;        // it is back, and less is left, or on record, than it says that it had
-  bool is_expected = true;     // else it says that it is back, and nothing is on record
-};
-
 struct Announcement {
   SessionId session = 0;
   std::uint64_t budget_bytes = 0;
   std::uint64_t pool_limit_bytes = 0;
   std::optional<std::uint64_t> nvm_limit_bytes = {};  // where that changed
-};
-
-// What a job did in all, over processes that ended.
-struct EndedJob {
-  Counters totals{};
-  std::uint64_t processes = 0;
-  std::uint64_t budget_bytes = 0;  // the job's, when the last of them ended
-  std::uint64_t ended_ns = 0;
 };
 
 class Registry {
@@ -68,15 +45,14 @@ class Registry {
 
   // What jobs say that they had from an earlier daemon is believed as far as it is among these, and said by
   // then. Without this call all of it is, within what is left: a daemon that serves one user.
-  void expect(Claims claims, std::uint64_t until_ns) {
-    claims_ = std::move(claims);
-    expected_until_ns_ = until_ns;
-  }
+  void expect(Claims claims, std::uint64_t until_ns) { admissions_.expect(std::move(claims), until_ns); }
   // From now on jobs that ask for it are given NVM.
-  void use_nvm(const NvmRule& rule) { nvm_.emplace(rule); }
+  void use_nvm(const NvmRule& rule) { shares_.nvm.emplace(rule); }
   // Whether a greeting is to be answered ahead of others: it is of a job that is back and can have been
   // there.
-  bool is_expected(const wire::Hello& hello, uid_t uid) const;
+  bool is_expected(const wire::Hello& hello, uid_t uid) const {
+    return comes_back(hello) && admissions_.is_on_record(job_of(hello, uid));
+  }
   // What the next daemon should know: of jobs that are here, and of those that have not come back yet.
   Promises promises() const;
 
@@ -106,41 +82,42 @@ class Registry {
 
   Session* find(SessionId session);
   const Sessions& sessions() const { return sessions_; }
-  const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_; }
+  const std::map<JobKey, EndedJob>& ended_jobs() const { return ended_.all(); }
   // As of each session's last turn.
   const Tallies& tallies() const { return tallies_; }
   // What it grants is looked at anew, and a pause may begin, which it counts in rounds.
   Arbiter& change_arbiter() {
     ++revision_;
     rounds_to_count_ = Arbiter::pausing_rounds;
-    return arbiter_;
+    return shares_.dram;
   }
-  const Arbiter& arbiter() const { return arbiter_; }
-  Pools& pools() { return pools_; }
-  const Pools& pools() const { return pools_; }
+  const Arbiter& arbiter() const { return shares_.dram; }
+  Pools& pools() { return shares_.pools; }
+  const Pools& pools() const { return shares_.pools; }
   // Of the session, wherever its memory is.
   std::uint64_t granted_bytes(SessionId session) const {
-    return gpu_.has(session) ? gpu_.granted_bytes(session) : arbiter_.granted_bytes(session);
+    return shares_.gpu.has(session) ? shares_.gpu.granted_bytes(session)
+                                    : shares_.dram.granted_bytes(session);
   }
-  bool is_here(const JobKey& job) const;
+  bool is_here(const JobKey& job) const { return admissions_.is_here(job); }
   // Of the job wherever it has memory. As Arbiter::set_job_weight().
   std::optional<Refusal> set_job_weight(const JobKey& job, std::uint64_t weight);
   GpuShares& change_gpu() {
     ++revision_;
-    return gpu_;
+    return shares_.gpu;
   }
   Pools& change_pools() {
     ++revision_;
-    return pools_;
+    return shares_.pools;
   }
   Writes& change_writes() {
     ++revision_;
-    return writes_;
+    return shares_.writes;
   }
-  const GpuShares& gpu() const { return gpu_; }
-  const std::optional<NvmPool>& nvm() const { return nvm_; }
-  Writes& writes() { return writes_; }
-  const Writes& writes() const { return writes_; }
+  const GpuShares& gpu() const { return shares_.gpu; }
+  const std::optional<NvmPool>& nvm() const { return shares_.nvm; }
+  Writes& writes() { return shares_.writes; }
+  const Writes& writes() const { return shares_.writes; }
   const Journal& journal() const { return journal_; }
   Journal& journal() { return journal_; }
   std::uint64_t sessions_seen() const { return next_id_ - 1; }
@@ -152,40 +129,14 @@ class Registry {
   void end_round(std::uint64_t now_ns);
   void count_round(std::uint64_t now_ns);
   std::optional<Refusal> check_room(uid_t uid) const;
-  bool is_on_record(const JobKey& job) const { return !claims_ || claims_->has(job); }
-  wire::Hello believed(const JobKey& job, const wire::Hello& hello);
-  std::optional<Refusal> promise(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                 const std::optional<PoolFile>& pool, Admission* admission);
-  void give_terms(const JobKey& job, const wire::Hello& hello);
-  void give_tier_limits(const JobKey& job);
-  void forget_tier_limits(const JobKey& job);
-  std::optional<Refusal> promise_gpu(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                     Admission* admission);
-  void turn_away(SessionId id, const JobKey& job, const Refusal& refusal, std::uint64_t now_ns);
-  std::optional<Refusal> promise_memory(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                        Admission* admission);
-  std::optional<Refusal> promise_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                      const std::optional<PoolFile>& pool, Admission* admission);
-  std::optional<Refusal> adopt_pool(SessionId id, const JobKey& job, const wire::Hello& hello,
-                                    const std::optional<PoolFile>& pool, Admission* admission);
-  std::optional<Refusal> check_pool_is_free(const FileId& file, const Peer& peer) const;
-  void open_pool(Session& session, Admission* admission);
-  void give_nvm(Session& session, Admission* admission);
-  bool is_nvm_limit_due(Session& session);
-  void remember_ended(const Session& session, std::uint64_t now_ns);
 
   Limits limits_;
-  Arbiter arbiter_;
-  GpuShares gpu_;
-  Pools pools_;
-  std::optional<NvmPool> nvm_;
-  Writes writes_;
+  Shares shares_;
   Journal journal_;
-  std::optional<Claims> claims_;
-  std::uint64_t expected_until_ns_ = 0;
   Sessions sessions_;
-  ReportChecks report_checks_{sessions_, arbiter_, gpu_, pools_, journal_};
-  std::map<JobKey, EndedJob> ended_;
+  Admissions admissions_{sessions_, shares_};
+  ReportChecks report_checks_{sessions_, shares_.dram, shares_.gpu, shares_.pools, journal_};
+  EndedJobs ended_;
   Tallies tallies_;
   std::vector<wire::Event> scratch_;
   SessionId next_id_ = 1;
@@ -197,8 +148,5 @@ class Registry {
   unsigned rounds_to_count_ = 0;
   std::uint64_t next_round_ns_ = 0;
 };
-
-// Adds `more` to `sum`. Peaks and states are not summed: the largest of one process stands.
-void add_counters(const Counters& more, Counters* sum);
 
 }  // namespace terrace::daemon

@@ -17,12 +17,12 @@ void Registry::take_counters(Session& session) {
   // Until then that says nothing, which must not be taken for a job that holds nothing.
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
   const Demand demand{session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)};
-  if (session.is_gpu_heap()) return gpu_.observe(session.id(), demand);
+  if (session.is_gpu_heap()) return shares_.gpu.observe(session.id(), demand);
   tallies_.observe(session.id(), session.counters());
-  arbiter_.observe(session.id(), demand);
-  pools_.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
-  if (nvm_) nvm_->observe(session.id(), session.counter(wire::Stat::nvm_bytes));
-  writes_.observe(session.id(), session.counter(wire::Stat::written_bytes));
+  shares_.dram.observe(session.id(), demand);
+  shares_.pools.observe(session.id(), session.counter(wire::Stat::pool_used_bytes));
+  if (shares_.nvm) shares_.nvm->observe(session.id(), session.counter(wire::Stat::nvm_bytes));
+  shares_.writes.observe(session.id(), session.counter(wire::Stat::written_bytes));
 }
 
 std::size_t Registry::take_events(Session& session, std::uint64_t now_ns) {
@@ -76,7 +76,7 @@ void Registry::take_turn(std::uint64_t now_ns) {
 void Registry::end_round(std::uint64_t now_ns) {
   if (now_ns < next_round_ns_) return;
   next_round_ns_ = now_ns + round_ns;
-  if (claims_ && now_ns >= expected_until_ns_) claims_->forget();
+  admissions_.look_at_clock(now_ns);
   if (sessions_.empty()) ++revision_;
   const bool had_givers = !report_checks_.givers().empty();
   if (report_checks_.find_givers()) ++revision_;

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
-#include "daemon/sessions/lifetimes.h"
-#include "daemon/sessions/process_memory.h"
-#include "daemon/sessions/resident_check.h"
-#include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/process/lifetimes.h"
+#include "daemon/sessions/process/process_memory.h"
+#include "daemon/sessions/process/resident_check.h"
+#include "daemon/sessions/process/segment_layout.h"
 #include "daemon/sessions/session_plan.h"
 #include "daemon/shares/arbiter.h"
 

@@ -18,7 +18,6 @@
 // They start with the agent, and like it never end.
 #pragma once
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/daemon_link.h"
 #include "liballoc/agent/mover_access.h"
@@ -29,6 +28,7 @@
 #include "liballoc/agent/waiting/set_up_latch.h"
 #include "liballoc/agent/waiting/wait_set.h"
 #include "liballoc/agent/waiting/waker.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/heap/accounts.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"

@@ -52,9 +52,4 @@ class BudgetFollower {
   unsigned countdown_ = 0;
 };
 
-// The number at the start of `text`; false if there is none ("max").
-bool parse_number(const char* text, std::uint64_t* value);
-// The value after "key " at the beginning of a line of `text`; false if there is no such line.
-bool find_field(const char* text, const char* key, std::uint64_t* value);
-
 }  // namespace terrace::liballoc

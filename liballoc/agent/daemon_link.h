@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/agent/pool/pool_tier.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/recycled_memory.h"
 #include "liballoc/paging/learning/period_sink.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "liballoc/agent/budget_follower.h"
+#include "liballoc/base/kernel_text.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
 

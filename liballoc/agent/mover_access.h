@@ -2,8 +2,8 @@
 // /dev/userfaultfd, which the daemon hands over where the program may not open it.
 #pragma once
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/base/options.h"
 #include "liballoc/paging/mover/mover.h"
 

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/daemon_link.h"
 #include "liballoc/agent/pool/pool_tier.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/heap/accounts.h"
 #include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pager.h"

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/high_water.h"
 #include "liballoc/agent/waiting/waker.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/huge_pages.h"

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/waiting/waker.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/heap/blocks.h"
 #include "liballoc/heap/guarded_pager.h"
 #include "liballoc/heap/reserved_range.h"

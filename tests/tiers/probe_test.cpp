@@ -1,5 +1,5 @@
 // The probe measures something, stays within its bounds, and says why when it cannot.
-#include "tiers/probe.h"
+#include "tiers/probe/probe.h"
 
 #include <catch2/catch.hpp>
 #include <string>

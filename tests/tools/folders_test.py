@@ -12,8 +12,8 @@ import re
 import sys
 
 MOST_FILES = 25
-PARTS = ("compression", "daemon", "tools/cli", "liballoc/gpu/offload", "liballoc/gpu/optimizer", "liballoc/heap",
-         "liballoc/lifetimes")  # whose folders are in an order
+PARTS = ("compression", "daemon", "tiers", "tools/cli", "liballoc/agent", "liballoc/gpu/offload", "liballoc/gpu/optimizer",
+         "liballoc/heap", "liballoc/lifetimes")  # whose folders are in an order
 ROOMY = ("compression", "daemon", "liballoc", "tests", "tiers", "tools")
 FRAMES = "tests/compression/golden"  # a file for each case
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "liballoc/agent/budget_follower.h"
+#include "liballoc/base/kernel_text.h"
 #include "liballoc/wire/size.h"
 
 namespace terrace::liballoc {

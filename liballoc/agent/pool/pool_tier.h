@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "liballoc/agent/availability.h"
 #include "liballoc/agent/client/client.h"
 #include "liballoc/agent/pool/fault_injection.h"
 #include "liballoc/agent/pool/nvm_part.h"
 #include "liballoc/agent/pool/pool_files.h"
 #include "liballoc/agent/pool/tier_meters.h"
+#include "liballoc/base/availability.h"
 #include "liballoc/base/options.h"
 #include "tiers/adaptors/write_lease_adaptor.h"
 #include "tiers/chain/chained_tier.h"

@@ -1,4 +1,4 @@
-#include "daemon/sessions/lifetimes.h"
+#include "daemon/sessions/process/lifetimes.h"
 
 #include <catch2/catch.hpp>
 

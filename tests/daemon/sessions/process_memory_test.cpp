@@ -1,5 +1,5 @@
 // What the kernel counts of a process, asked of the kernel itself.
-#include "daemon/sessions/process_memory.h"
+#include "daemon/sessions/process/process_memory.h"
 
 #include <unistd.h>
 

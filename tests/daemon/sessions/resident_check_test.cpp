@@ -1,5 +1,5 @@
 // Which reports can be true, and which cannot.
-#include "daemon/sessions/resident_check.h"
+#include "daemon/sessions/process/resident_check.h"
 
 #include <catch2/catch.hpp>
 

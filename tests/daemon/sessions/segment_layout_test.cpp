@@ -1,4 +1,4 @@
-#include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/process/segment_layout.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

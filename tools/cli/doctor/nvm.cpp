@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tiers/memory/nvm_file.h"
-#include "tiers/probe.h"
+#include "tiers/probe/probe.h"
 #include "tools/cli/base/files.h"
 #include "tools/cli/base/format.h"
 #include "tools/cli/doctor/checks.h"

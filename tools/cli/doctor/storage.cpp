@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tiers/encryption/at_rest.h"
-#include "tiers/probe.h"
+#include "tiers/probe/probe.h"
 #include "tools/cli/base/files.h"
 #include "tools/cli/base/format.h"
 #include "tools/cli/doctor/checks.h"

@@ -15,7 +15,7 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/process/segment_layout.h"
 #include "daemon/sockets/connection.h"
 #include "tests/daemon/support.h"
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/process/segment_layout.h"
 #include "daemon/sockets/connection.h"
 #include "tests/daemon/support.h"
 #include "tests/liballoc/gpu/offload/engine_fixture.h"

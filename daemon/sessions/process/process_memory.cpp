@@ -1,5 +1,5 @@
 // See process_memory.h.
-#include "daemon/sessions/process_memory.h"
+#include "daemon/sessions/process/process_memory.h"
 
 #include <fcntl.h>
 #include <poll.h>

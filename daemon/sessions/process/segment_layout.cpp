@@ -1,5 +1,5 @@
 // See segment_layout.h.
-#include "daemon/sessions/segment_layout.h"
+#include "daemon/sessions/process/segment_layout.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

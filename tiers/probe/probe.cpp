@@ -1,5 +1,5 @@
 // The passes of the probe, each a loop of submit and poll with a deadline.
-#include "tiers/probe.h"
+#include "tiers/probe/probe.h"
 
 #include <poll.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 // See lifetimes.h.
-#include "daemon/sessions/lifetimes.h"
+#include "daemon/sessions/process/lifetimes.h"
 
 #include <algorithm>
 

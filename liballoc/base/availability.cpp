@@ -1,4 +1,4 @@
-#include "liballoc/agent/availability.h"
+#include "liballoc/base/availability.h"
 
 #include "liballoc/base/message.h"
 
