@@ -41,6 +41,21 @@ void read_promises(const std::string& bytes) {
   if (!back.problem.empty() || back.promises != decoded.promises) std::abort();
 }
 
+// A file whose first record is this, whatever it is, and whose second one is whole: one of them counts.
+void read_record_file(std::string bytes) {
+  const daemon::DecodedPromises first = daemon::decode_record_file(bytes, boot);
+  if (!first.problem.empty() && !first.promises.empty()) std::abort();
+  if (bytes.size() > daemon::record_places[1]) return;
+  constexpr std::uint32_t number = 7;
+  const daemon::Promises whole{{{1000, "train"}, {1, 1, 1}}};
+  bytes.resize(daemon::record_places[1]);
+  bytes += daemon::encode_promises(whole, boot, number);
+  const daemon::DecodedPromises newer = daemon::decode_record_file(bytes, boot);
+  if (!newer.problem.empty()) std::abort();
+  const bool is_first = first.problem.empty() && first.number >= number;
+  if (newer.promises != (is_first ? first.promises : whole)) std::abort();
+}
+
 void read_endurance(const std::string& bytes) {
   const auto decoded = records::decode_endurance(bytes);
   if (!decoded) return;
@@ -74,15 +89,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (data[0] % 4) {
     case 0:
       read_promises(with_sum(bytes));
+      read_record_file(with_sum(bytes));
       break;
     case 1:
       read_promises(with_sum(changed_record(data + 1, size - 1)));
+      read_record_file(with_sum(changed_record(data + 1, size - 1)));
       break;
     case 2:
       read_endurance(with_sum(bytes));
       break;
     default:
       read_promises(bytes);
+      read_record_file(bytes);
       read_endurance(bytes);
   }
   return 0;
