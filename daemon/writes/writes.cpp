@@ -24,7 +24,9 @@ void Writes::set_limit(std::uint64_t bytes, UserShares users) {
   shares_.set_users(std::move(users));
 }
 
-void Writes::leave(SessionId session, std::uint32_t user) { given_back_[user] += shares_.leave(session); }
+void Writes::leave(SessionId session, std::uint32_t user) {
+  if (const std::uint64_t bytes = shares_.leave(session); bytes != 0) given_back_[user] += bytes;
+}
 
 // What is given back goes into the record with the next change of it.
 void Writes::update(const std::function<void(Endurance*)>& change) {
