@@ -154,7 +154,9 @@ TEST_CASE("A second job is granted its half when the first one gives back what i
   REQUIRE(wanted != nullptr);
   CHECK(first.held() <= card_bytes / 2);
   CHECK(eventually([&] { return first.limit() == card_bytes / 2; }));
-  CHECK(job_at(server.socket(), "first")["gpu_heaps"][0].value("evicted_bytes", 0U) == 200 * mib);
+  CHECK(eventually([&] {
+    return job_at(server.socket(), "first")["gpu_heaps"][0].value("evicted_bytes", 0U) == 200 * mib;
+  }));
   second.session.reset();  // it ends
   REQUIRE(eventually([&] { return first.heap->restore(block, first.stream) == 0; }));
   first.wait();
