@@ -14,7 +14,7 @@ sys.path[:0] = [str(BENCH), str(BENCH / "workloads")]
 
 import training
 
-MODELS = ("densenet121", "relu_cnn", "transformer", "unet")
+MODELS = ("densenet121", "relu_cnn", "squeezenet", "transformer", "unet")
 
 
 def models_or_skip():
@@ -37,8 +37,8 @@ class OfTheArguments(unittest.TestCase):
     def test_WhatRunsWhenNothingIsAskedFor(self):
         for words, models, fractions in (([], ["densenet121", "transformer", "unet"], [80, 60, 40, 25]),
                                          (["--quick"], ["densenet121", "transformer", "unet"], [60]),
-                                         (["--sparse"], ["relu_cnn"], [60]),
-                                         (["--tiers"], ["relu_cnn"], [60]),
+                                         (["--sparse"], ["relu_cnn", "squeezenet"], [60]),
+                                         (["--tiers"], ["relu_cnn", "squeezenet"], [60]),
                                          (["--model", "unet", "--fractions", "25%"], ["unet"], [25])):
             arguments = training.parse_arguments(words)
             self.assertEqual((arguments.models, arguments.fractions), (models, fractions), words)

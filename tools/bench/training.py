@@ -49,9 +49,11 @@ from slow_memory import SlowMemory
 from swapfile import SwapUnavailable
 
 HERE = Path(__file__).resolve().parent
-FULL = {"densenet121": [], "transformer": [], "unet": [], "relu_cnn": ["--batch", "96"]}
+FULL = {"densenet121": [], "transformer": [], "unet": [], "relu_cnn": ["--batch", "96"], "squeezenet": []}
 QUICK = {"densenet121": ["--batch", "16", "--size", "96"], "transformer": ["--batch", "8", "--size", "128"],
-         "unet": ["--batch", "4", "--size", "192"], "relu_cnn": ["--batch", "8"]}
+         "unet": ["--batch", "4", "--size", "192"], "relu_cnn": ["--batch", "8"],
+         "squeezenet": ["--batch", "16"]}
+RELU_MODELS = ["relu_cnn", "squeezenet"]
 DEFAULT_MODELS = ["densenet121", "transformer", "unet"]
 DEFAULT_FRACTIONS = [80, 60, 40, 25]
 # Of programs with several phases: which workload, and its words, in full and with --quick.
@@ -68,7 +70,7 @@ def parse_arguments(words=None):
     all_models = PHASES if name == "phases" else FULL
     parser = argparse.ArgumentParser(prog=f"terrace bench {name}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=sorted(all_models),
-                        help=f"train these ({' '.join(DEFAULT_PHASES if name == 'phases' else DEFAULT_MODELS)}; with --sparse relu_cnn)")
+                        help=f"train these ({' '.join(DEFAULT_PHASES if name == 'phases' else DEFAULT_MODELS)}; with --sparse or --tiers {' '.join(RELU_MODELS)})")
     parser.add_argument("--fractions", nargs="+", type=percentage,
                         help=f"limit memory to so many percent of stock's peak ({' '.join(map(str, DEFAULT_FRACTIONS))}; 60 with --quick or --sparse; 60 40 for phases)")
     parser.add_argument("--steps", type=int, help="train so many steps (10; 8 for phases; 5 where nothing is planned)")
@@ -119,7 +121,7 @@ def parse_arguments(words=None):
 def fill_in(arguments):
     """What was not asked for."""
     has_relu, plans = arguments.sparse or arguments.tiers, not (arguments.sparse or arguments.tiers or arguments.no_limit)
-    arguments.models = arguments.models or (["relu_cnn"] if has_relu else DEFAULT_PHASES if arguments.phases else DEFAULT_MODELS)
+    arguments.models = arguments.models or (RELU_MODELS if has_relu else DEFAULT_PHASES if arguments.phases else DEFAULT_MODELS)
     fractions = [60, 40] if arguments.phases else DEFAULT_FRACTIONS
     arguments.fractions = arguments.fractions or ([60] if arguments.quick or has_relu else fractions)
     if arguments.steps is None:

@@ -1,11 +1,12 @@
 """The networks that the benchmarks and the end-to-end tests train, each with the data it is fed.
 
-Four kinds, because they load memory in different ways:
+Five kinds, because they load memory in different ways:
 
 densenet121   many activations of 1 to 64 MiB, kept for the backward pass and read in reverse order
 transformer   a language model over a TransformerEncoder: fewer and larger tensors, dropout masks, a wide head
 unet          skip connections: the first activations, among the largest, are used again where the forward pass ends
-relu_cnn      a plain stack of convolutions and ReLUs; half of every activation is zero
+relu_cnn      a plain stack of convolutions, batch norms and ReLUs; half of what a ReLU leaves is zero, of the rest nothing
+squeezenet    convolutions and ReLUs alone: nearly all that is kept for the backward pass is half zeros
 
 Everything is stock PyTorch and torchvision. Data is random but drawn from the seed, so that two runs see the
 same bytes.
@@ -122,4 +123,5 @@ MODELS = {
     "transformer": (16, 256, lambda size, layers: LanguageModel(size, 512, layers, 8), token_sequences),
     "unet": (8, 256, lambda size, layers: UNet(), discs_in_noise),
     "relu_cnn": (32, 96, lambda size, layers: relu_cnn(), images),
+    "squeezenet": (64, 160, lambda size, layers: torchvision.models.squeezenet1_0(num_classes=CLASSES), images),
 }
