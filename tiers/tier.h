@@ -23,6 +23,8 @@
 
 namespace terrace::tiers {
 
+class MemorySource;
+
 inline constexpr std::uint64_t block_bytes = 4096;
 
 struct Extent {
@@ -107,6 +109,8 @@ class Tier {
   virtual Demoted demoted() const noexcept { return {}; }
   // At most so much DRAM, from now on: what lies beyond is moved away in the background.
   virtual void set_memory_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
+  // Who has memory for what will lie in DRAM, before anything does (memory/memory_source.h).
+  virtual void set_memory_source(MemorySource* source) noexcept { static_cast<void>(source); }
   // How much of that is free, or will be once something newer is stored.
   virtual std::uint64_t memory_room() const noexcept { return 0; }
   // Forked children may read what lies here, where it lay when they were forked: until it is said that none

@@ -60,6 +60,7 @@ int Pager::activate(Mover* mover, tiers::Tier* tier, Client* client, std::uint64
   if (frames < least_frames) return ENOMEM;
   if (const int error = frames_.initialise(frames, mover); error != 0) return error;
   if (operations_.initialise() != 0) return ENOMEM;
+  shelf_memory_.lend_to(*tier, *mover);
   division_.compress(compression, budget_bytes);
   standing_.mode = Mode::dormant;
   set_budget(budget_bytes);
@@ -105,6 +106,7 @@ void Pager::resume_evicting() {
 void Pager::unlock_memory() {
   os::unlock(runs_.heap().base, runs_.heap().bytes());
   staging_.unlock();
+  shelf_memory_.unlock();
   if (mover_ != nullptr) mover_->unlock();
 }
 
@@ -121,6 +123,7 @@ bool Pager::balance() {
   follow_blocks();
   division_.follow_compressed();
   bool progress = faults_.serve_line();
+  if (budget_.kept_runs() > 0) progress |= serve_from_memory();
   for (int i = 0; i < most_shed && frames_.shed(); ++i) progress = true;
   progress |= evict_one();
   progress |= transfers_.start_write();
@@ -130,6 +133,14 @@ bool Pager::balance() {
   // Last, as what came since is not read yet: the program wakes the agent when something is due.
   progress |= queue_->wake_after(events_to_wait_for());
   return progress || relieve();
+}
+
+// What comes out of memory is there as soon as it was asked for, and nobody waits for it longer than that:
+// before anything is written. Then the next one, as its decoding takes as long as the program takes to come
+// there.
+bool Pager::serve_from_memory() {
+  transfers_.handle_completions(false);
+  return transfers_.fetch_kept_ahead();
 }
 
 // Until which nothing is to be done that no fault or transfer brings; 0: nothing at all.

@@ -8,6 +8,7 @@
 //
 //   RunTable, BlockTable   what is known of runs and blocks: states, lists, where pages lie   runs/
 //   MemoryBudget, Frames   how much memory there may be, and where more of it comes from      memory/
+//   ShelfMemory            memory for what is kept compressed, and back                       memory/
 //   Extents, Operations    where on the tier runs lie; what is under way                      transfers/
 //   BudgetDivision         what of a budget the codec and compressed runs take                memory/
 //   Policy                 which run next, by a schedule or by what was learned     policy/, planned/
@@ -50,6 +51,7 @@
 #include "liballoc/paging/memory/budget_division.h"
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/memory/shelf_memory.h"
 #include "liballoc/paging/mover/mover.h"
 #include "liballoc/paging/pin_table.h"
 #include "liballoc/paging/planned/planned_policy.h"
@@ -139,7 +141,7 @@ class Pager {
   void fill(terrace_statistics* out) const;
   const MemoryBudget& budget() const { return budget_; }
   // More than its budget, as after that was lowered.
-  bool holds_too_much() const { return is_paging() && budget_.held_bytes() > budget_.bytes(); }
+  bool holds_too_much() const { return is_paging() && budget_.is_over(); }
   Extents& extents() { return extents_; }
   const Extents& extents() const { return extents_; }
   // Nothing is under way and nothing is to be done.
@@ -156,6 +158,7 @@ class Pager {
   bool release_held(bool at_once);
   std::uint32_t events_to_wait_for() const;
   bool return_some();
+  bool serve_from_memory();
   bool relieve();
   void send_out(std::uint32_t n, bool page_out);
 
@@ -169,6 +172,7 @@ class Pager {
   Accounts accounts_{runs_, blocks_};
   Extents extents_{runs_, budget_, standing_, accounts_};
   BudgetDivision division_{{runs_, budget_, extents_, codec_}};
+  ShelfMemory shelf_memory_{staging_, budget_};
   Frames frames_{runs_, staging_, budget_, extents_, accounts_, standing_};
   WaitingLine line_{runs_};
   PlannedPolicy policy_{

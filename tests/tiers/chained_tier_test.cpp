@@ -34,7 +34,7 @@ Extent store_in(ChainedTier& tier, std::uint64_t seed, std::uint64_t bytes) {
 struct Chain {
   explicit Chain(std::uint64_t upper_bytes, std::uint64_t lower_bytes = 64 * mib,
                  std::uint64_t largest_bytes = mib) {
-    REQUIRE(upper.open(upper_bytes, 64, DramTier::Released::stays) == 0);
+    REQUIRE(upper.open(upper_bytes, 64, DramTier::Memory::of_slabs) == 0);
     REQUIRE(lower.open(lower_bytes, 64) == 0);
     const ChainedTier::Upper uppers[] = {{&upper, largest_bytes, &upper}};
     REQUIRE(tier.open(uppers, &drive) == 0);
@@ -78,7 +78,7 @@ struct NvmChain {
     REQUIRE(lower.open(64 * mib, 64) == 0);
     std::vector<ChainedTier::Upper> uppers;
     if (dram_bytes != 0) {
-      REQUIRE(dram.open(dram_bytes, 64, DramTier::Released::stays) == 0);
+      REQUIRE(dram.open(dram_bytes, 64, DramTier::Memory::of_slabs) == 0);
       uppers.push_back({&dram, mib, &dram});
     }
     uppers.push_back({.tier = &damaged});

@@ -66,7 +66,7 @@ struct Striped : Subject {
 struct Chained : Subject {
   Chained(std::uint64_t capacity, NvmeTier::Io io, std::uint64_t largest_bytes)
       : drive_(capacity, io), chain_(std::make_unique<ChainedTier>()) {
-    REQUIRE(first_.open(capacity / 4, 64, DramTier::Released::stays) == 0);
+    REQUIRE(first_.open(capacity / 4, 64, DramTier::Memory::of_slabs) == 0);
     int fd = -1;
     REQUIRE(open_nvm_in_directory(TERRACE_TEST_POOL_DIR, &fd) == 0);
     REQUIRE(second_.open(fd, capacity / 4) == 0);

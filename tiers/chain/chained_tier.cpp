@@ -205,8 +205,13 @@ void ChainedTier::set_memory_limit(std::uint64_t bytes) noexcept {
     if (level.dram == nullptr) continue;
     level.memory_limit_bytes = bytes;
     level.dram->set_limit(bytes);
-    level.dram->trim(bytes);
   }
+}
+
+void ChainedTier::set_memory_source(MemorySource* source) noexcept {
+  const SpinGuard guard(lock_);
+  for (Level& level : uppers())
+    if (level.dram != nullptr) level.dram->set_memory_source(source);
 }
 
 std::uint64_t ChainedTier::memory_room() const noexcept {

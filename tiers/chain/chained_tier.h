@@ -104,6 +104,7 @@ class ChainedTier final : public Tier {
   std::uint64_t bytes_on(Medium medium) const noexcept override;
   Demoted demoted() const noexcept override { return counts().moved; }
   void set_memory_limit(std::uint64_t bytes) noexcept override;
+  void set_memory_source(MemorySource* source) noexcept override;
   std::uint64_t memory_room() const noexcept override;
   void set_read_by_children(bool are_there) noexcept override;
   bool is_passed_over(std::uint64_t offset) const noexcept override;

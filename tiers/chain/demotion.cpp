@@ -87,7 +87,7 @@ Demotion* ChainedTier::prepare() noexcept {
 // The highest extent, as long as it ends above the limit: the memory below it goes with it.
 std::uint32_t ChainedTier::beyond_limit(std::uint32_t level) const noexcept {
   const Level& on = levels_[level];
-  if (on.dram == nullptr || on.dram->memory_bytes() <= on.memory_limit_bytes) return Occupants::none;
+  if (on.dram == nullptr || on.dram->bytes_on(Medium::dram) <= on.memory_limit_bytes) return Occupants::none;
   for (std::uint64_t end = on.dram->end_of_reserved(); end > on.memory_limit_bytes;) {
     const std::uint32_t unit = on.occupants.at(end - unit_bytes);
     if (unit == Occupants::none) break;
@@ -142,7 +142,6 @@ void ChainedTier::finish(Demotion& one, int error) noexcept {
   map(one.name, one.to_level, one.to);
   on.occupants.remove(one.from);
   on.tier->release(one.from);
-  if (on.dram != nullptr) on.dram->trim(on.memory_limit_bytes);
   if (Level* const to = upper(one.to_level)) to->occupants.add(one.to, one.name, since);
   count_moved(one);
 }

@@ -1,12 +1,15 @@
 // A tier in DRAM: an arena of anonymous memory, filled and emptied by memcpy.
 //
 // Compressed runs wait here instead of on a drive, and the conformance suite was written against it. The
-// arena is NORESERVE: it takes memory as it is written. A forked child has its own copy-on-write copy of
-// everything.
+// arena is NORESERVE. A forked child has its own copy-on-write copy of everything.
 //
-// What becomes of the memory of a released extent is the caller's choice. Fresh memory costs several times as
-// much as writing to memory that is there, so a tier that is filled and emptied in turn keeps it. Extents are
-// placed first fit: what is kept lies below the highest place that was ever used.
+// Its memory comes and goes with each extent, or slab by slab: a slab has memory while any part of an extent
+// lies in it. Fresh memory costs several times as much as writing to memory that is there, so a tier that is
+// filled and emptied in turn is of slabs, and may have them from a source of memory (memory_source.h).
+// Extents are placed first fit, so that few slabs are half empty.
+//
+//      extents  |aaaabbbb|bbcc    |        |dddd....
+//      slabs    | memory | memory | none   | memory
 #pragma once
 
 #include <cstddef>
@@ -14,39 +17,48 @@
 
 #include "tiers/mapping.h"
 #include "tiers/memory/immediate_tier.h"
+#include "tiers/memory/memory_source.h"
 
 namespace terrace::tiers {
 
 class DramTier final : public ImmediateTier {
  public:
-  enum class Released : std::uint8_t { returns, stays };
+  enum class Memory : std::uint8_t { of_extents, of_slabs };
 
   constexpr DramTier() = default;
 
   // 0, EINVAL (see ImmediateTier::open_space), ENOMEM, or EBUSY when open already.
   int open(std::uint64_t capacity_bytes, std::size_t queue_depth = default_queue_depth,
-           Released released = Released::returns) noexcept;
+           Memory memory = Memory::of_extents) noexcept;
 
   const char* name() const noexcept override { return "dram"; }
   Medium medium_of(std::uint64_t) const noexcept override { return Medium::dram; }
   std::uint64_t bytes_on(Medium medium) const noexcept override;
-  std::uint64_t memory_bytes() const noexcept { return bytes_on(Medium::dram); }
   // No extent ends above. Looks through the bookkeeping.
   using ImmediateTier::end_of_reserved;
+  // For an open tier of slabs, in which nothing lies; else it is left as it was. The source outlives what
+  // lies here.
+  void set_memory_source(MemorySource* source) noexcept override;
   // What is stored from `offset` on: valid until the extent is released.
   const std::byte* at(std::uint64_t offset) const noexcept { return arena_ + offset; }
-  // Gives back the memory above `bytes` where nothing lies. What lies there is the caller's to move away.
-  void trim(std::uint64_t bytes) noexcept;
 
  private:
   int carry_out(const Transfer& transfer) noexcept override;
   int back(const Extent& extent) noexcept override;
   void discard(const Extent& extent) noexcept override;
+  int open_slabs(std::uint64_t capacity_bytes) noexcept;
+  std::byte* slab(std::uint64_t number) const noexcept { return arena_ + number * slab_bytes; }
+  void leave_slabs(const Extent& extent) noexcept;
+  int fill(std::uint64_t number) noexcept;
+  void empty(std::uint64_t number) noexcept;
 
   Mapping mapping_;
-  std::byte* arena_ = nullptr;  // of the capacity, in it
-  Released released_ = Released::returns;
-  std::uint64_t touched_bytes_ = 0;  // no extent ever ended above, since the last trim
+  Mapping table_;
+  std::byte* arena_ = nullptr;      // of the capacity, in mapping_
+  std::uint8_t* units_ = nullptr;   // by slab: how many of its units are reserved
+  std::uint64_t filled_ = 0;        // slabs that have memory
+  MemorySource* source_ = nullptr;  // nullptr: the kernel
+  Memory memory_ = Memory::of_extents;
 };
 
 }  // namespace terrace::tiers

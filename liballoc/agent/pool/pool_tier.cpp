@@ -224,7 +224,7 @@ bool PoolTier::open_compressed(tiers::ChainedTier::Upper* upper) {
   if (!size.is_wanted()) return false;
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   const int error = compressed_.open(std::max<std::uint64_t>(size.of(pages * os::page_bytes), run_bytes),
-                                     tiers::max_queue_depth, tiers::DramTier::Released::stays);
+                                     tiers::max_queue_depth, tiers::DramTier::Memory::of_slabs);
   if (error != 0) {
     Message m(Severity::warning);
     m << "TERRACE_TIERS: no address space for compressed DRAM, ";

@@ -25,16 +25,20 @@ void BudgetDivision::divide(std::uint64_t bytes) {
   fit_codec(bytes / run_bytes);
   if (compressed_.is_wanted())
     parts_.extents.tier().set_memory_limit(parts_.codec.is_on() ? compressed_.of(bytes) : 0);
-  granted_runs_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, parts_.runs.size()));
-  give_rest_to_data();
+  const auto granted =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / run_bytes, parts_.runs.size()));
+  const std::uint32_t most = granted - std::min(granted, 1U);
+  parts_.budget.share(granted - std::min(most, parts_.codec.taken_runs()));
+  parts_.runs.set_age_of_cold(parts_.budget.runs());
 }
 
-void BudgetDivision::give_rest_to_data() {
-  MemoryBudget& budget = parts_.budget;
-  budget.keep(parts_.extents.memory_runs());
-  const std::uint32_t most = granted_runs_ - std::min(granted_runs_, 1U);
-  budget.ask(granted_runs_ - std::min(most, parts_.codec.taken_runs() + budget.kept_runs()));
-  parts_.runs.set_age_of_cold(budget.runs());
+// A shelf of ours tells the budget by itself (shelf_memory.h), other memory does not.
+void BudgetDivision::follow_compressed() {
+  const std::uint32_t kept = parts_.extents.memory_runs();
+  if (kept != parts_.budget.kept_runs()) parts_.budget.keep(kept);
+  if (kept == followed_runs_) return;
+  followed_runs_ = kept;
+  parts_.runs.set_age_of_cold(parts_.budget.runs());
 }
 
 // A process that joins a job begins with little and is granted more, and what is granted is taken back for

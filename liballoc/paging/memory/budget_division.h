@@ -33,18 +33,15 @@ class BudgetDivision {
   // Of a new budget, in bytes. The tier is there.
   void divide(std::uint64_t bytes);
   // As compressed runs take more or less than before.
-  void follow_compressed() {
-    if (parts_.extents.memory_runs() != parts_.budget.kept_runs()) give_rest_to_data();
-  }
+  void follow_compressed();
 
  private:
   void fit_codec(std::uint64_t runs);
-  void give_rest_to_data();
 
   Parts parts_;
   Compression compression_ = Compression::off;  // as was asked for
   CompressedSize compressed_;
-  std::uint32_t granted_runs_ = 0;
+  std::uint32_t followed_runs_ = 0;  // that compressed runs took
 };
 
 }  // namespace terrace::liballoc

@@ -94,6 +94,17 @@ std::uint32_t Frames::take(bool may_reclaim) {
   return frame;
 }
 
+void Frames::free_one() {
+  constexpr int most_reclaimed = 16;
+  if (staging_.free_frames() > 0) return;
+  std::uint32_t frame = steal_recycled();
+  if (frame == none) frame = create();
+  if (frame != none) budget_.lose(staging_.release(frame));
+  const RunList& cached = runs_.lists().cached;
+  for (int i = 0; i < most_reclaimed && staging_.free_frames() == 0 && !cached.is_empty(); ++i)
+    reclaim(cached.front());
+}
+
 bool Frames::can_take() const {
   return staging_.free_frames() > 0 || !runs_.lists().recycled.is_empty() ||
          budget_.has_room_for(pages_per_run) || standing_.mode == PagerMode::restore || can_reclaim();

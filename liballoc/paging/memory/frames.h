@@ -37,6 +37,9 @@ class Frames {
   // A frame with memory, from the cheapest source; `none`: everything is in use, and `may_reclaim` is false
   // or nothing can be reclaimed.
   std::uint32_t take(bool may_reclaim);
+  // Sees to it that one is free, from what costs no transfer and nothing that was read ahead: memory for what
+  // is kept compressed.
+  void free_one();
   // Whether take(true) is likely to find one.
   bool can_take() const;
   // Of a frame whose content is nobody's any more.

@@ -1,5 +1,5 @@
 // How much memory the pager may have and how much it has: pages in place and in frames together; beside that
-// what compressed runs take, which the budget of the pages is lowered by.
+// what compressed runs take. Both share one budget: what compressed runs take the pages may not.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,12 @@ namespace terrace::liballoc {
 class MemoryBudget {
  public:
   // ---- what is allowed, in runs
-  void ask(std::uint32_t runs) { runs_ = asked_ = runs; }
+  // For pages and compressed runs together. Of more than nothing one run at least is for pages.
+  void share(std::uint32_t runs) {
+    shared_ = runs;
+    divide();
+  }
+  // For pages alone.
   std::uint32_t runs() const { return runs_; }
   std::uint64_t pages() const { return std::uint64_t{runs_} * pages_per_run; }
   std::uint64_t bytes() const { return std::uint64_t{runs_} * run_bytes; }
@@ -34,8 +39,10 @@ class MemoryBudget {
   std::uint32_t backed_runs() const {
     return static_cast<std::uint32_t>((backed_ + pages_per_run - 1) / pages_per_run);
   }
+  // What compressed runs take from now on, in runs.
   void keep(std::uint32_t runs) {
     kept_ = runs;
+    divide();
     note_peak(held_bytes());
   }
   std::uint32_t kept_runs() const { return kept_; }
@@ -56,6 +63,9 @@ class MemoryBudget {
   bool is_outgrown() const { return outgrown_; }
 
  private:
+  void divide() { runs_ = asked_ = shared_ - std::min(shared_ - std::min(shared_, 1U), kept_); }
+
+  std::uint32_t shared_ = 0;
   std::uint32_t runs_ = 0;
   std::uint32_t asked_ = 0;  // before it had to give way
   std::uint64_t backed_ = 0;

@@ -96,6 +96,10 @@ int Mover::populate(std::byte* frame) {
   return way()->take_fresh(nursery_.run(), frame);
 }
 
+int Mover::pass_on(std::byte* from, std::byte* to) {
+  return kind_ == MoverKind::move ? move_.take_fresh(from, to) : ENOTSUP;
+}
+
 int Mover::poison(std::byte* run) {
   if (const int error = poison_.put_on(run); error != 0) return error;
   wake(run, run_bytes);

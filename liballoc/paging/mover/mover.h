@@ -69,6 +69,10 @@ class Mover {
   int put_pages(const std::byte* from, std::byte* to, std::size_t bytes, std::size_t* done);
   // Gives an empty frame fresh memory, huge if the kernel has it.
   int populate(std::byte* frame);
+  // Moves a whole run of memory of ours to where none is and touches are watched; its content is nobody's.
+  // EBUSY: a forked child shares it, or a device has it. ENOTSUP: only mappings can be moved. A failure
+  // leaves all where it was.
+  int pass_on(std::byte* from, std::byte* to);
   // Takes what we move pages through out of what the kernel locked.
   void unlock() const { nursery_.unlock(); }
 

@@ -55,6 +55,7 @@ class PlannedPolicy final : public Policy, public StepListener {
   std::uint32_t next_release(bool at_once) override;
   bool wants_read_ahead() const override;
   std::uint32_t next_read() override;
+  std::uint32_t next_kept() override { return reactive_.next_kept(); }
   std::uint32_t next_return() override { return plan_.returns().next_return(); }
   bool reads_over_cached() const override;
   bool wants_agent() const override;

@@ -52,6 +52,9 @@ class Policy {
   virtual bool wants_read_ahead() const = 0;
   // Whenever reading ahead is wanted; a run that is on the tier only, or `none`.
   virtual std::uint32_t next_read() = 0;
+  // A run that is kept compressed in DRAM and that the next touch is expected of, or `none`. Each is given
+  // once.
+  virtual std::uint32_t next_kept() = 0;
   // A run in a frame, on its way out or read ahead, that belongs under its address though nobody touched it;
   // or `none`. Each is given once.
   virtual std::uint32_t next_return() = 0;

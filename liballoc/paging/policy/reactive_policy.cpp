@@ -32,6 +32,7 @@ void ReactivePolicy::on_use(std::uint32_t n, bool from_tier) {
   lookahead_.note_use(from_tier, parts_.accounts.counts.prefetch_wasted);
   ahead_.used(thread_, n, parts_.runs.arrivals(), [this](std::uint32_t at) { return may_be_read(at); });
   follow(n, from_tier);
+  used_last_ = n;
 }
 
 // Also by what was read ahead and is used now: behind it lies what was used, and may have left since.
@@ -89,12 +90,10 @@ void ReactivePolicy::on_leave(std::uint32_t n) {
 void ReactivePolicy::on_advice() {
   ahead_.clear();
   cursor_block_ = 0;
+  used_last_ = none;
 }
 
-void ReactivePolicy::on_fork() {
-  ahead_.clear();
-  cursor_block_ = 0;
-}
+void ReactivePolicy::on_fork() { on_advice(); }
 
 // ---- counts -----------------------------------------------------------------------------------------------
 
@@ -299,12 +298,27 @@ bool ReactivePolicy::reads_over_cached() const {
   return is_streaming() && !parts_.runs.lists().cached.is_empty();
 }
 
-// It is on the tier, and of use as a whole. What DRAM keeps for it is there at once, and smaller until then.
-bool ReactivePolicy::may_be_read(std::uint32_t n) const {
+// It is on the tier, and of use as a whole.
+bool ReactivePolicy::comes_as_a_whole(std::uint32_t n) const {
   if (n >= parts_.runs.top()) return false;
   const Run& r = parts_.runs[n];
   return r.state == RunState::stored && (!r.scattered || r.dense) && !r.queued &&
-         !parts_.blocks.is_sparse(r.block) && !parts_.extents.is_kept_in_dram(r);
+         !parts_.blocks.is_sparse(r.block);
+}
+
+// What DRAM keeps is there at once, and smaller until then.
+bool ReactivePolicy::may_be_read(std::uint32_t n) const {
+  return comes_as_a_whole(n) && !parts_.extents.is_kept_in_dram(parts_.runs[n]);
+}
+
+// So that only the one behind what was used last comes ahead of its touch, while the program is at that.
+std::uint32_t ReactivePolicy::next_kept() {
+  const std::uint32_t last = used_last_;
+  used_last_ = none;
+  if (last == none || !comes_as_a_whole(last + 1)) return none;
+  const Run& next = parts_.runs[last + 1];
+  const bool is_wanted = next.block == parts_.runs[last].block && parts_.extents.is_kept_in_dram(next);
+  return is_wanted ? last + 1 : none;
 }
 
 // What followed last time, and has not been there since it was asked for.

@@ -58,6 +58,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t next_release(bool at_once) override;
   bool wants_read_ahead() const override;
   std::uint32_t next_read() override;
+  std::uint32_t next_kept() override;
   std::uint32_t next_return() override { return none; }
   bool reads_over_cached() const override;
   bool wants_agent() const override;
@@ -81,6 +82,7 @@ class ReactivePolicy final : public Policy {
   const RunList* next_victims() const;
   std::uint32_t first_that_shrinks(const RunList& list) const;
   void let_late_ones_go_by();
+  bool comes_as_a_whole(std::uint32_t n) const;
   bool may_be_read(std::uint32_t n) const;
   std::uint32_t next_follower();
   std::uint32_t next_of_block();
@@ -100,6 +102,7 @@ class ReactivePolicy final : public Policy {
   std::uint32_t expected_ = none;     // of what was read ahead, the first
   std::uint32_t expected_since_ = 0;  // in arrivals
   std::uint32_t cursor_run_ = none;   // reading ahead goes on here
+  std::uint32_t used_last_ = none;    // that next_kept() has not looked behind
   std::uint32_t cursor_block_ = 0;
 };
 

@@ -11,22 +11,24 @@ namespace terrace::liballoc {
 // What the device took for this transfer: from when it had it, and was done with the one before.
 void DeviceTimes::note_done(TierOperation& op) {
   if (op.is_piece()) return;
-  const std::uint64_t now = os::now_ns();
+  if (op.kind == TierOperation::Kind::read) parts_.operations.note_arrived(op);
   if (const tiers::Medium medium = parts_.extents.medium_of(op.slot_offset); medium != tiers::Medium::drive)
-    return note_copied(op, medium, now - op.submitted_ns);
+    return note_copied(op, medium);
+  const std::uint64_t now = os::now_ns();
   std::uint64_t& last = op.is_write() ? last_write_ns_ : last_read_ns_;
   const std::uint64_t ns = now - std::max(last, op.submitted_ns);
   last = now;
   (op.is_write() ? writing_ : reading_).note(op.is_compressed() ? run_bytes : op.bytes, ns);
-  if (op.kind == TierOperation::Kind::read) parts_.operations.note_arrived(op, ns);
+  if (op.kind == TierOperation::Kind::read) parts_.operations.note_device_time(op, ns);
   if (parts_.codec.is_on()) tell_codec(op, now, ns);
 }
 
-// What is kept in memory says nothing of the drive, and NVM nothing of DRAM.
-void DeviceTimes::note_copied(TierOperation& op, tiers::Medium medium, std::uint64_t ns) {
-  if (op.kind == TierOperation::Kind::read) parts_.operations.note_arrived(op, ns);
+// What is kept in memory says nothing of the drive, and NVM nothing of DRAM. It was copied when it was
+// submitted: what the agent did since then is no part of it.
+void DeviceTimes::note_copied(const TierOperation& op, tiers::Medium medium) {
   if (!op.is_compressed() || medium != tiers::Medium::dram) return;
-  op.is_write() ? parts_.codec.kept(op.bytes, ns) : parts_.codec.fetched(op.bytes, ns);
+  op.is_write() ? parts_.codec.kept(op.bytes, op.in_submit_ns)
+                : parts_.codec.fetched(op.bytes, op.in_submit_ns);
 }
 
 // And how much of that a thread waited for the device, which it does not do while its data is checked or

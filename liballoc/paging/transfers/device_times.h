@@ -56,7 +56,7 @@ class DeviceTimes {
   const DeviceSpeed& writing() const { return writing_; }
 
  private:
-  void note_copied(TierOperation& op, tiers::Medium medium, std::uint64_t ns);
+  void note_copied(const TierOperation& op, tiers::Medium medium);
   void tell_codec(const TierOperation& op, std::uint64_t now_ns, std::uint64_t ns);
   std::uint64_t awaited_since(bool write) const;
 

@@ -61,9 +61,8 @@ void OperationTable::end(TierOperation& op) {
   --count_of(op.kind);
 }
 
-void OperationTable::note_arrived(TierOperation& read, std::uint64_t ns) {
+void OperationTable::note_arrived(TierOperation& read) {
   read.has_arrived = true;
-  read_depth_.note(ns, read.bytes, read.among);
   ++arrived_;
 }
 
@@ -76,6 +75,7 @@ void OperationTable::begin_anew(TierOperation& op) {
   note_not_arrived(op);
   op.error = 0;
   op.cursor = op.parts = op.bytes = 0;
+  op.in_submit_ns = 0;
 }
 
 std::byte* OperationTable::buffer_of(const TierOperation& piece) const {

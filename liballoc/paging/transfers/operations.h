@@ -36,6 +36,7 @@ struct TierOperation {
   std::uint32_t among = 0;               // read: in the device when it began, with itself
   int error = 0;
   std::uint64_t submitted_ns = 0;
+  std::uint64_t in_submit_ns = 0;  // where the tier copies what lies in memory
   std::uint64_t wait_since_ns = 0;
   unsigned buffer = RunCodec::no_buffer;
   std::byte* data = nullptr;  // where page 0 of the run would be
@@ -77,8 +78,12 @@ class OperationTable {
   std::uint32_t reads() const { return reads_; }    // of whole runs
   // Those with which the device is not done yet; it is with the others, whose content is to be checked.
   std::uint32_t reads_in_device() const { return reads_ - arrived_; }
-  // `ns`: for how long it kept the device.
-  void note_arrived(TierOperation& read, std::uint64_t ns);
+  // The tier has done its part of a read.
+  void note_arrived(TierOperation& read);
+  // And that kept the drive for so long.
+  void note_device_time(const TierOperation& read, std::uint64_t ns) {
+    read_depth_.note(ns, read.bytes, read.among);
+  }
   // How many the device should have at a time.
   std::uint32_t read_depth() const { return read_depth_.reads(); }
   // It is read once more.

@@ -209,7 +209,9 @@ void Transfers::advance(TierOperation* op) {
         .buffer = frame_place + (is_compressed ? 0 : range.offset()),
         .token = parts_.operations.token_of(*op),
     };
+    const std::uint64_t began_ns = os::now_ns();
     const int error = tier.submit(transfer);
+    op->in_submit_ns += os::now_ns() - began_ns;
     if (error == EAGAIN && tier.in_flight() > 0) {
       some_are_stalled_ = true;
       return;
@@ -295,6 +297,11 @@ void Transfers::finish(TierOperation* op) {
 bool Transfers::read_ahead_one() {
   if (!parts_.policy.wants_read_ahead()) return false;
   const std::uint32_t n = parts_.policy.next_read();
+  return n != none && start_read(n, false);
+}
+
+bool Transfers::fetch_kept_ahead() {
+  const std::uint32_t n = parts_.policy.next_kept();
   return n != none && start_read(n, false);
 }
 

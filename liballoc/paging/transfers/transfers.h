@@ -67,6 +67,8 @@ class Transfers {
   bool comes_whole(std::uint32_t n) const;
   // One more of what the policy expects. False: none, or not now.
   bool read_ahead_one();
+  // What is kept compressed in DRAM and is touched next.
+  bool fetch_kept_ahead();
   // Ends what has come to its end, of the tier's work and of the workers'. `reads_on`: what the policy
   // expects next is begun first.
   void handle_completions(bool reads_on);

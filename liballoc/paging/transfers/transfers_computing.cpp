@@ -133,6 +133,7 @@ bool Transfers::encoded(TierOperation* op) {
     op->data = encoding.buffer;
     op->sum = encoding.sum;
     op->slot_bytes = encoding.bytes;
+    if (parts_.runs[n].shrinks && parts_.extents.has_room_in_dram()) parts_.frames.free_one();
   }
   return write_into(op);
 }

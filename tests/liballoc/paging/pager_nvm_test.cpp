@@ -30,7 +30,7 @@ struct NvmTiers {
     REQUIRE(tiers::open_nvm_in_directory("/dev/shm", &fd) == 0);
     REQUIRE(nvm.open(fd, nvm_runs * run_bytes) == 0);
     REQUIRE(below.open(1024 * mib, 64) == 0);
-    REQUIRE(kept.open(64 * mib, 64, tiers::DramTier::Released::stays) == 0);
+    REQUIRE(kept.open(64 * mib, 64, tiers::DramTier::Memory::of_slabs) == 0);
     const tiers::ChainedTier::Upper uppers[] = {{&kept, RunFrame::most_kept_bytes, &kept},
                                                 {.tier = &failing}};
     REQUIRE(chain.open(uppers, &failing_drive) == 0);

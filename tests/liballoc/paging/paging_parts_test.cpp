@@ -1,6 +1,7 @@
 // The pager's pure parts, each by itself: the budget, the line of those who wait, what is under way, and what
 // patterns_test.cpp leaves of strides and successors.
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "liballoc/paging/block_queue.h"
 #include "liballoc/paging/memory/memory_budget.h"
@@ -13,7 +14,7 @@ namespace terrace::liballoc {
 
 TEST_CASE("A budget gives way by one run and returns to what was asked") {
   MemoryBudget budget;
-  budget.ask(4);
+  budget.share(4);
   budget.gain(4 * pages_per_run);
   CHECK(budget.has_room_for(0));
   CHECK_FALSE(budget.has_room_for(1));
@@ -30,6 +31,52 @@ TEST_CASE("A budget gives way by one run and returns to what was asked") {
   CHECK(budget.runs() == 4);
   CHECK(budget.allowed_runs() == 1);
   CHECK(budget.peak_bytes() == 4 * run_bytes + os::page_bytes);
+}
+
+TEST_CASE("What compressed runs take of a budget is not for pages") {
+  MemoryBudget budget;
+  budget.share(8);
+  budget.gain(6 * pages_per_run);
+  budget.keep(3);
+  CHECK(budget.runs() == 5);
+  CHECK(budget.is_over());
+  CHECK(budget.held_bytes() == 9 * run_bytes);
+  CHECK(budget.peak_bytes() == 9 * run_bytes);
+  budget.give_way();
+  budget.return_to_asked();
+  CHECK(budget.runs() == 5);
+  budget.keep(20);
+  CHECK(budget.runs() == 1);  // pages cannot do with none
+  budget.share(4);
+  CHECK(budget.runs() == 1);
+  budget.keep(0);
+  CHECK(budget.runs() == 4);
+  budget.share(0);
+  CHECK(budget.runs() == 0);
+}
+
+TEST_CASE("Reads out of memory say nothing of how many the drive should have") {
+  OperationTable operations;
+  REQUIRE(operations.initialise() == 0);
+  const auto read = [&](bool is_of_drive) {
+    TierOperation* const first = operations.begin(TierOperation::Kind::read, 1);
+    std::vector<TierOperation*> all{first};
+    while (all.size() < operations.read_depth())
+      all.push_back(operations.begin(TierOperation::Kind::read, 2));
+    for (TierOperation* const op : all) {
+      op->bytes = run_bytes;
+      operations.note_arrived(*op);
+      if (is_of_drive) operations.note_device_time(*op, 1'000'000 / operations.read_depth());
+      operations.end(*op);
+    }
+  };
+  const std::uint32_t before = operations.read_depth();
+  for (int i = 0; i < 1000; ++i) read(false);
+  CHECK(operations.read_depth() == before);
+  bool has_changed = false;
+  for (int i = 0; i < 1000; ++i, has_changed = has_changed || operations.read_depth() != before) read(true);
+  CHECK(has_changed);
+  CHECK(operations.reads_in_device() == 0);
 }
 
 TEST_CASE("Who waits is served in order, once") {
