@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`terrace bench training --disk-rate`: the process is in a throttled group while it lasts, and back where it was after."""
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -40,6 +41,15 @@ class OfDiskRate(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError), DiskRate("/var/tmp", RATE) as disk:
             1 / 0
         self.assertEqual(own_group(), self.home)
+        self.assertFalse(disk.group.exists())
+
+
+    def test_what_it_started_and_left_running_goes_on_without_the_throttle(self):
+        with DiskRate("/var/tmp", RATE) as disk:
+            child = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.assertIsNone(child.poll())
         self.assertFalse(disk.group.exists())
 
 

@@ -3,7 +3,9 @@
 What a tier costs depends on its disk, and machines differ by ten times. Under `with DiskRate(directory, rate):` this process
 and what it starts read and write that device with at most `rate` bytes a second each way, past the page cache.
 """
+import errno
 import os
+import time
 from pathlib import Path
 
 from cgroup import CgroupUnavailable, own_path
@@ -35,7 +37,24 @@ class DiskRate:
     def __exit__(self, *_):
         enter(self.home)
         if self.group.is_dir():
-            self.group.rmdir()
+            remove(self.group, self.home)
+
+
+def remove(group, home, seconds=5):
+    """What was started in the group and still runs goes on without the throttle; what ends meanwhile is waited for."""
+    for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
+        try:
+            (home / "cgroup.procs").write_text(pid, encoding="ascii")
+        except ProcessLookupError:
+            pass
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return group.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 def enter(group):
