@@ -8,6 +8,7 @@ moved less than the budget itself proves nothing and fails.
     training.py workers mremap           the same with forked DataLoader workers that read evicted data
     training.py relu_cnn move zvc_exp    a ReLU network, what leaves DRAM compressed by one codec
     training.py workers move kept        what compresses well is kept in a part of the budget
+    training.py unet stock FILE          the same without Terrace, once for several of the others
 """
 import json
 import os
@@ -35,6 +36,12 @@ def train(arguments, scratch, launcher=()):
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     subprocess.run([*launcher, PYTHON, program, *arguments, "--json", result], check=True, env=environment)
     return json.loads(result.read_text(encoding="utf-8"))
+
+
+def train_stock(case, scratch):
+    """As it was trained by a run before, `training.py CASE stock FILE`, where TERRACE_STOCK_RESULT names its FILE."""
+    known = os.environ.get("TERRACE_STOCK_RESULT")
+    return json.loads(Path(known).read_text(encoding="utf-8")) if known else train(CASES[case][0], scratch)
 
 
 def train_under_terrace(arguments, scratch, mover, budget, codec):
@@ -69,8 +76,12 @@ def proves_nothing(counters, mover, budget, codec):
 def main():
     case, mover, codec = [*sys.argv[1:], "auto"][:3]
     arguments, budget = CASES[case]
+    if mover == "stock":
+        with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
+            Path(codec).write_text(json.dumps(train(arguments, Path(directory))), encoding="utf-8")
+        return 0
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
-        stock = train(arguments, Path(directory))
+        stock = train_stock(case, Path(directory))
         terrace, summary = train_under_terrace(arguments, Path(directory), mover, budget, codec)
     failures = list(differences(stock, terrace))
     if "counters" not in summary:

@@ -114,7 +114,9 @@ TEST_CASE("A run that came back page by page, and is used all over, is read ahea
   f.page_out(block, 2 * run_bytes);
   CHECK(has_word(f, block, 0, 1));
   f.settle();
-  CHECK(f.state(second) == RunState::cached);
+  // Where a worker was done with it first, it went under its address beside its neighbour.
+  const bool is_back = f.state(second) == RunState::resident && test::resident_pages(second) == pages_per_run;
+  CHECK((is_back || f.state(second) == RunState::cached));
   CHECK(f.reads(block, 1, 2 * run_bytes));
   f.check();
 }
