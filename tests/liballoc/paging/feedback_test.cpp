@@ -27,7 +27,8 @@ std::uint32_t depth_after(ReadDepth& depth, unsigned reads,
 
 }  // namespace
 
-TEST_CASE("A drive that gets faster with depth is given more, one that gets slower the least") {
+TEST_CASE("A drive that gets faster with depth is given more, one that gets slower the least",
+          "[any_codec]") {
   ReadDepth deep;
   const auto faster = [](std::uint32_t n) { return 600'000U / (n < 5 ? n : 5); };
   CHECK(depth_after(deep, 4000, faster) >= 5);
@@ -39,12 +40,12 @@ TEST_CASE("A drive that gets faster with depth is given more, one that gets slow
   CHECK(depth_after(shallow, 4000, slower) <= ReadDepth::least + 1);
 }
 
-TEST_CASE("Where depth does not matter, few reads are enough") {
+TEST_CASE("Where depth does not matter, few reads are enough", "[any_codec]") {
   ReadDepth depth;
   CHECK(depth_after(depth, 4000, [](std::uint32_t) { return 700'000U; }) <= ReadDepth::least + 1);
 }
 
-TEST_CASE("Small reads and such that had the drive for themselves say nothing about depth") {
+TEST_CASE("Small reads and such that had the drive for themselves say nothing about depth", "[any_codec]") {
   ReadDepth depth;
   const std::uint32_t deep = depth_after(depth, 4000, [](std::uint32_t n) { return 600'000U / n; });
   REQUIRE(deep > ReadDepth::least + 2);  // from here, reads that all take as long would lead back
@@ -53,7 +54,8 @@ TEST_CASE("Small reads and such that had the drive for themselves say nothing ab
   CHECK(depth.reads() == deep);
 }
 
-TEST_CASE("The agent stays awake for a piece as long as pieces take, and sleeps where they take too long") {
+TEST_CASE("The agent stays awake for a piece as long as pieces take, and sleeps where they take too long",
+          "[any_codec]") {
   constexpr std::uint64_t us = 1000;
   std::uint64_t now = 1'000'000'000;
   BusyWait wait;
@@ -81,7 +83,8 @@ TEST_CASE("The agent stays awake for a piece as long as pieces take, and sleeps 
   CHECK(wait.goes_on(now + 140 * us, true));
 }
 
-TEST_CASE("Reading ahead goes further while it comes late, and back when it is in vain or early") {
+TEST_CASE("Reading ahead goes further while it comes late, and back when it is in vain or early",
+          "[any_codec]") {
   Lookahead ahead;
   for (unsigned i = 0; i < 10 * Lookahead::sample; ++i) ahead.note_use(i % 8 == 0, 0);
   const std::uint32_t far = ahead.runs();
@@ -95,7 +98,7 @@ TEST_CASE("Reading ahead goes further while it comes late, and back when it is i
   CHECK(ahead.runs() == Lookahead::most);
 }
 
-TEST_CASE("A stream's window shrinks until what left comes straight back") {
+TEST_CASE("A stream's window shrinks until what left comes straight back", "[any_codec]") {
   constexpr std::uint32_t budget = 400;
   StreamWindow window;
   CHECK(window.runs(budget) == budget / 8);
@@ -112,7 +115,7 @@ TEST_CASE("A stream's window shrinks until what left comes straight back") {
   CHECK(window.runs(16) == StreamWindow::least);
 }
 
-TEST_CASE("Beside what is hot a stream gets what comes straight back asks for") {
+TEST_CASE("Beside what is hot a stream gets what comes straight back asks for", "[any_codec]") {
   constexpr std::uint32_t budget = 400;
   TightWindow window;
   CHECK(window.runs(budget) == 1);
@@ -130,7 +133,7 @@ TEST_CASE("Beside what is hot a stream gets what comes straight back asks for") 
   CHECK(window.runs(budget) == budget / 8);
 }
 
-TEST_CASE("A share is of what was seen last") {
+TEST_CASE("A share is of what was seen last", "[any_codec]") {
   RecentShare share;
   CHECK_FALSE(share.exceeds(1));
   for (unsigned i = 0; i < 400; ++i) share.note(true);
@@ -142,7 +145,7 @@ TEST_CASE("A share is of what was seen last") {
   CHECK_FALSE(share.exceeds(1));
 }
 
-TEST_CASE("The threads that share a tensor have a sequence each") {
+TEST_CASE("The threads that share a tensor have a sequence each", "[any_codec]") {
   constexpr std::uint32_t runs_of_a_tensor = 16;
   const auto all_away = [](std::uint32_t) { return true; };
   const auto none_away = [](std::uint32_t) { return false; };
@@ -161,7 +164,8 @@ TEST_CASE("The threads that share a tensor have a sequence each") {
   CHECK(is_next_tensor_expected);
 }
 
-TEST_CASE("A job that waits for what it just lost is said to thrash, once, and when it is sure") {
+TEST_CASE("A job that waits for what it just lost is said to thrash, once, and when it is sure",
+          "[any_codec]") {
   Thrashing thrashing;
   Thrashing::Counts counts;
   std::uint64_t now = 0;

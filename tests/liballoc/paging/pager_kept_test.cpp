@@ -80,7 +80,7 @@ std::byte* allocate_sparse(test::PagerFixture& f, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("What shrinks is kept in DRAM, counts as DRAM, and comes back as it was") {
+TEST_CASE("What shrinks is kept in DRAM, counts as DRAM, and comes back as it was", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const block = allocate_sparse(f, 3);
@@ -103,7 +103,8 @@ TEST_CASE("What shrinks is kept in DRAM, counts as DRAM, and comes back as it wa
   f.check();
 }
 
-TEST_CASE("What does not shrink goes to the drive, as does everything that is not compressed") {
+TEST_CASE("What does not shrink goes to the drive, as does everything that is not compressed",
+          "[any_codec]") {
   const bool is_random = GENERATE(true, false);
   KeptPager f(is_random ? Compression::zvc_exp : Compression::off);
   if (!f.ready()) return;
@@ -115,7 +116,7 @@ TEST_CASE("What does not shrink goes to the drive, as does everything that is no
   CHECK(f.statistics().written_bytes == block_bytes);
 }
 
-TEST_CASE("A frame beside a kept copy is given back as soon as it is written") {
+TEST_CASE("A frame beside a kept copy is given back as soon as it is written", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const block = allocate_sparse(f, 3);
@@ -125,7 +126,7 @@ TEST_CASE("A frame beside a kept copy is given back as soon as it is written") {
   CHECK(is_as_filled(f, block, 3));
 }
 
-TEST_CASE("With more data than memory all of it stays right, within the budget") {
+TEST_CASE("With more data than memory all of it stays right, within the budget", "[any_codec]") {
   KeptPager f(Compression::zvc_exp, test::any_kind());
   if (!f.ready()) return;
   const auto blocks = test::allocate_blocks(f, 24);  // 144 MiB in 64
@@ -142,7 +143,7 @@ TEST_CASE("With more data than memory all of it stays right, within the budget")
   CHECK(f.chain.check_invariants());
 }
 
-TEST_CASE("What is kept grows and shrinks without memory from the kernel") {
+TEST_CASE("What is kept grows and shrinks without memory from the kernel", "[any_codec]") {
   KeptPager f(Compression::zvc_exp, MoverKind::move);
   if (!f.ready()) return;
   std::vector<std::byte*> blocks;
@@ -163,7 +164,8 @@ TEST_CASE("What is kept grows and shrinks without memory from the kernel") {
   }
 }
 
-TEST_CASE("Of a kept block the run behind the one that was touched is decoded ahead, and only that") {
+TEST_CASE("Of a kept block the run behind the one that was touched is decoded ahead, and only that",
+          "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   static_assert(block_bytes >= 3 * run_bytes);
@@ -178,7 +180,7 @@ TEST_CASE("Of a kept block the run behind the one that was touched is decoded ah
   f.check();
 }
 
-TEST_CASE("A budget that falls moves what is kept to the drive") {
+TEST_CASE("A budget that falls moves what is kept to the drive", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::vector<std::byte*> blocks;
@@ -196,7 +198,7 @@ TEST_CASE("A budget that falls moves what is kept to the drive") {
   for (std::uint64_t i = 0; i < 8; ++i) CHECK(is_as_filled(f, blocks[i], i));
 }
 
-TEST_CASE("What is kept outlives the drive") {
+TEST_CASE("What is kept outlives the drive", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const block = allocate_sparse(f, 3);
@@ -209,7 +211,7 @@ TEST_CASE("What is kept outlives the drive") {
 }
 
 // As a training step has it: its tensors go, and those of the next one come to the same places.
-TEST_CASE("Of what came long ago, what shrank at the same place last time leaves first") {
+TEST_CASE("Of what came long ago, what shrank at the same place last time leaves first", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const places[] = {f.allocate(block_bytes), f.allocate(block_bytes)};
@@ -234,7 +236,7 @@ TEST_CASE("Of what came long ago, what shrank at the same place last time leaves
   CHECK_FALSE(is_away(places[0]));  // though it came first
 }
 
-TEST_CASE("Freeing gives back what was kept of a block") {
+TEST_CASE("Freeing gives back what was kept of a block", "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const block = allocate_sparse(f, 3);
@@ -246,7 +248,8 @@ TEST_CASE("Freeing gives back what was kept of a block") {
   CHECK(f.statistics().compressed_bytes == 0);
 }
 
-TEST_CASE("A kept run of which something changed is compressed anew, and nothing stale is kept") {
+TEST_CASE("A kept run of which something changed is compressed anew, and nothing stale is kept",
+          "[any_codec]") {
   KeptPager f;
   if (!f.ready()) return;
   std::byte* const block = allocate_sparse(f, 3);

@@ -55,7 +55,7 @@ struct NvmPager : NvmTiers, test::PagerFixture {
 
 }  // namespace
 
-TEST_CASE("Runs go to NVM until it is full, then to the drive, and each is counted there") {
+TEST_CASE("Runs go to NVM until it is full, then to the drive, and each is counted there", "[any_codec]") {
   NvmPager f;
   if (!f.ready()) return;
   std::byte* const first = f.allocate_filled(block_bytes, 1);
@@ -81,7 +81,7 @@ TEST_CASE("Runs go to NVM until it is full, then to the drive, and each is count
   f.check();
 }
 
-TEST_CASE("What NVM does not take after all goes on to the drive at once") {
+TEST_CASE("What NVM does not take after all goes on to the drive at once", "[any_codec]") {
   NvmPager f;
   if (!f.ready()) return;
   test::CapturedStderr captured;
@@ -103,7 +103,7 @@ TEST_CASE("What NVM does not take after all goes on to the drive at once") {
   f.check();
 }
 
-TEST_CASE("What lies on NVM and cannot be written anew there goes to the drive as a whole") {
+TEST_CASE("What lies on NVM and cannot be written anew there goes to the drive as a whole", "[any_codec]") {
   NvmPager f;
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(run_bytes, 4);
@@ -126,7 +126,7 @@ TEST_CASE("What lies on NVM and cannot be written anew there goes to the drive a
   f.check();
 }
 
-TEST_CASE("A drive that fails behind NVM that fails leaves data in DRAM") {
+TEST_CASE("A drive that fails behind NVM that fails leaves data in DRAM", "[any_codec]") {
   NvmPager f;
   if (!f.ready()) return;
   test::CapturedStderr captured;

@@ -46,7 +46,7 @@ TEST_CASE("What came back and was not changed leaves without a write") {
   f.check();
 }
 
-TEST_CASE("Of what came back only the changed pages are written") {
+TEST_CASE("Of what came back only the changed pages are written", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -65,7 +65,7 @@ TEST_CASE("Of what came back only the changed pages are written") {
   f.check();
 }
 
-TEST_CASE("A scattered touch brings one page, and what streams brings the run") {
+TEST_CASE("A scattered touch brings one page, and what streams brings the run", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -83,7 +83,8 @@ TEST_CASE("A scattered touch brings one page, and what streams brings the run") 
   f.check();
 }
 
-TEST_CASE("What came as a whole does so again, wherever it is touched, where its neighbour has just come") {
+TEST_CASE("What came as a whole does so again, wherever it is touched, where its neighbour has just come",
+          "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -101,7 +102,8 @@ TEST_CASE("What came as a whole does so again, wherever it is touched, where its
   f.check();
 }
 
-TEST_CASE("A run that came back page by page, and is used all over, is read ahead like any other") {
+TEST_CASE("A run that came back page by page, and is used all over, is read ahead like any other",
+          "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -121,7 +123,7 @@ TEST_CASE("A run that came back page by page, and is used all over, is read ahea
   f.check();
 }
 
-TEST_CASE("Of a run that comes as a whole what is there already is not read again") {
+TEST_CASE("Of a run that comes as a whole what is there already is not read again", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -172,7 +174,8 @@ terrace_statistics read_at_random(std::size_t runs, std::size_t touches) {
 }  // namespace
 
 // Both tables are too large to come as a whole on a few touches.
-TEST_CASE("Words that are read at random come in runs where all of these fit and in pages where not") {
+TEST_CASE("Words that are read at random come in runs where all of these fit and in pages where not",
+          "[any_codec]") {
   constexpr std::size_t fits = test::budget_runs / 2;
   const terrace_statistics few = read_at_random(fits, 30'000);
   CHECK(few.faults <= fits * 3 / 2 * WholeRuns::touches_of_a_run);  // one by one: some 8,000
@@ -234,7 +237,8 @@ TEST_CASE("What is discarded is zero wherever it lay, and its neighbours are not
   f.check();
 }
 
-TEST_CASE("A flipped bit in a page is found when the page alone is read, and a lost page is SIGBUS") {
+TEST_CASE("A flipped bit in a page is found when the page alone is read, and a lost page is SIGBUS",
+          "[any_codec]") {
   CHECK(test::in_child([&] {
           ::signal(SIGBUS, SIG_DFL);
           test::Dram dram;
@@ -252,7 +256,8 @@ TEST_CASE("A flipped bit in a page is found when the page alone is read, and a l
         }) == 200 + SIGBUS);
 }
 
-TEST_CASE("A child reads what its parent had in part, and neither sees what the other writes after") {
+TEST_CASE("A child reads what its parent had in part, and neither sees what the other writes after",
+          "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -278,7 +283,8 @@ TEST_CASE("A child reads what its parent had in part, and neither sees what the 
 }
 
 // A fault in a mapping that has no advice about huge pages makes an empty page table before it waits.
-TEST_CASE("A run stays one huge page when one thread asks for it while it is brought back for another") {
+TEST_CASE("A run stays one huge page when one thread asks for it while it is brought back for another",
+          "[any_codec]") {
   RawDramPager f(MoverKind::move);
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(run_bytes, 1);
@@ -306,7 +312,7 @@ TEST_CASE("A run stays one huge page when one thread asks for it while it is bro
   f.check();
 }
 
-TEST_CASE("A run that came back page by page comes as a whole once most of it was used") {
+TEST_CASE("A run that came back page by page comes as a whole once most of it was used", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -370,7 +376,7 @@ std::uint64_t write_result_beside_strips() {
 
 // One pager learns less on a busy machine than another: of three. By order of arrival: 7.3 to 12.7. Where
 // what comes back in pages leaves like any other: 4.4 to 8.1.
-TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays") {
+TEST_CASE("What comes straight back whenever it leaves, and is written each time, stays", "[any_codec]") {
   std::array<std::uint64_t, 3> written{};
   for (std::uint64_t& each : written) each = write_result_beside_strips();
   std::sort(written.begin(), written.end());
@@ -409,11 +415,11 @@ std::uint64_t change_parts_in_turn() {
 
 // Where one run of a stream stays beside what is hot, the part that is in use leaves under the program: twice
 // as much.
-TEST_CASE("What is changed several times over in turn has room while it is in use") {
+TEST_CASE("What is changed several times over in turn has room while it is in use", "[any_codec]") {
   CHECK(change_parts_in_turn() <= parts_in_turn * runs_of_part * 5 / 4);
 }
 
-TEST_CASE("Strides are kept ahead of") {
+TEST_CASE("Strides are kept ahead of", "[any_codec]") {
   RawDramPager f(MoverKind::automatic);
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(2 * run_bytes, 1);
@@ -470,7 +476,7 @@ ColumnsRead read_columns() {
 }  // namespace
 
 // In runs a column is 16 times as much. One pager learns later on a busy machine than another: of three.
-TEST_CASE("What is read in columns comes in pages, and once it is streamed again in runs") {
+TEST_CASE("What is read in columns comes in pages, and once it is streamed again in runs", "[any_codec]") {
   constexpr std::uint64_t column_bytes = runs_of_matrix * run_bytes / 16;
   std::array<ColumnsRead, 3> read{};
   for (ColumnsRead& each : read) each = read_columns();
@@ -480,7 +486,7 @@ TEST_CASE("What is read in columns comes in pages, and once it is streamed again
   for (const ColumnsRead& each : read) CHECK(each.faults_in_rows <= 2 * runs_of_matrix);
 }
 
-TEST_CASE("What was used all over and is read in columns now comes in pages again") {
+TEST_CASE("What was used all over and is read in columns now comes in pages again", "[any_codec]") {
   test::RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -522,7 +528,7 @@ TEST_CASE("What was used all over and is read in columns now comes in pages agai
 }
 
 // What is compressed comes as a whole, so that nothing could show how little of it is used.
-TEST_CASE("What was compressed and is read in columns now comes in pages") {
+TEST_CASE("What was compressed and is read in columns now comes in pages", "[any_codec]") {
   test::Dram dram;
   test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
                        Compression::zvc);

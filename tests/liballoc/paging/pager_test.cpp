@@ -101,7 +101,7 @@ TEST_CASE("A slow tier delays and breaks nothing, with several threads") {
   CHECK(wrong_blocks(f, blocks) == 0);
 }
 
-TEST_CASE("Compression is on by default where it takes under a hundredth of the budget") {
+TEST_CASE("Compression is on by default where it takes under a hundredth of the budget", "[any_codec]") {
   test::Dram dram;
   const auto taken_of = [&](std::size_t runs, Compression compression) {
     PagerFixture f(MoverKind::mremap, dram.dram, runs, 1024 * mib, compression);
@@ -113,7 +113,7 @@ TEST_CASE("Compression is on by default where it takes under a hundredth of the 
 }
 
 // A process that joins a job begins with little, and what it is granted may be taken back.
-TEST_CASE("Compression begins when the budget grows to it, and ends when that is taken back") {
+TEST_CASE("Compression begins when the budget grows to it, and ends when that is taken back", "[any_codec]") {
   test::Dram dram;
   PagerFixture f(any_kind(), dram.dram, 40, 1024 * mib, Compression::by_budget);
   if (!f.ready()) return;
@@ -128,7 +128,7 @@ TEST_CASE("Compression begins when the budget grows to it, and ends when that is
   CHECK(grant(300) == off + RunCodec::memory_runs);
 }
 
-TEST_CASE("A codec that was asked for works from the grant on that leaves room for it") {
+TEST_CASE("A codec that was asked for works from the grant on that leaves room for it", "[any_codec]") {
   test::Dram dram;
   PagerFixture f(MoverKind::automatic, dram.dram, 31, 1024 * mib, Compression::zvc);
   if (!f.ready()) return;
@@ -162,7 +162,7 @@ TEST_CASE("A codec that was asked for works from the grant on that leaves room f
 // Both ways the tier is busy for as long; only in the one case the program stands still meanwhile. Numbers
 // between 1 and 2 are made smaller by zvc_exp alone, which takes several times as long as the checksum of a
 // run that is stored as it is, and a small part of what the tier takes.
-TEST_CASE("What comes back before it is touched is not compressed, what is waited for is") {
+TEST_CASE("What comes back before it is touched is not compressed, what is waited for is", "[any_codec]") {
   if (std::getenv("TERRACE_COMPRESS") != nullptr) return;  // once is enough: it has a kind of its own
   test::Dram dram;
   tiers::SlowAdaptor slow(dram.dram, {.latency_ns = 0, .bytes_per_second = 100'000'000});
@@ -294,7 +294,7 @@ TEST_CASE("What was read ahead makes room for what an operation works on") {
 
 // A cycle that broke off leaves what was read ahead for it: another one is kept ahead of all the same.
 // The agent is done before the job reads on, so what is read ahead never depends on who is faster.
-TEST_CASE("What was read ahead in vain makes room for what is expected now") {
+TEST_CASE("What was read ahead in vain makes room for what is expected now", "[any_codec]") {
   constexpr std::size_t runs = 2 * budget_runs;
   RawDramPager f;
   if (!f.ready()) return;
@@ -328,7 +328,7 @@ TEST_CASE("What was read ahead in vain makes room for what is expected now") {
 }
 
 // Towards the end of a block there is room for more than lies ahead, but not for what has been used.
-TEST_CASE("What a stream has passed is not read ahead") {
+TEST_CASE("What a stream has passed is not read ahead", "[any_codec]") {
   constexpr std::size_t runs = 2 * budget_runs;
   RawDramPager f;
   if (!f.ready()) return;

@@ -52,7 +52,7 @@ TEST_CASE("The sum of a page of zeroes is the known one, and nothing else is tak
   }
 }
 
-TEST_CASE("Pages of zeroes leave without a write and come back") {
+TEST_CASE("Pages of zeroes leave without a write and come back", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -115,7 +115,7 @@ TEST_CASE("A run of zeroes takes no room on the tier, and can be used again") {
 }
 
 // As of a run that is on the tier.
-TEST_CASE("A touch here and there of what left as zeroes brings pages, not runs") {
+TEST_CASE("A touch here and there of what left as zeroes brings pages, not runs", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -132,7 +132,8 @@ TEST_CASE("A touch here and there of what left as zeroes brings pages, not runs"
   f.check();
 }
 
-TEST_CASE("A huge page with zeroes in it is one again when it comes back, whatever is touched first") {
+TEST_CASE("A huge page with zeroes in it is one again when it comes back, whatever is touched first",
+          "[any_codec]") {
   RawDramPager f(MoverKind::move);
   if (!f.ready()) return;
   std::byte* const block = f.allocate_filled(run_bytes, 1);
@@ -184,7 +185,8 @@ struct HalvedRun : test::Dram, test::PagerFixture {
 
 }  // namespace
 
-TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more of it is cleared") {
+TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more of it is cleared",
+          "[any_codec]") {
   HalvedRun f;
   if (!f.ready()) return;
   if (test::huge_bytes(f.block) == 0) {
@@ -207,7 +209,7 @@ TEST_CASE("A compressed run with zeroes in it stays a huge page, also when more 
   f.check();
 }
 
-TEST_CASE("A compressed run of which a part is discarded comes back, wherever it is touched") {
+TEST_CASE("A compressed run of which a part is discarded comes back, wherever it is touched", "[any_codec]") {
   HalvedRun f;
   if (!f.ready()) return;
   f.leave();
@@ -251,7 +253,7 @@ TEST_CASE("A touch of zeroes of a run that is on its way ends with it") {
   f.check();
 }
 
-TEST_CASE("Pages with single ones of zeroes between them are written at once") {
+TEST_CASE("Pages with single ones of zeroes between them are written at once", "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());
@@ -266,7 +268,8 @@ TEST_CASE("Pages with single ones of zeroes between them are written at once") {
   f.check();
 }
 
-TEST_CASE("A child reads zeroes that its parent does not hold, and the parent what it wrote since") {
+TEST_CASE("A child reads zeroes that its parent does not hold, and the parent what it wrote since",
+          "[any_codec]") {
   RawDramPager f;
   if (!f.ready()) return;
   INFO(f.mover.name());

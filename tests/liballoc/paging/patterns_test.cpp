@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t row_bytes = 36'000;  // of a matrix that is no multiple of a page
 
-TEST_CASE("A stride is known after three rows, and doubles its reach") {
+TEST_CASE("A stride is known after three rows, and doubles its reach", "[any_codec]") {
   Strides strides;
   CHECK(strides.touched(5 * row_bytes + 16).count == 0);
   CHECK(strides.touched(6 * row_bytes + 16).count == 0);
@@ -31,7 +31,7 @@ TEST_CASE("A stride is known after three rows, and doubles its reach") {
   CHECK(ahead.first == 12 * row_bytes + 16);
 }
 
-TEST_CASE("Rows whose pages are there leave gaps in a stride") {
+TEST_CASE("Rows whose pages are there leave gaps in a stride", "[any_codec]") {
   Strides strides;
   strides.touched(0);
   strides.touched(2 * row_bytes);
@@ -45,7 +45,7 @@ TEST_CASE("Rows whose pages are there leave gaps in a stride") {
 
 // Rows of 9,000 doubles: with every eighth column every 64th row goes on to the next page, other rows each
 // time.
-TEST_CASE("Down the columns of a matrix most pages come ahead, also those of rows far apart") {
+TEST_CASE("Down the columns of a matrix most pages come ahead, also those of rows far apart", "[any_codec]") {
   constexpr std::uint64_t width = 9000, row = width * sizeof(double);
   std::vector<bool> is_there(width * row / 4096 + 16 * 64 * row);
   Strides strides;
@@ -69,7 +69,7 @@ TEST_CASE("Down the columns of a matrix most pages come ahead, also those of row
   CHECK(faults < pages / 10);
 }
 
-TEST_CASE("Rows that come four at a time, out of order, are one stride") {
+TEST_CASE("Rows that come four at a time, out of order, are one stride", "[any_codec]") {
   constexpr std::uint64_t order[] = {1, 3, 0, 2};  // as a library packs the strip of a matrix
   constexpr std::uint64_t rows = 400, begin = 4 * 4096 + 64;
   Strides strides;
@@ -86,7 +86,7 @@ TEST_CASE("Rows that come four at a time, out of order, are one stride") {
   CHECK(faults <= rows / 8);
 }
 
-TEST_CASE("A row that goes on in the next page is as long as its last touch says") {
+TEST_CASE("A row that goes on in the next page is as long as its last touch says", "[any_codec]") {
   Strides strides;
   for (std::uint64_t row = 0; row < 3; ++row) {
     CHECK(strides.touched(row * row_bytes).count == (row < 2 ? 0 : 1 + 4));
@@ -97,7 +97,8 @@ TEST_CASE("A row that goes on in the next page is as long as its last touch says
   CHECK(ahead.length == 4096 + 1);  // row 0 begins with its page
 }
 
-TEST_CASE("A touch of what a stride has asked for already is expected, and one elsewhere is not") {
+TEST_CASE("A touch of what a stride has asked for already is expected, and one elsewhere is not",
+          "[any_codec]") {
   Strides strides;
   for (std::uint64_t row = 5; row < 7; ++row) CHECK_FALSE(strides.touched(row * row_bytes + 16).is_expected);
   REQUIRE(strides.touched(7 * row_bytes + 16).count > 0);
@@ -108,7 +109,7 @@ TEST_CASE("A touch of what a stride has asked for already is expected, and one e
   CHECK_FALSE(strides.touched(10 * row_bytes + 5000).is_expected);
 }
 
-TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
+TEST_CASE("Neighbouring pages and unrelated ones are no stride", "[any_codec]") {
   Strides strides;
   for (std::uint64_t page = 0; page < 64; ++page) CHECK(strides.touched(page * 4096).count == 0);
   std::uint64_t at = 1;
@@ -118,7 +119,7 @@ TEST_CASE("Neighbouring pages and unrelated ones are no stride") {
   }
 }
 
-TEST_CASE("A stream comes as a whole, a lone touch as a page, and what goes on grows") {
+TEST_CASE("A stream comes as a whole, a lone touch as a page, and what goes on grows", "[any_codec]") {
   Reach reach;
   TouchTrace trace;
   CHECK(reach.of(trace, 0, true, 0, false).count() == pages_per_run);
@@ -147,7 +148,7 @@ TEST_CASE(
   CHECK(pays_after(room + 1) == 0);  // each would have left before its next touch
 }
 
-TEST_CASE("A run that has come as a whole has to earn that anew") {
+TEST_CASE("A run that has come as a whole has to earn that anew", "[any_codec]") {
   WholeRuns whole;
   LoneTouches run;
   const auto touches_until_it_pays = [&] {
@@ -163,21 +164,22 @@ TEST_CASE("A run that has come as a whole has to earn that anew") {
   CHECK(touches_until_it_pays() == WholeRuns::touches_of_a_run);
 }
 
-TEST_CASE("What comes ahead of its touch costs no wait and does not speak for the run") {
+TEST_CASE("What comes ahead of its touch costs no wait and does not speak for the run", "[any_codec]") {
   WholeRuns whole;
   LoneTouches run;
   for (int i = 0; i < 1000; ++i) whole.touched(run, 10);
   CHECK_FALSE(WholeRuns::pays(run));
 }
 
-TEST_CASE("A run of which every ninth page is used does not come as a whole") {
+TEST_CASE("A run of which every ninth page is used does not come as a whole", "[any_codec]") {
   Reach reach;
   TouchTrace trace;
   for (std::uint32_t page = 1; page < pages_per_run; page += 9)
     CHECK(reach.of(trace, page, false, page / 9, false).count() == 1);
 }
 
-TEST_CASE("A run of a small block is about to come as a whole when a few places of it were touched") {
+TEST_CASE("A run of a small block is about to come as a whole when a few places of it were touched",
+          "[any_codec]") {
   Reach reach;
   TouchTrace run, other;
   for (std::uint32_t touch = 0; touch < 3; ++touch) {
@@ -190,7 +192,8 @@ TEST_CASE("A run of a small block is about to come as a whole when a few places 
   CHECK_FALSE(reach.comes_whole_if_cheap(run));  // that was long ago
 }
 
-TEST_CASE("A run of a small block that is touched in a few places at a time comes as a whole") {
+TEST_CASE("A run of a small block that is touched in a few places at a time comes as a whole",
+          "[any_codec]") {
   constexpr std::uint32_t plane = 64;  // pages
   Reach reach;
   TouchTrace trace;
@@ -219,7 +222,8 @@ std::uint32_t leaves_to_look(HotLooks& looks, std::uint32_t run, std::uint32_t a
   return leaves;
 }
 
-TEST_CASE("What is hot is looked at less often while it comes straight back, and often once it does not") {
+TEST_CASE("What is hot is looked at less often while it comes straight back, and often once it does not",
+          "[any_codec]") {
   constexpr std::uint32_t budget = 100;
   HotLooks looks;
   std::uint32_t arrivals = 0;
@@ -242,7 +246,8 @@ TEST_CASE("What is hot is looked at less often while it comes straight back, and
   CHECK(leaves_to_look(looks, 7, arrivals) == 2 * HotLooks::least_pause);
 }
 
-TEST_CASE("What leaves in place of what is hot and comes straight back brings the next look nearer") {
+TEST_CASE("What leaves in place of what is hot and comes straight back brings the next look nearer",
+          "[any_codec]") {
   HotLooks looks;
   for (std::uint32_t returns = 0; returns < HotLooks::usual_pause / HotLooks::leaves_of_a_return; ++returns) {
     CHECK_FALSE(looks.is_due());
@@ -251,7 +256,7 @@ TEST_CASE("What leaves in place of what is hot and comes straight back brings th
   CHECK(looks.is_due());
 }
 
-TEST_CASE("On a cycle what stays is spread over it") {
+TEST_CASE("On a cycle what stays is spread over it", "[any_codec]") {
   constexpr std::uint32_t cycle = 90;
   constexpr std::uint32_t room = 30;
   Insertion insertion;
@@ -270,7 +275,7 @@ TEST_CASE("On a cycle what stays is spread over it") {
   CHECK_FALSE(insertion.streams(room, room, returns));
 }
 
-TEST_CASE("Where hardly any run is new, what returns is on a cycle at once") {
+TEST_CASE("Where hardly any run is new, what returns is on a cycle at once", "[any_codec]") {
   constexpr std::uint32_t returned = 64;
   const unsigned others = GENERATE(0U, 1U, 2U);  // for each four that return
   Insertion insertion;
@@ -280,7 +285,7 @@ TEST_CASE("Where hardly any run is new, what returns is on a cycle at once") {
   CHECK(returns == (others < 2 ? Insertion::on_a_cycle : returned_once()));
 }
 
-TEST_CASE("What is next in each stream comes before what is far ahead in one") {
+TEST_CASE("What is next in each stream comes before what is far ahead in one", "[any_codec]") {
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
   const auto is_away = [](std::uint32_t run) { return run % 2 == 0; };
@@ -290,7 +295,7 @@ TEST_CASE("What is next in each stream comes before what is far ahead in one") {
     CHECK(test::next_expected(ahead) == n);
 }
 
-TEST_CASE("What came and left since it was asked for is not expected any more") {
+TEST_CASE("What came and left since it was asked for is not expected any more", "[any_codec]") {
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
   const auto all_away = [](std::uint32_t) { return true; };
@@ -303,7 +308,7 @@ TEST_CASE("What came and left since it was asked for is not expected any more") 
   for (const std::uint32_t n : {502, 503, 504, 101}) CHECK(ahead.pop(has_not_left) == n);
 }
 
-TEST_CASE("What lies between a run and its successor is expected, too") {
+TEST_CASE("What lies between a run and its successor is expected, too", "[any_codec]") {
   const auto all_away = [](std::uint32_t) { return true; };
   ReadAhead ahead;
   REQUIRE(ahead.initialise(1000) == 0);
@@ -317,7 +322,7 @@ TEST_CASE("What lies between a run and its successor is expected, too") {
   CHECK(test::next_expected(ahead) == 500);  // far from what it followed: nothing lies between
 }
 
-TEST_CASE("A block is known as scattered by many lone touches, and not after streams") {
+TEST_CASE("A block is known as scattered by many lone touches, and not after streams", "[any_codec]") {
   KnownBlock block;
   for (unsigned i = 0; i < KnownBlock::sure; ++i) {
     CHECK_FALSE(block.is_scattered());
@@ -353,7 +358,8 @@ TEST_CASE(
   CHECK(trial.begin(8, 1, 48 + 128, true, false));
 }
 
-TEST_CASE("A run on trial of which pages were in use shows that few are, and not that all came together") {
+TEST_CASE("A run on trial of which pages were in use shows that few are, and not that all came together",
+          "[any_codec]") {
   Trial trial;
   REQUIRE(trial.begin(7, 1, 16, false, true));
   CHECK(trial.was_scattered());
@@ -364,7 +370,7 @@ TEST_CASE("A run on trial of which pages were in use shows that few are, and not
   CHECK_FALSE(trial.was_scattered());
 }
 
-TEST_CASE("A trial goes on for as long as its run is touched") {
+TEST_CASE("A trial goes on for as long as its run is touched", "[any_codec]") {
   Trial trial;
   REQUIRE(trial.begin(7, 1, 16, false, false));
   for (std::uint32_t now = 16; now < 200; now += 15) {
