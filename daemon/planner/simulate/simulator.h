@@ -192,6 +192,12 @@ struct SwapPlan : wire::Schedule {
   Victims victims = Victims::none;
 };
 
+// The second of two steps under the plan, which repeats: what persists has found its place. As a policy that
+// tries plans compares them; without bounds. Fails as simulate() does.
+Result<SimulationReport> simulate_repeated(const wire::Trace& trace, const Machine& machine,
+                                           const wire::Schedule& schedule, Victims victims,
+                                           bool record_timeline = false);
+
 // How a search is steered. The planner has no clock: work is bounded by the number of plans that are tried.
 struct SwapControl {
   std::uint64_t seed = 0;
