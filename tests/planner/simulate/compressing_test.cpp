@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "daemon/planner/schedule_period.h"
+#include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/program.h"
 #include "tests/planner/simulate/random_plans.h"
 
@@ -202,6 +203,60 @@ TEST_CASE("What comes back coded begins later where its memory serves another un
   CHECK(paying.entries[1].object == 0);
   CHECK(paying.entries[1].at == 3);
   CHECK(paying.entries[1].by == 4);
+}
+
+TEST_CASE("A joint plan with codecs is never slower than one without, nor than any compressed plan") {
+  std::uint32_t ran = 0, faster = 0, coded = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    const wire::Trace t = random_step(random);
+    Machine m = roomy_machine(random, t);
+    m.codecs = {{"zeros", 500e6, 500e6, 1, true, 0.03125}};
+    Machine plain = m;
+    plain.codecs.clear();
+    const auto with = joint::plan_jointly(t, m, brief);
+    const auto without = joint::plan_jointly(t, plain, brief);
+    INFO("seed " << seed << " " << with.error << without.error);
+    REQUIRE(bool(with) == bool(without));
+    if (!with) continue;
+    ++ran;
+    const double with_us = repeated_us(t, m, *with), without_us = repeated_us(t, plain, *without);
+    REQUIRE(with_us <= without_us);
+    faster += with_us < without_us * (1 - 1e-9) ? 1 : 0;
+    coded += compressed_tensors(*with).empty() ? 0 : 1;
+    for (const std::string& name : planning_policies()) {
+      for (const char* rule : {"+cdma", "+cswap"}) {
+        const auto other = swap_policy(name + rule)->plan(t, m, {});
+        if (other) REQUIRE(with_us <= joint::planned_step_us(t, m, *other) * (1 + 1e-12));
+      }
+    }
+  }
+  CHECK(ran > 40);
+  CHECK(faster > 10);
+  CHECK(coded > 10);
+}
+
+TEST_CASE("Codecs that a step has no use for leave the joint plan as it is") {
+  std::uint32_t moved = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    wire::Trace t = random_step(random);
+    Machine m = roomy_machine(random, t);
+    m.codecs = {{"zeros", 50e6, 50e6, 1, true, 0.03125}};
+    Machine plain = m;
+    plain.codecs.clear();
+    const auto sparse_step = joint::plan_jointly(t, plain, brief);
+    for (wire::TraceTensor& one : t.tensors) one.sparsity = std::nullopt;
+    const auto dense_step = joint::plan_jointly(t, plain, brief);
+    const auto with_codec = joint::plan_jointly(t, m, brief);
+    INFO("seed " << seed);
+    REQUIRE(bool(dense_step) == bool(with_codec));
+    if (!dense_step) continue;
+    REQUIRE(equal_schedules(*dense_step, *sparse_step));
+    REQUIRE(equal_schedules(*dense_step, *with_codec));
+    moved += dense_step->entries.empty() ? 0 : 1;
+  }
+  CHECK(moved > 20);
 }
 
 TEST_CASE("What cannot be compressed is refused with a reason, and what to do instead") {
