@@ -58,7 +58,7 @@ std::string nothing_to_compress(const wire::Trace& trace, const Machine& machine
 
 // The plan with codecs on its evictions; those that have one keep it. With Coding::where_it_pays also with
 // later begins of what comes back, and never slower than `plan`, as simulate_repeated() times both; that
-// simulates at most five steps twice. The plan has its deadlines (describe()); the new one has them, too.
+// simulates five plans at most. The plan has its deadlines (describe()); the new one has them, too.
 SwapPlan compressed(const wire::Trace& trace, const Machine& machine, SwapPlan plan, Coding coding);
 
 }  // namespace terrace::planner
