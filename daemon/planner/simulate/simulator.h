@@ -192,6 +192,12 @@ struct SwapPlan : wire::Schedule {
   Victims victims = Victims::none;
 };
 
+// The second of two steps under the plan, which repeats: what persists has found its place. As a policy that
+// tries plans compares them; without bounds. Fails as simulate() does.
+Result<SimulationReport> simulate_repeated(const wire::Trace& trace, const Machine& machine,
+                                           const wire::Schedule& schedule, Victims victims,
+                                           bool record_timeline = false);
+
 // How a search is steered. The planner has no clock: work is bounded by the number of plans that are tried.
 struct SwapControl {
   std::uint64_t seed = 0;
@@ -200,16 +206,24 @@ struct SwapControl {
   bool stopped() const { return stop && stop(); }
 };
 
+// Which moves of a plan cross the link compressed (policies/compressing.h).
+enum class Coding : std::uint8_t {
+  as_planned,    // those that the policy gives a codec, if it knows any
+  always,        // every eviction of a sparse tensor: cDMA
+  where_it_pays  // where that is predicted to be faster, and the simulated step is: CSWAP
+};
+
 // A way to decide what moves when. Exactly one of `solve` and `search` is set. Pure: no clock, no I/O,
 // deterministic for a seed. A policy that searches is anytime: stopped, it answers the best so far.
 struct SwapPolicy {
-  const char* name;
+  std::string name;
   const char* family;
   const char* source;
   Victims victims;  // of what `solve` answers
   Result<wire::Schedule> (*solve)(const wire::Trace&, const Machine&);
   Result<SwapPlan> (*search)(const wire::Trace&, const Machine&, const SwapControl&) = nullptr;
   bool chooses_variants = false;  // others leave every operation as it is
+  Coding coding = Coding::as_planned;
 
   // The plan, with all that a schedule says of its period but the prediction; or why this policy has none for
   // this step.
@@ -222,5 +236,10 @@ struct SwapPolicy {
 // without its last entry, which searches from the best of them.
 std::vector<SwapPolicy> published_swap_policies();
 std::vector<SwapPolicy> swap_policies();
+
+// The policy of that name: one of the above; or "NAME+cdma" or "NAME+cswap", which compresses the moves of
+// NAME's plan, for every NAME that plans its moves and compresses none by such a rule already. Or why there
+// is none, and what to ask for instead.
+Result<SwapPolicy> swap_policy(const std::string& name);
 
 }  // namespace terrace::planner

@@ -18,7 +18,8 @@ constexpr std::uint32_t times_as_many = 8;
 constexpr double most_growth = 32;      // n log n: about 10; quadratic: 64
 constexpr double least_seconds = 0.01;  // below it a clock says little
 
-// Layers of unequal size forward and back; each has a weight, an activation, and the gradients of both.
+// Layers of unequal size forward and back; each has a weight, an activation of which half is zeros, and the
+// gradients of both.
 wire::Trace long_step(std::uint32_t layers) {
   Random random(1);
   std::vector<wire::TraceTensor> tensors;
@@ -26,6 +27,7 @@ wire::Trace long_step(std::uint32_t layers) {
     const std::uint64_t weight = 100 + random() % 1000, activation = 1000 + random() % 10000;
     for (const std::uint64_t bytes : {weight, activation, activation, weight})
       tensors.push_back(tensor(bytes, tensors.size() % 4 == 0));
+    tensors[tensors.size() - 3].sparsity = 0.5;
     tensors[tensors.size() - 2].kind = tensors.back().kind = wire::TensorKind::gradient;
   }
   std::vector<wire::TraceOp> ops;
@@ -45,6 +47,7 @@ Machine machine_for(const wire::Trace& trace) {
   machine.tiers.push_back({"ssd", unlimited_bytes});
   machine.links.push_back({"ssd", 0.5e6, 0.5e6, 0, 0});
   machine.routes.push_back({2, {0, 1}});
+  machine.codecs = {{"zeros", 100e6, 100e6, 1, true, 1 / 32.}};
   return machine;
 }
 

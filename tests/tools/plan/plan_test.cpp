@@ -168,6 +168,14 @@ TEST_CASE("PoliciesAreChosenByNameOnceEach") {
   CHECK(choose_policies({"exact"}, false)->reuse.size() == 1);
   CHECK(choose_policies({"lru"}, false).error.find("--machine") != std::string::npos);
   CHECK(choose_policies({"lru"}, true)->swap.size() == 1);
+  const auto compressing = choose_policies({"swapadvisor+cdma", "g10+cswap", "swapadvisor+cdma"}, true);
+  REQUIRE(compressing);
+  REQUIRE(compressing->swap.size() == 2);
+  CHECK(compressing->swap[1].name == "g10+cswap");
+  CHECK(choose_policies({"lru+cdma"}, true).error.find("--policy lru+cdma: 'lru' plans no move") == 0);
+  CHECK(choose_policies({"tflite_naive+cdma"}, true).error.find("no policy 'tflite_naive'") !=
+        std::string::npos);
+  CHECK(choose_policies({"g10+cdma"}, false).error.find("--machine") != std::string::npos);
   CHECK(choose_policies({"all"}, false)->swap.empty());
   CHECK(choose_policies({"all"}, true)->swap.size() == planner::swap_policies().size());
   CHECK(choose_policies({"all"}, true)->update.size() == planner::update_policies().size());

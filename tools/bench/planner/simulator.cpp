@@ -169,7 +169,8 @@ Json measure_planning(const PlannerOptions& options) {
                      {column("policy", "policy", "text"), column("ms_10k", "10,000 operations, ms", "ms"),
                       column("ms_100k", "100,000 operations, ms", "ms"), column("met", "met", "yes")});
   for (const SwapPolicy& policy : planner::published_swap_policies())
-    if (!policy.moves_on_demand_only()) out["rows"].push_back({{"policy", policy.name}, {"met", true}});
+    if (!policy.moves_on_demand_only() && policy.coding == planner::Coding::as_planned)
+      out["rows"].push_back({{"policy", policy.name}, {"met", true}});
   for (const Length& length : lengths) {
     const Trace trace = training_step(length.layers, 0);
     const Machine machine = machine_for(trace, 0.6);
@@ -181,7 +182,8 @@ Json measure_planning(const PlannerOptions& options) {
       (*row)["met"] = (*row)["met"].get<bool>() && ms <= length.target_ms;
     }
   }
-  out["notes"] = {"target: 100 ms for 10,000 operations, 2 s for 100,000"};
+  out["notes"] = {"target: 100 ms for 10,000 operations, 2 s for 100,000",
+                  "cdma and cswap, for which this machine has no codec, are left out"};
   return out;
 }
 

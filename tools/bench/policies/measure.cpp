@@ -197,8 +197,19 @@ Json table(const PolicyGroup& group, bool alone) {
   return section(group.title.c_str(), std::move(columns));
 }
 
+// Where there is a codec, some also with their moves compressed: the best of each family.
+std::vector<SwapPolicy> policies_for(const PolicyGroup& group) {
+  std::vector<SwapPolicy> all = planner::swap_policies();
+  if (group.cases.empty() || group.cases.front().machine.codecs.empty()) return all;
+  for (const char* name : {"flashneuron", "swapadvisor", "capuchin_swap", "capuchin", "g10"}) {
+    for (const char* rule : {"+cdma", "+cswap"})
+      all.push_back(*planner::swap_policy(std::string(name) + rule));
+  }
+  return all;
+}
+
 std::vector<Cases> move_all(const PolicyGroup& group, const PlannerOptions& options) {
-  const std::vector<SwapPolicy> policies = planner::swap_policies();
+  const std::vector<SwapPolicy> policies = policies_for(group);
   std::vector<Cases> of_policies(policies.size());
   for (const PolicyCase& c : group.cases) {
     LeastStep least(c.trace, c.machine, options.quick ? quick_instants : 0);

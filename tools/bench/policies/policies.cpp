@@ -21,7 +21,7 @@ geometric mean, the worst case, the least slowdown that any plan can have, and t
 
 Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, adam-100, adam-80, adam-60, variants-80,
 variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that update parameters on the CPU take part in the
-adam groups alone. The group memories has a table of its own: it compares policies for two memories, of which the slower one
+adam groups alone, and some with their moves compressed in the sparse group alone. The group memories has a table of its own: it compares policies for two memories, of which the slower one
 is used in place.
 
   --only LIST      compare in these groups

@@ -30,7 +30,7 @@ struct MeasuredPoint {
 struct BudgetCurve {
   const wire::Trace* trace = nullptr;
   const planner::Machine* machine = nullptr;
-  const char* policy = "";
+  std::string policy;
   std::uint64_t needed_bytes = 0;    // by the largest operation: nothing below can run
   std::uint64_t live_bytes = 0;      // with this much nothing has to move
   std::uint64_t smallest_bytes = 0;  // that the policy found a plan for; 0: none

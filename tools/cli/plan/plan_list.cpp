@@ -47,6 +47,10 @@ std::string policy_table() {
         {{"policy", p.name}, {"decides", "addresses"}, {"family", p.family}, {"source", p.source}});
   for (const auto& p : planner::swap_policies())
     rows.push_back({{"policy", p.name}, {"decides", "moves"}, {"family", p.family}, {"source", p.source}});
+  for (const auto& [name, source] :
+       {std::pair{"NAME+cdma", "NAME's moves, all that is sparse compressed; for each NAME that plans moves"},
+        {"NAME+cswap", "NAME's moves, compressed where it is predicted to pay"}})
+    rows.push_back({{"policy", name}, {"decides", "moves"}, {"family", "compressing"}, {"source", source}});
   for (const auto& p : planner::update_policies())
     rows.push_back(
         {{"policy", p.name}, {"decides", "the update"}, {"family", p.family}, {"source", p.source}});

@@ -30,6 +30,19 @@ std::string no_such_policy(const std::string& name) {
   return fmt::format("--policy {}: there is no such policy; 'terrace plan --list' names them", name);
 }
 
+// One that needs a machine. What is wrong with the name; empty: nothing.
+std::string add_moving(const std::string& name, ChosenPolicies* chosen) {
+  if (name.find('+') == std::string::npos) {
+    const bool known = add_named(planner::swap_policies(), name, &chosen->swap) ||
+                       add_named(planner::update_policies(), name, &chosen->update);
+    return known ? "" : no_such_policy(name);
+  }
+  const auto decorated = planner::swap_policy(name);
+  if (!decorated) return fmt::format("--policy {}: {}", name, decorated.error);
+  add_named(std::vector{*decorated}, name, &chosen->swap);
+  return "";
+}
+
 template <class Run, class Less>
 const Run* least(const std::vector<Run>& runs, const Less& less) {
   const Run* best = nullptr;
@@ -82,17 +95,15 @@ Run run_watched(const Policy& policy, SearchWatch& watch, Work work) {
 
 Result<ChosenPolicies> choose_policies(const std::vector<std::string>& names, bool with_machine) {
   const auto reuse = planner::reuse_policies();
-  const auto swap = planner::swap_policies();
-  const auto update = planner::update_policies();
   ChosenPolicies chosen;
   for (const std::string& name : names) {
     if (name == "all") {
       chosen.reuse = reuse;
-      if (with_machine) chosen.swap = swap;
-      if (with_machine) chosen.update = update;
+      if (with_machine) chosen.swap = planner::swap_policies();
+      if (with_machine) chosen.update = planner::update_policies();
     } else if (add_named(reuse, name, &chosen.reuse)) {
-    } else if (!add_named(swap, name, &chosen.swap) && !add_named(update, name, &chosen.update)) {
-      return refused<ChosenPolicies>(no_such_policy(name));
+    } else if (std::string why = add_moving(name, &chosen); !why.empty()) {
+      return refused<ChosenPolicies>(std::move(why));
     } else if (!with_machine) {
       return refused<ChosenPolicies>(fmt::format(
           "--policy {} moves tensors between the tiers of a machine: say which with --machine", name));

@@ -32,6 +32,7 @@ Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
     : trace_(trace),
       machine_(machine),
       far_(trace, machine),
+      codecs_(trace, machine),
       starts_us_(ideal_starts_us(trace)),
       gaps_(gaps_of(trace)),
       first_gap_(trace.tensors.size() + 1, 0),
@@ -63,11 +64,12 @@ std::uint32_t Drafts::position_at(double time_us) const {
   return static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(after - starts_us_.begin() - 1, 0));
 }
 
-void Drafts::move(Choice* c, std::uint32_t tier) const {
+void Drafts::move(Choice* c, std::uint32_t tier, std::uint32_t codec) const {
   c->way = Way::moves;
   c->tier = tier;
+  c->codec = codec;
   c->out = c->gap.from + 1;
-  const double back_us = starts_us_[c->gap.to] - far_.transfer_us(tier, bytes(*c), true);
+  const double back_us = starts_us_[c->gap.to] - codecs_.transfer_us(c->gap.tensor, tier, codec, true);
   c->in = std::clamp(position_at(back_us), c->gap.wraps ? 0 : std::min(c->out, c->gap.to), c->gap.to);
 }
 
@@ -85,7 +87,10 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
   for (const ScheduleEntry& e : schedule.entries) {
     Choice* c = choice_at(e.object, e.at);
     if (c == nullptr) continue;
-    if (e.action == Action::out) *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to};
+    if (e.action == Action::out) {
+      const std::uint32_t codec = codec_for(*c, e.tier) != 0 ? e.codec : 0;
+      *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to, codec};
+    }
     if (e.action == Action::in && c->way == Way::moves) c->in = e.at;
     if (e.action == Action::drop) make_again(c, c->gap.to);
     if (e.action == Action::redo && c->way == Way::made_again) c->in = e.at;
@@ -210,6 +215,18 @@ void Drafts::fetch_early(Choices* choices, Residency* residency) const {
   }
 }
 
+std::optional<Choices> Drafts::coded_where_it_pays(Choices choices) const {
+  bool any = false;
+  for (Choice& c : choices) {
+    if (!codecs_.any() || c.way != Way::moves || c.codec != 0 || !codecs_.pays(c.gap.tensor, c.tier))
+      continue;
+    c.codec = codecs_.of(c.gap.tensor, c.tier);
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  return choices;
+}
+
 wire::Schedule Drafts::schedule(const Choices& choices) const {
   std::vector<ScheduleEntry> entries;
   std::vector<const Choice*> fetched;
@@ -222,7 +239,7 @@ wire::Schedule Drafts::schedule(const Choices& choices) const {
       remaking.add(absence(c));
       continue;
     }
-    entries.push_back({c.out, c.gap.tensor, Action::out, c.tier, {}});
+    entries.push_back({c.out, c.gap.tensor, Action::out, c.tier, c.codec});
     fetched.push_back(&c);
   }
   std::stable_sort(fetched.begin(), fetched.end(),

@@ -9,15 +9,16 @@
 // and computed before `in`.
 //
 // Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
-// from any of them; what a choice cannot say (waits, codecs, an order of transfers of one position) is lost
-// on the way in. What is made again early serves several operations with one chain of computations: a tensor
-// that a chain computes on its way may stay from there on (`keep_on_the_way`).
+// from any of them; what a choice cannot say (waits, an order of transfers of one position) is lost on the
+// way in. What is made again early serves several operations with one chain of computations: a tensor that a
+// chain computes on its way may stay from there on (`keep_on_the_way`).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/simulate/policies/gaps.h"
 #include "daemon/planner/simulate/policies/lineage.h"
 #include "daemon/planner/simulate/simulator.h"
@@ -31,6 +32,7 @@ struct Choice {
   Way way = Way::stays;
   std::uint32_t tier = 0;         // moves
   std::uint32_t out = 0, in = 0;  // positions; `out` of what moves alone
+  std::uint32_t codec = 0;        // of what moves, as in wire::ScheduleEntry
 };
 
 using Choices = std::vector<Choice>;  // one for each gap of gaps_of(), in its order
@@ -52,13 +54,18 @@ class Drafts {
   // Whether its content can be computed again at all, if all that it comes from is kept.
   bool can_be_made_again(std::size_t gap) const { return again_[gap]; }
 
+  // The codec that the tensor's moves to this tier may have; 0: none makes it smaller.
+  std::uint32_t codec_for(const Choice& c, std::uint32_t tier) const {
+    return codecs_.any() ? codecs_.of(c.gap.tensor, tier) : 0;
+  }
   // Move out at once, and back in just in time for an idle link.
-  void move(Choice* c, std::uint32_t tier) const;
+  void move(Choice* c, std::uint32_t tier, std::uint32_t codec = 0) const;
   void make_again(Choice* c, std::uint32_t in) const;
   // The last position that begins no later than this, in a step that never waits.
   std::uint32_t position_at(double time_us) const;
 
-  // Stands in for a published plan; `report` (with a timeline) tells what it moved on demand.
+  // Stands in for a published plan; `report` (with a timeline) tells what it moved on demand. Of its codecs
+  // stay those of what may have one here.
   Choices read(const wire::Schedule& schedule, const SimulationReport& report) const;
 
   // First what is cheap to make again, up to `most_us_per_byte`, then Belady's rule moves what is left over;
@@ -69,12 +76,17 @@ class Drafts {
   // forgotten.
   Choices complete(Choices choices) const;
 
+  // The same moves with a codec each for which that is predicted to pay, alone on the link; nothing where
+  // that is none.
+  std::optional<Choices> coded_where_it_pays(Choices choices) const;
+
   wire::Schedule schedule(const Choices& choices) const;
 
  private:
   const wire::Trace& trace_;
   const Machine& machine_;
   FarTiers far_;
+  SparseCodecs codecs_;
   std::vector<double> starts_us_;
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> first_gap_;  // by tensor, into gaps_; one more entry

@@ -5,12 +5,12 @@
 
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/remade.h"
+#include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/variants.h"
 
 namespace terrace::planner::joint {
 namespace {
 
-constexpr std::uint32_t timed_steps = 2;  // the second one is what repeats
 constexpr double infinite = std::numeric_limits<double>::infinity();
 // Of a link's time for a byte: what may be spent to compute it again.
 constexpr double prices[] = {0, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 2, 1e9};
@@ -22,12 +22,18 @@ constexpr std::size_t read_plans = 3;  // of the published ones: the best
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
                                bool timeline) {
-  SimulationOptions options;
-  options.victims = plan.victims;
-  options.steps = timed_steps;
-  options.record_timeline = timeline;
-  options.with_bounds = false;
-  return simulate(trace, machine, plan, options);
+  return simulate_repeated(trace, machine, plan, plan.victims, timeline);
+}
+
+// The plan, and where the step has what to compress also the plan with its moves compressed, by either rule.
+std::vector<SwapPlan> with_codings(const wire::Trace& trace, const Machine& machine, SwapPlan plan) {
+  std::vector<SwapPlan> all;
+  if (SparseCodecs(trace, machine).any()) {
+    for (const Coding coding : {Coding::always, Coding::where_it_pays})
+      all.push_back(compressed(trace, machine, plan, coding));
+  }
+  all.insert(all.begin(), std::move(plan));
+  return all;
 }
 
 struct Candidate {
@@ -77,6 +83,7 @@ class Search {
   void try_published() {
     for (const SwapPolicy& policy : published_swap_policies()) {
       if (best_.time_us < infinite && (perfect() || control_.stopped())) break;
+      if (policy.coding != Coding::as_planned) continue;  // others' plans, which are compressed below
       SwapControl control = control_;
       control.effort = 1;
       Result<SwapPlan> plan = policy.plan(trace_, machine_, control);
@@ -84,17 +91,23 @@ class Search {
         why_not_ = std::move(plan.error);
         continue;
       }
-      const auto report = timed(trace_, machine_, *plan, false);
-      if (!report) {
-        why_not_ = report.error;
-        continue;
-      }
-      Candidate made{std::move(*plan), report->total_us};
-      if (made.time_us < best_.time_us) best_ = made;
-      published_.push_back(std::move(made));
+      add(with_codings(trace_, machine_, std::move(*plan)));
     }
     std::stable_sort(published_.begin(), published_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.time_us < b.time_us; });
+  }
+
+  // The fastest of one policy's plans.
+  void add(std::vector<SwapPlan> plans) {
+    Candidate fastest;
+    for (SwapPlan& plan : plans) {
+      const auto report = timed(trace_, machine_, plan, false);
+      if (!report) why_not_ = report.error;
+      if (report && report->total_us < fastest.time_us) fastest = {std::move(plan), report->total_us};
+    }
+    if (fastest.time_us == infinite) return;
+    if (fastest.time_us < best_.time_us) best_ = fastest;
+    published_.push_back(std::move(fastest));
   }
 
   // Times the choices; they become the best plan if they are that.
@@ -107,6 +120,12 @@ class Search {
   }
 
   void start_from(Choices choices, Victims victims) {
+    if (std::optional<Choices> coded = drafts_.coded_where_it_pays(choices))
+      begin(std::move(*coded), victims);
+    begin(std::move(choices), victims);
+  }
+
+  void begin(Choices choices, Victims victims) {
     const double time_us = time(choices, victims);
     if (time_us < current_.time_us) current_ = {std::move(choices), victims, time_us};
   }
@@ -176,6 +195,19 @@ double planned_step_us(const wire::Trace& trace, const Machine& machine, const S
 
 namespace {
 
+// Where the step has what to compress, the search runs without codecs, too: they never make a plan slower.
+Result<SwapPlan> search(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
+  Result<SwapPlan> plan = Search(trace, machine, control).best();
+  if (!SparseCodecs(trace, machine).any() || control.stopped()) return plan;
+  Machine plain = machine;
+  plain.codecs.clear();
+  Result<SwapPlan> without = Search(trace, plain, control).best();
+  if (!without) return plan;
+  const bool faster =
+      !plan || planned_step_us(trace, machine, *without) < planned_step_us(trace, machine, *plan);
+  return faster ? std::move(without) : std::move(plan);
+}
+
 // The fastest plan that policies for variants have; infinite: they have none.
 Candidate fastest_with_variants(const wire::Trace& trace, const Machine& machine,
                                 const SwapControl& control) {
@@ -184,8 +216,10 @@ Candidate fastest_with_variants(const wire::Trace& trace, const Machine& machine
     if (!policy.chooses_variants) continue;
     Result<SwapPlan> plan = policy.plan(trace, machine, control);
     if (!plan) continue;
-    const double time_us = planned_step_us(trace, machine, *plan);
-    if (time_us < fastest.time_us) fastest = {std::move(*plan), time_us};
+    for (SwapPlan& made : with_codings(trace, machine, std::move(*plan))) {
+      const double time_us = planned_step_us(trace, machine, made);
+      if (time_us < fastest.time_us) fastest = {std::move(made), time_us};
+    }
   }
   return fastest;
 }
@@ -203,7 +237,7 @@ Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& mac
   each.effort = control.effort / static_cast<double>(choices.size());
   std::string why_not;
   for (const std::vector<wire::VariantChoice>& chosen : choices) {
-    Result<SwapPlan> plan = Search(with_variants(trace, chosen), machine, each).best();
+    Result<SwapPlan> plan = search(with_variants(trace, chosen), machine, each);
     if (!plan) why_not = plan.error;
     if (!plan) continue;
     plan->variants = chosen;
@@ -218,8 +252,7 @@ Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& mac
 }  // namespace
 
 Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
-  return has_variants(trace) ? plan_with_variants(trace, machine, control)
-                             : Search(trace, machine, control).best();
+  return has_variants(trace) ? plan_with_variants(trace, machine, control) : search(trace, machine, control);
 }
 
 }  // namespace terrace::planner::joint

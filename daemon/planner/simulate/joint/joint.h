@@ -1,17 +1,21 @@
 // One search over keeping, moving and recomputing, that starts where the published policies end.
 //
 // Every published policy plans the step, the simulator times each plan as `terrace plan` does, and the best
-// is the first answer: the search is never worse than any of them. Then
+// is the first answer: the search is never worse than any of them. Where the machine has a codec for what the
+// step has of sparse tensors, each plan is also tried with its moves compressed, by either rule of
+// policies/compressing.h, and the whole search runs a second time without codecs, so that they never make a
+// plan slower. Then
 //   1. choices are built that mix the two ways to save memory: what can be computed again for less than a
 //      bound per byte is dropped, the rest moves by Belady's rule; for a row of such bounds. Others are read
-//      from plans that only recompute (remade.h), for this budget and larger ones, and the rest moves;
+//      from plans that only recompute (remade.h), for this budget and larger ones, and the rest moves. What
+//      moves is tried as it is, and compressed where that is predicted to pay;
 //   2. the best choices, built or read from published plans, are changed a few at a time, where their
 //      simulated step stalls (moves.h), and every change is timed by the simulator itself. Worse ones are
 //      accepted within a margin that shrinks to nothing (threshold accepting: Dueck and Scheuer, Journal of
 //      Computational Physics 90, 1990).
 //
 // What it cannot say: an order of operations other than the trace's (`terrace plan --order` may have changed
-// it beforehand), codecs, and transfers of a part of a tensor. Updates in place run where the trace has them.
+// it beforehand), and transfers of a part of a tensor. Updates in place run where the trace has them.
 // Work is bounded by the number of simulated plans. Anytime, deterministic for a seed, pure.
 #pragma once
 

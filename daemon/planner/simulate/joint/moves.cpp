@@ -20,7 +20,8 @@ void Moves::look(const SimulationReport& report) {
   for (std::uint32_t op = 0; op < report.ops.size(); ++op) aim(report.ops[op], op);
   for (const ExtraWork& work : report.extra) {
     aim(work.timing, work.position);
-    if (work.kind != ExtraWork::Kind::recompute || work.tensors.empty()) continue;
+    const bool idle = work.kind == ExtraWork::Kind::drop || work.kind == ExtraWork::Kind::wait;
+    if (idle || work.tensors.empty()) continue;
     add({Aim::At::work, work.position, work.tensors.front()}, work.timing.end_us - work.timing.start_us);
   }
   in_.assign(drafts_.machine().tiers.size(), {});
@@ -96,6 +97,7 @@ void Moves::relieve_link(const Aim& aim, Choices* choices) {
   const std::optional<std::size_t> gap = drafts_.gap_at(t->tensor, position);
   if (!gap || (*choices)[*gap].way != Way::moves) return anywhere(choices);
   Choice& c = (*choices)[*gap];
+  if (recode(&c, 2)) return;
   if (below(2) == 0) return turn(choices, *gap);
   // Earlier, by up to twice what was waited for.
   const double start_us = t->start_us - 2 * fraction() * (aim.until_us - aim.from_us);
@@ -123,10 +125,20 @@ std::size_t Moves::covering(const Choices& choices, std::uint32_t position) {
   return best;
 }
 
+// One time in `one_in` what moves gets the codec that it may have, if it has none.
+bool Moves::recode(Choice* c, std::uint64_t one_in) {
+  if (c->way != Way::moves || c->codec != 0) return false;
+  const std::uint32_t codec = drafts_.codec_for(*c, c->tier);
+  if (codec == 0 || below(one_in) != 0) return false;
+  c->codec = codec;
+  return true;
+}
+
 void Moves::relieve_memory(const Aim& aim, Choices* choices) {
   const std::size_t gap = covering(*choices, aim.position);
   Choice& c = (*choices)[gap];
   if (c.way == Way::stays) return leave(choices, gap);
+  if (recode(&c, 4)) return;
   const bool back_before = c.in <= aim.position && aim.position < c.gap.to && !c.gap.wraps;
   if (back_before && below(4) != 0) {  // later
     c.in = aim.position + 1 + static_cast<std::uint32_t>(below(c.gap.to - aim.position));
@@ -137,7 +149,12 @@ void Moves::relieve_memory(const Aim& aim, Choices* choices) {
 
 void Moves::relieve_work(const Aim& aim, Choices* choices) {
   const std::optional<std::size_t> gap = drafts_.gap_at(aim.tensor, aim.position);
-  if (!gap || (*choices)[*gap].way != Way::made_again) return anywhere(choices);
+  const Way way = gap ? (*choices)[*gap].way : Way::stays;
+  if (way == Way::moves && (*choices)[*gap].codec != 0 && below(2) == 0) {
+    (*choices)[*gap].codec = 0;
+    return;
+  }
+  if (way != Way::made_again) return anywhere(choices);
   Choice& c = (*choices)[*gap];
   if (c.in != aim.position && below(2) == 0) {  // made on the way to something else: it stays from there on
     drafts_.make_again(&c, aim.position);
@@ -185,7 +202,9 @@ void Moves::leave(Choices* choices, std::size_t gap) {
     drafts_.make_again(&c, c.gap.to);
   } else if (movable) {
     const auto& tiers = drafts_.far().tiers();
-    drafts_.move(&c, tiers[below(2) == 0 ? 0 : below(tiers.size())]);
+    const std::uint32_t tier = tiers[below(2) == 0 ? 0 : below(tiers.size())];
+    const std::uint32_t codec = drafts_.codec_for(c, tier);
+    drafts_.move(&c, tier, codec != 0 && below(2) == 0 ? codec : 0);
   }
 }
 

@@ -7,8 +7,10 @@
 //     compute   1111122222233333333----4444      have waited
 //
 // So a change takes one transfer of that chain and lets its tensor stay, be made again, come earlier, or come
-// from another tier. Where memory was short, something that lay there leaves, or comes later. What is
-// computed again stays, moves, or is computed again earlier together with others. A few changes are blind.
+// coded, or from another tier. Where memory was short, something that lay there leaves, or comes later. What
+// is computed again stays, moves, or is computed again earlier together with others. What a codec worked on
+// goes without it. A few changes are blind. Steps for which the machine has no codec have the changes that
+// they had before there were any: nothing more is drawn.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,7 @@ class Moves {
   struct Aim {
     enum class At : std::uint8_t { arrival, room, work } at = At::arrival;
     std::uint32_t position = 0;
-    std::uint32_t tensor = 0;  // work: what is made again
+    std::uint32_t tensor = 0;  // work: what is made again, or was coded
     double from_us = 0, until_us = 0;
     double sum_us = 0;  // of all aims up to this one
   };
@@ -57,6 +59,7 @@ class Moves {
   void relieve_link(const Aim& aim, Choices* choices);
   void relieve_memory(const Aim& aim, Choices* choices);
   void relieve_work(const Aim& aim, Choices* choices);
+  bool recode(Choice* c, std::uint64_t one_in);
   void anywhere(Choices* choices);
   void turn(Choices* choices, std::size_t gap);
   void leave(Choices* choices, std::size_t gap);

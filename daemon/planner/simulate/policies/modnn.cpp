@@ -162,7 +162,7 @@ Result<SwapPlan> plan_modnn(const wire::Trace& trace, const Machine& machine, co
   for (std::size_t i = 0; i < settings; ++i) {
     if (i > 0 && control.stopped()) break;
     wire::Schedule schedule = modnn.plan(modnn_settings[i]);
-    const auto report = simulate(trace, machine, schedule, {.steps = 2, .with_bounds = false});
+    const auto report = simulate_repeated(trace, machine, schedule, Victims::none);
     if (!report) why_not = report.error;
     if (!report || report->total_us >= best_us) continue;
     best_us = report->total_us;

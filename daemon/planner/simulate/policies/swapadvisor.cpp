@@ -29,9 +29,8 @@ namespace {
 
 constexpr std::size_t parents = 16;
 constexpr std::size_t survivors = 2;
-constexpr int most_shift = 4;             // of a gene, in eighths of a step
-constexpr std::uint64_t mutating = 32;    // one gene in so many
-constexpr std::uint32_t trial_steps = 2;  // the second one is what repeats
+constexpr int most_shift = 4;           // of a gene, in eighths of a step
+constexpr std::uint64_t mutating = 32;  // one gene in so many
 
 using Genes = std::vector<std::int8_t>;  // one for each gap of the walk, in the order of their begins
 
@@ -88,8 +87,7 @@ class Search {
   void grow(Genes genes) {
     Individual made{std::move(genes), {}, 0};
     made.schedule = plan(made.genes);
-    const auto report = simulate(trace_, machine_, made.schedule,
-                                 {Victims::belady, StallRule::strict, trial_steps, false, 0});
+    const auto report = simulate_repeated(trace_, machine_, made.schedule, Victims::belady);
     made.time_us = report ? report->total_us : std::numeric_limits<double>::infinity();
     const auto place =
         std::upper_bound(population_.begin(), population_.end(), made,

@@ -71,8 +71,7 @@ class DynamicVdnn {
       }
       schedule->policy = "vdnn_dynamic";
       schedule->variants = choices_of(variants);
-      SimulationOptions options{.steps = 2, .record_timeline = !variants.empty(), .with_bounds = false};
-      auto report = simulate(trace_, machine_, *schedule, options);
+      auto report = simulate_repeated(trace_, machine_, *schedule, Victims::none, !variants.empty());
       if (!report) {
         why_not = std::move(report.error);
         continue;

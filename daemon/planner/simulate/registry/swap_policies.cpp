@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/joint/joint.h"
+#include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {
@@ -11,6 +14,10 @@ Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& mac
 Result<SwapPlan> SwapPolicy::plan(const wire::Trace& trace, const Machine& machine,
                                   const SwapControl& control) const {
   Result<SwapPlan> plan;
+  if (coding != Coding::as_planned) {
+    if (std::string why = nothing_to_compress(trace, machine); !why.empty())
+      return refused<SwapPlan>(std::move(why));
+  }
   if (search != nullptr) {
     plan = search(trace, machine, control);
   } else {
@@ -18,7 +25,11 @@ Result<SwapPlan> SwapPolicy::plan(const wire::Trace& trace, const Machine& machi
     if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
     plan = ok(SwapPlan{std::move(*schedule), victims});
   }
-  if (plan) describe(trace, &*plan);
+  if (!plan) return plan;
+  describe(trace, &*plan);
+  if (coding == Coding::as_planned) return plan;
+  plan = ok(compressed(trace, machine, std::move(*plan), coding));
+  plan->policy = name;
   return plan;
 }
 
@@ -50,6 +61,10 @@ std::vector<SwapPolicy> published_swap_policies() {
        Victims::none, nullptr, plan_modnn, true},
       {"flashneuron", "flashneuron", "FlashNeuron (FAST'21), section 4: two-phase offload to the SSD",
        Victims::none, plan_flashneuron},
+      {"cdma", "compressing", "cDMA (HPCA'18): vdnn_all, with all that is sparse compressed", Victims::none,
+       plan_vdnn_all, nullptr, false, Coding::always},
+      {"cswap", "compressing", "CSWAP (CLUSTER'21): vdnnpp_all, compressed where it is predicted to pay",
+       Victims::none, plan_vdnnpp_all, nullptr, false, Coding::where_it_pays},
       {"swapadvisor_first", "swapadvisor",
        "SwapAdvisor (ASPLOS'20) without its search: Belady's rule, as early as possible both ways",
        Victims::belady, plan_swapadvisor_first},
@@ -72,6 +87,41 @@ std::vector<SwapPolicy> swap_policies() {
                  "Terrace: search over keeping, moving and recomputing, from the best published plan",
                  Victims::belady, nullptr, joint::plan_jointly, true});
   return all;
+}
+
+namespace {
+
+struct Decorator {
+  std::string suffix;
+  Coding coding;
+};
+
+Result<SwapPolicy> decorated(const std::string& name, const Decorator& d) {
+  Result<SwapPolicy> policy = swap_policy(name.substr(0, name.size() - d.suffix.size()));
+  if (!policy) return policy;
+  if (policy->moves_on_demand_only())
+    return refused<SwapPolicy>("'" + policy->name + "' plans no move that could be compressed; put " +
+                               d.suffix + " behind a policy that plans its moves, as in swapadvisor" +
+                               d.suffix);
+  if (policy->coding != Coding::as_planned)
+    return refused<SwapPolicy>("'" + policy->name + "' compresses its moves already; leave " + d.suffix +
+                               " out");
+  policy->name = name;
+  policy->coding = d.coding;
+  return policy;
+}
+
+}  // namespace
+
+Result<SwapPolicy> swap_policy(const std::string& name) {
+  for (const Decorator& d : {Decorator{"+cdma", Coding::always}, Decorator{"+cswap", Coding::where_it_pays}})
+    if (name.ends_with(d.suffix)) return decorated(name, d);
+  std::vector<SwapPolicy> all = swap_policies();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const SwapPolicy& policy) { return policy.name == name; });
+  if (found != all.end()) return ok(std::move(*found));
+  return refused<SwapPolicy>("no policy '" + name +
+                             "' moves tensors; 'terrace plan --list' names those that do");
 }
 
 }  // namespace terrace::planner

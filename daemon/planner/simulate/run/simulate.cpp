@@ -128,4 +128,15 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
   return Runner(trace, machine, schedule, options, *program).run();
 }
 
+Result<SimulationReport> simulate_repeated(const wire::Trace& trace, const Machine& machine,
+                                           const wire::Schedule& schedule, Victims victims,
+                                           bool record_timeline) {
+  SimulationOptions options;
+  options.victims = victims;
+  options.steps = 2;
+  options.record_timeline = record_timeline;
+  options.with_bounds = false;
+  return simulate(trace, machine, schedule, options);
+}
+
 }  // namespace terrace::planner
