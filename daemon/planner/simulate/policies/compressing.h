@@ -8,8 +8,8 @@
 // all that vDNN moves is coded, whether the link is busy or not. CSWAP (Chen et al., CLUSTER'21) codes a
 // tensor where encoding, the shorter transfer and decoding together are predicted to take less than the plain
 // transfer, and counts only what of a transfer is exposed. Of cDMA the abstract and notes were at hand, of
-// CSWAP the abstract, its published code, which has codecs but no such decision, and its rule from memory.
-// Reconstructed by guess are therefore the rule's two ways (out and in, in one sum), what counts as exposed
+// CSWAP the abstract and its published code, which has the codecs but no such decision. The rule is rebuilt
+// from the abstract. Guessed are therefore its two ways (out and in, in one sum), what counts as exposed
 // (compressing.cpp), and the check of the whole step by simulation, which makes its plan never slower than
 // the plain one. CSWAP fits its predictions to measured tensors; here they are the machine's own figures.
 //
