@@ -135,6 +135,7 @@ struct terrace_statistics {
   uint64_t nvm_bytes;         /* what lies on NVM now, of what was put there instead of on a drive */
   uint64_t nvm_written_bytes; /* to NVM */
   uint64_t nvm_read_bytes;    /* from NVM */
+  uint64_t kernel_swap_ns;    /* for how long the kernel has swapped in the pager's place */
 };
 
 /* Fills *out (at most out->size bytes). -EINVAL: NULL or a size smaller than the size field. */

@@ -58,6 +58,9 @@ inline constexpr std::array done_families{
                wire::Stat::nvm_written_bytes},
     DoneFamily{{"nvm_read_bytes", MetricType::counter, "bytes", "Read from NVM."},
                wire::Stat::nvm_read_bytes},
+    DoneFamily{
+        {"kernel_swap_seconds", MetricType::counter, "seconds", "Time in which the kernel swapped instead."},
+        wire::Stat::kernel_swap_ns},
     DoneFamily{{"faults", MetricType::counter, "", "Touches of a page that was not there."},
                wire::Stat::faults,
                true},

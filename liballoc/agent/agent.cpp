@@ -56,6 +56,7 @@ void Agent::set_up() {
   if (budget_.granted_bytes() == 0 || availability_.is_unavailable()) return;
   if (!mover_access_.open(daemon_.client().grant()) || !pool_.open(daemon_.client())) return;
   budget_.follow_limit_of(guarded_.options.limit_cgroup);
+  kernel_swap_.open(guarded_.options.limit_cgroup);
   if (!activate_pager()) return;
   take_over_.prepare();
   availability_.set_active();
@@ -124,6 +125,7 @@ void Agent::round() {
   if (pool_.is_open() && guarded_.pager.is_paging()) {
     page();
     guarded_.pager.look_for_thrashing(now);
+    kernel_swap_.look(now);
     guarded_.pager.learner().offer(daemon_, now);
   }
   if constexpr (checks_invariants) {

@@ -12,6 +12,7 @@
 //   mover_access.h, pool/pool_tier.h   what the pager needs, opened once
 //   take_over.h                        when the pager begins
 //   daemon_link.h, budget.h            how much the heap may hold, and who says so
+//   swap/kernel_swap.h                 when the kernel swaps instead
 //   publisher.h                        what the daemon is told
 //
 // What transfers compute, other threads do where there are processors to spare (paging/transfers/workers.h).
@@ -23,6 +24,7 @@
 #include "liballoc/agent/mover_access.h"
 #include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/agent/publisher.h"
+#include "liballoc/agent/swap/kernel_swap.h"
 #include "liballoc/agent/take_over.h"
 #include "liballoc/agent/waiting/busy_wait.h"
 #include "liballoc/agent/waiting/set_up_latch.h"
@@ -53,7 +55,8 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
         budget_(guarded.pager, take_over_),
         daemon_(guarded, recycled, pool_, budget_, availability_),
         publisher_(guarded.pager, accounts, availability_, mover_access_.mover(), pool_, budget_, daemon_),
-        workers_(&waker) {}
+        workers_(&waker),
+        kernel_swap_(guarded.pager, budget_, workers_) {}
 
   // Starts the thread once, if the options ask for one, and waits until it is known whether there is a pager.
   // Any thread, without lock and gate.
@@ -99,6 +102,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   DaemonLink daemon_;
   Publisher publisher_;
   Workers workers_;
+  KernelSwap kernel_swap_;
   BusyWait busy_wait_;
   std::uint64_t next_follow_ns_ = 0;
   std::uint64_t next_poll_ns_ = 0;

@@ -11,6 +11,7 @@ void Agent::reset_in_child() {
   daemon_.reset_in_child();
   mover_access_.mover().close();
   budget_.close();
+  kernel_swap_.close();
   pool_.forget_descriptors_in_child();
   wait_set_.forget_children();
   if (!latch_.is_open() && !is_set_up_) return start_anew_in_child();

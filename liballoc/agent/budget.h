@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "liballoc/agent/budget_follower.h"
+#include "liballoc/agent/swap/swap_state.h"
 #include "liballoc/agent/take_over.h"
 #include "liballoc/paging/pager.h"
 
@@ -28,17 +29,28 @@ class Budget {
   int pause_ms() const {
     return follower_.is_open() ? static_cast<int>(follower_.pause_ns() / 1'000'000) : 100;
   }
+  // What the kernel has swapped of the heap takes no memory, and will when it is touched: from now on, what
+  // the process has swapped beyond `before` bytes is not held, until all of it is back. At first little of it
+  // counts, then ever more: the program is to be served while the heap shrinks.
+  void count_swapped(const SwapState& swap, std::uint64_t before, std::uint64_t now_ns);
   // Reads the limit if it is time to.
   void follow_limit(std::uint64_t now_ns);
   std::uint64_t cgroup_usage_bytes() const { return follower_.usage_bytes(); }
   std::uint64_t cgroup_limit_bytes() const { return follower_.limit_bytes(); }
 
  private:
+  void look_at_swapped(std::uint64_t now_ns);
+
   Pager& pager_;
   TakeOver& take_over_;
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t next_tick_ns_ = 0;
   BudgetFollower follower_;
+  const SwapState* swap_ = nullptr;  // while something is to be counted
+  std::uint64_t swapped_before_ = 0;
+  std::uint64_t counts_since_ns_ = 0;
+  std::uint64_t swapped_bytes_ = 0;
+  std::uint64_t next_swap_look_ns_ = 0;
 };
 
 }  // namespace terrace::liballoc

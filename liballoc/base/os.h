@@ -92,4 +92,12 @@ inline std::uint64_t thread_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+// The processor's time in a program's code, without the kernel's: of RUSAGE_SELF or RUSAGE_THREAD.
+inline std::uint64_t user_ns(int whose) {
+  rusage usage{};
+  syscall(SYS_getrusage, whose, &usage);
+  return static_cast<std::uint64_t>(usage.ru_utime.tv_sec) * 1000000000ULL +
+         static_cast<std::uint64_t>(usage.ru_utime.tv_usec) * 1000ULL;
+}
+
 }  // namespace terrace::os

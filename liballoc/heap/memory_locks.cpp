@@ -45,7 +45,7 @@ int MemoryLocks::unlock(const void* address, std::size_t bytes) {
 int MemoryLocks::stop_evicting(int flags, bool* was_evicting) {
   const InsideGate gate(guarded_);
   Pager& pager = guarded_.pager;
-  *was_evicting = pager.standing().evicts;
+  *was_evicting = !pager.standing().is_locked;
   pager.stop_evicting();
   const int error = os::error_of(syscall(SYS_mlockall, flags | MCL_ONFAULT));
   if (error == 0)
@@ -71,7 +71,7 @@ int MemoryLocks::unlock_everything() {
   {
     const InsideGate gate(guarded_);
     guarded_.pager.pins().unlock_all(blocks_.space().top());
-    if (!guarded_.pager.standing().evicts) guarded_.pager.resume_evicting();
+    if (guarded_.pager.standing().is_locked) guarded_.pager.resume_evicting();
   }
   waker_.kick();
   return 0;

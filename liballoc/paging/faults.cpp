@@ -36,6 +36,7 @@ void Faults::handle(const Fault& fault) {
   if (r.probed) return static_cast<void>(parts_.placement.end_probe(n));
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
+  if (parts_.standing.kernel_swaps) return hand_over(n, page);
   const bool is_whole = (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
   const Strides::Ahead ahead = is_whole ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
@@ -63,6 +64,13 @@ void Faults::bring_zeroes(std::uint32_t n, std::uint32_t page) {
   WholeRuns::comes_whole(r.lone);
   parts_.line.join(n);
   parts_.policy.on_use(n, true);
+}
+
+// What lies with us goes to the kernel, each run as a whole and once. Nothing is learned from it.
+void Faults::hand_over(std::uint32_t n, std::uint32_t page) {
+  const Run& r = parts_.runs[n];
+  if (!parts_.runs.pages(n).in_frame.has(page)) return bring_from_tier(n, page, false);
+  if (!r.stuck) bring_all_from_frame(n);
 }
 
 // It came back since the fault was raised. Else somebody took it from behind our back: a hole that the
@@ -173,6 +181,8 @@ void Faults::note_lone_touch(std::uint32_t n, bool is_expected) {
 
 PageRange Faults::reach_of(std::uint32_t n, std::uint32_t page) {
   Run& r = parts_.runs[n];
+  if (parts_.standing.kernel_swaps)
+    return parts_.runs.pages(n).away().has(page) ? whole_run : PageRange{page, page + 1};
   const bool is_cheap_run = !is_tried_though_cheap(n) && is_cheap(n);
   const bool is_whole_cheap = is_cheap_run && comes_whole_again(n);
   const bool streams = is_whole_cheap || (is_used_whole(n, page) && (is_cheap_run || !is_tried(n)));
@@ -192,6 +202,7 @@ void Faults::note_touch_of_trial(std::uint32_t n) {
 }
 
 void Faults::look_at_trial() {
+  if (parts_.standing.kernel_swaps) return;
   const std::uint32_t now = parts_.runs.arrivals();
   if (!trial_.is_due(now)) return;
   const std::uint32_t n = trial_.run();
@@ -287,8 +298,9 @@ void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_stride
   const PageRange reach = is_strided ? PageRange{page, page + 1} : reach_of(n, page);
   const PageRange range = is_compressed ? whole_run : reach;
   if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
-    WholeRuns::comes_whole(r.lone);
     parts_.line.join(n);
+    if (parts_.standing.kernel_swaps) return;
+    WholeRuns::comes_whole(r.lone);
     if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
     return parts_.policy.on_use(n, true);
   }

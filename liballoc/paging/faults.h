@@ -28,6 +28,7 @@ class Faults {
     WaitingLine& line;
     Accounts& accounts;
     Policy& policy;
+    const Standing& standing;
   };
   constexpr explicit Faults(const Parts& parts) : parts_(parts) {}
   void use(Mover* mover) { mover_ = mover; }
@@ -63,6 +64,7 @@ class Faults {
   void bring_from_frame(std::uint32_t n, std::uint32_t page, bool is_strided);
   void bring_all_from_frame(std::uint32_t n);
   void bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_strided);
+  void hand_over(std::uint32_t n, std::uint32_t page);
   void bring_strides(std::uint32_t n, const Strides::Ahead& ahead);
   bool bring_stride(std::uint32_t n, std::uint32_t page);
   bool serve_stuck(std::uint32_t n);

@@ -94,7 +94,9 @@ bool Forking::after_in_child() {
   parts_.policy.on_fork();
   parts_.staging.reset_after_fork();
   parts_.accounts.tell_to(nullptr);
-  standing.evicts = true;  // a child inherits no locks
+  standing.is_locked = false;  // a child inherits no locks
+  standing.kernel_swaps = false;
+  parts_.budget.leave_to_kernel(false);
   standing.mode = has_something_away() ? PagerMode::restore : PagerMode::plain;
   return standing.mode == PagerMode::restore;
 }

@@ -91,16 +91,36 @@ int Pager::start_restoring(Mover* mover) {
 
 // What was leaving is put back under its address; what the device is still reading follows when it is done.
 void Pager::stop_evicting() {
-  standing_.evicts = false;
+  standing_.is_locked = true;
   over_budget_told_ = true;  // who stopped it says so
-  placement_.unstage_all();
-  placement_.restore_all();
+  bring_back();
 }
 
 void Pager::resume_evicting() {
-  standing_.evicts = true;
+  standing_.is_locked = false;
   over_budget_told_ = false;
   budget_.return_to_asked();
+}
+
+void Pager::leave_to_kernel() {
+  standing_.kernel_swaps = true;
+  budget_.leave_to_kernel(true);
+  bring_back();
+}
+
+void Pager::note_swapped(std::uint64_t bytes, std::uint64_t for_ns) {
+  budget_.note_swapped(bytes);
+  accounts_.counts.kernel_swap_ns += for_ns;
+}
+
+void Pager::take_back_from_kernel() {
+  standing_.kernel_swaps = false;
+  budget_.leave_to_kernel(false);
+}
+
+void Pager::bring_back() {
+  placement_.unstage_all();
+  placement_.restore_all();
 }
 
 void Pager::unlock_memory() {
@@ -257,7 +277,7 @@ void Pager::advise(std::uint32_t first_run, std::uint32_t last_run, terrace_advi
     return;
   }
   policy_.on_advice();
-  if (standing_.mode != Mode::paging || !standing_.evicts) return;
+  if (standing_.mode != Mode::paging || !standing_.evicts()) return;
   for (std::uint32_t n = last_run + 1; n-- > first_run;) send_out(n, advice == TERRACE_ADVISE_PAGE_OUT);
 }
 
@@ -290,7 +310,7 @@ void Pager::fill(terrace_statistics* out) const {
   const std::size_t size = out->size;
   *out = accounts_.counts;
   out->size = size;
-  out->resident_bytes = is_paging() ? budget_.held_bytes() : estimate_bytes_;
+  out->resident_bytes = is_paging() ? budget_.held_bytes() - budget_.swapped_bytes() : estimate_bytes_;
   out->resident_peak_bytes = budget_.peak_bytes();
   out->recycled_bytes = (std::uint64_t{runs_.lists().recycled.size()} + staging_.free_frames()) * run_bytes;
   out->staging_bytes = std::uint64_t{frames_.used()} * run_bytes;

@@ -89,6 +89,14 @@ class Pager {
   // mlockall: what is in DRAM stays, what is not comes when it is touched.
   void stop_evicting();
   void resume_evicting();
+  // From here on nothing leaves by us: a cgroup's limit holds, and the kernel swaps. What lies on the tier
+  // comes when it is touched.
+  void leave_to_kernel();
+  // We evict again, once a budget is set that is.
+  void take_back_from_kernel();
+  // What the kernel has swapped of our memory by now, and for how long it has had its turn since the last
+  // call.
+  void note_swapped(std::uint64_t bytes, std::uint64_t for_ns);
   // Takes our memory out of what the kernel locked: pages locked in place can be neither moved nor dropped.
   void unlock_memory();
 
@@ -139,6 +147,7 @@ class Pager {
   // While it is dormant: what the heap holds at most, for the statistics.
   void estimate_resident(std::uint64_t bytes);
   void fill(terrace_statistics* out) const;
+  const Accounts& accounts() const { return accounts_; }
   const MemoryBudget& budget() const { return budget_; }
   // More than its budget, as after that was lowered.
   bool holds_too_much() const { return is_paging() && budget_.is_over(); }
@@ -154,6 +163,7 @@ class Pager {
 
  private:
   void use(Mover* mover);
+  void bring_back();
   bool evict_one();
   bool release_held(bool at_once);
   std::uint32_t events_to_wait_for() const;
@@ -181,7 +191,7 @@ class Pager {
   Transfers transfers_{{runs_, blocks_, staging_, budget_, frames_, extents_, operations_, placement_, line_,
                         codec_, accounts_, policy_, standing_}};
   Faults faults_{{runs_, blocks_, staging_, budget_, frames_, operations_, placement_, transfers_, line_,
-                  accounts_, policy_}};
+                  accounts_, policy_, standing_}};
   PinTable pins_{runs_, blocks_, budget_, standing_};
   StepClock clock_{accounts_};
   BlockFollower blocks_follower_{{runs_, blocks_, frames_, extents_, operations_, placement_, pins_,

@@ -14,7 +14,10 @@ enum class PagerMode : std::uint8_t {
 
 struct Standing {
   PagerMode mode = PagerMode::plain;
-  bool evicts = true;  // false while the program keeps all memory locked (mlockall)
+  bool is_locked = false;     // the program keeps all memory locked (mlockall)
+  bool kernel_swaps = false;  // the kernel takes memory away instead (agent/swap/kernel_swap.h)
+
+  bool evicts() const { return !is_locked && !kernel_swaps; }
 
   bool is_paging() const { return mode == PagerMode::paging || mode == PagerMode::restore; }
 };

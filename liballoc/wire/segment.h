@@ -98,6 +98,7 @@ enum class Stat : std::uint32_t {
   nvm_bytes,
   nvm_written_bytes,
   nvm_read_bytes,
+  kernel_swap_ns,
   recent_drive_read_bytes,
   recent_drive_read_ns,
   recent_drive_write_bytes,

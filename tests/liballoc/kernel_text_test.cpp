@@ -33,6 +33,22 @@ TEST_CASE("find_field finds whole keys at the beginning of lines") {
   CHECK(value == 1);
 }
 
+TEST_CASE("find_kib reads the lines of /proc/meminfo and /proc/self/status") {
+  std::uint64_t bytes = 7;
+  CHECK(find_kib("SwapTotal:  8 kB\nSwapFree:       2048 kB\n", "SwapFree", &bytes));
+  CHECK(bytes == 2048 * 1024);
+  CHECK(find_kib("VmSwap:\t       0 kB\n", "VmSwap", &bytes));
+  CHECK(bytes == 0);
+  bytes = 7;
+  const char* text =
+      GENERATE("", "SwapFree", "SwapFree:", "SwapFree: \n", "SwapFree: 5\n", "SwapFree: 5 MB\n",
+               "SwapFree 5 kB\n", "XSwapFree: 5 kB\n", " SwapFree: 5 kB\n", "SwapFree: -5 kB\n",
+               "SwapFree: x kB\n", "SwapFree: 18014398509481984 kB\n", "SwapFree:\n5 kB\n");
+  INFO(text);
+  CHECK_FALSE(find_kib(text, "SwapFree", &bytes));
+  CHECK(bytes == 7);
+}
+
 TEST_CASE("find_field is not taken in by hostile text") {
   std::uint64_t value = 7;
   const char* text = GENERATE("", "\n", "\n\n\n", "active_file", "active_file\n", "active_file \n",

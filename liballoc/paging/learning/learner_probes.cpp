@@ -167,7 +167,8 @@ void PeriodLearner::probe(std::uint32_t block) {
 
 bool PeriodLearner::probe_some() {
   constexpr std::uint32_t most_at_once = 8, few_out = 16, share_out = 4, most_share_out = 4;
-  if (phase_ == nullptr || parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
+  if (phase_ == nullptr || parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts())
+    return false;
   count_fixed();
   begin_turns();
   if (!probes_.may_spend()) cut_all();

@@ -30,7 +30,7 @@ class MemoryBudget {
   // ---- what there is, in pages
   void gain(std::uint32_t pages) {
     backed_ += pages;
-    note_peak(held_bytes());
+    if (!is_left_) note_peak(held_bytes());
   }
   void lose(std::uint32_t pages) { backed_ -= pages; }
   void start_anew() { backed_ = 0; }
@@ -52,9 +52,15 @@ class MemoryBudget {
   void note_peak(std::uint64_t bytes) { peak_bytes_ = std::max(peak_bytes_, bytes); }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
 
+  // The kernel takes memory away as it sees fit, so that there is room for any.
+  void leave_to_kernel(bool is_left) { is_left_ = is_left; }
+  // Of what is held, so much does not take memory at present, as the kernel has swapped it.
+  void note_swapped(std::uint64_t bytes) { swapped_bytes_ = bytes; }
+  std::uint64_t swapped_bytes() const { return std::min(swapped_bytes_, held_bytes()); }
+
   // ---- both
-  bool has_room_for(std::uint32_t more) const { return backed_ + more <= pages(); }
-  bool is_over() const { return backed_ > pages(); }
+  bool has_room_for(std::uint32_t more) const { return is_left_ || backed_ + more <= pages(); }
+  bool is_over() const { return !is_left_ && backed_ > pages(); }
   std::uint32_t allowed_runs() const { return runs_ - std::min(runs_, backed_runs()); }
   std::uint32_t excess_runs() const { return backed_runs() - std::min(backed_runs(), runs_); }
 
@@ -72,6 +78,8 @@ class MemoryBudget {
   std::uint32_t kept_ = 0;  // runs
   std::uint64_t peak_bytes_ = 0;
   bool outgrown_ = false;
+  bool is_left_ = false;
+  std::uint64_t swapped_bytes_ = 0;
 };
 
 }  // namespace terrace::liballoc

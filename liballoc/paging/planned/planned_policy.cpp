@@ -56,7 +56,7 @@ bool PlannedPolicy::is_short() const {
 // ---- what leaves ------------------------------------------------------------------------------------------
 
 bool PlannedPolicy::may_evict() const {
-  if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
+  if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts()) return false;
   const std::uint32_t leaving = parts_.runs.lists().staged.size() + parts_.operations.writes();
   return leaving < Transfers::writes_in_flight + most_staged;
 }

@@ -56,6 +56,7 @@ void ReactivePolicy::note_back(std::uint32_t n) {
 }
 
 bool ReactivePolicy::on_return(std::uint32_t n) {
+  if (parts_.standing.kernel_swaps) return false;
   Run& r = parts_.runs[n];
   note_back(n);
   insertion_.note_return(parts_.runs.arrivals());
@@ -69,6 +70,7 @@ bool ReactivePolicy::on_return(std::uint32_t n) {
 }
 
 bool ReactivePolicy::is_dense(std::uint32_t n) const {
+  if (parts_.standing.kernel_swaps) return false;
   return parts_.runs.pages(n).in_place.count() >= pages_per_run / 2 &&
          parts_.runs.age(n) <= 2 * parts_.budget.runs();
 }
@@ -76,6 +78,7 @@ bool ReactivePolicy::is_dense(std::uint32_t n) const {
 // It came straight back, and its way out was not for free: whoever takes it out again moves it twice. What a
 // hint says goes before what was seen.
 bool ReactivePolicy::leaves_last(std::uint32_t n) const {
+  if (parts_.standing.kernel_swaps) return false;
   const Run& r = parts_.runs[n];
   return r.was_dirty && !r.cold && parts_.runs.arrivals() - r.left <= parts_.budget.runs();
 }
@@ -156,7 +159,7 @@ bool ReactivePolicy::is_streaming() const {
 // ---- what leaves ------------------------------------------------------------------------------------------
 
 bool ReactivePolicy::wants_eviction() const {
-  if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts) return false;
+  if (parts_.standing.mode != PagerMode::paging || !parts_.standing.evicts()) return false;
   const RunLists& lists = parts_.runs.lists();
   const bool has_resident = !lists.idle.is_empty() || !lists.streamed.is_empty() || !lists.hot.is_empty();
   if (!has_resident && lists.held.is_empty() && lists.probed.is_empty()) return false;
@@ -264,7 +267,7 @@ std::uint32_t ReactivePolicy::next_release(bool at_once) {
 
 bool ReactivePolicy::wants_read_ahead() const {
   const RunLists& lists = parts_.runs.lists();
-  if (!parts_.standing.is_paging() || lists.stored.is_empty()) return false;
+  if (!parts_.standing.is_paging() || parts_.standing.kernel_swaps || lists.stored.is_empty()) return false;
   const OperationTable& operations = parts_.operations;
   const std::uint32_t most = operations.read_depth();
   if (operations.reads_in_device() >= most || operations.reads() >= 2 * most) return false;

@@ -164,7 +164,7 @@ void Extents::note_write_done() {
 }
 
 void Extents::return_to_budget() {
-  if (!standing_.evicts || !budget_.gave_way() || is_failing_ || is_full_) return;
+  if (!standing_.evicts() || !budget_.gave_way() || is_failing_ || is_full_) return;
   budget_.return_to_asked();
   if (is_back_told_) return;
   is_back_told_ = true;

@@ -347,7 +347,7 @@ void Transfers::finish_write(TierOperation* op) {
   tidy(op);
   parts_.extents.note_write_done();
   parts_.accounts.tell(wire::EventKind::write_done, n, bytes);
-  if (r.state == RunState::writing) return parts_.placement.end_leaving(n, parts_.standing.evicts);
+  if (r.state == RunState::writing) return parts_.placement.end_leaving(n, parts_.standing.evicts());
   mover_->wake(parts_.runs.address(n), run_bytes);  // who waited for its end asks again
 }
 
@@ -365,7 +365,7 @@ void Transfers::nvm_failed(TierOperation* op) {
   parts_.extents.note_nvm_error(error);
   if (r.state != RunState::writing) return mover_->wake(parts_.runs.address(n), run_bytes);
   parts_.runs.become(n, RunState::staged);
-  if (!r.waiting && parts_.standing.evicts) return;
+  if (!r.waiting && parts_.standing.evicts()) return;
   parts_.placement.unstage(n);
   mover_->wake(parts_.runs.address(n), run_bytes);
 }

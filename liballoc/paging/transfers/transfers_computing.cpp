@@ -153,7 +153,7 @@ bool Transfers::end_unwritten(TierOperation* op) {
   const std::uint32_t n = op->run;
   tidy(op);
   parts_.runs[n].in_flight = false;
-  parts_.placement.end_leaving(n, parts_.standing.evicts);
+  parts_.placement.end_leaving(n, parts_.standing.evicts());
   return true;
 }
 

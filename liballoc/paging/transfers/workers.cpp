@@ -81,8 +81,12 @@ void Workers::give(Job& job) {
 }
 
 void Workers::serve(CodecScratch* scratch) {
+  std::uint64_t counted_ns = 0;
   while (Job* const job = next()) {
     work_(*job, scratch);
+    const std::uint64_t ns = os::user_ns(RUSAGE_THREAD);
+    user_ns_.fetch_add(ns - std::min(ns, counted_ns), std::memory_order_relaxed);
+    counted_ns = ns;
     done_.fetch_add(1);  // first: who sees the job done takes it off
     job->is_done.store(true, std::memory_order_release);
     if (waker_ != nullptr) waker_->kick();

@@ -51,6 +51,8 @@ class Workers {
   }
   // Jobs that were not taken back.
   unsigned given() const { return given_; }
+  // Processor time that they have computed for. Any thread.
+  std::uint64_t user_ns() const { return user_ns_.load(std::memory_order_relaxed); }
   // Some of them are done, or will be at once. Any thread.
   bool has_results() const { return done_.load() > 0; }
 
@@ -72,6 +74,7 @@ class Workers {
   std::atomic<unsigned> done_{0};
   std::atomic<bool> is_ending_{false};
   std::atomic<std::uint32_t> sleeping_{0};
+  std::atomic<std::uint64_t> user_ns_{0};
   // Jobs from head to tail wait. One gives at a time, all take.
   std::atomic<std::uint32_t> head_{0};
   std::atomic<std::uint32_t> tail_{0};

@@ -98,6 +98,7 @@ constexpr std::array job_events{
     Column{"demoted_bytes", "DEMOTED", Kind::bytes, true, false},
     Column{"nvm_written_bytes", "TO-NVM", Kind::bytes, true, false},
     Column{"nvm_read_bytes", "FROM-NVM", Kind::bytes, true, false},
+    Column{"kernel_swap_seconds", "SWAPPED", Kind::seconds, true, false},
     Column{"steps", "STEPS", Kind::count, true, false},
     Column{"step_seconds", "STEP", Kind::seconds, false, false},
     Column{"step_stall_seconds", "STEP-STALL", Kind::seconds, false, false},

@@ -96,6 +96,7 @@ constexpr Text texts[] = {
     {"nvm_bytes", "of its data, on NVM: CXL, persistent memory"},
     {"nvm_written_bytes", "to NVM, instead of to the pool"},
     {"nvm_read_bytes", "and from there"},
+    {"kernel_swap_seconds", "for how long the kernel's swap was faster, and used"},
     {"demoted_bytes", "part of written: kept first, later moved on to the pool"},
     {"steps", "periods of the program's own that were seen through"},
     {"step_seconds", "how long one takes, on the average of them"},
