@@ -48,27 +48,35 @@ std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from - std
 
 }  // namespace
 
-int SwapState::open(const char* cgroup_directory, const char* machine) {
+int SwapState::open(const char* cgroup_directory, const char* proc) {
   directory_fd_ = keep_descriptor(open_at(AT_FDCWD, cgroup_directory, O_RDONLY | O_DIRECTORY));
   if (directory_fd_ < 0) return errno;
-  machine_fd_ = keep_descriptor(open_at(AT_FDCWD, machine));
-  process_fd_ = keep_descriptor(open_at(AT_FDCWD, "/proc/self/status"));
+  proc_fd_ = keep_descriptor(open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY));
+  machine_fd_ = keep_descriptor(open_at(proc_fd_, "meminfo"));
+  process_fd_ = keep_descriptor(open_at(proc_fd_, "self/status"));
   std::uint64_t ignored = 0;
   is_v2_ = read_bytes_at(directory_fd_, "memory.current", &ignored);
   return 0;
 }
 
 void SwapState::close() {
-  for (int* fd : {&directory_fd_, &machine_fd_, &process_fd_}) {
+  for (int* fd : {&directory_fd_, &proc_fd_, &machine_fd_, &process_fd_}) {
     close_kept(*fd);
     *fd = -1;
   }
 }
 
 std::uint64_t SwapState::free_bytes() const {
-  if (!is_open()) return 0;
+  if (!is_open() || is_unwanted()) return 0;
   const std::uint64_t of_machine = read_kib(machine_fd_, "SwapFree");
   return of_machine == 0 ? 0 : std::min(of_machine, is_v2_ ? free_of_cgroups() : free_of_cgroup_v1());
+}
+
+bool SwapState::is_unwanted() const {
+  std::uint64_t value = 0;
+  return (read_bytes_at(directory_fd_, "memory.swappiness", &value) ||
+          read_bytes_at(proc_fd_, "sys/vm/swappiness", &value)) &&
+         value == 0;
 }
 
 std::uint64_t SwapState::swapped_bytes() const { return read_kib(process_fd_, "VmSwap"); }
@@ -93,8 +101,6 @@ std::uint64_t SwapState::free_of_cgroups() const {
 }
 
 std::uint64_t SwapState::free_of_cgroup_v1() const {
-  std::uint64_t value = 0;
-  if (read_bytes_at(directory_fd_, "memory.swappiness", &value) && value == 0) return 0;
   char text[8192];
   std::uint64_t most = 0;  // of memory and swap together
   if (!read_text_at(directory_fd_, "memory.stat", text, sizeof(text)) ||

@@ -50,7 +50,7 @@ class Machine {
 
 struct Opened {
   Opened(const Machine& machine, const std::string& cgroup) {
-    REQUIRE(state.open(machine.at(cgroup).c_str(), machine.at("meminfo").c_str()) == 0);
+    REQUIRE(state.open(machine.at(cgroup).c_str(), machine.at("").c_str()) == 0);
   }
   ~Opened() { state.close(); }
   SwapState state;
@@ -75,6 +75,18 @@ TEST_CASE("The least of the machine and of all cgroups above counts, version 2")
   m.swap_of("a/b", std::to_string(5 * mib), 10 * mib);
   CHECK(s.free_bytes() == 0);
   m.swap_of("a/b", "0", 0);
+  CHECK(s.free_bytes() == 0);
+}
+
+TEST_CASE("A machine may not want to swap") {
+  Machine m;
+  m.write("a/memory.current", "0");
+  const Opened opened(m, "a");
+  const SwapState& s = opened.state;
+  CHECK(s.free_bytes() == 4096 * mib);
+  m.write("sys/vm/swappiness", "1");
+  CHECK(s.free_bytes() == 4096 * mib);
+  m.write("sys/vm/swappiness", "0");
   CHECK(s.free_bytes() == 0);
 }
 
