@@ -36,6 +36,8 @@ class Budget {
   // Reads the limit if it is time to.
   void follow_limit(std::uint64_t now_ns);
   std::uint64_t cgroup_usage_bytes() const { return follower_.usage_bytes(); }
+  // Of that, what cannot be reclaimed without swap, as of the last look.
+  std::uint64_t cgroup_kept_bytes() const { return follower_.kept_bytes(); }
   std::uint64_t cgroup_limit_bytes() const { return follower_.limit_bytes(); }
 
  private:

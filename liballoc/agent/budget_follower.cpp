@@ -77,7 +77,7 @@ std::uint64_t BudgetFollower::budget(std::uint64_t held_bytes, std::uint64_t mos
     read_page_cache();
     read_throttle();
   }
-  const std::uint64_t used = usage_ - std::min(usage_, page_cache_);
+  const std::uint64_t used = kept_bytes();
   fit_reserve(used - std::min(used, held_bytes));
   const std::uint64_t allowed = held_bytes + limit_;
   const std::uint64_t budget = allowed > used + reserve_ ? allowed - used - reserve_ : 0;

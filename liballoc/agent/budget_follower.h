@@ -12,6 +12,7 @@
 // pread on the agent's thread; the kernel's text is parsed with bounds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace terrace::liballoc {
@@ -29,6 +30,8 @@ class BudgetFollower {
   std::uint64_t pause_ns() const;
   std::uint64_t reserve_bytes() const { return reserve_; }
   std::uint64_t usage_bytes() const { return usage_; }
+  // Of that, what cannot be reclaimed without swap.
+  std::uint64_t kept_bytes() const { return usage_ - std::min(usage_, page_cache_); }
   std::uint64_t limit_bytes() const { return limit_; }
 
  private:

@@ -43,10 +43,14 @@ void KernelSwap::look(std::uint64_t now_ns) {
 bool KernelSwap::may_swap() const {
   const std::uint64_t limit = budget_.cgroup_limit_bytes();
   const bool limit_binds = budget_.granted_bytes() >= limit / 8 * 7;
-  if (!limit_binds || pager_.standing().is_locked || pager_.extents().are_writes_leased()) return false;
+  if (!limit_binds || pager_.standing().is_locked || pager_.extents().are_writes_leased() || !is_alone())
+    return false;
   const std::uint64_t held = pager_.standing().kernel_swaps ? 0 : pager_.budget().held_bytes();
   return swap_.free_bytes() >= held + std::max(least_room, limit / 4);
 }
+
+// Others that follow the limit, as ranks of one job do, would find it reached whatever they do.
+bool KernelSwap::is_alone() const { return 4 * swap_.resident_bytes() >= 3 * budget_.cgroup_kept_bytes(); }
 
 std::uint64_t KernelSwap::program_ns() const {
   const std::uint64_t all = os::user_ns(RUSAGE_SELF);

@@ -81,6 +81,8 @@ bool SwapState::is_unwanted() const {
 
 std::uint64_t SwapState::swapped_bytes() const { return read_kib(process_fd_, "VmSwap"); }
 
+std::uint64_t SwapState::resident_bytes() const { return read_kib(process_fd_, "RssAnon"); }
+
 // From the cgroup itself up to the root, which has no such files.
 std::uint64_t SwapState::free_of_cgroups() const {
   constexpr unsigned most_levels = 32;

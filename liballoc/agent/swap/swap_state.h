@@ -23,6 +23,8 @@ class SwapState {
   std::uint64_t free_bytes() const;
   // Of this process, heap and all else. Takes the kernel some 20 microseconds.
   std::uint64_t swapped_bytes() const;
+  // Anonymous memory of this process.
+  std::uint64_t resident_bytes() const;
 
  private:
   bool is_unwanted() const;

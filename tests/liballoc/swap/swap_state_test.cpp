@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/liballoc/support.h"
 
@@ -131,9 +132,12 @@ TEST_CASE("Of this process the kernel tells what is swapped, and there may be no
   CHECK_FALSE(s.is_open());
   CHECK(s.free_bytes() == 0);
   Machine m;
-  m.write("a/memory.current", "0");
-  const Opened opened(m, "a");
-  CHECK(opened.state.swapped_bytes() < 1024 * mib);
+  REQUIRE(s.open(m.at("").c_str()) == 0);
+  CHECK(s.swapped_bytes() < 1024 * mib);
+  const std::uint64_t before = s.resident_bytes();
+  const std::vector<char> block(64 * mib, 'x');
+  CHECK(s.resident_bytes() + s.swapped_bytes() >= before + 60 * mib);
+  s.close();
 }
 
 }  // namespace terrace::liballoc
