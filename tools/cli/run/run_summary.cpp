@@ -98,6 +98,14 @@ std::string waited_text(const RunReport& report) {
       count_text(static_cast<double>(counter(report.counters, "faults"))), percent_text(share));
 }
 
+// Of a job that the kernel's swap kept under its limit for a while.
+std::string swapped_text(const json& counters) {
+  const std::uint64_t swapped = counter(counters, "kernel_swap_ns");
+  if (swapped == 0) return "";
+  return fmt::format("  swapped  by the kernel for {}, as the job got on faster so\n",
+                     duration_text(swapped));
+}
+
 // Of a program that repeats itself, what one of its steps took.
 std::string steps_text(const json& counters) {
   const std::uint64_t steps = counter(counters, "steps");
@@ -166,8 +174,8 @@ std::string summary_text(const RunReport& report) {
   if (report.plan.offload) text += offload_text(report.offload);
   if (report.counters.is_null()) return text + "  Terrace  no counters: " + report.counters_why + "\n";
   return text + saved_text(report) + moved_text(report.counters) + codec_text(report.counters) +
-         waited_text(report) + steps_text(report.counters) + point_text(report) +
-         pager_text(report.counters) + damage_text(report.counters);
+         waited_text(report) + swapped_text(report.counters) + steps_text(report.counters) +
+         point_text(report) + pager_text(report.counters) + damage_text(report.counters);
 }
 
 }  // namespace terrace::cli
