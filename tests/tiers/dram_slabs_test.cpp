@@ -142,7 +142,7 @@ TEST_CASE("In any history what is stored stays and the slabs are those that are 
   };
   std::vector<Stored> all;
   std::uint64_t refused = 0;
-  for (std::uint64_t step = 1; step < 3000; ++step) {
+  for (std::uint64_t step = 1; step < 1000; ++step) {
     if (random() % 5 < 3) {
       const std::uint64_t bytes = (1 + random() % 40) * 64 * kib;
       Extent extent;

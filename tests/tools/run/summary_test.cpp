@@ -40,6 +40,14 @@ TEST_CASE("SummarySaysWhatWasSaved") {
   CHECK(says(text, "active (move, pread)"));
 }
 
+TEST_CASE("SummarySaysForHowLongTheKernelSwapped") {
+  RunReport made = report();
+  made.counters["kernel_swap_ns"] = 0;
+  CHECK_FALSE(says(summary_text(made), "swapped"));
+  made.counters["kernel_swap_ns"] = 15'000'000'000;
+  CHECK(says(summary_text(made), "swapped  by the kernel for 15.0 s"));
+}
+
 TEST_CASE("APoolInMemorySavesNothing") {
   RunReport made = report();
   made.pool_in_memory = true;
