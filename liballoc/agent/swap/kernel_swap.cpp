@@ -10,6 +10,7 @@ namespace {
 
 // What may be swapped beyond the heap itself before the next look.
 constexpr std::uint64_t least_room = 1ULL << 30;
+constexpr std::uint64_t small_process = 64ULL << 20;
 
 }  // namespace
 
@@ -49,8 +50,13 @@ bool KernelSwap::may_swap() const {
   return swap_.free_bytes() >= held + std::max(least_room, limit / 4);
 }
 
-// Others that follow the limit, as ranks of one job do, would find it reached whatever they do.
-bool KernelSwap::is_alone() const { return 4 * swap_.resident_bytes() >= 3 * budget_.cgroup_kept_bytes(); }
+// Others that follow the limit, as ranks of one job do, would find it reached whatever they do. A launcher, a
+// daemon or a shell is not meant.
+bool KernelSwap::is_alone() const {
+  const std::uint64_t kept = budget_.cgroup_kept_bytes();
+  const std::uint64_t others = kept - std::min(kept, swap_.resident_bytes());
+  return others <= std::max(kept / 4, small_process);
+}
 
 std::uint64_t KernelSwap::program_ns() const {
   const std::uint64_t all = os::user_ns(RUSAGE_SELF);

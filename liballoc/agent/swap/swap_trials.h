@@ -1,7 +1,7 @@
 // Who keeps the process under its limit, we or the kernel's swap: decided by trying, as neither is faster for
 // all programs.
 //
-//   ours ──waits for most of the time, and not for a stream──► kernel's, on trial
+//   ours ──the program gets on little, and not as a stream does──► kernel's, on trial
 //     ▲  ▲                                                        │       │
 //     │  └──────────── no faster, or no swap is left ─────────────┘       │ faster
 //     └── time is over, slower than ours was, or no swap is left ── kernel's, kept
@@ -26,8 +26,9 @@ class SwapTrials {
   static constexpr unsigned most_looks_to_settle = 30;
   static constexpr unsigned looks_on_trial = 4;
   static constexpr std::uint64_t first_pause_ns = 60 * second_ns, longest_pause_ns = 3600 * second_ns;
-  static constexpr std::uint64_t many_faults = 1000;  // a second
-  static constexpr std::uint64_t few_bytes = 32 << 10;
+  static constexpr std::uint64_t few_faults = 100, many_faults = 300;              // a second
+  static constexpr std::uint64_t few_bytes = 32 << 10, bytes_of_stream = 1 << 20;  // evicted for a touch
+  static constexpr std::uint64_t slow_ns = 400'000;
 
   // But for now_ns and may_swap, all count from the start of the process.
   struct Look {
@@ -84,20 +85,29 @@ class SwapTrials {
     }
   };
 
-  // The program gets on little, and each of many touches moves more than a few pages, and less than a
-  // stream's does: most of what moves is not used before it leaves again.
-  static bool is_bad(const Look& since) {
-    const bool is_slow = 2 * since.program_ns < since.now_ns;
-    const bool is_scattered = since.faults * second_ns >= many_faults * since.now_ns;
-    return is_slow && is_scattered && since.evicted_bytes >= since.faults * few_bytes;
+  enum class Finding : std::uint8_t { good, unclear, bad };
+
+  // Bad: the program gets on little, and either its touches move some dozens of pages each, of which most are
+  // not used before they leave again, or a touch takes several times what a drive takes to read a page. Good:
+  // the program gets on, asks for little, streams, or is served page by page as fast as the kernel could.
+  static Finding judge(const Look& since) {
+    const std::uint64_t faults = since.faults * second_ns / since.now_ns;  // a second
+    if (2 * since.program_ns >= since.now_ns || faults < few_faults) return Finding::good;
+    const std::uint64_t moved = since.evicted_bytes / since.faults;
+    const std::uint64_t took_ns = (since.now_ns - since.program_ns) / since.faults;
+    if (moved >= bytes_of_stream || (moved < few_bytes && took_ns < slow_ns)) return Finding::good;
+    const bool is_waste = moved >= few_bytes && moved < bytes_of_stream / 2 && faults >= many_faults;
+    const bool is_slow = moved < 2 * few_bytes && took_ns >= slow_ns;
+    return is_waste || is_slow ? Finding::bad : Finding::unclear;
   }
 
   void look_at_ours(const Look& since) {
-    if (!is_bad(since)) {
+    const Finding finding = judge(since);
+    if (finding == Finding::good) {
       looks_ = 0;
       ours_ = Rate{};
-      return;
     }
+    if (finding != Finding::bad) return;
     ours_.add(since);
     if (++looks_ < looks_to_be_sure || !since.may_swap || before_.now_ns < next_trial_ns_) return;
     is_kernels_ = true;

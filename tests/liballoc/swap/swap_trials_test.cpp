@@ -15,6 +15,10 @@ struct Second {
 };
 constexpr Second scattered{.program_ms = 60, .waited_ms = 400, .faults = 4000, .evicted_kib_a_fault = 64};
 constexpr Second single_pages{.program_ms = 100, .waited_ms = 700, .faults = 5000, .evicted_kib_a_fault = 5};
+// Each touch waits for a place that a write has to leave first.
+constexpr Second slow_pages{.program_ms = 10, .waited_ms = 700, .faults = 900, .evicted_kib_a_fault = 6};
+// A slow drive, or too much for too few touches: that says nothing.
+constexpr Second unclear{.program_ms = 20, .waited_ms = 600, .faults = 300, .evicted_kib_a_fault = 700};
 constexpr Second streams{.program_ms = 300, .waited_ms = 600, .faults = 300, .evicted_kib_a_fault = 2048};
 constexpr Second computes{.program_ms = 900, .waited_ms = 90, .faults = 2000, .evicted_kib_a_fault = 64};
 
@@ -78,6 +82,13 @@ TEST_CASE("Swap is not tried for what streams, what computes, or what single pag
   Program p;
   CHECK_FALSE(p.lives(1000, second));
   CHECK(p.turns() == 0);
+}
+
+TEST_CASE("Swap is tried where single pages take long, and what is unclear neither counts nor clears") {
+  Program p;
+  CHECK_FALSE(p.lives(SwapTrials::looks_to_be_sure, slow_pages));
+  CHECK_FALSE(p.lives(100, unclear));
+  CHECK(p.lives(1, slow_pages));
 }
 
 TEST_CASE("Swap is not tried because of a few bad seconds, nor where it has no room") {
