@@ -30,6 +30,7 @@ void KernelSwap::look(std::uint64_t now_ns) {
                                         .waited_ns = pager_.accounts().waited_ns(),
                                         .faults = counts.faults,
                                         .evicted_bytes = counts.evicted_bytes,
+                                        .away_bytes = away_bytes(),
                                         .may_swap = may_swap()});
   if (is_kernels != was_kernels) is_kernels ? begin(now_ns) : end(now_ns);
   if (!trials_.is_kept() || told_) return;
@@ -56,6 +57,11 @@ bool KernelSwap::is_alone() const {
   const std::uint64_t kept = budget_.cgroup_kept_bytes();
   const std::uint64_t others = kept - std::min(kept, swap_.resident_bytes());
   return others <= std::max(kept / 4, small_process);
+}
+
+std::uint64_t KernelSwap::away_bytes() const {
+  const std::uint64_t data = std::uint64_t{pager_.runs().data_runs()} * run_bytes;
+  return data - std::min(data, pager_.budget().backed_bytes());
 }
 
 std::uint64_t KernelSwap::program_ns() const {

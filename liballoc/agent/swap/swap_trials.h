@@ -7,10 +7,12 @@
 //     └── time is over, slower than ours was, or no swap is left ── kernel's, kept
 //
 // What is compared is how much processor time the program's own code gets (`program_ns`): it has none while
-// it waits, be it for us or for the kernel. A trial costs the moves there and back, so after one that was in
-// vain the next comes later, twice as late each time. What is kept ends as well, since the program may do
-// something else by then, and is kept twice as long the next time. Programs that stream are never given to
-// the kernel, which does not read ahead of them. Pure.
+// it waits, be it for us or for the kernel. A trial costs the moves there and back of all that is away. So it
+// begins only when the program has got on badly for several times as long as these may take, and after one
+// that was in vain the next comes later, twice as late each time: as in ski rental, what trials cost is a
+// part of what was lost without them. What is kept ends as well, since the program may do something else by
+// then, and is kept twice as long the next time. Programs that stream are never given to the kernel, which
+// does not read ahead of them. Pure.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +24,10 @@ class SwapTrials {
  public:
   static constexpr std::uint64_t second_ns = 1'000'000'000;
   static constexpr std::uint64_t look_ns = second_ns;
-  static constexpr unsigned looks_to_be_sure = 5;
+  static constexpr unsigned least_looks_to_be_sure = 10;
+  // At 50 MB a second out and in again, a quarter of the time before.
+  static constexpr std::uint64_t away_bytes_a_look = 6'250'000;
+  static constexpr unsigned pauses_a_trial = 10;
   static constexpr unsigned most_looks_to_settle = 30;
   static constexpr unsigned looks_on_trial = 4;
   static constexpr std::uint64_t first_pause_ns = 60 * second_ns, longest_pause_ns = 3600 * second_ns;
@@ -30,14 +35,15 @@ class SwapTrials {
   static constexpr std::uint64_t few_bytes = 32 << 10, bytes_of_stream = 1 << 20;  // evicted for a touch
   static constexpr std::uint64_t slow_ns = 400'000;
 
-  // But for now_ns and may_swap, all count from the start of the process.
+  // Counted from the start of the process, but for the last two.
   struct Look {
     std::uint64_t now_ns = 0;
     std::uint64_t program_ns = 0;  // processor time in the program's own code
     std::uint64_t waited_ns = 0;   // in which some thread waited for us
     std::uint64_t faults = 0;
     std::uint64_t evicted_bytes = 0;
-    bool may_swap = false;  // the kernel has room to
+    std::uint64_t away_bytes = 0;  // now: would have to come back, and others to go
+    bool may_swap = false;         // now: the kernel has room to
   };
 
   bool is_due(std::uint64_t now_ns) const { return now_ns >= before_.now_ns + look_ns; }
@@ -48,6 +54,7 @@ class SwapTrials {
                      .waited_ns = look.waited_ns - before_.waited_ns,
                      .faults = look.faults - before_.faults,
                      .evicted_bytes = look.evicted_bytes - before_.evicted_bytes,
+                     .away_bytes = look.away_bytes,
                      .may_swap = look.may_swap};
     const bool is_first = before_.now_ns == 0;
     before_ = look;
@@ -64,6 +71,11 @@ class SwapTrials {
     return is_kernels_;
   }
 
+  // So many on end that are bad.
+  static unsigned looks_to_be_sure(std::uint64_t away_bytes) {
+    return static_cast<unsigned>(
+        std::max<std::uint64_t>(least_looks_to_be_sure, away_bytes / away_bytes_a_look));
+  }
   bool is_kernels() const { return is_kernels_; }
   // The kernel was found to be faster, and its turn goes on.
   bool is_kept() const { return is_kernels_ && is_kept_; }
@@ -109,8 +121,10 @@ class SwapTrials {
     }
     if (finding != Finding::bad) return;
     ours_.add(since);
-    if (++looks_ < looks_to_be_sure || !since.may_swap || before_.now_ns < next_trial_ns_) return;
+    if (++looks_ < looks_to_be_sure(since.away_bytes) || !since.may_swap || before_.now_ns < next_trial_ns_)
+      return;
     is_kernels_ = true;
+    began_ns_ = before_.now_ns;
     is_kept_ = is_settled_ = false;
     looks_ = 0;
     kernels_ = Rate{};
@@ -151,7 +165,7 @@ class SwapTrials {
     looks_ = 0;
     ours_ = Rate{};
     if (!in_vain) return;
-    next_trial_ns_ = before_.now_ns + pause_ns_;
+    next_trial_ns_ = before_.now_ns + std::max(pause_ns_, pauses_a_trial * (before_.now_ns - began_ns_));
     pause_ns_ = std::min(2 * pause_ns_, longest_pause_ns);
   }
 
@@ -162,6 +176,7 @@ class SwapTrials {
   unsigned looks_ = 0;
   Rate ours_;     // while the program waited for us
   Rate kernels_;  // in the kernel's turn, of late
+  std::uint64_t began_ns_ = 0;
   std::uint64_t next_trial_ns_ = 0;
   std::uint64_t kept_until_ns_ = 0;
   std::uint64_t keep_ns_ = first_pause_ns;
