@@ -47,8 +47,8 @@ bool KernelSwap::may_swap() const {
   const bool limit_binds = budget_.granted_bytes() >= limit / 8 * 7;
   if (!limit_binds || pager_.standing().is_locked || pager_.extents().are_writes_leased() || !is_alone())
     return false;
-  const std::uint64_t held = pager_.standing().kernel_swaps ? 0 : pager_.budget().held_bytes();
-  return swap_.free_bytes() >= held + std::max(least_room, limit / 4);
+  const std::uint64_t to_come = pager_.standing().kernel_swaps ? away_bytes() : data_bytes();
+  return swap_.free_bytes() >= to_come + std::max(least_room, limit / 4);
 }
 
 // Others that follow the limit, as ranks of one job do, would find it reached whatever they do. A launcher, a
@@ -59,9 +59,10 @@ bool KernelSwap::is_alone() const {
   return others <= std::max(kept / 4, small_process);
 }
 
+std::uint64_t KernelSwap::data_bytes() const { return std::uint64_t{pager_.runs().data_runs()} * run_bytes; }
+
 std::uint64_t KernelSwap::away_bytes() const {
-  const std::uint64_t data = std::uint64_t{pager_.runs().data_runs()} * run_bytes;
-  return data - std::min(data, pager_.budget().backed_bytes());
+  return data_bytes() - std::min(data_bytes(), pager_.budget().backed_bytes());
 }
 
 std::uint64_t KernelSwap::program_ns() const {

@@ -27,6 +27,7 @@ class KernelSwap {
  private:
   bool may_swap() const;
   bool is_alone() const;
+  std::uint64_t data_bytes() const;
   std::uint64_t away_bytes() const;
   std::uint64_t program_ns() const;
   void note_swapped(std::uint64_t now_ns);

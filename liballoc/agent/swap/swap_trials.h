@@ -165,7 +165,8 @@ class SwapTrials {
     looks_ = 0;
     ours_ = Rate{};
     if (!in_vain) return;
-    next_trial_ns_ = before_.now_ns + std::max(pause_ns_, pauses_a_trial * (before_.now_ns - began_ns_));
+    const std::uint64_t trial_ns = is_kept_ ? 0 : before_.now_ns - began_ns_;
+    next_trial_ns_ = before_.now_ns + std::max(pause_ns_, pauses_a_trial * trial_ns);
     pause_ns_ = std::min(2 * pause_ns_, longest_pause_ns);
   }
 

@@ -56,6 +56,7 @@ void Workers::reset_in_child() {
   running_.store(0);
   done_.store(0);
   sleeping_.store(0);
+  user_ns_.store(0);
   head_.store(0);
   tail_.store(0);
 }
