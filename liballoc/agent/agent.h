@@ -12,7 +12,7 @@
 //   mover_access.h, pool/pool_tier.h   what the pager needs, opened once
 //   take_over.h                        when the pager begins
 //   daemon_link.h, budget.h            how much the heap may hold, and who says so
-//   swap/kernel_swap.h                 when the kernel swaps instead
+//   kernel_swap.h                      when the kernel swaps instead
 //   publisher.h                        what the daemon is told
 //
 // What transfers compute, other threads do where there are processors to spare (paging/transfers/workers.h).
@@ -21,10 +21,10 @@
 
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/daemon_link.h"
+#include "liballoc/agent/kernel_swap.h"
 #include "liballoc/agent/mover_access.h"
 #include "liballoc/agent/pool/pool_tier.h"
 #include "liballoc/agent/publisher.h"
-#include "liballoc/agent/swap/kernel_swap.h"
 #include "liballoc/agent/take_over.h"
 #include "liballoc/agent/waiting/busy_wait.h"
 #include "liballoc/agent/waiting/set_up_latch.h"

@@ -15,7 +15,7 @@ enum class PagerMode : std::uint8_t {
 struct Standing {
   PagerMode mode = PagerMode::plain;
   bool is_locked = false;     // the program keeps all memory locked (mlockall)
-  bool kernel_swaps = false;  // the kernel takes memory away instead (agent/swap/kernel_swap.h)
+  bool kernel_swaps = false;  // the kernel takes memory away instead (agent/kernel_swap.h)
 
   bool evicts() const { return !is_locked && !kernel_swaps; }
 

@@ -1,4 +1,4 @@
-#include "liballoc/agent/swap/kernel_swap.h"
+#include "liballoc/agent/kernel_swap.h"
 
 #include <algorithm>
 
