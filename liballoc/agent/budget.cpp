@@ -30,10 +30,13 @@ void Budget::follow_limit(std::uint64_t now_ns) {
   if (!pager_.standing().kernel_swaps) pager_.set_budget(budget);
 }
 
-void Budget::count_swapped(const SwapState& swap, std::uint64_t before, std::uint64_t now_ns) {
+void Budget::watch_swapped(const SwapState& swap) {
+  if (swap_ == nullptr) swapped_before_ = swap.swapped_bytes();
   swap_ = &swap;
+}
+
+void Budget::count_swapped_from(std::uint64_t now_ns) {
   counts_since_ns_ = now_ns;
-  swapped_before_ = before;
   next_swap_look_ns_ = next_tick_ns_ = 0;
 }
 
@@ -44,9 +47,10 @@ void Budget::look_at_swapped(std::uint64_t now_ns) {
   next_swap_look_ns_ = now_ns + pause_ns;
   const std::uint64_t swapped = swap_->swapped_bytes();
   const std::uint64_t of_turn = swapped - std::min(swapped, swapped_before_);
-  pager_.note_swapped(of_turn, 0);
+  KernelTurn& turn = pager_.kernel_turn();
+  turn.note_swapped(of_turn);
   swapped_bytes_ = std::min(of_turn, (now_ns - counts_since_ns_) / 1'000'000 * bytes_per_ms);
-  if (of_turn == 0) swap_ = nullptr;
+  if (of_turn == 0 && !turn.is_on()) swap_ = nullptr;
 }
 
 }  // namespace terrace::liballoc

@@ -29,10 +29,12 @@ class Budget {
   int pause_ms() const {
     return follower_.is_open() ? static_cast<int>(follower_.pause_ns() / 1'000'000) : 100;
   }
-  // What the kernel has swapped of the heap takes no memory, and will when it is touched: from now on, what
-  // the process has swapped beyond `before` bytes is not held, until all of it is back. At first little of it
-  // counts, then ever more: the program is to be served while the heap shrinks.
-  void count_swapped(const SwapState& swap, std::uint64_t before, std::uint64_t now_ns);
+  // What the kernel swaps of the heap takes no memory, and will when it is touched. From here on it is looked
+  // at, until all is back.
+  void watch_swapped(const SwapState& swap);
+  // From now on the budget holds, and what is swapped counts as not held: at first little of it, then ever
+  // more, since the program is to be served while the heap shrinks.
+  void count_swapped_from(std::uint64_t now_ns);
   // Reads the limit if it is time to.
   void follow_limit(std::uint64_t now_ns);
   std::uint64_t cgroup_usage_bytes() const { return follower_.usage_bytes(); }
@@ -48,10 +50,10 @@ class Budget {
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t next_tick_ns_ = 0;
   BudgetFollower follower_;
-  const SwapState* swap_ = nullptr;  // while something is to be counted
+  const SwapState* swap_ = nullptr;  // while it is watched
   std::uint64_t swapped_before_ = 0;
-  std::uint64_t counts_since_ns_ = 0;
-  std::uint64_t swapped_bytes_ = 0;
+  std::uint64_t counts_since_ns_ = 0;  // never before the kernel's turn has ended
+  std::uint64_t swapped_bytes_ = 0;    // what counts of it
   std::uint64_t next_swap_look_ns_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "liballoc/base/kernel_files.h"
 #include "liballoc/base/kernel_text.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
@@ -26,26 +27,17 @@ constexpr std::uint64_t looks_remembered = 64;
 // heap grow into memory that is no longer there.
 constexpr unsigned rounds_between_stat = 8;
 
-int open_in(int directory, const char* name) {
-  return keep_descriptor(static_cast<int>(syscall(SYS_openat, directory, name, O_RDONLY | O_CLOEXEC)));
-}
-
-bool read_text(int fd, char* out, std::size_t capacity) {
-  const long got = syscall(SYS_pread64, fd, out, capacity - 1, 0L);
-  out[got > 0 ? got : 0] = '\0';
-  return got > 0;
-}
+int open_in(int directory, const char* name) { return keep_descriptor(open_kernel_file(directory, name)); }
 
 bool read_number(int fd, std::uint64_t* value) {
   char text[64];
-  return read_text(fd, text, sizeof(text)) && parse_number(text, value);
+  return read_kernel_file(fd, text, sizeof(text)) && parse_number(text, value);
 }
 
 }  // namespace
 
 int BudgetFollower::open(const char* cgroup_directory) {
-  const auto directory =
-      static_cast<int>(syscall(SYS_openat, AT_FDCWD, cgroup_directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+  const int directory = open_kernel_file(AT_FDCWD, cgroup_directory, O_DIRECTORY);
   if (directory < 0) return errno;
   is_v2_ = (usage_fd_ = open_in(directory, "memory.current")) >= 0;
   if (!is_v2_) usage_fd_ = open_in(directory, "memory.usage_in_bytes");
@@ -88,7 +80,7 @@ void BudgetFollower::read_page_cache() {
   char text[8192];
   std::uint64_t active = 0;
   std::uint64_t inactive = 0;
-  if (!read_text(stat_fd_, text, sizeof(text))) return;
+  if (!read_kernel_file(stat_fd_, text, sizeof(text))) return;
   find_field(text, "active_file", &active);
   find_field(text, "inactive_file", &inactive);
   page_cache_ = active + inactive;
@@ -99,7 +91,7 @@ void BudgetFollower::read_throttle() {
   throttled_ = 0;
   char text[256];
   std::uint64_t value = 0;
-  if (wait_fd_ < 0 || !read_text(wait_fd_, text, sizeof(text))) return;
+  if (!read_kernel_file(wait_fd_, text, sizeof(text))) return;
   if (is_v2_) {
     waits_ = parse_number(text, &value) && value < limit_;
     throttled_ = waits_ ? limit_ - value : 0;

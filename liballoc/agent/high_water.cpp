@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "liballoc/base/kernel_files.h"
 #include "liballoc/base/kernel_text.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
@@ -20,8 +21,7 @@ constexpr std::uint64_t least_margin = 16ULL << 20;
 
 void HighWater::open() {
   if (scan_.open() != 0) return;
-  statm_fd_ = keep_descriptor(
-      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC)));
+  statm_fd_ = keep_descriptor(open_kernel_file(AT_FDCWD, "/proc/self/statm"));
 }
 
 void HighWater::close() {
@@ -38,8 +38,8 @@ void HighWater::set_budget(std::uint64_t bytes) {
 
 // "size resident shared ...", in pages.
 std::uint64_t HighWater::anonymous_bytes() const {
-  char text[128] = {};
-  if (syscall(SYS_pread64, statm_fd_, text, sizeof(text) - 1, 0L) <= 0) return ~0ULL;
+  char text[128];
+  if (!read_kernel_file(statm_fd_, text, sizeof(text))) return ~0ULL;
   std::uint64_t fields[3] = {};
   const char* at = text;
   for (std::uint64_t& field : fields) {

@@ -24,7 +24,10 @@ void KernelSwap::look(std::uint64_t now_ns) {
   if (!swap_.is_open() || pager_.standing().mode != Pager::Mode::paging || !trials_.is_due(now_ns)) return;
   const terrace_statistics& counts = pager_.accounts().counts;
   const bool was_kernels = trials_.is_kernels();
-  if (was_kernels) note_swapped(now_ns);
+  if (was_kernels) {
+    pager_.kernel_turn().count(now_ns - counted_ns_);
+    counted_ns_ = now_ns;
+  }
   const bool is_kernels = trials_.look({.now_ns = now_ns,
                                         .program_ns = program_ns(),
                                         .waited_ns = pager_.accounts().waited_ns(),
@@ -71,21 +74,15 @@ std::uint64_t KernelSwap::program_ns() const {
   return all - std::min(all, ours);
 }
 
-void KernelSwap::note_swapped(std::uint64_t now_ns) {
-  const std::uint64_t swapped = swap_.swapped_bytes();
-  pager_.note_swapped(swapped - std::min(swapped, swapped_before_), now_ns - noted_ns_);
-  noted_ns_ = now_ns;
-}
-
 void KernelSwap::begin(std::uint64_t now_ns) {
-  swapped_before_ = swap_.swapped_bytes();
-  noted_ns_ = now_ns;
-  pager_.leave_to_kernel();
+  counted_ns_ = now_ns;
+  budget_.watch_swapped(swap_);
+  pager_.kernel_turn().begin();
 }
 
 void KernelSwap::end(std::uint64_t now_ns) {
-  pager_.take_back_from_kernel();
-  budget_.count_swapped(swap_, swapped_before_, now_ns);
+  pager_.kernel_turn().end();
+  budget_.count_swapped_from(now_ns);
 }
 
 }  // namespace terrace::liballoc

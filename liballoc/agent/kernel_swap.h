@@ -30,7 +30,6 @@ class KernelSwap {
   std::uint64_t data_bytes() const;
   std::uint64_t away_bytes() const;
   std::uint64_t program_ns() const;
-  void note_swapped(std::uint64_t now_ns);
   void begin(std::uint64_t now_ns);
   void end(std::uint64_t now_ns);
 
@@ -39,8 +38,7 @@ class KernelSwap {
   const Workers& workers_;
   SwapState swap_;
   SwapTrials trials_;
-  std::uint64_t swapped_before_ = 0;  // when the kernel's turn began
-  std::uint64_t noted_ns_ = 0;        // until when its turn was counted
+  std::uint64_t counted_ns_ = 0;  // until when the kernel's turn was counted
   bool told_ = false;
 };
 

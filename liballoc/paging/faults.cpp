@@ -201,15 +201,15 @@ void Faults::note_touch_of_trial(std::uint32_t n) {
   trial_.note_touch(parts_.runs.arrivals());
 }
 
+// In the kernel's turn its run came as a whole, whatever was used of it.
 void Faults::look_at_trial() {
-  if (parts_.standing.kernel_swaps) return;
   const std::uint32_t now = parts_.runs.arrivals();
   if (!trial_.is_due(now)) return;
   const std::uint32_t n = trial_.run();
   const Trial::Finding finding =
       trial_.finding(parts_.runs.pages(n).in_place.count(), parts_.runs[n].left, now);
   const std::uint32_t block = end_trial();
-  if (block == 0 || finding == Trial::Finding::unclear) return;
+  if (block == 0 || finding == Trial::Finding::unclear || parts_.standing.kernel_swaps) return;
   const bool is_small = parts_.blocks.is_small(block, parts_.budget.pages());
   (is_small ? small_blocks_ : parts_.blocks[block].use).tried(finding == Trial::Finding::sparse);
 }
@@ -298,9 +298,8 @@ void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_stride
   const PageRange reach = is_strided ? PageRange{page, page + 1} : reach_of(n, page);
   const PageRange range = is_compressed ? whole_run : reach;
   if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
-    parts_.line.join(n);
-    if (parts_.standing.kernel_swaps) return;
     WholeRuns::comes_whole(r.lone);
+    parts_.line.join(n);
     if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
     return parts_.policy.on_use(n, true);
   }

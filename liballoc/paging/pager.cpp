@@ -93,34 +93,13 @@ int Pager::start_restoring(Mover* mover) {
 void Pager::stop_evicting() {
   standing_.is_locked = true;
   over_budget_told_ = true;  // who stopped it says so
-  bring_back();
+  placement_.put_all_back();
 }
 
 void Pager::resume_evicting() {
   standing_.is_locked = false;
   over_budget_told_ = false;
   budget_.return_to_asked();
-}
-
-void Pager::leave_to_kernel() {
-  standing_.kernel_swaps = true;
-  budget_.leave_to_kernel(true);
-  bring_back();
-}
-
-void Pager::note_swapped(std::uint64_t bytes, std::uint64_t for_ns) {
-  budget_.note_swapped(bytes);
-  accounts_.counts.kernel_swap_ns += for_ns;
-}
-
-void Pager::take_back_from_kernel() {
-  standing_.kernel_swaps = false;
-  budget_.leave_to_kernel(false);
-}
-
-void Pager::bring_back() {
-  placement_.unstage_all();
-  placement_.restore_all();
 }
 
 void Pager::unlock_memory() {

@@ -14,7 +14,7 @@
 //   Policy                 which run next, by a schedule or by what was learned     policy/, planned/
 //   Placement              between address and frame                                          memory/
 //   Transfers              between frame and tier                                             transfers/
-//   Faults, BlockFollower, PinTable, Adoption, Forking   what sets things in motion
+//   Faults, BlockFollower, PinTable, Adoption, Forking, KernelTurn   what sets things in motion
 //   PeriodLearner          what the program repeats, and when it touches what                 learning/
 //
 // Pager itself is the order of steps. As long as memory is plenty it sleeps (dormant): the kernel backs the
@@ -47,6 +47,7 @@
 #include "liballoc/paging/block_follower.h"
 #include "liballoc/paging/faults.h"
 #include "liballoc/paging/forking.h"
+#include "liballoc/paging/kernel_turn.h"
 #include "liballoc/paging/learning/learner.h"
 #include "liballoc/paging/memory/budget_division.h"
 #include "liballoc/paging/memory/frames.h"
@@ -89,14 +90,6 @@ class Pager {
   // mlockall: what is in DRAM stays, what is not comes when it is touched.
   void stop_evicting();
   void resume_evicting();
-  // From here on nothing leaves by us: a cgroup's limit holds, and the kernel swaps. What lies on the tier
-  // comes when it is touched.
-  void leave_to_kernel();
-  // We evict again, once a budget is set that is.
-  void take_back_from_kernel();
-  // What the kernel has swapped of our memory by now, and for how long it has had its turn since the last
-  // call.
-  void note_swapped(std::uint64_t bytes, std::uint64_t for_ns);
   // Takes our memory out of what the kernel locked: pages locked in place can be neither moved nor dropped.
   void unlock_memory();
 
@@ -135,6 +128,9 @@ class Pager {
   PeriodLearner& learner() { return learner_; }
   const PeriodLearner& learner() const { return learner_; }
 
+  // Instead of us.
+  KernelTurn& kernel_turn() { return kernel_turn_; }
+
   // ---- fork ----------------------------------------------------------------------------------------------
   Forking& forking() { return forking_; }
   int start_restoring(Mover* mover);
@@ -163,7 +159,6 @@ class Pager {
 
  private:
   void use(Mover* mover);
-  void bring_back();
   bool evict_one();
   bool release_held(bool at_once);
   std::uint32_t events_to_wait_for() const;
@@ -199,6 +194,7 @@ class Pager {
   PeriodLearner learner_{
       {runs_, blocks_, budget_, operations_, placement_, transfers_, accounts_, standing_}};
   Adoption adoption_{runs_, budget_};
+  KernelTurn kernel_turn_{{standing_, budget_, placement_, accounts_}};
   Forking forking_{{runs_, staging_, budget_, frames_, extents_, operations_, placement_, transfers_, line_,
                     accounts_, policy_, standing_}};
 

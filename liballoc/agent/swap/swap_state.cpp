@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "liballoc/base/kernel_files.h"
 #include "liballoc/base/kernel_text.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
@@ -11,29 +12,18 @@ namespace {
 
 constexpr std::uint64_t any_bytes = ~0ULL;
 
-int open_at(int directory, const char* path, int flags = O_RDONLY) {
-  return static_cast<int>(syscall(SYS_openat, directory, path, flags | O_CLOEXEC));
-}
-
-bool read_text(int fd, char* out, std::size_t capacity) {
-  const long got = fd < 0 ? -1 : syscall(SYS_pread64, fd, out, capacity - 1, 0L);
-  out[got > 0 ? got : 0] = '\0';
-  return got > 0;
-}
-
 // False: there is no such file.
-bool read_text_at(int directory, const char* path, char* out, std::size_t capacity) {
-  const int fd = open_at(directory, path);
-  if (fd < 0) return false;
-  const bool has_text = read_text(fd, out, capacity);
-  os::close_fd(fd);
+bool read_file_at(int directory, const char* path, char* out, std::size_t capacity) {
+  const int fd = open_kernel_file(directory, path);
+  const bool has_text = read_kernel_file(fd, out, capacity);
+  if (fd >= 0) os::close_fd(fd);
   return has_text;
 }
 
 // "max" is any number of bytes.
 bool read_bytes_at(int directory, const char* path, std::uint64_t* value) {
   char text[64];
-  if (!read_text_at(directory, path, text, sizeof(text))) return false;
+  if (!read_file_at(directory, path, text, sizeof(text))) return false;
   if (!parse_number(text, value)) *value = any_bytes;
   return true;
 }
@@ -41,7 +31,7 @@ bool read_bytes_at(int directory, const char* path, std::uint64_t* value) {
 std::uint64_t read_kib(int fd, const char* key) {
   char text[8192];
   std::uint64_t bytes = 0;
-  return read_text(fd, text, sizeof(text)) && find_kib(text, key, &bytes) ? bytes : 0;
+  return read_kernel_file(fd, text, sizeof(text)) && find_kib(text, key, &bytes) ? bytes : 0;
 }
 
 std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from - std::min(from, bytes); }
@@ -49,11 +39,11 @@ std::uint64_t minus(std::uint64_t from, std::uint64_t bytes) { return from - std
 }  // namespace
 
 int SwapState::open(const char* cgroup_directory, const char* proc) {
-  directory_fd_ = keep_descriptor(open_at(AT_FDCWD, cgroup_directory, O_RDONLY | O_DIRECTORY));
+  directory_fd_ = keep_descriptor(open_kernel_file(AT_FDCWD, cgroup_directory, O_DIRECTORY));
   if (directory_fd_ < 0) return errno;
-  proc_fd_ = keep_descriptor(open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY));
-  machine_fd_ = keep_descriptor(open_at(proc_fd_, "meminfo"));
-  process_fd_ = keep_descriptor(open_at(proc_fd_, "self/status"));
+  proc_fd_ = keep_descriptor(open_kernel_file(AT_FDCWD, proc, O_DIRECTORY));
+  machine_fd_ = keep_descriptor(open_kernel_file(proc_fd_, "meminfo"));
+  process_fd_ = keep_descriptor(open_kernel_file(proc_fd_, "self/status"));
   std::uint64_t ignored = 0;
   is_v2_ = read_bytes_at(directory_fd_, "memory.current", &ignored);
   return 0;
@@ -87,14 +77,14 @@ std::uint64_t SwapState::resident_bytes() const { return read_kib(process_fd_, "
 std::uint64_t SwapState::free_of_cgroups() const {
   constexpr unsigned most_levels = 32;
   std::uint64_t least = any_bytes;
-  int level = open_at(directory_fd_, ".", O_RDONLY | O_DIRECTORY);
+  int level = open_kernel_file(directory_fd_, ".", O_DIRECTORY);
   for (unsigned depth = 0; level >= 0 && depth < most_levels; ++depth) {
     std::uint64_t most = any_bytes;
     std::uint64_t used = 0;
     if (!read_bytes_at(level, "memory.swap.max", &most)) break;
     read_bytes_at(level, "memory.swap.current", &used);
     if (most != any_bytes) least = std::min(least, minus(most, used));
-    const int above = open_at(level, "..", O_RDONLY | O_DIRECTORY);
+    const int above = open_kernel_file(level, "..", O_DIRECTORY);
     os::close_fd(level);
     level = above;
   }
@@ -105,7 +95,7 @@ std::uint64_t SwapState::free_of_cgroups() const {
 std::uint64_t SwapState::free_of_cgroup_v1() const {
   char text[8192];
   std::uint64_t most = 0;  // of memory and swap together
-  if (!read_text_at(directory_fd_, "memory.stat", text, sizeof(text)) ||
+  if (!read_file_at(directory_fd_, "memory.stat", text, sizeof(text)) ||
       !find_field(text, "hierarchical_memsw_limit", &most))
     return any_bytes;  // swap is not accounted for
   std::uint64_t memory_limit = 0;

@@ -342,7 +342,8 @@ void Placement::unstage_all() {
   end_probes();
 }
 
-void Placement::restore_all() {
+void Placement::put_all_back() {
+  unstage_all();
   const RunLists& lists = parts_.runs.lists();
   while (!lists.cached.is_empty()) restore(lists.cached.front());
   while (!lists.loaded.is_empty()) restore(lists.loaded.front());

@@ -63,7 +63,7 @@ class Placement {
   bool unstage(std::uint32_t n);
   // What was leaving is put back; what the device is still reading follows when it is done.
   void unstage_all();
-  void restore_all();
+  void put_all_back();
   // Touched while its write is under way, which goes on. The device reads the frame, so the run gets a copy
   // of it, unless what is written is a compressed copy already.
   void rescue(std::uint32_t n);

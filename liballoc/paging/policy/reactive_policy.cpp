@@ -70,7 +70,6 @@ bool ReactivePolicy::on_return(std::uint32_t n) {
 }
 
 bool ReactivePolicy::is_dense(std::uint32_t n) const {
-  if (parts_.standing.kernel_swaps) return false;
   return parts_.runs.pages(n).in_place.count() >= pages_per_run / 2 &&
          parts_.runs.age(n) <= 2 * parts_.budget.runs();
 }
@@ -267,7 +266,7 @@ std::uint32_t ReactivePolicy::next_release(bool at_once) {
 
 bool ReactivePolicy::wants_read_ahead() const {
   const RunLists& lists = parts_.runs.lists();
-  if (!parts_.standing.is_paging() || parts_.standing.kernel_swaps || lists.stored.is_empty()) return false;
+  if (!parts_.standing.is_paging() || lists.stored.is_empty()) return false;
   const OperationTable& operations = parts_.operations;
   const std::uint32_t most = operations.read_depth();
   if (operations.reads_in_device() >= most || operations.reads() >= 2 * most) return false;

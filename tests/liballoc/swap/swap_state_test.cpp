@@ -126,6 +126,18 @@ TEST_CASE("What cannot be told is no swap") {
   CHECK(s.free_bytes() == 0);
 }
 
+TEST_CASE("What is swapped and what is resident are read as the kernel writes them") {
+  Machine m;
+  m.write("a/memory.current", "0");
+  m.write("self/status", "Name:\tjob\nRssAnon:\t   20480 kB\nRssFile:\t    5 kB\nVmSwap:\t      12 kB\n");
+  const Opened opened(m, "a");
+  CHECK(opened.state.swapped_bytes() == 12 * 1024);
+  CHECK(opened.state.resident_bytes() == 20 * mib);
+  m.write("self/status", "Name:\tjob\n");
+  CHECK(opened.state.swapped_bytes() == 0);
+  CHECK(opened.state.resident_bytes() == 0);
+}
+
 TEST_CASE("Of this process the kernel tells what is swapped, and there may be no such cgroup") {
   SwapState s;
   CHECK(s.open("/nowhere/at/all") == ENOENT);
