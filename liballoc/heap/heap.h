@@ -29,8 +29,8 @@
 #include "liballoc/heap/recycled_memory.h"
 #include "liballoc/heap/reserved_range.h"
 #include "liballoc/heap/space/address_space.h"
-#include "liballoc/paging/free_runs.h"
 #include "liballoc/paging/gate.h"
+#include "liballoc/paging/memory/free_runs.h"
 #include "liballoc/paging/pager.h"
 
 namespace terrace::liballoc {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "liballoc/paging/accounts.h"
-#include "liballoc/paging/free_runs.h"
+#include "liballoc/paging/memory/free_runs.h"
 #include "liballoc/paging/memory/memory_budget.h"
 #include "liballoc/paging/memory/staging.h"
 #include "liballoc/paging/mover/mover.h"
