@@ -5,8 +5,9 @@
 // share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
 // A slower memory that operations can use where it lies has rates of its own (Access); only
 // daemon/planner/memories makes use of them, simulate() moves everything to tier 0 all the same.
-// A second processor may work in a tier's memory: ZeRO-Offload's update (simulate/policies/zero_offload.h).
-// JSON form: machine_json.h, docs/formats/trace.md.
+// A tier inside tier 0 has its bytes there, and a codec makes them fewer: what is encoded and stays (Gist).
+// Its route's link is the memory itself. A second processor may work in a tier's memory: ZeRO-Offload's
+// update (simulate/policies/zero_offload.h). JSON form: machine_json.h, docs/formats/trace.md.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,9 @@ struct Tier {
   // has none. Adam in 32 bits reads a weight, a gradient and two states and writes all but the gradient: 28
   // bytes of memory traffic for 4 of a weight.
   double update_bytes_per_second = 0;
+  // Its bytes lie in tier 0's memory and count against that capacity, too. Only coded forms move there. Never
+  // of tier 0 itself, and of one tier at most.
+  bool inside = false;
 };
 
 struct Link {
@@ -71,6 +75,8 @@ struct Machine {
   std::vector<Link> links;
   std::vector<Route> routes;  // at most one per far tier
   std::vector<CodecCost> codecs;
+
+  bool is_inside(std::uint32_t tier) const { return tiers[tier].inside; }
 };
 
 }  // namespace terrace::planner

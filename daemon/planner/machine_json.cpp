@@ -25,6 +25,7 @@ class MachineReader {
  private:
   std::string element(const std::string& key, std::size_t index, const json& value);
   std::string field(const std::string& key, const json& value);
+  bool inside(JsonFields* fields);
   void tier(JsonFields* fields);
   void link(JsonFields* fields);
   void route(JsonFields* fields);
@@ -75,11 +76,23 @@ double bandwidth(JsonFields* fields, const char* key) {
   return rate;
 }
 
+// Inside the first tier is the one place that there is; the name says so to people.
+bool MachineReader::inside(JsonFields* fields) {
+  const std::string outer = fields->text("inside", most_text_bytes);
+  const bool first = machine_.tiers.empty() || machine_.tiers.front().name != outer;
+  if (first) fields->complain("inside", "must be the name of the first tier, which stands before this one");
+  const bool second = std::any_of(machine_.tiers.begin(), machine_.tiers.end(),
+                                  [](const Tier& other) { return other.inside; });
+  if (second) fields->complain("inside", "one tier lies inside the first one already");
+  return true;
+}
+
 void MachineReader::tier(JsonFields* fields) {
   Tier tier;
   tier.name = unique_name(fields, machine_.tiers);
   tier.capacity_bytes = fields->whole("capacity_bytes", most_total_bytes, unlimited_bytes);
   tier.access = access_of(fields);
+  if (fields->has("inside")) tier.inside = inside(fields);
   if (fields->has("update_bytes_per_second"))
     tier.update_bytes_per_second = bandwidth(fields, "update_bytes_per_second");
   machine_.tiers.push_back(std::move(tier));
@@ -175,9 +188,10 @@ Result<Machine> MachineReader::read(std::string_view text) {
   return ok(std::move(machine_));
 }
 
-ordered tier_json(const Tier& tier) {
+ordered tier_json(const Tier& tier, const std::string& outer) {
   ordered o{{"name", tier.name}};
   if (tier.capacity_bytes != unlimited_bytes) o["capacity_bytes"] = tier.capacity_bytes;
+  if (tier.inside) o["inside"] = outer;
   if (tier.update_bytes_per_second > 0) o["update_bytes_per_second"] = tier.update_bytes_per_second;
   if (!tier.access.in_place()) return o;
   o["read_bytes_per_second"] = tier.access.read_bytes_per_second;
@@ -217,7 +231,7 @@ Result<Machine> parse_machine(std::string_view text) { return MachineReader().re
 std::string machine_json(const Machine& machine) {
   ordered o{{"format", "terrace-machine"}, {"version", 1}, {"name", machine.name}};
   for (const char* key : {"tiers", "links", "routes", "codecs"}) o[key] = ordered::array();
-  for (const Tier& tier : machine.tiers) o["tiers"].push_back(tier_json(tier));
+  for (const Tier& tier : machine.tiers) o["tiers"].push_back(tier_json(tier, machine.tiers[0].name));
   for (const Link& link : machine.links) o["links"].push_back(link_json(link));
   for (const Route& route : machine.routes) o["routes"].push_back(route_json(machine, route));
   for (const CodecCost& codec : machine.codecs) o["codecs"].push_back(codec_json(codec));

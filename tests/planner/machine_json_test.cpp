@@ -95,6 +95,27 @@ TEST_CASE("A tier says how it is read and written in place or that it is not") {
         "where not");
 }
 
+TEST_CASE("A tier may lie inside the first one, which it names") {
+  const auto with = [](const std::string& second) {
+    return parse_machine(machine_head + R"("tiers":[{"name":"gpu"},{"name":"packed","inside":)" + second +
+                         "]}");
+  };
+  const Result<Machine> inside = with(R"("gpu"})");
+  INFO(inside.error);
+  REQUIRE(inside);
+  CHECK((inside->is_inside(1) && !inside->is_inside(0)));
+  CHECK(machine_json(*parse_machine(machine_json(*inside))) == machine_json(*inside));
+  CHECK(parse_machine(machine_json(*inside))->is_inside(1));
+  const std::string wanted = ": must be the name of the first tier, which stands before this one";
+  CHECK(with(R"("packed"})").error == "tiers[1].inside" + wanted);
+  CHECK(with(R"("dram"})").error == "tiers[1].inside" + wanted);
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"gpu","inside":"gpu"}]})") ==
+        "tiers[0].inside" + wanted);
+  CHECK(with(R"("gpu"},{"name":"more","inside":"gpu"})").error ==
+        "tiers[2].inside: one tier lies inside the first one already");
+  CHECK_THAT(with("1}").error, Catch::Contains("tiers[1].inside"));
+}
+
 TEST_CASE("Routes may stand before what they name") {
   CHECK(parse_machine(machine_head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
 }

@@ -23,6 +23,7 @@ class FarWay {
  public:
   FarWay(const Machine& machine, bool in) {
     for (const Route& route : machine.routes) {
+      if (machine.is_inside(route.tier)) continue;  // what compresses has another bound
       Branch b{static_cast<double>(machine.tiers[route.tier].capacity_bytes),
                rate(machine, route.links[0], in), route.links[0]};
       if (machine.tiers[route.tier].capacity_bytes == unlimited_bytes)

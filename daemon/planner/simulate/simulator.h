@@ -144,7 +144,7 @@ struct Residence {
 struct CopyUse {
   enum class Kind : std::uint8_t {
     left_to_it,  // the tensor's memory in tier 0 became free: the copy is the tensor now
-    gave_way     // the copy's room went to an eviction
+    gave_way  // the copy's room went to an eviction, or the tensor leaves for another tier or in another form
   };
   Kind kind = Kind::left_to_it;
   std::uint32_t tensor = 0;
@@ -206,11 +206,13 @@ struct SwapControl {
   bool stopped() const { return stop && stop(); }
 };
 
-// Which moves of a plan cross the link compressed (policies/compressing.h).
+// What of a plan is compressed: moves over links (policies/compressing.h), or what rests where it lies
+// (policies/gist.h).
 enum class Coding : std::uint8_t {
-  as_planned,    // those that the policy gives a codec, if it knows any
-  always,        // every eviction of a sparse tensor: cDMA
-  where_it_pays  // where that is predicted to be faster, and the simulated step is: CSWAP
+  as_planned,     // those moves that the policy gives a codec, if it knows any
+  always,         // every eviction of a sparse tensor: cDMA
+  where_it_pays,  // where that is predicted to be faster, and the simulated step is: CSWAP
+  in_place        // every sparse tensor between forward and backward, inside tier 0: Gist
 };
 
 // A way to decide what moves when. Exactly one of `solve` and `search` is set. Pure: no clock, no I/O,
@@ -229,7 +231,7 @@ struct SwapPolicy {
   // this step.
   Result<SwapPlan> plan(const wire::Trace& trace, const Machine& machine,
                         const SwapControl& control = {}) const;
-  bool moves_on_demand_only() const;  // its schedules are empty
+  bool moves_on_demand_only() const;  // by itself it schedules nothing
 };
 
 // Every policy, in the order of the table of `terrace plan --policy all`. The published ones are the table
@@ -238,8 +240,9 @@ std::vector<SwapPolicy> published_swap_policies();
 std::vector<SwapPolicy> swap_policies();
 
 // The policy of that name: one of the above; or "NAME+cdma" or "NAME+cswap", which compresses the moves of
-// NAME's plan, for every NAME that plans its moves and compresses none by such a rule already. Or why there
-// is none, and what to ask for instead.
+// NAME's plan, for every NAME that plans its moves; or "NAME+gist", for which NAME plans a step whose sparse
+// tensors rest encoded. Not of what compresses by such a rule already. Or why there is none, and what to ask
+// for instead.
 Result<SwapPolicy> swap_policy(const std::string& name);
 
 }  // namespace terrace::planner

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "tests/daemon/planning/made_periods.h"
 
 namespace terrace::daemon {

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <limits>
 
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/program.h"
 #include "tests/planner/simulate/random_plans.h"
+#include "tests/planner/simulate/simulated.h"
 
 namespace terrace::planner {
 namespace {
@@ -17,16 +17,13 @@ using namespace test;
 using wire::Action;
 using wire::ScheduleEntry;
 
-constexpr double never_us = std::numeric_limits<double>::infinity();
-
-// All that plan their moves and compress none by a rule of this file; searches are kept short.
+// All that plan their moves and compress none by a rule of this file.
 std::vector<std::string> planning_policies() {
   std::vector<std::string> names;
   for (const SwapPolicy& p : published_swap_policies())
     if (!p.moves_on_demand_only() && p.coding == Coding::as_planned) names.push_back(p.name);
   return names;
 }
-const SwapControl brief{0, 0.1, {}};
 
 wire::TraceTensor sparse(std::uint64_t bytes, double share) {
   wire::TraceTensor t = tensor(bytes);
@@ -44,13 +41,6 @@ bool is_sparse(const wire::Trace& trace, const Machine& machine, std::uint32_t t
 Machine with_codec(Machine machine, double bytes_per_second) {
   machine.codecs = {{"zeros", bytes_per_second, bytes_per_second, 1, true, 0}};
   return machine;
-}
-
-double repeated_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
-  const auto r = simulate_repeated(trace, machine, plan, plan.victims, true);
-  if (!r) return never_us;
-  REQUIRE_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
-  return r->total_us;
 }
 
 SwapPlan by_hand(const wire::Trace& trace, std::vector<ScheduleEntry> entries) {

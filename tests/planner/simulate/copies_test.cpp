@@ -136,7 +136,8 @@ TEST_CASE("Copies give way to evictions, oldest first, and another tier is anoth
   m.tiers.push_back({"ssd", unlimited_bytes});
   m.routes.push_back({2, {0}});
   const auto other = simulated(t, m, {{2, 1, Action::out, 2, {}}}, below);
-  CHECK(other.copies.empty());
+  REQUIRE(other.copies.size() == 1);
+  CHECK(other.copies[0].kind == CopyUse::Kind::gave_way);
   CHECK(other.transfers.back().tier == 2);
 }
 

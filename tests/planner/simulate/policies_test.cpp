@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "daemon/planner/simulate/policies/eviction_walk.h"
-#include "daemon/planner/simulate/policies/lineage.h"
+#include "daemon/planner/simulate/gaps/eviction_walk.h"
+#include "daemon/planner/simulate/gaps/lineage.h"
 #include "daemon/planner/simulate/policies/swapadvisor.h"
 #include "liballoc/wire/schedule/image.h"
 #include "tests/planner/simulate/random_plans.h"

@@ -114,6 +114,18 @@ Machine roomy_machine(Random& random, const wire::Trace& trace) {
   return machine;
 }
 
+Machine with_tier_inside(Machine machine, double link_bytes_per_second) {
+  const auto tier = static_cast<std::uint32_t>(machine.tiers.size());
+  const auto link = static_cast<std::uint32_t>(machine.links.size());
+  Tier inside;
+  inside.name = machine.tiers[0].name + ", encoded";
+  inside.inside = true;
+  machine.tiers.push_back(inside);
+  machine.links.push_back({"memory", link_bytes_per_second, link_bytes_per_second, 0, 0});
+  machine.routes.push_back({tier, {link}});
+  return machine;
+}
+
 wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const Machine& machine,
                                std::uint32_t entries) {
   const std::vector<Life> lives = lives_of(trace);
@@ -130,7 +142,8 @@ wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const M
     e.tier = 1 + static_cast<std::uint32_t>(below(random, machine.routes.size()));
     e.action = chance(random, 50) ? Action::out : Action::in;
     if (chance(random, 10)) e.action = chance(random, 50) ? Action::drop : Action::redo;
-    if (e.action == Action::out && chance(random, 20)) e.codec = chance(random, 50) ? 1 : 2;
+    const bool needs_codec = machine.is_inside(e.tier);
+    if (e.action == Action::out && (chance(random, 20) || needs_codec)) e.codec = chance(random, 50) ? 1 : 2;
     schedule.entries.push_back(e);
     if (chance(random, 5)) schedule.entries.push_back({e.at, e.object, Action::wait, 0, {}});
   }

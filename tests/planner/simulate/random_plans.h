@@ -26,6 +26,8 @@ Machine random_machine(Random& random, const wire::Trace& trace);
 wire::Trace random_step(Random& random);
 // The same machine with a last tier without limit, so that most plans can be carried out.
 Machine roomy_machine(Random& random, const wire::Trace& trace);
+// The same machine with a tier inside the first one, over a link of its own.
+Machine with_tier_inside(Machine machine, double link_bytes_per_second);
 // Entries anywhere in the tensors' lives, of all actions where they make sense.
 wire::Schedule random_schedule(Random& random, const wire::Trace& trace, const Machine& machine,
                                std::uint32_t entries);

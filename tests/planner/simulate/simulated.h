@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,17 @@ inline SimulationReport simulated(const wire::Trace& trace, const Machine& machi
   REQUIRE(r);
   CHECK_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
   return *r;
+}
+
+inline constexpr double never_us = std::numeric_limits<double>::infinity();
+inline const SwapControl brief{0, 0.1, {}};  // keeps searches short
+
+// The repeated step's time under the plan; never, if it cannot be carried out. Fails as above.
+inline double repeated_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
+  const auto r = simulate_repeated(trace, machine, plan, plan.victims, true);
+  if (!r) return never_us;
+  REQUIRE_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
+  return r->total_us;
 }
 
 }  // namespace terrace::planner::test

@@ -82,7 +82,10 @@ PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
   return group;
 }
 
-// FlashNeuron's shape: GPU and SSD alone, every other activation half zeros, a codec at 100 GB/s.
+constexpr double a100_memory = 1555e9;  // bytes a second, by its data sheet
+
+// FlashNeuron's shape: GPU and SSD alone, every other activation half zeros, a codec at 100 GB/s. What is
+// encoded may also rest in the GPU's memory.
 PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
   PolicyGroup group = made_up(options, kind);
   for (PolicyCase& c : group.cases) {
@@ -90,7 +93,12 @@ PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
     for (wire::TraceTensor& tensor : c.trace.tensors)
       if (tensor.kind == wire::TensorKind::activation && (zeros = !zeros)) tensor.sparsity = 0.5;
     c.machine.tiers.erase(c.machine.tiers.begin() + 1);
-    c.machine.routes = {{1, {0, 1}}};
+    planner::Tier encoded;
+    encoded.name = "gpu, encoded";
+    encoded.inside = true;
+    c.machine.tiers.push_back(encoded);
+    c.machine.links.push_back({"memory", a100_memory, a100_memory, 0, 0});
+    c.machine.routes = {{1, {0, 1}}, {2, {2}}};
     c.machine.codecs = {{"zeros", 100e9, 100e9, 1, true, 1 / 32.}};
   }
   return group;

@@ -197,12 +197,13 @@ Json table(const PolicyGroup& group, bool alone) {
   return section(group.title.c_str(), std::move(columns));
 }
 
-// Where there is a codec, some also with their moves compressed: the best of each family.
+// Where there is a codec, some also with their moves compressed, or with rests encoded: the best of each
+// family.
 std::vector<SwapPolicy> policies_for(const PolicyGroup& group) {
   std::vector<SwapPolicy> all = planner::swap_policies();
   if (group.cases.empty() || group.cases.front().machine.codecs.empty()) return all;
   for (const char* name : {"flashneuron", "swapadvisor", "capuchin_swap", "capuchin", "g10"}) {
-    for (const char* rule : {"+cdma", "+cswap"})
+    for (const char* rule : {"+cdma", "+cswap", "+gist"})
       all.push_back(*planner::swap_policy(std::string(name) + rule));
   }
   return all;

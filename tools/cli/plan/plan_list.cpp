@@ -49,7 +49,8 @@ std::string policy_table() {
     rows.push_back({{"policy", p.name}, {"decides", "moves"}, {"family", p.family}, {"source", p.source}});
   for (const auto& [name, source] :
        {std::pair{"NAME+cdma", "NAME's moves, all that is sparse compressed; for each NAME that plans moves"},
-        {"NAME+cswap", "NAME's moves, compressed where it is predicted to pay"}})
+        {"NAME+cswap", "NAME's moves, compressed where it is predicted to pay"},
+        {"NAME+gist", "NAME's plan for a step whose sparse tensors rest encoded in the first tier"}})
     rows.push_back({{"policy", name}, {"decides", "moves"}, {"family", "compressing"}, {"source", source}});
   for (const auto& p : planner::update_policies())
     rows.push_back(

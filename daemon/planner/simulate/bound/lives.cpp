@@ -1,6 +1,7 @@
 #include "daemon/planner/simulate/bound/lives.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
@@ -83,7 +84,11 @@ std::vector<Life> contents_of(const std::vector<Naming>& uses, bool persistent, 
 class Maker {
  public:
   Maker(const wire::Trace& trace, const LivesOptions& options)
-      : trace_(trace), repeats_(options.repeats), most_(options.most_instants), uses_(trace) {}
+      : trace_(trace),
+        repeats_(options.repeats),
+        most_(options.most_instants),
+        least_shares_(options.least_shares),
+        uses_(trace) {}
 
   Lives make() {
     for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
@@ -101,6 +106,7 @@ class Maker {
   const wire::Trace& trace_;
   bool repeats_;
   std::uint32_t most_;
+  const std::vector<double>& least_shares_;
   Namings uses_;
   std::vector<std::vector<Life>> contents_;  // per tensor
   std::vector<double> named_, load_;  // bytes at each end: named by its operation, and with all that rests
@@ -223,8 +229,11 @@ class Maker {
   void add(std::uint32_t tensor, const Life& content) {
     const auto bytes = static_cast<double>(trace_.tensors[tensor].bytes);
     if (bytes == 0) return;
-    Version v{content.copied ? 0 : after(content.written), content.copied, bytes, never_again, {}};
-    std::vector<std::uint32_t> key{v.born, v.copied ? 1U : 0U};
+    const double share = least_shares_.empty() ? 1 : least_shares_[tensor];
+    Version v{content.copied ? 0 : after(content.written), content.copied, bytes, share, never_again, {}};
+    const auto share_bits = std::bit_cast<std::uint64_t>(share);
+    std::vector<std::uint32_t> key{v.born, v.copied ? 1U : 0U, static_cast<std::uint32_t>(share_bits),
+                                   static_cast<std::uint32_t>(share_bits >> 32)};
     for (const Rest& r : content.rests) {
       const std::uint32_t first = after(r.after);
       const std::uint32_t end = after(r.before - 1);  // the first one at which it is named again, or later

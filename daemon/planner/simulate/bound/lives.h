@@ -32,6 +32,7 @@ struct Version {
   std::uint32_t born = 0;  // instant that ends the first window in which it can be copied
   bool copied = false;     // it is from before the step: a copy may lie outside from the start
   double bytes = 0;
+  double least_share = 1;                  // of its bytes, that tier 0 must have to hold it
   double again_us_per_byte = never_again;  // recomputing takes at least this
   std::vector<Stretch> gaps;
 };
@@ -47,8 +48,9 @@ struct Lives {
 };
 
 struct LivesOptions {
-  bool repeats = false;               // the step begins as it ends
-  std::uint32_t most_instants = 128;  // two more at most; of each equal share of the step its fullest one
+  bool repeats = false;                   // the step begins as it ends
+  std::uint32_t most_instants = 128;      // two more at most; of each equal share of the step its fullest one
+  std::vector<double> least_shares = {};  // per tensor, of its bytes while it rests; empty: all
 };
 
 Lives lives_of(const wire::Trace& trace, const LivesOptions& options);

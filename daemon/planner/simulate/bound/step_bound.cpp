@@ -27,6 +27,21 @@ double least_stored_share(const wire::Trace& trace, const Machine& machine) {
   return least;
 }
 
+// By tensor, of what rests in a machine that encodes inside tier 0; empty: all of it stays as it is.
+std::vector<double> least_shares_inside(const wire::Trace& trace, const Machine& machine) {
+  std::vector<double> shares;
+  if (std::none_of(machine.tiers.begin(), machine.tiers.end(), [](const Tier& t) { return t.inside; }))
+    return shares;
+  for (const wire::TraceTensor& t : trace.tensors) {
+    double least = 1;
+    for (const CodecCost& codec : machine.codecs)
+      if (t.bytes > 0)
+        least = std::min(least, static_cast<double>(stored_bytes(t, codec)) / static_cast<double>(t.bytes));
+    shares.push_back(least);
+  }
+  return shares;
+}
+
 // Bytes and times stand in units in which the numbers are near 1.
 class Programme {
  public:
@@ -109,6 +124,7 @@ class Programme {
       }
     }
     for (const Route& route : machine_.routes) {
+      if (machine_.is_inside(route.tier)) continue;
       for (const bool in : {false, true}) {
         const std::uint32_t flow = lp_.add_column(0, 0, 2 * all_bytes_);
         lp_.add(in ? w->in : w->out, flow, -1);
@@ -147,7 +163,7 @@ class Programme {
     std::uint32_t before = no_column;
     for (std::uint32_t s = gap.first; s <= gap.last; ++s) {
       const std::uint32_t here = lp_.add_column(0, 0, bytes);
-      lp_.add(window(s).memory, here, 1);
+      lp_.add(window(s).memory, here, v.least_share);
       if (!v.copied) {
         const std::uint32_t exists = lp_.add_row(bytes, without_limit);
         lp_.add(exists, here, 1);
@@ -199,7 +215,8 @@ StepBound step_bound(const wire::Trace& trace, const Machine& machine, const Ste
     return {std::numeric_limits<double>::infinity(), true};
   const std::uint32_t usual = options.repeats || options.recomputes ? 64 : 128;
   const Lives lives =
-      lives_of(trace, {options.repeats, options.most_instants == 0 ? usual : options.most_instants});
+      lives_of(trace, {options.repeats, options.most_instants == 0 ? usual : options.most_instants,
+                       least_shares_inside(trace, machine)});
   const double stored_share = least_stored_share(trace, machine);
   const double at_least = options.recomputes || stored_share < 1 ? plain.compute_us : plain.step_us;
   StepBound b{0, true};

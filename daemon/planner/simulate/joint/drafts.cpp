@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/planner/simulate/policies/eviction_walk.h"
-#include "daemon/planner/simulate/policies/remaking.h"
+#include "daemon/planner/simulate/gaps/eviction_walk.h"
+#include "daemon/planner/simulate/gaps/remaking.h"
+#include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner::joint {
 
@@ -41,6 +42,8 @@ Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
   for (std::size_t t = 1; t < first_gap_.size(); ++t) first_gap_[t] += first_gap_[t - 1];
   again_.reserve(gaps_.size());
   for (const Gap& gap : gaps_) again_.push_back(lineage_.price_us(gap).has_value());
+  for (const Route& route : machine.routes)
+    if (machine.is_inside(route.tier)) inside_ = route.tier;
 }
 
 Choices Drafts::all_stay() const {
@@ -69,6 +72,8 @@ void Drafts::move(Choice* c, std::uint32_t tier, std::uint32_t codec) const {
   c->tier = tier;
   c->codec = codec;
   c->out = c->gap.from + 1;
+  c->in = c->gap.to;
+  if (is_encoded(*c)) return;
   const double back_us = starts_us_[c->gap.to] - codecs_.transfer_us(c->gap.tensor, tier, codec, true);
   c->in = std::clamp(position_at(back_us), c->gap.wraps ? 0 : std::min(c->out, c->gap.to), c->gap.to);
 }
@@ -87,7 +92,7 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
   for (const ScheduleEntry& e : schedule.entries) {
     Choice* c = choice_at(e.object, e.at);
     if (c == nullptr) continue;
-    if (e.action == Action::out) {
+    if (e.action == Action::out && (e.tier != inside_ || codec_inside(*c) != 0)) {
       const std::uint32_t codec = codec_for(*c, e.tier) != 0 ? e.codec : 0;
       *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to, codec};
     }
@@ -107,11 +112,12 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
   return choices;
 }
 
-Choices Drafts::construct(double most_us_per_byte) const {
+Choices Drafts::construct(double most_us_per_byte, bool encoding) const {
   Choices choices = all_stay();
   Residency residency(trace_);
   lineage_.keep_all();
   remake_cheap(most_us_per_byte, &choices, &residency);
+  if (encoding) encode_cheap(&choices, &residency);
   add_moves(&choices, &residency);
   return choices;
 }
@@ -156,12 +162,49 @@ void Drafts::remake_cheap(double most_us_per_byte, Choices* choices, Residency* 
   }
 }
 
+std::uint64_t Drafts::encoded_bytes(const Choice& c) const {
+  return stored_bytes(trace_.tensors[c.gap.tensor], machine_.codecs[c.codec - 1]);
+}
+
+// By the codec's time for a byte that it saves.
+void Drafts::encode_cheap(Choices* choices, Residency* residency) const {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t g = 0; g < gaps_.size(); ++g) {
+    Choice c = (*choices)[g];
+    if (c.way != Way::stays || c.gap.wraps || codec_inside(c) == 0) continue;
+    encode(&c);
+    const CodecCost& codec = machine_.codecs[c.codec - 1];
+    const auto size = static_cast<double>(bytes(c));
+    const double work = size / codec.compress_bytes_per_second + size / codec.decompress_bytes_per_second;
+    order.emplace_back(work / (size - static_cast<double>(encoded_bytes(c))), g);
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [work_per_byte, g] : order) {
+    Choice& c = (*choices)[g];
+    if (!residency->exceeds(c.gap.from + 1, c.gap.to, limit())) continue;
+    encode(&c);
+    lineage_.move(c.gap, 0);
+    residency->remove(c.gap.from + 1, c.gap.to, bytes(c) - encoded_bytes(c));
+  }
+}
+
+// What all encoded forms together take at most.
+std::uint64_t Drafts::encoded_peak_bytes(const Choices& choices) const {
+  LoadTree load;
+  load.reset(std::vector<std::uint64_t>(trace_.ops.size(), 0));
+  for (const Choice& c : choices)
+    if (is_encoded(c)) load.add(c.gap.from + 1, c.gap.to, encoded_bytes(c));
+  return load.peak_bytes();
+}
+
 void Drafts::move_the_rest(Choices* choices, Residency* residency) const {
   if (!far_.any() || residency->most() <= limit()) return;
   std::vector<Gap> gone;
   for (const Choice& c : *choices)
-    if (c.way == Way::made_again) gone.push_back(absence(c));
-  const EvictionWalk walk(trace_, limit(), 0, gone);
+    if (c.way == Way::made_again || is_encoded(c)) gone.push_back(absence(c));
+  const std::uint64_t encoded = encoded_peak_bytes(*choices);
+  if (encoded >= limit()) return;
+  const EvictionWalk walk(trace_, limit() - encoded, 0, gone);
   FarTiers far(far_);
   const auto next_use = [&](std::uint32_t gap, bool before_first_use) {
     const Gap& g = walk.gaps()[gap];
@@ -204,7 +247,7 @@ void Drafts::keep_on_the_way(Choices* choices, Residency* residency) const {
 void Drafts::fetch_early(Choices* choices, Residency* residency) const {
   std::vector<Choice*> order;
   for (Choice& c : *choices)
-    if (c.way == Way::moves) order.push_back(&c);
+    if (c.way == Way::moves && !is_encoded(c)) order.push_back(&c);
   std::stable_sort(order.begin(), order.end(),
                    [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
   std::uint32_t at = 0;

@@ -6,7 +6,8 @@
 //     made again  xxxx   ................    xxxxxxxx
 //
 // What moves leaves before operation `out` and is fetched before `in`; what is made again is dropped at once,
-// and computed before `in`.
+// and computed before `in`. To rest encoded in tier 0 is to move to the tier inside it, if the machine has
+// one.
 //
 // Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
 // from any of them; what a choice cannot say (waits, an order of transfers of one position) is lost on the
@@ -18,9 +19,9 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/planner/simulate/gaps/gaps.h"
+#include "daemon/planner/simulate/gaps/lineage.h"
 #include "daemon/planner/simulate/policies/compressing.h"
-#include "daemon/planner/simulate/policies/gaps.h"
-#include "daemon/planner/simulate/policies/lineage.h"
 #include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::planner::joint {
@@ -58,19 +59,25 @@ class Drafts {
   std::uint32_t codec_for(const Choice& c, std::uint32_t tier) const {
     return codecs_.any() ? codecs_.of(c.gap.tensor, tier) : 0;
   }
+  // The codec with which it can rest encoded in tier 0; 0: it cannot.
+  std::uint32_t codec_inside(const Choice& c) const { return inside_ == 0 ? 0 : codec_for(c, inside_); }
+  std::uint32_t inside() const { return inside_; }  // the tier; 0: there is none
   // Move out at once, and back in just in time for an idle link.
   void move(Choice* c, std::uint32_t tier, std::uint32_t codec = 0) const;
   void make_again(Choice* c, std::uint32_t in) const;
   // The last position that begins no later than this, in a step that never waits.
   std::uint32_t position_at(double time_us) const;
 
+  void encode(Choice* c) const { move(c, inside_, codec_inside(*c)); }  // what codec_inside() has one for
+
   // Stands in for a published plan; `report` (with a timeline) tells what it moved on demand. Of its codecs
   // stay those of what may have one here.
   Choices read(const wire::Schedule& schedule, const SimulationReport& report) const;
 
-  // First what is cheap to make again, up to `most_us_per_byte`, then Belady's rule moves what is left over;
-  // both as far as memory is short. Everything comes back as early as there is room.
-  Choices construct(double most_us_per_byte) const;
+  // First what is cheap to make again, up to `most_us_per_byte`, then, with `encoding`, what can rests
+  // encoded, then Belady's rule moves what is left over; each as far as memory is short. Everything comes
+  // back as early as there is room.
+  Choices construct(double most_us_per_byte, bool encoding) const;
 
   // Keeps what is made again, and lets Belady's rule move what memory lacks beside it; moves in `choices` are
   // forgotten.
@@ -91,11 +98,16 @@ class Drafts {
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> first_gap_;  // by tensor, into gaps_; one more entry
   std::vector<bool> again_;
+  std::uint32_t inside_ = 0;
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
+  std::uint64_t encoded_bytes(const Choice& c) const;
+  bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
   void add_moves(Choices* choices, Residency* residency) const;
   void remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const;
+  void encode_cheap(Choices* choices, Residency* residency) const;
+  std::uint64_t encoded_peak_bytes(const Choices& choices) const;
   void keep_on_the_way(Choices* choices, Residency* residency) const;
   void move_the_rest(Choices* choices, Residency* residency) const;
   void fetch_early(Choices* choices, Residency* residency) const;

@@ -83,7 +83,8 @@ class Search {
   void try_published() {
     for (const SwapPolicy& policy : published_swap_policies()) {
       if (best_.time_us < infinite && (perfect() || control_.stopped())) break;
-      if (policy.coding != Coding::as_planned) continue;  // others' plans, which are compressed below
+      const bool of_others = policy.coding == Coding::always || policy.coding == Coding::where_it_pays;
+      if (of_others) continue;  // they are compressed below
       SwapControl control = control_;
       control.effort = 1;
       Result<SwapPlan> plan = policy.plan(trace_, machine_, control);
@@ -148,7 +149,8 @@ class Search {
     }
     for (const double price : prices) {
       if (control_.stopped()) return;
-      start_from(drafts_.construct(price * us_per_byte), Victims::belady);
+      start_from(drafts_.construct(price * us_per_byte, false), Victims::belady);
+      if (drafts_.inside() != 0) start_from(drafts_.construct(price * us_per_byte, true), Victims::belady);
     }
   }
 

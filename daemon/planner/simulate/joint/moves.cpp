@@ -151,7 +151,9 @@ void Moves::relieve_work(const Aim& aim, Choices* choices) {
   const std::optional<std::size_t> gap = drafts_.gap_at(aim.tensor, aim.position);
   const Way way = gap ? (*choices)[*gap].way : Way::stays;
   if (way == Way::moves && (*choices)[*gap].codec != 0 && below(2) == 0) {
-    (*choices)[*gap].codec = 0;
+    Choice& coded = (*choices)[*gap];
+    coded.codec = 0;
+    if (coded.tier == drafts_.inside()) coded.way = Way::stays;
     return;
   }
   if (way != Way::made_again) return anywhere(choices);
@@ -193,11 +195,12 @@ void Moves::turn(Choices* choices, std::size_t gap) {
   leave(choices, gap);
 }
 
-// Leaves tier 0, one way or the other.
+// Leaves tier 0, or what it takes of it, one way or the other.
 void Moves::leave(Choices* choices, std::size_t gap) {
   Choice& c = (*choices)[gap];
   const bool movable = drafts_.far().any();
   const bool again = drafts_.can_be_made_again(gap);
+  if (drafts_.codec_inside(c) != 0 && below(2) == 0) return drafts_.encode(&c);
   if (again && (!movable || (c.way == Way::moves ? below(4) != 0 : below(2) == 0))) {
     drafts_.make_again(&c, c.gap.to);
   } else if (movable) {

@@ -173,6 +173,7 @@ class MemoryChecker {
   // --- memory
 
   void take(std::uint32_t tier, std::uint64_t bytes) {
+    if (machine_.tiers[tier].inside) take(0, bytes);
     used_[tier] += bytes;
     peak_[tier] = std::max(peak_[tier], used_[tier]);
     if (used_[tier] > machine_.tiers[tier].capacity_bytes) {
@@ -180,7 +181,10 @@ class MemoryChecker {
             " bytes, more than it has,");
     }
   }
-  void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
+  void give(std::uint32_t tier, std::uint64_t bytes) {
+    used_[tier] -= bytes;
+    if (machine_.tiers[tier].inside) give(0, bytes);
+  }
 
   static bool has_copy(const MemoryState& s) { return s.near && s.far && s.moving == Direction::none; }
 
@@ -321,9 +325,9 @@ class MemoryChecker {
     }
   }
 
-  // Also an aborted one: out, it stays; in, it is lost. What came in leaves a copy behind.
+  // Also an aborted one: out, it stays; in, it is lost. What came in leaves a copy behind, outside tier 0.
   void arrive(const Transfer& t, MemoryState* s) {
-    if (!t.in || t.aborted) {
+    if (!t.in || t.aborted || machine_.tiers[t.tier].inside) {
       s->far = false;
       give(t.tier, t.stored_bytes);
     }

@@ -23,9 +23,9 @@
 #include <limits>
 #include <numeric>
 
-#include "daemon/planner/simulate/policies/lineage.h"
+#include "daemon/planner/simulate/gaps/lineage.h"
+#include "daemon/planner/simulate/gaps/remaking.h"
 #include "daemon/planner/simulate/policies/policies.h"
-#include "daemon/planner/simulate/policies/remaking.h"
 
 namespace terrace::planner {
 namespace {

@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::planner {

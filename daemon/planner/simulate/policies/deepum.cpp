@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "daemon/planner/g10/g10.h"
-#include "daemon/planner/simulate/policies/eviction_walk.h"
+#include "daemon/planner/simulate/gaps/eviction_walk.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {

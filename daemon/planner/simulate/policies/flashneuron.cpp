@@ -15,7 +15,7 @@
 // may fail there for want of a hole.
 #include <algorithm>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
 #include "daemon/planner/simulate/program.h"
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "daemon/planner/g10/benefit_queue.h"
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {

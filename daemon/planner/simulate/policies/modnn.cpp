@@ -20,7 +20,7 @@
 #include <limits>
 #include <optional>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
 #include "daemon/planner/variants.h"
 

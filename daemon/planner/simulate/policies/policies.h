@@ -12,6 +12,7 @@ Result<wire::Schedule> plan_vdnnpp_all(const wire::Trace& trace, const Machine& 
 Result<wire::Schedule> plan_vdnnpp_conv(const wire::Trace& trace, const Machine& machine);
 Result<SwapPlan> plan_vdnn_dynamic(const wire::Trace& trace, const Machine& machine,
                                    const SwapControl& control);
+Result<wire::Schedule> plan_superneurons(const wire::Trace& trace, const Machine& machine);
 Result<SwapPlan> plan_modnn(const wire::Trace& trace, const Machine& machine, const SwapControl& control);
 Result<wire::Schedule> plan_deepum(const wire::Trace& trace, const Machine& machine);
 Result<wire::Schedule> plan_swapadvisor_first(const wire::Trace& trace, const Machine& machine);

@@ -7,7 +7,7 @@
 // half of the best.
 #include <algorithm>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {

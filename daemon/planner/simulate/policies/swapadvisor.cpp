@@ -21,7 +21,7 @@
 #include <numeric>
 #include <random>
 
-#include "daemon/planner/simulate/policies/eviction_walk.h"
+#include "daemon/planner/simulate/gaps/eviction_walk.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {

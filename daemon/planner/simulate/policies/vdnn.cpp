@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/planner/schedule_period.h"
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {

@@ -3,6 +3,7 @@
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/policies/compressing.h"
+#include "daemon/planner/simulate/policies/gist.h"
 #include "daemon/planner/simulate/policies/policies.h"
 
 namespace terrace::planner {
@@ -11,25 +12,50 @@ Result<wire::Schedule> plan_nothing(const wire::Trace& trace, const Machine& mac
   return ok(wire::Schedule{trace.name + " on " + machine.name, "on demand", {}});
 }
 
+namespace {
+
+Result<SwapPlan> as_planned(const SwapPolicy& policy, const wire::Trace& trace, const Machine& machine,
+                            const SwapControl& control) {
+  Result<SwapPlan> plan;
+  if (policy.search != nullptr) {
+    plan = policy.search(trace, machine, control);
+  } else {
+    Result<wire::Schedule> schedule = policy.solve(trace, machine);
+    if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
+    plan = ok(SwapPlan{std::move(*schedule), policy.victims});
+  }
+  if (plan) describe(trace, &*plan);
+  return plan;
+}
+
+Result<SwapPlan> with_moves_compressed(const SwapPolicy& policy, const wire::Trace& trace,
+                                       const Machine& machine, const SwapControl& control) {
+  if (std::string why = nothing_to_compress(trace, machine); !why.empty())
+    return refused<SwapPlan>(std::move(why));
+  Result<SwapPlan> plan = as_planned(policy, trace, machine, control);
+  if (plan) plan = ok(compressed(trace, machine, std::move(*plan), policy.coding));
+  return plan;
+}
+
+Result<SwapPlan> with_rests_encoded(const SwapPolicy& policy, const wire::Trace& trace,
+                                    const Machine& machine, const SwapControl& control) {
+  if (std::string why = nothing_to_encode(trace, machine); !why.empty())
+    return refused<SwapPlan>(std::move(why));
+  const EncodedStep step(trace, machine);
+  Result<SwapPlan> plan = as_planned(policy, step.stand_in(), machine, control);
+  if (plan) plan = ok(step.translated(*plan));
+  if (plan) describe(trace, &*plan);
+  return plan;
+}
+
+}  // namespace
+
 Result<SwapPlan> SwapPolicy::plan(const wire::Trace& trace, const Machine& machine,
                                   const SwapControl& control) const {
-  Result<SwapPlan> plan;
-  if (coding != Coding::as_planned) {
-    if (std::string why = nothing_to_compress(trace, machine); !why.empty())
-      return refused<SwapPlan>(std::move(why));
-  }
-  if (search != nullptr) {
-    plan = search(trace, machine, control);
-  } else {
-    Result<wire::Schedule> schedule = solve(trace, machine);
-    if (!schedule) return refused<SwapPlan>(std::move(schedule.error));
-    plan = ok(SwapPlan{std::move(*schedule), victims});
-  }
-  if (!plan) return plan;
-  describe(trace, &*plan);
-  if (coding == Coding::as_planned) return plan;
-  plan = ok(compressed(trace, machine, std::move(*plan), coding));
-  plan->policy = name;
+  if (coding == Coding::as_planned) return as_planned(*this, trace, machine, control);
+  Result<SwapPlan> plan = coding == Coding::in_place ? with_rests_encoded(*this, trace, machine, control)
+                                                     : with_moves_compressed(*this, trace, machine, control);
+  if (plan) plan->policy = name;
   return plan;
 }
 
@@ -59,12 +85,17 @@ std::vector<SwapPolicy> published_swap_policies() {
        Victims::none, plan_vdnnpp_conv},
       {"modnn", "modnn", "moDNN (DATE'18): offloading, algorithms and sub-batches against a budget",
        Victims::none, nullptr, plan_modnn, true},
+      {"superneurons", "superneurons",
+       "SuperNeurons (PPoPP'18): cheap layers computed again, an LRU cache of the others", Victims::lru,
+       plan_superneurons},
       {"flashneuron", "flashneuron", "FlashNeuron (FAST'21), section 4: two-phase offload to the SSD",
        Victims::none, plan_flashneuron},
       {"cdma", "compressing", "cDMA (HPCA'18): vdnn_all, with all that is sparse compressed", Victims::none,
        plan_vdnn_all, nullptr, false, Coding::always},
       {"cswap", "compressing", "CSWAP (CLUSTER'21): vdnnpp_all, compressed where it is predicted to pay",
        Victims::none, plan_vdnnpp_all, nullptr, false, Coding::where_it_pays},
+      {"gist", "compressing", "Gist (ISCA'18): what is sparse rests encoded where it lies; nothing moves",
+       Victims::none, plan_nothing, nullptr, false, Coding::in_place},
       {"swapadvisor_first", "swapadvisor",
        "SwapAdvisor (ASPLOS'20) without its search: Belady's rule, as early as possible both ways",
        Victims::belady, plan_swapadvisor_first},
@@ -99,7 +130,7 @@ struct Decorator {
 Result<SwapPolicy> decorated(const std::string& name, const Decorator& d) {
   Result<SwapPolicy> policy = swap_policy(name.substr(0, name.size() - d.suffix.size()));
   if (!policy) return policy;
-  if (policy->moves_on_demand_only())
+  if (policy->moves_on_demand_only() && d.coding != Coding::in_place)
     return refused<SwapPolicy>("'" + policy->name + "' plans no move that could be compressed; put " +
                                d.suffix + " behind a policy that plans its moves, as in swapadvisor" +
                                d.suffix);
@@ -114,7 +145,8 @@ Result<SwapPolicy> decorated(const std::string& name, const Decorator& d) {
 }  // namespace
 
 Result<SwapPolicy> swap_policy(const std::string& name) {
-  for (const Decorator& d : {Decorator{"+cdma", Coding::always}, Decorator{"+cswap", Coding::where_it_pays}})
+  for (const Decorator& d : {Decorator{"+cdma", Coding::always}, Decorator{"+cswap", Coding::where_it_pays},
+                             Decorator{"+gist", Coding::in_place}})
     if (name.ends_with(d.suffix)) return decorated(name, d);
   std::vector<SwapPolicy> all = swap_policies();
   const auto found =

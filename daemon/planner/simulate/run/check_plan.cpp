@@ -88,6 +88,13 @@ bool too_many_bytes(const wire::Trace& trace) {
   });
 }
 
+std::string check_inside(const Machine& machine) {
+  if (machine.is_inside(0)) return "tiers[0] cannot lie inside itself";
+  if (std::count_if(machine.tiers.begin(), machine.tiers.end(), [](const Tier& t) { return t.inside; }) > 1)
+    return "two tiers lie inside tier 0; one can";
+  return {};
+}
+
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
   if (wire::moves(e.action) && std::none_of(machine.routes.begin(), machine.routes.end(),
                                             [&](const Route& r) { return r.tier == e.tier; })) {
@@ -95,6 +102,8 @@ std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
   }
   if (e.codec > machine.codecs.size())
     return "the machine has no codec number " + std::to_string(e.codec - 1);
+  if (e.action == wire::Action::out && e.codec == 0 && machine.is_inside(e.tier))
+    return "tier " + std::to_string(e.tier) + " lies inside tier 0: what goes there needs a codec";
   return {};
 }
 
@@ -113,7 +122,7 @@ std::string check_entry(const wire::Trace& trace, const Machine& machine, const 
 
 std::string check_machine(const Machine& machine) {
   if (machine.tiers.empty()) return "the machine has no tier";
-  std::string wrong;
+  std::string wrong = check_inside(machine);
   for (std::size_t i = 0; i < machine.links.size() && wrong.empty(); ++i) {
     wrong = check_link(machine.links[i], i);
   }

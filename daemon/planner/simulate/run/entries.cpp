@@ -95,9 +95,10 @@ void Runner::compress(const ScheduleEntry& e, std::uint32_t codec) {
   timing.stalls.late_prefetch_us = now() - timing.ready_us;
   add(timing.stalls);
   const TensorState& s = store_.at(e.object);
-  if (!s.coded || s.codec != codec) recode(e.object, codec);
+  const bool works = !s.coded || s.codec != codec;  // else it came in the form in which it leaves
+  if (works) recode(e.object, codec);
   timing.end_us = now();
-  log(ExtraWork::Kind::compress, e.at, 0, {e.object}, timing);
+  log(works ? ExtraWork::Kind::compress : ExtraWork::Kind::wait, e.at, 0, {e.object}, timing);
 }
 
 void Runner::recode(std::uint32_t t, std::uint32_t codec) {

@@ -109,7 +109,7 @@ bool Runner::make_room(std::uint32_t index) {
   std::uint64_t stuck_bytes = 0;  // on its way out, but its memory stays in use as long as this run
   for (const Named& n : p_.names_of(index)) {
     const TensorState& s = store_.at(n.tensor);
-    if (s.queued_out || (s.place == Place::leaving && !n.writes)) stuck_bytes += store_.bytes(n.tensor);
+    if (s.queued_out || (s.place == Place::leaving && !n.writes)) stuck_bytes += store_.frees(n.tensor);
   }
   while (store_.room().short_of_reserved(store_.room().leaving_bytes() - stuck_bytes) &&
          !store_.victims().empty()) {

@@ -47,7 +47,7 @@ bool Runner::place_persistent() {
 std::uint32_t Runner::first_tier_for(std::uint64_t bytes) const {
   std::uint32_t tier = options_.initial_tier;
   for (; tier < machine_.tiers.size(); ++tier) {
-    const bool reachable = tier == 0 || p_.route_of_tier[tier] != no_run;
+    const bool reachable = tier == 0 || (p_.route_of_tier[tier] != no_run && !machine_.is_inside(tier));
     const std::uint64_t used = store_.room().used(tier);
     const std::uint64_t capacity = machine_.tiers[tier].capacity_bytes;
     if (reachable && used <= capacity && bytes <= capacity - used) break;
@@ -98,6 +98,7 @@ std::string check_inputs(const wire::Trace& trace, const Machine& machine, const
   if (std::string wrong = check_variants(trace, schedule.variants); !wrong.empty()) return wrong;
   if (options.steps == 0) return "no step is simulated; ask for at least one";
   if (options.initial_tier >= machine.tiers.size()) return "the initial tier does not exist";
+  if (machine.is_inside(options.initial_tier)) return "the initial tier lies inside tier 0; name another one";
   return {};
 }
 

@@ -34,7 +34,7 @@ void Copies::call_off(std::uint32_t tensor) {
 
 bool Copies::clean_in(std::uint32_t tensor, std::uint32_t tier) const {
   const TensorState& s = states_[tensor];
-  return (s.copied || s.place == Place::coming) && s.tier == tier;
+  return (s.copied || s.place == Place::coming) && s.tier == tier && !room_.is_inside(tier);
 }
 
 void Copies::forget(std::uint32_t tensor) {
@@ -43,6 +43,11 @@ void Copies::forget(std::uint32_t tensor) {
   room_.give(s.tier, s.stored);
   if (may_give_way(tensor)) room_.unspare(s.tier, s.stored);
   s.copied = false;
+}
+
+void Copies::replaced(std::uint32_t tensor, double now_us) {
+  if (states_[tensor].copied) recording_.copy(CopyUse::Kind::gave_way, tensor, now_us);
+  forget(tensor);
 }
 
 // Those that the current run names stay queued until it has ended.

@@ -20,8 +20,9 @@ class Copies {
  public:
   Copies(const wire::Trace& trace, std::vector<TensorState>& states, Room& room, Recording& recording);
 
-  void arrived(std::uint32_t tensor);  // it has come from its tier, and is still there
-  void forget(std::uint32_t tensor);   // if it has one
+  void arrived(std::uint32_t tensor);                  // it has come from its tier, and is still there
+  void forget(std::uint32_t tensor);                   // if it has one
+  void replaced(std::uint32_t tensor, double now_us);  // by what leaves now: the same, and told
   // Evicting it there moves nothing, now or when it has come.
   bool clean_in(std::uint32_t tensor, std::uint32_t tier) const;
 

@@ -1,4 +1,5 @@
-// The memory of the tiers: what is in use, what evictions have asked for, what copies could give way.
+// The memory of the tiers: what is in use, what evictions have asked for, what copies could give way. What a
+// tier inside tier 0 holds is in use in tier 0, too.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,13 @@ class Room {
   void take(std::uint32_t tier, std::uint64_t bytes) {
     used_[tier] += bytes;
     peak_[tier] = std::max(peak_[tier], used_[tier]);
+    if (is_inside(tier)) take(0, bytes);
   }
-  void give(std::uint32_t tier, std::uint64_t bytes) { used_[tier] -= bytes; }
+  void give(std::uint32_t tier, std::uint64_t bytes) {
+    used_[tier] -= bytes;
+    if (is_inside(tier)) give(0, bytes);
+  }
+  bool is_inside(std::uint32_t tier) const { return machine_.is_inside(tier); }
   std::uint64_t used(std::uint32_t tier) const { return used_[tier]; }
   const std::vector<std::uint64_t>& used() const { return used_; }
   bool fits(std::uint32_t tier, std::uint64_t bytes) const { return fits(tier, used_[tier], bytes); }
@@ -30,7 +36,7 @@ class Room {
   void spare(std::uint32_t tier, std::uint64_t bytes) { spare_[tier] += bytes; }
   void unspare(std::uint32_t tier, std::uint64_t bytes) { spare_[tier] -= bytes; }
   bool fits_without_copies(std::uint32_t tier, std::uint64_t bytes) const {
-    return fits(tier, used_[tier] - spare_[tier], bytes);
+    return fits(tier, used_[tier] - spare_[tier], bytes) && (!is_inside(tier) || fits(0, bytes));
   }
   // Also when all that wait have their room.
   bool fits_beside_asked(std::uint32_t tier, std::uint64_t bytes) const {

@@ -41,7 +41,7 @@ void Store::evict(std::uint32_t node, std::uint32_t tensor, std::uint32_t tier, 
   s.asked_tier = tier;
   s.asked = stored;
   s.asked_codec = codec;
-  room_.leave(bytes(tensor));
+  room_.leave(frees(tensor));
   victims_.remove(tensor);
   if (copies_.clean_in(tensor, tier)) {
     copies_.ask(tensor);
@@ -80,7 +80,7 @@ void Store::call_off(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (s.queued_out) {
     if (!s.asked_clean) room_.unask(s.asked_tier, s.asked);
-    room_.end_leaving(bytes(tensor));
+    room_.end_leaving(frees(tensor));
   }
   copies_.call_off(tensor);
   lanes_.call_off(tensor);
@@ -171,9 +171,16 @@ void Store::need(std::uint32_t tensor) {
   lanes_.hurry(tensor, now_us());  // a prefetch that waits overtakes, and still counts as scheduled
 }
 
+// While it is asked for, the memory that the coded form will take inside tier 0 is still to come.
+std::uint64_t Store::frees(std::uint32_t tensor) const {
+  const TensorState& s = states_[tensor];
+  return bytes(tensor) - (s.queued_out && room_.is_inside(s.asked_tier) ? s.asked : 0);
+}
+
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
   for (std::uint32_t tier = 1; tier < room_.used().size(); ++tier) {
-    if (program_.route_of_tier[tier] != no_run && room_.fits_beside_asked(tier, bytes)) return tier;
+    const bool outside = program_.route_of_tier[tier] != no_run && !room_.is_inside(tier);
+    if (outside && room_.fits_beside_asked(tier, bytes)) return tier;
   }
   return 0;
 }
@@ -214,8 +221,9 @@ void Store::start(std::uint32_t lane, bool in) {
   const Lanes::Request& request = lanes_.start(lane, now_us());
   TensorState& s = states_[request.tensor];
   if (!in) {
-    copies_.forget(request.tensor);
+    copies_.replaced(request.tensor, now_us());
     copies_.give_way(request.tier, request.stored, now_us());
+    room_.leave(bytes(request.tensor) - frees(request.tensor));
   }
   s.queued_in = s.queued_out = false;
   s.on_demand = lanes_.started_on_demand(lane);
@@ -256,7 +264,11 @@ void Store::finish(std::uint32_t lane) {
 void Store::arrived(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.place = Place::here;
-  copies_.arrived(tensor);
+  if (room_.is_inside(s.tier)) {
+    room_.give(s.tier, s.stored);
+  } else {
+    copies_.arrived(tensor);
+  }
   s.coded = s.codec != no_codec;
   if (rule_ == Victims::lru || rule_ == Victims::fifo) keys_[tensor] = ++clock_;
   offer(tensor);

@@ -65,7 +65,9 @@ class Store {
 
   VictimHeap& victims() { return victims_; }
   void touch(std::uint32_t tensor, std::int64_t belady_key);  // used now; may become a victim
-  // The nearest tier with room for an eviction; 0: none.
+  // What tier 0 gains once the tensor's eviction, which is asked for or under way, has ended.
+  std::uint64_t frees(std::uint32_t tensor) const;
+  // The nearest tier outside tier 0 with room for an eviction; 0: none.
   std::uint32_t tier_with_room(std::uint64_t bytes) const;
 
   void start_ready();  // starts each transfer that can start now

@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/policies/remaking.h"
+#include "daemon/planner/simulate/gaps/remaking.h"
 
 namespace terrace::planner {
 

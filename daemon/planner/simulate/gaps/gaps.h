@@ -59,7 +59,7 @@ class Residency {
   LoadTree bytes_;
 };
 
-// Room and speed of the tiers beyond tier 0; O(log n) for a question about room.
+// Room and speed of the tiers beyond tier 0, without one inside it; O(log n) for a question about room.
 class FarTiers {
  public:
   FarTiers(const wire::Trace& trace, const Machine& machine);
@@ -67,7 +67,8 @@ class FarTiers {
   bool any() const { return !tiers_.empty(); }
   const std::vector<std::uint32_t>& tiers() const { return tiers_; }  // with a route, nearest first
   std::uint32_t farthest() const { return tiers_.back(); }
-  double transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) const;  // alone on its route
+  double transfer_us(std::uint32_t tier, std::uint64_t bytes,
+                     bool in) const;  // alone on its route; of any tier
   bool has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const;
   void take(std::uint32_t tier, const Gap& gap, std::uint64_t bytes);
   // The nearest with room, which is then taken.

@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/policies/eviction_walk.h"
+#include "daemon/planner/simulate/gaps/eviction_walk.h"
 
 #include "daemon/planner/simulate/store/victim_heap.h"
 

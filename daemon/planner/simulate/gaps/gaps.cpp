@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 
 #include <algorithm>
 
@@ -113,7 +113,8 @@ std::uint32_t Residency::earliest(std::uint32_t begin, std::uint32_t end, std::u
 
 FarTiers::FarTiers(const wire::Trace& trace, const Machine& machine)
     : machine_(machine), used_(machine.tiers.size()), ops_(static_cast<std::uint32_t>(trace.ops.size())) {
-  for (const Route& route : machine.routes) tiers_.push_back(route.tier);
+  for (const Route& route : machine.routes)
+    if (!machine.is_inside(route.tier)) tiers_.push_back(route.tier);
   std::sort(tiers_.begin(), tiers_.end());
   for (const std::uint32_t tier : tiers_) used_[tier].reset(std::vector<std::uint64_t>(ops_, 0));
 }

@@ -1,4 +1,4 @@
-#include "daemon/planner/simulate/policies/lineage.h"
+#include "daemon/planner/simulate/gaps/lineage.h"
 
 #include <algorithm>
 

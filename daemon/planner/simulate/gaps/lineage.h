@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 
 namespace terrace::planner {
 

@@ -17,7 +17,7 @@
 #include <functional>
 #include <vector>
 
-#include "daemon/planner/simulate/policies/gaps.h"
+#include "daemon/planner/simulate/gaps/gaps.h"
 
 namespace terrace::planner {
 

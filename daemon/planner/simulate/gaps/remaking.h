@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/planner/simulate/policies/lineage.h"
+#include "daemon/planner/simulate/gaps/lineage.h"
 
 namespace terrace::planner {
 

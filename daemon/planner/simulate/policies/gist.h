@@ -1,0 +1,72 @@
+// Gist: what rests between its last use forward and its first one backward rests encoded, where it lies.
+//
+//     operation      from                                  to
+//     as it is       xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+//     encoded        xxxx=================================xxxx
+//
+// Gist (Jain et al., ISCA'18) encodes feature maps by pairs of layers: of ReLU and convolution as sparse rows
+// (lossless), of ReLU and pooling as one bit a value, which only that backward pass can work on, and any as
+// narrow floats, which loses precision. Here is the first: tensors of which the trace tells a sparsity, by a
+// codec that drops zeros. The second would need to know what an operation reads of its input, which no trace
+// tells; libterrace's Gist (docs/formats/gist.md) does it in jobs. Rebuilt from the abstract and notes.
+//
+// As a decorator: the policy plans a step in which encoding and decoding are operations, and the three forms
+// (before, encoded, after) are tensors of their own. What it says of them is then said of the one tensor; a
+// tensor whose encoded form it moves away leaves in that form at once. Needs a machine with a tier inside the
+// first one. Pure and deterministic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/planner/simulate/gaps/gaps.h"
+#include "daemon/planner/simulate/simulator.h"
+
+namespace terrace::planner {
+
+// Why nothing of this step can rest encoded on this machine, and what to add; empty: something may.
+std::string nothing_to_encode(const wire::Trace& trace, const Machine& machine);
+
+class EncodedStep {
+ public:
+  // Both must outlive it, and nothing_to_encode() must have nothing to say of them.
+  EncodedStep(const wire::Trace& trace, const Machine& machine);
+
+  // The step that a policy is to plan instead.
+  const wire::Trace& stand_in() const { return stand_in_; }
+  // What its plan is for the step as it is; without what describe() adds.
+  SwapPlan translated(const SwapPlan& plan) const;
+
+ private:
+  struct Encoded {
+    Gap gap;
+    std::uint32_t codec = 0;               // as in wire::ScheduleEntry
+    std::uint32_t packed = 0, after = 0;   // tensors of the stand-in
+    std::uint32_t encode = 0, decode = 0;  // operations of the stand-in
+  };
+  struct Placed {
+    std::uint32_t at = 0;  // position in the stand-in
+    wire::ScheduleEntry entry;
+  };
+
+  const wire::Trace& trace_;
+  const Machine& machine_;
+  std::uint32_t inside_ = 0;  // the tier
+  std::vector<Encoded> encoded_;
+  std::vector<std::uint32_t> encoded_of_;  // per tensor of the stand-in: 1 + index into encoded_, or 0
+  std::vector<std::uint32_t> original_;    // per position of the stand-in
+  std::vector<std::uint32_t> op_;          // per operation of the stand-in: its own; no_op if it codes
+  wire::Trace stand_in_;
+
+  static constexpr std::uint32_t no_op = 0xffffffffU;
+
+  void choose();
+  void write_operations();
+  void add(wire::TraceOp op, std::uint32_t original);
+  wire::TraceOp coding(const Encoded& e, bool encode) const;
+  std::vector<Placed> own_entries(const std::vector<std::uint32_t>& tier_of) const;
+};
+
+}  // namespace terrace::planner
