@@ -67,6 +67,7 @@ void EncodedStep::choose() {
     stand_in_.tensors.push_back(form);
     encoded_.push_back(e);
     const auto number = static_cast<std::uint32_t>(encoded_.size());
+    encoded_of_[gap.tensor] = number;
     encoded_of_.insert(encoded_of_.end(), {number, number});
   }
 }
@@ -131,22 +132,44 @@ std::vector<EncodedStep::Placed> EncodedStep::own_entries(const std::vector<std:
   return own;
 }
 
-SwapPlan EncodedStep::translated(const SwapPlan& plan) const {
-  std::vector<std::uint32_t> tier_of(encoded_.size(), inside_);
-  std::vector<Placed> all;
-  for (ScheduleEntry e : plan.entries) {
-    const std::uint32_t at = e.at;
+// By encoded tensor: where the plan sends its encoded form, or the tier inside.
+std::vector<std::uint32_t> EncodedStep::tiers_of_forms(const SwapPlan& plan) const {
+  std::vector<std::uint32_t> tiers(encoded_.size(), inside_);
+  for (const ScheduleEntry& e : plan.entries) {
     const std::uint32_t number = encoded_of_[e.object];
-    e.at = original_[at];
-    e.by = wire::no_deadline;
-    if (number != 0) {
-      const Encoded& encoded = encoded_[number - 1];
-      const bool leaves_encoded = e.object == encoded.packed && e.action == Action::out;
-      e.object = encoded.gap.tensor;
-      if (leaves_encoded) tier_of[number - 1] = e.tier;
-      if (leaves_encoded) continue;
-    }
-    all.push_back({at, e});
+    if (number != 0 && e.object == encoded_[number - 1].packed && e.action == Action::out)
+      tiers[number - 1] = e.tier;
+  }
+  return tiers;
+}
+
+// Said of one of the three forms, now of the tensor; nothing where that is said already. What the plan makes
+// again of the first form while the tensor rests encoded is decoded instead, and encoded anew where the plan
+// drops it.
+std::optional<ScheduleEntry> EncodedStep::of_the_tensor(ScheduleEntry e, const Encoded& encoded,
+                                                        std::uint32_t tier) const {
+  const bool is_form = e.object == encoded.packed;
+  const bool rests = e.object == encoded.gap.tensor && e.at > encoded.encode;
+  if (is_form && e.action == Action::out) return std::nullopt;
+  e.object = encoded.gap.tensor;
+  if (!rests || (e.action != Action::redo && e.action != Action::drop)) return e;
+  e.codec = e.action == Action::drop ? encoded.codec : 0;
+  e.action = e.action == Action::drop ? Action::out : Action::in;
+  e.tier = tier;
+  return e;
+}
+
+SwapPlan EncodedStep::translated(const SwapPlan& plan) const {
+  const std::vector<std::uint32_t> tier_of = tiers_of_forms(plan);
+  std::vector<Placed> all;
+  for (const ScheduleEntry& planned : plan.entries) {
+    const std::uint32_t number = encoded_of_[planned.object];
+    std::optional<ScheduleEntry> e = planned;
+    if (number != 0) e = of_the_tensor(planned, encoded_[number - 1], tier_of[number - 1]);
+    if (!e) continue;
+    e->at = original_[planned.at];
+    e->by = wire::no_deadline;
+    all.push_back({planned.at, *e});
   }
   const std::vector<Placed> own = own_entries(tier_of);
   all.insert(all.begin(), own.begin(), own.end());

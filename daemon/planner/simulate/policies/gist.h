@@ -12,11 +12,12 @@
 //
 // As a decorator: the policy plans a step in which encoding and decoding are operations, and the three forms
 // (before, encoded, after) are tensors of their own. What it says of them is then said of the one tensor; a
-// tensor whose encoded form it moves away leaves in that form at once. Needs a machine with a tier inside the
-// first one. Pure and deterministic.
+// tensor whose encoded form it moves away leaves in that form at once. What it makes again of the first form
+// is decoded instead. Needs a machine with a tier inside the first one. Pure and deterministic.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,7 @@ class EncodedStep {
   const Machine& machine_;
   std::uint32_t inside_ = 0;  // the tier
   std::vector<Encoded> encoded_;
-  std::vector<std::uint32_t> encoded_of_;  // per tensor of the stand-in: 1 + index into encoded_, or 0
+  std::vector<std::uint32_t> encoded_of_;  // per tensor of the stand-in, of all three forms: 1 + index, or 0
   std::vector<std::uint32_t> original_;    // per position of the stand-in
   std::vector<std::uint32_t> op_;          // per operation of the stand-in: its own; no_op if it codes
   wire::Trace stand_in_;
@@ -66,6 +67,9 @@ class EncodedStep {
   void write_operations();
   void add(wire::TraceOp op, std::uint32_t original);
   wire::TraceOp coding(const Encoded& e, bool encode) const;
+  std::vector<std::uint32_t> tiers_of_forms(const SwapPlan& plan) const;
+  std::optional<wire::ScheduleEntry> of_the_tensor(wire::ScheduleEntry e, const Encoded& encoded,
+                                                   std::uint32_t tier) const;
   std::vector<Placed> own_entries(const std::vector<std::uint32_t>& tier_of) const;
 };
 
