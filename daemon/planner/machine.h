@@ -58,8 +58,10 @@ struct Route {
   std::vector<std::uint32_t> links;  // indices into Machine::links, in order from tier 0
 };
 
-// Costs of a codec at tier 0, per byte of content. The stored size is bytes × (1 − sparsity) + bytes /
-// mask_divisor for the zero-value codecs, bytes × ratio otherwise.
+// Costs of a codec at tier 0, per byte of content. One that overlaps works beside the computation, on its way
+// with the transfer: in the copy engine (cDMA), or on processors of its own. It takes none of the
+// computation's time, and a transfer is no faster than it. Any other holds the computation up. The stored
+// size is bytes × (1 − sparsity) + bytes / mask_divisor for the zero-value codecs, bytes × ratio otherwise.
 struct CodecCost {
   std::string name;
   double compress_bytes_per_second = 0;
@@ -67,6 +69,7 @@ struct CodecCost {
   double stored_share = 1;          // of a dense tensor's bytes
   bool drops_zeros = false;         // stored_share applies to the non-zero part alone
   double overhead_share = 1 / 32.;  // masks, with drops_zeros
+  bool overlaps = false;
 };
 
 struct Machine {

@@ -146,6 +146,7 @@ void MachineReader::codec(JsonFields* fields) {
   codec.stored_share = fields->amount("stored_share", 1, 1);
   codec.drops_zeros = fields->flag("drops_zeros", false);
   codec.overhead_share = fields->amount("overhead_share", 1, codec.overhead_share);
+  codec.overlaps = fields->flag("overlaps", false);
   machine_.codecs.push_back(std::move(codec));
 }
 
@@ -210,12 +211,14 @@ ordered link_json(const Link& link) {
 }
 
 ordered codec_json(const CodecCost& codec) {
-  return {{"name", codec.name},
-          {"compress_bytes_per_second", codec.compress_bytes_per_second},
-          {"decompress_bytes_per_second", codec.decompress_bytes_per_second},
-          {"stored_share", codec.stored_share},
-          {"drops_zeros", codec.drops_zeros},
-          {"overhead_share", codec.overhead_share}};
+  ordered o{{"name", codec.name},
+            {"compress_bytes_per_second", codec.compress_bytes_per_second},
+            {"decompress_bytes_per_second", codec.decompress_bytes_per_second},
+            {"stored_share", codec.stored_share},
+            {"drops_zeros", codec.drops_zeros},
+            {"overhead_share", codec.overhead_share}};
+  if (codec.overlaps) o["overlaps"] = true;
+  return o;
 }
 
 ordered route_json(const Machine& machine, const Route& route) {

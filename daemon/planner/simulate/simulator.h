@@ -29,7 +29,8 @@
 // * A wait holds the computation up while a transfer of the tensor is under way, or is asked for and another
 //   one is under way that may let it start. It never ends a step: what nothing can start is not waited for.
 // * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
-//   decompression takes place before the first operation that names the tensor.
+//   decompression takes place before the first operation that names the tensor. A codec that overlaps does
+//   neither: it works while the transfer is under way, which takes at least the codec's time for the content.
 // * Recompute entries in a row that name outputs of one operation share one run; its other outputs take
 //   memory during the run only. Its inputs must be unchanged since. What was updated in place is made again
 //   from the operation that wrote it whole on, update by update, 32 operations at most, in one go: no older

@@ -144,7 +144,9 @@ TEST_CASE("Random plans that encode inside pass the judge under every rule, and 
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
     Random random(seed);
     const wire::Trace t = random_step(random);
-    const Machine m = with_tier_inside(roomy_machine(random, t), 50e6);
+    Machine m = with_tier_inside(roomy_machine(random, t), 50e6);
+    m.codecs[0].overlaps = seed % 3 == 1;
+    m.codecs[1].overlaps = seed % 5 == 1;
     const wire::Schedule schedule = random_schedule(random, t, m, 5 + static_cast<std::uint32_t>(seed % 40));
     INFO("seed " << seed);
     for (const Victims victims : {Victims::none, Victims::lru, Victims::fifo, Victims::belady}) {
@@ -170,7 +172,8 @@ TEST_CASE("Every policy's plan for encoded rests can be carried out, and some fi
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     Random random(seed);
     const wire::Trace t = random_step(random);
-    const Machine m = with_tier_inside(roomy_machine(random, t), 1e9);
+    Machine m = with_tier_inside(roomy_machine(random, t), 1e9);
+    m.codecs[1].overlaps = seed % 4 == 1;
     if (!nothing_to_encode(t, m).empty()) continue;
     REQUIRE_THAT(check_trace(EncodedStep(t, m).stand_in()), Catch::Equals(""));
     for (const SwapPolicy& p : published_swap_policies()) {

@@ -48,6 +48,7 @@ bool CodecJudge::recoded(std::uint32_t codec, std::uint32_t tensor, const OpTimi
 bool CodecJudge::compressed(std::uint32_t tensor, const OpTiming& timing, bool coded) {
   std::vector<std::uint32_t> possible;
   for (std::uint32_t c = 0; c < machine_.codecs.size(); ++c) {
+    if (machine_.codecs[c].overlaps) continue;
     const bool fresh = !coded && took(timing, compress_us(c, tensor));
     if (fresh || recoded(c, tensor, timing)) possible.push_back(c);
   }
@@ -55,9 +56,31 @@ bool CodecJudge::compressed(std::uint32_t tensor, const OpTiming& timing, bool c
   return has_form(tensor);
 }
 
+// What overlaps needs no form beforehand: it makes one on the way.
 bool CodecJudge::sent(std::uint32_t tensor, std::uint64_t stored) {
-  std::erase_if(codecs_[tensor], [&](std::uint32_t c) { return stored_by(c, tensor) != stored; });
+  std::vector<std::uint32_t> possible;
+  const std::vector<std::uint32_t>& had = codecs_[tensor];
+  for (std::uint32_t c = 0; c < machine_.codecs.size(); ++c) {
+    const bool has = std::find(had.begin(), had.end(), c) != had.end();
+    if ((has || machine_.codecs[c].overlaps) && stored_by(c, tensor) == stored) possible.push_back(c);
+  }
+  codecs_[tensor] = std::move(possible);
   return has_form(tensor) || stored == trace_.tensors[tensor].bytes;
+}
+
+bool CodecJudge::moved(const Transfer& t) {
+  if (t.stored_bytes == trace_.tensors[t.tensor].bytes) return true;
+  std::erase_if(codecs_[t.tensor], [&](std::uint32_t c) {
+    const double least_us = t.in ? decompress_us(c, t.tensor) : compress_us(c, t.tensor);
+    return machine_.codecs[c].overlaps && !at_most(least_us, t.end_us - t.start_us);
+  });
+  return has_form(t.tensor);
+}
+
+bool CodecJudge::waits_for_decoding(std::uint32_t tensor) const {
+  const std::vector<std::uint32_t>& codecs = codecs_[tensor];
+  return std::none_of(codecs.begin(), codecs.end(),
+                      [&](std::uint32_t c) { return machine_.codecs[c].overlaps; });
 }
 
 bool CodecJudge::decompressed(std::uint32_t tensor, const OpTiming& timing) {

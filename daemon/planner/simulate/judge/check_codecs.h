@@ -20,6 +20,10 @@ class CodecJudge {
   // `coded`: nothing but the coded form was there.
   bool compressed(std::uint32_t tensor, const OpTiming& timing, bool coded);
   bool sent(std::uint32_t tensor, std::uint64_t stored);
+  // Of one that took its whole way, and was sent or had a form before.
+  bool moved(const Transfer& transfer);
+  // Whether what arrived in its coded form must be decompressed before it is read.
+  bool waits_for_decoding(std::uint32_t tensor) const;
   bool decompressed(std::uint32_t tensor, const OpTiming& timing);
 
   void written(std::uint32_t tensor) { codecs_[tensor].clear(); }  // the coded form is of old content

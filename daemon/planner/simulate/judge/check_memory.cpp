@@ -303,11 +303,11 @@ class MemoryChecker {
   }
 
   void check_sent(const Transfer& t) {
-    const bool coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
-    if (coded && !codecs_.has_form(t.tensor)) wrong(name_of(t.tensor) + " is sent compressed, but was not");
-    if (!codecs_.sent(t.tensor, t.stored_bytes))
-      wrong(name_of(t.tensor) + " is sent in " + std::to_string(t.stored_bytes) +
-            " bytes, which its codec does not make of it,");
+    const bool had_form = codecs_.has_form(t.tensor);
+    if (codecs_.sent(t.tensor, t.stored_bytes)) return;
+    if (!had_form) wrong(name_of(t.tensor) + " is sent compressed, but was not");
+    wrong(name_of(t.tensor) + " is sent in " + std::to_string(t.stored_bytes) +
+          " bytes, which its codec does not make of it,");
   }
 
   void finish(const Transfer& t) {
@@ -318,6 +318,7 @@ class MemoryChecker {
       return;
     }
     s.moving = Direction::none;
+    if (!t.aborted && !codecs_.moved(t)) wrong(name_of(t.tensor) + " moves faster than its codec works");
     if (t.in || t.aborted) {
       arrive(t, &s);
     } else {
@@ -335,7 +336,8 @@ class MemoryChecker {
       s->near = false;
       give(0, trace_.tensors[t.tensor].bytes);
     }
-    if (t.in) s->coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
+    const bool coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
+    if (t.in) s->coded = coded && codecs_.waits_for_decoding(t.tensor);
   }
 
   void leave(const Transfer& t, MemoryState* s) {

@@ -188,12 +188,17 @@ bool SparseCodecs::pays(std::uint32_t tensor, std::uint32_t tier) const {
 double SparseCodecs::transfer_us(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec,
                                  bool in) const {
   const wire::TraceTensor& t = trace_.tensors[tensor];
-  return far_.transfer_us(tier, codec == 0 ? t.bytes : stored_bytes(t, machine_.codecs[codec - 1]), in);
+  if (codec == 0) return far_.transfer_us(tier, t.bytes, in);
+  const CodecCost& c = machine_.codecs[codec - 1];
+  const double link_us = far_.transfer_us(tier, stored_bytes(t, c), in);
+  if (!c.overlaps) return link_us;
+  const double rate = in ? c.decompress_bytes_per_second : c.compress_bytes_per_second;
+  return std::max(link_us, far_.transfer_us(tier, 0, in) + static_cast<double>(t.bytes) / rate * 1e6);
 }
 
 double SparseCodecs::swap_us(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec) const {
   const double moves_us = transfer_us(tensor, tier, codec, false) + transfer_us(tensor, tier, codec, true);
-  if (codec == 0) return moves_us;
+  if (codec == 0 || machine_.codecs[codec - 1].overlaps) return moves_us;
   const CodecCost& c = machine_.codecs[codec - 1];
   const auto bytes = static_cast<double>(trace_.tensors[tensor].bytes);
   return moves_us + bytes / c.compress_bytes_per_second * 1e6 + bytes / c.decompress_bytes_per_second * 1e6;

@@ -13,8 +13,8 @@
 // (compressing.cpp), and the check of the whole step by simulation, which makes its plan never slower than
 // the plain one. CSWAP fits its predictions to measured tensors; here they are the machine's own figures.
 //
-// A codec takes the computation's time here (simulator.h). cDMA's hardware takes none of it: a machine whose
-// codec is too fast to count stands for that hardware. Only codecs that drop zeros are chosen, since others
+// A codec takes the computation's time here (simulator.h), unless the machine says that it overlaps: cDMA's
+// hardware does. Only codecs that drop zeros are chosen, since others
 // may lose precision (FlashNeuron's FP16), and only for tensors of which the trace gives a sparsity; of any
 // kind, not activations alone. What moves on demand, a schedule cannot code. Pure and deterministic.
 #pragma once

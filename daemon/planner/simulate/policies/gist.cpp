@@ -114,7 +114,8 @@ wire::TraceOp EncodedStep::coding(const Encoded& e, bool encode) const {
   const auto bytes = static_cast<double>(trace_.tensors[e.gap.tensor].bytes);
   wire::TraceOp op;
   op.name = encode ? "encode" : "decode";
-  op.time_us = bytes / (encode ? codec.compress_bytes_per_second : codec.decompress_bytes_per_second) * 1e6;
+  if (!codec.overlaps)
+    op.time_us = bytes / (encode ? codec.compress_bytes_per_second : codec.decompress_bytes_per_second) * 1e6;
   op.inputs = {encode ? e.gap.tensor : e.packed};
   op.outputs = {encode ? e.packed : e.after};
   op.recomputable = false;

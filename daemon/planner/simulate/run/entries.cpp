@@ -40,8 +40,9 @@ void Runner::evict(std::uint32_t index) {
   std::uint32_t codec = p_.entry_codec[index];
   std::uint64_t stored = p_.entry_stored[index];
   const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
-  if (codec != no_codec && will_move && !store_.copies().clean_in(e.object, e.tier)) compress(e, codec);
-  if (codec == no_codec && s.codec != no_codec && (s.coded || s.place == Place::coming)) {
+  if (store_.works_in_the_way(codec) && will_move && !store_.copies().clean_in(e.object, e.tier))
+    compress(e, codec);
+  if (codec == no_codec && store_.works_in_the_way(s.codec) && (s.coded || s.place == Place::coming)) {
     codec = s.codec;  // still coded since it came: it leaves as it is
     stored = s.stored;
   }

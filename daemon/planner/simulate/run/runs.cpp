@@ -62,7 +62,7 @@ bool Runner::prepare(const Run& run, const Named& n) {
 
 bool Runner::outdated_by(const Named& n) const {
   const TensorState& s = store_.at(n.tensor);
-  return s.asked_codec != no_codec && (n.writes || s.coded || s.place == Place::coming);
+  return store_.works_in_the_way(s.asked_codec) && (n.writes || s.coded || s.place == Place::coming);
 }
 
 bool Runner::wait(std::uint32_t index, OpTiming* timing) {

@@ -27,13 +27,18 @@ Network::Network(const Machine& machine) : use_(machine.links.size()) {
     lanes_.push_back(out);
     lanes_.push_back(in);
   }
+  for (Lane& lane : lanes_) {
+    lane.gates.push_back(static_cast<std::uint32_t>(gates_.size()));
+    gates_.push_back({never, 0});
+  }
   free_.resize(gates_.size());
   users_.resize(gates_.size());
   rates_.resize(lanes_.size());
 }
 
-void Network::start(std::uint32_t lane, std::uint64_t bytes) {
+void Network::start(std::uint32_t lane, std::uint64_t bytes, double most_bytes_per_us) {
   Lane& l = lanes_[lane];
+  gates_[l.gates.back()].bytes_per_us = most_bytes_per_us;
   l.left_bytes = static_cast<double>(bytes);
   l.rate = 0;
   if (l.latency_us > 0) {

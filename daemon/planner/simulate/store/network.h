@@ -4,10 +4,11 @@
 // at the max-min fair rate (progressive filling: the scarcest link is divided equally among its transfers,
 // what those leave unused elsewhere goes to the others). Rates change only when a transfer begins to move or
 // ends, so the whole is a handful of lanes with an end time each; a lane whose rate stays the same is not
-// touched, which keeps its end exact.
+// touched, which keeps its end exact. What a transfer goes through alone (a codec) limits its own rate.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "daemon/planner/machine.h"
@@ -25,8 +26,9 @@ class Network {
   bool busy(std::uint32_t lane) const { return lanes_[lane].phase != Phase::idle; }
   double now_us() const { return now_us_; }
 
-  // The lane must not be busy.
-  void start(std::uint32_t lane, std::uint64_t bytes);
+  // The lane must not be busy. It moves no more than `most_bytes_per_us`.
+  void start(std::uint32_t lane, std::uint64_t bytes,
+             double most_bytes_per_us = std::numeric_limits<double>::infinity());
   void abort(std::uint32_t lane);
 
   // When something happens next; infinite if nothing is under way.
@@ -40,7 +42,7 @@ class Network {
  private:
   enum class Phase : std::uint8_t { idle, latency, moving };
   struct Lane {
-    std::vector<std::uint32_t> gates;  // link × 2 + direction
+    std::vector<std::uint32_t> gates;  // link × 2 + direction, and one of its own
     double latency_us = 0;
     Phase phase = Phase::idle;
     double due_us = 0;      // end of the latency or, moving, of the transfer

@@ -7,6 +7,7 @@ namespace terrace::planner {
 Store::Store(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule,
              const Program& program, Victims rule)
     : trace_(trace),
+      machine_(machine),
       program_(program),
       rule_(rule),
       network_(machine),
@@ -239,7 +240,16 @@ void Store::start(std::uint32_t lane, bool in) {
     room_.unask(request.tier, request.stored);
     room_.take(request.tier, request.stored);
   }
-  network_.start(lane, request.stored);
+  network_.start(lane, request.stored, most_rate(request, in));
+}
+
+// Of stored bytes for each µs, by a codec that works while they move.
+double Store::most_rate(const Lanes::Request& request, bool in) const {
+  if (request.codec == no_codec || works_in_the_way(request.codec))
+    return std::numeric_limits<double>::infinity();
+  const CodecCost& codec = machine_.codecs[request.codec];
+  const double content = in ? codec.decompress_bytes_per_second : codec.compress_bytes_per_second;
+  return content / 1e6 * static_cast<double>(request.stored) / static_cast<double>(bytes(request.tensor));
 }
 
 void Store::advance(double time_us) {
@@ -269,7 +279,7 @@ void Store::arrived(std::uint32_t tensor) {
   } else {
     copies_.arrived(tensor);
   }
-  s.coded = s.codec != no_codec;
+  s.coded = works_in_the_way(s.codec);
   if (rule_ == Victims::lru || rule_ == Victims::fifo) keys_[tensor] = ++clock_;
   offer(tensor);
 }
@@ -294,10 +304,10 @@ void Store::begin_report(bool record_timeline) {
     const TensorState& s = states_[t];
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
-    const bool packed = s.coded || s.place == Place::leaving;
-    const std::uint64_t form = s.queued_out && s.asked_codec != no_codec ? s.asked
-                               : packed                                  ? s.stored
-                                                                         : bytes(t);
+    const bool packed = s.coded || (s.place == Place::leaving && works_in_the_way(s.codec));
+    const std::uint64_t form = s.queued_out && works_in_the_way(s.asked_codec) ? s.asked
+                               : packed                                        ? s.stored
+                                                                               : bytes(t);
     recording_.start(
         {t, far ? s.tier : 0, far ? s.stored : form, s.copied ? s.tier : 0, s.copied ? s.stored : 0});
   }

@@ -65,6 +65,10 @@ class Store {
 
   VictimHeap& victims() { return victims_; }
   void touch(std::uint32_t tensor, std::int64_t belady_key);  // used now; may become a victim
+  // Whether this codec holds the computation up.
+  bool works_in_the_way(std::uint32_t codec) const {
+    return codec != no_codec && !machine_.codecs[codec].overlaps;
+  }
   // What tier 0 gains once the tensor's eviction, which is asked for or under way, has ended.
   std::uint64_t frees(std::uint32_t tensor) const;
   // The nearest tier outside tier 0 with room for an eviction; 0: none.
@@ -93,7 +97,10 @@ class Store {
   void left(std::uint32_t tensor);
   void offer(std::uint32_t tensor);  // to the victims, if it may be one
 
+  double most_rate(const Lanes::Request& request, bool in) const;
+
   const wire::Trace& trace_;
+  const Machine& machine_;
   const Program& program_;
   Victims rule_;
   Network network_;
