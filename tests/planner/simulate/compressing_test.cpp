@@ -143,6 +143,53 @@ TEST_CASE(
   CHECK(times(0.5e6) == Approx(200));
 }
 
+TEST_CASE("An eviction through a codec that overlaps waits until what writes the tensor has ended") {
+  // B's way keeps the link busy until 110; A's waits behind it, while operation 2 writes A. A codec that
+  // works before would have encoded A's old content: that eviction is called off.
+  const wire::Trace t =
+      step({sparse(100, 0.5), tensor(100)},
+           {op(10, {}, {0, 1}), op(1, {}, {}), op(50, {0}, {0}), op(300, {}, {}), op(1, {0, 1}, {})});
+  const std::vector<ScheduleEntry> entries{{1, 1, Action::out, 1, {}}, {1, 0, Action::out, 1, 1}};
+  Machine m = with_codec(two_tiers(1000), 100e6);
+  CHECK(simulated(t, m, entries).transfers.size() == 2);  // B, out and in
+  m.codecs[0].overlaps = true;
+  const SimulationReport r = simulated(t, m, entries);
+  REQUIRE(r.transfers.size() == 4);
+  CHECK(r.transfers[1].tensor == 0);
+  CHECK(r.transfers[1].stored_bytes == 50);
+  CHECK(r.transfers[1].start_us == Approx(110));
+}
+
+TEST_CASE("What comes through a codec that overlaps is as it was: it leaves whole for elsewhere") {
+  Machine m = with_codec(two_tiers(1000), 100e6);
+  m.codecs[0].overlaps = true;
+  m.tiers.push_back({"ssd", unlimited_bytes});
+  m.routes.push_back({2, {0}});
+  const wire::Trace t = step({sparse(100, 0.5)}, {op(10, {}, {0}), op(100, {}, {}), op(10, {}, {}),
+                                                  op(500, {}, {}), op(1, {0}, {})});
+  const SimulationReport r =
+      simulated(t, m, {{1, 0, Action::out, 1, 1}, {2, 0, Action::in, 1, {}}, {3, 0, Action::out, 2, {}}});
+  REQUIRE(r.transfers.size() == 4);
+  CHECK(r.transfers[2].tier == 2);
+  CHECK(r.transfers[2].stored_bytes == 100);
+}
+
+TEST_CASE("A step that begins while something waits to leave through a codec that overlaps has it whole") {
+  wire::TraceTensor weights = sparse(100, 0.5);
+  weights.persistent = true;
+  const wire::Trace t = step({tensor(100, true), weights}, {op(10, {0, 1}, {0, 1}), op(500, {}, {})});
+  Machine m = with_codec(two_tiers(1000), 100e6);
+  m.codecs[0].overlaps = true;
+  SimulationOptions twice;
+  twice.steps = 2;
+  const SimulationReport r = simulated(t, m, {{2, 0, Action::out, 1, {}}, {2, 1, Action::out, 1, 1}}, twice);
+  const auto at =
+      std::find_if(r.start.begin(), r.start.end(), [](const Residence& x) { return x.tensor == 1; });
+  REQUIRE(at != r.start.end());
+  CHECK(at->tier == 0);
+  CHECK(at->stored_bytes == 100);
+}
+
 TEST_CASE("The judge knows how fast a codec that overlaps is, and what it makes of a tensor") {
   const wire::Trace t =
       step({sparse(100, 0.5), tensor(1)}, {op(10, {}, {0}), op(500, {}, {1}), op(10, {0, 1}, {})});
@@ -205,6 +252,14 @@ TEST_CASE("CSWAP's rule: encoding, two coded transfers and decoding against two 
   CHECK(SparseCodecs(t, two).of(0, 1) == 1);
   two.codecs[1].compress_bytes_per_second = two.codecs[1].decompress_bytes_per_second = 4e6;
   CHECK(SparseCodecs(t, two).of(0, 1) == 2);
+  // One that overlaps costs what it takes longer than the link.
+  two.codecs = {{"beside", 2e6, 2e6, 1, true, 0}};
+  two.codecs[0].overlaps = true;
+  CHECK(SparseCodecs(t, two).pays(0, 1));
+  CHECK(SparseCodecs(t, two).transfer_us(0, 1, 1, true) == Approx(50));
+  two.codecs[0].decompress_bytes_per_second = 0.5e6;
+  CHECK(SparseCodecs(t, two).transfer_us(0, 1, 1, true) == Approx(200));
+  CHECK_FALSE(SparseCodecs(t, two).pays(0, 1));
   // Another kind of codec may lose precision.
   two.codecs = {{"half", 1e12, 1e12, 0.5, false, 0}};
   CHECK_FALSE(SparseCodecs(t, two).any());

@@ -104,6 +104,13 @@ PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
   return group;
 }
 
+// The codec in the copy engine, as cDMA has it.
+PolicyGroup sparse_overlapped(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = sparse(options, kind);
+  for (PolicyCase& c : group.cases) c.machine.codecs[0].overlaps = true;
+  return group;
+}
+
 constexpr Kind kinds[] = {
     {"g10-a100-g10", "G10's five steps on a100-g10: 40 GiB, 128 GiB of host memory, an SSD", g10},
     {"g10-a100-ssd", "G10's five steps on a100-ssd: 40 GiB and an SSD", g10},
@@ -113,7 +120,8 @@ constexpr Kind kinds[] = {
     {"made-up-60", "Three made-up steps of 1,000 operations in 60%", made_up, gpu_shares[1]},
     {"sparse-60", "The same with an SSD alone, half of the activations half zeros, a codec", sparse,
      gpu_shares[1]},
-    {"adam-100", "The same with Adam's states and update, all of it fits", adam, 1},
+    {"overlapped-60", "The same with a codec that overlaps computing", sparse_overlapped, gpu_shares[1]},
+    {"adam-100", "The three with Adam's states and update, all of it fits", adam, 1},
     {"adam-80", "The same in 80%", adam, gpu_shares[0]},
     {"adam-60", "The same in 60%", adam, gpu_shares[1]},
     {"variants-80", "The three with variants of each operation, in 80%", variants, gpu_shares[0]},

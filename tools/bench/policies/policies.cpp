@@ -19,10 +19,11 @@ constexpr const char* usage = R"(usage: terrace bench policies [options]
 Compares all policies that move tensors by the slowdown of a simulated step. A table gives, for each group of steps, the
 geometric mean, the worst case, the least slowdown that any plan can have, and the time to plan.
 
-Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, adam-100, adam-80, adam-60, variants-80,
-variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that update parameters on the CPU take part in the
-adam groups alone, and some with their moves compressed in the sparse group alone. The group memories has a table of its own: it compares policies for two memories, of which the slower one
-is used in place.
+Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, overlapped-60, adam-100, adam-80,
+adam-60, variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories. Policies that update parameters on
+the CPU take part in the adam groups alone. Some policies with their moves compressed, or with what rests encoded, take part
+in sparse-60 and overlapped-60 alone. The group memories has a table of its own: it compares policies for two memories, of
+which the slower one is used in place.
 
   --only LIST      compare in these groups
   --data DIR       the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); groups
