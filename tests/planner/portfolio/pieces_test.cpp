@@ -6,12 +6,18 @@
 #include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/fit.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
-#include "daemon/planner/reuse/portfolio/pick_tree.h"
-#include "daemon/planner/reuse/portfolio/skyline.h"
+#include "daemon/planner/reuse/skyline/pass.h"
+#include "daemon/planner/reuse/skyline/pick_tree.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner::portfolio {
 namespace {
+
+using skyline::Fill;
+using skyline::no_block;
+using skyline::Pass;
+using skyline::PickTree;
+using skyline::Rule;
 
 Instance instance_of_lives(const std::vector<Buffer>& buffers) { return {"lives", buffers, nullptr}; }
 
@@ -111,8 +117,10 @@ TEST_CASE("A pass of the skyline is a placement whatever the priorities are") {
     }
     std::vector<std::uint64_t> offsets;
     const auto top =
-        Skyline(parts.parts[0])
-            .place({parts.bound_bytes, ~std::uint64_t{0}, seed % 2 == 0, priority, nullptr}, &offsets);
+        Pass(parts.parts[0])
+            .place({parts.bound_bytes, ~std::uint64_t{0},
+                    seed % 2 == 0 ? Fill::tightest : Fill::tightest_where_scarce, priority, nullptr},
+                   &offsets);
     REQUIRE(top.has_value());
     const Placement placement = whole(parts, parts.parts[0], offsets);
     CHECK(placement.total_bytes == std::max(*top, parts.settled_bytes));
@@ -125,10 +133,10 @@ TEST_CASE("A pass that cannot get below the cutoff gives up, and one below it do
   REQUIRE(parts.parts.size() == 1);
   const std::vector<float> priority(parts.parts[0].blocks.size());
   std::vector<std::uint64_t> offsets;
-  Skyline skyline(parts.parts[0]);
-  const SkylineRule rule{parts.bound_bytes, ~std::uint64_t{0}, false, priority, nullptr};
+  Pass skyline(parts.parts[0]);
+  const Rule rule{parts.bound_bytes, ~std::uint64_t{0}, Fill::tightest_where_scarce, priority, nullptr};
   const std::uint64_t top = skyline.place(rule, &offsets).value();
-  SkylineRule tight = rule;
+  Rule tight = rule;
   tight.cutoff_bytes = top;
   CHECK_FALSE(skyline.place(tight, &offsets).has_value());
   tight.cutoff_bytes = top + 1;

@@ -1,12 +1,13 @@
 // The parts that the search is made of, where a mistake would only show as slowness.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <numeric>
+#include <random>
 
 #include "daemon/planner/reuse/search/bounds.h"
-#include "daemon/planner/reuse/search/contained.h"
+#include "daemon/planner/reuse/search/first_path.h"
 #include "daemon/planner/reuse/search/section_check.h"
-#include "daemon/planner/reuse/search/skyline.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner::search {
@@ -21,6 +22,36 @@ Instance chain() {
   return {"chain",
           {{4, 0, 2, 1, 0}, {2, 1, 4, 1, 1}, {3, 3, 4, 1, 2}, {5, 5, 6, 1, 3}, {0, 0, 9, 1, 4}},
           nullptr};
+}
+
+// The first path by its definition: of the lowest row of sections of one height, the first such.
+std::vector<std::int64_t> plain_path(const Problem& problem, const std::vector<std::uint32_t>& order) {
+  const auto sections = static_cast<std::size_t>(problem.sections);
+  std::vector<std::int64_t> height(sections, 0), offsets(order.size());
+  std::vector<std::uint32_t> left = order;
+  while (!left.empty()) {
+    const auto begin =
+        static_cast<std::size_t>(std::min_element(height.begin(), height.end()) - height.begin());
+    std::size_t end = begin;
+    while (end < sections && height[end] == height[begin]) ++end;
+    const auto fits = [&](std::uint32_t i) {
+      const Item& item = problem.items[i];
+      return static_cast<std::size_t>(item.first) >= begin && static_cast<std::size_t>(item.last) < end;
+    };
+    const auto found = std::find_if(left.begin(), left.end(), fits);
+    if (found == left.end()) {
+      const std::int64_t before = begin > 0 ? height[begin - 1] : std::numeric_limits<std::int64_t>::max();
+      const std::int64_t after = end < sections ? height[end] : std::numeric_limits<std::int64_t>::max();
+      std::fill(&height[begin], &height[end - 1] + 1, std::min(before, after));
+      continue;
+    }
+    const Item& item = problem.items[*found];
+    offsets[*found] = (height[begin] + item.alignment - 1) / item.alignment * item.alignment;
+    for (std::int32_t s = item.first; s <= item.last; ++s)
+      height[static_cast<std::size_t>(s)] = offsets[*found] + item.bytes;
+    left.erase(found);
+  }
+  return offsets;
 }
 
 }  // namespace
@@ -112,34 +143,24 @@ TEST_CASE("What failed more, and more recently, comes first") {
   CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{2, 1, 0});
 }
 
-TEST_CASE("A skyline puts the first buffer that fits into the lowest gap") {
+TEST_CASE("The first path puts the first item that fits into the lowest gap") {
   const Problem problem = partitions(chain()).at(0);
-  const std::vector<std::int64_t> offsets = skyline_offsets(problem, std::vector<std::uint32_t>{0, 1, 2});
+  const std::vector<std::int64_t> offsets = first_path(problem, std::vector<std::uint32_t>{0, 1, 2});
   CHECK(offsets == std::vector<std::int64_t>{0, 4, 0});
 }
 
-TEST_CASE("The first buffer within a range is that of a plain search, to the last one removed") {
-  const Problem problem = partitions(test::random_instance(3, 300, 60, 9)).at(0);
-  std::vector<std::uint32_t> order(problem.items.size());
-  std::iota(order.rbegin(), order.rend(), 0U);
-  Contained contained(problem, order);
-  std::vector<char> removed(order.size());
-  std::uint64_t found = 0;
-  for (std::int32_t turn = 0; turn < 3000; ++turn) {
-    const std::int32_t first = turn * 7 % problem.sections;
-    const std::int32_t last = std::min(problem.sections - 1, first + turn % 23);
-    std::uint32_t expected = Contained::none;
-    for (std::uint32_t rank = 0; rank < order.size() && expected == Contained::none; ++rank) {
-      const Item& item = problem.items[order[rank]];
-      if (removed[rank] == 0 && first <= item.first && item.last <= last) expected = rank;
+TEST_CASE("The first path is that of a plain loop over sections") {
+  std::mt19937_64 random(5);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Instance instance = test::random_instance(seed, static_cast<std::uint32_t>(2 + seed % 90), 40, 30);
+    for (Buffer& b : instance.buffers) b.alignment = std::uint64_t{1} << random() % 4;
+    for (const Problem& problem : partitions(instance)) {
+      std::vector<std::uint32_t> order(problem.items.size());
+      std::iota(order.begin(), order.end(), 0U);
+      std::shuffle(order.begin(), order.end(), random);
+      CHECK(first_path(problem, order) == plain_path(problem, order));
     }
-    REQUIRE(contained.first_within(first, last) == expected);
-    if (expected == Contained::none) continue;
-    removed[expected] = 1;
-    contained.remove(expected);
-    ++found;
   }
-  CHECK(found > 50);
 }
 
 }  // namespace terrace::planner::search

@@ -95,6 +95,35 @@ TEST_CASE("A judge that is told less memory than the coded form takes, says so")
   CHECK_THAT(check_timeline(t, encoding(200), *r), Contains("sampled memory"));
 }
 
+TEST_CASE("What a policy says of a tensor's forms is said of the tensor, and none leaves twice") {
+  // In the stand-in encoding is operation 1, decoding 4; A is 0, what is decoded 3, the encoded form 4.
+  const wire::Trace t = stash();
+  Machine m = two_tiers(300);
+  m.codecs = encoding(300).codecs;
+  m = with_tier_inside(m, 100e6);
+  const EncodedStep step(t, m);
+  REQUIRE(step.stand_in().ops.size() == 6);
+  REQUIRE(step.stand_in().tensors.size() == 5);
+  SwapPlan plan;
+  plan.entries = {{2, 0, Action::drop},
+                  {3, 0, Action::redo},
+                  {3, 4, Action::out, 1},
+                  {4, 4, Action::in, 1},
+                  {5, 3, Action::wait}};
+  const SwapPlan made = step.translated(plan);
+  REQUIRE(made.entries.size() == 5);
+  const auto is = [&](std::size_t i, std::uint32_t at, Action action, std::uint32_t codec) {
+    const ScheduleEntry& e = made.entries[i];
+    return e.object == 0 && e.at == at && e.action == action && e.codec == codec &&
+           (e.action == Action::wait || e.tier == 1);
+  };
+  CHECK(is(0, 1, Action::out, 1));  // encoded, and on its way at once
+  CHECK(is(1, 1, Action::out, 1));  // dropped in the stand-in
+  CHECK(is(2, 2, Action::in, 0));   // made again there
+  CHECK(is(3, 3, Action::in, 0));
+  CHECK(is(4, 3, Action::wait, 0));
+}
+
 TEST_CASE("Gist says what it lacks") {
   const wire::Trace t = stash();
   Machine m = encoding(200);

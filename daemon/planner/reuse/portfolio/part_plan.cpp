@@ -61,9 +61,10 @@ bool PartPlan::pass(Recipe recipe, std::uint64_t target_bytes, const std::functi
   steer(recipe);
   const std::uint64_t capacity = recipe.towards_best ? best_bytes_ - 1 : target_bytes;
   const std::uint64_t rounded = capacity + part_.most_tail;
+  const auto fill = recipe.always_tightest ? skyline::Fill::tightest : skyline::Fill::tightest_where_scarce;
   const std::uint64_t before = skyline_.placements();
   const std::optional<std::uint64_t> top =
-      skyline_.place({rounded, best_bytes_, recipe.always_tightest, priority_, &stop}, &offsets_);
+      skyline_.place({rounded, best_bytes_, fill, priority_, &stop}, &offsets_);
   // A pass also sets up its trees, at about a sixteenth of the cost of placing all.
   work_ += skyline_.placements() - before + part_.blocks.size() / 16 + 1;
   if (!top) return false;

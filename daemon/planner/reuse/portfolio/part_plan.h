@@ -14,7 +14,7 @@
 
 #include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/parts.h"
-#include "daemon/planner/reuse/portfolio/skyline.h"
+#include "daemon/planner/reuse/skyline/pass.h"
 
 namespace terrace::planner::portfolio {
 
@@ -58,7 +58,7 @@ class PartPlan {
 
   Part part_;
   const std::function<bool()>& stop_;
-  Skyline skyline_;
+  skyline::Pass skyline_;
   ExactTries exact_;
   std::mt19937_64 random_;
   std::vector<float> log_life_;

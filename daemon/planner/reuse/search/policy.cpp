@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "daemon/planner/reuse/families.h"
+#include "daemon/planner/reuse/search/first_path.h"
 #include "daemon/planner/reuse/search/partition_search.h"
-#include "daemon/planner/reuse/search/skyline.h"
 
 namespace terrace::planner {
 namespace search {
@@ -39,8 +39,7 @@ Part first_placement(Problem problem, std::uint64_t seed) {
   Part part{std::move(problem), {}, std::numeric_limits<std::int64_t>::max()};
   const Activity none(part.problem.items.size());
   for (const char* keys : skyline_orders) {
-    std::vector<std::int64_t> offsets =
-        skyline_offsets(part.problem, order_by(part.problem, keys, none, seed));
+    std::vector<std::int64_t> offsets = first_path(part.problem, order_by(part.problem, keys, none, seed));
     const std::int64_t height = height_of(part.problem, offsets);
     if (height >= part.height) continue;
     part.height = height;

@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/skyline/part.h"
 
-namespace terrace::planner::portfolio {
+namespace terrace::planner::skyline {
 
 inline constexpr std::uint32_t no_block = 0xffffffffU;
 
@@ -90,4 +90,4 @@ class PickTree {
   std::vector<Node> nodes_;
 };
 
-}  // namespace terrace::planner::portfolio
+}  // namespace terrace::planner::skyline

@@ -1,11 +1,13 @@
-#include "daemon/planner/reuse/portfolio/skyline.h"
+#include "daemon/planner/reuse/skyline/pass.h"
 
 #include <algorithm>
 #include <functional>
 
-namespace terrace::planner::portfolio {
+#include "daemon/planner/reuse/instance.h"
 
-Skyline::Skyline(const Part& part) : part_(part), first_block_(part.sections + 1), load_(part.sections + 1) {
+namespace terrace::planner::skyline {
+
+Pass::Pass(const Part& part) : part_(part), first_block_(part.sections + 1), load_(part.sections + 1) {
   for (const Block& b : part.blocks) {
     ++first_block_[b.lower + 1];
     load_[b.lower] += b.bytes;  // modulo 2^64 until summed
@@ -18,7 +20,7 @@ Skyline::Skyline(const Part& part) : part_(part), first_block_(part.sections + 1
   load_.pop_back();
 }
 
-std::optional<std::uint64_t> Skyline::place(const SkylineRule& rule, std::vector<std::uint64_t>* offsets) {
+std::optional<std::uint64_t> Pass::place(const Rule& rule, std::vector<std::uint64_t>* offsets) {
   offsets->assign(part_.blocks.size(), 0);
   offsets_ = offsets;
   reset(rule);
@@ -29,9 +31,9 @@ std::optional<std::uint64_t> Skyline::place(const SkylineRule& rule, std::vector
 }
 
 // A pass that is complete counts, however late it is.
-bool Skyline::stopped() const { return left_ > 0 && rule_.stop != nullptr && *rule_.stop && (*rule_.stop)(); }
+bool Pass::stopped() const { return left_ > 0 && rule_.stop != nullptr && *rule_.stop && (*rule_.stop)(); }
 
-void Skyline::reset(const SkylineRule& rule) {
+void Pass::reset(const Rule& rule) {
   rule_ = rule;
   top_ = part_.floor_bytes;
   left_ = static_cast<std::uint32_t>(part_.blocks.size());
@@ -44,7 +46,7 @@ void Skyline::reset(const SkylineRule& rule) {
 }
 
 // One step in the valley: a block laid, or the floor raised. False where the cutoff is reached.
-bool Skyline::fill(std::uint32_t valley) {
+bool Pass::fill(std::uint32_t valley) {
   const Segment& v = segments_[valley];
   const LoadTree::Peak peak = waiting_.peak(v.begin, v.end);
   const std::uint64_t wall = wall_of(v);
@@ -52,9 +54,11 @@ bool Skyline::fill(std::uint32_t valley) {
   return block == no_block ? raise(valley, wall, peak.bytes) : lay(valley, block);
 }
 
-std::uint32_t Skyline::choose(const Segment& valley, const LoadTree::Peak& peak, std::uint64_t wall) const {
+std::uint32_t Pass::choose(const Segment& valley, const LoadTree::Peak& peak, std::uint64_t wall) const {
   const std::uint32_t begin = first_block_[valley.begin];
-  if (rule_.always_tightest || wall == no_wall || wall + peak.bytes > rule_.capacity_bytes) {
+  const bool scarce =
+      rule_.fill == Fill::tightest || wall == no_wall || wall + peak.bytes > rule_.capacity_bytes;
+  if (scarce && rule_.fill != Fill::by_priority) {
     const std::uint32_t block =
         unplaced_.first({begin, first_block_[peak.section + 1], peak.section, valley.end});
     if (block != no_block) return block;
@@ -63,20 +67,20 @@ std::uint32_t Skyline::choose(const Segment& valley, const LoadTree::Peak& peak,
 }
 
 // The total will be at least this: the capacity grows where it must, up to the cutoff.
-bool Skyline::afford(std::uint64_t total) {
+bool Pass::afford(std::uint64_t total) {
   rule_.capacity_bytes = std::max(rule_.capacity_bytes, total);
   return total - part_.most_tail < rule_.cutoff_bytes;
 }
 
 // A valley without walls holds whatever waits, so there is always a wall here.
-bool Skyline::raise(std::uint32_t valley, std::uint64_t wall, std::uint64_t waiting) {
+bool Pass::raise(std::uint32_t valley, std::uint64_t wall, std::uint64_t waiting) {
   if (waiting > 0 && !afford(wall + waiting)) return false;
   segments_[valley].height = wall;
   join(valley);
   return true;
 }
 
-bool Skyline::lay(std::uint32_t valley, std::uint32_t block) {
+bool Pass::lay(std::uint32_t valley, std::uint32_t block) {
   const Block& b = part_.blocks[block];
   const std::uint64_t offset = align_up(segments_[valley].height, b.alignment);
   if (offset != segments_[valley].height && !afford(offset + waiting_.peak(b.lower, b.upper).bytes)) {
@@ -93,15 +97,15 @@ bool Skyline::lay(std::uint32_t valley, std::uint32_t block) {
   return true;
 }
 
-std::uint64_t Skyline::height_of(std::uint32_t segment) const {
+std::uint64_t Pass::height_of(std::uint32_t segment) const {
   return segment == no_segment ? no_wall : segments_[segment].height;
 }
 
-std::uint64_t Skyline::wall_of(const Segment& valley) const {
+std::uint64_t Pass::wall_of(const Segment& valley) const {
   return std::min(height_of(valley.left), height_of(valley.right));
 }
 
-std::uint32_t Skyline::lowest() {
+std::uint32_t Pass::lowest() {
   while (segments_[queue_.front().segment].version != queue_.front().version) {
     std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
     queue_.pop_back();
@@ -109,7 +113,7 @@ std::uint32_t Skyline::lowest() {
   return queue_.front().segment;
 }
 
-std::uint32_t Skyline::make(const Segment& segment) {
+std::uint32_t Pass::make(const Segment& segment) {
   if (spare_.empty()) {
     segments_.push_back(segment);
     return static_cast<std::uint32_t>(segments_.size() - 1);
@@ -122,14 +126,14 @@ std::uint32_t Skyline::make(const Segment& segment) {
   return reused;
 }
 
-void Skyline::announce(std::uint32_t segment) {
+void Pass::announce(std::uint32_t segment) {
   Segment& s = segments_[segment];
   queue_.push_back({s.height, s.begin, segment, ++s.version});
   std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
 }
 
 // [lower, upper) of the valley gets another height; what is left of it on both sides stays as it is.
-void Skyline::split(std::uint32_t valley, std::uint32_t lower, std::uint32_t upper, std::uint64_t height) {
+void Pass::split(std::uint32_t valley, std::uint32_t lower, std::uint32_t upper, std::uint64_t height) {
   const Segment v = segments_[valley];
   if (v.begin < lower) {
     const std::uint32_t before = make({v.begin, lower, v.height, v.left, valley, 0});
@@ -150,7 +154,7 @@ void Skyline::split(std::uint32_t valley, std::uint32_t lower, std::uint32_t upp
 }
 
 // Neighbours of one height are one segment.
-void Skyline::join(std::uint32_t segment) {
+void Pass::join(std::uint32_t segment) {
   const std::uint64_t height = segments_[segment].height;
   if (height_of(segments_[segment].right) == height) absorb_right(segment);
   const std::uint32_t left = segments_[segment].left;
@@ -161,7 +165,7 @@ void Skyline::join(std::uint32_t segment) {
   announce(segment);
 }
 
-void Skyline::absorb_right(std::uint32_t segment) {
+void Pass::absorb_right(std::uint32_t segment) {
   const std::uint32_t gone = segments_[segment].right;
   const std::uint32_t right = segments_[gone].right;
   segments_[segment].end = segments_[gone].end;
@@ -171,4 +175,4 @@ void Skyline::absorb_right(std::uint32_t segment) {
   spare_.push_back(gone);
 }
 
-}  // namespace terrace::planner::portfolio
+}  // namespace terrace::planner::skyline

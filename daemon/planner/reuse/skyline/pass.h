@@ -22,26 +22,34 @@
 #include <vector>
 
 #include "daemon/planner/load_tree.h"
-#include "daemon/planner/reuse/portfolio/parts.h"
-#include "daemon/planner/reuse/portfolio/pick_tree.h"
+#include "daemon/planner/reuse/skyline/part.h"
+#include "daemon/planner/reuse/skyline/pick_tree.h"
 
-namespace terrace::planner::portfolio {
+namespace terrace::planner::skyline {
 
-struct SkylineRule {
-  std::uint64_t capacity_bytes = 0;      // in rounded sizes, what to stay within; exceeded if it must be
-  std::uint64_t cutoff_bytes = 0;        // give up when the highest end cannot be below
-  bool always_tightest = false;          // fill at the tightest section even where raising is affordable
-  std::span<const float> priority = {};  // one per block; higher goes first
+// Which block goes into the lowest valley.
+enum class Fill : std::uint8_t {
+  tightest_where_scarce,  // at its tightest section where raising it would exceed the capacity, else by
+                          // priority
+  tightest,               // always at its tightest section
+  by_priority             // always the first of all that live inside it
+};
+
+struct Rule {
+  std::uint64_t capacity_bytes = 0;  // in rounded sizes, what to stay within; exceeded if it must be
+  std::uint64_t cutoff_bytes = 0;    // give up when the highest end cannot be below
+  Fill fill = Fill::tightest_where_scarce;
+  std::span<const float> priority = {};         // one per block; higher goes first
   const std::function<bool()>* stop = nullptr;  // asked every 1,024 placements; null or empty: never
 };
 
-class Skyline {
+class Pass {
  public:
-  explicit Skyline(const Part& part);  // the part must outlive it
+  explicit Pass(const Part& part);  // the part must outlive it
 
   // The highest end, or nothing where the cutoff was reached or `stop` said so; *offsets are by block, and
   // mean nothing in that case.
-  std::optional<std::uint64_t> place(const SkylineRule& rule, std::vector<std::uint64_t>* offsets);
+  std::optional<std::uint64_t> place(const Rule& rule, std::vector<std::uint64_t>* offsets);
 
   std::uint64_t placements() const { return placements_; }  // blocks laid since construction: the work done
 
@@ -64,7 +72,7 @@ class Skyline {
   static constexpr std::uint32_t no_segment = 0xffffffffU;
   static constexpr std::uint64_t no_wall = ~std::uint64_t{0};
 
-  void reset(const SkylineRule& rule);
+  void reset(const Rule& rule);
   bool fill(std::uint32_t valley);
   bool stopped() const;
   std::uint32_t choose(const Segment& valley, const LoadTree::Peak& peak, std::uint64_t wall) const;
@@ -88,11 +96,11 @@ class Skyline {
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> spare_;
   std::vector<Entry> queue_;  // a binary heap, lowest first
-  SkylineRule rule_;
+  Rule rule_;
   std::vector<std::uint64_t>* offsets_ = nullptr;
   std::uint64_t top_ = 0;
   std::uint32_t left_ = 0;
   std::uint64_t placements_ = 0;
 };
 
-}  // namespace terrace::planner::portfolio
+}  // namespace terrace::planner::skyline
