@@ -84,6 +84,14 @@ TEST_CASE("SuperNeurons keeps what cannot be made again") {
   CHECK(entries_of(plan, Action::redo).empty());
 }
 
+TEST_CASE("SuperNeurons keeps what only a long chain would make again") {
+  const wire::Trace t = network("C" + std::string(45, 'r'));
+  const SwapPlan plan = planned(t, two_tiers(3000));
+  const std::size_t dropped = entries_of(plan, Action::drop).size();
+  CHECK(dropped > 0);
+  CHECK(repeated_us(t, two_tiers(3000), plan) < never_us);
+}
+
 TEST_CASE("Where no name tells a checkpoint, what takes longer than the mean is one") {
   wire::Trace t = network("CrCrCr");
   const SwapPlan named = planned(t, two_tiers(700));

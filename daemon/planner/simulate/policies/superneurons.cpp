@@ -69,13 +69,13 @@ class SuperNeurons {
       const bool stashed = !gap.wraps && gap.from < backward_ && backward_ <= gap.to;
       if (!stashed || trace_.tensors[gap.tensor].persistent) continue;
       const std::uint32_t maker = maker_[gap.tensor];
-      if (maker != no_op && !heavy_[maker] && lineage_.price_us(gap)) {
+      if (maker != no_op && !heavy_[maker]) {
         segments_[segment_[maker]].push_back(gap);
       } else {
         fetch_ahead(gap);
       }
     }
-    for (const auto& [number, gaps] : segments_) drop(gaps);
+    for (auto& [number, gaps] : segments_) drop(&gaps);
     remaking_.add_to(&entries_);
     return sorted_schedule(trace_, "superneurons", entries_);
   }
@@ -118,18 +118,26 @@ class SuperNeurons {
     if (nearest != machine_.routes.end()) entries_.push_back({at, gap.tensor, Action::in, nearest->tier, {}});
   }
 
-  void drop(const std::vector<Gap>& gaps) {
+  // In the order in which they were made: whether one can be made again depends on what it comes from.
+  void drop(std::vector<Gap>* gaps) {
+    std::stable_sort(gaps->begin(), gaps->end(),
+                     [this](const Gap& a, const Gap& b) { return maker_[a.tensor] < maker_[b.tensor]; });
     std::uint64_t bytes = 0;
     std::uint32_t first = no_op;
-    for (const Gap& gap : gaps) {
+    for (const Gap& gap : *gaps) {
       bytes += trace_.tensors[gap.tensor].bytes;
       first = std::min(first, gap.to);
     }
     const bool whole = bytes <= largest_layer_bytes_;
-    for (Gap gap : gaps) {
-      if (whole) gap.to = std::max(first, gap.from + 2);
-      lineage_.drop(gap);
-      remaking_.add(gap);
+    for (const Gap& gap : *gaps) {
+      Gap absent = gap;
+      if (whole) absent.to = std::min(std::max(first, gap.from + 2), gap.to);
+      if (!lineage_.price_us(absent)) {
+        fetch_ahead(gap);
+        continue;
+      }
+      lineage_.drop(absent);
+      remaking_.add(absent);
     }
   }
 };
