@@ -92,6 +92,13 @@ TEST_CASE("SuperNeurons keeps what only a long chain would make again") {
   CHECK(repeated_us(t, two_tiers(3000), plan) < never_us);
 }
 
+TEST_CASE("SuperNeurons runs no checkpoint again: what needs one stays") {
+  wire::Trace t = network("Crr");
+  CHECK(entries_of(planned(t, two_tiers(800)), Action::redo) == Placed{{4, 2}});
+  t.ops[5].inputs = {6};  // nothing keeps what the convolution made
+  CHECK(entries_of(planned(t, two_tiers(800)), Action::redo).empty());
+}
+
 TEST_CASE("Where no name tells a checkpoint, what takes longer than the mean is one") {
   wire::Trace t = network("CrCrCr");
   const SwapPlan named = planned(t, two_tiers(700));

@@ -29,6 +29,7 @@ namespace {
 using wire::Action;
 using wire::ScheduleEntry;
 
+constexpr double rounding = 1e-9;
 constexpr const char* heavy_names[] = {"conv", "mm",  "matmul", "linear",
                                        "gemm", "dot", "einsum", "attention"};
 
@@ -90,8 +91,10 @@ class SuperNeurons {
   std::uint64_t largest_layer_bytes_;
   Lineage lineage_;
   Remaking remaking_;
-  std::vector<std::uint32_t> maker_;              // by tensor: the forward operation that wrote it last
-  std::vector<std::uint32_t> segment_;            // by operation: checkpoints before it
+  std::vector<std::uint32_t> maker_;    // by tensor: the forward operation that wrote it last
+  std::vector<std::uint32_t> segment_;  // by operation: checkpoints before it
+  std::vector<double>
+      segment_us_;  // by operation: of the cheap ones since the last checkpoint, itself included
   std::vector<std::uint32_t> checkpoint_before_;  // by operation: the last one before it, or 0
   std::map<std::uint32_t, std::vector<Gap>> segments_;
   std::vector<ScheduleEntry> entries_;
@@ -100,10 +103,13 @@ class SuperNeurons {
     maker_.assign(trace_.tensors.size(), no_op);
     std::uint32_t checkpoints = 0;
     std::uint32_t last = 0;
+    double cheap_us = 0;
     for (std::uint32_t op = 0; op < trace_.ops.size(); ++op) {
       checkpoint_before_.push_back(last);
       if (heavy_[op]) last = op;
       segment_.push_back(checkpoints);
+      cheap_us = heavy_[op] ? 0 : cheap_us + trace_.ops[op].time_us;
+      segment_us_.push_back(cheap_us);
       checkpoints += heavy_[op] ? 1 : 0;
       if (op >= backward_) continue;
       for (const std::uint32_t t : trace_.ops[op].outputs) maker_[t] = op;
@@ -118,7 +124,8 @@ class SuperNeurons {
     if (nearest != machine_.routes.end()) entries_.push_back({at, gap.tensor, Action::in, nearest->tier, {}});
   }
 
-  // In the order in which they were made: whether one can be made again depends on what it comes from.
+  // In the order in which they were made: whether one can be made again depends on what it comes from. What
+  // would take a checkpoint's operation, too, since nothing keeps its result, stays.
   void drop(std::vector<Gap>* gaps) {
     std::stable_sort(gaps->begin(), gaps->end(),
                      [this](const Gap& a, const Gap& b) { return maker_[a.tensor] < maker_[b.tensor]; });
@@ -132,7 +139,8 @@ class SuperNeurons {
     for (const Gap& gap : *gaps) {
       Gap absent = gap;
       if (whole) absent.to = std::min(std::max(first, gap.from + 2), gap.to);
-      if (!lineage_.price_us(absent)) {
+      const std::optional<double> price_us = lineage_.price_us(absent);
+      if (!price_us || *price_us > segment_us_[maker_[gap.tensor]] * (1 + rounding)) {
         fetch_ahead(gap);
         continue;
       }
