@@ -83,6 +83,19 @@ TEST_CASE("What needs both forms at once does not fit where one does") {
   CHECK_THAT(r.error, Contains("nothing on its way frees room"));
 }
 
+TEST_CASE("A form that is larger than its tensor gains nothing, and is decoded all the same") {
+  const wire::Trace t = step({tensor(100), tensor(100), tensor(100)},
+                             {op(10, {}, {0}), op(10, {}, {1}), op(10, {}, {2}), op(10, {0, 1}, {})});
+  Machine m = two_tiers(320);
+  m.codecs = {{"zeros", 10e6, 10e6, 1, true, 0.1}};
+  m = with_tier_inside(m, 1e6);
+  SimulationOptions options;
+  options.victims = Victims::lru;
+  const SimulationReport r = simulated(t, m, {{1, 0, Action::out, 2, 1}}, options);
+  CHECK(r.tier_peak_bytes == std::vector<std::uint64_t>{310, 0, 110});
+  CHECK(r.codec_us == Approx(20));
+}
+
 TEST_CASE("A judge that is told less memory than the coded form takes, says so") {
   const wire::Trace t = stash();
   const auto plan = swap_policy("gist")->plan(t, encoding(200));

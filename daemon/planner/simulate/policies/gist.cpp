@@ -38,9 +38,8 @@ std::string nothing_to_encode(const wire::Trace& trace, const Machine& machine) 
   if (std::string why = nothing_to_compress(trace, machine); !why.empty()) return why;
   const std::optional<std::uint32_t> inside = tier_inside(machine);
   if (!inside)
-    return "the machine has no tier inside its first one to keep what is encoded, or no route to it: "
-           "describe "
-           "both, with \"inside\" in the tier (docs/formats/trace.md)";
+    return "the machine has no tier inside its first one to keep what is encoded, or no route to it; "
+           "describe both, with \"inside\" in the tier (docs/formats/trace.md)";
   if (stashes(trace, machine, *inside).empty())
     return "no sparse tensor of the trace rests between its forward and its backward pass: \"kind\" says "
            "which tensors are gradients, \"sparsity\" which have zeros (docs/formats/trace.md)";

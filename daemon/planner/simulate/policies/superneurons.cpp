@@ -57,7 +57,7 @@ class SuperNeurons {
  public:
   SuperNeurons(const wire::Trace& trace, const Machine& machine, std::uint32_t backward)
       : trace_(trace),
-        machine_(machine),
+        far_(trace, machine),
         backward_(backward),
         heavy_(checkpoints(trace)),
         largest_layer_bytes_(lower_bounds(trace, machine).largest_op_bytes),
@@ -85,16 +85,15 @@ class SuperNeurons {
   static constexpr std::uint32_t no_op = 0xffffffffU;
 
   const wire::Trace& trace_;
-  const Machine& machine_;
+  FarTiers far_;
   std::uint32_t backward_;
   std::vector<bool> heavy_;
   std::uint64_t largest_layer_bytes_;
   Lineage lineage_;
   Remaking remaking_;
-  std::vector<std::uint32_t> maker_;    // by tensor: the forward operation that wrote it last
-  std::vector<std::uint32_t> segment_;  // by operation: checkpoints before it
-  std::vector<double>
-      segment_us_;  // by operation: of the cheap ones since the last checkpoint, itself included
+  std::vector<std::uint32_t> maker_;              // by tensor: the forward operation that wrote it last
+  std::vector<std::uint32_t> segment_;            // by operation: checkpoints before it
+  std::vector<double> segment_us_;                // by operation: of the cheap ones of its segment up to it
   std::vector<std::uint32_t> checkpoint_before_;  // by operation: the last one before it, or 0
   std::map<std::uint32_t, std::vector<Gap>> segments_;
   std::vector<ScheduleEntry> entries_;
@@ -119,9 +118,7 @@ class SuperNeurons {
   // While the checkpoint before the one that needs it runs.
   void fetch_ahead(const Gap& gap) {
     const std::uint32_t at = std::max({checkpoint_before_[gap.to], backward_, gap.from + 1});
-    const auto nearest = std::min_element(machine_.routes.begin(), machine_.routes.end(),
-                                          [](const Route& a, const Route& b) { return a.tier < b.tier; });
-    if (nearest != machine_.routes.end()) entries_.push_back({at, gap.tensor, Action::in, nearest->tier, {}});
+    if (far_.any()) entries_.push_back({at, gap.tensor, Action::in, far_.tiers().front(), {}});
   }
 
   // In the order in which they were made: whether one can be made again depends on what it comes from. What

@@ -1,5 +1,6 @@
 #include "daemon/planner/simulate/store/store.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace terrace::planner {
@@ -172,10 +173,12 @@ void Store::need(std::uint32_t tensor) {
   lanes_.hurry(tensor, now_us());  // a prefetch that waits overtakes, and still counts as scheduled
 }
 
-// While it is asked for, the memory that the coded form will take inside tier 0 is still to come.
+// While it is asked for, the memory that the coded form will take inside tier 0 is still to come. A form may
+// be larger than what it is of: then tier 0 gains nothing.
 std::uint64_t Store::frees(std::uint32_t tensor) const {
   const TensorState& s = states_[tensor];
-  return bytes(tensor) - (s.queued_out && room_.is_inside(s.asked_tier) ? s.asked : 0);
+  const std::uint64_t stays = s.queued_out && room_.is_inside(s.asked_tier) ? s.asked : 0;
+  return bytes(tensor) - std::min(stays, bytes(tensor));
 }
 
 std::uint32_t Store::tier_with_room(std::uint64_t bytes) const {
