@@ -60,8 +60,8 @@ struct Route {
 
 // Costs of a codec at tier 0, per byte of content. One that overlaps works beside the computation, on its way
 // with the transfer: in the copy engine (cDMA), or on processors of its own. It takes none of the
-// computation's time, and a transfer is no faster than it. Any other holds the computation up. The stored
-// size is bytes × (1 − sparsity) + bytes / mask_divisor for the zero-value codecs, bytes × ratio otherwise.
+// computation's time, and a transfer is no faster than it. Any other holds the computation up. What it stores
+// of a tensor: program.h, stored_bytes().
 struct CodecCost {
   std::string name;
   double compress_bytes_per_second = 0;
@@ -80,6 +80,12 @@ struct Machine {
   std::vector<CodecCost> codecs;
 
   bool is_inside(std::uint32_t tier) const { return tiers[tier].inside; }
+  // The tier inside tier 0 that a route leads to; 0: there is none.
+  std::uint32_t tier_inside() const {
+    for (const Route& route : routes)
+      if (is_inside(route.tier)) return route.tier;
+    return 0;
+  }
 };
 
 }  // namespace terrace::planner

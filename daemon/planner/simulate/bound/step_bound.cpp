@@ -15,31 +15,29 @@ namespace {
 
 constexpr std::uint32_t no_column = 0xffffffffU;
 
-// Of its bytes, by any codec of any tensor.
-double least_stored_share(const wire::Trace& trace, const Machine& machine) {
+// Of the tensor's bytes, by any codec; 1 where none makes it smaller.
+double least_share(const wire::TraceTensor& tensor, const Machine& machine) {
   double least = 1;
-  for (const CodecCost& codec : machine.codecs) {
-    for (const wire::TraceTensor& t : trace.tensors) {
-      if (t.bytes == 0) continue;
-      least = std::min(least, static_cast<double>(stored_bytes(t, codec)) / static_cast<double>(t.bytes));
-    }
-  }
+  for (const CodecCost& codec : machine.codecs)
+    if (tensor.bytes > 0)
+      least = std::min(least,
+                       static_cast<double>(stored_bytes(tensor, codec)) / static_cast<double>(tensor.bytes));
   return least;
 }
 
 // By tensor, of what rests in a machine that encodes inside tier 0; empty: all of it stays as it is.
 std::vector<double> least_shares_inside(const wire::Trace& trace, const Machine& machine) {
   std::vector<double> shares;
-  if (std::none_of(machine.tiers.begin(), machine.tiers.end(), [](const Tier& t) { return t.inside; }))
-    return shares;
-  for (const wire::TraceTensor& t : trace.tensors) {
-    double least = 1;
-    for (const CodecCost& codec : machine.codecs)
-      if (t.bytes > 0)
-        least = std::min(least, static_cast<double>(stored_bytes(t, codec)) / static_cast<double>(t.bytes));
-    shares.push_back(least);
-  }
+  if (machine.tier_inside() == 0) return shares;
+  for (const wire::TraceTensor& t : trace.tensors) shares.push_back(least_share(t, machine));
   return shares;
+}
+
+// Of all tensors.
+double least_stored_share(const wire::Trace& trace, const Machine& machine) {
+  double least = 1;
+  for (const wire::TraceTensor& t : trace.tensors) least = std::min(least, least_share(t, machine));
+  return least;
 }
 
 // Bytes and times stand in units in which the numbers are near 1.

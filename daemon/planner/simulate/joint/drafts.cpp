@@ -37,13 +37,12 @@ Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
       starts_us_(ideal_starts_us(trace)),
       gaps_(gaps_of(trace)),
       first_gap_(trace.tensors.size() + 1, 0),
+      inside_(machine.tier_inside()),
       lineage_(trace) {
   for (const Gap& gap : gaps_) ++first_gap_[gap.tensor + 1];
   for (std::size_t t = 1; t < first_gap_.size(); ++t) first_gap_[t] += first_gap_[t - 1];
   again_.reserve(gaps_.size());
   for (const Gap& gap : gaps_) again_.push_back(lineage_.price_us(gap).has_value());
-  for (const Route& route : machine.routes)
-    if (machine.is_inside(route.tier)) inside_ = route.tier;
 }
 
 Choices Drafts::all_stay() const {

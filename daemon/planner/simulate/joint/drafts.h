@@ -98,7 +98,7 @@ class Drafts {
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> first_gap_;  // by tensor, into gaps_; one more entry
   std::vector<bool> again_;
-  std::uint32_t inside_ = 0;
+  std::uint32_t inside_;
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
   std::uint64_t encoded_bytes(const Choice& c) const;

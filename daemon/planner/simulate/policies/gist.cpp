@@ -12,12 +12,6 @@ namespace {
 using wire::Action;
 using wire::ScheduleEntry;
 
-std::optional<std::uint32_t> tier_inside(const Machine& machine) {
-  for (const Route& route : machine.routes)
-    if (machine.is_inside(route.tier)) return route.tier;
-  return std::nullopt;
-}
-
 // Gaps between the passes of what a codec makes smaller; at most one of each tensor.
 std::vector<Gap> stashes(const wire::Trace& trace, const Machine& machine, std::uint32_t inside) {
   std::vector<Gap> found;
@@ -36,18 +30,18 @@ std::vector<Gap> stashes(const wire::Trace& trace, const Machine& machine, std::
 
 std::string nothing_to_encode(const wire::Trace& trace, const Machine& machine) {
   if (std::string why = nothing_to_compress(trace, machine); !why.empty()) return why;
-  const std::optional<std::uint32_t> inside = tier_inside(machine);
-  if (!inside)
+  const std::uint32_t inside = machine.tier_inside();
+  if (inside == 0)
     return "the machine has no tier inside its first one to keep what is encoded, or no route to it; "
            "describe both, with \"inside\" in the tier (docs/formats/trace.md)";
-  if (stashes(trace, machine, *inside).empty())
+  if (stashes(trace, machine, inside).empty())
     return "no sparse tensor of the trace rests between its forward and its backward pass: \"kind\" says "
            "which tensors are gradients, \"sparsity\" which have zeros (docs/formats/trace.md)";
   return {};
 }
 
 EncodedStep::EncodedStep(const wire::Trace& trace, const Machine& machine)
-    : trace_(trace), machine_(machine), inside_(*tier_inside(machine)), stand_in_(trace) {
+    : trace_(trace), machine_(machine), inside_(machine.tier_inside()), stand_in_(trace) {
   choose();
   write_operations();
 }
