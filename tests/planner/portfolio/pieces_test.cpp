@@ -5,13 +5,16 @@
 
 #include "daemon/planner/reuse/portfolio/exact.h"
 #include "daemon/planner/reuse/portfolio/fit.h"
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 #include "daemon/planner/reuse/skyline/pass.h"
 #include "daemon/planner/reuse/skyline/pick_tree.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner::portfolio {
 namespace {
+
+using skyline::cut;
+using skyline::Parts;
 
 using skyline::Fill;
 using skyline::no_block;

@@ -8,6 +8,7 @@
 #include "daemon/planner/reuse/search/bounds.h"
 #include "daemon/planner/reuse/search/first_path.h"
 #include "daemon/planner/reuse/search/section_check.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 #include "tests/planner/reference_data.h"
 
 namespace terrace::planner::search {
@@ -54,18 +55,46 @@ std::vector<std::int64_t> plain_path(const Problem& problem, const std::vector<s
   return offsets;
 }
 
+// All buffers that have bytes, as one part: nothing is rounded, and nothing settled beforehand.
+Problem problem_of(const Instance& instance) {
+  skyline::Part part;
+  for (std::uint32_t n = 0; n < instance.buffers.size(); ++n) {
+    const Buffer& b = instance.buffers[n];
+    if (b.bytes > 0) part.blocks.push_back({b.bytes, b.lower, b.upper, b.alignment, n, b.lower, b.upper, 0});
+  }
+  return search::problem_of(part);
+}
+
 }  // namespace
 
-TEST_CASE("Only maximal live sets are sections, and partitions end where nothing lives") {
-  const std::vector<Problem> parts = partitions(chain());
-  REQUIRE(parts.size() == 2);
-  CHECK(parts[0].sections == 2);  // {0, 1} and {1, 2}
-  CHECK(parts[0].bound == 6);
-  REQUIRE(parts[0].items.size() == 3);
-  CHECK((parts[0].items[1].first == 0 && parts[0].items[1].last == 1));
-  CHECK(parts[0].items[2].crowd == 5);
-  CHECK(parts[1].sections == 1);
-  CHECK(parts[1].items[0].buffer == 3);
+TEST_CASE("Only maximal live sets are sections") {
+  const Problem problem = problem_of(chain());
+  CHECK(problem.sections == 3);  // {0, 1}, {1, 2} and {3}
+  CHECK(problem.bound == 6);
+  REQUIRE(problem.items.size() == 4);
+  CHECK((problem.items[1].first == 0 && problem.items[1].last == 1));
+  CHECK(problem.items[2].crowd == 5);
+  CHECK((problem.items[3].first == 2 && problem.items[3].last == 2));
+}
+
+TEST_CASE("A problem has the buffers' sizes and their order, and counts from the part's first offset") {
+  // The first buffer lives all the time and is settled; the others are rounded to 4.
+  const Instance instance{
+      "cut", {{3, 0, 9, 4, 0}, {6, 5, 9, 4, 1}, {5, 0, 6, 4, 2}, {7, 2, 4, 4, 3}}, nullptr};
+  const skyline::Parts all = skyline::cut(instance);
+  REQUIRE(all.parts.size() == 1);
+  CHECK(skyline::first_offset(all.parts[0]) == 4);
+  const Problem problem = search::problem_of(all.parts[0]);
+  REQUIRE(problem.items.size() == 3);
+  std::vector<std::uint32_t> buffers;
+  std::vector<std::int64_t> bytes;
+  for (const Item& item : problem.items) {
+    buffers.push_back(all.parts[0].blocks[item.block].buffer);
+    bytes.push_back(item.bytes);
+  }
+  CHECK(buffers == std::vector<std::uint32_t>{2, 3, 1});  // by begin
+  CHECK(bytes == std::vector<std::int64_t>{5, 7, 6});
+  CHECK(problem.bound == 12);
 }
 
 TEST_CASE("Bytes alive are compared with a limit without overflow") {
@@ -77,14 +106,14 @@ TEST_CASE("Bytes alive are compared with a limit without overflow") {
 
 TEST_CASE("The granule is the sizes' divisor only where alignments allow it") {
   Instance instance{"granule", {{12, 0, 1, 2, 0}, {18, 0, 1, 1, 1}}, nullptr};
-  CHECK(granule(partitions(instance).at(0)) == 6);
+  CHECK(granule(problem_of(instance)) == 6);
   instance.buffers[0].alignment = 4;
-  CHECK(granule(partitions(instance).at(0)) == 1);
+  CHECK(granule(problem_of(instance)) == 1);
 }
 
 TEST_CASE("Bounds rise, carry their reasons, and come back by undo") {
   const Instance instance{"three", {{4, 0, 1, 1, 0}, {2, 0, 1, 8, 1}, {9, 0, 1, 1, 2}}, nullptr};
-  const Problem problem = partitions(instance).at(0);
+  const Problem problem = problem_of(instance);
   const std::vector<std::uint32_t> order{0, 1, 2};
   Bounds bounds(problem, order, true);
   for (Rank r = 0; r < 3; ++r) bounds.add_to_hash(r);
@@ -105,7 +134,7 @@ TEST_CASE("Bounds rise, carry their reasons, and come back by undo") {
 
 TEST_CASE("A gap in the middle of a section counts as lost") {
   const Instance instance{"gap", {{4, 0, 1, 1, 0}, {4, 0, 1, 1, 1}}, nullptr};
-  const Problem problem = partitions(instance).at(0);
+  const Problem problem = problem_of(instance);
   const std::vector<std::uint32_t> order{0, 1};
   Bounds bounds(problem, order, true);
   const BitRows::Word why = 2;
@@ -132,7 +161,7 @@ TEST_CASE("Failed states are found again after the table has grown") {
 
 TEST_CASE("What failed more, and more recently, comes first") {
   const Instance instance{"flat", {{1, 0, 1, 1, 0}, {1, 0, 1, 1, 1}, {1, 0, 1, 1, 2}}, nullptr};
-  const Problem problem = partitions(instance).at(0);
+  const Problem problem = problem_of(instance);
   Activity activity(3);
   CHECK(order_by(problem, "VW", activity, 0) == std::vector<std::uint32_t>{0, 1, 2});
   activity.raise(1);
@@ -144,9 +173,9 @@ TEST_CASE("What failed more, and more recently, comes first") {
 }
 
 TEST_CASE("The first path puts the first item that fits into the lowest gap") {
-  const Problem problem = partitions(chain()).at(0);
-  const std::vector<std::int64_t> offsets = first_path(problem, std::vector<std::uint32_t>{0, 1, 2});
-  CHECK(offsets == std::vector<std::int64_t>{0, 4, 0});
+  const Problem problem = problem_of(chain());
+  const std::vector<std::int64_t> offsets = first_path(problem, std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(offsets == std::vector<std::int64_t>{0, 4, 0, 0});
 }
 
 TEST_CASE("The first path is that of a plain loop over sections") {
@@ -154,7 +183,8 @@ TEST_CASE("The first path is that of a plain loop over sections") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Instance instance = test::random_instance(seed, static_cast<std::uint32_t>(2 + seed % 90), 40, 30);
     for (Buffer& b : instance.buffers) b.alignment = std::uint64_t{1} << random() % 4;
-    for (const Problem& problem : partitions(instance)) {
+    for (const skyline::Part& part : skyline::cut(instance).parts) {
+      const Problem problem = search::problem_of(part);
       std::vector<std::uint32_t> order(problem.items.size());
       std::iota(order.begin(), order.end(), 0U);
       std::shuffle(order.begin(), order.end(), random);

@@ -13,16 +13,20 @@
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/search/problem.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 
 namespace terrace::planner::portfolio {
+
+using skyline::Block;
+using skyline::Part;
 
 class ExactTries {
  public:
   // `stop` may be empty; it must outlive this.
   ExactTries(const Part& part, std::uint64_t seed, const std::function<bool()>& stop);
 
-  // False for parts that are too large, or whose floor is not aligned for all their blocks.
+  // False for parts that are too large.
   bool possible() const { return possible_; }
 
   struct Answer {
@@ -40,8 +44,7 @@ class ExactTries {
  private:
   std::uint64_t floor_bytes_;
   bool possible_;
-  std::vector<std::uint32_t> blocks_;  // in the instance's order, which is the search's among equals
-  Instance instance_;                  // of these
+  search::Problem problem_;  // empty if it is not possible
   std::uint64_t seed_;
   const std::function<bool()>& stop_;
   std::uint64_t tries_ = 0;

@@ -11,9 +11,12 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 
 namespace terrace::planner::portfolio {
+
+using skyline::Block;
+using skyline::Part;
 
 enum class FitOrder : std::uint8_t { size, width, area, birth, breadth, conflicts };
 inline constexpr std::uint32_t fit_orders = 6;

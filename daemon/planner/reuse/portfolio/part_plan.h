@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "daemon/planner/reuse/portfolio/exact.h"
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 #include "daemon/planner/reuse/skyline/pass.h"
 
 namespace terrace::planner::portfolio {

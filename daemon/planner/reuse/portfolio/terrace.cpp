@@ -16,7 +16,6 @@ namespace terrace::planner {
 namespace {
 
 using portfolio::PartPlan;
-using portfolio::Parts;
 
 // About half a minute. What helps comes early; callers with less patience say `stop`.
 constexpr std::uint64_t default_steps = std::uint64_t{1} << 25;
@@ -29,7 +28,7 @@ constexpr int asks_for_search = 16;
 class Portfolio {
  public:
   Portfolio(const Instance& instance, const SearchControl& control)
-      : instance_(instance), control_(control), parts_(portfolio::cut(instance)) {
+      : instance_(instance), control_(control), parts_(skyline::cut(instance)) {
     for (portfolio::Part& part : parts_.parts) {
       plans_.push_back(
           std::make_unique<PartPlan>(std::move(part), control.seed + plans_.size(), control_.stop));
@@ -106,7 +105,7 @@ class Portfolio {
 
   const Instance& instance_;
   const SearchControl& control_;
-  Parts parts_;
+  skyline::Parts parts_;
   const std::uint64_t live_bytes_ = max_live_bytes(instance_.buffers);
   std::vector<std::unique_ptr<PartPlan>> plans_;
   std::uint64_t target_bytes_ = 0;

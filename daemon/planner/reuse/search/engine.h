@@ -1,4 +1,4 @@
-// The search: one partition, one capacity, one order of the buffers, until it succeeds, is shown hopeless, or
+// The search: one part, one capacity, one order of the buffers, until it succeeds, is shown hopeless, or
 // runs out of nodes.
 //
 // Canonical placements. Every feasible placement can be pushed down until each buffer lies at 0 or on

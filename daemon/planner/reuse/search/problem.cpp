@@ -2,55 +2,49 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
+#include <vector>
 
 namespace terrace::planner::search {
 namespace {
 
-Item item_of(const Buffer& b, std::uint32_t n, std::int32_t section) {
-  const double width = static_cast<double>(b.upper) - b.lower;
-  return {static_cast<std::int64_t>(b.bytes),
-          static_cast<std::int64_t>(b.alignment),
-          section,
-          section,
-          width,
-          width * static_cast<double>(b.bytes),
-          0,
-          n};
+Item item_of(const skyline::Block& b, std::uint32_t n, std::int32_t section) {
+  const auto bytes = static_cast<std::int64_t>(b.bytes - b.tail);
+  const double width = static_cast<double>(b.end) - b.begin;
+  return {bytes,   static_cast<std::int64_t>(b.alignment), section, section,
+          width,   width * static_cast<double>(bytes),     0,       n,
+          b.buffer};
+}
+
+// The part's lives, in the order of the instance's buffers: among equals, the search keeps to it.
+std::vector<std::uint32_t> by_buffer(const skyline::Part& part) {
+  std::vector<std::uint32_t> order(part.blocks.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return part.blocks[a].buffer < part.blocks[b].buffer; });
+  return order;
 }
 
 // Sections close at an end that follows a begin: then the live set is maximal.
-class Sweep {
- public:
-  explicit Sweep(const std::vector<Buffer>& buffers) : buffers_(buffers), item_of_(buffers.size()) {}
-
-  std::vector<Problem> run() {
-    for (const LifeEvent& e : events_of(buffers_)) e.begins ? begin(e.buffer) : end(e.buffer);
-    return std::move(done_);
+Problem in_sections(const skyline::Part& part) {
+  const std::vector<std::uint32_t> order = by_buffer(part);
+  std::vector<Buffer> lives;
+  for (const std::uint32_t n : order)
+    lives.push_back({part.blocks[n].bytes, part.blocks[n].begin, part.blocks[n].end});
+  std::vector<std::uint32_t> item_of_life(lives.size());
+  Problem problem;
+  bool grew = false;
+  for (const LifeEvent& e : events_of(lives)) {
+    if (e.begins) {
+      item_of_life[e.buffer] = static_cast<std::uint32_t>(problem.items.size());
+      problem.items.push_back(item_of(part.blocks[order[e.buffer]], order[e.buffer], problem.sections));
+    } else {
+      if (grew) ++problem.sections;
+      problem.items[item_of_life[e.buffer]].last = problem.sections - 1;
+    }
+    grew = e.begins;
   }
-
- private:
-  void begin(std::uint32_t n) {
-    item_of_[n] = static_cast<std::uint32_t>(now_.items.size());
-    now_.items.push_back(item_of(buffers_[n], n, now_.sections));
-    grew_ = true;
-    ++live_;
-  }
-
-  void end(std::uint32_t n) {
-    if (grew_) ++now_.sections;
-    grew_ = false;
-    now_.items[item_of_[n]].last = now_.sections - 1;
-    if (--live_ == 0) done_.push_back(std::exchange(now_, Problem{}));
-  }
-
-  const std::vector<Buffer>& buffers_;
-  std::vector<std::uint32_t> item_of_;
-  std::vector<Problem> done_;
-  Problem now_;
-  bool grew_ = false;
-  std::size_t live_ = 0;
-};
+  return problem;
+}
 
 void sum_sections(Problem& problem) {
   std::vector<std::int64_t> change(static_cast<std::size_t>(problem.sections) + 1);
@@ -84,10 +78,10 @@ std::int64_t granule(const Problem& problem) {
   return std::max<std::int64_t>(divisor, 1);
 }
 
-std::vector<Problem> partitions(const Instance& instance) {
-  std::vector<Problem> all = Sweep(instance.buffers).run();
-  for (Problem& problem : all) sum_sections(problem);
-  return all;
+Problem problem_of(const skyline::Part& part) {
+  Problem problem = in_sections(part);
+  sum_sections(problem);
+  return problem;
 }
 
 }  // namespace terrace::planner::search

@@ -1,6 +1,6 @@
 // Exact search: does a placement of these buffers within this capacity exist, and which?
 //
-// For instances that are small and hard: on-chip memories filled to the last kilobyte, or the partition
+// For instances that are small and hard: on-chip memories filled to the last kilobyte, or the part
 // around the peak of a large one. The method is MiniMalloc's (Moffitt, ASPLOS'23 vol 4), read as constraint
 // propagation and made to learn from failure; engine.h tells how. `infeasible` is a proof, but for one thing:
 // hopeless states are recognised by a 128-bit hash, so two states that collide could forge it (chance
@@ -16,7 +16,7 @@
 
 namespace terrace::planner::search {
 
-// One partition (buffers linked by overlap in time) larger than this is not searched: memory and time per
+// One part (skyline/cut.h) with more buffers than this is not searched: memory and time per
 // step grow with it, and exact search has no hope there. solve() answers `stopped`.
 inline constexpr std::size_t most_buffers = 4096;
 
@@ -35,7 +35,7 @@ struct SearchResult {
 };
 
 // Pure and deterministic for (instance, capacity, nodes, seed) as long as `stop` says no. Alignments are
-// respected. Time per node is linear in the buffers of a partition; memory at most quadratic in them.
+// respected. Time per node is linear in the buffers of a part; memory at most quadratic in them.
 SearchResult solve(const Instance& instance, std::uint64_t capacity_bytes, const SearchLimits& limits = {});
 
 }  // namespace terrace::planner::search

@@ -1,30 +1,32 @@
 #include <algorithm>
 
-#include "daemon/planner/reuse/search/partition_search.h"
+#include "daemon/planner/reuse/search/part_search.h"
 #include "daemon/planner/reuse/search/search.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 
 namespace terrace::planner::search {
 namespace {
 
-void write(const Problem& problem, const std::vector<std::int64_t>& offsets, Placement& placement) {
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const auto offset = static_cast<std::uint64_t>(offsets[i]);
-    placement.offsets[problem.items[i].buffer] = offset;
-    placement.total_bytes =
-        std::max(placement.total_bytes, offset + static_cast<std::uint64_t>(problem.items[i].bytes));
-  }
-}
-
-SearchResult solve_partitions(const Instance& instance, std::int64_t capacity, const SearchLimits& limits) {
-  SearchResult result{Verdict::found, {std::vector<std::uint64_t>(instance.buffers.size()), 0}, 0};
-  for (const Problem& problem : partitions(instance)) {
+SearchResult solve_parts(const Instance& instance, std::uint64_t capacity, const SearchLimits& limits) {
+  const skyline::Parts all = skyline::cut(instance);
+  SearchResult result{Verdict::found, {all.offsets, all.settled_bytes}, 0};
+  if (all.settled_bytes > capacity) return {Verdict::infeasible, {}, 0};
+  for (const skyline::Part& part : all.parts) {
+    const std::uint64_t floor = skyline::first_offset(part);
+    if (floor > capacity) return {Verdict::infeasible, {}, result.nodes};
     SearchLimits rest = limits;
     rest.nodes -= result.nodes;
-    PartitionSearch partition(problem, capacity, rest);
-    const Verdict verdict = partition.run();
-    result.nodes += partition.nodes();
+    const Problem problem = problem_of(part);
+    PartSearch search(problem, static_cast<std::int64_t>(capacity - floor), rest);
+    const Verdict verdict = search.run();
+    result.nodes += search.nodes();
     if (verdict != Verdict::found) return {verdict, {}, result.nodes};
-    write(problem, partition.offsets(), result.placement);
+    for (std::size_t i = 0; i < problem.items.size(); ++i) {
+      const skyline::Block& b = part.blocks[problem.items[i].block];
+      std::uint64_t& offset = result.placement.offsets[b.buffer];
+      offset = floor + static_cast<std::uint64_t>(search.offsets()[i]);
+      result.placement.total_bytes = std::max(result.placement.total_bytes, b.end_at(offset));
+    }
   }
   return result;
 }
@@ -33,8 +35,7 @@ SearchResult solve_partitions(const Instance& instance, std::int64_t capacity, c
 
 SearchResult solve(const Instance& instance, std::uint64_t capacity_bytes, const SearchLimits& limits) {
   const std::uint64_t capacity = std::min(capacity_bytes, max_instance_bytes);
-  if (live_within(instance, capacity))
-    return solve_partitions(instance, static_cast<std::int64_t>(capacity), limits);
+  if (live_within(instance, capacity)) return solve_parts(instance, capacity, limits);
   // Above max_instance_bytes nothing is known.
   return {capacity == capacity_bytes ? Verdict::infeasible : Verdict::stopped, {}, 0};
 }

@@ -1,8 +1,8 @@
-#include "daemon/planner/reuse/portfolio/parts.h"
+#include "daemon/planner/reuse/skyline/cut.h"
 
 #include <algorithm>
 
-namespace terrace::planner::portfolio {
+namespace terrace::planner::skyline {
 namespace {
 
 // Each round of taking the bottom away costs O(n), and lives nested in each other come apart one by one: what
@@ -109,6 +109,10 @@ Part part_of(Group group) {
 
 }  // namespace
 
+std::uint64_t first_offset(const Part& part) {
+  return align_up(part.floor_bytes, part.blocks.front().alignment);
+}
+
 Parts cut(const Instance& instance) {
   Parts all;
   all.offsets.assign(instance.buffers.size(), 0);
@@ -129,4 +133,4 @@ Parts cut(const Instance& instance) {
   return all;
 }
 
-}  // namespace terrace::planner::portfolio
+}  // namespace terrace::planner::skyline

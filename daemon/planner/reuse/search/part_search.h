@@ -1,4 +1,4 @@
-// Restarts: a partition is searched in rounds, one order after another, with a growing number of nodes.
+// Restarts: a part is searched in rounds, one order after another, with a growing number of nodes.
 //
 // MiniMalloc goes round WAT, TAW and TWA. Here one static order begins and all others go by activity, which
 // changes with every failure. Rounds were compared on MiniMalloc's suite with its buffers shuffled and time
@@ -13,10 +13,10 @@
 
 namespace terrace::planner::search {
 
-class PartitionSearch {
+class PartSearch {
  public:
   // `problem` and `limits` must outlive it.
-  PartitionSearch(const Problem& problem, std::int64_t capacity, const SearchLimits& limits);
+  PartSearch(const Problem& problem, std::int64_t capacity, const SearchLimits& limits);
 
   Verdict run();
   // After `found`: per item of the problem.

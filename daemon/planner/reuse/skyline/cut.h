@@ -14,10 +14,7 @@
 #include "daemon/planner/reuse/instance.h"
 #include "daemon/planner/reuse/skyline/part.h"
 
-namespace terrace::planner::portfolio {
-
-using skyline::Block;
-using skyline::Part;
+namespace terrace::planner::skyline {
 
 struct Parts {
   std::vector<Part> parts;
@@ -26,7 +23,10 @@ struct Parts {
   std::uint64_t bound_bytes = 0;       // of the whole
 };
 
-// O(n log n). Of an instance that refusal() lets pass.
+// O(n log n). Of an instance whose live bytes never exceed max_instance_bytes.
 Parts cut(const Instance& instance);
 
-}  // namespace terrace::planner::portfolio
+// Where the lowest block of the part may lie. Above a floor all blocks have one alignment.
+std::uint64_t first_offset(const Part& part);
+
+}  // namespace terrace::planner::skyline

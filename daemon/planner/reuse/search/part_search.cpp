@@ -1,4 +1,4 @@
-#include "daemon/planner/reuse/search/partition_search.h"
+#include "daemon/planner/reuse/search/part_search.h"
 
 namespace terrace::planner::search {
 namespace {
@@ -9,14 +9,14 @@ constexpr double round_growth = 1.5;
 
 }  // namespace
 
-PartitionSearch::PartitionSearch(const Problem& problem, std::int64_t capacity, const SearchLimits& limits)
+PartSearch::PartSearch(const Problem& problem, std::int64_t capacity, const SearchLimits& limits)
     : problem_(problem),
       limits_(limits),
       capacity_(capacity - capacity % granule(problem)),
       budget_(limits, problem.items.size()),
       activity_(problem.items.size()) {}
 
-Verdict PartitionSearch::run() {
+Verdict PartSearch::run() {
   if (problem_.bound > capacity_) return Verdict::infeasible;
   if (problem_.items.size() > most_buffers) return Verdict::stopped;
   for (double nodes = first_round * static_cast<double>(problem_.items.size());; nodes *= round_growth) {
@@ -27,7 +27,7 @@ Verdict PartitionSearch::run() {
   }
 }
 
-Verdict PartitionSearch::round(const char* keys, std::uint64_t nodes) {
+Verdict PartSearch::round(const char* keys, std::uint64_t nodes) {
   const std::vector<std::uint32_t> order = order_by(problem_, keys, activity_, limits_.seed);
   budget_.allow(nodes);
   Engine engine(problem_, capacity_, order, failed_, activity_, budget_);
