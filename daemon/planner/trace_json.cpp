@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "daemon/planner/json_stream.h"
+#include "daemon/planner/running_statistics.h"
 #include "daemon/planner/trace_limits.h"
 
 namespace terrace::planner {
@@ -41,6 +42,7 @@ class TraceReader {
   Trace trace_;
   std::vector<Reference> references_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_of_;
+  std::vector<bool> says_statistics_;  // per tensor: whether the file says if it is running statistics
 };
 
 std::string TraceReader::field(const std::string& key, const json& value) {
@@ -123,6 +125,8 @@ std::string TraceReader::tensor(std::size_t index, const json& value) {
   tensor.persistent = fields.flag("persistent", false);
   tensor.dtype = fields.text("dtype", most_dtype_bytes, "");
   if (fields.has("sparsity")) tensor.sparsity = fields.amount("sparsity", 1);
+  tensor.running_statistics = fields.flag("running_statistics", false);
+  says_statistics_.push_back(fields.has("running_statistics"));
   shape(&fields, &tensor);
   const std::string kind = fields.text("kind", most_text_bytes, "other");
   const std::optional<TensorKind> known = tensor_kind(kind);
@@ -145,6 +149,9 @@ std::string TraceReader::resolve() {
     TraceOp& op = trace_.ops[r.op];
     (r.output ? op.outputs : op.inputs).push_back(found->second);
   }
+  const std::vector<bool> likely = likely_running_statistics(trace_);
+  for (std::size_t t = 0; t < likely.size(); ++t)
+    if (!says_statistics_[t]) trace_.tensors[t].running_statistics = likely[t];
   return check_limits(trace_);
 }
 

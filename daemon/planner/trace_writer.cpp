@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/planner/json_line.h"
+#include "daemon/planner/running_statistics.h"
 #include "daemon/planner/trace_json.h"
 #include "daemon/planner/trace_limits.h"
 
@@ -34,12 +35,14 @@ std::string op_line(const wire::Trace& trace, const wire::TraceOp& op) {
   return json_line(o);
 }
 
-std::string tensor_line(const wire::TraceTensor& t) {
+// Who reads it back takes what is likely for said.
+std::string tensor_line(const wire::TraceTensor& t, bool likely_statistics) {
   ordered o{
       {"id", t.id}, {"bytes", t.bytes}, {"kind", tensor_kind_name(t.kind)}, {"persistent", t.persistent}};
   if (t.sparsity) o["sparsity"] = *t.sparsity;
   if (!t.dtype.empty()) o["dtype"] = t.dtype;
   if (!t.shape.empty()) o["shape"] = t.shape;
+  if (t.running_statistics || likely_statistics) o["running_statistics"] = t.running_statistics;
   return json_line(o);
 }
 
@@ -56,8 +59,9 @@ std::string trace_json(const wire::Trace& trace) {
   }
   text += "],\n\"tensors\":[";
   before = "\n";
-  for (const wire::TraceTensor& t : trace.tensors) {
-    text += before + tensor_line(t);
+  const std::vector<bool> likely = likely_running_statistics(trace);
+  for (std::size_t t = 0; t < trace.tensors.size(); ++t) {
+    text += before + tensor_line(trace.tensors[t], likely[t]);
     before = ",\n";
   }
   return text + "]}\n";

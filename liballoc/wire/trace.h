@@ -23,6 +23,9 @@ struct TraceTensor {
   std::optional<double> sparsity;  // share of elements that are zero, 0 to 1
   std::string dtype;               // "float32", "bfloat16", …; empty: not known
   std::vector<std::int64_t> shape;
+  // An operation that updates it in place makes nothing else from what it held before, as batch normalisation
+  // does with its running mean and variance: made again, the operation leaves it alone.
+  bool running_statistics = false;
 };
 
 // Another way to run an operation that reads and writes the same: by another algorithm, or with its batch cut

@@ -52,7 +52,11 @@ check(sum(t["bytes"] for t in tensors.values() if t["kind"] == "input") >= input
 
 in_place = named("aten::relu_")[0]
 check(in_place["outputs"] and set(in_place["outputs"]) <= set(in_place["inputs"]), "in-place names its tensor twice")
-check(in_place["recomputable"] is False, "what writes over its input cannot run twice")
+check(in_place.get("recomputable", True), "an update in place can run again after what it updates")
+statistics = {i for op in named("aten::native_batch_norm") for i in op["inputs"] if i in op["outputs"]}
+check({tensors[i]["bytes"] for i in statistics} == {8 * 4} and len(statistics) == 2, f"running statistics: {statistics}")
+check({t["id"] for t in trace["tensors"] if t.get("running_statistics")} == statistics, "and nothing else is marked as such")
+check(all(op.get("recomputable", True) for op in named("aten::native_batch_norm")), "batch normalisation can run again")
 relu = tensors[named("aten::relu")[0]["outputs"][0]]
 check(0 < relu["sparsity"] < 1 and relu["shape"] == [4, 8, 12, 12] and relu["dtype"] == "float32", f"a ReLU's output: {relu}")
 check(relu["saved"] and tensors[in_place["outputs"][0]]["saved"], "outputs of ReLUs are saved for the backward pass")

@@ -48,6 +48,15 @@ def written(func, args, kwargs):
             yield from tensors_in(args[place] if place < len(args) else kwargs.get(argument.name))
 
 
+def running_statistics(func, args, kwargs):
+    """The running mean and variance that batch normalisation updates, which its schema need not say; none in evaluation."""
+    given = {argument.name: args[place] if place < len(args) else kwargs.get(argument.name)
+             for place, argument in enumerate(func._schema.arguments)}
+    if not (given.get("training") or given.get("train")):
+        return []
+    return list(tensors_in([given.get("running_mean"), given.get("running_var")]))
+
+
 class Storages:
     """Storages by identity. A weak reference keeps the identity from being used again, not the memory."""
 
@@ -100,11 +109,15 @@ class StructureMode(TorchDispatchMode):
         self.storages.sweep(len(self.ops) - 1)
         op = {"name": op_name(func), "time_us": 0.0,
               "inputs": self._ids(tensors_in([args, kwargs]), "input"), "workspace_bytes": 0}
-        changed = list(written(func, args, kwargs))
+        beside = self._ids(running_statistics(func, args, kwargs), "other")
+        for number in beside:
+            self.storages.tensors[number]["running_statistics"] = True
+        changed = self._ids(written(func, args, kwargs), "other")
         result = func(*args, **kwargs)
         given = self._ids(tensors_in(result), self._kind())
-        op["outputs"] = list(dict.fromkeys(self._ids(changed, "other") + [i for i in given if i not in op["inputs"]]))
-        if changed or any(word in op["name"] for word in RANDOM):
+        made = [i for i in given if i not in op["inputs"]]
+        op["outputs"] = list(dict.fromkeys(changed + beside + made))
+        if any(word in op["name"] for word in RANDOM):
             op["recomputable"] = False
         flops = flops_of(op["name"], args, result)
         if flops:

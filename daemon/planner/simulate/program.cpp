@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/planner/running_statistics.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -114,7 +116,7 @@ class Builder {
     const wire::TraceOp& o = trace_.ops[op];
     if (!o.recomputable) return "is marked as not recomputable";
     for (const std::uint32_t t : o.inputs) {
-      if (t == kept) continue;
+      if (t == kept || leaves_alone(trace_, o, t)) continue;
       const std::string which = "tensor " + std::to_string(trace_.tensors[t].id);
       if (has(o.outputs, t)) return "updates " + which + " in place";
       const std::uint32_t writer = last_writer(t);
@@ -175,12 +177,18 @@ class Builder {
 
   void close_recompute(std::uint32_t op, std::size_t first, std::size_t last) {
     const wire::TraceOp& o = trace_.ops[op];
-    for (const std::uint32_t t : o.inputs) name(t, true, false);
+    const auto is_made = [&](std::uint32_t t) {
+      const auto of = schedule_.entries.begin();
+      return std::any_of(of + static_cast<std::ptrdiff_t>(first), of + static_cast<std::ptrdiff_t>(last),
+                         [t](const ScheduleEntry& e) { return e.object == t; });
+    };
+    for (const std::uint32_t t : o.inputs)
+      if (is_made(t) || !leaves_alone(trace_, o, t)) name(t, true, false);
     for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true);
     Run run{op, schedule_.entries[first].at, true, o.time_us, o.workspace_bytes};
     for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
-      const bool kept = mark_[*t] != no_run && mark_[*t] >= p_.named_begin.back();
-      if (!kept && std::find(o.outputs.begin(), t, *t) == t) run.extra_bytes += trace_.tensors[*t].bytes;
+      if (is_made(*t) || leaves_alone(trace_, o, *t) || std::find(o.outputs.begin(), t, *t) != t) continue;
+      run.extra_bytes += trace_.tensors[*t].bytes;
     }
     close_run(run);
   }

@@ -64,6 +64,7 @@ wire::Trace random_trace(Random& random, std::uint32_t ops, std::uint32_t tensor
   for (std::uint32_t t = 0; t < tensors; ++t) {
     all.push_back(tensor(chance(random, 5) ? 0 : 1 + below(random, 1000), chance(random, 20)));
     if (chance(random, 30)) all.back().sparsity = static_cast<double>(below(random, 101)) / 100;
+    all.back().running_statistics = t % 4 == 1;
   }
   std::vector<wire::TraceOp> list;
   for (std::uint32_t o = 0; o < ops; ++o) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/planner/running_statistics.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -47,7 +49,7 @@ std::optional<std::uint32_t> Lineage::maker(std::uint32_t tensor, std::uint32_t 
 bool Lineage::repeatable(std::uint32_t op, std::uint32_t at, std::uint32_t tensor) const {
   const wire::TraceOp& o = trace_.ops[op];
   return o.recomputable && std::all_of(o.inputs.begin(), o.inputs.end(), [&](std::uint32_t t) {
-           if (t == tensor) return true;
+           if (t == tensor || leaves_alone(trace_, o, t)) return true;
            const std::vector<std::uint32_t>& writers = writers_[t];
            const auto changed = std::lower_bound(writers.begin(), writers.end(), op);  // in place, or since
            return changed == writers.end() || *changed >= at;
@@ -102,7 +104,8 @@ bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* 
     const Need need = (*needs)[i];
     for (const std::uint32_t op : need.makers) {
       for (const std::uint32_t t : trace_.ops[op].inputs) {
-        if (t != need.tensor && (dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
+        if (t == need.tensor || leaves_alone(trace_, trace_.ops[op], t)) continue;
+        if ((dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
       }
     }
   }
@@ -123,10 +126,25 @@ std::optional<double> Lineage::price_us(const Gap& gap) const {
     for (const std::uint32_t op : needs[i].makers) {
       price_us += trace_.ops[op].time_us;
       for (const std::uint32_t t : trace_.ops[op].inputs)
-        if (t != needs[i].tensor) price_us += fetch_us(t, gap.to);
+        if (t != needs[i].tensor && !leaves_alone(trace_, trace_.ops[op], t)) price_us += fetch_us(t, gap.to);
     }
   }
   return price_us;
+}
+
+std::vector<std::uint32_t> Lineage::rests_on(const Gap& gap) const {
+  std::vector<Need> needs;
+  if (!gather(gap.tensor, gap.to, &needs)) return {};
+  std::vector<std::uint32_t> there;
+  for (const Need& need : needs) {
+    for (const std::uint32_t op : need.makers) {
+      for (const std::uint32_t t : trace_.ops[op].inputs)
+        if (!dead(t, gap.to) && dropped_over(t, gap.to) == nullptr) there.push_back(t);
+    }
+  }
+  std::sort(there.begin(), there.end());
+  there.erase(std::unique(there.begin(), there.end()), there.end());
+  return there;
 }
 
 std::vector<Lineage::Again> Lineage::again_at(std::uint32_t at, const std::vector<Gap>& ending) const {

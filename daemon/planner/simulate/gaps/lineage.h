@@ -30,6 +30,9 @@ class Lineage {
   // cannot be made again there, or only by a long chain.
   std::optional<double> price_us(const Gap& gap) const;
 
+  // What making the content again reads of what is kept or moved, each once.
+  std::vector<std::uint32_t> rests_on(const Gap& gap) const;
+
   // What to make again before operation `at` for all dropped gaps that end there, in order of the operations
   // that make it.
   enum class Then : std::uint8_t {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/planner/simulate/gaps/dropping.h"
 #include "daemon/planner/simulate/gaps/eviction_walk.h"
 #include "daemon/planner/simulate/gaps/remaking.h"
 #include "daemon/planner/simulate/program.h"
@@ -13,6 +14,8 @@ using wire::Action;
 using wire::ScheduleEntry;
 
 namespace {
+
+constexpr int most_revisions = 3;
 
 // The part of a gap in which nothing of the tensor lies in tier 0.
 Gap absence(const Choice& c) { return {c.gap.tensor, c.gap.from, c.in, false}; }
@@ -121,6 +124,30 @@ Choices Drafts::construct(double most_us_per_byte, bool encoding) const {
   return choices;
 }
 
+std::optional<Choices> Drafts::revised(Choices choices, double most_us_per_byte) const {
+  bool any = false;
+  choices = complete(std::move(choices));
+  for (int i = 0; i < most_revisions && keep_dear(most_us_per_byte, &choices); ++i) {
+    choices = complete(std::move(choices));
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  return choices;
+}
+
+// Not to be made again after all: what rests on so much that moves that bringing it back early costs more.
+bool Drafts::keep_dear(double most_us_per_byte, Choices* choices) const {
+  bool any = false;
+  for (Choice& c : *choices) {
+    if (c.way != Way::made_again) continue;
+    const std::optional<double> price_us = lineage_.price_us(absence(c));
+    if (price_us && *price_us <= most_us_per_byte * static_cast<double>(bytes(c))) continue;
+    c.way = Way::stays;
+    any = true;
+  }
+  return any;
+}
+
 Choices Drafts::complete(Choices choices) const {
   Residency residency(trace_);
   lineage_.keep_all();
@@ -149,14 +176,13 @@ void Drafts::remake_cheap(double most_us_per_byte, Choices* choices, Residency* 
     if (us_per_byte <= most_us_per_byte) order.emplace_back(us_per_byte, g);
   }
   std::sort(order.begin(), order.end());
+  Dropping dropping(lineage_, trace_.tensors.size());
   for (const auto& [us_per_byte, g] : order) {
     Choice& c = (*choices)[g];
     const auto size = static_cast<double>(bytes(c));
     if (!residency->exceeds(c.gap.from + 1, c.gap.to, limit())) continue;
-    const std::optional<double> price_us = lineage_.price_us(c.gap);
-    if (!price_us || *price_us > most_us_per_byte * size) continue;
+    if (!dropping.drop(c.gap, most_us_per_byte * size)) continue;
     make_again(&c, c.gap.to);
-    lineage_.drop(c.gap);
     residency->remove(c.gap.from + 1, c.gap.to, bytes(c));
   }
 }
@@ -243,17 +269,44 @@ void Drafts::keep_on_the_way(Choices* choices, Residency* residency) const {
   }
 }
 
+// By gap: where what moves has to be back, which is before the operation that ends the gap if one that runs
+// again reads it and it can stay from there on.
+std::vector<std::uint32_t> Drafts::needed_at(const Choices& choices, Residency* residency) const {
+  std::vector<std::uint32_t> needed;
+  std::vector<const Choice*> again;
+  for (const Choice& c : choices) {
+    needed.push_back(c.gap.to);
+    if (c.way == Way::made_again) again.push_back(&c);
+  }
+  std::stable_sort(again.begin(), again.end(),
+                   [](const Choice* a, const Choice* b) { return a->in > b->in; });
+  for (const Choice* c : again) {
+    for (const std::uint32_t t : lineage_.rests_on(absence(*c))) {
+      const std::optional<std::size_t> gap = gap_at(t, c->in);
+      if (!gap || choices[*gap].gap.wraps || choices[*gap].way != Way::moves || c->in >= needed[*gap])
+        continue;
+      const std::uint64_t size = bytes(choices[*gap]);
+      if (size > limit() || residency->exceeds(c->in, needed[*gap], limit() - size)) continue;
+      residency->add(c->in, needed[*gap], size);
+      needed[*gap] = c->in;
+    }
+  }
+  return needed;
+}
+
 void Drafts::fetch_early(Choices* choices, Residency* residency) const {
-  std::vector<Choice*> order;
-  for (Choice& c : *choices)
-    if (c.way == Way::moves && !is_encoded(c)) order.push_back(&c);
+  const std::vector<std::uint32_t> needed = needed_at(*choices, residency);
+  std::vector<std::size_t> order;
+  for (std::size_t g = 0; g < choices->size(); ++g)
+    if ((*choices)[g].way == Way::moves && !is_encoded((*choices)[g])) order.push_back(g);
   std::stable_sort(order.begin(), order.end(),
-                   [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
+                   [&](std::size_t a, std::size_t b) { return needed[a] < needed[b]; });
   std::uint32_t at = 0;
-  for (Choice* c : order) {
-    const std::uint32_t begin = std::min(std::max(at, c->gap.wraps ? 0 : c->out), c->gap.to);
-    at = c->in = residency->earliest(begin, c->gap.to, bytes(*c), limit());
-    residency->add(at, c->gap.to, bytes(*c));
+  for (const std::size_t g : order) {
+    Choice& c = (*choices)[g];
+    const std::uint32_t begin = std::min(std::max(at, c.gap.wraps ? 0 : c.out), needed[g]);
+    at = c.in = residency->earliest(begin, needed[g], bytes(c), limit());
+    residency->add(at, needed[g], bytes(c));
   }
 }
 

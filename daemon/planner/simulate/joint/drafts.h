@@ -79,6 +79,10 @@ class Drafts {
   // back as early as there is room.
   Choices construct(double most_us_per_byte, bool encoding) const;
 
+  // What is made again from so much that moves that bringing it back early costs more than that is moved
+  // itself instead; nothing where that is none.
+  std::optional<Choices> revised(Choices choices, double most_us_per_byte) const;
+
   // Keeps what is made again, and lets Belady's rule move what memory lacks beside it; moves in `choices` are
   // forgotten.
   Choices complete(Choices choices) const;
@@ -106,10 +110,12 @@ class Drafts {
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
   void add_moves(Choices* choices, Residency* residency) const;
   void remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const;
+  bool keep_dear(double most_us_per_byte, Choices* choices) const;
   void encode_cheap(Choices* choices, Residency* residency) const;
   std::uint64_t encoded_peak_bytes(const Choices& choices) const;
   void keep_on_the_way(Choices* choices, Residency* residency) const;
   void move_the_rest(Choices* choices, Residency* residency) const;
+  std::vector<std::uint32_t> needed_at(const Choices& choices, Residency* residency) const;
   void fetch_early(Choices* choices, Residency* residency) const;
 };
 

@@ -19,6 +19,8 @@ constexpr double fewest_plans = 64, most_plans = 6000, plans_per_gap = 24;
 constexpr double first_margin = 1e-3;  // of a step's time: how much worse a plan may be that is accepted
 constexpr int largest_change = 5;      // choices that change at once, as a power of two
 constexpr std::size_t read_plans = 3;  // of the published ones: the best
+constexpr std::size_t changed_starts = 4;
+constexpr double share_to_choose = 1. / 8;  // of the plans that one start has, until one of them is chosen
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
                                bool timeline) {
@@ -75,6 +77,7 @@ class Search {
   Moves moves_;
   std::vector<Candidate> published_;  // the fastest first
   Candidate best_;
+  std::vector<State> starts_;
   State current_;
   std::string why_not_ = "the search was stopped before any policy had a plan";
 
@@ -128,7 +131,8 @@ class Search {
 
   void begin(Choices choices, Victims victims) {
     const double time_us = time(choices, victims);
-    if (time_us < current_.time_us) current_ = {std::move(choices), victims, time_us};
+    if (time_us == infinite) return;
+    starts_.push_back({std::move(choices), victims, time_us});
   }
 
   void build() {
@@ -149,8 +153,14 @@ class Search {
     }
     for (const double price : prices) {
       if (control_.stopped()) return;
-      start_from(drafts_.construct(price * us_per_byte, false), Victims::belady);
-      if (drafts_.inside() != 0) start_from(drafts_.construct(price * us_per_byte, true), Victims::belady);
+      for (const bool encoding : {false, true}) {
+        if (encoding && drafts_.inside() == 0) continue;
+        Choices choices = drafts_.construct(price * us_per_byte, encoding);
+        start_from(choices, Victims::belady);
+        if (encoding) continue;  // a revision would move what rests encoded
+        if (auto revised = drafts_.revised(std::move(choices), price * us_per_byte))
+          start_from(std::move(*revised), Victims::belady);
+      }
     }
   }
 
@@ -160,12 +170,31 @@ class Search {
     return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
   }
 
+  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
+  // has come furthest goes on.
   void improve() {
-    if (current_.time_us == infinite) return;
+    std::stable_sort(starts_.begin(), starts_.end(),
+                     [](const State& a, const State& b) { return a.time_us < b.time_us; });
+    if (starts_.empty()) return;
+    starts_.resize(std::min(starts_.size(), changed_starts));
+    current_ = starts_.front();
     const double plans = plans_to_try();
+    for (State& start : starts_) {
+      current_ = std::move(start);
+      change(plans * share_to_choose, 1, 1 - share_to_choose);
+      start = std::move(current_);
+    }
+    current_ =
+        std::move(*std::min_element(starts_.begin(), starts_.end(),
+                                    [](const State& a, const State& b) { return a.time_us < b.time_us; }));
+    change(plans * (1 - share_to_choose), 1 - share_to_choose, 0);
+  }
+
+  // So many plans; what worsens them is accepted within a margin that falls as `left` does.
+  void change(double plans, double left_first, double left_last) {
     bool going = look();
     for (double tried = 0; tried < plans && going && !perfect() && !control_.stopped(); ++tried) {
-      const double left = 1 - tried / plans;
+      const double left = left_first + (left_last - left_first) * tried / plans;
       Choices changed = current_.choices;
       const auto powers = static_cast<std::uint32_t>(left * largest_change) + 1;
       moves_.change(1U << (tried_ % powers), &changed);

@@ -105,6 +105,15 @@ class MemoryChecker {
 
   static bool is_run(const Work& w) { return w.extra == nullptr || w.extra->kind == Kind::recompute; }
 
+  // Running statistics, in a repeated run that is not told to make them.
+  bool is_left_alone(const Work& w, std::uint32_t t) const {
+    const auto has = [t](const std::vector<std::uint32_t>& list) {
+      return std::find(list.begin(), list.end(), t) != list.end();
+    };
+    return w.extra != nullptr && trace_.tensors[t].running_statistics && !has(w.extra->tensors) &&
+           has(trace_.ops[w.op].inputs) && has(trace_.ops[w.op].outputs);
+  }
+
   std::vector<Use> uses_of(const Work& w) const {
     std::vector<Use> uses;
     const auto name = [&](std::uint32_t t, bool writes) {
@@ -112,7 +121,8 @@ class MemoryChecker {
       if (it == uses.end()) it = uses.insert(uses.end(), {t, false, false});
       (writes ? it->writes : it->reads) = true;
     };
-    for (const std::uint32_t t : trace_.ops[w.op].inputs) name(t, false);
+    for (const std::uint32_t t : trace_.ops[w.op].inputs)
+      if (!is_left_alone(w, t)) name(t, false);
     for (const std::uint32_t t : w.extra == nullptr ? trace_.ops[w.op].outputs : w.extra->tensors)
       name(t, true);
     return uses;
@@ -470,7 +480,7 @@ class MemoryChecker {
     for (const std::uint32_t t : trace_.ops[w.op].outputs) {
       const auto is = [&](std::uint32_t o) { return o == t; };
       if (std::any_of(w.extra->tensors.begin(), w.extra->tensors.end(), is) ||
-          std::any_of(others.begin(), others.end(), is)) {
+          std::any_of(others.begin(), others.end(), is) || is_left_alone(w, t)) {
         continue;
       }
       others.push_back(t);
