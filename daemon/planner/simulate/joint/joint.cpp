@@ -19,8 +19,12 @@ constexpr double fewest_plans = 64, most_plans = 6000, plans_per_gap = 24;
 constexpr double first_margin = 1e-3;  // of a step's time: how much worse a plan may be that is accepted
 constexpr int largest_change = 5;      // choices that change at once, as a power of two
 constexpr std::size_t read_plans = 3;  // of the published ones: the best
-constexpr std::size_t changed_starts = 4;
-constexpr double share_to_choose = 1. / 8;  // of the plans that one start has, until one of them is chosen
+// Of the plans that one start has to the end: up to where so many starts are changed.
+struct Round {
+  std::size_t starts;
+  double until;
+};
+constexpr Round rounds[] = {{4, 1. / 8}, {2, 3. / 8}, {1, 1}};
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
                                bool timeline) {
@@ -170,24 +174,30 @@ class Search {
     return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
   }
 
-  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
-  // has come furthest goes on.
+  // Which start leads furthest shows on the way: the fastest few are changed for a while, then fewer of them
+  // (successive halving: Jamieson and Talwalkar, AISTATS'16).
   void improve() {
-    std::stable_sort(starts_.begin(), starts_.end(),
-                     [](const State& a, const State& b) { return a.time_us < b.time_us; });
     if (starts_.empty()) return;
-    starts_.resize(std::min(starts_.size(), changed_starts));
     current_ = starts_.front();
     const double plans = plans_to_try();
-    for (State& start : starts_) {
-      current_ = std::move(start);
-      change(plans * share_to_choose, 1, 1 - share_to_choose);
-      start = std::move(current_);
+    double done = 0;
+    for (const Round& round : rounds) {
+      keep_fastest(round.starts);
+      for (State& start : starts_) {
+        current_ = std::move(start);
+        change(plans * (round.until - done), 1 - done, 1 - round.until);
+        start = std::move(current_);
+      }
+      done = round.until;
     }
-    current_ =
-        std::move(*std::min_element(starts_.begin(), starts_.end(),
-                                    [](const State& a, const State& b) { return a.time_us < b.time_us; }));
-    change(plans * (1 - share_to_choose), 1 - share_to_choose, 0);
+  }
+
+  void keep_fastest(std::size_t count) {
+    std::stable_sort(starts_.begin(), starts_.end(),
+                     [](const State& a, const State& b) { return a.time_us < b.time_us; });
+    const auto same = [](const State& a, const State& b) { return a.time_us == b.time_us; };
+    starts_.erase(std::unique(starts_.begin(), starts_.end(), same), starts_.end());
+    starts_.resize(std::min(starts_.size(), count));
   }
 
   // So many plans; what worsens them is accepted within a margin that falls as `left` does.
