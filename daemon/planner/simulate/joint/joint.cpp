@@ -19,12 +19,8 @@ constexpr double fewest_plans = 64, most_plans = 6000, plans_per_gap = 24;
 constexpr double first_margin = 1e-3;  // of a step's time: how much worse a plan may be that is accepted
 constexpr int largest_change = 5;      // choices that change at once, as a power of two
 constexpr std::size_t read_plans = 3;  // of the published ones: the best
-// Of the plans that one start has to the end: up to where so many starts are changed.
-struct Round {
-  std::size_t starts;
-  double until;
-};
-constexpr Round rounds[] = {{4, 1. / 8}, {2, 3. / 8}, {1, 1}};
+constexpr std::size_t changed_starts = 4;
+constexpr double share_to_choose = 0.5;  // of the plans, to see which of these starts leads furthest
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
                                bool timeline) {
@@ -174,22 +170,22 @@ class Search {
     return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
   }
 
-  // Which start leads furthest shows on the way: the fastest few are changed for a while, then fewer of them
-  // (successive halving: Jamieson and Talwalkar, AISTATS'16).
+  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
+  // has come furthest goes on.
   void improve() {
     if (starts_.empty()) return;
+    keep_fastest(changed_starts);
     current_ = starts_.front();
     const double plans = plans_to_try();
-    double done = 0;
-    for (const Round& round : rounds) {
-      keep_fastest(round.starts);
-      for (State& start : starts_) {
-        current_ = std::move(start);
-        change(plans * (round.until - done), 1 - done, 1 - round.until);
-        start = std::move(current_);
-      }
-      done = round.until;
+    const double each = plans * share_to_choose / static_cast<double>(starts_.size());
+    for (State& start : starts_) {
+      current_ = std::move(start);
+      change(each, 1, 1 - share_to_choose);
+      start = std::move(current_);
     }
+    keep_fastest(1);
+    current_ = std::move(starts_.front());
+    change(plans * (1 - share_to_choose), 1 - share_to_choose, 0);
   }
 
   void keep_fastest(std::size_t count) {
