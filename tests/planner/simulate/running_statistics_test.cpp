@@ -116,6 +116,13 @@ TEST_CASE(
   CHECK(r.recompute_us == 30);  // with operation 0, which made them
 }
 
+TEST_CASE("A chain rests on what its operations read, not on running statistics") {
+  const wire::Trace t = normalised();
+  const Lineage lineage(t);
+  CHECK(lineage.rests_on({output, 1, 4, false}) == std::vector<std::uint32_t>{input});
+  CHECK(lineage.price_us({output, 1, 4, false}) == 20);
+}
+
 TEST_CASE("What many chains rest on costs what it makes dearer") {
   // A takes 100; B and C are made of it in 1 each. They are read in this order: B, C, A.
   const wire::Trace t = step({tensor(100), tensor(100), tensor(100), tensor(1)},

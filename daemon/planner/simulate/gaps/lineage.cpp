@@ -138,8 +138,10 @@ std::vector<std::uint32_t> Lineage::rests_on(const Gap& gap) const {
   std::vector<std::uint32_t> there;
   for (const Need& need : needs) {
     for (const std::uint32_t op : need.makers) {
-      for (const std::uint32_t t : trace_.ops[op].inputs)
+      for (const std::uint32_t t : trace_.ops[op].inputs) {
+        if (leaves_alone(trace_, trace_.ops[op], t)) continue;
         if (!dead(t, gap.to) && dropped_over(t, gap.to) == nullptr) there.push_back(t);
+      }
     }
   }
   std::sort(there.begin(), there.end());
