@@ -123,6 +123,21 @@ TEST_CASE("A chain rests on what its operations read, not on running statistics"
   CHECK(lineage.price_us({output, 1, 4, false}) == 20);
 }
 
+TEST_CASE("Running statistics that are dropped or elsewhere make no chain longer or dearer") {
+  wire::Trace t = normalised();
+  t.tensors[statistics].persistent = false;
+  t.ops[0].outputs.push_back(statistics);
+  t.ops.push_back(op(1, {statistics}, {loss}));
+  const Gap result{output, 1, 4, false}, beside{statistics, 1, 5, false};
+  Lineage lineage(t);
+  lineage.drop(beside);
+  CHECK(lineage.price_us(result) == 20);
+  CHECK(lineage.again_at(4, {result}).size() == 1);
+  lineage.keep(beside);
+  lineage.move(beside, 500);
+  CHECK(lineage.price_us(result) == 20);
+}
+
 TEST_CASE("What many chains rest on costs what it makes dearer") {
   // A takes 100; B and C are made of it in 1 each. They are read in this order: B, C, A.
   const wire::Trace t = step({tensor(100), tensor(100), tensor(100), tensor(1)},
@@ -140,6 +155,20 @@ TEST_CASE("What many chains rest on costs what it makes dearer") {
   CHECK(dropping.drop(a, 300));
   CHECK(lineage.price_us(b) == 101);
   CHECK(lineage.rests_on(b).empty());
+}
+
+TEST_CASE("A chain that has become longer is priced as it is now") {
+  // X takes 1000, A is made of it in 100, B of that in 1. They are read in this order: B, A, X.
+  const wire::Trace t = step({tensor(100), tensor(100), tensor(100), tensor(1)},
+                             {op(1000, {}, {0}), op(100, {0}, {1}), op(1, {1}, {2}), op(5, {}, {3}),
+                              op(5, {2}, {3}), op(5, {1}, {3}), op(5, {0}, {3})});
+  Lineage lineage(t);
+  Dropping dropping(lineage, t.tensors.size());
+  REQUIRE(dropping.drop({2, 2, 4, false}, 1));
+  REQUIRE(dropping.drop({1, 2, 5, false}, 200));
+  const Gap x{0, 1, 6, false};
+  CHECK_FALSE(dropping.drop(x, 2999));  // for itself, for A's chain, and for B's behind it
+  CHECK(dropping.drop(x, 3000));
 }
 
 TEST_CASE("A trace says which tensors are running statistics, or its operations' names do") {
@@ -161,10 +190,14 @@ TEST_CASE("What another operation writes, too, or what is large, is not likely t
   trace->tensors[1].bytes = 401;  // more than a sixteenth
   CHECK(likely_running_statistics(*trace) == std::vector<bool>{false, false, false});
   trace->tensors[1].bytes = 400;
+  CHECK(likely_running_statistics(*trace) == std::vector<bool>{false, true, false});
   trace->tensors[1].persistent = false;
   CHECK(likely_running_statistics(*trace) == std::vector<bool>{false, false, false});
   trace->tensors[1].persistent = true;
   trace->ops[2].outputs.push_back(1);
+  CHECK(likely_running_statistics(*trace) == std::vector<bool>{false, false, false});
+  trace->ops[2].outputs.pop_back();
+  trace->ops[1].inputs = {0};  // written whole: whoever reads it reads what this operation made
   CHECK(likely_running_statistics(*trace) == std::vector<bool>{false, false, false});
 }
 
