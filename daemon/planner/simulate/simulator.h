@@ -204,6 +204,9 @@ struct SwapControl {
   std::uint64_t seed = 0;
   double effort = 1;           // times as many plans as the policy tries by itself
   std::function<bool()> stop;  // asked before each plan that is tried but the first; empty: never
+  // A plan of the same step for other times, budgets or links. `joint` begins with it and with no other, if
+  // it can still be carried out. Null: none.
+  const SwapPlan* from = nullptr;
   bool stopped() const { return stop && stop(); }
 };
 

@@ -170,4 +170,70 @@ TEST_CASE("What a draft reads from a schedule it writes again") {
   CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report))));
 }
 
+namespace {
+
+wire::Trace drifted(wire::Trace t, std::uint64_t seed) {
+  Random random(seed);
+  for (wire::TraceOp& op : t.ops) op.time_us *= 0.8 + static_cast<double>(random() % 1000) / 2500;
+  return t;
+}
+
+struct Asked {
+  SwapPlan plan;
+  int plans = 0;  // tried, about
+};
+
+Asked planned(const wire::Trace& t, const Machine& m, const SwapPlan* from, double effort) {
+  Asked asked;
+  SwapControl control = with_effort(effort);
+  control.from = from;
+  control.stop = [&asked] { return ++asked.plans < 0; };
+  auto plan = joint::plan_jointly(t, m, control);
+  INFO(plan.error);
+  REQUIRE(plan);
+  asked.plan = std::move(*plan);
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("A search that begins with an earlier plan is never worse than that plan, and short") {
+  const wire::Trace t = layers(24, 1000, 60, 90);
+  const Machine m = two_tiers(9000);
+  const Asked before = planned(t, m, nullptr, 0.3);
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const wire::Trace now = drifted(t, seed);
+    const Asked changed = planned(now, m, &before.plan, 0.03);
+    CHECK(joint::planned_step_us(now, m, changed.plan) <= joint::planned_step_us(now, m, before.plan));
+    CHECK(changed.plan.policy == "joint");
+    CHECK(changed.plans * 5 < before.plans);
+    CHECK(same_entries(changed.plan, planned(now, m, &before.plan, 0.03).plan));
+  }
+}
+
+TEST_CASE("An earlier plan that cannot be carried out any more is not begun with") {
+  const wire::Trace t = layers(24, 1000, 60, 90);
+  const Asked before = planned(t, two_tiers(30000), nullptr, 0.1);
+  SwapPlan broken = before.plan;
+  broken.entries = {{2, 1, Action::drop, 0, {}}};  // and never made again
+  broken.victims = Victims::none;
+  const Machine m = two_tiers(9000);
+  CHECK(joint::planned_step_us(t, m, broken) == std::numeric_limits<double>::infinity());
+  const Asked changed = planned(t, m, &broken, 0.1);
+  CHECK(joint::planned_step_us(t, m, changed.plan) <= best_published_us(t, m));
+}
+
+TEST_CASE("A search that begins with an earlier plan keeps its variants and may use its codecs") {
+  wire::Trace t = layers(12, 1000, 60, 90);
+  for (wire::TraceOp& op : t.ops) op.variants = {{"small", op.time_us * 1.1, 0}};
+  for (wire::TraceTensor& tensor : t.tensors) tensor.sparsity = 0.8;
+  Machine m = two_tiers(5000);
+  m.codecs = {{"zeros", 1e9, 1e9, 1, true, 1 / 32.}};
+  SwapPlan before = planned(t, m, nullptr, 0.1).plan;
+  before.variants = {{3, 1}};
+  const Asked changed = planned(drifted(t, 1), m, &before, 0.1);
+  REQUIRE(changed.plan.variants.size() == 1);
+  CHECK(changed.plan.variants[0].op == 3);
+}
+
 }  // namespace terrace::planner

@@ -241,3 +241,20 @@ assert job.returncode == 130, (job.returncode, out)
 assert "tflite_by_breadth: interrupted before it had an answer" in out and "tflite_naive" in out, out
 P
 finish
+
+# A plan to begin with: the step with other times, under the plan of the one before.
+cat >one.json <<'P'
+{"format":"terrace-machine","version":1,"name":"one","tiers":[{"name":"gpu","capacity_bytes":1700},{"name":"dram"}],
+ "links":[{"name":"pcie","in_bytes_per_second":1e8,"out_bytes_per_second":1e8}],"routes":[{"tier":"dram","links":["pcie"]}]}
+P
+expect_code 0 "a plan" "$terrace" plan step.json --machine one.json --policy joint --out before.json
+sed 's/"time_us":20/"time_us":24/' step.json >drifted.json
+expect_code 0 "a plan from the one before" "$terrace" plan drifted.json --machine one.json --policy joint --from before.json
+expect_text out "^joint .* yes" "a plan from the one before"
+expect_code 2 "a plan from another one without joint" "$terrace" plan drifted.json --machine one.json --policy lru --from before.json
+expect_text err "only the policy joint begins with a plan" "a plan from another one without joint"
+expect_code 1 "a plan from what is none" "$terrace" plan drifted.json --machine one.json --policy joint --from step.json
+expect_text err "^terrace: --from: step.json: " "a plan from what is none"
+sed 's/"bytes":300/"bytes":301/' step.json >other.json
+expect_code 1 "a plan from another step's" "$terrace" plan other.json --machine one.json --policy joint --from before.json
+expect_code 2 "a curve from a plan" "$terrace" plan step.json --machine one.json --budget-curve --from before.json

@@ -40,6 +40,11 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group);
 inline constexpr const char* memories_group = "memories";
 Json measure_memories(const PlannerOptions& options);
 
+// What a plan of ours loses when operations take other times than it was made for, and what changing it
+// costs.
+inline constexpr const char* drift_group = "drift";
+Json measure_drift(const PlannerOptions& options);
+
 // PREFIX.svg and PREFIX.png, or why not: of each policy the mean and the worst slowdown, and the bound;
 // below, what measure_memories() answered, unless it is null.
 std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections, const Json& memories);

@@ -79,6 +79,7 @@ struct PlanOptions {
   std::string capacity;
   double seconds = 10;  // for each search
   std::uint64_t seed = 0;
+  std::string from;  // a schedule of the same step, which joint begins with
   std::string plot, out, perfetto;
   bool json = false;
   bool bytes = false;

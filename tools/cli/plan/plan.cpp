@@ -137,8 +137,8 @@ int print_and_write(const PlanOptions& options, const PlanReport& report) {
 // What can be told without a step. Empty: nothing is wrong.
 std::string wrong_curve_options(const PlanOptions& options) {
   if (!options.budget_curve) return "";
-  if (!options.capacity.empty() || !options.perfetto.empty())
-    return "--budget-curve goes with no --capacity or --perfetto: it has many budgets";
+  if (!options.capacity.empty() || !options.from.empty() || !options.perfetto.empty())
+    return "--budget-curve goes with no --capacity, --from or --perfetto: it has many budgets";
   if (options.out.empty() != options.point.empty())
     return "--budget-curve has many budgets: --point SIZE says which one to write, and --out FILE says where";
   if (options.point.empty()) return "";
@@ -215,6 +215,9 @@ int carry_out(const PlanOptions& options, const PlanInput& input, planner::Machi
                     fmt::format("{} holds lifetimes only, no operations: no machine can run it; leave "
                                 "--machine out",
                                 input.instance.name));
+  const auto is_joint = [](const planner::SwapPolicy& p) { return p.name == "joint"; };
+  if (limits.from && std::none_of(chosen->swap.begin(), chosen->swap.end(), is_joint))
+    return complain(exit_usage, "--from: only the policy joint begins with a plan; name it with --policy");
   if (const std::string why = output_without_policy(options, *chosen); !why.empty())
     return complain(exit_usage, why);
   if (const std::string why = output_without_folder(options); !why.empty())
@@ -247,7 +250,8 @@ int carry_out_curve(const PlanOptions& options, const PlanInput& input, const pl
 }
 
 Result<PlanLimits> limits_of(const PlanOptions& options) {
-  PlanLimits limits{options.seed, 0};
+  PlanLimits limits;
+  limits.seed = options.seed;
   if (options.capacity.empty()) return ok(limits);
   const auto capacity = parse_size(options.capacity);
   if (!capacity) return refused<PlanLimits>("--capacity: " + capacity.error);
@@ -256,10 +260,15 @@ Result<PlanLimits> limits_of(const PlanOptions& options) {
   return ok(limits);
 }
 
-int plan_input(const PlanOptions& options, PlanInput* input, planner::Machine* machine,
-               const PlanLimits& limits, const Recorded& recorded) {
+int plan_input(const PlanOptions& options, PlanInput* input, planner::Machine* machine, PlanLimits limits,
+               const Recorded& recorded) {
   if (const std::string why = put_in_order(input, options.order); !why.empty())
     return complain(exit_usage, why);
+  if (!options.from.empty()) {
+    Loaded<planner::SwapPlan> earlier = load_plan(options.from, *input, *machine);
+    if (!earlier.result) return complain(earlier.exit_code, "--from: " + earlier.result.error);
+    limits.from = std::move(*earlier.result);
+  }
   if (options.budget_curve) return carry_out_curve(options, *input, machine, limits, recorded);
   return carry_out(options, *input, machine, limits);
 }

@@ -96,6 +96,18 @@ std::string put_in_order(PlanInput* input, const std::string& order) {
   return "";
 }
 
+Loaded<planner::SwapPlan> load_plan(const std::string& path, const PlanInput& input,
+                                    const planner::Machine& machine) {
+  using planner::SwapPlan;
+  if (input.trace == nullptr)
+    return failed<SwapPlan>(exit_usage, input.instance.name + " holds lifetimes only, which no plan moves");
+  const Loaded<std::string> text = load_text(path);
+  if (!text.result) return failed<SwapPlan>(text.exit_code, text.result.error);
+  Result<wire::Schedule> schedule = planner::parse_schedule(*text.result, *input.trace, machine);
+  if (!schedule) return failed<SwapPlan>(exit_failure, path + ": " + schedule.error);
+  return {ok(SwapPlan{std::move(*schedule), planner::Victims::belady}), exit_ok};
+}
+
 Loaded<planner::Machine> load_machine(const std::string& name_or_path) {
   if (auto machine = planner::built_in_machine(name_or_path)) return {ok(std::move(*machine)), exit_ok};
   const Loaded<std::string> text = load_text(name_or_path);

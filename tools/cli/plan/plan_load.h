@@ -9,6 +9,7 @@
 
 #include "daemon/planner/machine.h"
 #include "daemon/planner/reuse/instance.h"
+#include "daemon/planner/simulate/simulator.h"
 #include "tools/cli/base/text_files.h"
 
 namespace terrace::cli {
@@ -28,6 +29,11 @@ std::vector<std::string> order_names();
 // Puts the operations of a step into another order; what that is called stands in the instance's name. Empty,
 // or why this input has no other order.
 std::string put_in_order(PlanInput* input, const std::string& order);
+
+// A schedule of this step. A file does not say by which rule its plan leaves things open: Belady's is what
+// the joint search counts on.
+Loaded<planner::SwapPlan> load_plan(const std::string& path, const PlanInput& input,
+                                    const planner::Machine& machine);
 
 // A name that is built in, or a file.
 Loaded<planner::Machine> load_machine(const std::string& name_or_path);

@@ -14,6 +14,7 @@ namespace {
 
 // The first step begins with empty memory below, the second as every later one does.
 constexpr std::uint32_t simulated_steps = 2;
+constexpr double effort_from_a_plan = 0.1;
 
 template <class Policy>
 bool add_named(const std::vector<Policy>& all, const std::string& name, std::vector<Policy>* chosen) {
@@ -132,6 +133,10 @@ SwapRun run_policy(const SwapPolicy& policy, const wire::Trace& trace, const pla
   planner::SwapControl control;
   control.seed = limits.seed;
   control.effort = limits.effort;
+  if (limits.from && policy.name == "joint") {
+    control.from = &*limits.from;
+    control.effort *= effort_from_a_plan;
+  }
   control.stop = watch.begin(policy.name, limits.seed, 0).stop;
   return run_watched<SwapRun>(policy, watch, [&trace, &machine, &watch, control](SwapRun* run) {
     auto schedule = run->policy.plan(trace, machine, control);

@@ -16,8 +16,9 @@ namespace terrace::cli {
 
 struct PlanLimits {
   std::uint64_t seed = 0;
-  std::uint64_t capacity_bytes = 0;  // 0: none
-  double effort = 1;                 // of swap policies that search: SwapControl
+  std::uint64_t capacity_bytes = 0;            // 0: none
+  double effort = 1;                           // of swap policies that search: SwapControl
+  std::optional<planner::SwapPlan> from = {};  // what `joint` begins with
 };
 
 struct ReuseRun {

@@ -287,6 +287,12 @@ void add_plan(CLI::App* app, PlanOptions* o) {
   plan->add_option("--time", o->seconds, "Give each search so many seconds (default 10; 0: no limit)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
+  plan->add_option(
+          "--from", o->from,
+          "Let the joint search begin with this schedule of the same step, and try a tenth of the plans")
+      ->type_name("FILE")
+      ->needs("--machine")
+      ->excludes("--job");
   plan->add_option("--seed", o->seed, "Seed the searches that draw random numbers (default 0)")
       ->type_name("N")
       ->check(whole_number());

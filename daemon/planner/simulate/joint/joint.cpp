@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/remade.h"
@@ -59,7 +61,7 @@ class Search {
         moves_(drafts_, control.seed) {}
 
   Result<SwapPlan> best() {
-    try_published();
+    if (!try_earlier()) try_published();
     if (!perfect() && !drafts_.all_stay().empty()) {
       build();
       improve();
@@ -82,6 +84,13 @@ class Search {
   std::string why_not_ = "the search was stopped before any policy had a plan";
 
   bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
+
+  bool try_earlier() {
+    if (control_.from == nullptr) return false;
+    best_ = {*control_.from, planned_step_us(trace_, machine_, *control_.from)};
+    published_.push_back(best_);
+    return true;
+  }
 
   void try_published() {
     for (const SwapPolicy& policy : published_swap_policies()) {
@@ -142,6 +151,7 @@ class Search {
       const auto report = timed(trace_, machine_, plan, true);
       start_from(drafts_.read(plan, *report), plan.victims);
     }
+    if (control_.from != nullptr) return;
     for (const Choices& choices : remade_alone(drafts_, control_)) {
       start_from(choices, Victims::belady);
       start_from(drafts_.complete(choices), Victims::belady);
@@ -223,15 +233,6 @@ class Search {
   }
 };
 
-}  // namespace
-
-double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
-  const auto report = timed(trace, machine, plan, false);
-  return report ? report->total_us : infinite;
-}
-
-namespace {
-
 // Where the step has what to compress, the search runs without codecs, too: they never make a plan slower.
 Result<SwapPlan> search(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
   Result<SwapPlan> plan = Search(trace, machine, control).best();
@@ -286,9 +287,33 @@ Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& mac
   return ok(std::move(best.plan));
 }
 
+// With the variants that the earlier plan chose. Nothing where that plan can no longer be carried out.
+std::optional<SwapPlan> changed(const wire::Trace& trace, const Machine& machine,
+                                const SwapControl& control) {
+  if (planned_step_us(trace, machine, *control.from) == infinite) return std::nullopt;
+  SwapPlan earlier = *control.from;
+  const std::vector<wire::VariantChoice> variants = std::exchange(earlier.variants, {});
+  SwapControl from_there = control;
+  from_there.from = &earlier;
+  Result<SwapPlan> plan = Search(with_variants(trace, variants), machine, from_there).best();
+  if (!plan) return std::nullopt;
+  plan->variants = variants;
+  return std::move(*plan);
+}
+
 }  // namespace
 
-Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
+double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
+  const auto report = timed(trace, machine, plan, false);
+  return report ? report->total_us : infinite;
+}
+
+Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& given) {
+  if (given.from != nullptr) {
+    if (std::optional<SwapPlan> plan = changed(trace, machine, given)) return ok(std::move(*plan));
+  }
+  SwapControl control = given;
+  control.from = nullptr;
   return has_variants(trace) ? plan_with_variants(trace, machine, control) : search(trace, machine, control);
 }
 

@@ -27,7 +27,9 @@ namespace terrace::planner::joint {
 // cannot be carried out.
 double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan);
 
-// Refused where no policy has a plan that can be carried out, with the reason of the last one.
+// Begins with `control.from`, if that is given and can be carried out, and then takes a share of the time
+// that is little more than `control.effort`. Refused where no policy has a plan that can be carried out, with
+// the reason of the last one.
 Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control);
 
 }  // namespace terrace::planner::joint
