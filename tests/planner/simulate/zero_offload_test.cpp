@@ -192,7 +192,7 @@ TEST_CASE("A step without states, a machine without a CPU, and too little of its
 
 TEST_CASE("Random steps with an update pass the judge, and what is computed is the step without it") {
   std::uint32_t ran_of = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
     test::Random random(seed);
     wire::Trace t = test::random_step(random);
     const auto layers = static_cast<std::uint32_t>(random() % 4 + 1);
