@@ -28,6 +28,7 @@ std::vector<std::uint32_t> by_buffer(const skyline::Part& part) {
 Problem in_sections(const skyline::Part& part) {
   const std::vector<std::uint32_t> order = by_buffer(part);
   std::vector<Buffer> lives;
+  lives.reserve(order.size());
   for (const std::uint32_t n : order)
     lives.push_back({part.blocks[n].bytes, part.blocks[n].begin, part.blocks[n].end});
   std::vector<std::uint32_t> item_of_life(lives.size());
