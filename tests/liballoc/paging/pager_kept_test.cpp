@@ -169,23 +169,27 @@ TEST_CASE("Of a kept block the run behind the one that was touched is decoded ah
   KeptPager f;
   if (!f.ready()) return;
   static_assert(block_bytes >= 3 * run_bytes);
-  bool was_touched_once = false;
-  for (std::uint64_t i = 0; i < 5 && !was_touched_once; ++i) {
+  // A worker may have decoded the run behind before the touched one is put back. Then both are put back, and
+  // the one behind them is decoded ahead. That is rare.
+  bool came_later = false;
+  for (std::uint64_t i = 0; i < 5 && !came_later; ++i) {
     std::byte* const block = allocate_sparse(f, i);
     f.page_out(block, block_bytes);
     REQUIRE(f.statistics().kept_bytes > 0);
     const std::uint64_t hits = f.statistics().prefetch_hits;
     f.with([&] { static_cast<void>(*static_cast<volatile std::byte*>(block)); });
     f.pump();
-    // One time in hundreds, beside other load, a touch of the next run is seen, too, which nobody made here.
-    was_touched_once = f.statistics().prefetch_hits == hits;
-    if (was_touched_once) {
+    came_later = f.statistics().prefetch_hits == hits;
+    if (came_later) {
       CHECK(f.is_read_ahead(block + run_bytes));
       CHECK(f.state(block + 2 * run_bytes) == RunState::stored);
+    } else {
+      CHECK(f.state(block + run_bytes) == RunState::resident);
+      CHECK(f.is_read_ahead(block + 2 * run_bytes));
     }
     CHECK(is_as_filled(f, block, i));
   }
-  CHECK(was_touched_once);
+  CHECK(came_later);
   f.check();
 }
 
