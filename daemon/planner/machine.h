@@ -3,6 +3,7 @@
 // Tier 0 is where operations run and what they name must lie in. A route leads from one tier to another over
 // one or several links; a link has one queue and one bandwidth per direction. Two routes that share a link
 // share its bandwidth (the SSD behind the GPU's PCIe link); SSD reads and writes are different directions.
+// A far route leads from one tier to another and passes by tier 0: host memory to the SSD.
 // A slower memory that operations can use where it lies has rates of its own (Access); only
 // daemon/planner/memories makes use of them, simulate() moves everything to tier 0 all the same.
 // A tier inside tier 0 has its bytes there, and a codec makes them fewer: what is encoded and stays (Gist).
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,20 @@ struct Route {
   std::vector<std::uint32_t> links;  // indices into Machine::links, in order from tier 0
 };
 
+// Between two tiers of which none is tier 0. Each of them needs a route to tier 0 as well: what lies there
+// may be needed at once.
+struct FarRoute {
+  std::uint32_t from = 1;            // the near end
+  std::uint32_t tier = 2;            // the far end
+  std::vector<std::uint32_t> links;  // in order from the near end; what moves away from it uses their `out`
+};
+
+// A direction of a far route.
+struct FarWay {
+  std::uint32_t route = 0;  // index into Machine::far_routes
+  bool in = false;          // towards its near end
+};
+
 // Costs of a codec at tier 0, per byte of content. One that overlaps works beside the computation, on its way
 // with the transfer: in the copy engine (cDMA), or on processors of its own. It takes none of the
 // computation's time, and a transfer is no faster than it. Any other holds the computation up. What it stores
@@ -78,7 +94,16 @@ struct Machine {
   std::vector<Link> links;
   std::vector<Route> routes;  // at most one per far tier
   std::vector<CodecCost> codecs;
+  std::vector<FarRoute> far_routes = {};  // at most one between two tiers
 
+  // How to get from one far tier to another; nothing: no far route leads there.
+  std::optional<FarWay> far_way(std::uint32_t source, std::uint32_t target) const {
+    for (std::uint32_t r = 0; r < far_routes.size(); ++r) {
+      if (far_routes[r].from == source && far_routes[r].tier == target) return FarWay{r, false};
+      if (far_routes[r].tier == source && far_routes[r].from == target) return FarWay{r, true};
+    }
+    return std::nullopt;
+  }
   bool is_inside(std::uint32_t tier) const { return tiers[tier].inside; }
   // The tier inside tier 0 that a route leads to; 0: there is none.
   std::uint32_t tier_inside() const {

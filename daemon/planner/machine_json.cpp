@@ -30,7 +30,9 @@ class MachineReader {
   void link(JsonFields* fields);
   void route(JsonFields* fields);
   void codec(JsonFields* fields);
-  void route_links(JsonFields* fields, Route* route);
+  void far_route(JsonFields* fields);
+  std::uint32_t far_end(JsonFields* fields, const char* key);
+  std::vector<std::uint32_t> route_links(JsonFields* fields);
   template <class Part>
   std::string unique_name(JsonFields* fields, const std::vector<Part>& others);
 
@@ -108,33 +110,66 @@ void MachineReader::link(JsonFields* fields) {
   machine_.links.push_back(std::move(link));
 }
 
-void MachineReader::route_links(JsonFields* fields, Route* route) {
+std::vector<std::uint32_t> MachineReader::route_links(JsonFields* fields) {
+  std::vector<std::uint32_t> links;
   const json::array_t& names = fields->list("links");
   if (names.empty()) fields->complain("links", "a route needs at least one link");
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::size_t link = named(machine_.links, names[i].is_string() ? names[i].get<std::string>() : "");
     const auto index = static_cast<std::uint32_t>(link);
     if (link == machine_.links.size()) {
-      return fields->complain(json_place("links", i), "there is no link " + names[i].dump());
+      fields->complain(json_place("links", i), "there is no link " + names[i].dump());
+      return links;
     }
-    if (std::count(route->links.begin(), route->links.end(), index) > 0) {
-      return fields->complain(json_place("links", i), "the link is on this route already");
+    if (std::count(links.begin(), links.end(), index) > 0) {
+      fields->complain(json_place("links", i), "the link is on this route already");
+      return links;
     }
-    route->links.push_back(index);
+    links.push_back(index);
   }
+  return links;
 }
 
+// A far tier that is joined to the first one: what lies there may be needed at once.
+std::uint32_t MachineReader::far_end(JsonFields* fields, const char* key) {
+  const std::string name = fields->text(key, most_text_bytes);
+  const std::size_t tier = named(machine_.tiers, name);
+  const bool joined = std::any_of(machine_.routes.begin(), machine_.routes.end(),
+                                  [tier](const Route& r) { return r.tier == tier; });
+  if (tier == machine_.tiers.size())
+    fields->complain(key, "there is no tier " + in_quotes(name));
+  else if (tier == 0 || !joined || machine_.is_inside(static_cast<std::uint32_t>(tier)))
+    fields->complain(key, in_quotes(name) +
+                              " has no route to the first tier above, or lies inside it; far "
+                              "routes join tiers that have one");
+  return static_cast<std::uint32_t>(tier);
+}
+
+void MachineReader::far_route(JsonFields* fields) {
+  FarRoute route;
+  route.from = far_end(fields, "from");
+  route.tier = far_end(fields, "tier");
+  if (route.from == route.tier) fields->complain("tier", "a route leads from one tier to another one");
+  if (machine_.far_way(route.from, route.tier))
+    fields->complain("tier", "there is a route between these two already");
+  route.links = route_links(fields);
+  machine_.far_routes.push_back(std::move(route));
+}
+
+// One that says where it begins is a far route, and stands behind those of its two tiers.
 void MachineReader::route(JsonFields* fields) {
+  if (fields->has("from")) return far_route(fields);
   Route route;
   const std::string name = fields->text("tier", most_text_bytes);
   const std::size_t tier = named(machine_.tiers, name);
   if (tier == machine_.tiers.size()) fields->complain("tier", "there is no tier " + in_quotes(name));
-  if (tier == 0) fields->complain("tier", "routes begin at the first tier and lead to another one");
+  if (tier == 0)
+    fields->complain("tier", "routes without `from` begin at the first tier and lead to another one");
   route.tier = static_cast<std::uint32_t>(tier);
   for (const Route& other : machine_.routes) {
     if (other.tier == route.tier) fields->complain("tier", in_quotes(name) + " has a route already");
   }
-  route_links(fields, &route);
+  route.links = route_links(fields);
   machine_.routes.push_back(std::move(route));
 }
 
@@ -221,10 +256,20 @@ ordered codec_json(const CodecCost& codec) {
   return o;
 }
 
+ordered links_json(const Machine& machine, const std::vector<std::uint32_t>& links) {
+  ordered names = ordered::array();
+  for (const std::uint32_t link : links) names.push_back(machine.links[link].name);
+  return names;
+}
+
 ordered route_json(const Machine& machine, const Route& route) {
-  ordered links = ordered::array();
-  for (const std::uint32_t link : route.links) links.push_back(machine.links[link].name);
-  return {{"tier", machine.tiers[route.tier].name}, {"links", links}};
+  return {{"tier", machine.tiers[route.tier].name}, {"links", links_json(machine, route.links)}};
+}
+
+ordered far_route_json(const Machine& machine, const FarRoute& route) {
+  return {{"from", machine.tiers[route.from].name},
+          {"tier", machine.tiers[route.tier].name},
+          {"links", links_json(machine, route.links)}};
 }
 
 }  // namespace
@@ -237,6 +282,7 @@ std::string machine_json(const Machine& machine) {
   for (const Tier& tier : machine.tiers) o["tiers"].push_back(tier_json(tier, machine.tiers[0].name));
   for (const Link& link : machine.links) o["links"].push_back(link_json(link));
   for (const Route& route : machine.routes) o["routes"].push_back(route_json(machine, route));
+  for (const FarRoute& route : machine.far_routes) o["routes"].push_back(far_route_json(machine, route));
   for (const CodecCost& codec : machine.codecs) o["codecs"].push_back(codec_json(codec));
   return json_lines(o, 2) + "\n";
 }

@@ -22,7 +22,8 @@ using wire::ScheduleEntry;
 
 constexpr std::size_t most_entries = std::size_t{1} << 23;
 // 3 where operations run in variants, which a reader of version 2 would not see.
-constexpr std::uint64_t plain_version = 2, variants_version = 3;
+// 4 where something is staged.
+constexpr std::uint64_t plain_version = 2, variants_version = 3, stages_version = 4;
 constexpr std::size_t hash_digits = 16;
 
 // The value whose name this is, of an enumeration that ends with `count`; `count`: none.
@@ -67,7 +68,7 @@ class ScheduleReader {
   const Machine& machine_;
   std::vector<wire::ScheduleObject> objects_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_of_;
-  FormatCheck format_{"terrace-schedule", plain_version, variants_version,
+  FormatCheck format_{"terrace-schedule", plain_version, stages_version,
                       "make the plan again with `terrace plan`"};
   Schedule schedule_;
 };
@@ -95,7 +96,7 @@ void ScheduleReader::action(JsonFields* fields, ScheduleEntry* entry) {
   const std::string name = fields->text("action", most_text_bytes);
   entry->action = named<Action>(name);
   if (entry->action == Action::count)
-    fields->complain("action", in_quotes(name) + " is none of out, in, drop, redo, wait");
+    fields->complain("action", in_quotes(name) + " is none of out, in, drop, redo, wait, stage");
 }
 
 void ScheduleReader::range(JsonFields* fields, ScheduleEntry* entry) {
@@ -105,12 +106,18 @@ void ScheduleReader::range(JsonFields* fields, ScheduleEntry* entry) {
 }
 
 void ScheduleReader::tier(JsonFields* fields, ScheduleEntry* entry) {
-  if (!wire::moves(entry->action)) return;
+  if (!wire::moves(entry->action) && entry->action != Action::stage) return;
   const std::uint64_t tier = fields->whole("tier", machine_.tiers.size() - 1);
   entry->tier = static_cast<std::uint32_t>(tier);
   const bool routed = std::any_of(machine_.routes.begin(), machine_.routes.end(),
                                   [&](const Route& r) { return r.tier == entry->tier; });
-  if (!routed) fields->complain("tier", "no route of the machine leads to tier " + std::to_string(tier));
+  const bool staged =
+      std::any_of(machine_.far_routes.begin(), machine_.far_routes.end(),
+                  [&](const FarRoute& r) { return r.from == entry->tier || r.tier == entry->tier; });
+  if (entry->action == Action::stage && !staged)
+    fields->complain("tier", "no far route of the machine leads to tier " + std::to_string(tier));
+  if (!routed && entry->action != Action::stage)
+    fields->complain("tier", "no route of the machine leads to tier " + std::to_string(tier));
 }
 
 void ScheduleReader::codec(JsonFields* fields, ScheduleEntry* entry) {
@@ -274,7 +281,7 @@ std::string entry_line(const ScheduleEntry& entry, const wire::Trace& trace, con
   o["action"] = wire::name_of(entry.action);
   if (entry.begin != 0) o["begin"] = entry.begin;
   if (entry.bytes != wire::whole_object) o["bytes"] = entry.bytes;
-  if (wire::moves(entry.action)) o["tier"] = entry.tier;
+  if (wire::moves(entry.action) || entry.action == Action::stage) o["tier"] = entry.tier;
   if (entry.codec != 0) o["codec"] = machine.codecs[entry.codec - 1].name;
   return json_line(o);
 }
@@ -309,10 +316,18 @@ std::string array_lines(const std::vector<Element>& elements, Line line) {
   return text + "]";
 }
 
+// The first one that can say it.
+std::uint64_t version_of(const Schedule& schedule) {
+  const bool stages = std::any_of(schedule.entries.begin(), schedule.entries.end(),
+                                  [](const ScheduleEntry& e) { return e.action == Action::stage; });
+  if (stages) return stages_version;
+  return schedule.variants.empty() ? plain_version : variants_version;
+}
+
 ordered head(const Schedule& schedule) {
   ordered o{
       {"format", "terrace-schedule"},
-      {"version", schedule.variants.empty() ? plain_version : variants_version},
+      {"version", version_of(schedule)},
       {"trace", schedule.trace},
       {"policy", schedule.policy},
       {"clock", wire::name_of(schedule.clock)},

@@ -53,7 +53,9 @@ void check_schedule(std::string_view text) {
   wire::Trace trace{"t", "", {}, {}};
   trace.tensors = {{1, 8, {}, false, {}, {}, {}}, {2, 8, {}, false, {}, {}, {}}};
   trace.ops = {{"a", 1, {0}, {1}, 0, {}, true}, {"b", 1, {1}, {}, 0, {}, true}};
-  const Machine machine{"m", {{"gpu", 8}, {"dram", 8}}, {{"l", 1, 1, 0, 0}}, {{1, {0}}}, {}};
+  const Machine machine{
+      "m",          {{"gpu", 8}, {"dram", 8}, {"ssd", 8}}, {{"l", 1, 1, 0, 0}}, {{1, {0}}, {2, {0}}}, {},
+      {{1, 2, {0}}}};
   const Result<wire::Schedule> schedule = parse_schedule(text, trace, machine);
   if (!schedule) return require(!schedule.error.empty());
   for (const wire::ScheduleEntry& entry : schedule->entries)

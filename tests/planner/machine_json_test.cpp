@@ -120,6 +120,58 @@ TEST_CASE("Routes may stand before what they name") {
   CHECK(parse_machine(machine_head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
 }
 
+TEST_CASE("A far route joins two tiers beyond the first one, and a schedule stages over it") {
+  const auto with_routes = [](const std::string& list) {
+    return parse_machine(
+        machine_head + links + R"("tiers":[{"name":"gpu"},{"name":"dram"},{"name":"ssd"},{"name":"tape"}],)" +
+        R"("routes":[{"tier":"dram","links":["pcie"]},{"tier":"ssd","links":["pcie"]})" + list + "]}");
+  };
+  const Result<Machine> m = with_routes(R"(,{"from":"dram","tier":"ssd","links":["pcie"]})");
+  REQUIRE(m);
+  REQUIRE(m->routes.size() == 2);
+  REQUIRE(m->far_routes.size() == 1);
+  CHECK((m->far_routes[0].from == 1 && m->far_routes[0].tier == 2));
+  CHECK(m->far_routes[0].links == std::vector<std::uint32_t>{0});
+  const Result<Machine> back = parse_machine(machine_json(*m));
+  REQUIRE(back);
+  CHECK(machine_json(*back) == machine_json(*m));
+  const auto error = [&](const char* route) { return with_routes(std::string(",") + route).error; };
+  const std::string ends =
+      " has no route to the first tier above, or lies inside it; far routes join tiers that "
+      "have one";
+  CHECK(error(R"({"from":"gpu","tier":"ssd","links":["pcie"]})") == "routes[2].from: \"gpu\"" + ends);
+  CHECK(error(R"({"from":"dram","tier":"tape","links":["pcie"]})") == "routes[2].tier: \"tape\"" + ends);
+  CHECK(error(R"({"from":"disk","tier":"ssd","links":["pcie"]})") ==
+        "routes[2].from: there is no tier \"disk\"");
+  CHECK(error(R"({"from":"ssd","tier":"ssd","links":["pcie"]})") ==
+        "routes[2].tier: a route leads from one tier to another one");
+  CHECK(error(R"({"from":"dram","tier":"ssd","links":["sas"]})") ==
+        "routes[2].links[0]: there is no link \"sas\"");
+  CHECK(
+      error(
+          R"({"from":"dram","tier":"ssd","links":["pcie"]},{"from":"ssd","tier":"dram","links":["pcie"]})") ==
+      "routes[3].tier: there is a route between these two already");
+
+  const auto staged = [&](const Machine& machine, int version, const std::string& tier) {
+    return parse_schedule(
+        R"({"format":"terrace-schedule","version":)" + std::to_string(version) +
+            R"(,"trace":"t","policy":"p","entries":[{"at":1,"tensor":40,"action":"out","tier":1},)" +
+            R"({"at":1,"tensor":40,"action":"stage","tier":)" + tier + "}]}",
+        trace(), machine);
+  };
+  const Result<wire::Schedule> schedule = staged(*m, 4, "2");
+  REQUIRE(schedule);
+  CHECK(schedule->entries[1].action == wire::Action::stage);
+  CHECK(schedule->entries[1].tier == 2);
+  const std::string text = schedule_json(*schedule, trace(), *m);
+  CHECK(text.find("\"version\":4") != std::string::npos);
+  const Result<wire::Schedule> same = parse_schedule(text, trace(), *m);
+  REQUIRE(same);
+  CHECK(schedule_json(*same, trace(), *m) == text);
+  CHECK(staged(*m, 4, "3").error == "entries[1].tier: no far route of the machine leads to tier 3");
+  CHECK(staged(machine(), 4, "1").error == "entries[1].tier: no far route of the machine leads to tier 1");
+}
+
 TEST_CASE("A wrong machine is refused with the place") {
   CHECK(machine_error(machine_head + R"("tiers":[]})") == "tiers: at least one is needed");
   CHECK(machine_error(machine_head + R"("tiers":[{"name":"a"},{"name":"a"}]})") ==
@@ -133,7 +185,7 @@ TEST_CASE("A wrong machine is refused with the place") {
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"ssd","links":["pcie"]}]})") ==
         "routes[0].tier: there is no tier \"ssd\"");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"gpu","links":["pcie"]}]})") ==
-        "routes[0].tier: routes begin at the first tier and lead to another one");
+        "routes[0].tier: routes without `from` begin at the first tier and lead to another one");
   CHECK(machine_error(machine_head + tiers + links + R"("routes":[{"tier":"dram","links":["nvlink"]}]})") ==
         "routes[0].links[0]: there is no link \"nvlink\"");
   CHECK(machine_error(machine_head + tiers + links +
@@ -242,10 +294,10 @@ TEST_CASE("A schedule of another period or version is refused") {
         .error;
   };
   CHECK(error(R"("version":1)") ==
-        "version 1 of terrace-schedule is not known here, only versions 2 to 3 are; make the plan again with "
+        "version 1 of terrace-schedule is not known here, only versions 2 to 4 are; make the plan again with "
         "`terrace plan`");
-  CHECK(error(R"("version":4)") ==
-        "version 4 of terrace-schedule is not known here, only versions 2 to 3 are");
+  CHECK(error(R"("version":5)") ==
+        "version 5 of terrace-schedule is not known here, only versions 2 to 4 are");
   CHECK(error(R"("version":2,"clock":"saves")") == "clock: a trace has the clock operations, not \"saves\"");
   CHECK(error(R"("version":2,"period":{"ordinals":3})") ==
         "period.ordinals: it has 3, the trace has 2 operations");
@@ -273,7 +325,7 @@ TEST_CASE("A wrong schedule is refused with the place") {
   CHECK(schedule_error(R"({"at":0,"tensor":0,"action":"drop"})") ==
         "entries[0].tensor: there is no tensor 0 in the trace");
   CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"burn"})") ==
-        "entries[0].action: \"burn\" is none of out, in, drop, redo, wait");
+        "entries[0].action: \"burn\" is none of out, in, drop, redo, wait, stage");
   CHECK(schedule_error(R"({"at":0,"tensor":40,"action":"out"})") == "entries[0].tier: missing");
   CHECK(schedule_error(R"({"at":1,"by":0,"tensor":40,"action":"drop"})") ==
         "entries[0].by: the deadline is before `at`");

@@ -38,6 +38,7 @@ std::string unknown_here(const wire::Schedule& schedule) {
     const wire::ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entry " + std::to_string(i) + ": ";
     if (e.action == Action::redo) return place + "G10's rules have no recomputation";
+    if (e.action == Action::stage) return place + "G10's rules have no way between far tiers";
     if (e.action == Action::wait) return place + "G10's rules have no wait";
     if (e.codec != 0) return place + "G10's rules have no codec";
   }

@@ -4,9 +4,10 @@
 // somewhere; what of it, and of the operation itself, exceeds tier 0 must have left before k ends, and can
 // return only after. Persistent tensors that k does not name are left out: where they lie when the step
 // begins is not the schedule's doing. How long E bytes take is a small flow problem: tier j takes at most its
-// capacity and its route's rate, routes with the same first link share it. The amount that can move in time T
-// is concave and piecewise linear, so its inverse is found by following the slope from 0, without ever
-// overshooting.
+// capacity and its route's rate, routes with the same first link share it. Where far routes join tiers, what
+// moved to one may have gone on to the others, so that each counts with the room of all. The amount that can
+// move in time T is concave and piecewise linear, so its inverse is found by following the slope from 0,
+// without ever overshooting.
 #include <algorithm>
 #include <limits>
 
@@ -19,15 +20,12 @@ namespace {
 constexpr std::uint32_t no_op = 0xffffffffU;
 
 // How fast what lies outside tier 0 can get there, or back.
-class FarWay {
+class AllRoutes {
  public:
-  FarWay(const Machine& machine, bool in) {
+  AllRoutes(const Machine& machine, bool in) {
     for (const Route& route : machine.routes) {
       if (machine.is_inside(route.tier)) continue;  // what compresses has another bound
-      Branch b{static_cast<double>(machine.tiers[route.tier].capacity_bytes),
-               rate(machine, route.links[0], in), route.links[0]};
-      if (machine.tiers[route.tier].capacity_bytes == unlimited_bytes)
-        b.capacity = std::numeric_limits<double>::infinity();
+      Branch b{room_bytes(machine, route.tier), rate(machine, route.links[0], in), route.links[0]};
       for (const std::uint32_t link : route.links) b.rate = std::min(b.rate, rate(machine, link, in));
       branches_.push_back(b);
     }
@@ -55,6 +53,24 @@ class FarWay {
     double rate = 0;  // bytes per µs
     std::uint32_t trunk = 0;
   };
+
+  // Of the tier and of all that far routes lead to from it.
+  static double room_bytes(const Machine& machine, std::uint32_t tier) {
+    std::vector<bool> joined(machine.tiers.size(), false);
+    joined[tier] = true;
+    for (std::size_t round = 0; round < machine.far_routes.size(); ++round) {
+      for (const FarRoute& r : machine.far_routes)
+        if (joined[r.from] || joined[r.tier]) joined[r.from] = joined[r.tier] = true;
+    }
+    double sum = 0;
+    for (std::size_t t = 0; t < joined.size(); ++t) {
+      const std::uint64_t capacity = machine.tiers[t].capacity_bytes;
+      if (joined[t])
+        sum += capacity == unlimited_bytes ? std::numeric_limits<double>::infinity()
+                                           : static_cast<double>(capacity);
+    }
+    return sum;
+  }
 
   static double rate(const Machine& machine, std::uint32_t link, bool in) {
     return (in ? machine.links[link].in_bytes_per_second : machine.links[link].out_bytes_per_second) / 1e6;
@@ -163,8 +179,8 @@ double critical_path_us(const wire::Trace& trace) {
 }
 
 void bound_transfers(const wire::Trace& trace, const Machine& machine, const Load& load, LowerBounds* b) {
-  const FarWay out(machine, false);
-  const FarWay in(machine, true);
+  const AllRoutes out(machine, false);
+  const AllRoutes in(machine, true);
   const std::uint64_t capacity = machine.tiers[0].capacity_bytes;
   double before_us = 0;
   b->step_us = b->compute_us;

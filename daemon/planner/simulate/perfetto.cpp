@@ -41,10 +41,25 @@ class Writer {
       name_track(queue_track(tier, false), "to " + machine_.tiers[tier].name);
       name_track(queue_track(tier, true), "from " + machine_.tiers[tier].name);
     }
+    for (std::uint32_t r = 0; r < machine_.far_routes.size(); ++r) {
+      const std::string& near = machine_.tiers[machine_.far_routes[r].from].name;
+      const std::string& far = machine_.tiers[machine_.far_routes[r].tier].name;
+      name_track(stage_track({r, false}), near + " to " + far);
+      name_track(stage_track({r, true}), far + " to " + near);
+    }
   }
 
   static int queue_track(std::uint32_t tier, bool in) {
     return first_queue_track + static_cast<int>(tier - 1) * 2 + (in ? 1 : 0);
+  }
+
+  int stage_track(FarWay way) const {
+    return queue_track(static_cast<std::uint32_t>(machine_.tiers.size()) + way.route, way.in);
+  }
+
+  int track_of(const Transfer& t) const {
+    const auto way = machine_.far_way(t.from, t.tier);
+    return way ? stage_track(*way) : queue_track(t.tier, t.in);
   }
 
   void slice(int track, const std::string& name, double start_us, double end_us, const std::string& args) {
@@ -78,7 +93,7 @@ class Writer {
   std::string tensor_name(std::uint32_t t) const { return "tensor " + std::to_string(trace_.tensors[t].id); }
 
   void transfer(const Transfer& t) {
-    slice(queue_track(t.tier, t.in), tensor_name(t.tensor), t.start_us, t.end_us,
+    slice(track_of(t), tensor_name(t.tensor), t.start_us, t.end_us,
           "\"bytes\":" + std::to_string(t.stored_bytes) + ",\"queued_us\":" +
               number(t.start_us - t.queued_us) + ",\"on_demand\":" + (t.on_demand ? "true" : "false") +
               ",\"aborted\":" + (t.aborted ? "true" : "false"));

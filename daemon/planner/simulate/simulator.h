@@ -26,6 +26,11 @@
 // * A tensor lives until the last operation or recomputation that names it. The first operation that names a
 //   non-persistent tensor needs only memory; an output that is not an input is written whole, and what it
 //   held before need not be fetched. Empty tensors never move.
+// * A stage moves what is away on to another far tier, in the form in which it lies; there is a far route, or
+//   the plan is refused, but for persistent tensors and where a rule for victims may have changed the tier.
+//   Its room is taken when it starts, that of the tier it comes from is free when it ends. What is in tier 0
+//   and does not leave it is not staged. Who asks for the tensor calls off a stage that waits, and waits for
+//   one that is under way; a new one takes the place of one that waits.
 // * A wait holds the computation up while a transfer of the tensor is under way, or is asked for and another
 //   one is under way that may let it start. It never ends a step: what nothing can start is not waited for.
 // * Codecs stream (no staging memory): compressing holds up the computation at the entry's position,
@@ -125,6 +130,9 @@ struct Transfer {
   bool aborted = false;  // the tensor died or was dropped meanwhile
   std::uint64_t stored_bytes = 0;
   double queued_us = 0, start_us = 0, end_us = 0;  // below 0: in the step before
+  // 0: between tier 0 and `tier`. Else it goes from this tier to `tier` and passes by tier 0; `in` says which
+  // direction of the links it takes.
+  std::uint32_t from = 0;
 };
 
 struct MemorySample {

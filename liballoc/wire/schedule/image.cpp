@@ -121,7 +121,7 @@ ImageFault check_entry(const ScheduleView& view, std::uint32_t i) {
   if (e.at > view.header->period) return ImageFault::entry_at;
   if (e.by < e.at || e.by - e.at > view.header->period) return ImageFault::entry_by;
   if (e.object >= view.objects.size()) return ImageFault::entry_object;
-  if (e.action >= Action::count) return ImageFault::entry_action;
+  if (e.action >= Action::count || e.action == Action::stage) return ImageFault::entry_action;
   const std::uint64_t bytes = view.objects[e.object].bytes;
   if (e.begin > bytes || e.bytes > bytes - e.begin) return ImageFault::entry_range;
   const bool tier = moves(e.action) ? e.tier > 0 && e.tier < view.tiers.size() : e.tier == 0;

@@ -31,6 +31,8 @@ std::string what_is_missing(const Schedule& schedule) {
     const std::string place = "entries[" + std::to_string(i) + "]: ";
     if (e.object >= schedule.objects.size()) return place + "there is no object " + std::to_string(e.object);
     if (e.by == no_deadline) return place + "it has no deadline";
+    if (e.action == Action::stage)
+      return place + "it moves between far tiers, which an image cannot say: a job moves to and from memory";
   }
   return {};
 }

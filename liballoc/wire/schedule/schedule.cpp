@@ -6,7 +6,7 @@ namespace terrace::wire {
 namespace {
 
 constexpr const char* clock_names[] = {"allocations", "operations", "saves"};
-constexpr const char* action_names[] = {"out", "in", "drop", "redo", "wait"};
+constexpr const char* action_names[] = {"out", "in", "drop", "redo", "wait", "stage"};
 constexpr const char* order_names[] = {"asked", "deadline"};
 static_assert(std::size(clock_names) == static_cast<std::size_t>(Clock::count));
 static_assert(std::size(action_names) == static_cast<std::size_t>(Action::count));

@@ -32,6 +32,9 @@ enum class Action : std::uint32_t {
   drop,  // forget the content: dead, or to be made again
   redo,  // run the operation that made it once more
   wait,  // hold the program up until nothing of the object is on its way
+  // What rests in a far tier, or is on its way there, moves on to `tier`, another far one. Of traces alone:
+  // images carry none.
+  stage,
   count
 };
 
@@ -59,10 +62,10 @@ struct ScheduleEntry {
   std::uint32_t at = 0;
   std::uint32_t object = 0;  // index into Schedule::objects, and so into Trace::tensors
   Action action = Action::out;
-  std::uint32_t tier = 0;              // index into Machine::tiers: target of `out`, source of `in`
-  std::uint32_t codec = 0;             // 0: as it is; else 1 + index into Machine::codecs
-  std::uint32_t by = no_deadline;      // at ≤ by ≤ at + period once a policy has given it
-  std::uint64_t begin = 0;             // the object's bytes from here on …
+  std::uint32_t tier = 0;          // index into Machine::tiers: target of `out` and `stage`, source of `in`
+  std::uint32_t codec = 0;         // 0: as it is; else 1 + index into Machine::codecs
+  std::uint32_t by = no_deadline;  // at ≤ by ≤ at + period once a policy has given it
+  std::uint64_t begin = 0;         // the object's bytes from here on …
   std::uint64_t bytes = whole_object;  // … so many; all that are left
 };
 static_assert(sizeof(ScheduleEntry) == 40);

@@ -37,6 +37,19 @@ void for_ranges(const Gap& gap, std::uint32_t ops, Visit visit) {
   visit(0, gap.to);
 }
 
+double over_us(const Machine& machine, const std::vector<std::uint32_t>& links, std::uint64_t bytes,
+               bool in) {
+  double slowest = 0;
+  double latency = 0;
+  for (const std::uint32_t l : links) {
+    const Link& link = machine.links[l];
+    const double rate = (in ? link.in_bytes_per_second : link.out_bytes_per_second) / 1e6;
+    slowest = std::max(slowest, static_cast<double>(bytes) / rate);
+    latency += in ? link.in_latency_us : link.out_latency_us;
+  }
+  return latency + slowest;
+}
+
 }  // namespace
 
 std::vector<Gap> gaps_of(const wire::Trace& trace) {
@@ -120,18 +133,14 @@ FarTiers::FarTiers(const wire::Trace& trace, const Machine& machine)
 }
 
 double FarTiers::transfer_us(std::uint32_t tier, std::uint64_t bytes, bool in) const {
-  double slowest = 0;
-  double latency = 0;
-  for (const Route& route : machine_.routes) {
-    if (route.tier != tier) continue;
-    for (const std::uint32_t l : route.links) {
-      const Link& link = machine_.links[l];
-      const double rate = (in ? link.in_bytes_per_second : link.out_bytes_per_second) / 1e6;
-      slowest = std::max(slowest, static_cast<double>(bytes) / rate);
-      latency += in ? link.in_latency_us : link.out_latency_us;
-    }
-  }
-  return latency + slowest;
+  for (const Route& route : machine_.routes)
+    if (route.tier == tier) return over_us(machine_, route.links, bytes, in);
+  return 0;
+}
+
+double FarTiers::stage_us(std::uint32_t source, std::uint32_t target, std::uint64_t bytes) const {
+  const FarWay way = *machine_.far_way(source, target);
+  return over_us(machine_, machine_.far_routes[way.route].links, bytes, way.in);
 }
 
 bool FarTiers::has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const {

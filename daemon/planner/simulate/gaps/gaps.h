@@ -69,6 +69,8 @@ class FarTiers {
   std::uint32_t farthest() const { return tiers_.back(); }
   double transfer_us(std::uint32_t tier, std::uint64_t bytes,
                      bool in) const;  // alone on its route; of any tier
+  // Alone on the far route between these two, which there must be.
+  double stage_us(std::uint32_t source, std::uint32_t target, std::uint64_t bytes) const;
   bool has_room(std::uint32_t tier, const Gap& gap, std::uint64_t bytes) const;
   void take(std::uint32_t tier, const Gap& gap, std::uint64_t bytes);
   // The nearest with room, which is then taken.

@@ -73,11 +73,18 @@ void Drafts::move(Choice* c, std::uint32_t tier, std::uint32_t codec) const {
   c->way = Way::moves;
   c->tier = tier;
   c->codec = codec;
+  c->through = 0;
   c->out = c->gap.from + 1;
   c->in = c->gap.to;
   if (is_encoded(*c)) return;
   const double back_us = starts_us_[c->gap.to] - codecs_.transfer_us(c->gap.tensor, tier, codec, true);
   c->in = std::clamp(position_at(back_us), c->gap.wraps ? 0 : std::min(c->out, c->gap.to), c->gap.to);
+}
+
+void Drafts::stage(Choice* c, std::uint32_t through) const {
+  c->through = through;
+  const double back_us = starts_us_[c->in] - far_.stage_us(c->tier, through, bytes(*c));
+  c->back = std::clamp(position_at(back_us), c->gap.wraps ? 0 : std::min(c->out, c->in), c->in);
 }
 
 void Drafts::make_again(Choice* c, std::uint32_t in) const {
@@ -98,7 +105,8 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
       const std::uint32_t codec = codec_for(*c, e.tier) != 0 ? e.codec : 0;
       *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to, codec};
     }
-    if (e.action == Action::in && c->way == Way::moves) c->in = e.at;
+    if (e.action == Action::in && c->way == Way::moves) c->in = c->back = e.at;
+    if (e.action == Action::stage && c->way == Way::moves) read_stage(e, c);
     if (e.action == Action::drop) make_again(c, c->gap.to);
     if (e.action == Action::redo && c->way == Way::made_again) c->in = e.at;
   }
@@ -112,6 +120,16 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
     if (c != nullptr && c->way == Way::stays) *c = {c->gap, Way::moves, t.tier, position, c->gap.to};
   }
   return choices;
+}
+
+// Of a plan made here: on at once, and back to where it went on from.
+void Drafts::read_stage(const ScheduleEntry& e, Choice* c) const {
+  if (c->through == 0 && machine_.far_way(c->tier, e.tier)) {
+    c->through = c->tier;
+    c->tier = e.tier;
+  } else if (e.tier == c->through) {
+    c->back = e.at;
+  }
 }
 
 Choices Drafts::construct(double most_us_per_byte, bool encoding) const {
@@ -322,6 +340,20 @@ std::optional<Choices> Drafts::coded_where_it_pays(Choices choices) const {
   return choices;
 }
 
+std::optional<Choices> Drafts::staged(Choices choices) const {
+  bool any = false;
+  for (Choice& c : choices) {
+    if (c.way != Way::moves) continue;
+    for (const FarRoute& route : machine_.far_routes) {
+      if (route.tier != c.tier || c.through != 0) continue;
+      stage(&c, route.from);
+      any = true;
+    }
+  }
+  if (!any) return std::nullopt;
+  return choices;
+}
+
 wire::Schedule Drafts::schedule(const Choices& choices) const {
   std::vector<ScheduleEntry> entries;
   std::vector<const Choice*> fetched;
@@ -334,12 +366,19 @@ wire::Schedule Drafts::schedule(const Choices& choices) const {
       remaking.add(absence(c));
       continue;
     }
-    entries.push_back({c.out, c.gap.tensor, Action::out, c.tier, c.codec});
+    const std::uint32_t nearest = c.through != 0 ? c.through : c.tier;
+    entries.push_back({c.out, c.gap.tensor, Action::out, nearest, c.codec});
+    if (c.through != 0) entries.push_back({c.out, c.gap.tensor, Action::stage, c.tier, 0});
     fetched.push_back(&c);
   }
   std::stable_sort(fetched.begin(), fetched.end(),
                    [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });
-  for (const Choice* c : fetched) entries.push_back({c->in, c->gap.tensor, Action::in, c->tier, {}});
+  for (const Choice* c : fetched)
+    if (c->through != 0) entries.push_back({c->back, c->gap.tensor, Action::stage, c->through, 0});
+  for (const Choice* c : fetched) {
+    const std::uint32_t nearest = c->through != 0 ? c->through : c->tier;
+    entries.push_back({c->in, c->gap.tensor, Action::in, nearest, {}});
+  }
   remaking.add_to(&entries);
   return sorted_schedule(trace_, "joint", entries);
 }

@@ -7,7 +7,8 @@
 //
 // What moves leaves before operation `out` and is fetched before `in`; what is made again is dropped at once,
 // and computed before `in`. To rest encoded in tier 0 is to move to the tier inside it, if the machine has
-// one.
+// one. What moves may go through a nearer tier, if a far route leads on from there: it leaves for that tier
+// and is staged to its own at once, is staged back at position `back`, and comes from the nearer tier.
 //
 // Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
 // from any of them; what a choice cannot say (waits, an order of transfers of one position) is lost on the
@@ -34,6 +35,8 @@ struct Choice {
   std::uint32_t tier = 0;         // moves
   std::uint32_t out = 0, in = 0;  // positions; `out` of what moves alone
   std::uint32_t codec = 0;        // of what moves, as in wire::ScheduleEntry
+  std::uint32_t through = 0;      // of what moves: the nearer tier, 0: none
+  std::uint32_t back = 0;         // position, not after `in`
 };
 
 using Choices = std::vector<Choice>;  // one for each gap of gaps_of(), in its order
@@ -64,6 +67,10 @@ class Drafts {
   std::uint32_t inside() const { return inside_; }  // the tier; 0: there is none
   // Move out at once, and back in just in time for an idle link.
   void move(Choice* c, std::uint32_t tier, std::uint32_t codec = 0) const;
+  // What moves goes through this tier, from which a far route leads to its own, and is staged back in time
+  // for `in` if the route is idle.
+  void stage(Choice* c, std::uint32_t through) const;
+  const std::vector<FarRoute>& far_routes() const { return machine_.far_routes; }
   void make_again(Choice* c, std::uint32_t in) const;
   // The last position that begins no later than this, in a step that never waits.
   std::uint32_t position_at(double time_us) const;
@@ -91,6 +98,9 @@ class Drafts {
   // that is none.
   std::optional<Choices> coded_where_it_pays(Choices choices) const;
 
+  // The same moves, staged wherever a far route leads to their tier; nothing where that is none.
+  std::optional<Choices> staged(Choices choices) const;
+
   wire::Schedule schedule(const Choices& choices) const;
 
  private:
@@ -105,6 +115,7 @@ class Drafts {
   std::uint32_t inside_;
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
+  void read_stage(const wire::ScheduleEntry& e, Choice* c) const;
   std::uint64_t encoded_bytes(const Choice& c) const;
   bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }

@@ -135,6 +135,7 @@ class Search {
   void start_from(Choices choices, Victims victims) {
     if (std::optional<Choices> coded = drafts_.coded_where_it_pays(choices))
       begin(std::move(*coded), victims);
+    if (std::optional<Choices> staged = drafts_.staged(choices)) begin(std::move(*staged), victims);
     begin(std::move(choices), victims);
   }
 

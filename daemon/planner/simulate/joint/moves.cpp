@@ -26,7 +26,7 @@ void Moves::look(const SimulationReport& report) {
   }
   in_.assign(drafts_.machine().tiers.size(), {});
   for (const Transfer& t : report.transfers)
-    if (t.in && !t.aborted) in_[t.tier].push_back(&t);
+    if (t.in && t.from == 0 && !t.aborted) in_[t.tier].push_back(&t);
 }
 
 void Moves::aim(const OpTiming& timing, std::uint32_t position) {
@@ -102,6 +102,10 @@ void Moves::relieve_link(const Aim& aim, Choices* choices) {
   // Earlier, by up to twice what was waited for.
   const double start_us = t->start_us - 2 * fraction() * (aim.until_us - aim.from_us);
   const std::uint32_t earliest = c.gap.wraps ? 0 : std::min(c.out, c.gap.to);
+  if (c.through != 0 && below(2) == 0) {
+    c.back = std::max(earliest, std::min(c.back, position_of(std::max(start_us, 0.0))));
+    return;
+  }
   c.in = std::clamp(position_of(std::max(start_us, 0.0)), earliest,
                     std::max(earliest, std::min(c.in, position)));
 }
@@ -195,6 +199,15 @@ void Moves::turn(Choices* choices, std::size_t gap) {
   leave(choices, gap);
 }
 
+// Half of what could goes through a nearer tier.
+void Moves::stage(Choice* c) {
+  std::vector<std::uint32_t> nearer;
+  for (const FarRoute& route : drafts_.far_routes())
+    if (route.tier == c->tier) nearer.push_back(route.from);
+  if (nearer.empty() || below(2) == 0) return;
+  drafts_.stage(c, nearer[below(nearer.size())]);
+}
+
 // Leaves tier 0, or what it takes of it, one way or the other.
 void Moves::leave(Choices* choices, std::size_t gap) {
   Choice& c = (*choices)[gap];
@@ -208,6 +221,7 @@ void Moves::leave(Choices* choices, std::size_t gap) {
     const std::uint32_t tier = tiers[below(2) == 0 ? 0 : below(tiers.size())];
     const std::uint32_t codec = drafts_.codec_for(c, tier);
     drafts_.move(&c, tier, codec != 0 && below(2) == 0 ? codec : 0);
+    stage(&c);
   }
 }
 

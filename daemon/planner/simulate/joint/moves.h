@@ -7,10 +7,10 @@
 //     compute   1111122222233333333----4444      have waited
 //
 // So a change takes one transfer of that chain and lets its tensor stay, be made again, come earlier, or come
-// coded, or from another tier. Where memory was short, something that lay there leaves, or comes later. What
-// is computed again stays, moves, or is computed again earlier together with others. What a codec worked on
-// goes without it. A few changes are blind. Steps for which the machine has no codec have the changes that
-// they had before there were any: nothing more is drawn.
+// coded, or from another tier, or through one (staged), or be staged back earlier. Where memory was short,
+// something that lay there leaves, or comes later. What is computed again stays, moves, or is computed again
+// earlier together with others. What a codec worked on goes without it. A few changes are blind. Steps for
+// which the machine has no codec have the changes that they had before there were any: nothing more is drawn.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,7 @@ class Moves {
   void anywhere(Choices* choices);
   void turn(Choices* choices, std::size_t gap);
   void leave(Choices* choices, std::size_t gap);
+  void stage(Choice* c);
   std::size_t covering(const Choices& choices, std::uint32_t position);
 };
 

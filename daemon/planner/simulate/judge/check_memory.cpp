@@ -16,7 +16,7 @@ namespace {
 using Kind = ExtraWork::Kind;
 
 enum class Holding : std::uint8_t { none, held, dropped };
-enum class Direction : std::uint8_t { none, in, out };
+enum class Direction : std::uint8_t { none, in, out, aside };
 
 struct MemoryState {
   Holding content = Holding::none;
@@ -290,8 +290,27 @@ class MemoryChecker {
     }
   }
 
+  // Between two far tiers: the content is away, and has a place in both until the transfer ends.
+  void begin_aside(const Transfer& t) {
+    MemoryState& s = states_[t.tensor];
+    const bool there = s.far && !s.near && s.moving == Direction::none && s.tier == t.from;
+    if (s.content != Holding::held || !there || s.stored != t.stored_bytes)
+      wrong(name_of(t.tensor) + " is not where its transfer between far tiers begins");
+    s.moving = Direction::aside;
+    take(t.tier, t.stored_bytes);
+  }
+
+  void end_aside(const Transfer& t) {
+    MemoryState& s = states_[t.tensor];
+    if (s.moving != Direction::aside) wrong(name_of(t.tensor) + " ends a transfer that it is not in");
+    s.moving = Direction::none;
+    give(t.aborted ? t.tier : t.from, t.stored_bytes);
+    if (!t.aborted) s.tier = t.tier;
+  }
+
   void begin(const Transfer& t) {
     move_to(t.start_us);
+    if (t.from != 0) return begin_aside(t);
     MemoryState& s = states_[t.tensor];
     if (!t.in) lose_copy(&s);  // of another tier
     const bool here = s.near && !s.far && s.moving == Direction::none;
@@ -322,6 +341,7 @@ class MemoryChecker {
 
   void finish(const Transfer& t) {
     move_to(t.end_us);
+    if (t.from != 0) return end_aside(t);
     MemoryState& s = states_[t.tensor];
     if (s.moving != (t.in ? Direction::in : Direction::out)) {
       wrong(name_of(t.tensor) + " ends a transfer that it is not in");

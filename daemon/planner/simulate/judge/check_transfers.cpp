@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "daemon/planner/simulate/judge/check_parts.h"
 
@@ -8,23 +11,31 @@ namespace terrace::planner {
 namespace {
 
 std::string name_of(const wire::Trace& trace, const Transfer& t) {
-  return "the transfer of tensor " + std::to_string(trace.tensors[t.tensor].id) + (t.in ? " from" : " to") +
+  const bool aside = t.from != 0;
+  return "the transfer of tensor " + std::to_string(trace.tensors[t.tensor].id) +
+         (aside ? " from tier " + std::to_string(t.from) : "") + (t.in && !aside ? " from" : " to") +
          " tier " + std::to_string(t.tier) + " at " + std::to_string(t.start_us) + " µs";
 }
 
-const Route* route_to(const Machine& machine, std::uint32_t tier) {
-  const auto it = std::find_if(machine.routes.begin(), machine.routes.end(),
-                               [&](const Route& r) { return r.tier == tier; });
-  return it == machine.routes.end() ? nullptr : &*it;
+// What the transfer moves over, near end first; null: there is no such route.
+const std::vector<std::uint32_t>* links_of(const Machine& machine, const Transfer& t) {
+  for (const Route& r : machine.routes)
+    if (t.from == 0 && r.tier == t.tier) return &r.links;
+  for (const FarRoute& r : machine.far_routes) {
+    const bool outward = !t.in && r.from == t.from && r.tier == t.tier;
+    const bool inward = t.in && r.tier == t.from && r.from == t.tier;
+    if (outward || inward) return &r.links;
+  }
+  return nullptr;
 }
 
 double bandwidth(const Link& link, bool in) {
   return (in ? link.in_bytes_per_second : link.out_bytes_per_second) / 1e6;
 }
 
-double latency_us(const Machine& machine, const Route& route, bool in) {
+double latency_us(const Machine& machine, const std::vector<std::uint32_t>& links, bool in) {
   double sum = 0;
-  for (const std::uint32_t l : route.links) {
+  for (const std::uint32_t l : links) {
     sum += in ? machine.links[l].in_latency_us : machine.links[l].out_latency_us;
   }
   return sum;
@@ -32,26 +43,27 @@ double latency_us(const Machine& machine, const Route& route, bool in) {
 
 std::string check_one(const wire::Trace& trace, const Machine& machine, const Transfer& t) {
   if (t.tensor >= trace.tensors.size()) return "a transfer names tensor " + std::to_string(t.tensor);
-  const Route* route = route_to(machine, t.tier);
-  if (route == nullptr) return name_of(trace, t) + " has no route";
+  const std::vector<std::uint32_t>* links = links_of(machine, t);
+  if (links == nullptr) return name_of(trace, t) + " has no route";
   if (!(t.queued_us <= t.start_us && t.start_us <= t.end_us) || !std::isfinite(t.end_us)) {
     return name_of(trace, t) + " is not queued, started and ended in this order";
   }
   double least_us = 0;
-  for (const std::uint32_t l : route->links) {
+  for (const std::uint32_t l : *links) {
     least_us = std::max(least_us, static_cast<double>(t.stored_bytes) / bandwidth(machine.links[l], t.in));
   }
-  if (!t.aborted && !at_most(latency_us(machine, *route, t.in) + least_us, t.end_us - t.start_us)) {
+  if (!t.aborted && !at_most(latency_us(machine, *links, t.in) + least_us, t.end_us - t.start_us)) {
     return name_of(trace, t) + " is faster than its links";
   }
   return {};
 }
 
+// One at a time for each direction of each route.
 std::string check_queues(const wire::Trace& trace, const Machine& machine,
                          const std::vector<Transfer>& transfers) {
-  std::vector<const Transfer*> before(machine.tiers.size() * 2, nullptr);
+  std::map<std::pair<const std::vector<std::uint32_t>*, bool>, const Transfer*> before;
   for (const Transfer& t : transfers) {
-    const Transfer*& last = before[t.tier * 2 + (t.in ? 1 : 0)];
+    const Transfer*& last = before[{links_of(machine, t), t.in}];
     if (last != nullptr && last->end_us > t.start_us) {
       return name_of(trace, t) + " begins before the one ahead of it in its queue has ended";
     }
@@ -67,7 +79,7 @@ std::string check_link(const wire::Trace& trace, const Machine& machine, const S
   constexpr std::size_t most = 32;
   std::vector<const Transfer*> mine;
   for (const Transfer& t : report.transfers) {
-    const std::vector<std::uint32_t>& links = route_to(machine, t.tier)->links;
+    const std::vector<std::uint32_t>& links = *links_of(machine, t);
     if (t.in == in && !t.aborted && std::count(links.begin(), links.end(), link) > 0) mine.push_back(&t);
   }
   for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -92,7 +104,7 @@ std::string check_use(const Machine& machine, const SimulationReport& report, st
   double ended = 0;
   double all = 0;
   for (const Transfer& t : report.transfers) {
-    const std::vector<std::uint32_t>& links = route_to(machine, t.tier)->links;
+    const std::vector<std::uint32_t>& links = *links_of(machine, t);
     if (t.in != in || std::count(links.begin(), links.end(), link) == 0) continue;
     all += static_cast<double>(t.stored_bytes);
     const bool within = t.start_us >= 0 && t.end_us <= report.total_us && !t.aborted;

@@ -21,26 +21,51 @@ std::string check_link(const Link& link, std::size_t i) {
   return {};
 }
 
+std::string check_links(const Machine& machine, const std::vector<std::uint32_t>& links,
+                        const std::string& name) {
+  if (links.empty()) return name + " leads over no link";
+  for (const std::uint32_t link : links) {
+    if (link >= machine.links.size())
+      return name + " leads over link " + std::to_string(link) + ", which does not exist";
+    if (std::count(links.begin(), links.end(), link) > 1) return name + " takes the same link twice";
+  }
+  return {};
+}
+
 std::string check_route(const Machine& machine, std::size_t i) {
   const Route& route = machine.routes[i];
   const std::string name = "routes[" + std::to_string(i) + "]";
   if (route.tier == 0 || route.tier >= machine.tiers.size()) {
     return name + " leads to tier " + std::to_string(route.tier) + ", which is tier 0 or does not exist";
   }
-  if (route.links.empty()) return name + " leads over no link";
-  for (std::size_t a = 0; a < route.links.size(); ++a) {
-    if (route.links[a] >= machine.links.size()) {
-      return name + " leads over link " + std::to_string(route.links[a]) + ", which does not exist";
-    }
-    if (std::count(route.links.begin(), route.links.end(), route.links[a]) > 1) {
-      return name + " takes the same link twice";
-    }
-  }
+  if (std::string wrong = check_links(machine, route.links, name); !wrong.empty()) return wrong;
   for (std::size_t other = 0; other < i; ++other) {
     if (machine.routes[other].tier == route.tier)
       return name + " is the second route to its tier; a tier has one";
   }
   return {};
+}
+
+bool has_route(const Machine& machine, std::uint32_t tier) {
+  return std::any_of(machine.routes.begin(), machine.routes.end(),
+                     [tier](const Route& r) { return r.tier == tier; });
+}
+
+std::string check_far_route(const Machine& machine, std::size_t i) {
+  const FarRoute& route = machine.far_routes[i];
+  const std::string name = "far_routes[" + std::to_string(i) + "]";
+  for (const std::uint32_t end : {route.from, route.tier}) {
+    if (end == 0 || end >= machine.tiers.size() || machine.is_inside(end) || !has_route(machine, end))
+      return name + " ends in tier " + std::to_string(end) +
+             ", which has no route to tier 0 or lies inside it";
+  }
+  if (route.from == route.tier) return name + " leads from tier " + std::to_string(route.tier) + " to itself";
+  for (std::size_t other = 0; other < i; ++other) {
+    const FarRoute& o = machine.far_routes[other];
+    if (std::minmax(o.from, o.tier) == std::minmax(route.from, route.tier))
+      return name + " is the second one between its tiers";
+  }
+  return check_links(machine, route.links, name);
 }
 
 std::string check_codec(const CodecCost& codec, std::size_t i) {
@@ -96,10 +121,12 @@ std::string check_inside(const Machine& machine) {
 }
 
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
-  if (wire::moves(e.action) && std::none_of(machine.routes.begin(), machine.routes.end(),
-                                            [&](const Route& r) { return r.tier == e.tier; })) {
+  if (wire::moves(e.action) && !has_route(machine, e.tier))
     return "there is no route to tier " + std::to_string(e.tier);
-  }
+  const bool staged = std::any_of(machine.far_routes.begin(), machine.far_routes.end(),
+                                  [&](const FarRoute& r) { return r.from == e.tier || r.tier == e.tier; });
+  if (e.action == wire::Action::stage && !staged)
+    return "there is no far route to tier " + std::to_string(e.tier);
   if (e.codec > machine.codecs.size())
     return "the machine has no codec number " + std::to_string(e.codec - 1);
   if (e.action == wire::Action::out && e.codec == 0 && machine.is_inside(e.tier))
@@ -127,6 +154,8 @@ std::string check_machine(const Machine& machine) {
     wrong = check_link(machine.links[i], i);
   }
   for (std::size_t i = 0; i < machine.routes.size() && wrong.empty(); ++i) wrong = check_route(machine, i);
+  for (std::size_t i = 0; i < machine.far_routes.size() && wrong.empty(); ++i)
+    wrong = check_far_route(machine, i);
   for (std::size_t i = 0; i < machine.codecs.size() && wrong.empty(); ++i) {
     wrong = check_codec(machine.codecs[i], i);
   }

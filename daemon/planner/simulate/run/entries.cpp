@@ -18,11 +18,13 @@ bool Runner::obey(std::uint32_t index) {
   bool right = content_[e.object] == Content::held ||
                fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) +
                     " has no content at position " + std::to_string(e.at) + " that could be " +
-                    (e.action == Action::out  ? "evicted"
-                     : e.action == Action::in ? "fetched"
-                                              : "dropped"));
+                    (e.action == Action::out     ? "evicted"
+                     : e.action == Action::in    ? "fetched"
+                     : e.action == Action::stage ? "staged"
+                                                 : "dropped"));
   if (right && e.action == Action::out) evict(index);
   if (right && e.action == Action::in) right = prefetch(index);
+  if (right && e.action == Action::stage) right = stage(index);
   if (right && e.action == Action::drop) drop(e);
   return right;
 }
@@ -53,12 +55,23 @@ bool Runner::prefetch(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
   const TensorState& s = store_.at(e.object);
   const bool far = s.place == Place::away || s.place == Place::leaving;
-  if (far && s.tier != e.tier && options_.victims == Victims::none && !trace_.tensors[e.object].persistent) {
+  const bool staged = s.aside || s.queued_aside;  // a stage that waits is called off: it comes from before it
+  if (far && !staged && s.tier != e.tier && options_.victims == Victims::none &&
+      !trace_.tensors[e.object].persistent) {
     return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) + " lies in tier " +
                 std::to_string(s.tier) + ", not in tier " + std::to_string(e.tier));
   }
   store_.fetch(index, e.object);
   return true;
+}
+
+bool Runner::stage(std::uint32_t index) {
+  const ScheduleEntry& e = schedule_.entries[index];
+  if (store_.stage(e.object, e.tier)) return true;
+  if (options_.victims != Victims::none || trace_.tensors[e.object].persistent) return true;
+  return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) + " lies in tier " +
+              std::to_string(store_.stage_source(e.object)) + ", from which no far route leads to tier " +
+              std::to_string(e.tier));
 }
 
 void Runner::drop(const ScheduleEntry& e) {
@@ -76,7 +89,7 @@ void Runner::await(const ScheduleEntry& e) {
   const TensorState& s = store_.at(e.object);
   for (;;) {
     const bool leaves = s.queued_out || s.place == Place::leaving;
-    const bool comes = s.queued_in || s.place == Place::coming;
+    const bool comes = s.queued_in || s.place == Place::coming || s.queued_aside || s.aside;
     const double next = store_.next_us();
     if ((!leaves && !comes) || next == std::numeric_limits<double>::infinity()) break;
     (leaves ? timing.stalls.room_us : timing.stalls.late_prefetch_us) += next - now();

@@ -72,6 +72,7 @@ class Runner {
   bool redo(std::uint32_t index);
   void evict(std::uint32_t index);
   bool prefetch(std::uint32_t index);
+  bool stage(std::uint32_t index);
   void drop(const wire::ScheduleEntry& e);
   void await(const wire::ScheduleEntry& e);
   // Holds the computation up: for the arrival if it is still coming, then for the codec.

@@ -48,6 +48,7 @@ class Lanes {
   const Request* front(std::uint32_t lane) const;
   // Makes the front what is under way, from `now_us` on.
   const Request& start(std::uint32_t lane, double now_us);
+  std::uint32_t* starts() { return &starts_; }  // so far; for who starts others
   bool started_on_demand(std::uint32_t lane) const { return is_on_demand(lanes_[lane].active); }
   const Request& under_way(std::uint32_t lane) const { return requests_[lanes_[lane].active]; }
   void done(std::uint32_t lane) { executor_.done(lanes_[lane].active); }

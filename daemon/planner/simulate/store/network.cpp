@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace terrace::planner {
 namespace {
@@ -15,18 +16,8 @@ Network::Network(const Machine& machine) : use_(machine.links.size()) {
     gates_.push_back({link.out_bytes_per_second / 1e6, 0});
     gates_.push_back({link.in_bytes_per_second / 1e6, 0});
   }
-  for (const Route& route : machine.routes) {
-    Lane out;
-    Lane in;
-    for (const std::uint32_t l : route.links) {
-      out.gates.push_back(l * 2);
-      out.latency_us += machine.links[l].out_latency_us;
-      in.gates.push_back(l * 2 + 1);
-      in.latency_us += machine.links[l].in_latency_us;
-    }
-    lanes_.push_back(out);
-    lanes_.push_back(in);
-  }
+  for (const Route& route : machine.routes) add_lanes(machine, route.links);
+  for (const FarRoute& route : machine.far_routes) add_lanes(machine, route.links);
   for (Lane& lane : lanes_) {
     lane.gates.push_back(static_cast<std::uint32_t>(gates_.size()));
     gates_.push_back({never, 0});
@@ -34,6 +25,19 @@ Network::Network(const Machine& machine) : use_(machine.links.size()) {
   free_.resize(gates_.size());
   users_.resize(gates_.size());
   rates_.resize(lanes_.size());
+}
+
+void Network::add_lanes(const Machine& machine, const std::vector<std::uint32_t>& links) {
+  Lane out;
+  Lane in;
+  for (const std::uint32_t l : links) {
+    out.gates.push_back(l * 2);
+    out.latency_us += machine.links[l].out_latency_us;
+    in.gates.push_back(l * 2 + 1);
+    in.latency_us += machine.links[l].in_latency_us;
+  }
+  lanes_.push_back(std::move(out));
+  lanes_.push_back(std::move(in));
 }
 
 void Network::start(std::uint32_t lane, std::uint64_t bytes, double most_bytes_per_us) {

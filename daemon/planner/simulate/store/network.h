@@ -1,10 +1,11 @@
 // Transfers in flight, as fluids: each takes the fair share of the links on its way.
 //
-// A lane is one direction of one route and carries one transfer at a time. After its latency a transfer moves
-// at the max-min fair rate (progressive filling: the scarcest link is divided equally among its transfers,
-// what those leave unused elsewhere goes to the others). Rates change only when a transfer begins to move or
-// ends, so the whole is a handful of lanes with an end time each; a lane whose rate stays the same is not
-// touched, which keeps its end exact. What a transfer goes through alone (a codec) limits its own rate.
+// A lane is one direction of one route and carries one transfer at a time; those of far routes come last.
+// After its latency a transfer moves at the max-min fair rate (progressive filling: the scarcest link is
+// divided equally among its transfers, what those leave unused elsewhere goes to the others). Rates change
+// only when a transfer begins to move or ends, so the whole is a handful of lanes with an end time each; a
+// lane whose rate stays the same is not touched, which keeps its end exact. What a transfer goes through
+// alone (a codec) limits its own rate.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ class Network {
   explicit Network(const Machine& machine);
 
   std::uint32_t lanes() const { return static_cast<std::uint32_t>(lanes_.size()); }
+  // Far routes are numbered on from the others.
   static std::uint32_t lane(std::uint32_t route, bool in) { return route * 2 + (in ? 1 : 0); }
   static bool is_in(std::uint32_t lane) { return lane % 2 == 1; }
   bool busy(std::uint32_t lane) const { return lanes_[lane].phase != Phase::idle; }
@@ -55,6 +57,7 @@ class Network {
     double load = 0;  // sum of the rates through it
   };
 
+  void add_lanes(const Machine& machine, const std::vector<std::uint32_t>& links);
   void share();
   void set_rate(Lane* lane, double rate);
   void account(double elapsed_us);

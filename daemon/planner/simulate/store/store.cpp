@@ -17,7 +17,8 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const wire::Sched
       keys_(trace.tensors.size(), 0),
       lanes_(schedule, program),
       room_(machine),
-      copies_(trace, states_, room_, recording_) {}
+      copies_(trace, states_, room_, recording_),
+      stages_(machine, states_, room_, copies_, network_, recording_) {}
 
 void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
   TensorState& s = states_[tensor];
@@ -73,9 +74,17 @@ void Store::fetch(std::uint32_t node, std::uint32_t tensor) {
     return;
   }
   if (s.queued_in || (s.place != Place::away && s.place != Place::leaving)) return;
+  stages_.call_off(tensor);
   s.queued_in = true;
   s.asked_on_demand = lanes_.is_on_demand(node);
-  ask_in(node, tensor, s.tier);
+  ask_in(node, tensor, s.aside ? s.aside_tier : s.tier);
+}
+
+bool Store::stage(std::uint32_t tensor, std::uint32_t tier) {
+  const TensorState& s = states_[tensor];
+  const bool leaves = s.queued_out || s.place == Place::leaving || s.place == Place::away;
+  if (!leaves || s.queued_in || !moves(tensor)) return true;
+  return stages_.ask(tensor, tier);
 }
 
 void Store::call_off(std::uint32_t tensor) {
@@ -86,13 +95,14 @@ void Store::call_off(std::uint32_t tensor) {
   }
   copies_.call_off(tensor);
   lanes_.call_off(tensor);
+  stages_.call_off(tensor);
   s.queued_in = s.queued_out = false;
   offer(tensor);
 }
 
 bool Store::call_off_blocked() {
   bool any = false;
-  for (std::uint32_t lane = 0; lane < network_.lanes(); lane += 2) {
+  for (std::uint32_t lane = 0; lane < network_.lanes() && !stages_.is_far(lane); lane += 2) {
     lanes_.for_waiting(lane, [&](const Lanes::Request& r) {
       if (room_.fits_without_copies(r.tier, r.stored)) return;
       call_off(r.tensor);
@@ -109,6 +119,7 @@ void Store::stay(std::uint32_t tensor) {
   network_.abort(lane);
   lanes_.abort(lane);
   if (s.queued_in) call_off(tensor);
+  stages_.call_off(tensor);
   room_.give(s.tier, s.stored);
   room_.end_leaving(bytes(tensor));
   s.codec = s.coded ? s.codec : no_codec;
@@ -128,6 +139,8 @@ void Store::release(std::uint32_t tensor) {
     room_.give(0, bytes(tensor));
   }
   copies_.forget(tensor);
+  stages_.call_off(tensor);
+  stages_.abort(tensor);
   if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor));
   if (s.place == Place::away) room_.give(s.tier, s.stored);
   victims_.remove(tensor);
@@ -205,19 +218,20 @@ bool Store::can_start(const Lanes::Request& request, bool in) const {
   const TensorState& s = states_[request.tensor];
   if (!in)
     return s.place == Place::here && !s.written && room_.fits_without_copies(request.tier, request.stored);
-  if (s.place != Place::away || s.departed) return false;
+  if (s.place != Place::away || s.departed || s.aside) return false;
   const std::uint64_t kept = s.needed ? 0 : room_.reserved();
   return room_.free_bytes() >= kept && room_.free_bytes() - kept >= bytes(request.tensor);
 }
 
 void Store::start_ready() {
   copies_.settle(now_us());
-  for (std::uint32_t lane = 0; lane < network_.lanes(); ++lane) {
+  for (std::uint32_t lane = 0; lane < network_.lanes() && !stages_.is_far(lane); ++lane) {
     if (network_.busy(lane)) continue;
     const bool in = lane % 2 == 1;
     const Lanes::Request* next = lanes_.front(lane);
     if (next != nullptr && can_start(*next, in)) start(lane, in);
   }
+  stages_.start_ready(lanes_.starts());
   recording_.sample(now_us(), room_.used());
 }
 
@@ -263,6 +277,7 @@ void Store::advance(double time_us) {
 }
 
 void Store::finish(std::uint32_t lane) {
+  if (stages_.is_far(lane)) return stages_.finish(lane);
   const bool in = lane % 2 == 1;
   lanes_.record(lane, in, false, now_us(), &recording_);
   lanes_.done(lane);
@@ -317,6 +332,11 @@ void Store::begin_report(bool record_timeline) {
   recording_.sample(now_us(), room_.used());
 }
 
+void Store::record_end(std::uint32_t lane) {
+  if (stages_.is_far(lane)) return stages_.record(lane, false);
+  lanes_.record(lane, Network::is_in(lane), false, now_us(), &recording_);
+}
+
 // What is under way is followed to its end, with nothing new beginning, for the transfers' end times.
 void Store::end_report(SimulationReport* report) {
   report->links = network_.use();
@@ -326,7 +346,7 @@ void Store::end_report(SimulationReport* report) {
   while (network_.next_us() < std::numeric_limits<double>::infinity()) {
     ended_.clear();
     network_.advance(network_.next_us(), &ended_);
-    for (const std::uint32_t lane : ended_) lanes_.record(lane, lane % 2 == 1, false, now_us(), &recording_);
+    for (const std::uint32_t lane : ended_) record_end(lane);
   }
   recording_.end(report);
 }

@@ -1,6 +1,8 @@
 // Where every tensor lies, the queues of transfers, and the memory of the tiers, moving through time.
 //
 //   nowhere ──take──▶ here ──evict──▶ leaving ──▶ away ──fetch──▶ coming ──▶ here
+//                                                 │  ▲
+//                                                 stage (stages.h)
 //
 // Requests of transfers wait in their lanes (lanes.h); what came in has a clean copy where it came from
 // (copies.h), and evicting it there again needs no transfer. Memory of the receiving side is taken when a
@@ -19,6 +21,7 @@
 #include "daemon/planner/simulate/store/network.h"
 #include "daemon/planner/simulate/store/recording.h"
 #include "daemon/planner/simulate/store/room.h"
+#include "daemon/planner/simulate/store/stages.h"
 #include "daemon/planner/simulate/store/tensor_state.h"
 #include "daemon/planner/simulate/store/victim_heap.h"
 
@@ -46,7 +49,11 @@ class Store {
     evict(lanes_.on_demand(tensor, wire::Way::out), tensor, tier, codec, stored);
   }
   void fetch_on_demand(std::uint32_t tensor) { fetch(lanes_.on_demand(tensor, wire::Way::in), tensor); }
-  void call_off(std::uint32_t tensor);  // the request that waits, if any
+  // On to another far tier; nothing for what is in tier 0 and stays, or is wanted back. Answers whether there
+  // is a way to it.
+  bool stage(std::uint32_t tensor, std::uint32_t tier);
+  std::uint32_t stage_source(std::uint32_t tensor) const { return stages_.source(tensor); }
+  void call_off(std::uint32_t tensor);  // the requests that wait, if any
   bool call_off_blocked();             // all evictions that their tier has no room for; whether there was one
   void stay(std::uint32_t tensor);     // ends a transfer out that is under way
   void release(std::uint32_t tensor);  // death or drop: wherever it lies
@@ -92,6 +99,7 @@ class Store {
   bool can_start(const Lanes::Request& request, bool in) const;
   void start(std::uint32_t lane, bool in);
   void finish(std::uint32_t lane);
+  void record_end(std::uint32_t lane);
   void arrived(std::uint32_t tensor);
   void queue_out(std::uint32_t tensor);
   void left(std::uint32_t tensor);
@@ -111,6 +119,7 @@ class Store {
   Room room_;
   Recording recording_;
   Copies copies_;
+  Stages stages_;
   std::vector<std::uint32_t> ended_;
   std::int64_t clock_ = 0;  // of touches and arrivals
 };

@@ -27,6 +27,9 @@ struct TensorState {
   bool copied = false;           // here, and `stored` bytes of it in `tier` are valid
   bool asked_clean = false;      // queued_out, to where its copy is, or will be once it has come
   bool needed = false;           // the current run waits for its fetch to start
+  bool queued_aside = false;     // waits to move on to another far tier
+  bool aside = false;            // away in `tier`, and moving on to `aside_tier`
+  std::uint32_t aside_tier = 0;
 };
 
 }  // namespace terrace::planner
