@@ -37,6 +37,7 @@ Json measure_g10_policies(const PlannerOptions& options);
 Json measure_swaps(const PlannerOptions& options);
 Json measure_recompute(const PlannerOptions& options);
 Json measure_recompute_chains(const PlannerOptions& options);
+Json measure_recompute_search(const PlannerOptions& options);
 Json measure_simulator(const PlannerOptions& options);
 Json measure_planning(const PlannerOptions& options);
 Json measure_profiles(const PlannerOptions& options);

@@ -24,7 +24,8 @@ namespace {
 constexpr const char* usage = R"(usage: terrace bench planner [options]
 
 Measures the planner on reference data, one section after the other: conformance, random, damage, minimalloc, large, kineto,
-g10, g10-times, g10-policies, swaps, recompute, recompute-chains, simulator, planning, profile.
+g10, g10-times, g10-policies, swaps, recompute, recompute-chains, recompute-search,
+simulator, planning, profile.
 
   --only LIST       measure these sections
   --data DIR        the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); sections
@@ -54,6 +55,7 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"swaps", measure_swaps},
                                 {"recompute", measure_recompute},
                                 {"recompute-chains", measure_recompute_chains},
+                                {"recompute-search", measure_recompute_search},
                                 {"simulator", measure_simulator},
                                 {"planning", measure_planning},
                                 {"profile", measure_profiles}};

@@ -57,6 +57,7 @@ std::vector<bool> exposed_tensors(const SimulationReport& report, std::size_t te
   std::vector<const Transfer*> behind(tiers * 2, nullptr);  // by tier and direction: the exposed one
   const std::vector<Wait> for_room = waits_of(report, false), for_data = waits_of(report, true);
   for (auto t = report.transfers.rbegin(); t != report.transfers.rend(); ++t) {
+    if (t->from != 0) continue;  // passes by tier 0
     const Transfer*& next = behind[t->tier * 2 + (t->in ? 1 : 0)];
     const bool in_row = next != nullptr && next->start_us <= t->end_us + unbroken_us;
     next = in_row || overlaps(t->in ? for_data : for_room, *t) ? &*t : nullptr;

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
 
 #include "daemon/planner/recompute/static/policies.h"
-#include "daemon/planner/trace_json.h"
 #include "tools/bench/planner/parts.h"
+#include "tools/bench/planner/recompute/logs.h"
 
 namespace terrace::bench {
 namespace {
@@ -23,14 +21,6 @@ constexpr const char* title = "Recomputation as DTR does it, beside simrd at the
 constexpr const char* chains_title = "Recomputation on Checkmate's chains, beside the integer programme";
 constexpr double close_enough = 0.02;                   // of simrd's overhead
 constexpr std::size_t most_operations_of_plans = 3000;  // segments take the square of them
-constexpr double peaks_agree_from = 0.999;              // our peak over the log's
-
-const std::map<std::string, std::string>& names_in_simrd() {
-  static const std::map<std::string, std::string> names = {
-      {"DTR", "h_DTR"}, {"DTREqClass", "h_DTR-eq"},   {"DTRLocal", "h_DTR-local"},
-      {"LRU", "h_LRU"}, {"LargestStorage", "h_size"}, {"MSPS", "h_MSPS"}};
-  return names;
-}
 
 struct Agreement {
   std::uint32_t points = 0, within = 0, other_outcome = 0;
@@ -89,69 +79,34 @@ void compare(const Json& point, bool peaks_agree, Json* row, Agreement* agreemen
   agreement->other_outcome += theirs != ours ? 1 : 0;
 }
 
-std::string log_of(const PlannerOptions& options, const std::string& model) {
-  for (const std::string& file : data_files(options, "dtr", ".json.gz"))
-    if (file.starts_with("dtr/" + model + "-")) return file;
-  return {};
-}
-
-using Budgets = std::map<double, std::uint64_t, std::greater<>>;  // bytes by their ratio to simrd's peak
-
-Budgets budgets_of(const std::vector<Json>& points) {
-  Budgets budgets;
-  for (const Json& point : points) budgets[point["ratio"]] = point["budget"];
-  return budgets;
-}
-
 // Policies that plan ahead, at each budget that the reference names for the log.
-void add_plans(const recompute::Step& step, const Json& of_log, const std::vector<Json>& points, Json* out) {
-  for (const auto& [ratio, budget_bytes] : budgets_of(points)) {
+void add_plans(const SimrdLog& log, const Json& of_log, Json* out) {
+  for (const auto& [ratio, budget_bytes] : log.budgets()) {
     for (const auto& [name, plan] : recompute::static_policies()) {
       if (!name.starts_with("Chen")) continue;
       Json row = of_log;
       row["ratio"] = ratio;
       row["policy"] = name;
-      row.update(priced(step, plan(step, budget_bytes, {}), budget_bytes));
+      row.update(priced(log.step, plan(log.step, budget_bytes, {}), budget_bytes));
       (*out)["rows"].push_back(std::move(row));
     }
   }
-}
-
-const Json* point_of(const std::vector<Json>& points, std::string_view heuristic, double ratio) {
-  for (const Json& point : points)
-    if (names_in_simrd().at(point["heuristic"]) == heuristic && point["ratio"] == ratio) return &point;
-  return nullptr;
 }
 
 // Every heuristic at each budget that the reference names for the log; on large logs only those that it has.
-void add_heuristics(const recompute::Step& step, const Json& of_log, const std::vector<Json>& points,
-                    Json* out, Agreement* agreement) {
-  const bool agrees = std::abs(of_log["peak"].get<double>() - 1) <= 1 - peaks_agree_from;
-  for (const auto& [ratio, budget_bytes] : budgets_of(points)) {
+void add_heuristics(const SimrdLog& log, const Json& of_log, Json* out, Agreement* agreement) {
+  for (const auto& [ratio, budget_bytes] : log.budgets()) {
     for (const auto& [heuristic, kind] : recompute::dtr_heuristics()) {
-      const Json* point = point_of(points, heuristic, ratio);
-      if (point == nullptr && step.operations.size() > most_operations_of_plans) continue;
+      const Json* point = log.point(heuristic, ratio);
+      if (point == nullptr && log.step.operations.size() > most_operations_of_plans) continue;
       Json row = of_log;
       row["ratio"] = ratio;
       row["policy"] = heuristic;
-      row.update(measured(step, kind, budget_bytes));
-      if (point != nullptr) compare(*point, agrees, &row, agreement);
+      row.update(measured(log.step, kind, budget_bytes));
+      if (point != nullptr) compare(*point, log.peaks_agree(), &row, agreement);
       (*out)["rows"].push_back(std::move(row));
     }
   }
-}
-
-void add_log(const PlannerOptions& options, const std::string& model, const std::vector<Json>& points,
-             Json* out, Agreement* agreement) {
-  const std::string file = log_of(options, model);
-  const auto trace = file.empty() ? Result<wire::Trace>{} : planner::parse_trace(*data_file(options, file));
-  if (!trace) return;
-  const auto step = recompute::step_of(*trace);
-  if (!step) return;
-  const double peak = static_cast<double>(peak_bytes_of(*step)) / points[0]["baseline"]["mem"].get<double>();
-  const Json of_log{{"log", model}, {"peak", peak}};
-  add_heuristics(*step, of_log, points, out, agreement);
-  if (step->operations.size() <= most_operations_of_plans) add_plans(*step, of_log, points, out);
 }
 
 Result<recompute::Step> step_of_instance(const Json& instance) {
@@ -223,11 +178,8 @@ Json measure_recompute_chains(const PlannerOptions& options) {
 }
 
 Json measure_recompute(const PlannerOptions& options) {
-  const auto text = data_file(options, "dtr/simrd_reference.json");
-  if (!text) return skipped(title, "no dtr/simrd_reference.json in the data");
-  std::map<std::string, std::vector<Json>> points;
-  const Json reference = Json::parse(*text);
-  for (const Json& point : reference["results"]) points[point["model"]].push_back(point);
+  const auto reference = data_file(options, simrd_reference_file);
+  if (!reference) return skipped(title, std::string("no ") + simrd_reference_file + " in the data");
   Json out = section(title, {column("log", "log", "text"), column("peak", "peak over simrd's", "ratio"),
                              column("ratio", "budget", "ratio"), column("policy", "policy", "text"),
                              column("overhead", "cost", "ratio"), column("outcome", "", "text"),
@@ -235,7 +187,11 @@ Json measure_recompute(const PlannerOptions& options) {
                              column("off", "off", "percent"), column("evictions", "evictions", "count"),
                              column("again", "recomputations", "count"), column("met", "within 2%", "yes")});
   Agreement agreement;
-  for (const auto& [model, of_model] : points) add_log(options, model, of_model, &out, &agreement);
+  for (const SimrdLog& log : simrd_logs(options, *reference)) {
+    const Json of_log{{"log", log.model}, {"peak", log.peak}};
+    add_heuristics(log, of_log, &out, &agreement);
+    if (log.step.operations.size() <= most_operations_of_plans) add_plans(log, of_log, &out);
+  }
   out["notes"] = {
       fmt::format("{} of {} points agree within 2% on the logs whose peaks agree; at {} one of the two "
                   "gave up and the other did not",
