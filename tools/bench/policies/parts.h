@@ -45,6 +45,10 @@ Json measure_memories(const PlannerOptions& options);
 inline constexpr const char* drift_group = "drift";
 Json measure_drift(const PlannerOptions& options);
 
+// Our plans that move and recompute beside the best ones that do one of both.
+inline constexpr const char* together_group = "together";
+Json measure_together(const PlannerOptions& options);
+
 // PREFIX.svg and PREFIX.png, or why not: of each policy the mean and the worst slowdown, and the bound;
 // below, what measure_memories() answered, unless it is null.
 std::string plot_groups(const std::string& prefix, const std::vector<Json>& sections, const Json& memories);

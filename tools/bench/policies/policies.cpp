@@ -20,11 +20,11 @@ Compares all policies that move tensors by the slowdown of a simulated step. A t
 geometric mean, the worst case, the least slowdown that any plan can have, and the time to plan.
 
 Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, overlapped-60, adam-100, adam-80,
-adam-60, variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories, drift. Policies that update parameters on
+adam-60, variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories, drift, together. Policies that update parameters on
 the CPU take part in the adam groups alone. Some policies with their moves compressed, or with what rests encoded, take part
 in sparse-60 and overlapped-60 alone. The group memories has a table of its own: it compares policies for two memories, of
 which the slower one is used in place. So has drift: it plans four groups with joint, lets the operations' times
-drift, and changes the plans.
+drift, and changes the plans; and together: joint beside what only moves and what only recomputes.
 
   --only LIST      compare in these groups
   --data DIR       the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); groups
@@ -60,6 +60,7 @@ std::string check(const Options& options) {
   std::vector<std::string> names = policy_group_names();
   names.emplace_back(memories_group);
   names.emplace_back(drift_group);
+  names.emplace_back(together_group);
   for (const std::string& word : words_of(options.only))
     if (std::find(names.begin(), names.end(), word) == names.end())
       return "--only " + word + ": there is no such group; see --help";
@@ -108,6 +109,10 @@ int run(int argc, char** argv) {
   if (chosen(options, drift_group)) {
     report["sections"][drift_group] = measure_drift(options.planner);
     std::fputs(as_text(report["sections"][drift_group]).c_str(), stdout);
+  }
+  if (chosen(options, together_group)) {
+    report["sections"][together_group] = measure_together(options.planner);
+    std::fputs(as_text(report["sections"][together_group]).c_str(), stdout);
   }
   if (options.planner.quick)
     std::puts("With --quick one step stands for a group, and the bounds are coarse.");
