@@ -266,4 +266,26 @@ TEST_CASE("Sharing a link is checked over several transfers at once") {
   CHECK(says(check_timeline(t, m, *r), "exceed the bandwidth"));
 }
 
+// At 8e8 us a double's last bit is 1.2e-7 us, and all of these ends are rounded down by half of it.
+TEST_CASE("Many small transfers late in a long step pass as a link rounds them") {
+  Machine m = two_tiers(1 << 20);
+  m.links[0].out_bytes_per_second = 3.2e9;
+  constexpr std::uint32_t count = 40;
+  std::vector<std::uint32_t> all;
+  std::vector<wire::ScheduleEntry> entries;
+  for (std::uint32_t n = 0; n < count; ++n) {
+    all.push_back(n);
+    entries.push_back({1, n, Action::out, 1, {}});
+  }
+  for (const std::uint32_t n : all) entries.push_back({2, n, Action::in, 1, {}});
+  const wire::Trace t = step(std::vector<wire::TraceTensor>(count, tensor(8192)),
+                             {op(8e8, {}, all), op(1000, {}, {}), op(1000, all, {})});
+  SimulationOptions options;
+  options.record_timeline = true;
+  const auto r = simulate(t, m, {"", "", entries}, options);
+  REQUIRE(r);
+  REQUIRE(r->transfers.size() == 2 * count);
+  CHECK_THAT(check_timeline(t, m, *r), Catch::Equals(""));
+}
+
 }  // namespace terrace::planner

@@ -45,6 +45,8 @@ if [ -x "$(dirname "$terrace")/terrace-bench-planner" ]; then
   TERRACE_REFERENCE_DATA=/nonexistent expect_code 0 "no reference data" "$terrace" bench planner --quick --only minimalloc
   expect_text out "SKIP: no minimalloc/" "no reference data"
   expect_text err "no reference data at /nonexistent" "no reference data"
+  expect_code 2 "limits of time that do not rise" "$terrace" bench planner --only capacities --seconds 10,5
+  expect_text err "seconds must be a list of rising" "limits of time that do not rise"
 fi
 if [ -x "$(dirname "$terrace")/terrace-bench-policies" ]; then
   expect_code 2 "a group of policies that does not exist" "$terrace" bench policies --only nonsense

@@ -22,6 +22,7 @@ struct PlannerOptions {
   std::string minimalloc;  // MiniMalloc's own program; empty: not compared with
   bool quick = false;
   long rounds = 3;
+  std::vector<long> seconds;                  // rising: when the section capacities says what is known
   wire::Order in_order = wire::Order::asked;  // of the ways back, whichever the policy says
 };
 
@@ -29,6 +30,7 @@ Json measure_conformance(const PlannerOptions& options);
 Json measure_random(const PlannerOptions& options);
 Json measure_damage();
 Json measure_minimalloc(const PlannerOptions& options);
+Json measure_capacities(const PlannerOptions& options);
 Json measure_large(const PlannerOptions& options);
 Json measure_kineto(const PlannerOptions& options);
 Json measure_g10(const PlannerOptions& options);

@@ -24,8 +24,9 @@ namespace {
 constexpr const char* usage = R"(usage: terrace bench planner [options]
 
 Measures the planner on reference data, one section after the other: conformance, random, damage, minimalloc, large, kineto,
-g10, g10-times, g10-policies, swaps, recompute, recompute-chains, recompute-search,
-simulator, planning, profile.
+g10, g10-times, g10-policies, swaps, recompute, recompute-chains, recompute-search, simulator, planning, profile. Only where
+--only names it: capacities, the smallest capacity found and the largest proven infeasible for MiniMalloc's D and J, which
+takes the last of --seconds for each.
 
   --only LIST       measure these sections
   --data DIR        the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); sections
@@ -33,6 +34,7 @@ simulator, planning, profile.
   --minimalloc PROG compare with this program: `minimalloc` as google/minimalloc builds it, or another one that is
                     called as PROG --capacity=BYTES --input=FILE.csv --output=FILE.csv --timeout=SECONDSs, prints a
                     line 'Elapsed time SECONDS', and ends with 0 when it has found a placement
+  --seconds LIST    section capacities: say what is known after so many seconds, rising (10,600; with --quick 1,2)
   --rounds N        repeat the whole so often (3; with --quick 1)
   --quick           search for a short time only: this shows that it works, and its figures say little
   --json FILE       write all figures into this file
@@ -41,6 +43,7 @@ simulator, planning, profile.
 struct Section {
   const char* name;
   Json (*measure)(const PlannerOptions&);
+  bool by_name = false;  // too long for a run of all sections: --only has to name it
 };
 
 constexpr Section sections[] = {{"conformance", measure_conformance},
@@ -58,20 +61,26 @@ constexpr Section sections[] = {{"conformance", measure_conformance},
                                 {"recompute-search", measure_recompute_search},
                                 {"simulator", measure_simulator},
                                 {"planning", measure_planning},
-                                {"profile", measure_profiles}};
+                                {"profile", measure_profiles},
+                                {"capacities", measure_capacities, true}};
 
 struct Options {
   PlannerOptions planner;
-  std::string json, markdown, only, named_data;
+  std::string json, markdown, only, named_data, seconds;
 };
 
 Options parse(int argc, char** argv) {
   std::vector<char*> rest(argv, argv + argc);
   Options options;
   options.planner.quick = take_flag("--quick", &rest);
-  const Arguments arguments(static_cast<int>(rest.size()), rest.data(),
-                            {"--rounds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
+  const Arguments arguments(
+      static_cast<int>(rest.size()), rest.data(),
+      {"--rounds", "--seconds", "--only", "--data", "--minimalloc", "--json", "--markdown"}, usage);
   options.planner.rounds = arguments.number("--rounds", options.planner.quick ? 1 : 3, 1, 99);
+  options.seconds = arguments.text("--seconds", "");
+  const char* const usual = options.planner.quick ? "1,2" : "10,600";
+  for (const std::string& word : words_of(options.seconds.empty() ? usual : options.seconds))
+    options.planner.seconds.push_back(std::strtol(word.c_str(), nullptr, 10));
   options.named_data = arguments.text("--data", "");
   options.planner.data = options.named_data.empty() ? default_data() : options.named_data;
   options.planner.minimalloc = arguments.text("--minimalloc", "");
@@ -81,9 +90,21 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-bool chosen(const Options& options, const std::string& section) {
+bool chosen(const Options& options, const Section& section) {
   const std::vector<std::string> only = words_of(options.only);
-  return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+  if (only.empty()) return !section.by_name;
+  return std::find(only.begin(), only.end(), section.name) != only.end();
+}
+
+constexpr long most_seconds = 86400;
+
+bool are_limits(const std::vector<long>& seconds) {
+  long before = 0;
+  for (const long s : seconds) {
+    if (s <= before || s > most_seconds) return false;
+    before = s;
+  }
+  return before > 0;
 }
 
 // What is wrong with the options, said before anything is measured; empty if nothing.
@@ -93,6 +114,9 @@ std::string check(const Options& options) {
     if (std::none_of(std::begin(sections), std::end(sections), named))
       return "--only " + word + ": there is no such section; see --help";
   }
+  if (!are_limits(options.planner.seconds))
+    return fmt::format("--seconds must be a list of rising whole numbers from 1 to {}, such as 10,600",
+                       most_seconds);
   if (std::string wrong = wrong_data(options.named_data); !wrong.empty()) return wrong;
   if (!options.planner.minimalloc.empty() && !std::filesystem::exists(options.planner.minimalloc))
     return "--minimalloc " + options.planner.minimalloc + " does not exist";
@@ -107,6 +131,7 @@ std::string command_line(const Options& options) {
   if (options.planner.quick) command += " --quick";
   command += fmt::format(" --rounds {}", options.planner.rounds);
   if (!options.only.empty()) command += " --only " + options.only;
+  if (!options.seconds.empty()) command += " --seconds " + options.seconds;
   if (!options.planner.minimalloc.empty()) command += " --minimalloc PROGRAM";
   return command;
 }
@@ -132,7 +157,7 @@ int run(int argc, char** argv) {
   report["rounds"] = options.planner.rounds;
   std::string markdown;
   for (const Section& part : sections) {
-    if (!chosen(options, part.name)) continue;
+    if (!chosen(options, part)) continue;
     const Json measured = report["sections"][part.name] = part.measure(options.planner);
     std::fputs(as_text(measured).c_str(), stdout);
     markdown += as_markdown(measured);

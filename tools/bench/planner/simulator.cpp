@@ -17,7 +17,7 @@ using planner::SimulationReport;
 using planner::SwapPolicy;
 using wire::Trace;
 
-constexpr std::uint32_t layers = 2500;  // 5,000 operations, 10,000 tensors
+constexpr std::uint32_t simulated_layers = 2500;  // 5,000 operations, 10,000 tensors
 constexpr double target_ms = 50;
 
 Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& policy, LeastStep* least,
@@ -148,7 +148,7 @@ Json measure_simulator(const PlannerOptions& options) {
        column("plan_ms", "planning, ms", "ms"), column("simulate_ms", "simulating, ms", "ms"),
        column("slowdown", "slowdown", "ratio"), column("bound", "bound", "ratio"),
        column("to_bound", "to bound", "ratio"), column("met", "met", "yes"), column("note", "", "text")});
-  const Trace trace = training_step(layers, 0);
+  const Trace trace = training_step(simulated_layers, 0);
   const Machine machine = machine_for(trace, 0.6);
   LeastStep least(trace, machine);
   const double start = now_s();

@@ -6,6 +6,7 @@
 #include "daemon/planner/trace_json.h"
 #include "tools/bench/planner/step.h"
 #include "tools/bench/policies/parts.h"
+#include "tools/bench/policies/scaled_batch.h"
 
 namespace terrace::bench {
 namespace {
@@ -22,6 +23,8 @@ struct Kind {
   const char* title;
   PolicyGroup (*make)(const PlannerOptions& options, const Kind& kind);
   double share = 0;
+  const char* machine = nullptr;  // a built-in one
+  double batch = 1;               // to that of the traces; a group with another one runs by name only
 };
 
 // "g10/BERT_Base-256.json.gz" is "BERT_Base-256".
@@ -33,7 +36,7 @@ std::string workload_of(const std::string& file) {
 template <class MachineFor>
 PolicyGroup from_files(const PlannerOptions& options, const Kind& kind, const char* folder,
                        MachineFor machine_of) {
-  PolicyGroup group{kind.name, kind.title, {}, {}};
+  PolicyGroup group{kind.name, kind.title, {}, {}, {}};
   for (const std::string& file : data_files(options, folder, ".json.gz")) {
     if (options.quick && !group.cases.empty()) break;
     Result<Trace> trace = planner::parse_trace(*data_file(options, file));
@@ -47,7 +50,18 @@ PolicyGroup from_files(const PlannerOptions& options, const Kind& kind, const ch
 
 PolicyGroup g10(const PlannerOptions& options, const Kind& kind) {
   return from_files(options, kind, "g10",
-                    [&](const Trace&) { return *planner::built_in_machine(kind.name + 4); });  // after "g10-"
+                    [&](const Trace&) { return *planner::built_in_machine(kind.machine); });
+}
+
+PolicyGroup g10_scaled(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = g10(options, kind);
+  for (PolicyCase& c : group.cases) {
+    c.trace = with_scaled_batch(std::move(c.trace), kind.batch);
+    c.workload += fmt::format(" x {}", kind.batch);
+  }
+  group.note = fmt::format(
+      "scaled, not measured: what scales with the batch, and times, are {} of the recorded ones", kind.batch);
+  return group;
 }
 
 PolicyGroup dtr(const PlannerOptions& options, const Kind& kind) {
@@ -56,7 +70,7 @@ PolicyGroup dtr(const PlannerOptions& options, const Kind& kind) {
 
 PolicyGroup made_up_by(const PlannerOptions& options, const Kind& kind,
                        Trace (*step)(std::uint32_t layers, std::uint64_t seed)) {
-  PolicyGroup group{kind.name, kind.title, {}, {}};
+  PolicyGroup group{kind.name, kind.title, {}, {}, {}};
   for (std::uint64_t seed = 0; seed < (options.quick ? 1 : made_up_steps); ++seed) {
     Trace trace = step(layers, seed);
     Machine machine = machine_for(trace, kind.share);
@@ -112,8 +126,9 @@ PolicyGroup sparse_overlapped(const PlannerOptions& options, const Kind& kind) {
 }
 
 constexpr Kind kinds[] = {
-    {"g10-a100-g10", "G10's five steps on a100-g10: 40 GiB, 128 GiB of host memory, an SSD", g10},
-    {"g10-a100-ssd", "G10's five steps on a100-ssd: 40 GiB and an SSD", g10},
+    {"g10-a100-g10", "G10's five steps on a100-g10: 40 GiB, 128 GiB of host memory, an SSD", g10, 0,
+     "a100-g10"},
+    {"g10-a100-ssd", "G10's five steps on a100-ssd: 40 GiB and an SSD", g10, 0, "a100-ssd"},
     {"dtr-80", "DTR's eight steps in 80% of their peak, 15.75 GB/s to DRAM", dtr, gpu_shares[0]},
     {"dtr-60", "DTR's eight steps in 60%", dtr, gpu_shares[1]},
     {"dtr-40", "DTR's eight steps in 40%", dtr, gpu_shares[2]},
@@ -128,7 +143,13 @@ constexpr Kind kinds[] = {
     {"variants-60", "The same in 60%", variants, gpu_shares[1]},
     {"recompute-80", "Recomputation alone: DTR's eight steps in 80% of their peak", dtr, gpu_shares[0]},
     {"recompute-60", "Recomputation alone: DTR's eight steps in 60%", dtr, gpu_shares[1]},
-    {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]}};
+    {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]},
+    {"g10-a100-g10-half", "G10's five steps scaled to half the batch, not measured, on a100-g10", g10_scaled,
+     0, "a100-g10", 0.5},
+    {"g10-a100-g10-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-g10", 2},
+    {"g10-a100-ssd-half", "G10's five steps scaled to half the batch, not measured, on a100-ssd", g10_scaled,
+     0, "a100-ssd", 0.5},
+    {"g10-a100-ssd-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-ssd", 2}};
 
 }  // namespace
 
@@ -136,6 +157,11 @@ std::vector<std::string> policy_group_names() {
   std::vector<std::string> names;
   for (const Kind& kind : kinds) names.emplace_back(kind.name);
   return names;
+}
+
+bool is_by_name(const std::string& group) {
+  return std::any_of(std::begin(kinds), std::end(kinds),
+                     [&](const Kind& k) { return group == k.name && k.batch != 1; });
 }
 
 PolicyGroup policy_group(const PlannerOptions& options, const std::string& name) {

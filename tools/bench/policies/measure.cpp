@@ -263,6 +263,7 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
                   {"mean, worst and bounds are slowdowns to computing alone, over the cases that ran",
                    "bound: moving: the least of any schedule that recomputes nothing; bound: all: of any "
                    "schedule; to it: mean to bound"});
+  if (!group.note.empty()) out["notes"].push_back(group.note);
   return out;
 }
 

@@ -24,10 +24,13 @@ struct PolicyGroup {
   std::string title;
   std::vector<PolicyCase> cases;
   std::string missing;  // why there are no cases
+  std::string note;     // what a reader of its table has to know; may be empty
 };
 
-// The names of all groups, in order; those of recomputation alone are the last.
+// The names of all groups, in order; those of recomputation alone are the last that run unasked.
 std::vector<std::string> policy_group_names();
+// Whether the group runs only where it is named.
+bool is_by_name(const std::string& group);
 
 // One group, by its name. With `quick` one case of it.
 PolicyGroup policy_group(const PlannerOptions& options, const std::string& name);

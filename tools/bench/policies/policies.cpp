@@ -25,6 +25,8 @@ the CPU take part in the adam groups alone. Some policies with their moves compr
 in sparse-60 and overlapped-60 alone. The group memories has a table of its own: it compares policies for two memories, of
 which the slower one is used in place. So has drift: it plans four groups with joint, lets the operations' times
 drift, and changes the plans; and together: joint beside what only moves and what only recomputes.
+Only where --only names them, since they take minutes: g10-a100-g10-half, g10-a100-g10-double, g10-a100-ssd-half,
+g10-a100-ssd-double. They are G10's steps scaled to half and to twice the batch, not measured ones.
 
   --only LIST      compare in these groups
   --data DIR       the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); groups
@@ -69,7 +71,8 @@ std::string check(const Options& options) {
 
 bool chosen(const Options& options, const std::string& name) {
   const std::vector<std::string> only = words_of(options.only);
-  return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
+  if (only.empty()) return !is_by_name(name);
+  return std::find(only.begin(), only.end(), name) != only.end();
 }
 
 // Paths belong to the machine, not to the result.
