@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/joint/moves.h"
+#include "daemon/planner/simulate/joint/orders.h"
 #include "daemon/planner/simulate/joint/remade.h"
 #include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/variants.h"
@@ -60,12 +63,25 @@ class Search {
         drafts_(trace, machine),
         moves_(drafts_, control.seed) {}
 
-  Result<SwapPlan> best() {
+  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
+  // has come furthest goes on. `share`: of the plans for that, the others go to other orders of operations.
+  void begin(double share = 1) {
     if (!try_earlier()) try_published();
-    if (!perfect() && !drafts_.all_stay().empty()) {
-      build();
-      improve();
-    }
+    if (perfect() || drafts_.all_stay().empty()) return;
+    build();
+    if (!starts_.empty()) choose_start(share);
+  }
+
+  void go_on() {
+    if (starts_.empty()) return;
+    current_ = std::move(starts_.front());
+    change(plans_to_try() * (1 - share_to_choose), 1 - share_to_choose, 0);
+  }
+
+  double time_us() const { return best_.time_us; }
+  bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
+
+  Result<SwapPlan> best() {
     if (best_.time_us == infinite) return refused<SwapPlan>(why_not_);
     best_.plan.policy = "joint";
     return ok(std::move(best_.plan));
@@ -82,8 +98,6 @@ class Search {
   std::vector<State> starts_;
   State current_;
   std::string why_not_ = "the search was stopped before any policy had a plan";
-
-  bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
 
   bool try_earlier() {
     if (control_.from == nullptr) return false;
@@ -180,22 +194,16 @@ class Search {
     return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
   }
 
-  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
-  // has come furthest goes on.
-  void improve() {
-    if (starts_.empty()) return;
+  void choose_start(double share) {
     keep_fastest(changed_starts);
     current_ = starts_.front();
-    const double plans = plans_to_try();
-    const double each = plans * share_to_choose / static_cast<double>(starts_.size());
+    const double each = plans_to_try() * share * share_to_choose / static_cast<double>(starts_.size());
     for (State& start : starts_) {
       current_ = std::move(start);
       change(each, 1, 1 - share_to_choose);
       start = std::move(current_);
     }
     keep_fastest(1);
-    current_ = std::move(starts_.front());
-    change(plans * (1 - share_to_choose), 1 - share_to_choose, 0);
   }
 
   void keep_fastest(std::size_t count) {
@@ -233,13 +241,46 @@ class Search {
   }
 };
 
+// One order of the operations, and the search for it.
+struct InOrder {
+  Order operations;  // empty: as recorded
+  wire::Trace trace;
+  std::unique_ptr<Search> search;
+};
+
+// The order that leads furthest is searched to the end. With the recorded one alone this is one search.
+Result<SwapPlan> search_orders(const wire::Trace& trace, const Machine& machine, const SwapControl& control,
+                               const std::vector<Order>& others) {
+  std::vector<InOrder> all;
+  all.reserve(1 + others.size());  // searches refer to what stands here
+  all.push_back({{}, {}, std::make_unique<Search>(trace, machine, control)});
+  const double share = 1 / (1 + static_cast<double>(others.size()));
+  all.front().search->begin(share);
+  for (const Order& operations : others) {
+    if (all.front().search->perfect() || control.stopped()) break;
+    InOrder& other = all.emplace_back(InOrder{operations, reorder(trace, operations), nullptr});
+    other.search = std::make_unique<Search>(other.trace, machine, control);
+    other.search->begin(share);
+  }
+  const auto sooner = [](const InOrder& a, const InOrder& b) {
+    return a.search->time_us() < b.search->time_us();
+  };
+  const InOrder& best = *std::min_element(all.begin(), all.end(), sooner);
+  best.search->go_on();
+  Result<SwapPlan> plan = best.search->best();
+  if (plan) plan->operations = best.operations;
+  return plan;
+}
+
 // Where the step has what to compress, the search runs without codecs, too: they never make a plan slower.
 Result<SwapPlan> search(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
-  Result<SwapPlan> plan = Search(trace, machine, control).best();
+  std::vector<Order> orders;
+  if (!control.keeps_order) orders = promising_orders(trace, machine);
+  Result<SwapPlan> plan = search_orders(trace, machine, control, orders);
   if (!SparseCodecs(trace, machine).any() || control.stopped()) return plan;
   Machine plain = machine;
   plain.codecs.clear();
-  Result<SwapPlan> without = Search(trace, plain, control).best();
+  Result<SwapPlan> without = search_orders(trace, plain, control, orders);
   if (!without) return plan;
   const bool faster =
       !plan || planned_step_us(trace, machine, *without) < planned_step_us(trace, machine, *plan);
@@ -287,17 +328,25 @@ Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& mac
   return ok(std::move(best.plan));
 }
 
-// With the variants that the earlier plan chose. Nothing where that plan can no longer be carried out.
+// With the variants and the order that the earlier plan chose. Nothing where that plan can no longer be
+// carried out.
 std::optional<SwapPlan> changed(const wire::Trace& trace, const Machine& machine,
                                 const SwapControl& control) {
   if (planned_step_us(trace, machine, *control.from) == infinite) return std::nullopt;
   SwapPlan earlier = *control.from;
   const std::vector<wire::VariantChoice> variants = std::exchange(earlier.variants, {});
+  const Order operations = std::exchange(earlier.operations, {});
+  if (control.keeps_order && !operations.empty()) return std::nullopt;
   SwapControl from_there = control;
   from_there.from = &earlier;
-  Result<SwapPlan> plan = Search(with_variants(trace, variants), machine, from_there).best();
+  const wire::Trace as_run = in_order(with_variants(trace, variants), operations);
+  Search search(as_run, machine, from_there);
+  search.begin();
+  search.go_on();
+  Result<SwapPlan> plan = search.best();
   if (!plan) return std::nullopt;
   plan->variants = variants;
+  plan->operations = operations;
   return std::move(*plan);
 }
 
