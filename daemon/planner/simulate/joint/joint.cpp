@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/orders.h"
 #include "daemon/planner/simulate/joint/remade.h"
+#include "daemon/planner/simulate/joint/reordering.h"
 #include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/variants.h"
 
@@ -25,6 +27,8 @@ constexpr double first_margin = 1e-3;  // of a step's time: how much worse a pla
 constexpr int largest_change = 5;      // choices that change at once, as a power of two
 constexpr std::size_t read_plans = 3;  // of the published ones: the best
 constexpr std::size_t changed_starts = 4;
+constexpr double left_to_reorder = 0.4;  // of the plans, when the order is changed
+constexpr double most_reordering = 0.3;  // of the plans, so many of those
 constexpr double share_to_choose = 0.5;  // of the plans, to see which of these starts leads furthest
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
@@ -72,11 +76,27 @@ class Search {
     if (!starts_.empty()) choose_start(share);
   }
 
-  void go_on() {
+  // `until`: the share of the plans that are left after that.
+  void go_on(double until = 0) {
     if (starts_.empty()) return;
-    current_ = std::move(starts_.front());
-    change(plans_to_try() * (1 - share_to_choose), 1 - share_to_choose, 0);
+    if (left_ == 1 - share_to_choose) current_ = std::move(starts_.front());
+    change(std::max(plans_to_try() * (left_ - until) - spent_, 0.0), left_, until);
+    left_ = until;
   }
+
+  // Begins with what a search for another order came to, and goes on where that was.
+  void begin_with(const Search& other, State state) {
+    spent_ = other.spent_;
+    starts_.assign(1, state);
+    current_ = std::move(state);
+    left_ = other.left_;
+    time(current_.choices, current_.victims);
+  }
+
+  bool goes_on() const { return !starts_.empty() && !perfect() && !control_.stopped(); }
+  const State& current() const { return current_; }
+  double all_plans() const { return plans_to_try(); }
+  void spend(double plans) { spent_ = plans; }  // of those that are left, on something else
 
   double time_us() const { return best_.time_us; }
   bool perfect() const { return best_.time_us <= drafts_.starts_us().back(); }
@@ -97,6 +117,8 @@ class Search {
   Candidate best_;
   std::vector<State> starts_;
   State current_;
+  double left_ = 1 - share_to_choose;  // of the plans, once the start is chosen
+  double spent_ = 0;                   // plans of those
   std::string why_not_ = "the search was stopped before any policy had a plan";
 
   bool try_earlier() {
@@ -243,29 +265,55 @@ class Search {
 
 // One order of the operations, and the search for it.
 struct InOrder {
-  Order operations;  // empty: as recorded
-  wire::Trace trace;
+  Order operations;                    // empty: as recorded
+  std::unique_ptr<wire::Trace> trace;  // in that order; null: the one given
   std::unique_ptr<Search> search;
 };
+
+// A part of the plans changes the order itself, between two parts that change what moves in it.
+void change_order(const wire::Trace& trace, const Machine& machine, const SwapControl& control,
+                  InOrder* best) {
+  best->search->go_on(left_to_reorder);
+  if (!best->search->goes_on()) return;
+  Order operations = best->operations;
+  if (operations.empty()) {
+    operations.resize(trace.ops.size());
+    std::iota(operations.begin(), operations.end(), 0U);
+  }
+  const State& state = best->search->current();
+  Reordering reordering(trace, machine, control);
+  std::optional<OrderedPlan> changed = reordering.improved(operations, state.choices, state.victims,
+                                                           best->search->all_plans() * most_reordering);
+  best->search->spend(reordering.tried());
+  if (!changed) return;
+  auto search = std::make_unique<Search>(*changed->trace, machine, control);
+  search->begin_with(*best->search, {std::move(changed->choices), changed->victims, changed->time_us});
+  if (search->time_us() >= best->search->time_us()) return;
+  best->search = std::move(search);  // before the trace that the old one refers to
+  best->trace = std::move(changed->trace);
+  best->operations = std::move(changed->operations);
+}
 
 // The order that leads furthest is searched to the end. With the recorded one alone this is one search.
 Result<SwapPlan> search_orders(const wire::Trace& trace, const Machine& machine, const SwapControl& control,
                                const std::vector<Order>& others) {
   std::vector<InOrder> all;
-  all.reserve(1 + others.size());  // searches refer to what stands here
-  all.push_back({{}, {}, std::make_unique<Search>(trace, machine, control)});
+  all.reserve(1 + others.size());
+  all.push_back({{}, nullptr, std::make_unique<Search>(trace, machine, control)});
   const double share = 1 / (1 + static_cast<double>(others.size()));
   all.front().search->begin(share);
   for (const Order& operations : others) {
     if (all.front().search->perfect() || control.stopped()) break;
-    InOrder& other = all.emplace_back(InOrder{operations, reorder(trace, operations), nullptr});
-    other.search = std::make_unique<Search>(other.trace, machine, control);
+    InOrder& other = all.emplace_back(
+        InOrder{operations, std::make_unique<wire::Trace>(reorder(trace, operations)), nullptr});
+    other.search = std::make_unique<Search>(*other.trace, machine, control);
     other.search->begin(share);
   }
   const auto sooner = [](const InOrder& a, const InOrder& b) {
     return a.search->time_us() < b.search->time_us();
   };
-  const InOrder& best = *std::min_element(all.begin(), all.end(), sooner);
+  InOrder& best = *std::min_element(all.begin(), all.end(), sooner);
+  if (all.size() > 1) change_order(trace, machine, control, &best);
   best.search->go_on();
   Result<SwapPlan> plan = best.search->best();
   if (plan) plan->operations = best.operations;
