@@ -242,10 +242,10 @@ TEST_CASE("A schedule of another period or version is refused") {
         .error;
   };
   CHECK(error(R"("version":1)") ==
-        "version 1 of terrace-schedule is not known here, only versions 2 to 3 are; make the plan again with "
+        "version 1 of terrace-schedule is not known here, only versions 2 to 4 are; make the plan again with "
         "`terrace plan`");
-  CHECK(error(R"("version":4)") ==
-        "version 4 of terrace-schedule is not known here, only versions 2 to 3 are");
+  CHECK(error(R"("version":5)") ==
+        "version 5 of terrace-schedule is not known here, only versions 2 to 4 are");
   CHECK(error(R"("version":2,"clock":"saves")") == "clock: a trace has the clock operations, not \"saves\"");
   CHECK(error(R"("version":2,"period":{"ordinals":3})") ==
         "period.ordinals: it has 3, the trace has 2 operations");

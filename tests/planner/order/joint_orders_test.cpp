@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <numeric>
 
 #include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/joint/orders.h"
-#include "daemon/planner/variants.h"
+#include "daemon/planner/simulate/joint/reordering.h"
 #include "tests/planner/simulate/random_plans.h"
 #include "tests/planner/simulate/simulated.h"
 
@@ -121,6 +122,81 @@ TEST_CASE("No order is asked for where everything fits or reads are not known") 
   t.reads_known = false;
   CHECK(joint::promising_orders(t, two_tiers(all / 2)).empty());
   CHECK(planned(t, two_tiers(all * 7 / 10), with_effort(0.05)).operations.empty());
+}
+
+TEST_CASE("Choices keep their gaps in another order") {
+  // 2 and 3 read what 0 and 1 made; 4 reads both once more.
+  const wire::Trace t = step({tensor(100), tensor(50)}, {op(10, {}, {0}), op(10, {}, {1}), op(10, {0}, {}),
+                                                         op(10, {1}, {}), op(10, {0, 1}, {})});
+  const Machine m = two_tiers(1000);
+  const joint::Drafts drafts(t, m);
+  const Order recorded{0, 1, 2, 3, 4}, order{0, 1, 3, 2, 4};
+  joint::Choices choices = drafts.all_stay();
+  REQUIRE(choices.size() == 3);  // 0: 0 to 2 and 2 to 4; 1: 1 to 3. Between 3 and 4 there is none
+  choices[1] = {choices[1].gap, joint::Way::moves, 1, 3, 4, 0};
+  choices[2] = {choices[2].gap, joint::Way::moves, 1, 2, 3, 0};
+  REQUIRE((choices[1].gap.from == 2 && choices[2].gap.tensor == 1));
+  const wire::Trace other = reorder(t, order);
+  const joint::Drafts other_drafts(other, m);
+  // Now 0: 0 to 3; 1: 1 to 2, which is no gap, and 2 to 4.
+  const joint::Choices carried = joint::carried_over(choices, recorded, other_drafts, order);
+  REQUIRE(carried.size() == 2);
+  CHECK((carried[0].gap.tensor == 0 && carried[0].gap.to == 3 && carried[0].way == joint::Way::stays));
+  CHECK((carried[1].gap.tensor == 1 && carried[1].gap.to == 4 && carried[1].way == joint::Way::stays));
+  const joint::Choices back = joint::carried_over(choices, recorded, drafts, recorded);
+  for (std::size_t g = 0; g < back.size(); ++g)
+    CHECK((back[g].way == choices[g].way && back[g].out == choices[g].out && back[g].in == choices[g].in));
+}
+
+TEST_CASE("An operation that waits gives way to one behind it") {
+  // 100 bytes leave and come back while 4 takes 100 us; 5 waits for them although 6 needs nothing.
+  const wire::Trace t =
+      step({tensor(100), tensor(10)},
+           {op(10, {}, {0}), op(10, {}, {1}), op(150, {1}, {}, 95), op(10, {0}, {}), op(80, {}, {})});
+  const Machine m = two_tiers(110);
+  const joint::Drafts drafts(t, m);
+  joint::Choices choices = drafts.all_stay();
+  REQUIRE(choices.size() == 1);
+  drafts.move(&choices[0], 1);
+  choices[0].out = 1;
+  choices[0].in = 3;
+  const Order recorded{0, 1, 2, 3, 4};
+  const double given_us = simulate_repeated(t, m, drafts.schedule(choices), Victims::belady)->total_us;
+  joint::Reordering reordering(t, m, {});
+  const auto changed = reordering.improved(recorded, choices, Victims::belady, 60);
+  REQUIRE(changed);
+  CHECK(changed->time_us < given_us);
+  CHECK((reordering.tried() > 0 && reordering.tried() <= 60));
+  CHECK(changed->operations != recorded);
+  CHECK(check_operations(t, changed->operations).empty());
+  SwapPlan plan{changed->drafts->schedule(changed->choices), changed->victims};
+  plan.operations = changed->operations;
+  CHECK(repeated_us(t, m, plan) == changed->time_us);
+}
+
+TEST_CASE("Changed orders respect every dependency and are no slower") {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    Random random(seed);
+    const wire::Trace t = random_step(random);
+    const Machine m = roomy_machine(random, t);
+    const joint::Drafts drafts(t, m);
+    Order recorded(t.ops.size());
+    std::iota(recorded.begin(), recorded.end(), 0U);
+    const joint::Choices choices = drafts.construct(0, false);
+    const auto given = simulate_repeated(t, m, drafts.schedule(choices), Victims::belady);
+    const auto changed = joint::Reordering(t, m, {}).improved(recorded, choices, Victims::belady, 40);
+    if (!changed) continue;
+    ++found;
+    INFO("seed " << seed);
+    REQUIRE(check_operations(t, changed->operations).empty());
+    REQUIRE(given);
+    REQUIRE(changed->time_us < given->total_us);
+    SwapPlan plan{changed->drafts->schedule(changed->choices), changed->victims};
+    plan.operations = changed->operations;
+    REQUIRE(repeated_us(t, m, plan) == changed->time_us);
+  }
+  CHECK(found > 20);
 }
 
 TEST_CASE("Orders and variants are chosen together") {
