@@ -8,6 +8,7 @@
 #include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
 #include "daemon/planner/machine_json.h"
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/trace_limits.h"
 
@@ -22,8 +23,8 @@ using wire::ScheduleEntry;
 
 constexpr std::size_t most_entries = std::size_t{1} << 23;
 // 3 where operations run in variants, which a reader of version 2 would not see.
-// 4 where something is staged.
-constexpr std::uint64_t plain_version = 2, variants_version = 3, stages_version = 4;
+// 4 where something is staged, or where operations run in another order, by which everything else counts.
+constexpr std::uint64_t plain_version = 2, variants_version = 3, newest_version = 4;
 constexpr std::size_t hash_digits = 16;
 
 // The value whose name this is, of an enumeration that ends with `count`; `count`: none.
@@ -44,7 +45,7 @@ std::string hash_text(std::uint64_t hash) {
 class ScheduleReader {
  public:
   ScheduleReader(const wire::Trace& trace, const Machine& machine)
-      : trace_(trace), machine_(machine), objects_(objects_of(trace)) {
+      : trace_(trace), machine_(machine) {
     for (std::uint32_t i = 0; i < trace.tensors.size(); ++i) index_of_.emplace(trace.tensors[i].id, i);
   }
   Result<Schedule> read(std::string_view text);
@@ -63,12 +64,19 @@ class ScheduleReader {
   void tier(JsonFields* fields, ScheduleEntry* entry);
   void codec(JsonFields* fields, ScheduleEntry* entry);
   std::string variant(std::size_t index, const json& value);
+  std::string operation(std::size_t index, const json& value);
+  std::string check_births() const;
 
   const wire::Trace& trace_;
   const Machine& machine_;
-  std::vector<wire::ScheduleObject> objects_;
+  struct Birth {
+    std::size_t index = 0;  // in the file
+    std::uint32_t tensor = 0;
+    std::uint64_t ordinal = 0;
+  };
+  std::vector<Birth> births_;  // that the file tells, until the order is known
   std::unordered_map<std::uint64_t, std::uint32_t> index_of_;
-  FormatCheck format_{"terrace-schedule", plain_version, stages_version,
+  FormatCheck format_{"terrace-schedule", plain_version, newest_version,
                       "make the plan again with `terrace plan`"};
   Schedule schedule_;
 };
@@ -169,6 +177,28 @@ std::string ScheduleReader::variant(std::size_t index, const json& value) {
   return error;
 }
 
+std::string ScheduleReader::operation(std::size_t index, const json& value) {
+  if (index != schedule_.operations.size()) return "operations: stands there twice";
+  if (index >= trace_.ops.size())
+    return "operations: more than the " + std::to_string(trace_.ops.size()) + " of the trace";
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= trace_.ops.size())
+    return json_place("operations", index) + ": expected the number of an operation of the trace, below " +
+           std::to_string(trace_.ops.size());
+  schedule_.operations.push_back(static_cast<std::uint32_t>(value.get<std::uint64_t>()));
+  return {};
+}
+
+std::string ScheduleReader::check_births() const {
+  for (const Birth& told : births_) {
+    const std::uint32_t birth = schedule_.objects[told.tensor].birth;
+    if (told.ordinal != birth)
+      return json_place("objects", told.index) + ".birth: in the trace" +
+             (schedule_.operations.empty() ? "" : ", in the order of operations,") + " it is " +
+             std::to_string(birth);
+  }
+  return {};
+}
+
 // Objects stand in the file for who has no trace; here they must be the trace's.
 std::string ScheduleReader::object(std::size_t index, const json& value) {
   if (index >= most_tensors) return "objects: more than " + std::to_string(most_tensors);
@@ -176,14 +206,12 @@ std::string ScheduleReader::object(std::size_t index, const json& value) {
   JsonFields fields(value, json_place("objects", index), &error);
   const std::optional<std::uint32_t> found = tensor(&fields);
   if (!found) return error;
-  const wire::ScheduleObject& o = objects_[*found];
+  const wire::TraceTensor& tensor = trace_.tensors[*found];
   const bool lasting = fields.flag("persistent", false);
-  if (fields.whole("bytes", most_tensor_bytes) != o.bytes)
-    fields.complain("bytes", "in the trace it has " + std::to_string(o.bytes));
-  if (lasting != (o.birth == wire::persistent))
-    fields.complain("persistent", "in the trace it is the other way round");
-  if (!lasting && fields.whole("birth", trace_.ops.size()) != o.birth)
-    fields.complain("birth", "in the trace it is " + std::to_string(o.birth));
+  if (fields.whole("bytes", most_tensor_bytes) != tensor.bytes)
+    fields.complain("bytes", "in the trace it has " + std::to_string(tensor.bytes));
+  if (lasting != tensor.persistent) fields.complain("persistent", "in the trace it is the other way round");
+  if (!lasting) births_.push_back({index, *found, fields.whole("birth", trace_.ops.size())});
   return error;
 }
 
@@ -251,7 +279,8 @@ std::string ScheduleReader::field(const std::string& key, const json& value) {
 }
 
 Wanted wanted_of_schedule(const std::string& key) {
-  if (key == "entries" || key == "objects" || key == "variants") return Wanted::elements;
+  if (key == "entries" || key == "objects" || key == "variants" || key == "operations")
+    return Wanted::elements;
   constexpr std::array<const char*, 6> whole = {"trace", "policy", "clock", "period", "order", "predicted"};
   return std::find(whole.begin(), whole.end(), key) != whole.end() || FormatCheck::concerns(key)
              ? Wanted::whole
@@ -264,13 +293,16 @@ Result<Schedule> ScheduleReader::read(std::string_view text) {
   stream.whole = [this](const std::string& k, const json& v) { return field(k, v); };
   stream.element = [this](const std::string& k, std::size_t i, const json& v) {
     if (k == "variants") return variant(i, v);
+    if (k == "operations") return operation(i, v);
     return k == "entries" ? entry(i, v) : object(i, v);
   };
   std::string error = stream_json(text, stream);
   if (error.empty()) error = format_.missing();
+  if (error.empty()) error = check_operations(trace_, schedule_.operations);
   if (!error.empty()) return refused<Schedule>(std::move(error));
   schedule_.trace = trace_.name;
   describe(trace_, &schedule_);
+  if (error = check_births(); !error.empty()) return refused<Schedule>(std::move(error));
   return ok(std::move(schedule_));
 }
 
@@ -320,7 +352,7 @@ std::string array_lines(const std::vector<Element>& elements, Line line) {
 std::uint64_t version_of(const Schedule& schedule) {
   const bool stages = std::any_of(schedule.entries.begin(), schedule.entries.end(),
                                   [](const ScheduleEntry& e) { return e.action == Action::stage; });
-  if (stages) return stages_version;
+  if (stages || !schedule.operations.empty()) return newest_version;
   return schedule.variants.empty() ? plain_version : variants_version;
 }
 
@@ -355,6 +387,7 @@ std::string schedule_json(const Schedule& schedule, const wire::Trace& trace, co
   if (described.period == 0) describe(trace, &described);
   std::string text = json_line(head(described));
   text.pop_back();  // the brace
+  if (!described.operations.empty()) text += ",\n\"operations\":" + json(described.operations).dump();
   if (!described.variants.empty())
     text += ",\n\"variants\":" + array_lines(described.variants, [&](const wire::VariantChoice& choice) {
               const std::string& name = trace.ops[choice.op].variants[choice.variant - 1].name;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/planner/order/scheduled.h"
+
 namespace terrace::planner {
 namespace {
 
@@ -88,8 +90,12 @@ void describe(const wire::Trace& trace, wire::Schedule* schedule) {
   schedule->clock = wire::Clock::operations;
   schedule->period = static_cast<std::uint32_t>(trace.ops.size());
   schedule->period_hash = period_hash(trace);
-  schedule->objects = objects_of(trace);
-  give_deadlines(trace, schedule);
+  const auto describe_objects = [schedule](const wire::Trace& as_run) {
+    schedule->objects = objects_of(as_run);
+    give_deadlines(as_run, schedule);
+  };
+  if (schedule->operations.empty()) return describe_objects(trace);
+  describe_objects(in_order(trace, schedule->operations));
 }
 
 }  // namespace terrace::planner

@@ -22,7 +22,9 @@ std::vector<wire::ScheduleObject> objects_of(const wire::Trace& trace);
 // be sorted and name tensors of the trace. O(names + entries).
 void give_deadlines(const wire::Trace& trace, wire::Schedule* schedule);
 
-// All of the above, into the schedule.
+// All of the above, into the schedule. The hash is that of the trace as it is, so that a schedule is for one
+// trace whatever order it chooses; births and deadlines count positions of the schedule's order, as its
+// ordinals do.
 void describe(const wire::Trace& trace, wire::Schedule* schedule);
 
 }  // namespace terrace::planner

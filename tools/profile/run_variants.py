@@ -85,6 +85,8 @@ def main():
     trace, schedule = load(options.trace), load(options.plan)
     if schedule.get("entries"):
         raise SystemExit(f"{options.plan}: it moves tensors; only a plan of variants alone can be run here")
+    if schedule.get("operations"):
+        raise SystemExit(f"{options.plan}: it runs the operations in another order; only a plan of variants alone can be run here")
     torch.manual_seed(0)
     shape = [int(side) for side in options.shape.split(",")]
     parts = profile_step.build(options.model, options.batch, shape, torch.device(options.device))

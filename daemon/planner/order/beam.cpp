@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t no_link = 0xffffffffU;
 
-struct State {
+struct PartialOrder {
   LiveBytes live;
   std::vector<std::uint32_t> waits;  // per operation: dependencies that have not run
   std::vector<std::uint32_t> ready;
@@ -24,7 +24,7 @@ struct State {
   std::uint32_t link = no_link;
 };
 
-struct Link {
+struct ChosenOp {
   std::uint32_t op;
   std::uint32_t previous;
 };
@@ -41,13 +41,13 @@ struct Extension {
   }
 };
 
-class Beam {
+class OrderBeam {
  public:
-  Beam(const OrderModel& model, const Dependencies& graph, std::uint32_t width)
+  OrderBeam(const OrderModel& model, const Dependencies& graph, std::uint32_t width)
       : graph_(graph), width_(width), numbers_(model.ops()) {
     std::mt19937_64 random(1);
     for (std::uint64_t& number : numbers_) number = random();
-    State first{LiveBytes(model), {}, {}};
+    PartialOrder first{LiveBytes(model), {}, {}};
     for (std::uint32_t op = 0; op < model.ops(); ++op) {
       first.waits.push_back(static_cast<std::uint32_t>(graph.before[op].size()));
       if (graph.before[op].empty()) first.ready.push_back(op);
@@ -68,7 +68,7 @@ class Beam {
   std::vector<Extension> extensions() const {
     std::vector<Extension> all;
     for (std::uint32_t s = 0; s < states_.size(); ++s) {
-      const State& state = states_[s];
+      const PartialOrder& state = states_[s];
       for (const std::uint32_t op : state.ready) {
         const LiveBytes::Step step = state.live.ask(op);
         all.push_back({std::max(state.peak, step.during), step.after, s, op, state.set + numbers_[op]});
@@ -78,8 +78,8 @@ class Beam {
     return all;
   }
 
-  State extended(const Extension& choice) {
-    State state = states_[choice.state];
+  PartialOrder extended(const Extension& choice) {
+    PartialOrder state = states_[choice.state];
     state.live.run(choice.op);
     state.peak = choice.peak;
     state.set = choice.set;
@@ -93,7 +93,7 @@ class Beam {
   }
 
   void advance() {
-    std::vector<State> next;
+    std::vector<PartialOrder> next;
     std::unordered_set<std::uint64_t> seen;
     for (const Extension& choice : extensions()) {
       if (next.size() == width_) break;
@@ -105,14 +105,14 @@ class Beam {
   const Dependencies& graph_;
   std::uint32_t width_;
   std::vector<std::uint64_t> numbers_;
-  std::vector<State> states_;
-  std::vector<Link> links_;
+  std::vector<PartialOrder> states_;
+  std::vector<ChosenOp> links_;
 };
 
 }  // namespace
 
 Order beam_order(const OrderModel& model, const Dependencies& graph, std::uint32_t width) {
-  return Beam(model, graph, width).run();
+  return OrderBeam(model, graph, width).run();
 }
 
 }  // namespace terrace::planner

@@ -108,6 +108,73 @@ Dependencies reversed(const Dependencies& graph) { return {graph.after, graph.be
 
 namespace {
 
+class EarlyFrees {
+ public:
+  EarlyFrees(const OrderModel& model, const Dependencies& graph)
+      : model_(model),
+        graph_(graph),
+        users_(users_of(model)),
+        live_(model),
+        waits_(model.ops()),
+        ran_(model.ops(), false) {
+    for (std::uint32_t op = 0; op < model.ops(); ++op) waits_[op] = graph.before[op].size();
+  }
+
+  // In recorded order everything is ready when its turn comes.
+  Order run() {
+    order_.reserve(model_.ops());
+    for (std::uint32_t op = 0; op < model_.ops(); ++op) {
+      if (!ran_[op]) finish(op);
+      while (!frees_.empty()) {
+        const std::uint32_t first = *frees_.begin();
+        frees_.erase(frees_.begin());
+        finish(first);
+      }
+    }
+    return std::move(order_);
+  }
+
+ private:
+  void consider(std::uint32_t op) {
+    const bool ready = !ran_[op] && waits_[op] == 0;
+    if (ready && live_.ask(op).after < live_.live()) frees_.insert(op);
+  }
+
+  // It ends the lives of tensors that nobody else has yet to name; whoever is the last one left now may, too.
+  void finish(std::uint32_t op) {
+    ran_[op] = true;
+    frees_.erase(op);
+    order_.push_back(op);
+    live_.run(op);
+    for (const std::uint32_t next : graph_.after[op]) {
+      if (--waits_[next] == 0) consider(next);
+    }
+    for (const std::uint32_t t : model_.names(op)) {
+      if (live_.left(t) != 1) continue;
+      for (const std::uint32_t user : users_[t]) consider(user);
+    }
+  }
+
+  const OrderModel& model_;
+  const Dependencies& graph_;
+  std::vector<std::vector<std::uint32_t>> users_;
+  LiveBytes live_;
+  std::vector<std::size_t> waits_;
+  std::vector<bool> ran_;
+  std::set<std::uint32_t> frees_;
+  Order order_;
+};
+
+}  // namespace
+
+Order frees_early(const wire::Trace& trace) {
+  const OrderModel model(trace);
+  const Dependencies graph = dependencies_of(trace);
+  return EarlyFrees(model, graph).run();
+}
+
+namespace {
+
 // Appends what has not been placed of `op` and its ancestors, in the order of `position`.
 void place_with_ancestors(const Dependencies& graph, const Order& position, std::uint32_t op,
                           std::vector<bool>& placed, Order& result) {

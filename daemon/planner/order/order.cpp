@@ -126,11 +126,4 @@ std::uint64_t peak_bytes(const wire::Trace& trace, const Order& order) {
   return model.persistent_bytes() + peak_of(model, order);
 }
 
-wire::Trace reorder(const wire::Trace& trace, const Order& order) {
-  wire::Trace result{trace.name, trace.source, {}, trace.tensors, trace.reads_known};
-  result.ops.reserve(order.size());
-  for (const std::uint32_t op : order) result.ops.push_back(trace.ops[op]);
-  return result;
-}
-
 }  // namespace terrace::planner

@@ -23,6 +23,11 @@ Order breadth_first(const wire::Trace& trace);
 // which they are left (the reverse post-order, as Checkmate's bridge to DTR uses).
 Order reverse_depth_first(const wire::Trace& trace);
 
+// The recorded order, but what leaves less memory behind than it found runs as soon as all that it waits for
+// has run: an optimizer's update where its gradient is there, the last consumer of anything large. O((V + E)
+// log V) but for tensors that many operations name.
+Order frees_early(const wire::Trace& trace);
+
 // How much memory_minimising() may look at. The work is bounded by counts, not time, so that the answer is
 // the same everywhere.
 struct OrderEffort {

@@ -15,11 +15,13 @@ namespace {
 
 constexpr std::uint32_t most_window_ops = 16;
 
-struct Cost {
+struct WindowCost {
   std::uint64_t peak = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t sum = 0;
-  bool operator==(const Cost&) const = default;
-  bool operator<(const Cost& other) const { return peak != other.peak ? peak < other.peak : sum < other.sum; }
+  bool operator==(const WindowCost&) const = default;
+  bool operator<(const WindowCost& other) const {
+    return peak != other.peak ? peak < other.peak : sum < other.sum;
+  }
 };
 
 // A tensor that the window names.
@@ -36,10 +38,10 @@ struct LocalOp {
   std::uint64_t workspace = 0;
 };
 
-class Window {
+class OpWindow {
  public:
-  Window(const OrderModel& model, const Dependencies& graph, const LiveBytes& live,
-         std::span<const std::uint32_t> ops)
+  OpWindow(const OrderModel& model, const Dependencies& graph, const LiveBytes& live,
+           std::span<const std::uint32_t> ops)
       : start_live_(live.live()), ops_(ops.size()) {
     std::vector<std::uint32_t> names;
     for (std::uint32_t i = 0; i < ops.size(); ++i) add_op(model, graph, ops, i, names);
@@ -52,15 +54,15 @@ class Window {
   }
 
   // The cost of running the window as it stands.
-  Cost recorded() const {
-    Cost cost{0, 0};
+  WindowCost recorded() const {
+    WindowCost cost{0, 0};
     std::uint64_t live = start_live_;
     for (std::uint32_t i = 0, ran = 0; i < ops_.size(); ran |= 1U << i++) extend(cost, live, ran, i);
     return cost;
   }
 
   // The best order, as positions in the window.
-  std::vector<std::uint32_t> solve(Cost& best) {
+  std::vector<std::uint32_t> solve(WindowCost& best) {
     const std::uint32_t all = (1U << ops_.size()) - 1;
     cost_.assign(all + 1, {});
     live_.assign(all + 1, 0);
@@ -68,7 +70,7 @@ class Window {
     cost_[0] = {0, 0};
     live_[0] = start_live_;
     for (std::uint32_t ran = 0; ran < all; ++ran) {
-      if (cost_[ran] == Cost{}) continue;  // cannot be reached
+      if (cost_[ran] == WindowCost{}) continue;  // cannot be reached
       for (std::uint32_t i = 0; i < ops_.size(); ++i) relax(ran, i);
     }
     best = cost_[all];
@@ -97,7 +99,7 @@ class Window {
     }
   }
 
-  void extend(Cost& cost, std::uint64_t& live, std::uint32_t ran, std::uint32_t i) const {
+  void extend(WindowCost& cost, std::uint64_t& live, std::uint32_t ran, std::uint32_t i) const {
     const std::uint32_t now = ran | 1U << i;
     std::uint64_t during = live + ops_[i].workspace;
     std::uint64_t ended = ops_[i].workspace;
@@ -112,7 +114,7 @@ class Window {
 
   void relax(std::uint32_t ran, std::uint32_t i) {
     if ((ran >> i & 1) != 0 || (ops_[i].before & ~ran) != 0) return;
-    Cost cost = cost_[ran];
+    WindowCost cost = cost_[ran];
     std::uint64_t live = live_[ran];
     extend(cost, live, ran, i);
     const std::uint32_t now = ran | 1U << i;
@@ -125,7 +127,7 @@ class Window {
   std::uint64_t start_live_;
   std::vector<Local> locals_;
   std::vector<LocalOp> ops_;
-  std::vector<Cost> cost_;
+  std::vector<WindowCost> cost_;
   std::vector<std::uint64_t> live_;
   std::vector<std::uint32_t> last_;
 };
@@ -151,8 +153,8 @@ bool improve(const OrderModel& model, const Dependencies& graph, Order& order, s
   LiveBytes live(model);
   for (std::uint32_t i = 0; i < begin; ++i) live.run(order[i]);
   const Order ops(order.begin() + begin, order.begin() + begin + count);
-  Window window(model, graph, live, ops);
-  Cost best;
+  OpWindow window(model, graph, live, ops);
+  WindowCost best;
   const std::vector<std::uint32_t> positions = window.solve(best);
   if (!(best < window.recorded())) return false;
   for (std::uint32_t i = 0; i < count; ++i) order[begin + i] = ops[positions[i]];

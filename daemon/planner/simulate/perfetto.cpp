@@ -18,6 +18,7 @@ class Writer {
   Writer(const wire::Trace& trace, const Machine& machine) : trace_(trace), machine_(machine) {}
 
   std::string write(const SimulationReport& report) {
+    order_ = &report.operations;
     name_tracks();
     for (std::size_t op = 0; op < report.ops.size(); ++op) operation(op, report.ops[op]);
     for (const ExtraWork& work : report.extra) extra(work);
@@ -29,7 +30,11 @@ class Writer {
  private:
   const wire::Trace& trace_;
   const Machine& machine_;
+  const std::vector<std::uint32_t>* order_ = nullptr;
   TraceEvents events_;
+
+  // Of the trace, the operation at this position.
+  std::size_t op_at(std::size_t position) const { return order_->empty() ? position : (*order_)[position]; }
 
   void name_track(int track, const std::string& name) { events_.name_track(one_process, track, name); }
 
@@ -73,7 +78,8 @@ class Writer {
               number(timing.stalls.fetch_us) + ",\"room_us\":" + number(timing.stalls.room_us));
   }
 
-  void operation(std::size_t op, const OpTiming& timing) {
+  void operation(std::size_t position, const OpTiming& timing) {
+    const std::size_t op = op_at(position);
     slice(compute_track, trace_.ops[op].name, timing.start_us, timing.end_us, "\"op\":" + std::to_string(op));
     stall(trace_.ops[op].name, timing);
   }
@@ -82,7 +88,7 @@ class Writer {
     using Kind = ExtraWork::Kind;
     if (work.kind == Kind::drop) return;
     if (work.kind == Kind::wait) return stall("wait for " + tensor_name(work.tensors.at(0)), work.timing);
-    const std::string name = work.kind == Kind::recompute  ? "recompute " + trace_.ops[work.op].name
+    const std::string name = work.kind == Kind::recompute  ? "recompute " + trace_.ops[op_at(work.op)].name
                              : work.kind == Kind::compress ? "compress " + tensor_name(work.tensors.at(0))
                                                            : "decompress " + tensor_name(work.tensors.at(0));
     slice(compute_track, name, work.timing.start_us, work.timing.end_us,

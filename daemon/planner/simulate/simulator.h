@@ -40,6 +40,7 @@
 //   memory during the run only. Its inputs must be unchanged since. What was updated in place is made again
 //   from the operation that wrote it whole on, update by update, 32 operations at most, in one go: no older
 //   content is left for others to read.
+// * Operations run in the order that the schedule has, else in the trace's; all positions count in that order.
 // * An operation takes the time and workspace of the variant that the schedule names, also when it is made
 //   again; without one those of the trace.
 #pragma once
@@ -99,7 +100,7 @@ struct LowerBounds {
   double transfer_us =
       0;  // what exceeds tier 0 must leave and return over its links; infinite: no room for it
   double critical_path_us = 0;  // longest chain of dependent operations
-  // No step in the order of the trace is faster that neither drops and recomputes nor compresses: before the
+  // No step in the order of the trace given is faster that neither drops and recomputes nor compresses: before the
   // fullest operation ends the excess has left, and only then it returns.
   double step_us = 0;
 };
@@ -117,7 +118,7 @@ struct ExtraWork {
   enum class Kind : std::uint8_t { recompute, compress, decompress, drop, wait };
   Kind kind = Kind::drop;
   std::uint32_t position = 0;          // before this operation; of a decompression: after it was present
-  std::uint32_t op = 0;                // recompute: which
+  std::uint32_t op = 0;                // recompute: which, by its position
   std::vector<std::uint32_t> tensors;  // recompute: those kept; otherwise the one
   OpTiming timing;
 };
@@ -168,8 +169,9 @@ struct SimulationReport {
   Stalls stalls;
   std::vector<LinkUse> links;                  // as Machine::links
   std::vector<std::uint64_t> tier_peak_bytes;  // as Machine::tiers
-  LowerBounds bounds;
+  LowerBounds bounds;                         // of the step in the order below
   std::vector<wire::VariantChoice> variants;  // as the schedule has them
+  std::vector<std::uint32_t> operations;      // as well: in this order `ops` tells of them
   // The timeline, if asked for; time 0 is the reported step's begin.
   std::vector<Residence> start;
   std::vector<OpTiming> ops;
@@ -180,7 +182,8 @@ struct SimulationReport {
 };
 
 // Bounds that hold for every schedule under both stall rules, except as said at the fields; of an operation
-// with variants count the least time and the least workspace.
+// with variants count the least time and the least workspace. All but compute_us, critical_path_us and
+// largest_op_bytes are of the trace's order: for a schedule with another one give the step in that order.
 LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine);
 
 // The report, or which entry of the schedule or which operation cannot be carried out, and why.
@@ -215,6 +218,7 @@ struct SwapControl {
   // A plan of the same step for other times, budgets or links. `joint` begins with it and with no other, if
   // it can still be carried out. Null: none.
   const SwapPlan* from = nullptr;
+  bool keeps_order = false;  // the operations run as the trace has them
   bool stopped() const { return stop && stop(); }
 };
 

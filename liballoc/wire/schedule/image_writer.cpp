@@ -26,6 +26,9 @@ std::string what_is_missing(const Schedule& schedule) {
   if (!schedule.variants.empty())
     return "the schedule chooses variants of operations, and an image cannot say them: a job runs its "
            "operations as it does";
+  if (!schedule.operations.empty())
+    return "the schedule runs the operations in an order of its own, and an image cannot say it: a job runs "
+           "its operations as it does";
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     const ScheduleEntry& e = schedule.entries[i];
     const std::string place = "entries[" + std::to_string(i) + "]: ";

@@ -97,6 +97,9 @@ struct Schedule {
   std::vector<ScheduleObject> objects = {};
   Prediction predicted = {};
   std::vector<VariantChoice> variants = {};  // sorted by op, each once
+  // The order in which the trace's operations run, each once: ordinals and births count its positions.
+  // Empty: as in the trace. What a job runs is its own affair: images carry none.
+  std::vector<std::uint32_t> operations = {};
 };
 
 constexpr bool moves(Action action) { return action == Action::out || action == Action::in; }

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/bound/linear.h"
 #include "tests/planner/simulate/random_plans.h"
 
@@ -31,7 +32,10 @@ std::uint32_t hold_policies(const wire::Trace& t, const Machine& m, double least
   for (const SwapPolicy& p : swap_policies()) {
     const auto schedule = p.plan(t, m, {0, 0.1, {}});  // searches are kept short
     if (!schedule) continue;
-    const double bound = recomputes(*schedule) ? bound_us(t, m, {.recomputes = true}) : least_us;
+    const bool as_recorded = schedule->operations.empty() && !recomputes(*schedule);
+    const double bound =
+        as_recorded ? least_us
+                    : bound_us(in_order(t, schedule->operations), m, {.recomputes = recomputes(*schedule)});
     for (const StallRule rule : {StallRule::strict, StallRule::overlapped}) {
       for (std::uint32_t steps = 1; steps <= 3; ++steps) {
         const auto r =

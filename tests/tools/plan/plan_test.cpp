@@ -239,6 +239,47 @@ TEST_CASE("ABoundThatNoTransferMeetsIsImpossible") {
   CHECK_FALSE(plan_json(report)["bounds"].contains("transfer_us"));
 }
 
+namespace {
+
+// Both tensors live at once in the trace's order, and never in this one.
+constexpr const char* one_after_the_other = R"({"format":"terrace-trace","version":1,"name":"two",
+ "ops":[{"name":"a","time_us":10,"inputs":[],"outputs":[1]},{"name":"b","time_us":10,"inputs":[],"outputs":[2]},
+        {"name":"c","time_us":10,"inputs":[1],"outputs":[]},{"name":"d","time_us":10,"inputs":[2],"outputs":[]}],
+ "tensors":[{"id":1,"bytes":100},{"id":2,"bytes":100}]})";
+
+Result<wire::Schedule> in_its_order(const wire::Trace& trace, const planner::Machine&) {
+  wire::Schedule schedule{trace.name, "by hand", {}};
+  schedule.operations = {0, 2, 1, 3};
+  return ok(std::move(schedule));
+}
+
+}  // namespace
+
+TEST_CASE("APlanInAnotherOrderSaysSoAndHasTheBoundOfThatOrder") {
+  const Files files;
+  const auto input = load_plan_input(files.put("two.json", one_after_the_other));
+  REQUIRE(input.result);
+  planner::Machine machine;
+  machine.name = "small";
+  machine.tiers = {{"gpu", 100}};
+  SearchWatch watch(0, false);
+  PlanReport report;
+  report.input = &*input.result;
+  report.machine = &machine;
+  const planner::SwapPolicy policy{"by hand", "test", "", planner::Victims::none, in_its_order};
+  report.swap.push_back(run_policy(policy, *input.result->trace, machine, report.limits, watch));
+  REQUIRE(report.swap[0].valid());
+  report.bounds.emplace().moving.step_us = 80;  // of the trace's order: not this plan's
+  json step = json::parse(plan_json(report).dump())["steps"][0];
+  CHECK(step["reordered"] == 2);
+  CHECK_FALSE(step.contains("bound"));
+  report.swap[0].bounds_in_its_order.emplace().moving.step_us = 40;
+  step = json::parse(plan_json(report).dump())["steps"][0];
+  CHECK((step["bound"] == 1.0 && step["to_bound"] == 1.0));
+  CHECK(plan_tables(report, true).find("2 operations in another place, BOUND of that order") !=
+        std::string::npos);
+}
+
 TEST_CASE("AReportSaysTheSameAsTableAndAsJson") {
   const Files files;
   const auto input = load_plan_input(files.put("five.csv", lifetimes));

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "tools/bench/planner/parts.h"
@@ -23,10 +24,19 @@ class LeastStep {
     return report.recompute_us > 0 ? of_recomputing() : of_moving();
   }
 
-  // Adds to a table's row how the schedule's step does beside the bound, and under the key `verdict` whether
-  // its timeline is right and no better than that; or a note that says what is wrong.
+  // The bounds of the same step in the order that a schedule has.
+  LeastStep in_order_of(const wire::Schedule& schedule) const {
+    LeastStep other(trace_, machine_, most_instants_);
+    other.in_order_ = planner::in_order(trace_, schedule.operations);
+    return other;
+  }
+
+  // For a schedule with an order of its own, give the bounds of that order. Adds to a table's row how the
+  // schedule's step does beside the bound, and under the key `verdict` whether its timeline is right and no
+  // better than that; or a note that says what is wrong.
   void judge(const wire::Schedule& schedule, planner::Victims victims, const char* verdict, Json* row) {
     constexpr std::uint32_t steps = 2;  // the second is reported: what persists has found its place
+    if (!schedule.operations.empty()) (*row)["reordered"] = planner::moved_operations(schedule.operations);
     const auto report = planner::simulate(trace_, machine_, schedule,
                                           {.victims = victims, .steps = steps, .record_timeline = true});
     if (!report) {
@@ -44,13 +54,14 @@ class LeastStep {
   const wire::Trace& trace_;
   const planner::Machine& machine_;
   std::uint32_t most_instants_;
+  std::optional<wire::Trace> in_order_;  // none: as it is
   std::optional<planner::StepBound> moving_, recomputing_;
 
   const planner::StepBound& found(std::optional<planner::StepBound>* bound, bool recomputes) const {
     planner::StepBoundOptions options;
     options.recomputes = recomputes;
     options.most_instants = most_instants_;
-    if (!*bound) *bound = planner::step_bound(trace_, machine_, options);
+    if (!*bound) *bound = planner::step_bound(in_order_ ? *in_order_ : trace_, machine_, options);
     return **bound;
   }
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "tools/bench/measuring/measure.h"
 #include "tools/bench/planner/least_step.h"
@@ -31,6 +32,8 @@ Json speed_row(const Trace& trace, const Machine& machine, const SwapPolicy& pol
     return row;
   }
   row["entries"] = schedule->entries.size();
+  std::optional<LeastStep> reordered;
+  if (!schedule->operations.empty()) least = &reordered.emplace(least->in_order_of(*schedule));
   std::vector<double> times;
   for (long round = 0; round < rounds; ++round) {
     start = now_s();

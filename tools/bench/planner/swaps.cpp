@@ -23,7 +23,10 @@ Json row_of(const wire::Trace& trace, const Machine& machine, const SwapPolicy& 
     row["note"] = schedule.error;
     return row;
   }
-  least->judge(*schedule, schedule->victims, "met", &row);
+  if (schedule->operations.empty())
+    least->judge(*schedule, schedule->victims, "met", &row);
+  else
+    least->in_order_of(*schedule).judge(*schedule, schedule->victims, "met", &row);
   return row;
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "daemon/planner/json_line.h"
+#include "daemon/planner/order/scheduled.h"
 #include "tools/cli/base/budget.h"
 #include "tools/cli/base/exit_code.h"
 #include "tools/cli/base/verbs.h"
@@ -64,6 +65,16 @@ void offload_updates(const std::vector<planner::UpdatePolicy>& policies, const w
   }
 }
 
+StepBounds bounds_of(const wire::Trace& trace, const planner::Machine& machine, bool recomputes) {
+  StepBounds bounds;
+  bounds.moving = planner::step_bound(trace, machine);
+  if (!recomputes) return bounds;
+  planner::StepBoundOptions options;
+  options.recomputes = true;
+  bounds.recomputing = planner::step_bound(trace, machine, options);
+  return bounds;
+}
+
 void bound_steps(PlanReport* report) {
   bool any = false;
   bool recomputes = false;
@@ -72,12 +83,13 @@ void bound_steps(PlanReport* report) {
     recomputes |= run.report && run.report->recompute_us > 0;
   }
   if (!any || SearchWatch::interrupted()) return;
-  StepBounds& bounds = report->bounds.emplace();
-  bounds.moving = planner::step_bound(*report->input->trace, *report->machine);
-  if (!recomputes) return;
-  planner::StepBoundOptions options;
-  options.recomputes = true;
-  bounds.recomputing = planner::step_bound(*report->input->trace, *report->machine, options);
+  const wire::Trace& trace = *report->input->trace;
+  report->bounds = bounds_of(trace, *report->machine, recomputes);
+  for (SwapRun& run : report->swap) {
+    if (!run.report || run.report->operations.empty() || SearchWatch::interrupted()) continue;
+    run.bounds_in_its_order = bounds_of(planner::in_order(trace, run.report->operations), *report->machine,
+                                        run.report->recompute_us > 0);
+  }
 }
 
 void run_all(const ChosenPolicies& chosen, PlanReport* report, SearchWatch& watch) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/planner/estimate/estimate.h"
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/trace_limits.h"
 #include "tools/cli/base/format.h"
 #include "tools/cli/terminal/table.h"
@@ -39,9 +40,21 @@ std::string note_of(const Run& run) {
   return !run.why_not.empty() ? "no plan" : run.wrong;
 }
 
-// Bounds hold for the step that was given, and some runs are of another one.
+// Bounds hold for the step that was given, in its order; some runs are of another one, or in another order.
 const StepBounds* bounds_of(const SwapRun& run, const std::optional<StepBounds>& bounds) {
+  if (run.report && !run.report->operations.empty())
+    return run.bounds_in_its_order ? &*run.bounds_in_its_order : nullptr;
   return bounds && !run.of_another_step ? &*bounds : nullptr;
+}
+
+// What it decides of the operations themselves. The bound beside it is that of its order.
+std::string choices_text(const SimulationReport& report) {
+  std::string text;
+  if (!report.variants.empty()) text = fmt::format("{} operations in a variant", report.variants.size());
+  if (report.operations.empty()) return text;
+  return text + (text.empty() ? "" : ", ") +
+         fmt::format("{} operations in another place, BOUND of that order",
+                     planner::moved_operations(report.operations));
 }
 
 // Sentences, which a table has no room for.
@@ -101,8 +114,7 @@ class SwapTable {
     json row{{"policy", run.policy.name}, {"note", note_of(run)}};
     if (run.report) fill(run, &row);
     if (run.report) row["valid"] = run.valid() ? "yes" : "NO";
-    if (run.valid() && !run.report->variants.empty())
-      row["note"] = fmt::format("{} operations in a variant", run.report->variants.size());
+    if (run.valid()) row["note"] = choices_text(*run.report);
     if (run.valid() && run.of_another_step) row["note"] = "the update on the CPU";
     if (run.valid() && run.stopped) row["note"] = "stopped: the best so far";
     rows_.push_back(std::move(row));
@@ -224,6 +236,7 @@ ordered_json json_of(const SwapRun& run, const PlanReport& report) {
     out["to_bound"] = ratio_of(r.total_us, least_us);
   }
   if (!r.variants.empty()) out["variants"] = r.variants.size();
+  if (!r.operations.empty()) out["reordered"] = planner::moved_operations(r.operations);
   out["compute_us"] = r.compute_us;
   out["recompute_us"] = r.recompute_us;
   out["codec_us"] = r.codec_us;

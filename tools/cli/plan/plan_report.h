@@ -6,21 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/planner/simulate/bound/step_bound.h"
 #include "tools/cli/plan/plan_load.h"
 #include "tools/cli/plan/plan_runs.h"
 
 namespace terrace::cli {
-
-// No step is faster; computed once for all policies.
-struct StepBounds {
-  planner::StepBound moving;                      // that recomputes nothing
-  std::optional<planner::StepBound> recomputing;  // whatever it does; if one of them did
-
-  const planner::StepBound& of(const planner::SimulationReport& report) const {
-    return report.recompute_us > 0 && recomputing ? *recomputing : moving;
-  }
-};
 
 struct PlanReport {
   const PlanInput* input = nullptr;
@@ -30,7 +19,7 @@ struct PlanReport {
   std::vector<ReuseRun> reuse;
   std::vector<SwapRun> swap;
   bool interrupted = false;
-  std::optional<StepBounds> bounds = {};  // with a trace, a machine and a simulated step
+  std::optional<StepBounds> bounds = {};  // in the trace's order; with a machine and a simulated step
 };
 
 std::string plan_tables(const PlanReport& report, bool exact_bytes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
+#include "daemon/planner/simulate/bound/step_bound.h"
 #include "daemon/planner/simulate/policies/zero_offload.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "tools/cli/plan/search_watch.h"
@@ -31,6 +32,16 @@ struct ReuseRun {
   bool valid() const { return placement && wrong.empty(); }
 };
 
+// No step in that order of the operations is faster.
+struct StepBounds {
+  planner::StepBound moving;                      // that recomputes nothing
+  std::optional<planner::StepBound> recomputing;  // whatever it does; if one of them did
+
+  const planner::StepBound& of(const planner::SimulationReport& report) const {
+    return report.recompute_us > 0 && recomputing ? *recomputing : moving;
+  }
+};
+
 struct SwapRun {
   planner::SwapPolicy policy;
   std::optional<planner::SwapPlan> schedule;
@@ -42,6 +53,7 @@ struct SwapRun {
   // The policy takes the update out of the step: the report is of one step without it, there is no schedule
   // of the step that was given, and no bound of its time holds.
   bool of_another_step = false;
+  std::optional<StepBounds> bounds_in_its_order = {};  // where the plan has an order of its own
   bool valid() const { return report && wrong.empty(); }
 };
 

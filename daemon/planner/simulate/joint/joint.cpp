@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/joint/moves.h"
+#include "daemon/planner/simulate/joint/orders.h"
 #include "daemon/planner/simulate/joint/remade.h"
+#include "daemon/planner/simulate/joint/reordering.h"
 #include "daemon/planner/simulate/policies/compressing.h"
 #include "daemon/planner/variants.h"
 
@@ -23,6 +28,8 @@ constexpr double first_margin = 1e-3;   // of a step's time: how much worse a pl
 constexpr int largest_change = 5;       // choices that change at once, as a power of two
 constexpr std::size_t read_plans = 3;   // of the published ones: the best
 constexpr std::size_t changed_starts = 4;
+constexpr double left_to_reorder = 0.4;  // of the plans, when the order is changed
+constexpr double most_reordering = 0.3;  // of the plans, so many of those
 constexpr double share_to_choose = 0.5;  // of the plans, to see which of these starts leads furthest
 
 Result<SimulationReport> timed(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan,
@@ -61,12 +68,42 @@ class Search {
         drafts_(trace, machine),
         moves_(drafts_, control.seed) {}
 
-  Result<SwapPlan> best() {
+  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
+  // has come furthest goes on. `share`: of the plans for that, the others go to other orders of operations.
+  void begin(double share = 1) {
     if (!try_earlier()) try_published();
-    if (!perfect() && !drafts_.all_stay().empty()) {
-      build();
-      improve();
-    }
+    if (perfect() || drafts_.all_stay().empty()) return;
+    build();
+    if (!starts_.empty()) choose_start(share);
+  }
+
+  // `until`: the share of the plans that are left after that.
+  void go_on(double until = 0) {
+    if (starts_.empty()) return;
+    if (left_ == 1 - share_to_choose) current_ = std::move(starts_.front());
+    change(std::max(plans_to_try() * (left_ - until) - spent_, 0.0), left_, until);
+    left_ = until;
+  }
+
+  // Begins with what a search for another order came to, and goes on where that was.
+  void begin_with(const Search& other, State state) {
+    spent_ = other.spent_;
+    starts_.assign(1, state);
+    current_ = std::move(state);
+    left_ = other.left_;
+    time(current_.choices, current_.victims);
+  }
+
+  bool goes_on() const { return !starts_.empty() && !perfect() && !control_.stopped(); }
+  const State& current() const { return current_; }
+  double all_plans() const { return plans_to_try(); }
+  void spend(double plans) { spent_ = plans; }  // of those that are left, on something else
+
+  double time_us() const { return best_.time_us; }
+  // Nothing waits. The same times in another order of addition differ by rounding.
+  bool perfect() const { return best_.time_us <= drafts_.starts_us().back() * (1 + sum_rounding); }
+
+  Result<SwapPlan> best() {
     if (best_.time_us == infinite) return refused<SwapPlan>(why_not_);
     best_.plan.policy = "joint";
     return ok(std::move(best_.plan));
@@ -82,10 +119,9 @@ class Search {
   Candidate best_;
   std::vector<State> starts_;
   State current_;
+  double left_ = 1 - share_to_choose;  // of the plans, once the start is chosen
+  double spent_ = 0;                   // plans of those
   std::string why_not_ = "the search was stopped before any policy had a plan";
-
-  // Nothing waits. The same times in another order of addition differ by rounding.
-  bool perfect() const { return best_.time_us <= drafts_.starts_us().back() * (1 + sum_rounding); }
 
   bool try_earlier() {
     if (control_.from == nullptr) return false;
@@ -183,22 +219,16 @@ class Search {
     return control_.effort * std::clamp(std::min(most_operations / ops, by_gaps), fewest_plans, most_plans);
   }
 
-  // Which start leads furthest shows on the way: the fastest few are changed for a while, and the one that
-  // has come furthest goes on.
-  void improve() {
-    if (starts_.empty()) return;
+  void choose_start(double share) {
     keep_fastest(changed_starts);
     current_ = starts_.front();
-    const double plans = plans_to_try();
-    const double each = plans * share_to_choose / static_cast<double>(starts_.size());
+    const double each = plans_to_try() * share * share_to_choose / static_cast<double>(starts_.size());
     for (State& start : starts_) {
       current_ = std::move(start);
       change(each, 1, 1 - share_to_choose);
       start = std::move(current_);
     }
     keep_fastest(1);
-    current_ = std::move(starts_.front());
-    change(plans * (1 - share_to_choose), 1 - share_to_choose, 0);
   }
 
   void keep_fastest(std::size_t count) {
@@ -236,13 +266,72 @@ class Search {
   }
 };
 
+// One order of the operations, and the search for it.
+struct InOrder {
+  Order operations;                    // empty: as recorded
+  std::unique_ptr<wire::Trace> trace;  // in that order; null: the one given
+  std::unique_ptr<Search> search;
+};
+
+// A part of the plans changes the order itself, between two parts that change what moves in it.
+void change_order(const wire::Trace& trace, const Machine& machine, const SwapControl& control,
+                  InOrder* best) {
+  best->search->go_on(left_to_reorder);
+  if (!best->search->goes_on()) return;
+  Order operations = best->operations;
+  if (operations.empty()) {
+    operations.resize(trace.ops.size());
+    std::iota(operations.begin(), operations.end(), 0U);
+  }
+  const State& state = best->search->current();
+  Reordering reordering(trace, machine, control);
+  std::optional<OrderedPlan> changed = reordering.improved(operations, state.choices, state.victims,
+                                                           best->search->all_plans() * most_reordering);
+  best->search->spend(reordering.tried());
+  if (!changed) return;
+  auto search = std::make_unique<Search>(*changed->trace, machine, control);
+  search->begin_with(*best->search, {std::move(changed->choices), changed->victims, changed->time_us});
+  if (search->time_us() >= best->search->time_us()) return;
+  best->search = std::move(search);  // before the trace that the old one refers to
+  best->trace = std::move(changed->trace);
+  best->operations = std::move(changed->operations);
+}
+
+// The order that leads furthest is searched to the end. With the recorded one alone this is one search.
+Result<SwapPlan> search_orders(const wire::Trace& trace, const Machine& machine, const SwapControl& control,
+                               const std::vector<Order>& others) {
+  std::vector<InOrder> all;
+  all.reserve(1 + others.size());
+  all.push_back({{}, nullptr, std::make_unique<Search>(trace, machine, control)});
+  const double share = 1 / (1 + static_cast<double>(others.size()));
+  all.front().search->begin(share);
+  for (const Order& operations : others) {
+    if (all.front().search->perfect() || control.stopped()) break;
+    InOrder& other = all.emplace_back(
+        InOrder{operations, std::make_unique<wire::Trace>(reorder(trace, operations)), nullptr});
+    other.search = std::make_unique<Search>(*other.trace, machine, control);
+    other.search->begin(share);
+  }
+  const auto sooner = [](const InOrder& a, const InOrder& b) {
+    return a.search->time_us() < b.search->time_us();
+  };
+  InOrder& best = *std::min_element(all.begin(), all.end(), sooner);
+  if (all.size() > 1) change_order(trace, machine, control, &best);
+  best.search->go_on();
+  Result<SwapPlan> plan = best.search->best();
+  if (plan) plan->operations = best.operations;
+  return plan;
+}
+
 // Where the step has what to compress, the search runs without codecs, too: they never make a plan slower.
 Result<SwapPlan> search(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
-  Result<SwapPlan> plan = Search(trace, machine, control).best();
+  std::vector<Order> orders;
+  if (!control.keeps_order) orders = promising_orders(trace, machine);
+  Result<SwapPlan> plan = search_orders(trace, machine, control, orders);
   if (!SparseCodecs(trace, machine).any() || control.stopped()) return plan;
   Machine plain = machine;
   plain.codecs.clear();
-  Result<SwapPlan> without = Search(trace, plain, control).best();
+  Result<SwapPlan> without = search_orders(trace, plain, control, orders);
   if (!without) return plan;
   const bool faster =
       !plan || planned_step_us(trace, machine, *without) < planned_step_us(trace, machine, *plan);
@@ -290,17 +379,25 @@ Result<SwapPlan> plan_with_variants(const wire::Trace& trace, const Machine& mac
   return ok(std::move(best.plan));
 }
 
-// With the variants that the earlier plan chose. Nothing where that plan can no longer be carried out.
+// With the variants and the order that the earlier plan chose. Nothing where that plan can no longer be
+// carried out.
 std::optional<SwapPlan> changed(const wire::Trace& trace, const Machine& machine,
                                 const SwapControl& control) {
   if (planned_step_us(trace, machine, *control.from) == infinite) return std::nullopt;
   SwapPlan earlier = *control.from;
   const std::vector<wire::VariantChoice> variants = std::exchange(earlier.variants, {});
+  const Order operations = std::exchange(earlier.operations, {});
+  if (control.keeps_order && !operations.empty()) return std::nullopt;
   SwapControl from_there = control;
   from_there.from = &earlier;
-  Result<SwapPlan> plan = Search(with_variants(trace, variants), machine, from_there).best();
+  const wire::Trace as_run = in_order(with_variants(trace, variants), operations);
+  Search search(as_run, machine, from_there);
+  search.begin();
+  search.go_on();
+  Result<SwapPlan> plan = search.best();
   if (!plan) return std::nullopt;
   plan->variants = variants;
+  plan->operations = operations;
   return std::move(*plan);
 }
 

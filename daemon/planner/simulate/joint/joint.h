@@ -1,4 +1,5 @@
-// One search over keeping, moving and recomputing, that starts where the published policies end.
+// One search over keeping, moving, recomputing and the order of operations, that starts where the published
+// policies end.
 //
 // Every published policy plans the step, the simulator times each plan as `terrace plan` does, and the best
 // is the first answer: the search is never worse than any of them. Where the machine has a codec for what the
@@ -14,8 +15,12 @@
 //      accepted within a margin that shrinks to nothing (threshold accepting: Dueck and Scheuer, Journal of
 //      Computational Physics 90, 1990).
 //
-// What it cannot say: an order of operations other than the trace's (`terrace plan --order` may have changed
-// it beforehand), and transfers of a part of a tensor. Updates in place run where the trace has them.
+// Where another order of the operations promises to lack less memory (orders.h), the plans for step 2 are
+// shared among the recorded order and it, the one that leads furthest goes on, and on its way the order itself
+// is changed where an operation waits (reordering.h). Where none promises anything, plans are those of the
+// recorded order, draw by draw.
+//
+// What it cannot say: transfers of a part of a tensor. Updates in place run where the order has them.
 // Work is bounded by the number of simulated plans. Anytime, deterministic for a seed, pure.
 #pragma once
 

@@ -1,11 +1,17 @@
 // The parts of check_timeline(): none of them shares code with the simulator.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::planner {
+
+// Whether the order has every operation once, and each one reads and writes the contents that it does in the
+// trace's order.
+std::string check_order(const wire::Trace& trace, const std::vector<std::uint32_t>& order);
 
 // Queues, latencies, bandwidths, link totals: transfers alone, without what they carry.
 std::string check_transfers(const wire::Trace& trace, const Machine& machine, const SimulationReport& report);

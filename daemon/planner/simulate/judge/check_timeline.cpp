@@ -1,4 +1,5 @@
-// The judge of timelines. Four views, none of which trusts the simulator or shares code with it.
+// The judge of timelines. Five views, none of which trusts the simulator or shares code with it.
+#include <utility>
 #include <vector>
 
 #include "daemon/planner/simulate/judge/check_parts.h"
@@ -25,14 +26,27 @@ std::string as_it_ran(const SimulationReport& report, wire::Trace* trace) {
   return {};
 }
 
+wire::Trace put_in_order(wire::Trace trace, const std::vector<std::uint32_t>& order) {
+  std::vector<wire::TraceOp> ops;
+  ops.reserve(order.size());
+  for (const std::uint32_t op : order) ops.push_back(std::move(trace.ops[op]));
+  trace.ops = std::move(ops);
+  return trace;
+}
+
 }  // namespace
 
 std::string check_timeline(const wire::Trace& given, const Machine& machine, const SimulationReport& report) {
+  const bool as_given = report.variants.empty() && report.operations.empty();
   wire::Trace changed;
   std::string wrong = check_machine(machine);
   if (wrong.empty()) wrong = check_trace(given);
-  if (wrong.empty() && !report.variants.empty()) wrong = as_it_ran(report, &(changed = given));
-  const wire::Trace& trace = report.variants.empty() ? given : changed;
+  if (wrong.empty() && !as_given) wrong = as_it_ran(report, &(changed = given));
+  if (wrong.empty() && !report.operations.empty()) {
+    wrong = check_order(given, report.operations);
+    if (wrong.empty()) changed = put_in_order(std::move(changed), report.operations);
+  }
+  const wire::Trace& trace = as_given ? given : changed;
   if (wrong.empty()) wrong = check_transfers(trace, machine, report);
   if (wrong.empty()) wrong = check_work(trace, report);
   if (wrong.empty()) wrong = check_recomputations(trace, report);

@@ -28,11 +28,17 @@ Result<SwapPlan> as_planned(const SwapPolicy& policy, const wire::Trace& trace, 
   return plan;
 }
 
+// What changes a plan afterwards counts by the trace's operations.
+SwapControl with_recorded_order(SwapControl control) {
+  control.keeps_order = true;
+  return control;
+}
+
 Result<SwapPlan> with_moves_compressed(const SwapPolicy& policy, const wire::Trace& trace,
                                        const Machine& machine, const SwapControl& control) {
   if (std::string why = nothing_to_compress(trace, machine); !why.empty())
     return refused<SwapPlan>(std::move(why));
-  Result<SwapPlan> plan = as_planned(policy, trace, machine, control);
+  Result<SwapPlan> plan = as_planned(policy, trace, machine, with_recorded_order(control));
   if (plan) plan = ok(compressed(trace, machine, std::move(*plan), policy.coding));
   return plan;
 }
@@ -42,7 +48,7 @@ Result<SwapPlan> with_rests_encoded(const SwapPolicy& policy, const wire::Trace&
   if (std::string why = nothing_to_encode(trace, machine); !why.empty())
     return refused<SwapPlan>(std::move(why));
   const EncodedStep step(trace, machine);
-  Result<SwapPlan> plan = as_planned(policy, step.stand_in(), machine, control);
+  Result<SwapPlan> plan = as_planned(policy, step.stand_in(), machine, with_recorded_order(control));
   if (plan) plan = ok(step.translated(*plan));
   if (plan) describe(trace, &*plan);
   return plan;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/run/runner.h"
 #include "daemon/planner/variants.h"
 
@@ -96,6 +97,7 @@ std::string check_inputs(const wire::Trace& trace, const Machine& machine, const
   if (std::string wrong = check_trace(trace); !wrong.empty()) return wrong;
   if (std::string wrong = check_entries(trace, machine, schedule); !wrong.empty()) return wrong;
   if (std::string wrong = check_variants(trace, schedule.variants); !wrong.empty()) return wrong;
+  if (std::string wrong = check_operations(trace, schedule.operations); !wrong.empty()) return wrong;
   if (options.steps == 0) return "no step is simulated; ask for at least one";
   if (options.initial_tier >= machine.tiers.size()) return "the initial tier does not exist";
   if (machine.is_inside(options.initial_tier)) return "the initial tier lies inside tier 0; name another one";
@@ -116,6 +118,20 @@ Result<SimulationReport> simulate_variants(const wire::Trace& trace, const Machi
   return report;
 }
 
+// The step in the schedule's order, of which the bounds are, too.
+Result<SimulationReport> simulate_in_order(const wire::Trace& trace, const Machine& machine,
+                                           const wire::Schedule& schedule, const SimulationOptions& options) {
+  wire::Schedule plain = schedule;
+  plain.operations.clear();
+  plain.variants = in_order(schedule.variants, schedule.operations);
+  Result<SimulationReport> report =
+      simulate(in_order(trace, schedule.operations), machine, plain, options);
+  if (!report) return report;
+  report->variants = schedule.variants;
+  report->operations = schedule.operations;
+  return report;
+}
+
 }  // namespace
 
 Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machine,
@@ -123,6 +139,7 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
   if (std::string wrong = check_inputs(trace, machine, schedule, options); !wrong.empty()) {
     return refused<SimulationReport>(std::move(wrong));
   }
+  if (!schedule.operations.empty()) return simulate_in_order(trace, machine, schedule, options);
   if (!schedule.variants.empty()) return simulate_variants(trace, machine, schedule, options);
   const Result<Program> program = make_program(trace, machine, schedule);
   if (!program) return refused<SimulationReport>(program.error);
