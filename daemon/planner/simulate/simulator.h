@@ -127,6 +127,21 @@ struct Transfer {
   double queued_us = 0, start_us = 0, end_us = 0;  // below 0: in the step before
 };
 
+// What takes memory of tier 0, from one change of it to another. Changes are numbered from 1 in the order in
+// which they happened, so that what shares an instant is told apart. A stay of no length lies between two
+// changes of one instant, and takes memory all the same.
+struct Stay {
+  static constexpr std::uint32_t of_a_run = 0xffffffffU;    // workspace, or an output that nobody keeps
+  static constexpr std::uint32_t to_the_end = 0xffffffffU;  // it lies there as the step ends
+
+  std::uint32_t tensor = of_a_run;
+  bool coded = false;  // its coded form, in the tier inside tier 0
+  std::uint64_t bytes = 0;
+  std::uint32_t from = 0;  // 0: it lay there as the step began
+  std::uint32_t until = to_the_end;
+  double from_us = 0, until_us = 0;
+};
+
 struct MemorySample {
   double time_us = 0;
   std::vector<std::uint64_t> tier_bytes;
@@ -169,6 +184,7 @@ struct SimulationReport {
   std::vector<CopyUse> copies;       // in order
   std::vector<Transfer> transfers;   // as they begin; those under way at the end are told to their end
   std::vector<MemorySample> memory;  // after each change, to the step's end
+  std::vector<Stay> stays;           // of tier 0, as they begin
 };
 
 // Bounds that hold for every schedule under both stall rules, except as said at the fields; of an operation

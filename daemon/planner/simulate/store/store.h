@@ -108,8 +108,8 @@ class Store {
   std::vector<TensorState> states_;
   std::vector<std::int64_t> keys_;  // of the victims' order
   Lanes lanes_;
-  Room room_;
   Recording recording_;
+  Room room_;
   Copies copies_;
   std::vector<std::uint32_t> ended_;
   std::int64_t clock_ = 0;  // of touches and arrivals
