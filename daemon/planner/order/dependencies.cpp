@@ -7,17 +7,17 @@ namespace {
 
 constexpr std::uint32_t nobody = 0xffffffffU;
 
-struct Access {
+struct UseInOrder {
   std::uint32_t writer = nobody;
   std::vector<std::uint32_t> readers;  // since that writer
 };
 
-void read(Access& access, std::uint32_t op, std::vector<std::uint32_t>& waits) {
+void read(UseInOrder& access, std::uint32_t op, std::vector<std::uint32_t>& waits) {
   if (access.writer != nobody) waits.push_back(access.writer);
   access.readers.push_back(op);
 }
 
-void write(Access& access, std::uint32_t op, std::vector<std::uint32_t>& waits) {
+void write(UseInOrder& access, std::uint32_t op, std::vector<std::uint32_t>& waits) {
   if (access.writer != nobody) waits.push_back(access.writer);
   waits.insert(waits.end(), access.readers.begin(), access.readers.end());
   access.readers.clear();
@@ -36,7 +36,7 @@ Dependencies dependencies_of(const wire::Trace& trace) {
   const auto count = static_cast<std::uint32_t>(trace.ops.size());
   Dependencies graph{std::vector<std::vector<std::uint32_t>>(count),
                      std::vector<std::vector<std::uint32_t>>(count)};
-  std::vector<Access> accesses(trace.tensors.size());
+  std::vector<UseInOrder> accesses(trace.tensors.size());
   for (std::uint32_t op = 0; op < count; ++op) {
     std::vector<std::uint32_t>& waits = graph.before[op];
     for (const std::uint32_t t : trace.ops[op].inputs) read(accesses[t], op, waits);
