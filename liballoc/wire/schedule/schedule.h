@@ -94,6 +94,9 @@ struct Schedule {
   std::vector<ScheduleObject> objects = {};
   Prediction predicted = {};
   std::vector<VariantChoice> variants = {};  // sorted by op, each once
+  // Of the fastest tier's memory: stays free, since addresses need more than the bytes that lie there. Images
+  // carry none: a job's memory is paged.
+  std::uint64_t spare_bytes = 0;
 };
 
 constexpr bool moves(Action action) { return action == Action::out || action == Action::in; }

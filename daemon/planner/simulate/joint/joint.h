@@ -17,6 +17,10 @@
 // What it cannot say: an order of operations other than the trace's (`terrace plan --order` may have changed
 // it beforehand), and transfers of a part of a tensor. Updates in place run where the trace has them.
 // Work is bounded by the number of simulated plans. Anytime, deterministic for a seed, pure.
+//
+// Last, the plan's contents are given addresses; where they do not fit tier 0, the step is planned for less
+// of it (addresses/fitting.h). So the answer is never worse than any published policy's plan whose addresses
+// fit; where no plan's do, than any at all.
 #pragma once
 
 #include "daemon/planner/simulate/simulator.h"
