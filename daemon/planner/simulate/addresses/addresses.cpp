@@ -15,7 +15,7 @@ using addresses::Arcs;
 
 // Placements of a single buffer: first for as low as can be, then, where that does not fit, for the capacity.
 constexpr std::uint64_t steps_for_lowest = std::uint64_t{1} << 16;
-constexpr std::uint64_t steps_to_fit = std::uint64_t{1} << 18;
+constexpr std::uint64_t steps_to_fit = std::uint64_t{1} << 19;
 
 Placement placed(const Instance& instance, std::uint64_t capacity_bytes) {
   SearchControl control;

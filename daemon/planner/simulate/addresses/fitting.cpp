@@ -10,8 +10,9 @@
 namespace terrace::planner {
 namespace {
 
-constexpr int most_tries = 3;
-constexpr double share_of_effort = 0.2;  // of each
+constexpr int most_tries = 5;
+constexpr double share_of_effort = 0.15;   // of each
+constexpr std::uint64_t least_part = 256;  // of tier 0: less than that is not worth a try
 
 struct TimedPlan {
   SwapPlan plan;
@@ -62,7 +63,7 @@ class Fitting {
 
   void plan_for_less(const SwapPlan& from, std::uint64_t missing) {
     std::uint64_t too_little = from.spare_bytes;
-    std::uint64_t spare = too_little + missing;
+    std::uint64_t spare = too_little + std::max(missing, capacity_bytes_ / least_part);
     bool fits = false;  // a larger spare
     for (int tried = 0; tried < most_tries && spare > too_little && spare < capacity_bytes_; ++tried) {
       const Result<SwapPlan> plan = plan_sparing(from, spare);
@@ -74,7 +75,7 @@ class Fitting {
         return;
       } else {
         too_little = spare;
-        spare += std::min(still_missing, capacity_bytes_ - spare);
+        spare += std::min(std::max(still_missing, spare), capacity_bytes_ - spare);
       }
     }
   }
