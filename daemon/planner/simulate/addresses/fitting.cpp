@@ -10,7 +10,7 @@
 namespace terrace::planner {
 namespace {
 
-constexpr int most_tries = 5;
+constexpr int most_tries = 4;
 constexpr double share_of_effort = 0.15;   // of each
 constexpr std::uint64_t least_part = 256;  // of tier 0: less than that is not worth a try
 
@@ -66,12 +66,11 @@ class Fitting {
     std::uint64_t spare = too_little + std::max(missing, capacity_bytes_ / least_part);
     bool fits = false;  // a larger spare
     for (int tried = 0; tried < most_tries && spare > too_little && spare < capacity_bytes_; ++tried) {
-      const Result<SwapPlan> plan = plan_sparing(from, spare);
-      const std::uint64_t still_missing = plan ? missing_bytes(*plan) : 0;
-      if (plan && still_missing == 0) {
+      const std::uint64_t still_missing = std::min(try_sparing(&from, spare), try_sparing(nullptr, spare));
+      if (still_missing == 0) {
         fits = true;
         spare = too_little + (spare - too_little) / 2;
-      } else if (fits || !plan) {
+      } else if (fits || still_missing >= capacity_bytes_) {
         return;
       } else {
         too_little = spare;
@@ -80,16 +79,20 @@ class Fitting {
     }
   }
 
-  Result<SwapPlan> plan_sparing(SwapPlan from, std::uint64_t spare_bytes) const {
+  // From that plan, which a small change leaves good, or anew: a large one may ask for quite another. As
+  // missing_bytes().
+  std::uint64_t try_sparing(const SwapPlan* from, std::uint64_t spare_bytes) {
     Machine smaller = machine_;
     smaller.tiers[0].capacity_bytes -= spare_bytes;
-    from.spare_bytes = 0;
+    SwapPlan earlier = from == nullptr ? SwapPlan{} : *from;
+    earlier.spare_bytes = 0;
     SwapControl control = control_;
     control.effort *= share_of_effort;
-    control.from = &from;
+    control.from = from == nullptr ? nullptr : &earlier;
     Result<SwapPlan> plan = by_bytes_(trace_, smaller, control);
-    if (plan) plan->spare_bytes += spare_bytes;
-    return plan;
+    if (!plan) return capacity_bytes_;
+    plan->spare_bytes += spare_bytes;
+    return missing_bytes(*plan);
   }
 
   // The first of them that fits, from the fastest on, is the fastest that does.
