@@ -45,6 +45,8 @@ struct Tier {
   // Its bytes lie in tier 0's memory and count against that capacity, too. Only coded forms move there. Never
   // of tier 0 itself, and of one tier at most.
   bool inside = false;
+  // Of tier 0: its memory comes in pages that lie anywhere, so that no content needs its bytes in a row.
+  bool paged = false;
 };
 
 struct Link {

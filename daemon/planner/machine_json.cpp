@@ -95,6 +95,9 @@ void MachineReader::tier(JsonFields* fields) {
   tier.capacity_bytes = fields->whole("capacity_bytes", most_total_bytes, unlimited_bytes);
   tier.access = access_of(fields);
   if (fields->has("inside")) tier.inside = inside(fields);
+  tier.paged = fields->flag("paged", false);
+  if (tier.paged && !machine_.tiers.empty())
+    fields->complain("paged", "is of the first tier alone; leave it out");
   if (fields->has("update_bytes_per_second"))
     tier.update_bytes_per_second = bandwidth(fields, "update_bytes_per_second");
   machine_.tiers.push_back(std::move(tier));
@@ -228,6 +231,7 @@ ordered tier_json(const Tier& tier, const std::string& outer) {
   ordered o{{"name", tier.name}};
   if (tier.capacity_bytes != unlimited_bytes) o["capacity_bytes"] = tier.capacity_bytes;
   if (tier.inside) o["inside"] = outer;
+  if (tier.paged) o["paged"] = true;
   if (tier.update_bytes_per_second > 0) o["update_bytes_per_second"] = tier.update_bytes_per_second;
   if (!tier.access.in_place()) return o;
   o["read_bytes_per_second"] = tier.access.read_bytes_per_second;

@@ -44,8 +44,7 @@ std::string hash_text(std::uint64_t hash) {
 
 class ScheduleReader {
  public:
-  ScheduleReader(const wire::Trace& trace, const Machine& machine)
-      : trace_(trace), machine_(machine) {
+  ScheduleReader(const wire::Trace& trace, const Machine& machine) : trace_(trace), machine_(machine) {
     for (std::uint32_t i = 0; i < trace.tensors.size(); ++i) index_of_.emplace(trace.tensors[i].id, i);
   }
   Result<Schedule> read(std::string_view text);
@@ -55,6 +54,7 @@ class ScheduleReader {
   std::string period(const json& value);
   std::string order(const json& value);
   std::string predicted(const json& value);
+  std::string spare(const json& value);
   std::string object(std::size_t index, const json& value);
   std::string entry(std::size_t index, const json& value);
   void ordinals(JsonFields* fields, ScheduleEntry* entry);
@@ -261,11 +261,19 @@ std::string ScheduleReader::predicted(const json& value) {
   return error;
 }
 
+std::string ScheduleReader::spare(const json& value) {
+  if (!value.is_number_unsigned()) return "spare_bytes: expected a whole number of bytes";
+  schedule_.spare_bytes = value.get<std::uint64_t>();
+  if (schedule_.spare_bytes < machine_.tiers[0].capacity_bytes) return {};
+  return "spare_bytes: the machine's first tier has no more; make the plan again with `terrace plan`";
+}
+
 std::string ScheduleReader::field(const std::string& key, const json& value) {
   if (FormatCheck::concerns(key)) return format_.see(key, value);
   if (key == "period") return period(value);
   if (key == "order") return order(value);
   if (key == "predicted") return predicted(value);
+  if (key == "spare_bytes") return spare(value);
   std::string error;
   const std::string text = outer_text(key, value, most_text_bytes, &error);
   if (!error.empty()) return error;
@@ -281,7 +289,8 @@ std::string ScheduleReader::field(const std::string& key, const json& value) {
 Wanted wanted_of_schedule(const std::string& key) {
   if (key == "entries" || key == "objects" || key == "variants" || key == "operations")
     return Wanted::elements;
-  constexpr std::array<const char*, 6> whole = {"trace", "policy", "clock", "period", "order", "predicted"};
+  constexpr std::array<const char*, 7> whole = {"trace", "policy",    "clock",      "period",
+                                                "order", "predicted", "spare_bytes"};
   return std::find(whole.begin(), whole.end(), key) != whole.end() || FormatCheck::concerns(key)
              ? Wanted::whole
              : Wanted::no;
@@ -365,6 +374,7 @@ ordered head(const Schedule& schedule) {
       {"clock", wire::name_of(schedule.clock)},
       {"period", {{"ordinals", schedule.period}, {"hash", hash_text(schedule.period_hash)}}},
       {"order", {{"out", wire::name_of(schedule.out_order)}, {"in", wire::name_of(schedule.in_order)}}}};
+  if (schedule.spare_bytes > 0) o["spare_bytes"] = schedule.spare_bytes;
   const wire::Prediction& p = schedule.predicted;
   if (p.step_us > 0) {
     o["predicted"] = {{"step_us", p.step_us},

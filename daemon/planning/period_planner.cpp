@@ -40,6 +40,7 @@ planner::Machine machine_of(const wire::PeriodHeader& header, std::uint64_t dram
   planner::Machine machine;
   machine.name = "job";
   machine.tiers = {{"dram", dram_bytes}, {"nvme", pool_bytes}};
+  machine.tiers[0].paged = true;
   machine.links = {{"pool", speed_or(header.read_bytes_per_second, drive.in_bytes_per_second),
                     speed_or(header.write_bytes_per_second, drive.out_bytes_per_second), latency_us,
                     latency_us}};

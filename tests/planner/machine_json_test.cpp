@@ -95,6 +95,16 @@ TEST_CASE("A tier says how it is read and written in place or that it is not") {
         "where not");
 }
 
+TEST_CASE("The first tier may be paged, no other one") {
+  const Result<Machine> paged = parse_machine(machine_head + R"("tiers":[{"name":"dram","paged":true}]})");
+  INFO(paged.error);
+  REQUIRE(paged);
+  CHECK(paged->tiers[0].paged);
+  CHECK(parse_machine(machine_json(*paged))->tiers[0].paged);
+  CHECK(machine_error(machine_head + R"("tiers":[{"name":"gpu"},{"name":"dram","paged":true}]})") ==
+        "tiers[1].paged: is of the first tier alone; leave it out");
+}
+
 TEST_CASE("A tier may lie inside the first one, which it names") {
   const auto with = [](const std::string& second) {
     return parse_machine(machine_head + R"("tiers":[{"name":"gpu"},{"name":"packed","inside":)" + second +
@@ -238,6 +248,25 @@ TEST_CASE("A schedule says its period and objects and what was predicted of it")
   CHECK(back->predicted.tier_peak_bytes == std::vector<std::uint64_t>{1000, 8});
   CHECK((back->period == 2 && back->objects.size() == 2 && back->objects[0].birth == 0));
   CHECK(schedule_json(*back, lasting, machine()) == text);
+}
+
+TEST_CASE("A schedule says what of the first tier it leaves free") {
+  Machine small = machine();
+  small.tiers[0].capacity_bytes = 1000;
+  wire::Schedule s{"t", "p", {}};
+  CHECK(schedule_json(s, trace(), small).find("spare_bytes") == std::string::npos);
+  s.spare_bytes = 999;
+  const Result<wire::Schedule> back = parse_schedule(schedule_json(s, trace(), small), trace(), small);
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK(back->spare_bytes == 999);
+  s.spare_bytes = 1000;
+  CHECK_THAT(parse_schedule(schedule_json(s, trace(), small), trace(), small).error,
+             Catch::Contains("spare_bytes: the machine's first tier has no more"));
+  CHECK_THAT(parse_schedule(R"({"format":"terrace-schedule","version":2,"trace":"t","spare_bytes":-1})",
+                            trace(), small)
+                 .error,
+             Catch::Contains("spare_bytes: expected a whole number"));
 }
 
 TEST_CASE("What a schedule leaves out of its deadlines is the next use") {

@@ -189,6 +189,7 @@ class Builder {
     for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
       if (is_made(*t) || leaves_alone(trace_, o, *t) || std::find(o.outputs.begin(), t, *t) != t) continue;
       run.extra_bytes += trace_.tensors[*t].bytes;
+      run.unkept_bytes.push_back(trace_.tensors[*t].bytes);
     }
     close_run(run);
   }

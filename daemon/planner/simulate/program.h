@@ -35,6 +35,7 @@ struct Run {
   bool again = false;          // a recomputation
   double time_us = 0;
   std::uint64_t extra_bytes = 0;  // workspace, and outputs of a recomputation that nobody keeps
+  std::vector<std::uint64_t> unkept_bytes = {};  // of each such output
 };
 
 struct Program {

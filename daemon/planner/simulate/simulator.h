@@ -40,7 +40,8 @@
 //   memory during the run only. Its inputs must be unchanged since. What was updated in place is made again
 //   from the operation that wrote it whole on, update by update, 32 operations at most, in one go: no older
 //   content is left for others to read.
-// * Operations run in the order that the schedule has, else in the trace's; all positions count in that order.
+// * Operations run in the order that the schedule has, else in the trace's; all positions count in that
+// order.
 // * An operation takes the time and workspace of the variant that the schedule names, also when it is made
 //   again; without one those of the trace.
 #pragma once
@@ -100,8 +101,8 @@ struct LowerBounds {
   double transfer_us =
       0;  // what exceeds tier 0 must leave and return over its links; infinite: no room for it
   double critical_path_us = 0;  // longest chain of dependent operations
-  // No step in the order of the trace given is faster that neither drops and recomputes nor compresses: before the
-  // fullest operation ends the excess has left, and only then it returns.
+  // No step in the order of the trace given is faster that neither drops and recomputes nor compresses:
+  // before the fullest operation ends the excess has left, and only then it returns.
   double step_us = 0;
 };
 
@@ -134,6 +135,21 @@ struct Transfer {
   // 0: between tier 0 and `tier`. Else it goes from this tier to `tier` and passes by tier 0; `in` says which
   // direction of the links it takes.
   std::uint32_t from = 0;
+};
+
+// What takes memory of tier 0, from one change of it to another. Changes are numbered from 1 in the order in
+// which they happened, so that what shares an instant is told apart. A stay of no length lies between two
+// changes of one instant, and takes memory all the same.
+struct Stay {
+  static constexpr std::uint32_t of_a_run = 0xffffffffU;    // workspace, or an output that nobody keeps
+  static constexpr std::uint32_t to_the_end = 0xffffffffU;  // it lies there as the step ends
+
+  std::uint32_t tensor = of_a_run;
+  bool coded = false;  // its coded form, in the tier inside tier 0
+  std::uint64_t bytes = 0;
+  std::uint32_t from = 0;  // 0: it lay there as the step began
+  std::uint32_t until = to_the_end;
+  double from_us = 0, until_us = 0;
 };
 
 struct MemorySample {
@@ -169,9 +185,9 @@ struct SimulationReport {
   Stalls stalls;
   std::vector<LinkUse> links;                  // as Machine::links
   std::vector<std::uint64_t> tier_peak_bytes;  // as Machine::tiers
-  LowerBounds bounds;                         // of the step in the order below
-  std::vector<wire::VariantChoice> variants;  // as the schedule has them
-  std::vector<std::uint32_t> operations;      // as well: in this order `ops` tells of them
+  LowerBounds bounds;                          // of the step in the order below
+  std::vector<wire::VariantChoice> variants;   // as the schedule has them
+  std::vector<std::uint32_t> operations;       // as well: in this order `ops` tells of them
   // The timeline, if asked for; time 0 is the reported step's begin.
   std::vector<Residence> start;
   std::vector<OpTiming> ops;
@@ -179,6 +195,7 @@ struct SimulationReport {
   std::vector<CopyUse> copies;       // in order
   std::vector<Transfer> transfers;   // as they begin; those under way at the end are told to their end
   std::vector<MemorySample> memory;  // after each change, to the step's end
+  std::vector<Stay> stays;           // of tier 0, as they begin
 };
 
 // Bounds that hold for every schedule under both stall rules, except as said at the fields; of an operation

@@ -100,6 +100,9 @@ struct Schedule {
   // The order in which the trace's operations run, each once: ordinals and births count its positions.
   // Empty: as in the trace. What a job runs is its own affair: images carry none.
   std::vector<std::uint32_t> operations = {};
+  // Of the fastest tier's memory: stays free, since addresses need more than the bytes that lie there. Images
+  // carry none: a job's memory is paged.
+  std::uint64_t spare_bytes = 0;
 };
 
 constexpr bool moves(Action action) { return action == Action::out || action == Action::in; }

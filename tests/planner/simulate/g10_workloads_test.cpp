@@ -105,7 +105,8 @@ double bound_us_of(const SimulationReport& report, const wire::Trace& trace, con
 const SwapControl short_search{0, 0.02, {}};
 
 TEST_CASE("Without host memory the bound is well above computing, and no plan beats it") {
-  const Machine machine = *built_in_machine("a100-ssd");
+  Machine machine = *built_in_machine("a100-ssd");
+  machine.tiers[0].paged = true;  // bounds are of bytes
   for (const Workload& w : workloads) {
     const auto trace = workload(w.name);
     if (!trace) return;
@@ -127,7 +128,8 @@ TEST_CASE("Without host memory the bound is well above computing, and no plan be
 }
 
 TEST_CASE("Every swap policy's plan on G10's workloads passes the judge, and no bound exceeds it") {
-  const Machine machine = *built_in_machine("a100-g10");
+  Machine machine = *built_in_machine("a100-g10");
+  machine.tiers[0].paged = true;  // bounds are of bytes
   for (const Workload& w : workloads) {
     const auto trace = workload(w.name);
     if (!trace) return;

@@ -2,9 +2,12 @@
 // row of a table that sets the schedule beside it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "daemon/planner/order/scheduled.h"
+#include "daemon/planner/simulate/addresses/addresses.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "tools/bench/planner/parts.h"
@@ -48,6 +51,7 @@ class LeastStep {
     const std::string wrong = planner::check_timeline(trace_, machine_, *report);
     (*row)[verdict] = wrong.empty() && report->total_us >= bound_us * (1 - 1e-9);
     if (!wrong.empty()) (*row)["note"] = wrong;
+    if (wrong.empty()) add_addresses(*report, verdict, row);
   }
 
  private:
@@ -56,6 +60,22 @@ class LeastStep {
   std::uint32_t most_instants_;
   std::optional<wire::Trace> in_order_;  // none: as it is
   std::optional<planner::StepBound> moving_, recomputing_;
+
+  // "address_share": what addresses need, to the most bytes at once; whether they fit, and repeat.
+  void add_addresses(const planner::SimulationReport& report, const char* verdict, Json* row) const {
+    const auto addresses = planner::addresses_of(machine_, report);
+    if (!addresses) {
+      (*row)[verdict] = false;
+      (*row)["note"] = addresses.error;
+      return;
+    }
+    (*row)["peak_bytes"] = addresses->peak_bytes;
+    (*row)["address_bytes"] = addresses->needed_bytes;
+    (*row)["address_share"] = static_cast<double>(addresses->needed_bytes) /
+                              static_cast<double>(std::max<std::uint64_t>(1, addresses->peak_bytes));
+    (*row)["addresses_fit"] = addresses->fit;
+    (*row)["addresses_repeat"] = addresses->repeat;
+  }
 
   const planner::StepBound& found(std::optional<planner::StepBound>* bound, bool recomputes) const {
     planner::StepBoundOptions options;

@@ -173,6 +173,9 @@ Json summary(const std::string& policy, const Cases& cases) {
   }
   if (slowdowns.empty()) return row;
   row["mean"] = geometric_mean(slowdowns);
+  const auto with_addresses = [](const Json& c) { return c.value("addresses_fit", false); };
+  if (std::any_of(cases.begin(), cases.end(), [](const Json& c) { return c.contains("addresses_fit"); }))
+    row["addresses"] = fmt::format("{}", std::count_if(cases.begin(), cases.end(), with_addresses));
   row["worst"] = *std::max_element(slowdowns.begin(), slowdowns.end());
   for (const std::string kind : {"moving_bound", "recomputing_bound"}) {
     const std::vector<double> bounds = values_of(cases, kind.c_str());
@@ -195,6 +198,7 @@ Json table(const PolicyGroup& group, bool alone) {
     columns.push_back(column("recomputing_bound", "bound: all", "ratio"));
     columns.push_back(column("to_recomputing_bound", "to it", "ratio"));
   }
+  if (!alone) columns.push_back(column("addresses", "addresses fit", "text"));
   columns.push_back(column("plan_ms", "planning, ms", "ms"));
   columns.push_back(column("longest_ms", "longest, ms", "ms"));
   columns.push_back(column("met", "valid", "yes"));
@@ -261,13 +265,15 @@ Json measure_group(const PlannerOptions& options, const PolicyGroup& group) {
     for (const Json& c : cases) out["cases"].push_back(c);
   }
   out["notes"] =
-      alone ? Json::array(
-                  {"slowdown: computing, with what is computed again, to computing once; no bound is known"})
-            : Json::array(
-                  {"mean, worst and bounds are slowdowns to computing alone, over the cases that ran",
-                   "bound: moving: the least of any schedule that recomputes nothing; bound: all: of any "
-                   "schedule; to it: mean to bound",
-                   "bounds hold for the order of the operations in which a plan runs them"});
+      alone
+          ? Json::array(
+                {"slowdown: computing, with what is computed again, to computing once; no bound is known"})
+          : Json::array(
+                {"mean, worst and bounds are slowdowns to computing alone, over the cases that ran",
+                 "bound: moving: the least of any schedule that recomputes nothing; bound: all: of any "
+                 "schedule; to it: mean to bound",
+                 "bounds hold for the order of the operations in which a plan runs them",
+                 "addresses fit: of so many steps what lies in the first tier can be given addresses there"});
   if (!group.note.empty()) out["notes"].push_back(group.note);
   return out;
 }

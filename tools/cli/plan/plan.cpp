@@ -38,6 +38,7 @@ void keep_one_timeline(std::vector<SwapRun>* runs) {
     run.report->ops = {};
     run.report->transfers = {};
     run.report->memory = {};
+    run.report->stays = {};
   }
 }
 

@@ -191,6 +191,18 @@ std::string swap_tables(const PlanReport& report, const TableStyle& style) {
   return text.append("\n").append(table.text(style)).append(reasons(report.swap));
 }
 
+// "addresses of joint: 39.9 GiB of 40.0 GiB, fit; the same in every step".
+std::string address_line(const SwapRun& run, const planner::Machine& machine, bool exact) {
+  if (!run.addresses) return "";
+  const planner::Addresses& a = *run.addresses;
+  const std::uint64_t capacity_bytes = machine.tiers[0].capacity_bytes;
+  const char* verdict = !a.fit     ? "do not fit, though the bytes do"
+                        : a.repeat ? "fit; the same in every step"
+                                   : "fit; others from one step to the next";
+  return fmt::format("addresses of {}: {} of {}, {}\n", run.policy.name, bytes_text(a.needed_bytes, exact),
+                     bytes_text(capacity_bytes, exact), verdict);
+}
+
 std::string best_line(const PlanReport& report, bool exact) {
   std::string text;
   if (const ReuseRun* best = best_of(report.reuse); best != nullptr && report.reuse.size() > 1)
@@ -198,7 +210,10 @@ std::string best_line(const PlanReport& report, bool exact) {
                         bytes_text(best->placement->total_bytes, exact));
   if (const SwapRun* best = best_of(report.swap); best != nullptr && report.swap.size() > 1)
     text += fmt::format("\nleast time: {}, {}", best->policy.name, seconds_text(best->report->total_us));
-  return text.empty() ? text : text + "\n";
+  if (!text.empty()) text += "\n";
+  const SwapRun* best = best_of(report.swap);
+  if (best == nullptr || !best->addresses) return text;
+  return text + (text.empty() ? "\n" : "") + address_line(*best, *report.machine, exact);
 }
 
 ordered_json run_heading(const auto& run) {
@@ -250,6 +265,12 @@ ordered_json json_of(const SwapRun& run, const PlanReport& report) {
                             {"out_busy_us", r.links[i].out_busy_us}});
   for (std::size_t i = 0; i < r.tier_peak_bytes.size(); ++i)
     out["tiers"].push_back({{"name", machine.tiers[i].name}, {"peak_bytes", r.tier_peak_bytes[i]}});
+  if (run.addresses)
+    out["addresses"] = {{"needed_bytes", run.addresses->needed_bytes},
+                        {"peak_bytes", run.addresses->peak_bytes},
+                        {"capacity_bytes", machine.tiers[0].capacity_bytes},
+                        {"fit", run.addresses->fit},
+                        {"repeat", run.addresses->repeat}};
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace terrace::cli {
 
@@ -79,6 +80,18 @@ void simulate_into(SwapRun* run, const wire::Trace& trace, const planner::Machin
   run->report = std::move(*report.value);
 }
 
+// Where the report is right and contents need addresses.
+void place(SwapRun* run, const planner::Machine& machine) {
+  const planner::Tier& first = machine.tiers[0];
+  if (!run->valid() || first.paged || first.capacity_bytes == planner::unlimited_bytes) return;
+  Result<planner::Addresses> addresses = planner::addresses_of(machine, *run->report);
+  if (addresses) {
+    run->addresses = std::move(*addresses);
+  } else {
+    run->wrong = std::move(addresses.error);
+  }
+}
+
 // The run belongs to the work as well, which may outlive this call.
 template <class Run, class Policy, class Work>
 Run run_watched(const Policy& policy, SearchWatch& watch, Work work) {
@@ -145,6 +158,7 @@ SwapRun run_policy(const SwapPolicy& policy, const wire::Trace& trace, const pla
     run->why_not = std::move(schedule.error);
     run->schedule = std::move(schedule.value);
     if (run->schedule) simulate_into(run, trace, machine);
+    place(run, machine);
   });
 }
 

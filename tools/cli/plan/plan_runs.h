@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/planner/reuse/instance.h"
+#include "daemon/planner/simulate/addresses/addresses.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
 #include "daemon/planner/simulate/policies/zero_offload.h"
 #include "daemon/planner/simulate/simulator.h"
@@ -46,6 +47,8 @@ struct SwapRun {
   planner::SwapPolicy policy;
   std::optional<planner::SwapPlan> schedule;
   std::optional<planner::SimulationReport> report;  // without its timeline unless it is the best
+  // Of what the report keeps in tier 0; absent: the tier is paged, or has no limit.
+  std::optional<planner::Addresses> addresses;
   double seconds = 0;
   bool stopped = false;  // by its time or by a signal: the best so far
   std::string why_not;

@@ -44,6 +44,7 @@ JobMachine job_machine(const Recording& recording) {
   JobMachine made;
   made.machine.name = "DRAM and the pool";
   made.machine.tiers = {{"dram"}, {"pool"}};
+  made.machine.tiers[0].paged = true;
   made.machine.links = {
       {"pool", in > 0 ? in : ssd.in_bytes_per_second, out > 0 ? out : ssd.out_bytes_per_second}};
   made.machine.routes = {{1, {0}}};

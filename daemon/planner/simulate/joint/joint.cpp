@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/planner/order/scheduled.h"
+#include "daemon/planner/simulate/addresses/fitting.h"
 #include "daemon/planner/simulate/joint/moves.h"
 #include "daemon/planner/simulate/joint/orders.h"
 #include "daemon/planner/simulate/joint/remade.h"
@@ -401,6 +402,15 @@ std::optional<SwapPlan> changed(const wire::Trace& trace, const Machine& machine
   return std::move(*plan);
 }
 
+Result<SwapPlan> plan_by_bytes(const wire::Trace& trace, const Machine& machine, const SwapControl& given) {
+  if (given.from != nullptr) {
+    if (std::optional<SwapPlan> plan = changed(trace, machine, given)) return ok(std::move(*plan));
+  }
+  SwapControl control = given;
+  control.from = nullptr;
+  return has_variants(trace) ? plan_with_variants(trace, machine, control) : search(trace, machine, control);
+}
+
 }  // namespace
 
 double planned_step_us(const wire::Trace& trace, const Machine& machine, const SwapPlan& plan) {
@@ -408,13 +418,8 @@ double planned_step_us(const wire::Trace& trace, const Machine& machine, const S
   return report ? report->total_us : infinite;
 }
 
-Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& given) {
-  if (given.from != nullptr) {
-    if (std::optional<SwapPlan> plan = changed(trace, machine, given)) return ok(std::move(*plan));
-  }
-  SwapControl control = given;
-  control.from = nullptr;
-  return has_variants(trace) ? plan_with_variants(trace, machine, control) : search(trace, machine, control);
+Result<SwapPlan> plan_jointly(const wire::Trace& trace, const Machine& machine, const SwapControl& control) {
+  return plan_with_addresses(trace, machine, control, plan_by_bytes);
 }
 
 }  // namespace terrace::planner::joint

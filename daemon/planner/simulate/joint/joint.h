@@ -16,12 +16,16 @@
 //      Computational Physics 90, 1990).
 //
 // Where another order of the operations promises to lack less memory (orders.h), the plans for step 2 are
-// shared among the recorded order and it, the one that leads furthest goes on, and on its way the order itself
-// is changed where an operation waits (reordering.h). Where none promises anything, plans are those of the
-// recorded order, draw by draw.
+// shared among the recorded order and it, the one that leads furthest goes on, and on its way the order
+// itself is changed where an operation waits (reordering.h). Where none promises anything, plans are those of
+// the recorded order, draw by draw.
 //
 // What it cannot say: transfers of a part of a tensor. Updates in place run where the order has them.
 // Work is bounded by the number of simulated plans. Anytime, deterministic for a seed, pure.
+//
+// Last, the plan's contents are given addresses; where they do not fit tier 0, the step is planned for less
+// of it (addresses/fitting.h). So the answer is never worse than any published policy's plan whose addresses
+// fit; where no plan's do, than any at all.
 #pragma once
 
 #include "daemon/planner/simulate/simulator.h"

@@ -3,12 +3,14 @@
 // The computation's points (ready, present, end of each run; drops) are walked in order, and transfers are
 // merged in by time: at one instant ends come first, then the computation, then begins, which is the order in
 // which one lets the other happen; uses of copies come after ends, and after as many runs as they say. Lives
-// are worked out again from the trace and the recomputations told.
+// are worked out again from the trace and the recomputations told. What is seen to lie in tier 0 must be what
+// the report's stays tell.
 #include <algorithm>
 #include <limits>
 
 #include "daemon/planner/simulate/judge/check_codecs.h"
 #include "daemon/planner/simulate/judge/check_parts.h"
+#include "daemon/planner/simulate/judge/seen_stays.h"
 
 namespace terrace::planner {
 namespace {
@@ -48,6 +50,7 @@ class MemoryChecker {
         report_(report),
         states_(trace.tensors.size()),
         codecs_(trace, machine),
+        seen_(trace.tensors.size()),
         used_(machine.tiers.size(), 0),
         peak_(used_) {}
 
@@ -65,6 +68,7 @@ class MemoryChecker {
     if (next_copy_ != report_.copies.size()) wrong("a copy's use stands out of order");
     if (wrong_.empty()) check_kept();
     if (wrong_.empty()) check_peaks();
+    if (wrong_.empty()) wrong_ = seen_.check(trace_, report_);
     return wrong_;
   }
 
@@ -74,6 +78,7 @@ class MemoryChecker {
   const SimulationReport& report_;
   std::vector<MemoryState> states_;
   CodecJudge codecs_;  // coded forms: compressed, and not changed since
+  SeenStays seen_;
   std::vector<std::uint64_t> used_, peak_;
   std::vector<Work> work_;  // in order
   std::vector<std::uint32_t> ends_;
@@ -152,7 +157,7 @@ class MemoryChecker {
       if (!codecs_.stored_at_start(r.tensor, r.stored_bytes))
         wrong(name_of(r.tensor) + " begins in " + std::to_string(r.stored_bytes) +
               " bytes, which no codec makes of it,");
-      take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes);
+      take(r.tier, r.tier == 0 ? trace_.tensors[r.tensor].bytes : r.stored_bytes, r.tensor);
       if (r.copy_tier != 0) place_copy(r);
     }
   }
@@ -169,7 +174,7 @@ class MemoryChecker {
     s.far = true;
     s.tier = r.copy_tier;
     s.stored = r.copy_bytes;
-    take(r.copy_tier, r.copy_bytes);
+    take(r.copy_tier, r.copy_bytes, r.tensor);
   }
 
   void order_ends() {
@@ -182,8 +187,12 @@ class MemoryChecker {
 
   // --- memory
 
-  void take(std::uint32_t tier, std::uint64_t bytes) {
-    if (machine_.tiers[tier].inside) take(0, bytes);
+  void take(std::uint32_t tier, std::uint64_t bytes, std::uint32_t tensor) {
+    if (machine_.tiers[tier].inside) use(0, bytes);
+    use(tier, bytes);
+    if (tier == 0 || machine_.tiers[tier].inside) seen_.comes(tensor, tier != 0, bytes, time_us_);
+  }
+  void use(std::uint32_t tier, std::uint64_t bytes) {
     used_[tier] += bytes;
     peak_[tier] = std::max(peak_[tier], used_[tier]);
     if (used_[tier] > machine_.tiers[tier].capacity_bytes) {
@@ -191,23 +200,25 @@ class MemoryChecker {
             " bytes, more than it has,");
     }
   }
-  void give(std::uint32_t tier, std::uint64_t bytes) {
+  void give(std::uint32_t tier, std::uint64_t bytes, std::uint32_t tensor) {
     used_[tier] -= bytes;
-    if (machine_.tiers[tier].inside) give(0, bytes);
+    if (machine_.tiers[tier].inside) used_[0] -= bytes;
+    if (tier == 0 || machine_.tiers[tier].inside) seen_.goes(tensor, tier != 0, time_us_);
   }
 
   static bool has_copy(const MemoryState& s) { return s.near && s.far && s.moving == Direction::none; }
 
-  void lose_copy(MemoryState* s) {
-    if (!has_copy(*s)) return;
-    give(s->tier, s->stored);
-    s->far = false;
+  void lose_copy(std::uint32_t t) {
+    MemoryState& s = states_[t];
+    if (!has_copy(s)) return;
+    give(s.tier, s.stored, t);
+    s.far = false;
   }
 
   void forget(std::uint32_t t, Holding left) {
     MemoryState& s = states_[t];
-    if (s.near || s.departed) give(0, trace_.tensors[t].bytes);
-    if (s.far) give(s.tier, s.stored);
+    if (s.near || s.departed) give(0, trace_.tensors[t].bytes, t);
+    if (s.far) give(s.tier, s.stored, t);
     const std::uint64_t runs_left = s.runs_left;
     if (s.moving != Direction::none) wrong(name_of(t) + " dies in a transfer that goes on");
     codecs_.written(t);
@@ -259,13 +270,13 @@ class MemoryChecker {
     if (s.content != Holding::held || !has_copy(s)) wrong(name_of(c.tensor) + " has no valid copy");
     if (!wrong_.empty()) return;
     if (c.kind == CopyUse::Kind::gave_way) {
-      lose_copy(&s);
+      lose_copy(c.tensor);
       return;
     }
     const auto names_it = [&](const Use& u) { return u.tensor == c.tensor; };
     if (running_ && std::any_of(current_.begin(), current_.end(), names_it))
       wrong(name_of(c.tensor) + " leaves to its copy while an operation uses it");
-    give(0, trace_.tensors[c.tensor].bytes);
+    give(0, trace_.tensors[c.tensor].bytes, c.tensor);
     s.near = s.coded = false;
   }
 
@@ -297,14 +308,14 @@ class MemoryChecker {
     if (s.content != Holding::held || !there || s.stored != t.stored_bytes)
       wrong(name_of(t.tensor) + " is not where its transfer between far tiers begins");
     s.moving = Direction::aside;
-    take(t.tier, t.stored_bytes);
+    take(t.tier, t.stored_bytes, t.tensor);
   }
 
   void end_aside(const Transfer& t) {
     MemoryState& s = states_[t.tensor];
     if (s.moving != Direction::aside) wrong(name_of(t.tensor) + " ends a transfer that it is not in");
     s.moving = Direction::none;
-    give(t.aborted ? t.tier : t.from, t.stored_bytes);
+    give(t.aborted ? t.tier : t.from, t.stored_bytes, t.tensor);
     if (!t.aborted) s.tier = t.tier;
   }
 
@@ -312,7 +323,7 @@ class MemoryChecker {
     move_to(t.start_us);
     if (t.from != 0) return begin_aside(t);
     MemoryState& s = states_[t.tensor];
-    if (!t.in) lose_copy(&s);  // of another tier
+    if (!t.in) lose_copy(t.tensor);  // of another tier
     const bool here = s.near && !s.far && s.moving == Direction::none;
     const bool there =
         s.far && !s.near && s.moving == Direction::none && s.tier == t.tier && s.stored == t.stored_bytes;
@@ -325,9 +336,9 @@ class MemoryChecker {
     s.stored = t.stored_bytes;
     s.near = s.far = true;
     if (t.in) {
-      take(0, trace_.tensors[t.tensor].bytes);
+      take(0, trace_.tensors[t.tensor].bytes, t.tensor);
     } else {
-      take(t.tier, t.stored_bytes);
+      take(t.tier, t.stored_bytes, t.tensor);
     }
   }
 
@@ -360,11 +371,11 @@ class MemoryChecker {
   void arrive(const Transfer& t, MemoryState* s) {
     if (!t.in || t.aborted || machine_.tiers[t.tier].inside) {
       s->far = false;
-      give(t.tier, t.stored_bytes);
+      give(t.tier, t.stored_bytes, t.tensor);
     }
     if (t.in && t.aborted) {
       s->near = false;
-      give(0, trace_.tensors[t.tensor].bytes);
+      give(0, trace_.tensors[t.tensor].bytes, t.tensor);
     }
     const bool coded = t.stored_bytes != trace_.tensors[t.tensor].bytes;
     if (t.in) s->coded = coded && codecs_.waits_for_decoding(t.tensor);
@@ -375,7 +386,7 @@ class MemoryChecker {
     s->coded = false;
     s->departed = std::any_of(current_.begin(), current_.end(),
                               [&](const Use& u) { return u.tensor == t.tensor && !u.writes; });
-    if (!s->departed) give(0, trace_.tensors[t.tensor].bytes);
+    if (!s->departed) give(0, trace_.tensors[t.tensor].bytes, t.tensor);
   }
 
   bool is_written(std::uint32_t tensor) const {
@@ -414,7 +425,7 @@ class MemoryChecker {
       if (!codecs_.compressed(t, *w.timing, s.coded))
         wrong(name_of(t) + " was compressed in a time that no codec takes");
       s.coded = false;
-      lose_copy(&s);
+      lose_copy(t);
     }
   }
 
@@ -429,9 +440,9 @@ class MemoryChecker {
     decoded_.clear();
     running_ = true;
     const std::uint64_t extra_bytes = extra_of(w);
-    take(0, extra_bytes);
+    take(0, extra_bytes, Stay::of_a_run);
     reach(w.timing->end_us);
-    give(0, extra_bytes);
+    give(0, extra_bytes, Stay::of_a_run);
     current_.clear();
     running_ = false;
     for (const Use& u : uses) let_go(u);
@@ -442,7 +453,7 @@ class MemoryChecker {
   void give_way(const Use& u) {
     MemoryState& s = states_[u.tensor];
     if (u.reads || s.near || !s.far || s.moving != Direction::none || starts_now(u.tensor)) return;
-    give(s.tier, s.stored);
+    give(s.tier, s.stored, u.tensor);
     s.far = false;
   }
 
@@ -464,7 +475,7 @@ class MemoryChecker {
         wrong(name_of(u.tensor) + " is not in tier 0 when it is needed");
       }
       s.near = true;
-      take(0, trace_.tensors[u.tensor].bytes);
+      take(0, trace_.tensors[u.tensor].bytes, u.tensor);
     }
     if (s.moving == Direction::in) wrong(name_of(u.tensor) + " has not arrived when it is needed");
     if (s.moving == Direction::out && u.writes) wrong(name_of(u.tensor) + " is written while it leaves");
@@ -474,7 +485,7 @@ class MemoryChecker {
     }
     s.coded = false;
     if (!u.writes) return;
-    lose_copy(&s);
+    lose_copy(u.tensor);
     codecs_.written(u.tensor);
   }
 
@@ -485,7 +496,7 @@ class MemoryChecker {
 
   void let_go(const Use& u) {
     MemoryState& s = states_[u.tensor];
-    if (s.departed) give(0, trace_.tensors[u.tensor].bytes);
+    if (s.departed) give(0, trace_.tensors[u.tensor].bytes, u.tensor);
     s.departed = false;
     s.content = Holding::held;
     --s.runs_left;

@@ -173,6 +173,11 @@ std::string check_entries(const wire::Trace& trace, const Machine& machine, cons
   if (schedule.period != 0 && schedule.period != trace.ops.size())
     return "the schedule's period has " + std::to_string(schedule.period) + " ordinals, the step " +
            std::to_string(trace.ops.size()) + " operations";
+  const std::uint64_t capacity_bytes = machine.tiers[0].capacity_bytes;
+  if (schedule.spare_bytes > 0 && schedule.spare_bytes >= capacity_bytes)
+    return "the schedule leaves " + std::to_string(schedule.spare_bytes) +
+           " bytes of tier 0 free, which has " + std::to_string(capacity_bytes) +
+           "; make the plan again for this machine";
   for (std::size_t i = 0; i < schedule.entries.size(); ++i) {
     std::string wrong = check_entry(trace, machine, schedule.entries[i]);
     if (wrong.empty() && i > 0 && schedule.entries[i - 1].at > schedule.entries[i].at) {

@@ -87,6 +87,7 @@ class Runner {
   // The eviction that waits would send a coded form that the run changes, or decodes.
   bool outdated_by(const Named& n) const;
   bool wait(std::uint32_t index, OpTiming* timing);
+  void take_extra(const Run& run);
   double& cause_of_wait(Stalls* stalls) const;
   // Asks for evictions until what is reserved will have room.
   bool make_room(std::uint32_t index);

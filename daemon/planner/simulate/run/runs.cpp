@@ -22,7 +22,7 @@ bool Runner::perform(std::uint32_t index) {
   for (const Named& n : p_.names_of(index)) {
     if (n.writes) store_.copies().forget(n.tensor);
   }
-  store_.room().take(0, run.extra_bytes);
+  take_extra(run);
   store_.room().reserve_none();
   store_.start_ready();
   compute(index, &timing);
@@ -87,6 +87,16 @@ bool Runner::wait(std::uint32_t index, OpTiming* timing) {
   }
   timing->present_us = now();
   return true;
+}
+
+// The workspace, and each output that nobody keeps, by itself: they need not lie in a row.
+void Runner::take_extra(const Run& run) {
+  std::uint64_t workspace_bytes = run.extra_bytes;
+  for (const std::uint64_t bytes : run.unkept_bytes) {
+    store_.room().take(0, bytes, Stay::of_a_run);
+    workspace_bytes -= bytes;
+  }
+  store_.room().take(0, workspace_bytes, Stay::of_a_run);
 }
 
 double& Runner::cause_of_wait(Stalls* stalls) const {
@@ -175,7 +185,7 @@ void Runner::pass(double until_us) {
 }
 
 void Runner::finish(std::uint32_t index) {
-  store_.room().give(0, p_.runs[index].extra_bytes);
+  store_.room().give(0, p_.runs[index].extra_bytes, Stay::of_a_run);
   store_.recording().run_ended();
   for (const Named& n : p_.names_of(index)) {
     const std::uint32_t t = n.tensor;

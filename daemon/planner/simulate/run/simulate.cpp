@@ -124,11 +124,24 @@ Result<SimulationReport> simulate_in_order(const wire::Trace& trace, const Machi
   wire::Schedule plain = schedule;
   plain.operations.clear();
   plain.variants = in_order(schedule.variants, schedule.operations);
-  Result<SimulationReport> report =
-      simulate(in_order(trace, schedule.operations), machine, plain, options);
+  Result<SimulationReport> report = simulate(in_order(trace, schedule.operations), machine, plain, options);
   if (!report) return report;
   report->variants = schedule.variants;
   report->operations = schedule.operations;
+  return report;
+}
+
+// On a machine with so much less of tier 0.
+Result<SimulationReport> simulate_sparing(const wire::Trace& trace, const Machine& machine,
+                                          const wire::Schedule& schedule, SimulationOptions options) {
+  Machine smaller = machine;
+  if (smaller.tiers[0].capacity_bytes != unlimited_bytes)
+    smaller.tiers[0].capacity_bytes -= schedule.spare_bytes;
+  wire::Schedule plain = schedule;
+  plain.spare_bytes = 0;
+  const bool with_bounds = std::exchange(options.with_bounds, false);
+  Result<SimulationReport> report = simulate(trace, smaller, plain, options);
+  if (report && with_bounds) report->bounds = lower_bounds(trace, machine);
   return report;
 }
 
@@ -140,6 +153,7 @@ Result<SimulationReport> simulate(const wire::Trace& trace, const Machine& machi
     return refused<SimulationReport>(std::move(wrong));
   }
   if (!schedule.operations.empty()) return simulate_in_order(trace, machine, schedule, options);
+  if (schedule.spare_bytes > 0) return simulate_sparing(trace, machine, schedule, options);
   if (!schedule.variants.empty()) return simulate_variants(trace, machine, schedule, options);
   const Result<Program> program = make_program(trace, machine, schedule);
   if (!program) return refused<SimulationReport>(program.error);

@@ -40,7 +40,7 @@ bool Copies::clean_in(std::uint32_t tensor, std::uint32_t tier) const {
 void Copies::forget(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   if (!s.copied) return;
-  room_.give(s.tier, s.stored);
+  room_.give(s.tier, s.stored, tensor);
   if (may_give_way(tensor)) room_.unspare(s.tier, s.stored);
   s.copied = false;
 }
@@ -67,7 +67,7 @@ void Copies::leave_to_copy(std::uint32_t tensor, double now_us) {
   s.queued_out = s.asked_clean = s.copied = s.coded = false;
   s.place = Place::away;
   room_.end_leaving(trace_.tensors[tensor].bytes);
-  room_.give(0, trace_.tensors[tensor].bytes);
+  room_.give(0, trace_.tensors[tensor].bytes, tensor);
 }
 
 void Copies::give_way(std::uint32_t tier, std::uint64_t bytes, double now_us) {

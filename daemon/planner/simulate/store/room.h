@@ -1,5 +1,5 @@
 // The memory of the tiers: what is in use, what evictions have asked for, what copies could give way. What a
-// tier inside tier 0 holds is in use in tier 0, too.
+// tier inside tier 0 holds is in use in tier 0, too. Who takes memory is said for the recording.
 #pragma once
 
 #include <algorithm>
@@ -7,22 +7,32 @@
 #include <vector>
 
 #include "daemon/planner/machine.h"
+#include "daemon/planner/simulate/store/recording.h"
 
 namespace terrace::planner {
 
 class Room {
  public:
-  explicit Room(const Machine& machine)
-      : machine_(machine), used_(machine.tiers.size(), 0), peak_(used_), asked_(used_), spare_(used_) {}
+  // The recording must outlive it.
+  Room(const Machine& machine, Recording& recording)
+      : machine_(machine),
+        recording_(recording),
+        used_(machine.tiers.size(), 0),
+        peak_(used_),
+        asked_(used_),
+        spare_(used_) {}
 
-  void take(std::uint32_t tier, std::uint64_t bytes) {
-    used_[tier] += bytes;
-    peak_[tier] = std::max(peak_[tier], used_[tier]);
-    if (is_inside(tier)) take(0, bytes);
+  // Memory of a tensor, or with Stay::of_a_run of the run that begins.
+  void take(std::uint32_t tier, std::uint64_t bytes, std::uint32_t tensor) {
+    use(tier, bytes);
+    if (is_inside(tier)) use(0, bytes);
+    if (tier == 0 || is_inside(tier)) recording_.comes(tensor, is_inside(tier), bytes);
   }
-  void give(std::uint32_t tier, std::uint64_t bytes) {
+  // All that take() took for this tensor in this tier, or for the run.
+  void give(std::uint32_t tier, std::uint64_t bytes, std::uint32_t tensor) {
     used_[tier] -= bytes;
-    if (is_inside(tier)) give(0, bytes);
+    if (is_inside(tier)) used_[0] -= bytes;
+    if (tier == 0 || is_inside(tier)) recording_.goes(tensor, is_inside(tier));
   }
   bool is_inside(std::uint32_t tier) const { return machine_.is_inside(tier); }
   std::uint64_t used(std::uint32_t tier) const { return used_[tier]; }
@@ -65,10 +75,15 @@ class Room {
 
  private:
   const Machine& machine_;
+  Recording& recording_;
   std::vector<std::uint64_t> used_, peak_, asked_, spare_;  // per tier
   std::uint64_t reserved_ = 0, leaving_bytes_ = 0;
 
   std::uint64_t capacity(std::uint32_t tier) const { return machine_.tiers[tier].capacity_bytes; }
+  void use(std::uint32_t tier, std::uint64_t bytes) {
+    used_[tier] += bytes;
+    peak_[tier] = std::max(peak_[tier], used_[tier]);
+  }
   bool fits(std::uint32_t tier, std::uint64_t used, std::uint64_t bytes) const {
     return used <= capacity(tier) && bytes <= capacity(tier) - used;
   }

@@ -56,7 +56,7 @@ void Stages::abort(std::uint32_t tensor) {
   const std::uint32_t lane = lane_of(*machine_.far_way(s.tier, s.aside_tier));
   record(lane, true);
   network_.abort(lane);
-  room_.give(s.aside_tier, s.stored);
+  room_.give(s.aside_tier, s.stored, tensor);
   s.aside = false;
 }
 
@@ -81,7 +81,7 @@ void Stages::start(std::uint32_t lane, const Request& r, std::uint32_t number) {
   TensorState& s = states_[r.tensor];
   room_.unask(r.tier, r.stored);
   copies_.give_way(r.tier, r.stored, network_.now_us());
-  room_.take(r.tier, r.stored);
+  room_.take(r.tier, r.stored, r.tensor);
   s.queued_aside = false;
   s.aside = true;
   s.aside_tier = r.tier;
@@ -91,8 +91,9 @@ void Stages::start(std::uint32_t lane, const Request& r, std::uint32_t number) {
 
 void Stages::finish(std::uint32_t lane) {
   record(lane, false);
-  TensorState& s = states_[under_way_[lane - first_lane_].request.tensor];
-  room_.give(s.tier, s.stored);
+  const std::uint32_t tensor = under_way_[lane - first_lane_].request.tensor;
+  TensorState& s = states_[tensor];
+  room_.give(s.tier, s.stored, tensor);
   s.tier = s.aside_tier;
   s.aside = false;
 }

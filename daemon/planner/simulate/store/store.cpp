@@ -16,7 +16,8 @@ Store::Store(const wire::Trace& trace, const Machine& machine, const wire::Sched
       states_(trace.tensors.size()),
       keys_(trace.tensors.size(), 0),
       lanes_(schedule, program),
-      room_(machine),
+      recording_(network_, trace.tensors.size()),
+      room_(machine, recording_),
       copies_(trace, states_, room_, recording_),
       stages_(machine, states_, room_, copies_, network_, recording_) {}
 
@@ -25,7 +26,7 @@ void Store::place_at_start(std::uint32_t tensor, std::uint32_t tier) {
   s.place = tier == 0 ? Place::here : Place::away;
   s.tier = tier;
   s.stored = bytes(tensor);
-  room_.take(tier, bytes(tensor));
+  room_.take(tier, bytes(tensor), tensor);
 }
 
 // Asking for the opposite of what waits is how it is called off: the executor does it, in its queue.
@@ -120,7 +121,7 @@ void Store::stay(std::uint32_t tensor) {
   lanes_.abort(lane);
   if (s.queued_in) call_off(tensor);
   stages_.call_off(tensor);
-  room_.give(s.tier, s.stored);
+  room_.give(s.tier, s.stored, tensor);
   room_.end_leaving(bytes(tensor));
   s.codec = s.coded ? s.codec : no_codec;
   s.place = Place::here;
@@ -135,14 +136,14 @@ void Store::release(std::uint32_t tensor) {
     lanes_.record(lane, true, true, now_us(), &recording_);
     network_.abort(lane);
     lanes_.abort(lane);
-    room_.give(s.tier, s.stored);
-    room_.give(0, bytes(tensor));
+    room_.give(s.tier, s.stored, tensor);
+    room_.give(0, bytes(tensor), tensor);
   }
   copies_.forget(tensor);
   stages_.call_off(tensor);
   stages_.abort(tensor);
-  if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor));
-  if (s.place == Place::away) room_.give(s.tier, s.stored);
+  if (s.place == Place::here || s.departed) room_.give(0, bytes(tensor), tensor);
+  if (s.place == Place::away) room_.give(s.tier, s.stored, tensor);
   victims_.remove(tensor);
   executor().forget(tensor);
   const bool pinned = s.pinned;
@@ -155,7 +156,7 @@ void Store::release(std::uint32_t tensor) {
 void Store::take(std::uint32_t tensor) {
   states_[tensor].place = Place::here;
   if (rule_ == Victims::fifo) keys_[tensor] = ++clock_;
-  room_.take(0, bytes(tensor));
+  room_.take(0, bytes(tensor), tensor);
 }
 
 void Store::pin(std::uint32_t tensor, bool writes) {
@@ -167,7 +168,7 @@ void Store::pin(std::uint32_t tensor, bool writes) {
 void Store::unpin(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.pinned = s.written = s.needed = false;
-  if (s.departed) room_.give(0, bytes(tensor));
+  if (s.departed) room_.give(0, bytes(tensor), tensor);
   s.departed = false;
   if (s.asked_clean && s.place == Place::here && !s.copied) {  // written: its copy is of old content
     s.asked_clean = false;
@@ -250,12 +251,12 @@ void Store::start(std::uint32_t lane, bool in) {
   s.stored = request.stored;
   s.place = in ? Place::coming : Place::leaving;
   if (in) {
-    room_.take(0, bytes(request.tensor));
+    room_.take(0, bytes(request.tensor), request.tensor);
     if (s.needed) room_.unreserve(bytes(request.tensor));
     s.needed = false;
   } else {
     room_.unask(request.tier, request.stored);
-    room_.take(request.tier, request.stored);
+    room_.take(request.tier, request.stored, request.tensor);
   }
   network_.start(lane, request.stored, most_rate(request, in));
 }
@@ -293,7 +294,7 @@ void Store::arrived(std::uint32_t tensor) {
   TensorState& s = states_[tensor];
   s.place = Place::here;
   if (room_.is_inside(s.tier)) {
-    room_.give(s.tier, s.stored);
+    room_.give(s.tier, s.stored, tensor);
   } else {
     copies_.arrived(tensor);
   }
@@ -310,7 +311,7 @@ void Store::left(std::uint32_t tensor) {
   if (s.pinned && !s.written) {
     s.departed = true;
   } else {
-    room_.give(0, bytes(tensor));
+    room_.give(0, bytes(tensor), tensor);
   }
 }
 
@@ -322,6 +323,8 @@ void Store::begin_report(bool record_timeline) {
     const TensorState& s = states_[t];
     if (s.place == Place::nowhere) continue;
     const bool far = s.place == Place::away || s.place == Place::coming;
+    if (s.place != Place::away) recording_.lay(t, false, bytes(t));
+    if (s.place != Place::here && room_.is_inside(s.tier)) recording_.lay(t, true, s.stored);
     const bool packed = s.coded || (s.place == Place::leaving && works_in_the_way(s.codec));
     const std::uint64_t form = s.queued_out && works_in_the_way(s.asked_codec) ? s.asked
                                : packed                                        ? s.stored

@@ -116,8 +116,8 @@ class Store {
   std::vector<TensorState> states_;
   std::vector<std::int64_t> keys_;  // of the victims' order
   Lanes lanes_;
-  Room room_;
   Recording recording_;
+  Room room_;
   Copies copies_;
   Stages stages_;
   std::vector<std::uint32_t> ended_;
