@@ -63,7 +63,8 @@ TEST_CASE("The joint search is never worse than any published policy, and its pl
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
     const wire::Trace t = random_step(random);
-    const Machine m = random_machine(random, t);
+    Machine m = random_machine(random, t);
+    m.tiers[0].paged = true;  // addresses_test.cpp has those that need addresses
     const double published_us = best_published_us(t, m);
     const auto plan = joint::plan_jointly(t, m, with_effort(0.2));
     INFO("seed " << seed << " " << plan.error);

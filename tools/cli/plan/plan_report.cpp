@@ -191,7 +191,7 @@ std::string swap_tables(const PlanReport& report, const TableStyle& style) {
   return text.append("\n").append(table.text(style)).append(reasons(report.swap));
 }
 
-// "addresses of joint: 39.9 GiB of 40.0 GiB, fit; the same in every step".
+// "addresses of joint: 39.9 GiB needed, gpu has 40.0 GiB: fit; the same in every step".
 std::string address_line(const SwapRun& run, const planner::Machine& machine, bool exact) {
   if (!run.addresses) return "";
   const planner::Addresses& a = *run.addresses;
@@ -199,7 +199,8 @@ std::string address_line(const SwapRun& run, const planner::Machine& machine, bo
   const char* verdict = !a.fit     ? "do not fit, though the bytes do"
                         : a.repeat ? "fit; the same in every step"
                                    : "fit; others from one step to the next";
-  return fmt::format("addresses of {}: {} of {}, {}\n", run.policy.name, bytes_text(a.needed_bytes, exact),
+  return fmt::format("addresses of {}: {} needed, {} has {}: {}\n", run.policy.name,
+                     bytes_text(a.needed_bytes, exact), machine.tiers[0].name,
                      bytes_text(capacity_bytes, exact), verdict);
 }
 

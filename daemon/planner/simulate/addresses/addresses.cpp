@@ -14,16 +14,19 @@ namespace {
 using addresses::Arcs;
 
 // Placements of a single buffer: first for as low as can be, then, where that does not fit, for the capacity.
-constexpr std::uint64_t steps_for_lowest = std::uint64_t{1} << 16;
-constexpr std::uint64_t steps_to_fit = std::uint64_t{1} << 19;
+constexpr std::uint64_t most_steps_for_lowest = std::uint64_t{1} << 16;
+constexpr std::uint64_t most_steps_to_fit = std::uint64_t{1} << 19;
+// Of each buffer: what gains nothing in as many has little left to gain.
+constexpr std::uint64_t placements_for_lowest = 64, placements_to_fit = 512;
 
 Placement placed(const Instance& instance, std::uint64_t capacity_bytes) {
+  const std::uint64_t buffers = std::max<std::uint64_t>(1, instance.buffers.size());
   SearchControl control;
-  control.steps = steps_for_lowest;
+  control.steps = std::min(most_steps_for_lowest, placements_for_lowest * buffers);
   Placement lowest = portfolio::place(instance, control);
   const bool may_fit = max_live_bytes(instance.buffers) <= capacity_bytes;
   if (lowest.total_bytes <= capacity_bytes || !may_fit) return lowest;
-  control.steps = steps_to_fit;
+  control.steps = std::min(most_steps_to_fit, placements_to_fit * buffers);
   control.capacity_bytes = capacity_bytes;
   Placement fitting = portfolio::place(instance, control);
   return fitting.total_bytes < lowest.total_bytes ? std::move(fitting) : std::move(lowest);
