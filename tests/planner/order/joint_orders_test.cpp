@@ -33,9 +33,7 @@ wire::Trace with_updates_at_the_end(std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i)
     ops.push_back(i == 0 ? op(60, {weight(i)}, {activation(i)})
                          : op(60, {weight(i), activation(i - 1)}, {activation(i)}));
-  for (std::uint32_t i = n; i-- > 0;)
-    ops.push_back(i + 1 == n ? op(120, {weight(i), activation(i)}, {gradient(i)})
-                             : op(120, {weight(i), activation(i)}, {gradient(i)}));
+  for (std::uint32_t i = n; i-- > 0;) ops.push_back(op(120, {weight(i), activation(i)}, {gradient(i)}));
   for (std::uint32_t i = 0; i < n; ++i)
     ops.push_back(op(10, {gradient(i), weight(i), state(i)}, {weight(i), state(i)}));
   for (wire::TraceOp& o : ops) o.recomputable = false;

@@ -242,7 +242,7 @@ TEST_CASE("ABoundThatNoTransferMeetsIsImpossible") {
 namespace {
 
 // Both tensors live at once in the trace's order, and never in this one.
-constexpr const char* one_after_the_other = R"({"format":"terrace-trace","version":1,"name":"two",
+constexpr const char* two_lives = R"({"format":"terrace-trace","version":1,"name":"two",
  "ops":[{"name":"a","time_us":10,"inputs":[],"outputs":[1]},{"name":"b","time_us":10,"inputs":[],"outputs":[2]},
         {"name":"c","time_us":10,"inputs":[1],"outputs":[]},{"name":"d","time_us":10,"inputs":[2],"outputs":[]}],
  "tensors":[{"id":1,"bytes":100},{"id":2,"bytes":100}]})";
@@ -257,7 +257,7 @@ Result<wire::Schedule> in_its_order(const wire::Trace& trace, const planner::Mac
 
 TEST_CASE("APlanInAnotherOrderSaysSoAndHasTheBoundOfThatOrder") {
   const Files files;
-  const auto input = load_plan_input(files.put("two.json", one_after_the_other));
+  const auto input = load_plan_input(files.put("two.json", two_lives));
   REQUIRE(input.result);
   planner::Machine machine;
   machine.name = "small";
