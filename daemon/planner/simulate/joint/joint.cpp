@@ -63,7 +63,7 @@ class Search {
 
   Result<SwapPlan> best() {
     if (!try_earlier()) try_published();
-    if (!perfect() && !drafts_.all_stay().empty()) {
+    if (!perfect() && !drafts_.all_stay().empty() && can_fit()) {
       build();
       improve();
     }
@@ -86,6 +86,12 @@ class Search {
 
   // Nothing waits. The same times in another order of addition differ by rounding.
   bool perfect() const { return best_.time_us <= drafts_.starts_us().back() * (1 + sum_rounding); }
+
+  // False: one operation needs more than there is, whatever the plan.
+  bool can_fit() const {
+    return best_.time_us < infinite ||
+           lower_bounds(trace_, machine_).largest_op_bytes <= machine_.tiers[0].capacity_bytes;
+  }
 
   bool try_earlier() {
     if (control_.from == nullptr) return false;
