@@ -56,6 +56,18 @@ bool same_entries(const wire::Schedule& a, const wire::Schedule& b) {
                     });
 }
 
+// How often the search asks whether to stop: before each plan that it tries.
+int asked(const wire::Trace& t, const Machine& m, bool* planned) {
+  int times = 0;
+  SwapControl control;
+  control.stop = [&] {
+    ++times;
+    return false;
+  };
+  *planned = static_cast<bool>(joint::plan_jointly(t, m, control));
+  return times;
+}
+
 }  // namespace
 
 TEST_CASE("The joint search is never worse than any published policy, and its plans pass the judge") {
@@ -153,6 +165,33 @@ TEST_CASE("A joint search that is stopped answers the best so far") {
   CHECK(joint::planned_step_us(t, m, *stopped) <= best_published_us(t, m));
   control.stop = [] { return true; };
   REQUIRE(joint::plan_jointly(t, m, control));
+}
+
+TEST_CASE("The joint search ends where nothing waits, though its sum differs by rounding") {
+  const wire::Trace t = layers(20, 100, 1000.1, 2000.3);
+  const Machine m = two_tiers(1200);
+  double sum_us = 0;
+  for (const wire::TraceOp& o : t.ops) sum_us += o.time_us;
+  REQUIRE(best_published_us(t, m) > sum_us);
+  REQUIRE(best_published_us(t, m) < sum_us * (1 + 1e-12));
+  bool planned = false;
+  CHECK(asked(t, m, &planned) < 64);  // the fewest that it would try
+  CHECK(planned);
+}
+
+TEST_CASE("The joint search tries no plan of its own where an operation does not fit") {
+  const wire::Trace t = layers(20, 100, 1000, 2000);
+  const Machine m = two_tiers(150);
+  int by_published = 0;  // they ask, too
+  SwapControl control;
+  control.stop = [&] {
+    ++by_published;
+    return false;
+  };
+  for (const SwapPolicy& p : published_swap_policies()) static_cast<void>(p.plan(t, m, control));
+  bool planned = true;
+  CHECK(asked(t, m, &planned) <= by_published);
+  CHECK_FALSE(planned);
 }
 
 TEST_CASE("What a draft reads from a schedule it writes again") {

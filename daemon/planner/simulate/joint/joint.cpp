@@ -73,7 +73,7 @@ class Search {
   // has come furthest goes on. `share`: of the plans for that, the others go to other orders of operations.
   void begin(double share = 1) {
     if (!try_earlier()) try_published();
-    if (perfect() || drafts_.all_stay().empty()) return;
+    if (perfect() || drafts_.all_stay().empty() || !can_fit()) return;
     build();
     if (!starts_.empty()) choose_start(share);
   }
@@ -123,6 +123,12 @@ class Search {
   double left_ = 1 - share_to_choose;  // of the plans, once the start is chosen
   double spent_ = 0;                   // plans of those
   std::string why_not_ = "the search was stopped before any policy had a plan";
+
+  // False: one operation needs more than there is, whatever the plan.
+  bool can_fit() const {
+    return best_.time_us < infinite ||
+           lower_bounds(trace_, machine_).largest_op_bytes <= machine_.tiers[0].capacity_bytes;
+  }
 
   bool try_earlier() {
     if (control_.from == nullptr) return false;
