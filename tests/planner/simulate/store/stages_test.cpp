@@ -279,7 +279,13 @@ TEST_CASE("The joint search stages what waits on the SSD back while other things
   wire::Trace t = step({tensor(100), tensor(100), tensor(200), tensor(200)},
                        {op(50, {}, {0}), op(50, {}, {1}), op(100, {}, {2}), op(50, {2}, {}), op(20, {1}, {}),
                         op(100, {}, {3}), op(50, {3}, {}), op(10, {0}, {})});
-  for (wire::TraceOp& o : t.ops) o.recomputable = false;
+  t.tensors.push_back(tensor(0));  // updated by each operation, so that they have one order
+  t.tensors.back().id = 4;
+  for (wire::TraceOp& o : t.ops) {
+    o.recomputable = false;
+    if (&o != &t.ops.front()) o.inputs.push_back(4);
+    o.outputs.push_back(4);
+  }
   Machine m = joined_tiers(200);
   m.tiers[1].capacity_bytes = 100;
   const Result<SwapPlan> staged = joint::plan_jointly(t, m, {});
