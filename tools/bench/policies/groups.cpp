@@ -24,7 +24,8 @@ struct Kind {
   PolicyGroup (*make)(const PlannerOptions& options, const Kind& kind);
   double share = 0;
   const char* machine = nullptr;  // a built-in one
-  double batch = 1;               // to that of the traces; a group with another one runs by name only
+  double batch = 1;               // to that of the traces
+  bool by_name = false;           // runs only where --only names it
 };
 
 // "g10/BERT_Base-256.json.gz" is "BERT_Base-256".
@@ -51,6 +52,22 @@ PolicyGroup from_files(const PlannerOptions& options, const Kind& kind, const ch
 PolicyGroup g10(const PlannerOptions& options, const Kind& kind) {
   return from_files(options, kind, "g10",
                     [&](const Trace&) { return *planner::built_in_machine(kind.machine); });
+}
+
+constexpr std::uint64_t little_host_bytes = std::uint64_t{16} << 30;
+
+// Less host memory, so that much must go to the SSD.
+PolicyGroup g10_little_host(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = g10(options, kind);
+  for (PolicyCase& c : group.cases) c.machine.tiers[1].capacity_bytes = little_host_bytes;
+  return group;
+}
+
+// The same with a far route from host memory to the SSD, over the SSD's link.
+PolicyGroup g10_joined(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = g10_little_host(options, kind);
+  for (PolicyCase& c : group.cases) c.machine.far_routes = {{1, 2, {1}}};
+  return group;
 }
 
 PolicyGroup g10_scaled(const PlannerOptions& options, const Kind& kind) {
@@ -145,11 +162,15 @@ constexpr Kind kinds[] = {
     {"recompute-60", "Recomputation alone: DTR's eight steps in 60%", dtr, gpu_shares[1]},
     {"recompute-40", "Recomputation alone: DTR's eight steps in 40%", dtr, gpu_shares[2]},
     {"g10-a100-g10-half", "G10's five steps scaled to half the batch, not measured, on a100-g10", g10_scaled,
-     0, "a100-g10", 0.5},
-    {"g10-a100-g10-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-g10", 2},
+     0, "a100-g10", 0.5, true},
+    {"g10-a100-g10-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-g10", 2, true},
     {"g10-a100-ssd-half", "G10's five steps scaled to half the batch, not measured, on a100-ssd", g10_scaled,
-     0, "a100-ssd", 0.5},
-    {"g10-a100-ssd-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-ssd", 2}};
+     0, "a100-ssd", 0.5, true},
+    {"g10-a100-ssd-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-ssd", 2, true},
+    {"g10-host16", "G10's five steps on a100-g10 with 16 GiB of host memory", g10_little_host, 0, "a100-g10",
+     1, true},
+    {"g10-host16-joined", "The same with a far route between host memory and the SSD", g10_joined, 0,
+     "a100-g10", 1, true}};
 
 }  // namespace
 
@@ -161,7 +182,7 @@ std::vector<std::string> policy_group_names() {
 
 bool is_by_name(const std::string& group) {
   return std::any_of(std::begin(kinds), std::end(kinds),
-                     [&](const Kind& k) { return group == k.name && k.batch != 1; });
+                     [&](const Kind& k) { return group == k.name && k.by_name; });
 }
 
 PolicyGroup policy_group(const PlannerOptions& options, const std::string& name) {
