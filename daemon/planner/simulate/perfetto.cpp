@@ -38,6 +38,10 @@ class Writer {
 
   void name_track(int track, const std::string& name) { events_.name_track(one_process, track, name); }
 
+  static std::string way_name(std::string source, const std::string& target) {
+    return source.append(" to ").append(target);
+  }
+
   void name_tracks() {
     events_.name_process(one_process, trace_.name + " on " + machine_.name);
     name_track(compute_track, "compute");
@@ -49,8 +53,8 @@ class Writer {
     for (std::uint32_t r = 0; r < machine_.far_routes.size(); ++r) {
       const std::string& near = machine_.tiers[machine_.far_routes[r].from].name;
       const std::string& far = machine_.tiers[machine_.far_routes[r].tier].name;
-      name_track(stage_track({r, false}), near + " to " + far);
-      name_track(stage_track({r, true}), far + " to " + near);
+      name_track(stage_track({r, false}), way_name(near, far));
+      name_track(stage_track({r, true}), way_name(far, near));
     }
   }
 

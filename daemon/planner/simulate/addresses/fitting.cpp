@@ -64,19 +64,20 @@ class Fitting {
   void plan_for_less(const SwapPlan& from, std::uint64_t missing) {
     std::uint64_t too_little = from.spare_bytes;
     std::uint64_t spare = too_little + std::max(missing, capacity_bytes_ / least_part);
-    bool fits = false;  // a larger spare
+    std::uint64_t enough = 0;  // a larger spare; 0: none was found
     for (int tried = 0; tried < most_tries && spare > too_little && spare < capacity_bytes_; ++tried) {
-      const std::uint64_t still_missing = std::min(try_sparing(&from, spare), try_sparing(nullptr, spare));
+      const std::uint64_t still_missing = try_sparing(&from, spare);
       if (still_missing == 0) {
-        fits = true;
+        enough = spare;
         spare = too_little + (spare - too_little) / 2;
-      } else if (fits || still_missing >= capacity_bytes_) {
-        return;
+      } else if (enough != 0 || still_missing >= capacity_bytes_) {
+        break;
       } else {
         too_little = spare;
         spare += std::min(std::max(still_missing, spare), capacity_bytes_ - spare);
       }
     }
+    try_sparing(nullptr, enough != 0 ? enough : too_little);
   }
 
   // From that plan, which a small change leaves good, or anew: a large one may ask for quite another. As

@@ -16,9 +16,10 @@ namespace terrace::planner {
 using PlanByBytes = Result<SwapPlan> (*)(const wire::Trace&, const Machine&, const SwapControl&);
 
 // What `by_bytes` plans, where its addresses fit (addresses.h) or tier 0 is paged or without limit, so that
-// none are needed. Otherwise the fastest whose addresses fit of the plans for at most 4 smaller tiers, a
-// fraction of the effort each, and of the plans of all published policies. Where none fits, what `by_bytes`
-// plans. Refused as by it. Deterministic if it is.
+// none are needed. Otherwise the fastest whose addresses fit of the plans for at most 4 smaller tiers, from
+// that plan, one for the last of these tiers made anew, and the plans of all published policies; of ours each
+// with a fraction of the effort. Where none fits, what `by_bytes` plans. Refused as by it. Deterministic if
+// it is.
 Result<SwapPlan> plan_with_addresses(const wire::Trace& trace, const Machine& machine,
                                      const SwapControl& control, PlanByBytes by_bytes);
 
