@@ -207,7 +207,7 @@ TEST_CASE("What a draft reads from a schedule it writes again") {
   const auto report = simulate(t, m, schedule, {Victims::belady, StallRule::strict, 1, true, 0});
   INFO(report.error);
   REQUIRE(report);
-  CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report))));
+  CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report), false)));
 }
 
 namespace {

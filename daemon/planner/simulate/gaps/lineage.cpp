@@ -18,7 +18,8 @@ Lineage::Lineage(const wire::Trace& trace)
       writers_(trace.tensors.size()),
       last_use_(trace.tensors.size(), 0),
       dropped_(trace.tensors.size()),
-      moved_(trace.tensors.size()) {
+      moved_(trace.tensors.size()),
+      held_(trace.tensors.size()) {
   for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
     for (const std::uint32_t t : trace.ops[op].inputs) last_use_[t] = op;
     for (const std::uint32_t t : trace.ops[op].outputs) {
@@ -36,6 +37,7 @@ void Lineage::keep(const Gap& gap) {
 void Lineage::keep_all() {
   for (auto& gaps : dropped_) gaps.clear();
   for (auto& gaps : moved_) gaps.clear();
+  for (auto& held : held_) held.clear();
 }
 
 // The last operation before `at` that wrote it.
@@ -75,6 +77,11 @@ bool Lineage::dead(std::uint32_t tensor, std::uint32_t at) const {
   return !trace_.tensors[tensor].persistent && last_use_[tensor] + 1 < at;
 }
 
+bool Lineage::is_held(std::uint32_t tensor, std::uint32_t at) const {
+  const std::vector<Held>& held = held_[tensor];
+  return std::any_of(held.begin(), held.end(), [at](const Held& h) { return h.from < at && at <= h.to; });
+}
+
 const Gap* Lineage::dropped_over(std::uint32_t tensor, std::uint32_t at) const {
   for (const Gap& gap : dropped_[tensor]) {
     if (gap.from < at && at <= gap.to) return &gap;
@@ -89,7 +96,8 @@ double Lineage::fetch_us(std::uint32_t tensor, std::uint32_t at) const {
   return 0;
 }
 
-bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* needs) const {
+bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* needs,
+                     std::vector<std::uint32_t>* held) const {
   const std::size_t first = needs->size();
   const auto add = [&](std::uint32_t t) {
     const auto known = [t](const Need& n) { return n.tensor == t; };
@@ -99,12 +107,20 @@ bool Lineage::gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* 
     needs->push_back({ops.front(), t, std::move(ops)});
     return needs->size() - first <= longest_chain;
   };
+  if (is_held(tensor, at)) {
+    if (held != nullptr) held->push_back(tensor);
+    return true;
+  }
   if (!add(tensor)) return false;
   for (std::size_t i = first; i < needs->size(); ++i) {
     const Need need = (*needs)[i];
     for (const std::uint32_t op : need.makers) {
       for (const std::uint32_t t : trace_.ops[op].inputs) {
         if (t == need.tensor || leaves_alone(trace_, trace_.ops[op], t)) continue;
+        if (is_held(t, at)) {
+          if (held != nullptr) held->push_back(t);
+          continue;
+        }
         if ((dead(t, at) || dropped_over(t, at) != nullptr) && !add(t)) return false;
       }
     }
@@ -149,9 +165,10 @@ std::vector<std::uint32_t> Lineage::rests_on(const Gap& gap) const {
   return there;
 }
 
-std::vector<Lineage::Again> Lineage::again_at(std::uint32_t at, const std::vector<Gap>& ending) const {
+std::vector<Lineage::Again> Lineage::again_at(std::uint32_t at, const std::vector<Gap>& ending,
+                                              std::vector<std::uint32_t>* held) const {
   std::vector<Need> needs;
-  for (const Gap& gap : ending) gather(gap.tensor, at, &needs);
+  for (const Gap& gap : ending) gather(gap.tensor, at, &needs, held);
   std::sort(needs.begin(), needs.end());
   std::vector<Again> again;
   for (const Need& need : needs) {

@@ -24,7 +24,13 @@ class Lineage {
   void drop(const Gap& gap) { dropped_[gap.tensor].push_back(gap); }
   void move(const Gap& gap, double in_us) { moved_[gap.tensor].push_back({gap, in_us}); }
   void keep(const Gap& gap);
-  void keep_all();
+  // What was made again before operation `from` on the way to something stays until before operation `to`; or
+  // not after all.
+  void hold(std::uint32_t tensor, std::uint32_t from, std::uint32_t to) {
+    held_[tensor].push_back({from, to});
+  }
+  void release(std::uint32_t tensor) { held_[tensor].pop_back(); }  // what was held last
+  void keep_all();                                                  // and holds nothing
 
   // Computing, and ways back that are not hidden, to have the content at the gap's end; nothing where it
   // cannot be made again there, or only by a long chain.
@@ -34,7 +40,7 @@ class Lineage {
   std::vector<std::uint32_t> rests_on(const Gap& gap) const;
 
   // What to make again before operation `at` for all dropped gaps that end there, in order of the operations
-  // that make it.
+  // that make it. `held`, if given: what of it is held and need not be made, perhaps more than once.
   enum class Then : std::uint8_t {
     used,     // by the operation
     dropped,  // its own gap goes on
@@ -44,13 +50,17 @@ class Lineage {
     std::uint32_t tensor = 0;
     Then then = Then::used;
   };
-  std::vector<Again> again_at(std::uint32_t at, const std::vector<Gap>& ending) const;
+  std::vector<Again> again_at(std::uint32_t at, const std::vector<Gap>& ending,
+                              std::vector<std::uint32_t>* held = nullptr) const;
   std::uint32_t last_use(std::uint32_t tensor) const { return last_use_[tensor]; }
 
  private:
   struct Moved {
     Gap gap;
     double in_us = 0;
+  };
+  struct Held {
+    std::uint32_t from = 0, to = 0;
   };
   struct Need {
     std::uint32_t maker = 0, tensor = 0;
@@ -64,16 +74,19 @@ class Lineage {
   bool repeatable(std::uint32_t op, std::uint32_t at, std::uint32_t tensor) const;
   std::vector<std::uint32_t> makers(std::uint32_t tensor, std::uint32_t at) const;
   bool dead(std::uint32_t tensor, std::uint32_t at) const;
+  bool is_held(std::uint32_t tensor, std::uint32_t at) const;
   const Gap* dropped_over(std::uint32_t tensor, std::uint32_t at) const;
   double fetch_us(std::uint32_t tensor, std::uint32_t at) const;
   // Everything that must be made again at `at` to have the tensor, itself included; false if it cannot be.
-  bool gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* needs) const;
+  bool gather(std::uint32_t tensor, std::uint32_t at, std::vector<Need>* needs,
+              std::vector<std::uint32_t>* held = nullptr) const;
 
   const wire::Trace& trace_;
   std::vector<std::vector<std::uint32_t>> writers_;  // by tensor: operations in order
   std::vector<std::uint32_t> last_use_;
   std::vector<std::vector<Gap>> dropped_;
   std::vector<std::vector<Moved>> moved_;
+  std::vector<std::vector<Held>> held_;
 };
 
 }  // namespace terrace::planner

@@ -9,10 +9,21 @@
 
 namespace terrace::planner {
 
+// Bytes in tier 0 by operation, and how many may be there; and the lineage that then knows what is held.
+struct HoldingRoom {
+  const wire::Trace& trace;
+  Lineage& lineage;
+  Residency residency;
+  std::uint64_t limit_bytes = 0;
+};
+
 class Remaking {
  public:
-  // The lineage knows every gap that is added, as dropped, when add_to() is called.
-  Remaking(const Lineage& lineage, std::uint32_t ops) : lineage_(lineage), ending_(ops) {}
+  // The lineage knows every gap that is added, as dropped, when add_to() is called. With `room`, what was
+  // made again on the way to something stays, as far as there is room, until it is needed again: then it is
+  // not made once more.
+  Remaking(const Lineage& lineage, std::uint32_t ops, HoldingRoom* room = nullptr)
+      : lineage_(lineage), ending_(ops), room_(room) {}
 
   // Dropped when the gap begins, there again when it ends.
   void add(const Gap& gap);
@@ -22,11 +33,16 @@ class Remaking {
  private:
   const Lineage& lineage_;
   std::vector<std::vector<Gap>> ending_;  // by operation
+  HoldingRoom* room_;
   std::vector<wire::ScheduleEntry> drops_;
-  std::unordered_map<std::uint32_t, std::uint32_t> revived_;  // dead tensors: where they were made again last
+  // Where tensors were there last, made again on the way: dead ones, and those whose gap goes on.
+  std::unordered_map<std::uint32_t, std::uint32_t> revived_, passing_;
 
   void drop(std::uint32_t tensor, std::uint32_t position);
   void revive(std::uint32_t tensor, std::uint32_t at);
+  std::vector<Lineage::Again> again_at(std::uint32_t at);
+  bool hold(std::uint32_t tensor, std::uint32_t from, std::uint32_t at);
+  void pass(std::uint32_t tensor);
 };
 
 }  // namespace terrace::planner

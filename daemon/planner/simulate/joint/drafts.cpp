@@ -38,6 +38,7 @@ Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
       far_(trace, machine),
       codecs_(trace, machine),
       starts_us_(ideal_starts_us(trace)),
+      resident_(trace),
       gaps_(gaps_of(trace)),
       first_gap_(trace.tensors.size() + 1, 0),
       inside_(machine.tier_inside()),
@@ -354,11 +355,31 @@ std::optional<Choices> Drafts::staged(Choices choices) const {
   return choices;
 }
 
-wire::Schedule Drafts::schedule(const Choices& choices) const {
+// As far as positions tell: transfers take no time.
+Residency Drafts::residency_of(const Choices& choices) const {
+  Residency residency = resident_;
+  const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
+  for (const Choice& c : choices) {
+    if (c.way == Way::made_again) residency.remove(c.gap.from + 1, c.in, bytes(c));
+    if (c.way != Way::moves) continue;
+    const std::uint64_t gone = is_encoded(c) ? bytes(c) - std::min(bytes(c), encoded_bytes(c)) : bytes(c);
+    if (!c.gap.wraps) {
+      if (c.out < c.in) residency.remove(c.out, c.in, gone);
+      continue;
+    }
+    if (c.out < ops) residency.remove(c.out, ops, gone);
+    if (c.in > 0) residency.remove(0, c.in, gone);
+  }
+  return residency;
+}
+
+wire::Schedule Drafts::schedule(const Choices& choices, bool holds) const {
   std::vector<ScheduleEntry> entries;
   std::vector<const Choice*> fetched;
   lineage_.keep_all();
-  Remaking remaking(lineage_, static_cast<std::uint32_t>(trace_.ops.size()));
+  std::optional<HoldingRoom> room;
+  if (holds) room.emplace(HoldingRoom{trace_, lineage_, residency_of(choices), limit()});
+  Remaking remaking(lineage_, static_cast<std::uint32_t>(trace_.ops.size()), room ? &*room : nullptr);
   for (const Choice& c : choices) {
     if (c.way == Way::stays) continue;
     if (c.way == Way::made_again) {

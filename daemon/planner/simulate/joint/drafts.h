@@ -41,6 +41,12 @@ struct Choice {
 
 using Choices = std::vector<Choice>;  // one for each gap of gaps_of(), in its order
 
+// What else makes a plan of choices.
+struct Manner {
+  Victims victims = Victims::belady;  // of what the plan leaves open
+  bool holds = false;                 // what is made again on the way stays where there is room (remaking.h)
+};
+
 class Drafts {
  public:
   // Both must outlive it. O(n log n).
@@ -101,7 +107,7 @@ class Drafts {
   // The same moves, staged wherever a far route leads to their tier; nothing where that is none.
   std::optional<Choices> staged(Choices choices) const;
 
-  wire::Schedule schedule(const Choices& choices) const;
+  wire::Schedule schedule(const Choices& choices, bool holds) const;
 
  private:
   const wire::Trace& trace_;
@@ -109,12 +115,14 @@ class Drafts {
   FarTiers far_;
   SparseCodecs codecs_;
   std::vector<double> starts_us_;
+  Residency resident_;  // if nothing moves
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> first_gap_;  // by tensor, into gaps_; one more entry
   std::vector<bool> again_;
   std::uint32_t inside_;
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
+  Residency residency_of(const Choices& choices) const;
   void read_stage(const wire::ScheduleEntry& e, Choice* c) const;
   std::uint64_t encoded_bytes(const Choice& c) const;
   bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }

@@ -56,7 +56,7 @@ struct Candidate {
 
 struct State {
   Choices choices;
-  Victims victims = Victims::belady;
+  Manner manner;
   double time_us = infinite;
 };
 
@@ -92,7 +92,7 @@ class Search {
     starts_.assign(1, state);
     current_ = std::move(state);
     left_ = other.left_;
-    time(current_.choices, current_.victims);
+    time(current_.choices, current_.manner);
   }
 
   bool goes_on() const { return !starts_.empty() && !perfect() && !control_.stopped(); }
@@ -169,8 +169,8 @@ class Search {
   }
 
   // Times the choices; they become the best plan if they are that.
-  double time(const Choices& choices, Victims victims) {
-    SwapPlan plan{drafts_.schedule(choices), victims};
+  double time(const Choices& choices, Manner manner) {
+    SwapPlan plan{drafts_.schedule(choices, manner.holds), manner.victims};
     const auto report = timed(trace_, machine_, plan, false);
     if (!report) return infinite;
     if (report->total_us < best_.time_us) best_ = {std::move(plan), report->total_us};
@@ -184,10 +184,18 @@ class Search {
     begin(std::move(choices), victims);
   }
 
+  // Whether it is better that what is made again stays shows in time.
   void begin(Choices choices, Victims victims) {
-    const double time_us = time(choices, victims);
+    Manner manner{victims, false};
+    double time_us = time(choices, manner);
+    const bool again =
+        std::any_of(choices.begin(), choices.end(), [](const Choice& c) { return c.way == Way::made_again; });
+    if (const double held_us = again ? time(choices, {victims, true}) : infinite; held_us < time_us) {
+      manner.holds = true;
+      time_us = held_us;
+    }
     if (time_us == infinite) return;
-    starts_.push_back({std::move(choices), victims, time_us});
+    starts_.push_back({std::move(choices), manner, time_us});
   }
 
   void build() {
@@ -255,9 +263,9 @@ class Search {
       const auto powers = static_cast<std::uint32_t>(left * largest_change) + 1;
       moves_.change(1U << (tried_ % powers), &changed);
       ++tried_;
-      const double time_us = time(changed, current_.victims);
+      const double time_us = time(changed, current_.manner);
       if (time_us >= current_.time_us * (1 + first_margin * left * left)) continue;
-      current_ = {std::move(changed), current_.victims, time_us};
+      current_ = {std::move(changed), current_.manner, time_us};
       going = look();
     }
   }
@@ -267,7 +275,9 @@ class Search {
   Result<SimulationReport> looked_at_;  // by the moves, which keep no copy
 
   bool look() {
-    looked_at_ = timed(trace_, machine_, {drafts_.schedule(current_.choices), current_.victims}, true);
+    looked_at_ =
+        timed(trace_, machine_,
+              {drafts_.schedule(current_.choices, current_.manner.holds), current_.manner.victims}, true);
     if (looked_at_) moves_.look(*looked_at_);
     return bool(looked_at_);
   }
@@ -292,12 +302,12 @@ void change_order(const wire::Trace& trace, const Machine& machine, const SwapCo
   }
   const State& state = best->search->current();
   Reordering reordering(trace, machine, control);
-  std::optional<OrderedPlan> changed = reordering.improved(operations, state.choices, state.victims,
+  std::optional<OrderedPlan> changed = reordering.improved(operations, state.choices, state.manner,
                                                            best->search->all_plans() * most_reordering);
   best->search->spend(reordering.tried());
   if (!changed) return;
   auto search = std::make_unique<Search>(*changed->trace, machine, control);
-  search->begin_with(*best->search, {std::move(changed->choices), changed->victims, changed->time_us});
+  search->begin_with(*best->search, {std::move(changed->choices), changed->manner, changed->time_us});
   if (search->time_us() >= best->search->time_us()) return;
   best->search = std::move(search);  // before the trace that the old one refers to
   best->trace = std::move(changed->trace);

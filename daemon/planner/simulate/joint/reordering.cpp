@@ -42,6 +42,8 @@ Choices carried_over(const Choices& choices, const Order& order, const Drafts& o
     c.out = same->out == same->gap.from + 1 ? soonest : now(same->out);
     c.out = std::clamp(c.out, soonest, c.gap.wraps ? ops : c.gap.to);
     c.in = std::clamp(in, c.gap.wraps ? 0 : c.out, c.gap.to);
+    c.through = same->through;
+    c.back = std::min(now(same->back), c.in);
   }
   return carried;
 }
@@ -54,22 +56,23 @@ Reordering::Reordering(const wire::Trace& trace, const Machine& machine, const S
       random_(control.seed) {}
 
 std::optional<OrderedPlan> Reordering::timed(Order operations, const Choices& choices, const Order& of,
-                                             Victims victims) const {
+                                             Manner manner) const {
   OrderedPlan plan;
   plan.operations = std::move(operations);
   plan.trace = std::make_unique<wire::Trace>(reorder(trace_, plan.operations));
   plan.drafts = std::make_unique<Drafts>(*plan.trace, machine_);
   plan.choices = carried_over(choices, of, *plan.drafts, plan.operations);
-  plan.victims = victims;
-  const auto report = simulate_repeated(*plan.trace, machine_, plan.drafts->schedule(plan.choices), victims);
+  plan.manner = manner;
+  const auto report = simulate_repeated(*plan.trace, machine_,
+                                        plan.drafts->schedule(plan.choices, manner.holds), manner.victims);
   if (!report) return std::nullopt;
   plan.time_us = report->total_us;
   return plan;
 }
 
 std::optional<OrderedPlan> Reordering::improved(const Order& operations, const Choices& choices,
-                                                Victims victims, double plans) {
-  std::optional<OrderedPlan> current = timed(operations, choices, operations, victims);
+                                                Manner manner, double plans) {
+  std::optional<OrderedPlan> current = timed(operations, choices, operations, manner);
   if (!current || !look(*current)) return std::nullopt;
   double best_us = current->time_us;
   Order best_order;
@@ -82,7 +85,7 @@ std::optional<OrderedPlan> Reordering::improved(const Order& operations, const C
     if (!any) continue;
     ++tried_;
     std::optional<OrderedPlan> plan =
-        timed(std::move(changed), current->choices, current->operations, victims);
+        timed(std::move(changed), current->choices, current->operations, manner);
     if (!plan || plan->time_us >= current->time_us * (1 + reordering_margin * (1 - tried / plans))) continue;
     current = std::move(plan);
     if (!look(*current)) break;
@@ -92,14 +95,15 @@ std::optional<OrderedPlan> Reordering::improved(const Order& operations, const C
     best_choices = current->choices;
   }
   if (best_order.empty()) return std::nullopt;
-  return timed(best_order, best_choices, best_order, victims);
+  return timed(best_order, best_choices, best_order, manner);
 }
 
 bool Reordering::look(const OrderedPlan& plan) {
   position_ = positions_of(plan.operations);
   waits_.clear();
   const auto report =
-      simulate_repeated(*plan.trace, machine_, plan.drafts->schedule(plan.choices), plan.victims, true);
+      simulate_repeated(*plan.trace, machine_, plan.drafts->schedule(plan.choices, plan.manner.holds),
+                        plan.manner.victims, true);
   if (!report) return false;
   double sum_us = 0;
   for (std::uint32_t p = 0; p < report->ops.size(); ++p) {

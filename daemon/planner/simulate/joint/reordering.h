@@ -32,7 +32,7 @@ struct OrderedPlan {
   std::unique_ptr<wire::Trace> trace;  // in that order
   std::unique_ptr<Drafts> drafts;
   Choices choices;
-  Victims victims = Victims::belady;
+  Manner manner;
   double time_us = 0;
 };
 
@@ -43,7 +43,7 @@ class Reordering {
 
   // Tries so many changes of the order, and answers the fastest plan on the way; nothing where none is faster
   // than the one given.
-  std::optional<OrderedPlan> improved(const Order& operations, const Choices& choices, Victims victims,
+  std::optional<OrderedPlan> improved(const Order& operations, const Choices& choices, Manner manner,
                                       double plans);
   double tried() const { return tried_; }  // plans, by all calls
 
@@ -63,7 +63,7 @@ class Reordering {
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   std::optional<OrderedPlan> timed(Order operations, const Choices& choices, const Order& of,
-                                   Victims victims) const;
+                                   Manner manner) const;
   bool look(const OrderedPlan& plan);
   bool change(Order* order);
   std::uint32_t drawn_wait();
