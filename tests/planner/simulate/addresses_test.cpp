@@ -305,6 +305,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("A plan that spares something is changed sparing as much") {
+  int spared = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Random random(seed);
+    const wire::Trace trace = random_step(random);
+    const Machine machine = roomy_machine(random, trace);
+    const auto plan = joint::plan_jointly(trace, machine, brief);
+    if (!plan || plan->spare_bytes == 0) continue;
+    ++spared;
+    SwapControl from = brief;
+    from.from = &*plan;
+    const auto again = joint::plan_jointly(trace, machine, from);
+    INFO("seed " << seed);
+    REQUIRE(again);
+    CHECK(again->spare_bytes == plan->spare_bytes);
+    const auto addresses = addresses_of(trace, machine, *again);
+    REQUIRE(addresses);
+    CHECK(addresses->fit);
+    CHECK(joint::planned_step_us(trace, machine, *again) <=
+          joint::planned_step_us(trace, machine, *plan) * (1 + 1e-9));
+  }
+  CHECK(spared >= 3);
+}
+
 TEST_CASE("Where no smaller tier and no published plan helps, the plan by bytes is answered") {
   // The largest operation fills tier 0, with contents that lay there before.
   const wire::Trace trace = fragmenting();

@@ -29,12 +29,13 @@ class Fitting {
         capacity_bytes_(machine.tiers[0].capacity_bytes) {}
 
   Result<SwapPlan> best() {
+    if (again_with_the_same_spare()) return ok(std::move(fitting_.plan));
     Result<SwapPlan> by_bytes = by_bytes_(trace_, machine_, control_);
     if (!by_bytes || !needs_addresses()) return by_bytes;
     const std::uint64_t missing = missing_bytes(*by_bytes);
     if (missing == 0) return by_bytes;
     plan_for_less(*by_bytes, missing);
-    look_at_published();
+    if (control_.from == nullptr) look_at_published();
     if (fitting_.time_us == std::numeric_limits<double>::infinity()) return by_bytes;
     fitting_.plan.policy = by_bytes->policy;
     return ok(std::move(fitting_.plan));
@@ -47,6 +48,13 @@ class Fitting {
   PlanByBytes by_bytes_;
   std::uint64_t capacity_bytes_;
   TimedPlan fitting_;  // the fastest
+
+  // An earlier plan that spares something is planned again sparing as much.
+  bool again_with_the_same_spare() {
+    const SwapPlan* from = control_.from;
+    if (from == nullptr || from->spare_bytes == 0 || from->spare_bytes >= capacity_bytes_) return false;
+    return needs_addresses() && try_sparing(from, from->spare_bytes, 1) == 0;
+  }
 
   bool needs_addresses() const { return !machine_.tiers[0].paged && capacity_bytes_ != unlimited_bytes; }
 
@@ -66,7 +74,7 @@ class Fitting {
     std::uint64_t spare = too_little + std::max(missing, capacity_bytes_ / least_part);
     std::uint64_t enough = 0;  // a larger spare; 0: none was found
     for (int tried = 0; tried < most_tries && spare > too_little && spare < capacity_bytes_; ++tried) {
-      const std::uint64_t still_missing = try_sparing(&from, spare);
+      const std::uint64_t still_missing = try_sparing(&from, spare, share_of_effort);
       if (still_missing == 0) {
         enough = spare;
         spare = too_little + (spare - too_little) / 2;
@@ -77,18 +85,18 @@ class Fitting {
         spare += std::min(std::max(still_missing, spare), capacity_bytes_ - spare);
       }
     }
-    try_sparing(nullptr, enough != 0 ? enough : too_little);
+    if (control_.from == nullptr) try_sparing(nullptr, enough != 0 ? enough : too_little, share_of_effort);
   }
 
   // From that plan, which a small change leaves good, or anew: a large one may ask for quite another. As
   // missing_bytes().
-  std::uint64_t try_sparing(const SwapPlan* from, std::uint64_t spare_bytes) {
+  std::uint64_t try_sparing(const SwapPlan* from, std::uint64_t spare_bytes, double effort) {
     Machine smaller = machine_;
     smaller.tiers[0].capacity_bytes -= spare_bytes;
     SwapPlan earlier = from == nullptr ? SwapPlan{} : *from;
     earlier.spare_bytes = 0;
     SwapControl control = control_;
-    control.effort *= share_of_effort;
+    control.effort *= effort;
     control.from = from == nullptr ? nullptr : &earlier;
     Result<SwapPlan> plan = by_bytes_(trace_, smaller, control);
     if (!plan) return capacity_bytes_;

@@ -19,7 +19,8 @@ using PlanByBytes = Result<SwapPlan> (*)(const wire::Trace&, const Machine&, con
 // none are needed. Otherwise the fastest whose addresses fit of the plans for at most 4 smaller tiers, from
 // that plan, one for the last of these tiers made anew, and the plans of all published policies; of ours each
 // with a fraction of the effort. Where none fits, what `by_bytes` plans. Refused as by it. Deterministic if
-// it is.
+// it is. With `control.from` nothing is made anew, and no other policy asked; where that plan spares
+// something, it is first planned again sparing as much.
 Result<SwapPlan> plan_with_addresses(const wire::Trace& trace, const Machine& machine,
                                      const SwapControl& control, PlanByBytes by_bytes);
 
