@@ -11,6 +11,7 @@
 // update (simulate/policies/zero_offload.h). JSON form: machine_json.h, docs/formats/trace.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -98,6 +99,13 @@ struct Machine {
   std::vector<CodecCost> codecs;
   std::vector<FarRoute> far_routes = {};  // at most one between two tiers
 
+  bool has_route(std::uint32_t tier) const {
+    return std::any_of(routes.begin(), routes.end(), [tier](const Route& r) { return r.tier == tier; });
+  }
+  bool has_far_route(std::uint32_t tier) const {
+    return std::any_of(far_routes.begin(), far_routes.end(),
+                       [tier](const FarRoute& r) { return r.from == tier || r.tier == tier; });
+  }
   // How to get from one far tier to another; nothing: no far route leads there.
   std::optional<FarWay> far_way(std::uint32_t source, std::uint32_t target) const {
     for (std::uint32_t r = 0; r < far_routes.size(); ++r) {

@@ -137,8 +137,7 @@ std::vector<std::uint32_t> MachineReader::route_links(JsonFields* fields) {
 std::uint32_t MachineReader::far_end(JsonFields* fields, const char* key) {
   const std::string name = fields->text(key, most_text_bytes);
   const std::size_t tier = named(machine_.tiers, name);
-  const bool joined = std::any_of(machine_.routes.begin(), machine_.routes.end(),
-                                  [tier](const Route& r) { return r.tier == tier; });
+  const bool joined = machine_.has_route(static_cast<std::uint32_t>(tier));
   if (tier == machine_.tiers.size())
     fields->complain(key, "there is no tier " + in_quotes(name));
   else if (tier == 0 || !joined || machine_.is_inside(static_cast<std::uint32_t>(tier)))

@@ -117,14 +117,9 @@ void ScheduleReader::tier(JsonFields* fields, ScheduleEntry* entry) {
   if (!wire::moves(entry->action) && entry->action != Action::stage) return;
   const std::uint64_t tier = fields->whole("tier", machine_.tiers.size() - 1);
   entry->tier = static_cast<std::uint32_t>(tier);
-  const bool routed = std::any_of(machine_.routes.begin(), machine_.routes.end(),
-                                  [&](const Route& r) { return r.tier == entry->tier; });
-  const bool staged =
-      std::any_of(machine_.far_routes.begin(), machine_.far_routes.end(),
-                  [&](const FarRoute& r) { return r.from == entry->tier || r.tier == entry->tier; });
-  if (entry->action == Action::stage && !staged)
+  if (entry->action == Action::stage && !machine_.has_far_route(entry->tier))
     fields->complain("tier", "no far route of the machine leads to tier " + std::to_string(tier));
-  if (!routed && entry->action != Action::stage)
+  if (!machine_.has_route(entry->tier) && entry->action != Action::stage)
     fields->complain("tier", "no route of the machine leads to tier " + std::to_string(tier));
 }
 

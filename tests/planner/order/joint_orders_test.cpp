@@ -40,15 +40,6 @@ wire::Trace with_updates_at_the_end(std::uint32_t n) {
   return step(std::move(tensors), std::move(ops));
 }
 
-double best_published_us(const wire::Trace& t, const Machine& m) {
-  double best_us = std::numeric_limits<double>::infinity();
-  for (const SwapPolicy& p : published_swap_policies()) {
-    const auto plan = p.plan(t, m);
-    if (plan) best_us = std::min(best_us, joint::planned_step_us(t, m, *plan));
-  }
-  return best_us;
-}
-
 SwapControl with_effort(double effort, bool keeps_order = false) {
   SwapControl control;
   control.effort = effort;

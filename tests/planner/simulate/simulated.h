@@ -1,11 +1,13 @@
 // A simulated step whose timeline has been checked.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "daemon/planner/simulate/joint/joint.h"
 #include "daemon/planner/simulate/simulator.h"
 
 namespace terrace::planner::test {
@@ -30,6 +32,16 @@ inline double repeated_us(const wire::Trace& trace, const Machine& machine, cons
   if (!r) return never_us;
   REQUIRE_THAT(check_timeline(trace, machine, *r), Catch::Equals(""));
   return r->total_us;
+}
+
+// The repeated step's time under the fastest published plan; never, if none has one.
+inline double best_published_us(const wire::Trace& trace, const Machine& machine) {
+  double best_us = never_us;
+  for (const SwapPolicy& policy : published_swap_policies()) {
+    const auto plan = policy.plan(trace, machine);
+    if (plan) best_us = std::min(best_us, joint::planned_step_us(trace, machine, *plan));
+  }
+  return best_us;
 }
 
 }  // namespace terrace::planner::test

@@ -46,16 +46,11 @@ std::string check_route(const Machine& machine, std::size_t i) {
   return {};
 }
 
-bool has_route(const Machine& machine, std::uint32_t tier) {
-  return std::any_of(machine.routes.begin(), machine.routes.end(),
-                     [tier](const Route& r) { return r.tier == tier; });
-}
-
 std::string check_far_route(const Machine& machine, std::size_t i) {
   const FarRoute& route = machine.far_routes[i];
   const std::string name = "far_routes[" + std::to_string(i) + "]";
   for (const std::uint32_t end : {route.from, route.tier}) {
-    if (end == 0 || end >= machine.tiers.size() || machine.is_inside(end) || !has_route(machine, end))
+    if (end == 0 || end >= machine.tiers.size() || machine.is_inside(end) || !machine.has_route(end))
       return name + " ends in tier " + std::to_string(end) +
              ", which has no route to tier 0 or lies inside it";
   }
@@ -121,11 +116,9 @@ std::string check_inside(const Machine& machine) {
 }
 
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
-  if (wire::moves(e.action) && !has_route(machine, e.tier))
+  if (wire::moves(e.action) && !machine.has_route(e.tier))
     return "there is no route to tier " + std::to_string(e.tier);
-  const bool staged = std::any_of(machine.far_routes.begin(), machine.far_routes.end(),
-                                  [&](const FarRoute& r) { return r.from == e.tier || r.tier == e.tier; });
-  if (e.action == wire::Action::stage && !staged)
+  if (e.action == wire::Action::stage && !machine.has_far_route(e.tier))
     return "there is no far route to tier " + std::to_string(e.tier);
   if (e.codec > machine.codecs.size())
     return "the machine has no codec number " + std::to_string(e.codec - 1);
