@@ -150,7 +150,7 @@ TEST_CASE("An operation that waits gives way to one behind it") {
   choices[0].out = 1;
   choices[0].in = 3;
   const Order recorded{0, 1, 2, 3, 4};
-  const double given_us = simulate_repeated(t, m, drafts.schedule(choices, false), Victims::belady)->total_us;
+  const double given_us = simulate_repeated(t, m, drafts.schedule(choices, {}), Victims::belady)->total_us;
   joint::Reordering reordering(t, m, {});
   const auto changed = reordering.improved(recorded, choices, {Victims::belady, false}, 60);
   REQUIRE(changed);
@@ -158,7 +158,7 @@ TEST_CASE("An operation that waits gives way to one behind it") {
   CHECK((reordering.tried() > 0 && reordering.tried() <= 60));
   CHECK(changed->operations != recorded);
   CHECK(check_operations(t, changed->operations).empty());
-  SwapPlan plan{changed->drafts->schedule(changed->choices, changed->manner.holds), changed->manner.victims};
+  SwapPlan plan{changed->drafts->schedule(changed->choices, changed->manner), changed->manner.victims};
   plan.operations = changed->operations;
   CHECK(repeated_us(t, m, plan) == changed->time_us);
 }
@@ -173,7 +173,7 @@ TEST_CASE("Changed orders respect every dependency and are no slower") {
     Order recorded(t.ops.size());
     std::iota(recorded.begin(), recorded.end(), 0U);
     const joint::Choices choices = drafts.construct(0, false);
-    const auto given = simulate_repeated(t, m, drafts.schedule(choices, false), Victims::belady);
+    const auto given = simulate_repeated(t, m, drafts.schedule(choices, {}), Victims::belady);
     const auto changed =
         joint::Reordering(t, m, {}).improved(recorded, choices, {Victims::belady, false}, 40);
     if (!changed) continue;
@@ -182,8 +182,7 @@ TEST_CASE("Changed orders respect every dependency and are no slower") {
     REQUIRE(check_operations(t, changed->operations).empty());
     REQUIRE(given);
     REQUIRE(changed->time_us < given->total_us);
-    SwapPlan plan{changed->drafts->schedule(changed->choices, changed->manner.holds),
-                  changed->manner.victims};
+    SwapPlan plan{changed->drafts->schedule(changed->choices, changed->manner), changed->manner.victims};
     plan.operations = changed->operations;
     REQUIRE(repeated_us(t, m, plan) == changed->time_us);
   }

@@ -59,10 +59,10 @@ TEST_CASE("A dead tensor that was made again stays until it is read again") {
   const Machine m = two_tiers(1000);
   const Drafts drafts(t, m);
   const Choices choices = all_again(drafts, {2, 3});
-  const wire::Schedule plain = drafts.schedule(choices, false);
+  const wire::Schedule plain = drafts.schedule(choices, {});
   CHECK(made_again(plain, 1) == 2);
   CHECK(recompute_us(t, m, plain) == Approx(120));
-  const wire::Schedule holds = drafts.schedule(choices, true);
+  const wire::Schedule holds = drafts.schedule(choices, {.holds = true});
   CHECK(made_again(holds, 1) == 1);
   CHECK(recompute_us(t, m, holds) == Approx(70));
 }
@@ -72,10 +72,10 @@ TEST_CASE("A tensor whose gap goes on stays until it is read again, and until it
   const Machine m = two_tiers(1000);
   const Drafts drafts(t, m);
   const Choices choices = all_again(drafts, {2, 3, 4});
-  const wire::Schedule plain = drafts.schedule(choices, false);
+  const wire::Schedule plain = drafts.schedule(choices, {});
   CHECK(made_again(plain, 2) == 3);
   CHECK(recompute_us(t, m, plain) == Approx(3 * 50 + 2 * 10));
-  const wire::Schedule holds = drafts.schedule(choices, true);
+  const wire::Schedule holds = drafts.schedule(choices, {.holds = true});
   CHECK(made_again(holds, 2) == 1);
   CHECK(recompute_us(t, m, holds) == Approx(50 + 2 * 10));
 }
@@ -87,11 +87,53 @@ TEST_CASE("Nothing stays where there is no room for it") {
   t.ops[6].outputs = {5};
   const Machine m = two_tiers(310);
   const Drafts drafts(t, m);
-  const wire::Schedule holds = drafts.schedule(all_again(drafts, {2, 3}), true);
+  const wire::Schedule holds = drafts.schedule(all_again(drafts, {2, 3}), {.holds = true});
   CHECK(made_again(holds, 1) == 1);
   const Machine less = two_tiers(259);
   const Drafts tight(t, less);
-  CHECK(made_again(tight.schedule(all_again(tight, {2, 3}), true), 1) == 2);
+  CHECK(made_again(tight.schedule(all_again(tight, {2, 3}), {.holds = true}), 1) == 2);
+}
+
+TEST_CASE("A tensor stays beyond its last use for what is made again of it, as long as it is told to") {
+  const wire::Trace t = two_of_a_dead_one();
+  const Machine m = two_tiers(1000);
+  const Drafts drafts(t, m);
+  const Choices choices = all_again(drafts, {2, 3});
+  const wire::Schedule to_the_last = drafts.schedule(choices, {.tails = {{1, 7}}});
+  CHECK(made_again(to_the_last, 1) == 0);
+  CHECK(recompute_us(t, m, to_the_last) == Approx(20));
+  const wire::Schedule to_the_first = drafts.schedule(choices, {.tails = {{1, 5}}});
+  CHECK(made_again(to_the_first, 1) == 1);
+  CHECK(recompute_us(t, m, to_the_first) == Approx(70));
+  const wire::Schedule from_there_on = drafts.schedule(choices, {.holds = true, .tails = {{1, 5}}});
+  CHECK(made_again(from_there_on, 1) == 0);
+  CHECK(recompute_us(t, m, from_there_on) == Approx(20));
+}
+
+TEST_CASE("What is held beyond its last use is gone between there and where it is made again") {
+  wire::Trace t = two_of_a_dead_one();
+  t.ops[6].workspace_bytes = 150;  // beside 0 and what is left, while neither 1 nor 3 is there
+  const Machine m = two_tiers(310);
+  const Drafts drafts(t, m);
+  const wire::Schedule s = drafts.schedule(all_again(drafts, {2, 3}), {.tails = {{1, 5}}});
+  const auto r = simulate_repeated(t, m, s, Victims::none, true);
+  INFO(r.error);
+  REQUIRE(r);
+  CHECK(r->stalls.total_us() == 0);
+  CHECK(r->tier_peak_bytes[0] == 310);  // 0, 1 and 4 beside each other
+}
+
+TEST_CASE("A tail takes room from what would stay on the way") {
+  const wire::Trace t = two_of_one_that_rests();
+  const Machine m = two_tiers(1000);
+  const Drafts drafts(t, m);
+  const Choices choices = all_again(drafts, {2, 3, 4});
+  CHECK(made_again(drafts.schedule(choices, {.holds = true}), 2) == 1);
+  const Machine less = two_tiers(500);
+  const Drafts tight(t, less);
+  const Choices same = all_again(tight, {2, 3, 4});
+  CHECK(made_again(tight.schedule(same, {.holds = true}), 2) == 1);
+  CHECK(made_again(tight.schedule(same, {.holds = true, .tails = {{5, 10}}}), 2) > 1);
 }
 
 TEST_CASE("Random choices: what stays passes the judge, and never makes more again") {
@@ -105,8 +147,8 @@ TEST_CASE("Random choices: what stays passes the judge, and never makes more aga
     Choices choices = drafts.all_stay();
     for (std::size_t g = 0; g < choices.size(); ++g)
       if (drafts.can_be_made_again(g) && random() % 3 != 0) drafts.make_again(&choices[g], choices[g].gap.to);
-    const wire::Schedule plain = drafts.schedule(choices, false);
-    const wire::Schedule holds = drafts.schedule(choices, true);
+    const wire::Schedule plain = drafts.schedule(choices, {});
+    const wire::Schedule holds = drafts.schedule(choices, {.holds = true});
     const auto a = simulate_repeated(t, m, plain, Victims::belady, true);
     const auto b = simulate_repeated(t, m, holds, Victims::belady, true);
     INFO("seed " << seed << " " << a.error << " " << b.error);

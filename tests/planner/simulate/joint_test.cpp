@@ -136,12 +136,60 @@ TEST_CASE(
     REQUIRE(alone);
     const double alone_us =
         static_cast<double>(check_schedule(*recompute_step, *alone, capacity).cost_ns) / 1e3;
-    REQUIRE_FALSE(joint::remade_alone(joint::Drafts(t, m), {}).empty());
+    REQUIRE_FALSE(joint::starts_that_recompute(joint::Drafts(t, m), {}).empty());
     const auto plan = joint::plan_jointly(t, m, with_effort(0.3));
     INFO("capacity " << capacity << " " << plan.error);
     REQUIRE(plan);
     CHECK(joint::planned_step_us(t, m, *plan) <= alone_us * (1 + 1e-12));
   }
+}
+
+TEST_CASE("Starts that carry contents beside what is made again wait for nothing") {
+  const wire::Trace t = layers(24, 100, 40, 60);
+  std::size_t carrying = 0;
+  for (const std::uint64_t capacity : {1000, 1300, 1600}) {
+    const Machine m = two_tiers(capacity);
+    const joint::Drafts drafts(t, m);
+    const std::vector<joint::Start> starts = joint::starts_that_recompute(drafts, {});
+    REQUIRE(starts.size() > 1);
+    for (std::size_t i = 1; i < starts.size(); ++i) {
+      const wire::Schedule s = drafts.schedule(starts[i].choices, {.tails = starts[i].tails});
+      const auto r = simulate_repeated(t, m, s, Victims::belady, true);
+      INFO("capacity " << capacity << ", start " << i << " " << r.error);
+      REQUIRE(r);
+      CHECK_THAT(check_timeline(t, m, *r), Catch::Equals(""));
+      CHECK(r->stalls.total_us() < 1e-6 * r->total_us);
+      carrying += r->transfers.empty() ? 0 : 1;
+    }
+  }
+  CHECK(carrying > 3);
+}
+
+TEST_CASE("What many later operations join stays beyond its last use where that is cheaper") {
+  // Each operation makes a small result, and joins it with all before into one that rests to be read in the
+  // backward pass (DenseNet: Huang et al., CVPR'17). To join again, all small ones must be there.
+  constexpr std::uint32_t count = 12;
+  std::vector<wire::TraceTensor> tensors{tensor(10, true)};
+  std::vector<wire::TraceOp> ops;
+  std::vector<std::uint32_t> small, joined;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    small.push_back(static_cast<std::uint32_t>(tensors.size()));
+    joined.push_back(small.back() + 1);
+    tensors.push_back(tensor(10));
+    tensors.push_back(tensor(10 * (i + 1)));
+    ops.push_back(op(50, {i == 0 ? 0 : joined[i - 1]}, {small[i]}));
+    ops.push_back(op(1, small, {joined[i]}));
+  }
+  for (std::uint32_t i = count; i-- > 0;) ops.push_back(op(50, {joined[i]}, {}));
+  const wire::Trace t = step(std::move(tensors), std::move(ops));
+  Machine m = two_tiers(360);
+  m.tiers.resize(1);
+  m.links.clear();
+  m.routes.clear();
+  const auto plan = joint::plan_jointly(t, m, {});
+  REQUIRE(plan);
+  // Each but the last two is joined again, in 1 us, and no small result is made again.
+  CHECK(joint::planned_step_us(t, m, *plan) <= 2 * 12 * 50 + 12 + 10);
 }
 
 TEST_CASE("A joint search that is stopped answers the best so far") {
@@ -198,7 +246,7 @@ TEST_CASE("What a draft reads from a schedule it writes again") {
   const auto report = simulate(t, m, schedule, {Victims::belady, StallRule::strict, 1, true, 0});
   INFO(report.error);
   REQUIRE(report);
-  CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report), false)));
+  CHECK(same_entries(schedule, drafts.schedule(drafts.read(schedule, *report), {})));
 }
 
 namespace {

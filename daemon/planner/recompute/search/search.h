@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "daemon/planner/recompute/schedule.h"
+#include "daemon/planner/recompute/search/runs.h"
 #include "daemon/planner/recompute/static/policies.h"
 #include "liballoc/wire/result.h"
 
@@ -36,5 +37,18 @@ struct SearchOptions {
 // what no schedule can do without (least_bytes_of), or no schedule was found.
 Result<Schedule> search_recomputation(const Step& step, std::uint64_t budget_bytes,
                                       const SearchOptions& options = {});
+
+// Runs, and what a link carries beside them.
+struct CarriedRuns {
+  Runs runs;
+  std::vector<Carried> carried;
+};
+
+// The same search beside a link, beginning with `from`: what rests where memory is short is made again, or
+// carried as far as the link has time (carrying.h), at most once between two reads of the step. Moves cost
+// nothing then; which of both is tried first is drawn anew for each repair. What no operation of the step
+// reads any more is not carried. Refused where nothing was found that fits.
+Result<CarriedRuns> search_beside_link(const Step& step, std::uint64_t budget_bytes, const Link& link,
+                                       const CarriedRuns& from, const SearchOptions& options = {});
 
 }  // namespace terrace::planner::recompute

@@ -27,6 +27,8 @@ class Remaking {
 
   // Dropped when the gap begins, there again when it ends.
   void add(const Gap& gap);
+  // Stays beyond its tensor's last use, until before operation `until`; the lineage holds it that long.
+  void add_tail(std::uint32_t tensor, std::uint32_t until) { revived_[tensor] = until; }
   // Drops stand before everything else of their position, and making again behind.
   void add_to(std::vector<wire::ScheduleEntry>* entries);
 
@@ -35,7 +37,8 @@ class Remaking {
   std::vector<std::vector<Gap>> ending_;  // by operation
   HoldingRoom* room_;
   std::vector<wire::ScheduleEntry> drops_;
-  // Where tensors were there last, made again on the way: dead ones, and those whose gap goes on.
+  // Where tensors were there last: dead ones, made again on the way or held until there, and those made again
+  // on the way whose gap goes on.
   std::unordered_map<std::uint32_t, std::uint32_t> revived_, passing_;
 
   void drop(std::uint32_t tensor, std::uint32_t position);

@@ -356,8 +356,10 @@ std::optional<Choices> Drafts::staged(Choices choices) const {
 }
 
 // As far as positions tell: transfers take no time.
-Residency Drafts::residency_of(const Choices& choices) const {
+Residency Drafts::residency_of(const Choices& choices, const std::vector<Tail>& tails) const {
   Residency residency = resident_;
+  for (const Tail& t : tails)
+    residency.add(lineage_.last_use(t.tensor) + 1, t.until, trace_.tensors[t.tensor].bytes);
   const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
   for (const Choice& c : choices) {
     if (c.way == Way::made_again) residency.remove(c.gap.from + 1, c.in, bytes(c));
@@ -373,13 +375,15 @@ Residency Drafts::residency_of(const Choices& choices) const {
   return residency;
 }
 
-wire::Schedule Drafts::schedule(const Choices& choices, bool holds) const {
+wire::Schedule Drafts::schedule(const Choices& choices, const Manner& manner) const {
   std::vector<ScheduleEntry> entries;
   std::vector<const Choice*> fetched;
   lineage_.keep_all();
+  for (const Tail& t : manner.tails) lineage_.hold(t.tensor, lineage_.last_use(t.tensor), t.until);
   std::optional<HoldingRoom> room;
-  if (holds) room.emplace(HoldingRoom{trace_, lineage_, residency_of(choices), limit()});
+  if (manner.holds) room.emplace(HoldingRoom{trace_, lineage_, residency_of(choices, manner.tails), limit()});
   Remaking remaking(lineage_, static_cast<std::uint32_t>(trace_.ops.size()), room ? &*room : nullptr);
+  for (const Tail& t : manner.tails) remaking.add_tail(t.tensor, t.until);
   for (const Choice& c : choices) {
     if (c.way == Way::stays) continue;
     if (c.way == Way::made_again) {

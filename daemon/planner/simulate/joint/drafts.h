@@ -41,10 +41,17 @@ struct Choice {
 
 using Choices = std::vector<Choice>;  // one for each gap of gaps_of(), in its order
 
+// A content that stays beyond its tensor's last use in the step, for what is made again of it before
+// operation `until`.
+struct Tail {
+  std::uint32_t tensor = 0, until = 0;
+};
+
 // What else makes a plan of choices.
 struct Manner {
   Victims victims = Victims::belady;  // of what the plan leaves open
   bool holds = false;                 // what is made again on the way stays where there is room (remaking.h)
+  std::vector<Tail> tails = {};
 };
 
 class Drafts {
@@ -107,7 +114,8 @@ class Drafts {
   // The same moves, staged wherever a far route leads to their tier; nothing where that is none.
   std::optional<Choices> staged(Choices choices) const;
 
-  wire::Schedule schedule(const Choices& choices, bool holds) const;
+  // Of the manner, all but the victims.
+  wire::Schedule schedule(const Choices& choices, const Manner& manner) const;
 
  private:
   const wire::Trace& trace_;
@@ -122,7 +130,7 @@ class Drafts {
   std::uint32_t inside_;
   mutable Lineage lineage_;  // scratch: of the choices that are looked at
 
-  Residency residency_of(const Choices& choices) const;
+  Residency residency_of(const Choices& choices, const std::vector<Tail>& tails) const;
   void read_stage(const wire::ScheduleEntry& e, Choice* c) const;
   std::uint64_t encoded_bytes(const Choice& c) const;
   bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }

@@ -169,33 +169,34 @@ class Search {
   }
 
   // Times the choices; they become the best plan if they are that.
-  double time(const Choices& choices, Manner manner) {
-    SwapPlan plan{drafts_.schedule(choices, manner.holds), manner.victims};
+  double time(const Choices& choices, const Manner& manner) {
+    SwapPlan plan{drafts_.schedule(choices, manner), manner.victims};
     const auto report = timed(trace_, machine_, plan, false);
     if (!report) return infinite;
     if (report->total_us < best_.time_us) best_ = {std::move(plan), report->total_us};
     return report->total_us;
   }
 
-  void start_from(Choices choices, Victims victims) {
-    if (std::optional<Choices> coded = drafts_.coded_where_it_pays(choices))
-      begin(std::move(*coded), victims);
-    if (std::optional<Choices> staged = drafts_.staged(choices)) begin(std::move(*staged), victims);
-    begin(std::move(choices), victims);
+  void start_from(Choices choices, const Manner& manner) {
+    if (std::optional<Choices> coded = drafts_.coded_where_it_pays(choices)) begin(std::move(*coded), manner);
+    if (std::optional<Choices> staged = drafts_.staged(choices)) begin(std::move(*staged), manner);
+    begin(std::move(choices), manner);
   }
 
   // Whether it is better that what is made again stays shows in time.
-  void begin(Choices choices, Victims victims) {
-    Manner manner{victims, false};
+  void begin(Choices choices, Manner manner) {
+    manner.holds = false;
     double time_us = time(choices, manner);
     const bool again =
         std::any_of(choices.begin(), choices.end(), [](const Choice& c) { return c.way == Way::made_again; });
-    if (const double held_us = again ? time(choices, {victims, true}) : infinite; held_us < time_us) {
-      manner.holds = true;
+    manner.holds = again;
+    if (const double held_us = again ? time(choices, manner) : infinite; held_us < time_us) {
       time_us = held_us;
+    } else {
+      manner.holds = false;
     }
     if (time_us == infinite) return;
-    starts_.push_back({std::move(choices), manner, time_us});
+    starts_.push_back({std::move(choices), std::move(manner), time_us});
   }
 
   void build() {
@@ -203,13 +204,11 @@ class Search {
       const SwapPlan& plan = published_[i].plan;
       if (control_.stopped()) return;
       const auto report = timed(trace_, machine_, plan, true);
-      start_from(drafts_.read(plan, *report), plan.victims);
+      start_from(drafts_.read(plan, *report), {plan.victims});
     }
     if (control_.from != nullptr) return;
-    for (const Choices& choices : remade_alone(drafts_, control_)) {
-      start_from(choices, Victims::belady);
-      start_from(drafts_.complete(choices), Victims::belady);
-    }
+    for (Start& start : starts_that_recompute(drafts_, control_))
+      start_from(std::move(start.choices), {.tails = std::move(start.tails)});
     double us_per_byte = 1;
     if (drafts_.far().any()) {
       constexpr std::uint64_t sample = std::uint64_t{1} << 30;
@@ -220,10 +219,10 @@ class Search {
       for (const bool encoding : {false, true}) {
         if (encoding && drafts_.inside() == 0) continue;
         Choices choices = drafts_.construct(price * us_per_byte, encoding);
-        start_from(choices, Victims::belady);
+        start_from(choices, {});
         if (encoding) continue;  // a revision would move what rests encoded
         if (auto revised = drafts_.revised(std::move(choices), price * us_per_byte))
-          start_from(std::move(*revised), Victims::belady);
+          start_from(std::move(*revised), {});
       }
     }
   }
@@ -275,9 +274,8 @@ class Search {
   Result<SimulationReport> looked_at_;  // by the moves, which keep no copy
 
   bool look() {
-    looked_at_ =
-        timed(trace_, machine_,
-              {drafts_.schedule(current_.choices, current_.manner.holds), current_.manner.victims}, true);
+    looked_at_ = timed(trace_, machine_,
+                       {drafts_.schedule(current_.choices, current_.manner), current_.manner.victims}, true);
     if (looked_at_) moves_.look(*looked_at_);
     return bool(looked_at_);
   }

@@ -1,10 +1,11 @@
-// The best plans that only recompute, as choices to begin from.
+// What the searches over runs find, as choices to begin from.
 //
-// The search over runs (recompute/search/) knows no link and makes a new content of each update in place, so
-// what it finds need not be possible here: what the simulator cannot run again stays, and memory may be short
-// then. It is asked for several budgets, the machine's and larger ones: what a larger one lacks here is left
-// to the link (Drafts::complete). Each of these searches has a begin that no effort shortens, so a joint
-// search with less effort has fewer of them, and none below a fifth.
+// The search over runs (recompute/search/) makes a new content of each update in place, so what it finds need
+// not be possible here: what the simulator cannot run again stays, and memory may be short then. Alone it
+// knows no link. Where there is one, it runs for the machine's memory and for more, and the search beside the
+// nearest tier's link goes on from each of these, in the machine's memory: the more there was, the less is
+// made again at first, and the more that search has to carry. Each search has a begin that no effort
+// shortens, so a joint search with less effort has fewer of them, and none below a third.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,12 @@
 
 namespace terrace::planner::joint {
 
-// For the smallest budget first; none where the trace does not tell what operations read, or has too many.
-std::vector<Choices> remade_alone(const Drafts& drafts, const SwapControl& control);
+struct Start {
+  Choices choices;
+  std::vector<Tail> tails;
+};
+
+// None where the trace does not tell what operations read, or has too many.
+std::vector<Start> starts_that_recompute(const Drafts& drafts, const SwapControl& control);
 
 }  // namespace terrace::planner::joint

@@ -56,27 +56,30 @@ Reordering::Reordering(const wire::Trace& trace, const Machine& machine, const S
       random_(control.seed) {}
 
 std::optional<OrderedPlan> Reordering::timed(Order operations, const Choices& choices, const Order& of,
-                                             Manner manner) const {
+                                             const Manner& manner) const {
   OrderedPlan plan;
   plan.operations = std::move(operations);
   plan.trace = std::make_unique<wire::Trace>(reorder(trace_, plan.operations));
   plan.drafts = std::make_unique<Drafts>(*plan.trace, machine_);
   plan.choices = carried_over(choices, of, *plan.drafts, plan.operations);
   plan.manner = manner;
+  const std::vector<std::uint32_t> position = positions_of(plan.operations);
+  for (Tail& t : plan.manner.tails) t.until = position[of[t.until]];
   const auto report = simulate_repeated(*plan.trace, machine_,
-                                        plan.drafts->schedule(plan.choices, manner.holds), manner.victims);
+                                        plan.drafts->schedule(plan.choices, plan.manner), manner.victims);
   if (!report) return std::nullopt;
   plan.time_us = report->total_us;
   return plan;
 }
 
 std::optional<OrderedPlan> Reordering::improved(const Order& operations, const Choices& choices,
-                                                Manner manner, double plans) {
+                                                const Manner& manner, double plans) {
   std::optional<OrderedPlan> current = timed(operations, choices, operations, manner);
   if (!current || !look(*current)) return std::nullopt;
   double best_us = current->time_us;
   Order best_order;
   Choices best_choices;
+  Manner best_manner;
   for (double tried = 0; tried < plans && !waits_.empty() && !control_.stopped(); ++tried) {
     Order changed = current->operations;
     bool any = false;
@@ -85,7 +88,7 @@ std::optional<OrderedPlan> Reordering::improved(const Order& operations, const C
     if (!any) continue;
     ++tried_;
     std::optional<OrderedPlan> plan =
-        timed(std::move(changed), current->choices, current->operations, manner);
+        timed(std::move(changed), current->choices, current->operations, current->manner);
     if (!plan || plan->time_us >= current->time_us * (1 + reordering_margin * (1 - tried / plans))) continue;
     current = std::move(plan);
     if (!look(*current)) break;
@@ -93,17 +96,17 @@ std::optional<OrderedPlan> Reordering::improved(const Order& operations, const C
     best_us = current->time_us;
     best_order = current->operations;
     best_choices = current->choices;
+    best_manner = current->manner;
   }
   if (best_order.empty()) return std::nullopt;
-  return timed(best_order, best_choices, best_order, manner);
+  return timed(best_order, best_choices, best_order, best_manner);
 }
 
 bool Reordering::look(const OrderedPlan& plan) {
   position_ = positions_of(plan.operations);
   waits_.clear();
-  const auto report =
-      simulate_repeated(*plan.trace, machine_, plan.drafts->schedule(plan.choices, plan.manner.holds),
-                        plan.manner.victims, true);
+  const auto report = simulate_repeated(
+      *plan.trace, machine_, plan.drafts->schedule(plan.choices, plan.manner), plan.manner.victims, true);
   if (!report) return false;
   double sum_us = 0;
   for (std::uint32_t p = 0; p < report->ops.size(); ++p) {

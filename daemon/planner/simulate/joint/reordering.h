@@ -43,7 +43,7 @@ class Reordering {
 
   // Tries so many changes of the order, and answers the fastest plan on the way; nothing where none is faster
   // than the one given.
-  std::optional<OrderedPlan> improved(const Order& operations, const Choices& choices, Manner manner,
+  std::optional<OrderedPlan> improved(const Order& operations, const Choices& choices, const Manner& manner,
                                       double plans);
   double tried() const { return tried_; }  // plans, by all calls
 
@@ -63,7 +63,7 @@ class Reordering {
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   std::optional<OrderedPlan> timed(Order operations, const Choices& choices, const Order& of,
-                                   Manner manner) const;
+                                   const Manner& manner) const;
   bool look(const OrderedPlan& plan);
   bool change(Order* order);
   std::uint32_t drawn_wait();
