@@ -105,8 +105,7 @@ double bound_us_of(const SimulationReport& report, const wire::Trace& trace, con
 const SwapControl short_search{0, 0.02, {}};
 
 TEST_CASE("Without host memory the bound is well above computing, and no plan beats it") {
-  Machine machine = *built_in_machine("a100-ssd");
-  machine.tiers[0].paged = true;  // bounds are of bytes
+  const Machine machine = *built_in_machine("a100-ssd");
   for (const Workload& w : workloads) {
     const auto trace = workload(w.name);
     if (!trace) return;
@@ -128,8 +127,7 @@ TEST_CASE("Without host memory the bound is well above computing, and no plan be
 }
 
 TEST_CASE("Every swap policy's plan on G10's workloads passes the judge, and no bound exceeds it") {
-  Machine machine = *built_in_machine("a100-g10");
-  machine.tiers[0].paged = true;  // bounds are of bytes
+  const Machine machine = *built_in_machine("a100-g10");
   for (const Workload& w : workloads) {
     const auto trace = workload(w.name);
     if (!trace) return;

@@ -56,6 +56,13 @@ PolicyGroup g10(const PlannerOptions& options, const Kind& kind) {
 
 constexpr std::uint64_t little_host_bytes = std::uint64_t{16} << 30;
 
+// Memory without pages, as an allocator of one address space has it.
+PolicyGroup g10_placed(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = g10(options, kind);
+  for (PolicyCase& c : group.cases) c.machine.tiers[0].paged = false;
+  return group;
+}
+
 // Less host memory, so that much must go to the SSD.
 PolicyGroup g10_little_host(const PlannerOptions& options, const Kind& kind) {
   PolicyGroup group = g10(options, kind);
@@ -167,6 +174,9 @@ constexpr Kind kinds[] = {
     {"g10-a100-ssd-half", "G10's five steps scaled to half the batch, not measured, on a100-ssd", g10_scaled,
      0, "a100-ssd", 0.5, true},
     {"g10-a100-ssd-double", "The same scaled to twice the batch", g10_scaled, 0, "a100-ssd", 2, true},
+    {"g10-a100-g10-placed", "G10's five steps on a100-g10, memory without pages: a plan needs addresses",
+     g10_placed, 0, "a100-g10", 1, true},
+    {"g10-a100-ssd-placed", "The same on a100-ssd", g10_placed, 0, "a100-ssd", 1, true},
     {"g10-host16", "G10's five steps on a100-g10 with 16 GiB of host memory", g10_little_host, 0, "a100-g10",
      1, true},
     {"g10-host16-joined", "The same with a far route between host memory and the SSD", g10_joined, 0,

@@ -26,7 +26,8 @@ in sparse-60 and overlapped-60 alone. The group memories has a table of its own:
 which the slower one is used in place. So has drift: it plans four groups with joint, lets the operations' times
 drift, and changes the plans; and together: joint beside what only moves and what only recomputes.
 Only where --only names them, since they take minutes: g10-a100-g10-half, g10-a100-g10-double, g10-a100-ssd-half,
-g10-a100-ssd-double, which are G10's steps scaled to half and to twice the batch, not measured ones; g10-host16 and
+g10-a100-ssd-double, which are G10's steps scaled to half and to twice the batch, not measured ones;
+g10-a100-g10-placed and g10-a100-ssd-placed, whose memory has no pages, so that plans need addresses; g10-host16 and
 g10-host16-joined, which have less host memory, without and with a route from there to the SSD.
 
   --only LIST      compare in these groups
