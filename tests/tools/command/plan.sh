@@ -12,7 +12,7 @@ P
 
 expect_code 0 "the list" "$terrace" plan --list
 expect_text out "tflite_by_size" "the list"
-expect_text out "^a100-g10  *gpu 40.0 GiB, host 128 GiB, ssd without limit  *pcie 15.8 GB/s in, 15.8 out; ssd 3.2 GB/s in, 3.2 out$" \
+expect_text out "^a100-g10  *gpu 40.0 GiB in pages, host 128 GiB, ssd without limit  *pcie 15.8 GB/s in, 15.8 out; ssd 3.2 GB/s in, 3.2 out$" \
   "the machines that are built in"
 expect_text out "^a100-ssd " "the machines that are built in"
 

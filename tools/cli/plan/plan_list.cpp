@@ -21,8 +21,9 @@ std::string tiers_text(const planner::Machine& machine) {
   std::string text;
   for (const planner::Tier& tier : machine.tiers)
     text += fmt::format(
-        "{}{} {}", text.empty() ? "" : ", ", tier.name,
-        tier.capacity_bytes == planner::unlimited_bytes ? "without limit" : bytes_text(tier.capacity_bytes));
+        "{}{} {}{}", text.empty() ? "" : ", ", tier.name,
+        tier.capacity_bytes == planner::unlimited_bytes ? "without limit" : bytes_text(tier.capacity_bytes),
+        tier.paged ? " in pages" : "");
   return text;
 }
 
