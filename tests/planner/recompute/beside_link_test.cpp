@@ -163,6 +163,8 @@ TEST_CASE("What is carried leaves as early and comes back as late as the link ca
   CHECK(a.end == 6);
   a = absence_of(step, all_once(step), {{0, 5}}, {2, 2, 0});  // away at 10, on its way from 10 on
   CHECK(a.begin == a.end);
+  a = absence_of(step, all_once(step), {{0, 5}}, {3, 3, 0});  // away at 14, on its way from 6 on
+  CHECK(a.begin == a.end);
 }
 
 TEST_CASE("A run that reads what is carried has it back, and one that makes it anew has no use for it",
@@ -234,6 +236,30 @@ TEST_CASE("What is away takes no memory, and constants may be", "[beside]") {
   CHECK(holding.peak().bytes == 5);
   holding.rests_at(3, all_once(step), &rests);
   CHECK(rests.empty());
+}
+
+TEST_CASE("A constant rests between two reads alone", "[beside]") {
+  StepBuilder builder;
+  const std::uint32_t weight = builder.add_constant(4);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    if (i == 4 || i == 8) {
+      builder.add_operation(2, {weight});
+    } else {
+      builder.add_operation(2, {});
+    }
+  }
+  const Step step = builder.finish();
+  Holding holding(step);
+  holding.look(all_once(step), {}, ns_a_byte);
+  const auto resting = [&](std::uint32_t run) {
+    std::vector<Holding::Rest> rests;
+    holding.rests_at(run, all_once(step), &rests);
+    return rests.size();
+  };
+  CHECK(resting(6) == 1);
+  CHECK(resting(2) == 0);
+  CHECK(resting(8) == 0);
+  CHECK(resting(9) == 0);
 }
 
 TEST_CASE("Beside a fast link nothing is made again, and beside none what it begins with stays", "[beside]") {
