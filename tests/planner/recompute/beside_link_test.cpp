@@ -281,6 +281,7 @@ TEST_CASE("Beside a fast link nothing is made again, and beside none what it beg
 
 TEST_CASE("Beside a link runs fit, nothing waits, and they cost no more than those without it", "[beside]") {
   std::uint32_t cheaper = 0, carrying = 0, checked = 0;
+  std::int64_t again_ns[2] = {0, 0};  // what is computed again, without and with the link
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Step step = test::random_step(seed, static_cast<std::uint32_t>(30 + seed % 40));
     const std::uint64_t least = least_bytes_of(step), peak = peak_bytes_of(step);
@@ -297,6 +298,9 @@ TEST_CASE("Beside a link runs fit, nothing waits, and they cost no more than tho
     const Replay replay(step, *found, link);
     REQUIRE_THAT(replay.wrong(budget), Catch::Equals(""));
     REQUIRE(cost_ns_of(step, found->runs) <= cost_ns_of(step, from.runs));
+    for (const Carried& c : found->carried) REQUIRE(c.over <= step.storages[c.storage].readers.back());
+    again_ns[0] += cost_ns_of(step, from.runs) - step.cost_ns;
+    again_ns[1] += cost_ns_of(step, found->runs) - step.cost_ns;
     cheaper += cost_ns_of(step, found->runs) < cost_ns_of(step, from.runs) ? 1 : 0;
     carrying += found->carried.empty() ? 0 : 1;
     ++checked;
@@ -307,6 +311,7 @@ TEST_CASE("Beside a link runs fit, nothing waits, and they cost no more than tho
   CHECK(checked > 30);
   CHECK(cheaper > 20);
   CHECK(carrying > 20);
+  CHECK(again_ns[1] < again_ns[0] / 5);
 }
 
 TEST_CASE("Where what it begins with does not fit, the search beside a link begins with everything held",
