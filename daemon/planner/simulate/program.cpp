@@ -129,7 +129,6 @@ class Builder {
     if (e.action == Action::out && p_.entry_codec[i] != no_codec &&
         machine_.codecs[p_.entry_codec[i]].one_bit)
       as_bits_[e.object] = i;
-    if (e.action == Action::drop) as_bits_[e.object] = no_entry;
     if (e.action == Action::in && as_bits_[e.object] != no_entry)
       error_ =
           "entries[" + std::to_string(i) + "]: one bit of each value of tensor " +

@@ -7,6 +7,9 @@
 #include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
+#include "daemon/planner/simulate/joint/drafts.h"
+#include "daemon/planner/simulate/joint/reordering.h"
+#include "daemon/planner/simulate/judge/check_codecs.h"
 #include "daemon/planner/simulate/policies/gist.h"
 #include "daemon/planner/simulate/policies/zero_offload.h"
 #include "daemon/planner/simulate/program.h"
@@ -483,6 +486,107 @@ TEST_CASE("Other orders, variants and a half of ZeRO-Offload's steps keep what o
   CHECK_THAT(check_trace(delayed->trace), Equals(""));
   CHECK(std::count_if(delayed->trace.ops.begin(), delayed->trace.ops.end(),
                       [](const wire::TraceOp& o) { return !o.sign_only.empty(); }) == 4);
+}
+
+TEST_CASE("A machine's codec for bits has no way back and does not overlap") {
+  Machine m = with_bits(20000);
+  m.codecs[0].decompress_bytes_per_second = 1e6;
+  CHECK_THAT(refusal(pair(), m, {}), Contains("codecs[0] ('bits')") && Contains("no value comes back"));
+  m = with_bits(20000);
+  m.codecs[0].overlaps = true;
+  CHECK_THAT(refusal(pair(), m, {}), Contains("codecs[0] ('bits')") && Contains("cannot overlap"));
+  m = with_bits(20000);
+  m.codecs[0].one_bit = false;
+  CHECK_THAT(refusal(pair(), m, {}), Contains("in both directions"));
+}
+
+TEST_CASE("The judge lets no other form come from bits") {
+  const wire::Trace t = pair();
+  Machine m = with_bits(20000);
+  m.codecs.push_back({"half", 320e6, 320e6, 0.5, false, 0});
+  CodecJudge judge(t, m);
+  const auto taking = [](double us) {
+    OpTiming timing;
+    timing.end_us = us;
+    return timing;
+  };
+  m.codecs[1].compress_bytes_per_second = 160e6;
+  REQUIRE(judge.compressed(relu, taking(10), false));
+  CHECK(judge.has_form(relu));
+  CHECK_FALSE(judge.compressed(relu, taking(33), true));
+}
+
+TEST_CASE("A draft packs over all later gaps, at once and as a plan that is read has it") {
+  using joint::Choice;
+  using joint::Way;
+  const wire::Trace t = pair();
+  const Machine m = with_bits(6500);
+  const joint::Drafts drafts(t, m);
+  const auto of = [](const joint::Choices& choices, std::uint32_t tensor, std::uint32_t from) {
+    const auto found = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) {
+      return c.gap.tensor == tensor && c.gap.from == from;
+    });
+    REQUIRE(found != choices.end());
+    return *found;
+  };
+  // Memory is short behind the gap alone.
+  const joint::Choices made = drafts.construct(0, true);
+  CHECK(of(made, relu, 1).codec == 1);
+  CHECK(simulate(t, m, drafts.schedule(made, false)));
+  const wire::Schedule by_gist = *swap_policy("gist")->plan(t, m);
+  const joint::Choices read = drafts.read(by_gist, timeline_of(t, m, by_gist.entries));
+  CHECK(of(read, relu, 1).codec == 1);
+  CHECK(drafts.schedule(read, false).entries.size() == 1);
+
+  // A second gap, in which memory stays short: of a machine with a host it might move.
+  wire::Trace later = t;
+  later.tensors.push_back(values(9000));
+  later.tensors.back().id = 7;
+  later.ops.insert(later.ops.begin() + 5, op(10, {relu_gradient}, {7}));
+  const Machine short_of = with_bits(6500), host = with_host(9000);
+  const joint::Choices twice = joint::Drafts(later, short_of).construct(0, true);
+  CHECK(of(twice, relu, 1).codec == 1);
+  CHECK(of(twice, relu, 4).way == Way::stays);
+  const joint::Drafts moving(later, host);
+  joint::Choices choices = moving.all_stay();
+  for (Choice& c : choices) {
+    if (c.gap.tensor == relu) moving.move(&c, c.gap.from == 1 ? 2 : 1, c.gap.from == 1 ? 1 : 0);
+  }
+  const wire::Schedule schedule = moving.schedule(choices, false);
+  REQUIRE(schedule.entries.size() == 1);
+  CHECK((schedule.entries[0].tier == 2 && schedule.entries[0].codec == 1));
+}
+
+TEST_CASE("A draft leaves no bits of what is made again from, and none where another order reads values") {
+  using joint::Choice;
+  using joint::Way;
+  // Pooling's output rests over an operation that needs much, and is made again from ReLU's.
+  wire::Trace t = step({values(100), values(3200), values(800), values(100), values(2600),
+                        values(800, wire::TensorKind::gradient), values(400, wire::TensorKind::gradient)},
+                       {op(10, {0}, {1}), op(10, {1}, {2}), op(10, {2}, {3}), op(10, {}, {4}),
+                        op(10, {4}, {}), op(10, {2, 3}, {5}), reading_signs(op(10, {1, 5}, {6}), {1})});
+  const Machine m = with_bits(5000);
+  const auto way_of = [](const joint::Choices& choices, std::uint32_t tensor) {
+    const auto found =
+        std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.gap.tensor == tensor; });
+    REQUIRE(found != choices.end());
+    return found->way;
+  };
+  const joint::Drafts drafts(t, m);
+  CHECK(way_of(drafts.construct(1, true), 2) == Way::made_again);
+  CHECK(way_of(drafts.construct(1, true), 1) == Way::stays);
+  CHECK(way_of(drafts.construct(0, true), 1) == Way::moves);
+
+  wire::Trace reads = t;
+  reads.ops.insert(reads.ops.begin() + 5, op(10, {1}, {}));  // may come before the others or after them
+  const std::vector<std::uint32_t> early{0, 1, 5, 2, 3, 4, 6, 7}, late{0, 1, 2, 3, 4, 6, 7, 5};
+  const wire::Trace early_step = in_order(reads, early), late_step = in_order(reads, late);
+  const joint::Drafts first(early_step, m), second(late_step, m);
+  joint::Choices choices = first.all_stay();
+  for (Choice& c : choices)
+    if (c.gap.tensor == 1 && first.codec_inside(c) != 0) first.encode(&c);
+  REQUIRE(rests_as_bits(first.schedule(choices, false), m));
+  CHECK_FALSE(rests_as_bits(second.schedule(joint::carried_over(choices, early, second, late), false), m));
 }
 
 TEST_CASE("Random plans with bits pass the judge under every rule, and obey the bounds") {
