@@ -234,6 +234,26 @@ TEST_CASE("Bounds know that an operation that reads bits needs no more") {
   CHECK(lower_bounds(plain, with_bits(6500)).largest_op_bytes == 9600);
 }
 
+TEST_CASE("Bounds stay below what bits spare, at rest and while they are read") {
+  // Over a link of 1 byte/µs nothing could leave and return in time.
+  wire::Trace rests = pair();
+  rests.ops[3].workspace_bytes = 3900;  // 6,300 bytes beside the bits
+  const Machine m = with_host(6500);
+  const ScheduleEntry bits{2, relu, Action::out, 2, 1};
+  CHECK(simulated(rests, m, {bits}).total_us == Approx(70));
+  wire::Trace read = pair();
+  read.tensors.push_back(values(3000));  // rests over the last operation that reads bits
+  read.tensors.back().id = 7;
+  read.ops.insert(read.ops.begin(), op(10, {}, {7}));
+  read.ops.push_back(op(10, {7}, {}));
+  const Machine wider = with_host(9500);
+  CHECK(simulated(read, wider, {{3, relu, Action::out, 2, 1}}).total_us == Approx(90));
+  for (const bool recomputes : {false, true}) {
+    CHECK(step_bound(rests, m, {.recomputes = recomputes}).step_us <= 70);
+    CHECK(step_bound(read, wider, {.recomputes = recomputes}).step_us <= 90);
+  }
+}
+
 TEST_CASE("Who needs values that are gone is named, with the entry and the tensor") {
   const Machine m = with_bits(20000);
   wire::Trace t = pair();

@@ -404,8 +404,7 @@ Residency Drafts::residency_of(const Choices& choices) const {
     if (c.way != Way::moves) continue;
     const std::uint64_t gone = is_encoded(c) ? bytes(c) - std::min(bytes(c), encoded_bytes(c)) : bytes(c);
     if (!c.gap.wraps) {
-      const std::uint32_t until = is_as_bits(c) ? encoded_until(c) : c.in;
-      if (c.out < until) residency.remove(c.out, until, gone);
+      if (c.out < c.in) residency.remove(c.out, c.in, gone);
       continue;
     }
     if (c.out < ops) residency.remove(c.out, ops, gone);
