@@ -177,7 +177,8 @@ void MachineReader::route(JsonFields* fields) {
 
 // What such a codec stores is given, and values never come back from it.
 void one_bit(JsonFields* fields) {
-  for (const char* key : {"decompress_bytes_per_second", "stored_share", "drops_zeros", "overhead_share", "overlaps"})
+  for (const char* key :
+       {"decompress_bytes_per_second", "stored_share", "drops_zeros", "overhead_share", "overlaps"})
     if (fields->has(key))
       fields->complain(key, "a codec that keeps one bit a value has none; leave it out, or `one_bit`");
 }

@@ -49,6 +49,7 @@ std::vector<double> least_shares_inside(const wire::Trace& trace, const Machine&
                                         const std::vector<double>& as_bits) {
   std::vector<double> shares;
   if (machine.tier_inside() == 0) return shares;
+  shares.reserve(as_bits.size());
   for (const double bits : as_bits)
     shares.push_back(std::min(bits, least_share(trace.tensors[shares.size()], machine)));
   return shares;

@@ -238,8 +238,10 @@ void Drafts::encode_cheap(Choices* choices, Residency* residency) const {
     if (!residency->exceeds(c.gap.from + 1, encoded_until(encoded), limit())) continue;
     if (is_as_bits(encoded) && as_bits[c.gap.tensor]) continue;  // since an earlier gap
     c = encoded;
-    as_bits[c.gap.tensor] = is_as_bits(c);
-    if (!is_as_bits(c)) lineage_.move(c.gap, 0);
+    if (is_as_bits(c))
+      as_bits[c.gap.tensor] = true;
+    else
+      lineage_.move(c.gap, 0);
     residency->remove(c.gap.from + 1, encoded_until(c), bytes(c) - encoded_bytes(c));
   }
 }

@@ -138,13 +138,14 @@ wire::TraceOp EncodedStep::coding(const Encoded& e, bool encode) const {
   return op;
 }
 
-// Of an encoded form that the plan sends elsewhere, that tier, and its own fetches stand in the plan. What the
-// plan brings back to be packed comes before that.
+// Of an encoded form that the plan sends elsewhere, that tier, and its own fetches stand in the plan. What
+// the plan brings back to be packed comes before that.
 std::vector<EncodedStep::Placed> EncodedStep::own_entries(const std::vector<std::uint32_t>& tier_of) const {
   std::vector<Placed> own;
   for (std::size_t i = 0; i < encoded_.size(); ++i) {
     const Encoded& e = encoded_[i];
-    own.push_back({e.encode + (e.bits ? 1 : 0), {e.gap.from + 1, e.gap.tensor, Action::out, tier_of[i], e.codec}});
+    own.push_back(
+        {e.encode + (e.bits ? 1 : 0), {e.gap.from + 1, e.gap.tensor, Action::out, tier_of[i], e.codec}});
     if (tier_of[i] == inside_ && !e.bits)
       own.push_back({e.decode, {e.gap.to, e.gap.tensor, Action::in, inside_, {}}});
   }
