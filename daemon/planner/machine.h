@@ -81,14 +81,17 @@ struct FarWay {
 // with the transfer: in the copy engine (cDMA), or on processors of its own. It takes none of the
 // computation's time, and a transfer is no faster than it. Any other holds the computation up. What it stores
 // of a tensor: program.h, stored_bytes().
+// One that keeps one bit of each value (one_bit.h) has no way back, does not overlap, and is of use inside
+// tier 0 alone, where operations read the bits.
 struct CodecCost {
   std::string name;
   double compress_bytes_per_second = 0;
-  double decompress_bytes_per_second = 0;
-  double stored_share = 1;          // of a dense tensor's bytes
-  bool drops_zeros = false;         // stored_share applies to the non-zero part alone
-  double overhead_share = 1 / 32.;  // masks, with drops_zeros
+  double decompress_bytes_per_second = 0;  // 0 with one_bit, and never else
+  double stored_share = 1;                 // of a dense tensor's bytes
+  bool drops_zeros = false;                // stored_share applies to the non-zero part alone
+  double overhead_share = 1 / 32.;         // masks, with drops_zeros
   bool overlaps = false;
+  bool one_bit = false;
 };
 
 struct Machine {
@@ -120,6 +123,18 @@ struct Machine {
     for (const Route& route : routes)
       if (is_inside(route.tier)) return route.tier;
     return 0;
+  }
+  // The fastest codec that keeps one bit a value, as wire::ScheduleEntry counts; 0: there is none, or no tier
+  // inside tier 0 for what it makes.
+  std::uint32_t one_bit_codec() const {
+    std::uint32_t best = 0;
+    for (std::uint32_t c = 1; c <= codecs.size() && tier_inside() != 0; ++c) {
+      const CodecCost& codec = codecs[c - 1];
+      if (!codec.one_bit) continue;
+      const bool first = best == 0;
+      if (first || codec.compress_bytes_per_second > codecs[best - 1].compress_bytes_per_second) best = c;
+    }
+    return best;
   }
 };
 

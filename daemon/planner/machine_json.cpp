@@ -175,11 +175,23 @@ void MachineReader::route(JsonFields* fields) {
   machine_.routes.push_back(std::move(route));
 }
 
+// What such a codec stores is given, and values never come back from it.
+void one_bit(JsonFields* fields) {
+  for (const char* key :
+       {"decompress_bytes_per_second", "stored_share", "drops_zeros", "overhead_share", "overlaps"})
+    if (fields->has(key))
+      fields->complain(key, "a codec that keeps one bit a value has none; leave it out, or `one_bit`");
+}
+
 void MachineReader::codec(JsonFields* fields) {
   CodecCost codec;
   codec.name = unique_name(fields, machine_.codecs);
   codec.compress_bytes_per_second = bandwidth(fields, "compress_bytes_per_second");
-  codec.decompress_bytes_per_second = bandwidth(fields, "decompress_bytes_per_second");
+  codec.one_bit = fields->flag("one_bit", false);
+  if (!codec.one_bit)
+    codec.decompress_bytes_per_second = bandwidth(fields, "decompress_bytes_per_second");
+  else
+    one_bit(fields);
   codec.stored_share = fields->amount("stored_share", 1, 1);
   codec.drops_zeros = fields->flag("drops_zeros", false);
   codec.overhead_share = fields->amount("overhead_share", 1, codec.overhead_share);
@@ -249,12 +261,15 @@ ordered link_json(const Link& link) {
 }
 
 ordered codec_json(const CodecCost& codec) {
-  ordered o{{"name", codec.name},
-            {"compress_bytes_per_second", codec.compress_bytes_per_second},
-            {"decompress_bytes_per_second", codec.decompress_bytes_per_second},
-            {"stored_share", codec.stored_share},
-            {"drops_zeros", codec.drops_zeros},
-            {"overhead_share", codec.overhead_share}};
+  ordered o{{"name", codec.name}, {"compress_bytes_per_second", codec.compress_bytes_per_second}};
+  if (codec.one_bit) {
+    o["one_bit"] = true;
+  } else {
+    o["decompress_bytes_per_second"] = codec.decompress_bytes_per_second;
+    o["stored_share"] = codec.stored_share;
+    o["drops_zeros"] = codec.drops_zeros;
+    o["overhead_share"] = codec.overhead_share;
+  }
   if (codec.overlaps) o["overlaps"] = true;
   return o;
 }

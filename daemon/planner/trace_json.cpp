@@ -18,12 +18,18 @@ using wire::Trace;
 using wire::TraceOp;
 using wire::TraceTensor;
 
+using References = std::vector<std::uint32_t> TraceOp::*;
+
 struct Reference {
   std::uint32_t op;
   std::uint32_t place;  // in its list
-  bool output;
+  References list;
   std::uint64_t id;
 };
+
+const char* name_of(References list) {
+  return list == &TraceOp::inputs ? "inputs" : list == &TraceOp::outputs ? "outputs" : "sign_only";
+}
 
 class TraceReader {
  public:
@@ -33,7 +39,7 @@ class TraceReader {
   std::string field(const std::string& key, const json& value);
   std::string op(std::size_t index, const json& value);
   std::string tensor(std::size_t index, const json& value);
-  void references(JsonFields* fields, const char* key, bool output);
+  void references(JsonFields* fields, References list, bool may_be_absent = false);
   static void variants(JsonFields* fields, const std::string& place, TraceOp* op);
   void shape(JsonFields* fields, TraceTensor* tensor);
   std::string resolve();
@@ -56,14 +62,15 @@ std::string TraceReader::field(const std::string& key, const json& value) {
   return error;
 }
 
-void TraceReader::references(JsonFields* fields, const char* key, bool output) {
-  const json::array_t& ids = fields->list(key);
+void TraceReader::references(JsonFields* fields, References list, bool may_be_absent) {
+  const char* key = name_of(list);
+  const json::array_t& ids = fields->list(key, may_be_absent);
   const auto op = static_cast<std::uint32_t>(trace_.ops.size());
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
     if (!ids[i].is_number_unsigned()) {
       return fields->complain(json_place(key, i), "expected the id of a tensor");
     }
-    references_.push_back({op, i, output, ids[i].get<std::uint64_t>()});
+    references_.push_back({op, i, list, ids[i].get<std::uint64_t>()});
   }
 }
 
@@ -97,8 +104,9 @@ std::string TraceReader::op(std::size_t index, const json& value) {
   op.recomputable = fields.flag("recomputable", true);
   if (fields.has("flops")) op.flops = fields.amount("flops", most_flops);
   variants(&fields, json_place("ops", index), &op);
-  references(&fields, "inputs", false);
-  references(&fields, "outputs", true);
+  references(&fields, &TraceOp::inputs);
+  references(&fields, &TraceOp::outputs);
+  references(&fields, &TraceOp::sign_only, true);
   if (references_.size() > most_references) return "ops: they name tensors too often";
   trace_.ops.push_back(std::move(op));
   return error;
@@ -143,11 +151,11 @@ std::string TraceReader::resolve() {
   for (const Reference& r : references_) {
     const auto found = index_of_.find(r.id);
     if (found == index_of_.end()) {
-      return json_place("ops", r.op) + "." + json_place(r.output ? "outputs" : "inputs", r.place) +
-             ": there is no tensor " + std::to_string(r.id);
+      return json_place("ops", r.op) + "." + json_place(name_of(r.list), r.place) + ": there is no tensor " +
+             std::to_string(r.id);
     }
     TraceOp& op = trace_.ops[r.op];
-    (r.output ? op.outputs : op.inputs).push_back(found->second);
+    (op.*r.list).push_back(found->second);
   }
   const std::vector<bool> likely = likely_running_statistics(trace_);
   for (std::size_t t = 0; t < likely.size(); ++t)

@@ -5,6 +5,7 @@
 
 #include "daemon/planner/json_line.h"
 #include "daemon/planner/json_stream.h"
+#include "daemon/planner/one_bit.h"
 
 namespace terrace::planner {
 namespace {
@@ -21,7 +22,8 @@ std::string over_a_count(const wire::Trace& trace) {
   if (trace.ops.size() > most_ops) return "ops: more than " + std::to_string(most_ops);
   if (trace.tensors.size() > most_tensors) return "tensors: more than " + std::to_string(most_tensors);
   std::size_t references = 0;
-  for (const wire::TraceOp& op : trace.ops) references += op.inputs.size() + op.outputs.size();
+  for (const wire::TraceOp& op : trace.ops)
+    references += op.inputs.size() + op.outputs.size() + op.sign_only.size();
   return references > most_references ? "ops: they name tensors too often" : "";
 }
 
@@ -47,7 +49,9 @@ std::string wrong_op(const wire::Trace& trace, std::size_t i) {
   for (std::size_t v = 0; v < op.variants.size() && wrong.empty(); ++v)
     wrong = wrong_cost(json_place("ops", i) + "." + json_place("variants", v), op.variants[v].time_us,
                        op.variants[v].workspace_bytes);
-  return wrong;
+  if (!wrong.empty()) return wrong;
+  wrong = wrong_sign_only(trace, op);
+  return wrong.empty() ? wrong : json_place("ops", i) + "." + wrong;
 }
 
 // Only one variant runs.

@@ -27,6 +27,7 @@ std::string op_line(const wire::Trace& trace, const wire::TraceOp& op) {
   if (op.workspace_bytes != 0) o["workspace_bytes"] = op.workspace_bytes;
   if (op.flops) o["flops"] = *op.flops;
   if (!op.recomputable) o["recomputable"] = false;
+  if (!op.sign_only.empty()) o["sign_only"] = ids(trace, op.sign_only);
   for (const wire::OpVariant& v : op.variants) {
     ordered variant{{"name", v.name}, {"time_us", v.time_us}};
     if (v.workspace_bytes != 0) variant["workspace_bytes"] = v.workspace_bytes;

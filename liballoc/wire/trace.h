@@ -45,6 +45,9 @@ struct TraceOp {
   std::optional<double> flops;
   bool recomputable = true;  // false: random or with side effects, running it twice would change the result
   std::vector<OpVariant> variants = {};  // beside the one above
+  // Inputs of which it needs no more than whether each value is above zero, as ReLU's backward pass of what
+  // ReLU gave; or not even that, as max-pooling's of what it got. Each once, and none is an output.
+  std::vector<std::uint32_t> sign_only = {};
 };
 
 struct Trace {

@@ -25,7 +25,7 @@ void require(bool condition) {
 // A trace that any reader gave refers only to tensors that are there, and survives its own form.
 void check_trace(const wire::Trace& trace) {
   for (const wire::TraceOp& op : trace.ops) {
-    for (const auto* list : {&op.inputs, &op.outputs}) {
+    for (const auto* list : {&op.inputs, &op.outputs, &op.sign_only}) {
       for (const std::uint32_t t : *list) require(t < trace.tensors.size());
     }
   }

@@ -126,6 +126,32 @@ TEST_CASE("A tier may lie inside the first one, which it names") {
   CHECK_THAT(with("1}").error, Catch::Contains("tiers[1].inside"));
 }
 
+TEST_CASE("A codec that keeps one bit a value has no way back, and any other has one") {
+  const auto with_codec = [](const std::string& fields) {
+    return parse_machine(machine_head + tiers + R"("codecs":[{"name":"c","compress_bytes_per_second":5)" +
+                         fields + "}]}");
+  };
+  const Result<Machine> bits = with_codec(R"(,"one_bit":true)");
+  INFO(bits.error);
+  REQUIRE(bits);
+  CHECK((bits->codecs[0].one_bit && bits->codecs[0].decompress_bytes_per_second == 0));
+  const Result<Machine> back = parse_machine(machine_json(*bits));
+  REQUIRE(back);
+  CHECK(back->codecs[0].one_bit);
+  CHECK(machine_json(*back) == machine_json(*bits));
+  CHECK(machine_json(*with_codec(R"(,"decompress_bytes_per_second":5)")).find("one_bit") ==
+        std::string::npos);
+  CHECK(with_codec("").error == "codecs[0].decompress_bytes_per_second: missing");
+  CHECK(with_codec(R"(,"one_bit":false)").error == "codecs[0].decompress_bytes_per_second: missing");
+  CHECK_THAT(with_codec(R"(,"one_bit":3)").error, Catch::StartsWith("codecs[0].one_bit"));
+  const std::string none = ": a codec that keeps one bit a value has none; leave it out, or `one_bit`";
+  for (const std::string key :
+       {"decompress_bytes_per_second", "stored_share", "drops_zeros", "overhead_share", "overlaps"})
+    CHECK(with_codec(R"(,"one_bit":true,")" + key +
+                     "\":" + (key == "overlaps" || key == "drops_zeros" ? "true" : "1"))
+              .error == "codecs[0]." + key + none);
+}
+
 TEST_CASE("Routes may stand before what they name") {
   CHECK(parse_machine(machine_head + routes + "," + links + R"("tiers":[{"name":"gpu"},{"name":"dram"}]})"));
 }

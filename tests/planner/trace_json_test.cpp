@@ -27,7 +27,8 @@ bool same(const wire::TraceTensor& a, const wire::TraceTensor& b) {
 
 bool same(const wire::TraceOp& a, const wire::TraceOp& b) {
   return a.name == b.name && a.time_us == b.time_us && a.inputs == b.inputs && a.outputs == b.outputs &&
-         a.workspace_bytes == b.workspace_bytes && a.flops == b.flops && a.recomputable == b.recomputable;
+         a.workspace_bytes == b.workspace_bytes && a.flops == b.flops && a.recomputable == b.recomputable &&
+         a.sign_only == b.sign_only;
 }
 
 bool same(const wire::Trace& a, const wire::Trace& b) {
@@ -67,6 +68,33 @@ TEST_CASE("What is written reads back the same") {
   REQUIRE(back);
   CHECK(same(*back, trace));
   CHECK(trace_json(*back) == trace_json(trace));
+}
+
+TEST_CASE("Inputs of which an operation needs the signs alone are written and read") {
+  wire::Trace trace{"n", "s", {}, {}};
+  trace.tensors = {{5, 8, {}, false, {}, "float32", {}}, {6, 8, {}, false, {}, "float32", {}}};
+  trace.ops = {{"x", 3, {0, 1}, {}, 5, {}, true}};
+  CHECK(trace_json(trace).find("sign_only") == std::string::npos);
+  trace.ops[0].sign_only = {1, 0};
+  CHECK(trace_json(trace).find(R"("sign_only":[6,5])") != std::string::npos);
+  const Result<wire::Trace> back = parse_trace(trace_json(trace));
+  INFO(back.error);
+  REQUIRE(back);
+  CHECK(same(*back, trace));
+  CHECK(trace_json(*back) == trace_json(trace));
+  const auto error = [](const std::string& signs) {
+    return error_in_trace(
+        with(R"({"name":"a","time_us":1,"inputs":[7,8],"outputs":[8],"sign_only":)" + signs + "}",
+             R"({"id":7,"bytes":8},{"id":8,"bytes":8},{"id":9,"bytes":8})"));
+  };
+  CHECK(error("[7]").empty());
+  CHECK(error("[]").empty());
+  CHECK_THAT(error("7"), Catch::StartsWith("ops[0].sign_only"));
+  CHECK_THAT(error("[-1]"), Catch::StartsWith("ops[0].sign_only[0]"));
+  CHECK(error("[7,99]") == "ops[0].sign_only[1]: there is no tensor 99");
+  CHECK(error("[9]") == "ops[0].sign_only[0]: tensor 9 is no input of the operation; name inputs alone");
+  CHECK(error("[8]") == "ops[0].sign_only[0]: tensor 8 is an output, too; leave it out here");
+  CHECK(error("[7,7]") == "ops[0].sign_only[0]: tensor 7 stands twice; name it once");
 }
 
 TEST_CASE("Variants of an operation are written and read") {

@@ -19,7 +19,7 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 layers = torch.nn
 module = layers.Sequential(layers.Conv2d(3, 8, 3), layers.BatchNorm2d(8), layers.ReLU(inplace=True), layers.Conv2d(8, 8, 3),
-                           layers.ReLU(), layers.Dropout(0.5), layers.Flatten(), layers.Linear(8 * 12 * 12, 5))
+                           layers.ReLU(), layers.MaxPool2d(2), layers.Dropout(0.5), layers.Flatten(), layers.Linear(8 * 6 * 6, 5))
 inputs = (torch.randn(4, 3, 16, 16),)
 optimizer = torch.optim.Adam(module.parameters())
 parts = (module, inputs, lambda output: output.square().mean(), optimizer)
@@ -59,6 +59,27 @@ check({t["id"] for t in trace["tensors"] if t.get("running_statistics")} == stat
 check(all(op.get("recomputable", True) for op in named("aten::native_batch_norm")), "batch normalisation can run again")
 relu = tensors[named("aten::relu")[0]["outputs"][0]]
 check(0 < relu["sparsity"] < 1 and relu["shape"] == [4, 8, 12, 12] and relu["dtype"] == "float32", f"a ReLU's output: {relu}")
+check(all(set(op.get("sign_only", [])) <= set(op["inputs"]) - set(op["outputs"]) for op in ops), "signs are read of inputs")
+signs = {op["name"]: op["sign_only"] for op in ops if "sign_only" in op}
+views = {"aten::detach", "aten::view", "aten::_unsafe_view", "aten::t", "aten::expand", "aten::_reshape_alias", "aten::alias"}
+check(set(signs) - views == {"aten::threshold_backward", "aten::max_pool2d_with_indices_backward"},
+      f"who reads signs alone: {signs}")
+check(all(not op["outputs"] for op in ops if "sign_only" in op and op["name"] in views), "views make nothing")
+check(all(len(op["sign_only"]) == 1 for op in named("aten::threshold_backward")), "ReLU's backward pass reads one by its signs")
+check(signs["aten::max_pool2d_with_indices_backward"] == [relu["id"]], "max-pooling's backward pass needs no value of its input")
+back = [op for op in ops[ops.index(named("aten::max_pool2d_with_indices")[0]) + 1:] if relu["id"] in op["inputs"]]
+check(back and all(relu["id"] in op.get("sign_only", []) for op in back), f"of a ReLU before pooling, values are read: {back}")
+first = in_place["outputs"][0]
+check(any(first in op["inputs"] and first not in op.get("sign_only", []) for op in named("aten::convolution_backward")),
+      "of a ReLU before a convolution, values are read")
+wanted = torch.randn(4, requires_grad=True)
+modes = profile_step.StructureMode(profile_step.Storages(torch.device("cpu")))
+with modes:
+    torch.nn.functional.threshold(wanted, 0.5, 0.0).sum().backward()
+check([op for op in modes.ops if op["name"] == "aten::threshold_backward" and "sign_only" not in op], "of another threshold")
+with modes:
+    torch.ops.aten.threshold_backward(wanted.detach(), wanted.detach(), 0)
+check("sign_only" not in modes.ops[-1], "of what comes in twice, the values are read")
 check(relu["saved"] and tensors[in_place["outputs"][0]]["saved"], "outputs of ReLUs are saved for the backward pass")
 convolution = named("aten::convolution")[0]
 check(convolution["flops"] == 2 * 4 * 8 * 14 * 14 * 27, "operations of a convolution")

@@ -37,6 +37,13 @@ def storage_of(tensor):
     return storage.untyped() if hasattr(storage, "untyped") else storage._untyped()
 
 
+# Arguments of which these operators need no more than whether each value is above zero, or not even that: ReLU's backward
+# pass sets to 0 the gradients of what is not above the threshold; max-pooling's adds gradients up where the indices say, and
+# of what was pooled it takes the shape.
+SIGN_ONLY = {"aten::threshold_backward": "self", "aten::max_pool2d_with_indices_backward": "self",
+             "aten::max_pool3d_with_indices_backward": "self"}
+
+
 def op_name(func):
     return str(func).replace("aten.", "aten::", 1).removesuffix(".default")
 
@@ -48,13 +55,36 @@ def written(func, args, kwargs):
             yield from tensors_in(args[place] if place < len(args) else kwargs.get(argument.name))
 
 
+def given_arguments(func, args, kwargs):
+    """By the names of its schema; those that were left out are None."""
+    return {argument.name: args[place] if place < len(args) else kwargs.get(argument.name)
+            for place, argument in enumerate(func._schema.arguments)}
+
+
 def running_statistics(func, args, kwargs):
     """The running mean and variance that batch normalisation updates, which its schema need not say; none in evaluation."""
-    given = {argument.name: args[place] if place < len(args) else kwargs.get(argument.name)
-             for place, argument in enumerate(func._schema.arguments)}
+    given = given_arguments(func, args, kwargs)
     if not (given.get("training") or given.get("train")):
         return []
     return list(tensors_in([given.get("running_mean"), given.get("running_var")]))
+
+
+def is_view(func):
+    """Whether all that the operator gives are other views of what it got, by its schema."""
+    given = [result.alias_info for result in func._schema.returns]
+    return bool(given) and all(alias is not None and not alias.is_write for alias in given)
+
+
+def signs_read(func, args, kwargs):
+    """(tensors of which the operator reads the signs alone, or nothing, the others that it gets); none of both if it does so
+    of none. Whoever reads by a view names the storage itself."""
+    if is_view(func):
+        return list(tensors_in([args, kwargs])), []
+    name = SIGN_ONLY.get(op_name(func))
+    given = given_arguments(func, args, kwargs) if name else {}
+    if not given or given.get("threshold", 0) != 0:
+        return [], []
+    return list(tensors_in(given.pop(name))), list(tensors_in(given))
 
 
 class Storages:
@@ -117,6 +147,9 @@ class StructureMode(TorchDispatchMode):
         given = self._ids(tensors_in(result), self._kind())
         made = [i for i in given if i not in op["inputs"]]
         op["outputs"] = list(dict.fromkeys(changed + beside + made))
+        signs, others = (self._ids(tensors, "input") for tensors in signs_read(func, args, kwargs))
+        if signs := [i for i in signs if i not in others + op["outputs"]]:
+            op["sign_only"] = signs
         if any(word in op["name"] for word in RANDOM):
             op["recomputable"] = False
         flops = flops_of(op["name"], args, result)

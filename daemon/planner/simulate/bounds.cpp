@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/planner/one_bit.h"
 #include "daemon/planner/simulate/simulator.h"
 #include "daemon/planner/variants.h"
 
@@ -103,6 +104,17 @@ class AllRoutes {
 struct Load {
   std::vector<std::uint64_t> live, named, needed;
 };
+
+// What the operation's tensors take less where those of which it reads signs alone rest as such.
+std::uint64_t spared_by_bits(const wire::Trace& trace, const wire::TraceOp& op) {
+  std::uint64_t spared = 0;
+  for (const std::uint32_t t : op.sign_only) {
+    const wire::TraceTensor& tensor = trace.tensors[t];
+    const std::uint64_t bits = one_bit_bytes(tensor);
+    if (bits > 0 && !tensor.persistent) spared += tensor.bytes - bits;
+  }
+  return spared;
+}
 
 class Profile {
  public:
@@ -205,7 +217,8 @@ LowerBounds lower_bounds(const wire::Trace& trace, const Machine& machine) {
   for (std::size_t op = 0; op < trace.ops.size(); ++op) {
     b.compute_us += trace.ops[op].time_us;
     b.max_live_bytes = std::max(b.max_live_bytes, load.live[op]);
-    b.largest_op_bytes = std::max(b.largest_op_bytes, load.named[op]);
+    const std::uint64_t spared = machine.one_bit_codec() == 0 ? 0 : spared_by_bits(trace, trace.ops[op]);
+    b.largest_op_bytes = std::max(b.largest_op_bytes, load.named[op] - spared);
   }
   b.critical_path_us = critical_path_us(trace);
   bound_transfers(trace, machine, load, &b);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/planner/one_bit.h"
 #include "daemon/planner/running_statistics.h"
 
 namespace terrace::planner {
@@ -18,7 +19,8 @@ class Builder {
         machine_(machine),
         schedule_(schedule),
         mark_(trace.tensors.size(), no_run),
-        writers_(trace.tensors.size()) {}
+        writers_(trace.tensors.size()),
+        as_bits_(trace.tensors.size(), no_entry) {}
 
   Result<Program> build() {
     p_.named_begin.push_back(0);
@@ -32,8 +34,8 @@ class Builder {
     std::size_t next = 0;
     for (std::uint32_t op = 0; op <= trace_.ops.size(); ++op) {
       while (next < schedule_.entries.size() && schedule_.entries[next].at == op) next = add_entry(next);
+      if (error_.empty() && op < trace_.ops.size()) add_op(op);
       if (!error_.empty()) return refused<Program>(error_);
-      if (op < trace_.ops.size()) add_op(op);
     }
     index_uses();
     return ok(std::move(p_));
@@ -48,7 +50,10 @@ class Builder {
   // By tensor: the operations that wrote it so far, each once. The content that the nth of them left is the
   // tensor's version n.
   std::vector<std::vector<std::uint32_t>> writers_;
+  std::vector<std::size_t> as_bits_;  // by tensor: the entry that left one bit of each value, or no_entry
   std::string error_;
+
+  static constexpr std::size_t no_entry = std::numeric_limits<std::size_t>::max();
 
   void resolve_entries() {
     for (const ScheduleEntry& e : schedule_.entries) {
@@ -70,27 +75,48 @@ class Builder {
     for (std::size_t t = 0; t < trace_.tensors.size(); ++t) p_.objects[t].bytes = trace_.tensors[t].bytes;
   }
 
-  void name(std::uint32_t tensor, bool reads, bool writes) {
+  void name(std::uint32_t tensor, bool reads, bool writes, bool values) {
     const std::uint32_t begin = p_.named_begin.back();
     if (mark_[tensor] == no_run || mark_[tensor] < begin) {
       mark_[tensor] = static_cast<std::uint32_t>(p_.named.size());
-      p_.named.push_back({tensor, false, false});
+      p_.named.push_back({tensor, false, false, false});
     }
     Named& n = p_.named[mark_[tensor]];
     n.reads |= reads;
     n.writes |= writes;
+    n.values |= values;
+  }
+
+  void name_input(const wire::TraceOp& op, std::uint32_t tensor) {
+    name(tensor, true, false, !reads_sign_only(op, tensor));
+  }
+
+  // A content of which one bit each is left is read for no more, until it is written whole.
+  void check_as_bits(const Run& run) {
+    const std::string again = run.again ? "recomputing operation " : "operation ";
+    for (std::uint32_t n = p_.named_begin.back(); n < p_.named.size() && error_.empty(); ++n) {
+      const Named& named = p_.named[n];
+      std::size_t& entry = as_bits_[named.tensor];
+      if (entry != no_entry && named.values)
+        error_ = "entries[" + std::to_string(entry) + "]: it leaves one bit of each value of tensor " +
+                 std::to_string(trace_.tensors[named.tensor].id) + ", and " + again + std::to_string(run.op) +
+                 " ('" + trace_.ops[run.op].name +
+                 "') needs the values later; use another codec, or drop the tensor and make it again before";
+      if (named.writes) entry = no_entry;
+    }
   }
 
   void close_run(const Run& run) {
+    check_as_bits(run);
     p_.named_begin.push_back(static_cast<std::uint32_t>(p_.named.size()));
     p_.runs.push_back(run);
   }
 
   void add_op(std::uint32_t op) {
     const wire::TraceOp& o = trace_.ops[op];
-    for (const std::uint32_t t : o.inputs) name(t, true, false);
+    for (const std::uint32_t t : o.inputs) name_input(o, t);
     for (const std::uint32_t t : o.outputs) {
-      name(t, false, true);
+      name(t, false, true, false);
       if (writers_[t].empty() || writers_[t].back() != op) writers_[t].push_back(op);
     }
     p_.op_run.push_back(static_cast<std::uint32_t>(p_.runs.size()));
@@ -98,7 +124,17 @@ class Builder {
   }
 
   std::size_t add_entry(std::size_t i) {
-    if (schedule_.entries[i].action == Action::redo) return add_recompute(i);
+    const ScheduleEntry& e = schedule_.entries[i];
+    if (e.action == Action::redo) return add_recompute(i);
+    if (e.action == Action::out && p_.entry_codec[i] != no_codec &&
+        machine_.codecs[p_.entry_codec[i]].one_bit)
+      as_bits_[e.object] = i;
+    if (e.action == Action::in && as_bits_[e.object] != no_entry)
+      error_ =
+          "entries[" + std::to_string(i) + "]: one bit of each value of tensor " +
+          std::to_string(trace_.tensors[e.object].id) + " is left by entries[" +
+          std::to_string(as_bits_[e.object]) +
+          "], and no value comes back from that; leave this entry out, or drop the tensor and make it again";
     return i + 1;
   }
 
@@ -183,8 +219,8 @@ class Builder {
                          [t](const ScheduleEntry& e) { return e.object == t; });
     };
     for (const std::uint32_t t : o.inputs)
-      if (is_made(t) || !leaves_alone(trace_, o, t)) name(t, true, false);
-    for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true);
+      if (is_made(t) || !leaves_alone(trace_, o, t)) name_input(o, t);
+    for (std::size_t i = first; i < last; ++i) name(schedule_.entries[i].object, false, true, false);
     Run run{op, schedule_.entries[first].at, true, o.time_us, o.workspace_bytes};
     for (auto t = o.outputs.begin(); t != o.outputs.end(); ++t) {
       if (is_made(*t) || leaves_alone(trace_, o, *t) || std::find(o.outputs.begin(), t, *t) != t) continue;
@@ -209,6 +245,10 @@ class Builder {
 }  // namespace
 
 std::uint64_t stored_bytes(const wire::TraceTensor& tensor, const CodecCost& codec) {
+  if (codec.one_bit) {
+    const std::uint64_t bits = one_bit_bytes(tensor);
+    return bits == 0 ? tensor.bytes : bits;
+  }
   const auto bytes = static_cast<double>(tensor.bytes);
   const double kept = codec.drops_zeros ? bytes * (1 - tensor.sparsity.value_or(0)) * codec.stored_share +
                                               bytes * codec.overhead_share

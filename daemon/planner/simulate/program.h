@@ -27,6 +27,7 @@ struct Named {
   std::uint32_t tensor = 0;
   bool reads = false;
   bool writes = false;
+  bool values = false;  // reads more than signs (one_bit.h)
 };
 
 struct Run {
@@ -62,7 +63,7 @@ struct Program {
   }
 };
 
-// Bytes that a tensor takes after a codec.
+// Bytes that a tensor takes after a codec; all of its own after one for which its type is not known or wrong.
 std::uint64_t stored_bytes(const wire::TraceTensor& tensor, const CodecCost& codec);
 
 // What is wrong with a machine or a trace's references, empty if nothing: parsed ones are right already,
@@ -72,7 +73,8 @@ std::string check_trace(const wire::Trace& trace);
 // Positions, tensors, tiers, codecs; the message names the entry.
 std::string check_entries(const wire::Trace& trace, const Machine& machine, const wire::Schedule& schedule);
 
-// The inputs must have passed the checks above. Refused: recomputations that would give something else.
+// The inputs must have passed the checks above. Refused: recomputations that would give something else, and
+// what needs values of which one bit each is left.
 Result<Program> make_program(const wire::Trace& trace, const Machine& machine,
                              const wire::Schedule& schedule);
 

@@ -96,7 +96,7 @@ struct LinkUse {
 
 struct LowerBounds {
   std::uint64_t max_live_bytes = 0;    // no placement in one memory is smaller
-  std::uint64_t largest_op_bytes = 0;  // tier 0 cannot be smaller, whatever moves
+  std::uint64_t largest_op_bytes = 0;  // tier 0 cannot be smaller, whatever moves or rests as bits
   double compute_us = 0;               // sum of the operations' times
   double transfer_us =
       0;  // what exceeds tier 0 must leave and return over its links; infinite: no room for it

@@ -23,6 +23,12 @@ wire::Trace training_step_with_adam(std::uint32_t layers, std::uint64_t seed);
 // with a half and 40% slower with a quarter of their own workspace.
 wire::Trace training_step_with_variants(std::uint32_t layers, std::uint64_t seed);
 
+// Convolutions with a ReLU each, of which every other one is followed by max-pooling 2 by 2, as in VGG: 5
+// operations of each layer in the mean, in both passes together. ReLU's outputs are half zeros. The backward
+// passes of ReLU and of pooling say that they need no values of them (TraceOp::sign_only); a convolution's
+// needs those of its input. ReLU and pooling take the time of their memory traffic on an A100.
+wire::Trace training_step_with_relus(std::uint32_t layers, std::uint64_t seed);
+
 // A GPU with `share` of what the step needs, DRAM and an SSD behind one PCIe link.
 planner::Machine machine_for(const wire::Trace& trace, double share);
 

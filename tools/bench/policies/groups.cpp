@@ -15,8 +15,7 @@ using planner::Machine;
 using wire::Trace;
 
 constexpr double gpu_shares[] = {0.8, 0.6, 0.4};  // of the most that lives at once
-constexpr std::uint32_t layers = 500;             // of a made-up step: 1,000 operations
-constexpr std::uint64_t made_up_steps = 3;
+constexpr std::uint64_t made_up_steps = 3;        // of 1,000 operations each
 
 struct Kind {
   const char* name;
@@ -93,7 +92,7 @@ PolicyGroup dtr(const PlannerOptions& options, const Kind& kind) {
 }
 
 PolicyGroup made_up_by(const PlannerOptions& options, const Kind& kind,
-                       Trace (*step)(std::uint32_t layers, std::uint64_t seed)) {
+                       Trace (*step)(std::uint32_t layers, std::uint64_t seed), std::uint32_t layers = 500) {
   PolicyGroup group{kind.name, kind.title, {}, {}, {}};
   for (std::uint64_t seed = 0; seed < (options.quick ? 1 : made_up_steps); ++seed) {
     Trace trace = step(layers, seed);
@@ -122,23 +121,45 @@ PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
 
 constexpr double a100_memory = 1555e9;  // bytes a second, by its data sheet
 
-// FlashNeuron's shape: GPU and SSD alone, every other activation half zeros, a codec at 100 GB/s. What is
-// encoded may also rest in the GPU's memory.
+// FlashNeuron's shape: GPU and SSD alone, and a codec for zeros at 100 GB/s. What is encoded may also rest in
+// the GPU's memory.
+void encode(Machine* machine) {
+  machine->tiers.erase(machine->tiers.begin() + 1);
+  planner::Tier encoded;
+  encoded.name = "gpu, encoded";
+  encoded.inside = true;
+  machine->tiers.push_back(encoded);
+  machine->links.push_back({"memory", a100_memory, a100_memory, 0, 0});
+  machine->routes = {{1, {0, 1}}, {2, {2}}};
+  machine->codecs = {{"zeros", 100e9, 100e9, 1, true, 1 / 32.}};
+}
+
+// Every other activation is half zeros.
 PolicyGroup sparse(const PlannerOptions& options, const Kind& kind) {
   PolicyGroup group = made_up(options, kind);
   for (PolicyCase& c : group.cases) {
     bool zeros = false;
     for (wire::TraceTensor& tensor : c.trace.tensors)
       if (tensor.kind == wire::TensorKind::activation && (zeros = !zeros)) tensor.sparsity = 0.5;
-    c.machine.tiers.erase(c.machine.tiers.begin() + 1);
-    planner::Tier encoded;
-    encoded.name = "gpu, encoded";
-    encoded.inside = true;
-    c.machine.tiers.push_back(encoded);
-    c.machine.links.push_back({"memory", a100_memory, a100_memory, 0, 0});
-    c.machine.routes = {{1, {0, 1}}, {2, {2}}};
-    c.machine.codecs = {{"zeros", 100e9, 100e9, 1, true, 1 / 32.}};
+    encode(&c.machine);
   }
+  return group;
+}
+
+// What ReLU gives is half zeros.
+PolicyGroup relus(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = made_up_by(options, kind, training_step_with_relus, 200);
+  for (PolicyCase& c : group.cases) encode(&c.machine);
+  return group;
+}
+
+PolicyGroup relus_as_bits(const PlannerOptions& options, const Kind& kind) {
+  PolicyGroup group = relus(options, kind);
+  planner::CodecCost bits;
+  bits.name = "bits";
+  bits.compress_bytes_per_second = 100e9;
+  bits.one_bit = true;
+  for (PolicyCase& c : group.cases) c.machine.codecs.push_back(bits);
   return group;
 }
 
@@ -160,6 +181,10 @@ constexpr Kind kinds[] = {
     {"sparse-60", "The same with an SSD alone, half of the activations half zeros, a codec", sparse,
      gpu_shares[1]},
     {"overlapped-60", "The same with a codec that overlaps computing", sparse_overlapped, gpu_shares[1]},
+    {"relu-60", "Three made-up steps with ReLU and pooling, an SSD alone, a codec for zeros, in 60%", relus,
+     gpu_shares[1], nullptr, 1, true},
+    {"relu-bits-60", "The same with a codec for one bit a value", relus_as_bits, gpu_shares[1], nullptr, 1,
+     true},
     {"adam-100", "The three with Adam's states and update, all of it fits", adam, 1},
     {"adam-80", "The same in 80%", adam, gpu_shares[0]},
     {"adam-60", "The same in 60%", adam, gpu_shares[1]},

@@ -22,13 +22,14 @@ geometric mean, the worst case, the least slowdown that any plan can have, and t
 Groups: g10-a100-g10, g10-a100-ssd, dtr-80, dtr-60, dtr-40, made-up-60, sparse-60, overlapped-60, adam-100, adam-80,
 adam-60, variants-80, variants-60, recompute-80, recompute-60, recompute-40, memories, drift, together. Policies that update parameters on
 the CPU take part in the adam groups alone. Some policies with their moves compressed, or with what rests encoded, take part
-in sparse-60 and overlapped-60 alone. The group memories has a table of its own: it compares policies for two memories, of
+in sparse-60, overlapped-60 and the two relu groups alone. The group memories has a table of its own: it compares policies for two memories, of
 which the slower one is used in place. So has drift: it plans four groups with joint, lets the operations' times
 drift, and changes the plans; and together: joint beside what only moves and what only recomputes.
 Only where --only names them, since they take minutes: g10-a100-g10-half, g10-a100-g10-double, g10-a100-ssd-half,
 g10-a100-ssd-double, which are G10's steps scaled to half and to twice the batch, not measured ones;
 g10-a100-g10-placed and g10-a100-ssd-placed, whose memory has no pages, so that plans need addresses; g10-host16 and
-g10-host16-joined, which have less host memory, without and with a route from there to the SSD.
+g10-host16-joined, which have less host memory, without and with a route from there to the SSD; relu-60 and relu-bits-60,
+made-up steps with ReLU and pooling, without and with a codec that keeps one bit a value.
 
   --only LIST      compare in these groups
   --data DIR       the reference data are here ($TERRACE_REFERENCE_DATA, or ../shared/data of the checkout); groups

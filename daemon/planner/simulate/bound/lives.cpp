@@ -18,6 +18,7 @@ constexpr End before_begin = -1;
 struct Naming {
   End at = 0;
   bool reads = false, writes = false;
+  bool signs = false;  // reads nothing more
 };
 
 // Between two uses, both excluded.
@@ -38,10 +39,12 @@ class Namings {
     for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
       for (const std::uint32_t t : trace.ops[op].inputs) use(t, End{op} + 1).reads = true;
       for (const std::uint32_t t : trace.ops[op].outputs) use(t, End{op} + 1).writes = true;
+      for (const std::uint32_t t : trace.ops[op].sign_only) use(t, End{op} + 1).signs = true;
     }
     for (std::size_t t = 0; t < of_.size(); ++t) {
       // Its first operation only needs memory, and leaves something there.
-      if (!trace.tensors[t].persistent && !of_[t].empty()) of_[t].front() = {of_[t].front().at, false, true};
+      if (!trace.tensors[t].persistent && !of_[t].empty())
+        of_[t].front() = {of_[t].front().at, false, true, false};
     }
   }
 
@@ -51,7 +54,7 @@ class Namings {
   std::vector<std::vector<Naming>> of_;
 
   Naming& use(std::uint32_t t, End at) {
-    if (of_[t].empty() || of_[t].back().at != at) of_[t].push_back({at, false, false});
+    if (of_[t].empty() || of_[t].back().at != at) of_[t].push_back({at, false, false, false});
     return of_[t].back();
   }
 };
@@ -62,8 +65,8 @@ std::vector<Life> contents_of(const std::vector<Naming>& uses, bool persistent, 
   std::vector<Naming> line = uses;
   if (persistent && !repeats) {
     contents.push_back({before_begin, true, {}});
-    line.insert(line.begin(), {before_begin, false, false});
-    line.push_back({ops + 1, true, false});
+    line.insert(line.begin(), {before_begin, false, false, false});
+    line.push_back({ops + 1, true, false, false});
   }
   if (persistent && repeats && !uses.empty()) {
     const auto writer = std::find_if(line.begin(), line.end(), [](const Naming& u) { return u.writes; });
@@ -71,7 +74,7 @@ std::vector<Life> contents_of(const std::vector<Naming>& uses, bool persistent, 
     const auto begin = writer == line.end() ? line.begin() : writer;
     for (auto use = line.begin(); use < begin; ++use) use->at += ops;
     std::rotate(line.begin(), begin, line.end());
-    line.push_back({line.front().at + ops, line.front().reads, false});
+    line.push_back({line.front().at + ops, line.front().reads, false, false});
   }
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (i > 0 && line[i].reads && line[i].at > line[i - 1].at + 1)
@@ -88,6 +91,7 @@ class Maker {
         repeats_(options.repeats),
         most_(options.most_instants),
         least_shares_(options.least_shares),
+        least_read_shares_(options.least_read_shares),
         uses_(trace) {}
 
   Lives make() {
@@ -107,6 +111,7 @@ class Maker {
   bool repeats_;
   std::uint32_t most_;
   const std::vector<double>& least_shares_;
+  const std::vector<double>& least_read_shares_;
   Namings uses_;
   std::vector<std::vector<Life>> contents_;  // per tensor
   std::vector<double> named_, load_;  // bytes at each end: named by its operation, and with all that rests
@@ -123,7 +128,8 @@ class Maker {
     std::vector<double> change(2 * ops() + 3, 0);
     for (std::size_t t = 0; t < contents_.size(); ++t) {
       const auto bytes = static_cast<double>(trace_.tensors[t].bytes);
-      for (const Naming& u : uses_.of(t)) named_[u.at] += bytes;
+      const double read_share = least_read_shares_.empty() ? 1 : least_read_shares_[t];
+      for (const Naming& u : uses_.of(t)) named_[u.at] += u.signs ? bytes * read_share : bytes;
       for (const Life& c : contents_[t]) {
         for (const Rest& r : c.rests) {
           change[r.after + 1] += bytes;

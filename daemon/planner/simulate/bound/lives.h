@@ -51,6 +51,8 @@ struct LivesOptions {
   bool repeats = false;                   // the step begins as it ends
   std::uint32_t most_instants = 128;      // two more at most; of each equal share of the step its fullest one
   std::vector<double> least_shares = {};  // per tensor, of its bytes while it rests; empty: all
+  // Likewise while an operation reads its signs alone.
+  std::vector<double> least_read_shares = {};
 };
 
 Lives lives_of(const wire::Trace& trace, const LivesOptions& options);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "daemon/planner/one_bit.h"
 #include "daemon/planner/simulate/bound/linear.h"
 #include "daemon/planner/simulate/bound/lives.h"
 #include "daemon/planner/simulate/program.h"
@@ -15,21 +16,42 @@ namespace {
 
 constexpr std::uint32_t no_column = 0xffffffffU;
 
-// Of the tensor's bytes, by any codec; 1 where none makes it smaller.
+double share_of(const wire::TraceTensor& tensor, std::uint64_t stored) {
+  return std::min(1.0, static_cast<double>(stored) / static_cast<double>(tensor.bytes));
+}
+
+// By tensor: its share as one bit of each value, where the machine has a codec and an operation reads no
+// more.
+std::vector<double> shares_as_bits(const wire::Trace& trace, const Machine& machine) {
+  std::vector<double> shares(trace.tensors.size(), 1);
+  if (machine.one_bit_codec() == 0) return shares;
+  for (const wire::TraceOp& op : trace.ops) {
+    for (const std::uint32_t t : op.sign_only) {
+      const wire::TraceTensor& tensor = trace.tensors[t];
+      const std::uint64_t bits = one_bit_bytes(tensor);
+      if (bits > 0 && !tensor.persistent) shares[t] = share_of(tensor, bits);
+    }
+  }
+  return shares;
+}
+
+// Of the tensor's bytes, by any codec from which its values come back; 1 where none makes it smaller.
 double least_share(const wire::TraceTensor& tensor, const Machine& machine) {
   double least = 1;
   for (const CodecCost& codec : machine.codecs)
-    if (tensor.bytes > 0)
-      least = std::min(least,
-                       static_cast<double>(stored_bytes(tensor, codec)) / static_cast<double>(tensor.bytes));
+    if (tensor.bytes > 0 && !codec.one_bit)
+      least = std::min(least, share_of(tensor, stored_bytes(tensor, codec)));
   return least;
 }
 
 // By tensor, of what rests in a machine that encodes inside tier 0; empty: all of it stays as it is.
-std::vector<double> least_shares_inside(const wire::Trace& trace, const Machine& machine) {
+std::vector<double> least_shares_inside(const wire::Trace& trace, const Machine& machine,
+                                        const std::vector<double>& as_bits) {
   std::vector<double> shares;
   if (machine.tier_inside() == 0) return shares;
-  for (const wire::TraceTensor& t : trace.tensors) shares.push_back(least_share(t, machine));
+  shares.reserve(as_bits.size());
+  for (const double bits : as_bits)
+    shares.push_back(std::min(bits, least_share(trace.tensors[shares.size()], machine)));
   return shares;
 }
 
@@ -212,11 +234,14 @@ StepBound step_bound(const wire::Trace& trace, const Machine& machine, const Ste
   if (plain.largest_op_bytes > machine.tiers[0].capacity_bytes)
     return {std::numeric_limits<double>::infinity(), true};
   const std::uint32_t usual = options.repeats || options.recomputes ? 64 : 128;
+  const std::vector<double> as_bits = shares_as_bits(trace, machine);
   const Lives lives =
       lives_of(trace, {options.repeats, options.most_instants == 0 ? usual : options.most_instants,
-                       least_shares_inside(trace, machine)});
+                       least_shares_inside(trace, machine, as_bits), as_bits});
   const double stored_share = least_stored_share(trace, machine);
-  const double at_least = options.recomputes || stored_share < 1 ? plain.compute_us : plain.step_us;
+  const bool shrinks =
+      stored_share < 1 || std::any_of(as_bits.begin(), as_bits.end(), [](double share) { return share < 1; });
+  const double at_least = options.recomputes || shrinks ? plain.compute_us : plain.step_us;
   StepBound b{0, true};
   if (stored_share > 0) b = Programme(machine, lives, stored_share).bound(options);
   if (!(b.step_us >= at_least)) b.step_us = at_least;

@@ -26,13 +26,14 @@
 //
 // Codecs count as free, and let every byte on a link shrink to the least share that any of them makes of any
 // tensor. Where a tier lies inside tier 0, what rests is in tier 0 in either form, and takes at least the
-// share that any codec makes of that tensor; moves between the two forms count as free. What moves between
-// far tiers moves for nothing here, too: it takes of links what the programme then gives to others. What near
-// tiers cannot hold is left to the older bound of bounds.cpp; the larger of both is returned. `recomputes`
-// lets every content be made again instead of moved, at no less than its operation's time over the bytes that
-// this makes; without it the bound holds for schedules without recomputations only. `repeats`: the step
-// begins as it ends, so what was written late in one step leaves in the next. A single simulated step may
-// begin better than it ends; then only the mean over a cycle of steps obeys this bound.
+// share that any codec makes of that tensor (one bit a value, where an operation needs no more; such an
+// operation then needs no more in tier 0, either); moves between the two forms count as free. What moves
+// between far tiers moves for nothing here, too: it takes of links what the programme then gives to others.
+// What near tiers cannot hold is left to the older bound of bounds.cpp; the larger of both is returned.
+// `recomputes` lets every content be made again instead of moved, at no less than its operation's time over
+// the bytes that this makes; without it the bound holds for schedules without recomputations only. `repeats`:
+// the step begins as it ends, so what was written late in one step leaves in the next. A single simulated
+// step may begin better than it ends; then only the mean over a cycle of steps obeys this bound.
 //
 // The value is computed from the solver's multipliers alone (linear.h): whatever the solver does, what is
 // returned is a bound. Pure: no clock, no output; the number of iterations is limited.

@@ -37,6 +37,7 @@ Drafts::Drafts(const wire::Trace& trace, const Machine& machine)
       machine_(machine),
       far_(trace, machine),
       codecs_(trace, machine),
+      bits_(trace, machine),
       starts_us_(ideal_starts_us(trace)),
       resident_(trace),
       gaps_(gaps_of(trace)),
@@ -103,7 +104,10 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
     Choice* c = choice_at(e.object, e.at);
     if (c == nullptr) continue;
     if (e.action == Action::out && (e.tier != inside_ || codec_inside(*c) != 0)) {
-      const std::uint32_t codec = codec_for(*c, e.tier) != 0 ? e.codec : 0;
+      const bool bits = e.codec != 0 && machine_.codecs[e.codec - 1].one_bit;
+      if (bits && bits_.codec(c->gap) == 0) continue;
+      const std::uint32_t codec = bits || codec_for(*c, e.tier) != 0 ? e.codec : 0;
+      if (e.tier == inside_ && codec == 0) continue;
       *c = {c->gap, Way::moves, e.tier, e.at, c->gap.to, codec};
     }
     if (e.action == Action::in && c->way == Way::moves) c->in = c->back = e.at;
@@ -210,26 +214,55 @@ std::uint64_t Drafts::encoded_bytes(const Choice& c) const {
   return stored_bytes(trace_.tensors[c.gap.tensor], machine_.codecs[c.codec - 1]);
 }
 
-// By the codec's time for a byte that it saves.
+// By the codec's time for a byte that it saves. What is made again of values leaves none of them as bits.
 void Drafts::encode_cheap(Choices* choices, Residency* residency) const {
   std::vector<std::pair<double, std::size_t>> order;
+  const std::vector<bool> wanted = read_again(*choices);
   for (std::size_t g = 0; g < gaps_.size(); ++g) {
     Choice c = (*choices)[g];
     if (c.way != Way::stays || c.gap.wraps || codec_inside(c) == 0) continue;
     encode(&c);
+    if (is_as_bits(c) && wanted[c.gap.tensor]) continue;
     const CodecCost& codec = machine_.codecs[c.codec - 1];
     const auto size = static_cast<double>(bytes(c));
-    const double work = size / codec.compress_bytes_per_second + size / codec.decompress_bytes_per_second;
+    const double back = codec.one_bit ? 0 : size / codec.decompress_bytes_per_second;
+    const double work = size / codec.compress_bytes_per_second + back;
     order.emplace_back(work / (size - static_cast<double>(encoded_bytes(c))), g);
   }
   std::sort(order.begin(), order.end());
+  std::vector<bool> as_bits(trace_.tensors.size(), false);
   for (const auto& [work_per_byte, g] : order) {
     Choice& c = (*choices)[g];
-    if (!residency->exceeds(c.gap.from + 1, c.gap.to, limit())) continue;
-    encode(&c);
-    lineage_.move(c.gap, 0);
-    residency->remove(c.gap.from + 1, c.gap.to, bytes(c) - encoded_bytes(c));
+    Choice encoded = c;
+    encode(&encoded);
+    if (!residency->exceeds(c.gap.from + 1, encoded_until(encoded), limit())) continue;
+    if (is_as_bits(encoded) && as_bits[c.gap.tensor]) continue;  // since an earlier gap
+    c = encoded;
+    if (is_as_bits(c))
+      as_bits[c.gap.tensor] = true;
+    else
+      lineage_.move(c.gap, 0);
+    residency->remove(c.gap.from + 1, encoded_until(c), bytes(c) - encoded_bytes(c));
   }
+}
+
+std::vector<bool> Drafts::settled_by_bits(const Choices& choices) const {
+  std::vector<bool> settled(choices.size(), false);
+  for (std::size_t g = 1; g < choices.size() && bits_.any(); ++g) {
+    const bool same = choices[g].gap.tensor == choices[g - 1].gap.tensor;
+    settled[g] = same && (settled[g - 1] || is_as_bits(choices[g - 1]));
+  }
+  return settled;
+}
+
+// By tensor: whether what is made again reads it.
+std::vector<bool> Drafts::read_again(const Choices& choices) const {
+  std::vector<bool> read(trace_.tensors.size(), false);
+  for (const Choice& c : choices) {
+    if (!bits_.any() || c.way != Way::made_again) continue;
+    for (const std::uint32_t t : lineage_.rests_on(absence(c))) read[t] = true;
+  }
+  return read;
 }
 
 // What all encoded forms together take at most.
@@ -237,15 +270,21 @@ std::uint64_t Drafts::encoded_peak_bytes(const Choices& choices) const {
   LoadTree load;
   load.reset(std::vector<std::uint64_t>(trace_.ops.size(), 0));
   for (const Choice& c : choices)
-    if (is_encoded(c)) load.add(c.gap.from + 1, c.gap.to, encoded_bytes(c));
+    if (is_encoded(c)) load.add(c.gap.from + 1, encoded_until(c), encoded_bytes(c));
   return load.peak_bytes();
 }
 
 void Drafts::move_the_rest(Choices* choices, Residency* residency) const {
   if (!far_.any() || residency->most() <= limit()) return;
   std::vector<Gap> gone;
-  for (const Choice& c : *choices)
-    if (c.way == Way::made_again || is_encoded(c)) gone.push_back(absence(c));
+  const std::vector<bool> settled = settled_by_bits(*choices);
+  for (std::size_t g = 0; g < choices->size(); ++g) {
+    const Choice& c = (*choices)[g];
+    if (settled[g])
+      gone.push_back(c.gap);
+    else if (c.way == Way::made_again || is_encoded(c))
+      gone.push_back(absence(c));
+  }
   const std::uint64_t encoded = encoded_peak_bytes(*choices);
   if (encoded >= limit()) return;
   const EvictionWalk walk(trace_, limit() - encoded, 0, gone);
@@ -361,7 +400,10 @@ Residency Drafts::residency_of(const Choices& choices, const std::vector<Tail>& 
   for (const Tail& t : tails)
     residency.add(lineage_.last_use(t.tensor) + 1, t.until, trace_.tensors[t.tensor].bytes);
   const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
-  for (const Choice& c : choices) {
+  const std::vector<bool> settled = settled_by_bits(choices);
+  for (std::size_t g = 0; g < choices.size(); ++g) {
+    const Choice& c = choices[g];
+    if (settled[g]) continue;
     if (c.way == Way::made_again) residency.remove(c.gap.from + 1, c.in, bytes(c));
     if (c.way != Way::moves) continue;
     const std::uint64_t gone = is_encoded(c) ? bytes(c) - std::min(bytes(c), encoded_bytes(c)) : bytes(c);
@@ -384,8 +426,10 @@ wire::Schedule Drafts::schedule(const Choices& choices, const Manner& manner) co
   if (manner.holds) room.emplace(HoldingRoom{trace_, lineage_, residency_of(choices, manner.tails), limit()});
   Remaking remaking(lineage_, static_cast<std::uint32_t>(trace_.ops.size()), room ? &*room : nullptr);
   for (const Tail& t : manner.tails) remaking.add_tail(t.tensor, t.until);
-  for (const Choice& c : choices) {
-    if (c.way == Way::stays) continue;
+  const std::vector<bool> settled = settled_by_bits(choices);
+  for (std::size_t g = 0; g < choices.size(); ++g) {
+    const Choice& c = choices[g];
+    if (c.way == Way::stays || settled[g]) continue;
     if (c.way == Way::made_again) {
       lineage_.drop(absence(c));
       remaking.add(absence(c));
@@ -394,7 +438,7 @@ wire::Schedule Drafts::schedule(const Choices& choices, const Manner& manner) co
     const std::uint32_t nearest = c.through != 0 ? c.through : c.tier;
     entries.push_back({c.out, c.gap.tensor, Action::out, nearest, c.codec});
     if (c.through != 0) entries.push_back({c.out, c.gap.tensor, Action::stage, c.tier, 0});
-    fetched.push_back(&c);
+    if (!is_as_bits(c)) fetched.push_back(&c);
   }
   std::stable_sort(fetched.begin(), fetched.end(),
                    [](const Choice* a, const Choice* b) { return a->gap.to < b->gap.to; });

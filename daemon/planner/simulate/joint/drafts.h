@@ -7,8 +7,9 @@
 //
 // What moves leaves before operation `out` and is fetched before `in`; what is made again is dropped at once,
 // and computed before `in`. To rest encoded in tier 0 is to move to the tier inside it, if the machine has
-// one. What moves may go through a nearer tier, if a far route leads on from there: it leaves for that tier
-// and is staged to its own at once, is staged back at position `back`, and comes from the nearer tier.
+// one. What rests as one bit a value stays so until it dies, whatever is said of its later gaps. What moves
+// may go through a nearer tier, if a far route leads on from there: it leaves for that tier and is staged to
+// its own at once, is staged back at position `back`, and comes from the nearer tier.
 //
 // Drafts turns choices into schedules and reads published schedules as choices, so that a search can start
 // from any of them; what a choice cannot say (waits, an order of transfers of one position) is lost on the
@@ -76,7 +77,11 @@ class Drafts {
     return codecs_.any() ? codecs_.of(c.gap.tensor, tier) : 0;
   }
   // The codec with which it can rest encoded in tier 0; 0: it cannot.
-  std::uint32_t codec_inside(const Choice& c) const { return inside_ == 0 ? 0 : codec_for(c, inside_); }
+  std::uint32_t codec_inside(const Choice& c) const {
+    if (inside_ == 0) return 0;
+    const std::uint32_t bits = bits_.codec(c.gap);
+    return bits != 0 ? bits : codec_for(c, inside_);
+  }
   std::uint32_t inside() const { return inside_; }  // the tier; 0: there is none
   // Move out at once, and back in just in time for an idle link.
   void move(Choice* c, std::uint32_t tier, std::uint32_t codec = 0) const;
@@ -122,6 +127,7 @@ class Drafts {
   const Machine& machine_;
   FarTiers far_;
   SparseCodecs codecs_;
+  BitRests bits_;
   std::vector<double> starts_us_;
   Residency resident_;  // if nothing moves
   std::vector<Gap> gaps_;
@@ -135,6 +141,16 @@ class Drafts {
   std::uint64_t encoded_bytes(const Choice& c) const;
   bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
+  bool is_as_bits(const Choice& c) const {
+    return is_encoded(c) && c.codec != 0 && machine_.codecs[c.codec - 1].one_bit;
+  }
+  // By gap: whether the tensor rests as bits since an earlier one, so that the choice says nothing.
+  std::vector<bool> settled_by_bits(const Choices& choices) const;
+  std::vector<bool> read_again(const Choices& choices) const;
+  // Where the memory that encoding frees is taken again.
+  std::uint32_t encoded_until(const Choice& c) const {
+    return is_as_bits(c) ? lineage_.last_use(c.gap.tensor) + 1 : c.gap.to;
+  }
   void add_moves(Choices* choices, Residency* residency) const;
   void remake_cheap(double most_us_per_byte, Choices* choices, Residency* residency) const;
   bool keep_dear(double most_us_per_byte, Choices* choices) const;

@@ -343,7 +343,8 @@ Result<SwapPlan> search(const wire::Trace& trace, const Machine& machine, const 
   std::vector<Order> orders;
   if (!control.keeps_order) orders = promising_orders(trace, machine);
   Result<SwapPlan> plan = search_orders(trace, machine, control, orders);
-  if (!SparseCodecs(trace, machine).any() || control.stopped()) return plan;
+  const bool encodes = SparseCodecs(trace, machine).any() || BitRests(trace, machine).any();
+  if (!encodes || control.stopped()) return plan;
   Machine plain = machine;
   plain.codecs.clear();
   Result<SwapPlan> without = search_orders(trace, plain, control, orders);

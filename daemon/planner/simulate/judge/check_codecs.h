@@ -19,12 +19,17 @@ class CodecJudge {
   bool stored_at_start(std::uint32_t tensor, std::uint64_t stored);
   // `coded`: nothing but the coded form was there.
   bool compressed(std::uint32_t tensor, const OpTiming& timing, bool coded);
-  bool sent(std::uint32_t tensor, std::uint64_t stored);
+  // `inside`: tier 0, where alone one bit of each value may be kept.
+  bool sent(std::uint32_t tensor, std::uint64_t stored, bool inside);
   // Of one that took its whole way, and was sent or had a form before.
   bool moved(const Transfer& transfer);
   // Whether what arrived in its coded form must be decompressed before it is read.
   bool waits_for_decoding(std::uint32_t tensor) const;
   bool decompressed(std::uint32_t tensor, const OpTiming& timing);
+  // Whether an operation that needs signs alone can read the form; then it is one bit of each value.
+  bool signs_read(std::uint32_t tensor);
+  // Whether the form can give the values back; then it is no such one.
+  bool values_needed(std::uint32_t tensor);
 
   void written(std::uint32_t tensor) { codecs_[tensor].clear(); }  // the coded form is of old content
   bool has_form(std::uint32_t tensor) const { return !codecs_[tensor].empty(); }

@@ -40,6 +40,7 @@ struct Work {
 struct Use {
   std::uint32_t tensor = 0;
   bool reads = false, writes = false;
+  bool values = false;  // reads more than signs
 };
 
 class MemoryChecker {
@@ -123,8 +124,10 @@ class MemoryChecker {
     std::vector<Use> uses;
     const auto name = [&](std::uint32_t t, bool writes) {
       auto it = std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.tensor == t; });
-      if (it == uses.end()) it = uses.insert(uses.end(), {t, false, false});
+      if (it == uses.end()) it = uses.insert(uses.end(), {t, false, false, false});
       (writes ? it->writes : it->reads) = true;
+      const std::vector<std::uint32_t>& signs = trace_.ops[w.op].sign_only;
+      it->values |= !writes && std::find(signs.begin(), signs.end(), t) == signs.end();
     };
     for (const std::uint32_t t : trace_.ops[w.op].inputs)
       if (!is_left_alone(w, t)) name(t, false);
@@ -331,6 +334,9 @@ class MemoryChecker {
     if (!(t.in ? there : here)) wrong(name_of(t.tensor) + " is not where its transfer begins");
     if (!t.in && running_ && is_written(t.tensor)) wrong(name_of(t.tensor) + " leaves while it is written");
     if (!t.in) check_sent(t);
+    const bool as_form = t.in && t.stored_bytes != trace_.tensors[t.tensor].bytes;
+    if (as_form && !codecs_.values_needed(t.tensor))
+      wrong(name_of(t.tensor) + " comes back, of which one bit of each value is left,");
     s.moving = t.in ? Direction::in : Direction::out;
     s.tier = t.tier;
     s.stored = t.stored_bytes;
@@ -344,7 +350,7 @@ class MemoryChecker {
 
   void check_sent(const Transfer& t) {
     const bool had_form = codecs_.has_form(t.tensor);
-    if (codecs_.sent(t.tensor, t.stored_bytes)) return;
+    if (codecs_.sent(t.tensor, t.stored_bytes, machine_.tiers[t.tier].inside)) return;
     if (!had_form) wrong(name_of(t.tensor) + " is sent compressed, but was not");
     wrong(name_of(t.tensor) + " is sent in " + std::to_string(t.stored_bytes) +
           " bytes, which its codec does not make of it,");
@@ -470,6 +476,10 @@ class MemoryChecker {
     MemoryState& s = states_[u.tensor];
     if (u.reads && s.content == Holding::dropped) wrong(name_of(u.tensor) + " is read, but was dropped,");
     const bool first = s.content == Holding::none && !trace_.tensors[u.tensor].persistent;
+    if (is_read_as_bits(u)) {
+      if (!codecs_.signs_read(u.tensor)) wrong(name_of(u.tensor) + " is read where its form has no signs");
+      return;
+    }
     if (!s.near && !s.departed) {
       if (s.far || (u.reads && !first)) {
         wrong(name_of(u.tensor) + " is not in tier 0 when it is needed");
@@ -487,6 +497,13 @@ class MemoryChecker {
     if (!u.writes) return;
     lose_copy(u.tensor);
     codecs_.written(u.tensor);
+  }
+
+  // Where its form lies, which nothing moves.
+  bool is_read_as_bits(const Use& u) const {
+    const MemoryState& s = states_[u.tensor];
+    return u.reads && !u.values && !u.writes && s.content == Holding::held && !s.near && !s.departed &&
+           s.far && machine_.tiers[s.tier].inside && s.moving == Direction::none;
   }
 
   void check_decoded(const ExtraWork& work) {
@@ -528,6 +545,9 @@ class MemoryChecker {
       const bool somewhere = s.near || s.far || trace_.tensors[t].bytes == 0;
       if (s.content != Holding::held || !somewhere)
         wrong("persistent " + name_of(t) + " is lost to the next step");
+      const bool as_form = !s.near && s.far && s.stored != trace_.tensors[t].bytes;
+      if (as_form && !codecs_.values_needed(t))
+        wrong("of persistent " + name_of(t) + " one bit a value is left");
     }
   }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/planner/one_bit.h"
 #include "daemon/planner/simulate/program.h"
 #include "daemon/planner/variants.h"
 
@@ -203,6 +204,18 @@ double SparseCodecs::swap_us(std::uint32_t tensor, std::uint32_t tier, std::uint
   const CodecCost& c = machine_.codecs[codec - 1];
   const auto bytes = static_cast<double>(trace_.tensors[tensor].bytes);
   return moves_us + bytes / c.compress_bytes_per_second * 1e6 + bytes / c.decompress_bytes_per_second * 1e6;
+}
+
+BitRests::BitRests(const wire::Trace& trace, const Machine& machine)
+    : trace_(trace), codec_(machine.one_bit_codec()) {
+  if (codec_ == 0) return;
+  until_ = values_needed_until(trace);
+  for (const Gap& gap : gaps_of(trace)) any_ |= codec(gap) != 0;
+}
+
+std::uint32_t BitRests::codec(const Gap& gap) const {
+  if (codec_ == 0 || gap.wraps || gap.from + 1 < until_[gap.tensor]) return 0;
+  return one_bit_bytes(trace_.tensors[gap.tensor]) == 0 ? 0 : codec_;
 }
 
 std::string nothing_to_compress(const wire::Trace& trace, const Machine& machine) {

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "daemon/planner/simulate/gaps/gaps.h"
 #include "daemon/planner/simulate/simulator.h"
@@ -51,6 +52,24 @@ class SparseCodecs {
 
   bool shrinks(std::uint32_t tensor, const CodecCost& codec) const;
   double swap_us(std::uint32_t tensor, std::uint32_t tier, std::uint32_t codec) const;
+};
+
+// What may rest as one bit a value (one_bit.h).
+class BitRests {
+ public:
+  // The trace must outlive it. O(n log n).
+  BitRests(const wire::Trace& trace, const Machine& machine);
+
+  bool any() const { return any_; }
+  // The codec with which the tensor may rest so from the gap on, as wire::ScheduleEntry counts; 0: none, or
+  // its values are needed later.
+  std::uint32_t codec(const Gap& gap) const;
+
+ private:
+  const wire::Trace& trace_;
+  std::uint32_t codec_ = 0;
+  bool any_ = false;
+  std::vector<std::uint32_t> until_;
 };
 
 // Why no plan for this step can be compressed, and what to add; empty: some may.

@@ -36,6 +36,7 @@ using Candidates = std::vector<Candidate>;  // in the order in which their tenso
 const CodecCost* best_codec(const wire::TraceTensor& tensor, const Machine& machine) {
   const CodecCost* best = nullptr;
   for (const CodecCost& c : machine.codecs) {
+    if (c.one_bit) continue;  // no way back
     const std::uint64_t least = best == nullptr ? tensor.bytes : stored_bytes(tensor, *best);
     if (stored_bytes(tensor, c) < least) best = &c;
   }

@@ -216,7 +216,7 @@ class StepMaker {
     for (std::size_t op = 0; op < trace_.ops.size(); ++op) {
       if (updates_[op]) continue;
       wire::TraceOp copy = trace_.ops[op];
-      for (auto* list : {&copy.inputs, &copy.outputs}) {
+      for (auto* list : {&copy.inputs, &copy.outputs, &copy.sign_only}) {
         for (std::uint32_t& t : *list) {
           last_named[t] = position();
           t = number_[half][t];

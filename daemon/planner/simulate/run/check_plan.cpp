@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/planner/one_bit.h"
 #include "daemon/planner/simulate/program.h"
 
 namespace terrace::planner {
@@ -66,7 +67,11 @@ std::string check_far_route(const Machine& machine, std::size_t i) {
 std::string check_codec(const CodecCost& codec, std::size_t i) {
   const std::string name = "codecs[" + std::to_string(i) + "] ('" + codec.name + "')";
   if (codec.name.empty()) return name + " has no name";
-  if (!is_rate(codec.compress_bytes_per_second) || !is_rate(codec.decompress_bytes_per_second)) {
+  if (codec.one_bit && codec.decompress_bytes_per_second != 0)
+    return name + " keeps one bit a value, from which no value comes back, and has a speed for that";
+  if (codec.one_bit && codec.overlaps) return name + " keeps one bit a value and cannot overlap computing";
+  if (!is_rate(codec.compress_bytes_per_second) ||
+      !(codec.one_bit || is_rate(codec.decompress_bytes_per_second))) {
     return name + " needs a speed of at least 1 byte a second in both directions";
   }
   if (!not_negative(codec.stored_share) || !not_negative(codec.overhead_share)) {
@@ -87,7 +92,8 @@ std::string check_references(const wire::Trace& trace, std::size_t op) {
         return name + " names tensor " + std::to_string(t) + ", which does not exist";
     }
   }
-  return {};
+  const std::string wrong = wrong_sign_only(trace, o);
+  return wrong.empty() ? wrong : name + "." + wrong;
 }
 
 // Sums of bytes, also of two copies of a tensor, must not wrap.
@@ -115,6 +121,21 @@ std::string check_inside(const Machine& machine) {
   return {};
 }
 
+// What the tensor and the tier alone say; whether values are read later: program.h.
+std::string check_one_bit(const Machine& machine, const wire::TraceTensor& t, const wire::ScheduleEntry& e) {
+  if (e.action != wire::Action::out || e.codec == 0 || !machine.codecs[e.codec - 1].one_bit) return {};
+  const std::string what = "codec '" + machine.codecs[e.codec - 1].name + "' keeps one bit of each value";
+  const std::string which = "tensor " + std::to_string(t.id);
+  if (!machine.is_inside(e.tier))
+    return what + " and works inside tier 0 alone; send " + which + " there, or with another codec";
+  if (t.persistent)
+    return what + ", and " + which + " is persistent: the next step needs its values; use another codec";
+  if (one_bit_bytes(t) == 0 && t.bytes > 0)
+    return what + ", and " + which + " is not known to have floating-point values: its dtype is '" + t.dtype +
+           "'; use another codec";
+  return {};
+}
+
 std::string check_target(const Machine& machine, const wire::ScheduleEntry& e) {
   if (wire::moves(e.action) && !machine.has_route(e.tier))
     return "there is no route to tier " + std::to_string(e.tier);
@@ -135,7 +156,8 @@ std::string check_entry(const wire::Trace& trace, const Machine& machine, const 
   if (e.begin != 0 || e.bytes < trace.tensors[e.object].bytes)
     return "the entry moves a part of tensor " + std::to_string(e.object) +
            "; the simulator moves whole tensors";
-  return check_target(machine, e);
+  const std::string wrong = check_target(machine, e);
+  return wrong.empty() ? check_one_bit(machine, trace.tensors[e.object], e) : wrong;
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ bool Runner::prefetch(std::uint32_t index) {
   const ScheduleEntry& e = schedule_.entries[index];
   const TensorState& s = store_.at(e.object);
   const bool far = s.place == Place::away || s.place == Place::leaving;
+  if (store_.only_bits(e.object))
+    return fail("entries[" + std::to_string(index) + "]: " + tensor_name(e.object) +
+                " cannot come back: one bit of each value is left");
   const bool staged = s.aside || s.queued_aside;  // a stage that waits is called off: it comes from before it
   if (far && !staged && s.tier != e.tier && options_.victims == Victims::none &&
       !trace_.tensors[e.object].persistent) {

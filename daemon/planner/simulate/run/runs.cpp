@@ -43,6 +43,9 @@ bool Runner::prepare(const Run& run, const Named& n) {
                 " still has its content; drop it first");
   }
   store_.pin(t, n.writes);
+  if (n.reads && store_.only_bits(t))
+    return !n.values || fail(run_name(run) + " needs the values of " + tensor_name(t) +
+                             ", of which one bit each is left; encode it in another way");
   const TensorState& s = store_.at(t);
   if (s.queued_out && (s.asked_on_demand || outdated_by(n))) store_.call_off(t);
   if (overwritten && s.place == Place::leaving) store_.stay(t);

@@ -76,6 +76,11 @@ class Store {
   bool works_in_the_way(std::uint32_t codec) const {
     return codec != no_codec && !machine_.codecs[codec].overlaps;
   }
+  // Whether nothing but one bit of each of its values is left, inside tier 0, where operations may read it.
+  bool only_bits(std::uint32_t tensor) const {
+    const TensorState& s = states_[tensor];
+    return s.place == Place::away && s.codec != no_codec && machine_.codecs[s.codec].one_bit;
+  }
   // What tier 0 gains once the tensor's eviction, which is asked for or under way, has ended.
   std::uint64_t frees(std::uint32_t tensor) const;
   // The nearest tier outside tier 0 with room for an eviction; 0: none.
