@@ -7,9 +7,9 @@ constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
 // The machine of G10 (MICRO'23; github.com/platformxlab/G10, default configuration, as its page simulator
 // takes it): A100 with 40 GiB in pages, each of which lies anywhere, 128 GiB of host memory, an SSD without
-// limit. GB are 10^9, links full duplex, the SSD's traffic goes over the GPU's PCIe link, its reads and writes
-// do not disturb each other, and no latency is charged. That its CPU updates weights with Adam at what six
-// channels of DDR4-2666 carry, 128 GB/s for 28 bytes of traffic for each 4, is ours.
+// limit. GB are 10^9, links full duplex, the SSD's traffic goes over the GPU's PCIe link, its reads and
+// writes do not disturb each other, and no latency is charged. That its CPU updates weights with Adam at what
+// six channels of DDR4-2666 carry, 128 GB/s for 28 bytes of traffic for each 4, is ours.
 Machine a100_g10() {
   Machine m;
   m.name = "a100-g10";
