@@ -273,10 +273,13 @@ TEST_CASE("Beside a fast link nothing is made again, and beside none what it beg
   REQUIRE(fast);
   CHECK(cost_ns_of(step, fast->runs) == step.cost_ns);
   CHECK_FALSE(fast->carried.empty());
-  const auto slow = search_beside_link(step, budget, {1e6, 1e6, 0}, {runs, {}}, brief());
-  REQUIRE(slow);
-  CHECK(slow->carried.empty());
-  CHECK(cost_ns_of(step, slow->runs) <= cost_ns_of(step, runs));
+  for (const double ns_per_byte : {1e6, 1e18}) {
+    const auto slow = search_beside_link(step, budget, {ns_per_byte, ns_per_byte, 0}, {runs, {}}, brief());
+    REQUIRE(slow);
+    CHECK(slow->carried.empty());
+    CHECK(cost_ns_of(step, slow->runs) <= cost_ns_of(step, runs));
+  }
+  CHECK(Link{1e18, 1e18, 1e18}.out_ns(std::uint64_t{1} << 62) == 100'000'000'000'000);
 }
 
 TEST_CASE("Beside a link runs fit, nothing waits, and they cost no more than those without it", "[beside]") {

@@ -11,6 +11,7 @@
 // there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct Link {
   std::int64_t in_ns(std::uint64_t bytes) const { return takes_ns(bytes, in_ns_per_byte); }
 
  private:
+  static constexpr double never_ns = 1e14;  // more than a day; the sum of many such is still a number
   std::int64_t takes_ns(std::uint64_t bytes, double ns_per_byte) const {
-    return static_cast<std::int64_t>(latency_ns + static_cast<double>(bytes) * ns_per_byte);
+    return static_cast<std::int64_t>(
+        std::min(latency_ns + static_cast<double>(bytes) * ns_per_byte, never_ns));
   }
 };
 
