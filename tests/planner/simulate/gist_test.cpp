@@ -97,6 +97,19 @@ TEST_CASE("A form that is larger than its tensor gains nothing, and is decoded a
   CHECK(r.codec_us == Approx(20));
 }
 
+TEST_CASE("What came in one codec's form leaves in that form, not by a codec that works on the way") {
+  const wire::Trace t = stash();
+  Machine m = encoding(1000);
+  m.codecs.push_back({"half", 1e9, 1e9, 0.5, false, 0, true});
+  SimulationOptions options;
+  options.record_timeline = true;
+  // Operation 3 reads it as it sets off, so that it is decoded once more by the first codec: 10 us.
+  const SimulationReport r = simulated(
+      t, m, {{1, 0, Action::out, 1, 1}, {2, 0, Action::in, 1, {}}, {3, 0, Action::out, 1, 2}}, options);
+  CHECK_THAT(check_timeline(t, m, r), Catch::Equals(""));
+  CHECK(r.codec_us == Approx(20));
+}
+
 TEST_CASE("A judge that is told less memory than the coded form takes, says so") {
   const wire::Trace t = stash();
   const auto plan = swap_policy("gist")->plan(t, encoding(200));

@@ -44,8 +44,9 @@ void Runner::evict(std::uint32_t index) {
   const bool will_move = (s.place == Place::here || s.place == Place::coming) && !s.queued_out;
   if (store_.works_in_the_way(codec) && will_move && !store_.copies().clean_in(e.object, e.tier))
     compress(e, codec);
-  if (codec == no_codec && store_.works_in_the_way(s.codec) && (s.coded || s.place == Place::coming)) {
-    codec = s.codec;  // still coded since it came: it leaves as it is
+  const bool still_coded = store_.works_in_the_way(s.codec) && (s.coded || s.place == Place::coming);
+  if (!store_.works_in_the_way(codec) && still_coded) {  // since it came: it leaves as it is
+    codec = s.codec;
     stored = s.stored;
   }
   store_.evict(index, e.object, e.tier, codec, stored);
