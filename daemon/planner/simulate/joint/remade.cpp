@@ -16,7 +16,8 @@ constexpr std::size_t most_remade_operations = 5000;  // DTR's rules look at eve
 constexpr double effort_alone = 0.03;                 // of the search's own; each budget has it once
 constexpr double effort_beside = 0.1;                 // and this where there is a link
 constexpr double whole_effort_operations = 245;       // shorter steps have fewer changes to try
-constexpr double shares[] = {0, 0.2, 0.4};            // of what the machine's budget lacks
+constexpr double shares[] = {0, 0.2, 0.4, 0.6, 0.8};  // of what the machine's budget lacks
+constexpr double most_beside = 0.4;                   // of those, where the search beside a link goes on
 // What is this small beside what else its operation makes stays: where that is updated in place later, making
 // both again takes two runs here, and one in the search.
 constexpr std::uint64_t small_part = 64;
@@ -190,8 +191,11 @@ std::vector<Start> starts_that_recompute(const Drafts& drafts, const SwapControl
     const auto schedule = search_recomputation(*step, budget + more, options);
     if (!schedule) continue;
     const again::CarriedRuns alone{again::runs_of(*schedule), {}};
-    if (i == 0) starts.push_back(reader.read(alone, nullptr));
+    Start start = reader.read(alone, nullptr);
+    if (drafts.far().any()) starts.push_back({drafts.complete(start.choices), start.tails});
+    if (i == 0) starts.push_back(std::move(start));
     if (!drafts.far().any()) break;
+    if (shares[i] > most_beside) continue;
     const again::Link link = link_of(drafts.far());
     options.effort = effort_beside * control.effort * std::min(1.0, length * length);
     const auto beside = search_beside_link(*step, budget, link, alone, options);

@@ -2,10 +2,11 @@
 //
 // The search over runs (recompute/search/) makes a new content of each update in place, so what it finds need
 // not be possible here: what the simulator cannot run again stays, and memory may be short then. Alone it
-// knows no link. Where there is one, it runs for the machine's memory and for more, and the search beside the
-// nearest tier's link goes on from each of these, in the machine's memory: the more there was, the less is
-// made again at first, and the more that search has to carry. Each search has a begin that no effort
-// shortens, so a joint search with less effort has fewer of them, and none below a third.
+// knows no link. Where there is one, it runs for the machine's memory and for more. What more memory lacks
+// here is left to Belady's rule (Drafts::complete), which also moves what the next step needs. And the search
+// beside the nearest tier's link goes on from where there was not much more, in the machine's memory. Each
+// search has a begin that no effort shortens, so a joint search with less effort has fewer of them, and none
+// below a fifth.
 #pragma once
 
 #include <vector>
