@@ -8,6 +8,7 @@
 #include "daemon/planner/schedule_period.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
 #include "daemon/planner/simulate/program.h"
+#include "tests/planner/simulate/beside_gist.h"
 #include "tests/planner/simulate/random_plans.h"
 #include "tests/planner/simulate/simulated.h"
 
@@ -34,11 +35,6 @@ Machine encoding(std::uint64_t capacity_bytes) {
   m.tiers = {{"gpu", capacity_bytes}};
   m.codecs = {{"zeros", 10e6, 10e6, 1, true, 0}};
   return with_tier_inside(m, 100e6);
-}
-
-// Never, also where there is no plan.
-double planned_us(const wire::Trace& trace, const Machine& machine, const Result<SwapPlan>& plan) {
-  return plan ? repeated_us(trace, machine, *plan) : never_us;
 }
 
 bool encodes(const wire::Schedule& schedule, const Machine& machine) {
@@ -265,7 +261,7 @@ TEST_CASE("The joint search encodes where nothing else helps, and is never slowe
   REQUIRE(plan);
   CHECK(encodes(*plan, encoding(151)));
   CHECK(planned_us(t, encoding(151), plan) <= 61 * (1 + 1e-9));
-  std::uint32_t compared = 0, encoded = 0, ours_alone = 0;
+  BesideGist beside;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     Random random(seed);
     wire::Trace r = random_step(random);
@@ -273,21 +269,12 @@ TEST_CASE("The joint search encodes where nothing else helps, and is never slowe
     Machine m = with_tier_inside(roomy_machine(random, r), 1e9);
     m.codecs[1].compress_bytes_per_second = m.codecs[1].decompress_bytes_per_second = 100e6;
     if (!nothing_to_encode(r, m).empty()) continue;
-    const auto gist = swap_policy("gist")->plan(r, m, brief);
-    const auto ours = swap_policy("joint")->plan(r, m, brief);
-    const double gist_us = planned_us(r, m, gist), ours_us = planned_us(r, m, ours);
     INFO("seed " << seed);
-    REQUIRE(ours_us <= gist_us);
-    compared += gist_us < never_us ? 1 : 0;
-    ours_alone += gist_us == never_us && ours_us < never_us ? 1 : 0;
-    encoded += ours && encodes(*ours, m) ? 1 : 0;
-    if (ours_us < never_us)
-      REQUIRE(step_bound(in_order(r, ours->operations), m, {.recomputes = true, .repeats = true}).step_us <=
-              ours_us * (1 + 1e-9));
+    beside.add(r, m, encodes);
   }
-  CHECK(compared > 10);
-  CHECK(ours_alone > 10);
-  CHECK(encoded > 10);
+  CHECK(beside.compared > 10);
+  CHECK(beside.ours_alone > 10);
+  CHECK(beside.encoded > 10);
 }
 
 }  // namespace terrace::planner

@@ -34,6 +34,11 @@ inline double repeated_us(const wire::Trace& trace, const Machine& machine, cons
   return r->total_us;
 }
 
+// The same; never also where there is no plan.
+inline double planned_us(const wire::Trace& trace, const Machine& machine, const Result<SwapPlan>& plan) {
+  return plan ? repeated_us(trace, machine, *plan) : never_us;
+}
+
 // The repeated step's time under the fastest published plan; never, if none has one.
 inline double best_published_us(const wire::Trace& trace, const Machine& machine) {
   double best_us = never_us;
