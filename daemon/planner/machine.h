@@ -124,6 +124,8 @@ struct Machine {
       if (is_inside(route.tier)) return route.tier;
     return 0;
   }
+  // Whether this codec, as wire::ScheduleEntry counts, keeps one bit a value.
+  bool keeps_one_bit(std::uint32_t codec) const { return codec != 0 && codecs[codec - 1].one_bit; }
   // The fastest codec that keeps one bit a value, as wire::ScheduleEntry counts; 0: there is none, or no tier
   // inside tier 0 for what it makes.
   std::uint32_t one_bit_codec() const {

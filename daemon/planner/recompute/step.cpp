@@ -85,17 +85,17 @@ std::uint32_t StepBuilder::add_result(std::uint64_t bytes) {
   return storage;
 }
 
-Step StepBuilder::finish() {
+Step StepBuilder::finish(bool keeps_unread) {
   for (Storage& s : step_.storages) {
     const bool used = std::any_of(s.readers.begin(), s.readers.end(),
                                   [this](std::uint32_t op) { return makes_something(step_, op); });
     const bool lost_for_good = !s.constant() && !step_.operations[s.maker].repeatable;
-    s.kept = s.kept || !used || lost_for_good;
+    s.kept = s.kept || (keeps_unread && !used) || lost_for_good;
   }
   return std::move(step_);
 }
 
-Result<Step> step_of(const wire::Trace& trace) {
+Result<Step> step_of(const wire::Trace& trace, bool keeps_unread) {
   if (!trace.reads_known) return refused<Step>("the trace does not say what operations read");
   StepBuilder builder;
   Contents contents(trace, &builder);
@@ -107,7 +107,7 @@ Result<Step> step_of(const wire::Trace& trace) {
     backward = backward || makes_gradient(trace, op);
   }
   contents.keep_persistent();
-  return ok(builder.finish());
+  return ok(builder.finish(keeps_unread));
 }
 
 Result<Step> step_of(const NodeGraph& graph) {

@@ -80,16 +80,18 @@ class StepBuilder {
   // With the operation that was added last.
   void begin_backward() { step_.backward_begins = static_cast<std::uint32_t>(step_.operations.size() - 1); }
   void keep(std::uint32_t storage) { step_.storages[storage].kept = true; }
-  // Also keeps what no operation that makes anything reads, and what cannot be made again.
-  Step finish();
+  // Also keeps what cannot be made again and, with `keeps_unread`, what no operation that makes anything
+  // reads.
+  Step finish(bool keeps_unread = true);
 
  private:
   Step step_;
 };
 
 // Refused where the trace does not know what operations read. Times are rounded to nanoseconds. The backward
-// pass begins with the first operation that makes a gradient.
-Result<Step> step_of(const wire::Trace& trace);
+// pass begins with the first operation that makes a gradient. Whoever calls gets what nothing is made from,
+// the loss and gradients; without `keeps_unread` it dies, as in a step of the simulator of moves.
+Result<Step> step_of(const wire::Trace& trace, bool keeps_unread = true);
 
 // Checkmate's form: each node makes one storage of its number, and an edge says that its second node reads
 // what the first one made. Nodes are in an order in which edges lead forward.

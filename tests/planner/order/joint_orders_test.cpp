@@ -152,8 +152,15 @@ TEST_CASE("An operation that waits gives way to one behind it") {
   const Order recorded{0, 1, 2, 3, 4};
   const double given_us = simulate_repeated(t, m, drafts.schedule(choices, {}), Victims::belady)->total_us;
   joint::Reordering reordering(t, m, {});
-  const auto changed = reordering.improved(recorded, choices, {Victims::belady, false}, 60);
+  const joint::Manner manner{.tails = {{1, 3}, {1, 4}}};
+  const auto changed = reordering.improved(recorded, choices, manner, 60);
   REQUIRE(changed);
+  // A tail ends where its operation is now.
+  const Order position = positions_of(changed->operations);
+  REQUIRE(changed->manner.tails.size() == 2);
+  CHECK(changed->manner.tails[0].until == position[3]);
+  CHECK(changed->manner.tails[1].until == position[4]);
+  CHECK((position[3] != 3 || position[4] != 4));
   CHECK(changed->time_us < given_us);
   CHECK((reordering.tried() > 0 && reordering.tried() <= 60));
   CHECK(changed->operations != recorded);

@@ -317,16 +317,16 @@ TEST_CASE("Beside a link runs fit, nothing waits, and they cost no more than tho
   CHECK(again_ns[1] < again_ns[0] / 5);
 }
 
-TEST_CASE("Where what it begins with does not fit, the search beside a link begins with everything held",
-          "[beside]") {
+TEST_CASE("Without runs to begin with the search beside a link begins with everything held", "[beside]") {
   const Step step = test::unit_chain(24);
   const std::uint64_t budget = (least_bytes_of(step) + peak_bytes_of(step)) / 2;
   const Link link{0.2, 0.2, 0};
-  const CarriedRuns everything{all_once(step), {}};
-  const auto found = search_beside_link(step, budget, link, everything, brief());
-  REQUIRE(found);
-  CHECK_THAT(Replay(step, *found, link).wrong(budget), Catch::Equals(""));
-  CHECK_FALSE(search_beside_link(step, least_bytes_of(step) / 2, link, everything, brief()));
+  for (const CarriedRuns& from : {CarriedRuns{}, CarriedRuns{all_once(step), {}}}) {
+    const auto found = search_beside_link(step, budget, link, from, brief());
+    REQUIRE(found);
+    CHECK_THAT(Replay(step, *found, link).wrong(budget), Catch::Equals(""));
+    CHECK_FALSE(search_beside_link(step, least_bytes_of(step) / 2, link, from, brief()));
+  }
 }
 
 }  // namespace terrace::planner::recompute

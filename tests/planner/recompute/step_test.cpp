@@ -51,6 +51,7 @@ TEST_CASE("Constants have no maker, and what nothing is made from is kept") {
   CHECK_FALSE(step->storages[2].kept);
   CHECK_FALSE(step->storages[3].kept);
   CHECK(step->storages[4].kept);
+  CHECK_FALSE(step_of(small_trace(), false)->storages[4].kept);
 }
 
 TEST_CASE("What only a view reads is kept, and so is the last content of a persistent tensor") {

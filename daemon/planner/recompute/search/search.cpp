@@ -39,7 +39,7 @@ class RunSearch {
   }
 
   Result<CarriedRuns> best_beside_link(const CarriedRuns& from) {
-    try_runs(from);
+    if (!from.runs.empty()) try_runs(from);
     if (best_ns_ == none) try_from_everything_held();
     if (best_ns_ == none) return refused<CarriedRuns>("no runs were found that fit beside the link");
     improve();

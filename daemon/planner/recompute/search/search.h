@@ -44,10 +44,11 @@ struct CarriedRuns {
   std::vector<Carried> carried;
 };
 
-// The same search beside a link, beginning with `from`: what rests where memory is short is made again, or
-// carried as far as the link has time (carrying.h), at most once between two reads of the step. Moves cost
-// nothing then; which of both is tried first is drawn anew for each repair. What no operation of the step
-// reads any more is not carried. Refused where nothing was found that fits.
+// The same search beside a link, beginning with `from`, or with everything held where that has no runs: what
+// rests where memory is short is made again, or carried as far as the link has time (carrying.h), at most
+// once between two reads of the step. Moves cost nothing then; which of both is tried first is drawn anew for
+// each repair. What no operation of the step reads any more is not carried. Refused where nothing was found
+// that fits.
 Result<CarriedRuns> search_beside_link(const Step& step, std::uint64_t budget_bytes, const Link& link,
                                        const CarriedRuns& from, const SearchOptions& options = {});
 

@@ -104,7 +104,7 @@ Choices Drafts::read(const wire::Schedule& schedule, const SimulationReport& rep
     Choice* c = choice_at(e.object, e.at);
     if (c == nullptr) continue;
     if (e.action == Action::out && (e.tier != inside_ || codec_inside(*c) != 0)) {
-      const bool bits = e.codec != 0 && machine_.codecs[e.codec - 1].one_bit;
+      const bool bits = machine_.keeps_one_bit(e.codec);
       if (bits && bits_.codec(c->gap) == 0) continue;
       const std::uint32_t codec = bits || codec_for(*c, e.tier) != 0 ? e.codec : 0;
       if (e.tier == inside_ && codec == 0) continue;

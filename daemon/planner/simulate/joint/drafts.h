@@ -141,9 +141,7 @@ class Drafts {
   std::uint64_t encoded_bytes(const Choice& c) const;
   bool is_encoded(const Choice& c) const { return c.way == Way::moves && inside_ != 0 && c.tier == inside_; }
   std::uint64_t limit() const { return machine_.tiers[0].capacity_bytes; }
-  bool is_as_bits(const Choice& c) const {
-    return is_encoded(c) && c.codec != 0 && machine_.codecs[c.codec - 1].one_bit;
-  }
+  bool is_as_bits(const Choice& c) const { return is_encoded(c) && machine_.keeps_one_bit(c.codec); }
   // By gap: whether the tensor rests as bits since an earlier one, so that the choice says nothing.
   std::vector<bool> settled_by_bits(const Choices& choices) const;
   std::vector<bool> read_again(const Choices& choices) const;

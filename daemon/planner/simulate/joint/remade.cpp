@@ -144,20 +144,6 @@ class Reader {
   }
 };
 
-// The search keeps what nothing is made from, a gradient for whoever calls; a step of the simulator does not.
-void let_die(const wire::Trace& trace, again::Step* step) {
-  for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-    if (!step->operations[op].repeatable) continue;
-    std::size_t next = 0;
-    const std::vector<std::uint32_t>& outputs = trace.ops[op].outputs;
-    for (auto t = outputs.begin(); t != outputs.end(); ++t) {
-      if (std::find(outputs.begin(), t, *t) != t) continue;
-      const std::uint32_t storage = step->operations[op].makes[next++];
-      if (!trace.tensors[*t].persistent) step->storages[storage].kept = false;
-    }
-  }
-}
-
 again::Link link_of(const FarTiers& far) {
   constexpr std::uint64_t sample = std::uint64_t{1} << 30;
   const std::uint32_t tier = far.tiers().front();
@@ -173,9 +159,8 @@ again::Link link_of(const FarTiers& far) {
 std::vector<Start> starts_that_recompute(const Drafts& drafts, const SwapControl& control) {
   std::vector<Start> starts;
   if (drafts.trace().ops.size() > most_remade_operations) return starts;
-  auto step = again::step_of(drafts.trace());
+  const auto step = again::step_of(drafts.trace(), false);
   if (!step) return starts;
-  let_die(drafts.trace(), &*step);
   const double length = static_cast<double>(step->operations.size()) / whole_effort_operations;
   again::SearchOptions options;
   options.seed = control.seed;

@@ -40,8 +40,8 @@ Choices carried_over(const Choices& choices, const Order& order, const Drafts& o
     c.tier = same->tier;
     c.codec = same->codec;
     // What reads values may come later in the other order.
-    const bool bits = c.codec != 0 && other_drafts.machine().codecs[c.codec - 1].one_bit;
-    if (bits && other_drafts.codec_inside(c) != c.codec) c.way = Way::stays;
+    if (other_drafts.machine().keeps_one_bit(c.codec) && other_drafts.codec_inside(c) != c.codec)
+      c.way = Way::stays;
     c.out = same->out == same->gap.from + 1 ? soonest : now(same->out);
     c.out = std::clamp(c.out, soonest, c.gap.wraps ? ops : c.gap.to);
     c.in = std::clamp(in, c.gap.wraps ? 0 : c.out, c.gap.to);

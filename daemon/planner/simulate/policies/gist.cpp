@@ -66,7 +66,7 @@ EncodedStep::EncodedStep(const wire::Trace& trace, const Machine& machine)
 void EncodedStep::choose() {
   encoded_of_.assign(trace_.tensors.size(), 0);
   for (const Stash& stash : stashes(trace_, machine_, inside_)) {
-    Encoded e{stash.gap, stash.codec, machine_.codecs[stash.codec - 1].one_bit};
+    Encoded e{stash.gap, stash.codec, machine_.keeps_one_bit(stash.codec)};
     encoded_of_[e.gap.tensor] = static_cast<std::uint32_t>(encoded_.size() + 1);
     if (!e.bits) add_form(&e, false);
     add_form(&e, true);

@@ -123,7 +123,7 @@ std::string check_inside(const Machine& machine) {
 
 // What the tensor and the tier alone say; whether values are read later: program.h.
 std::string check_one_bit(const Machine& machine, const wire::TraceTensor& t, const wire::ScheduleEntry& e) {
-  if (e.action != wire::Action::out || e.codec == 0 || !machine.codecs[e.codec - 1].one_bit) return {};
+  if (e.action != wire::Action::out || !machine.keeps_one_bit(e.codec)) return {};
   const std::string what = "codec '" + machine.codecs[e.codec - 1].name + "' keeps one bit of each value";
   const std::string which = "tensor " + std::to_string(t.id);
   if (!machine.is_inside(e.tier))

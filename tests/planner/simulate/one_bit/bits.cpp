@@ -69,7 +69,7 @@ SimulationReport timeline_of(const wire::Trace& trace, const Machine& machine,
 
 bool rests_as_bits(const wire::Schedule& schedule, const Machine& machine) {
   return std::any_of(schedule.entries.begin(), schedule.entries.end(), [&](const ScheduleEntry& e) {
-    return e.action == Action::out && e.codec != 0 && machine.codecs[e.codec - 1].one_bit;
+    return e.action == Action::out && machine.keeps_one_bit(e.codec);
   });
 }
 
