@@ -71,7 +71,7 @@ Trace training_step(std::uint32_t layers, std::uint64_t seed) {
 }
 
 Trace training_step_with_adam(std::uint32_t layers, std::uint64_t seed) {
-  constexpr double traffic = 28.0 / 4, gpu_bytes_per_us = 1555e3;
+  constexpr double traffic = 28.0 / 4, gpu_bytes_per_us = a100_memory / 1e6;
   Trace trace = training_step(layers, seed);
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
     const std::uint64_t bytes = trace.tensors[tensor(layer, weight)].bytes;
@@ -104,8 +104,6 @@ Trace training_step_with_variants(std::uint32_t layers, std::uint64_t seed) {
 }
 
 namespace {
-
-constexpr double memory_bytes_per_us = 1555e3;  // of an A100, by its data sheet
 
 // A step of layers of a convolution, a ReLU and perhaps a pooling, as it grows.
 class ReluStep {
@@ -159,7 +157,7 @@ class ReluStep {
 
   double convolution_us(std::uint64_t output_bytes) const { return 1e-5 * static_cast<double>(output_bytes); }
   double memory_us(std::uint64_t moved_bytes) const {
-    return static_cast<double>(moved_bytes) / memory_bytes_per_us;
+    return static_cast<double>(moved_bytes) / (a100_memory / 1e6);
   }
 
   Layer forward(std::uint32_t input, bool pools) {

@@ -9,6 +9,8 @@
 
 namespace terrace::bench {
 
+inline constexpr double a100_memory = 1555e9;  // bytes per second, by its data sheet
+
 // `layers` operations forward and as many backward; each layer has a weight, an activation, and the gradients
 // of both: 4 tensors. Sizes spread over two orders of magnitude, the same for the same seed.
 wire::Trace training_step(std::uint32_t layers, std::uint64_t seed);

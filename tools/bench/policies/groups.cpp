@@ -119,8 +119,6 @@ PolicyGroup adam(const PlannerOptions& options, const Kind& kind) {
   return group;
 }
 
-constexpr double a100_memory = 1555e9;  // bytes a second, by its data sheet
-
 // FlashNeuron's shape: GPU and SSD alone, and a codec for zeros at 100 GB/s. What is encoded may also rest in
 // the GPU's memory.
 void encode(Machine* machine) {

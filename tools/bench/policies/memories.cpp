@@ -29,7 +29,7 @@ constexpr double quick_effort = 0.05;
 // arXiv:1903.05714); six channels of DDR4-2666 have 128 GB/s.
 constexpr double slow_read = 39.4 / 128, slow_write = 13.9 / 128;
 constexpr double slow_latency_us = 0.3;
-constexpr double titan_v = 652.8e9, a100 = 1555e9;  // bytes per second, by their data sheets
+constexpr double titan_v_memory = 652.8e9;  // bytes per second, by its data sheet
 
 struct Set {
   const char* name;
@@ -37,7 +37,8 @@ struct Set {
   double fast_bytes_per_second;
 };
 
-constexpr Set sets[] = {{"DTR", "dtr", titan_v}, {"G10", "g10", a100}, {"made up", nullptr, titan_v}};
+constexpr Set sets[] = {
+    {"DTR", "dtr", titan_v_memory}, {"G10", "g10", a100_memory}, {"made up", nullptr, titan_v_memory}};
 
 struct Named {
   std::string workload;
