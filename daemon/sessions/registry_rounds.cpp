@@ -16,7 +16,8 @@ void Registry::take_counters(Session& session) {
   // Back from an earlier daemon, a job brings its accounts into the new segment when it reads its welcome.
   // Until then that says nothing, which must not be taken for a job that holds nothing.
   if (session.reattached && session.counter(wire::Stat::heartbeat_ns) == 0) return;
-  const Demand demand{session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes)};
+  const Demand demand{session.resident_bytes(), session.counter(wire::Stat::heap_live_bytes),
+                      session.counter(wire::Stat::budget_bytes)};
   if (session.is_gpu_heap()) return shares_.gpu.observe(session.id(), demand);
   tallies_.observe(session.id(), session.counters());
   shares_.dram.observe(session.id(), demand);

@@ -7,7 +7,8 @@
 namespace terrace::daemon {
 
 void Member::update_held() {
-  held_bytes = std::max(granted_bytes, std::min(held_bytes, demand.resident_bytes));
+  const std::uint64_t may_take = waited_rounds < hearing_rounds ? demand.obeyed_bytes : 0;
+  held_bytes = std::max(granted_bytes, std::min(held_bytes, std::max(demand.resident_bytes, may_take)));
 }
 
 void Member::report(const Demand& said) {

@@ -22,6 +22,10 @@ inline constexpr std::uint64_t starting_budget_bytes = 64ULL << 20;
 // rounds, with 1,024 sessions 16 times as long.
 inline constexpr std::uint64_t reports_until_idle = 200;
 
+// A report may be older than a grant: a process may take what it was granted before until it has heard of
+// less. Who does not go by a lower grant in so many rounds, a second of the registry's, is stopped or cannot.
+inline constexpr unsigned hearing_rounds = 10;
+
 using SessionId = std::uint64_t;
 
 // What one process uses: what counts as resident (sessions/resident_check.h), and what it says that it has
@@ -29,6 +33,7 @@ using SessionId = std::uint64_t;
 struct Demand {
   std::uint64_t resident_bytes = 0;
   std::uint64_t live_bytes = 0;
+  std::uint64_t obeyed_bytes = 0;  // the budget that it goes by; 0: it does not say
 };
 
 struct Member {
@@ -46,7 +51,8 @@ struct Member {
   bool slow = false;  // was waited for longer than Arbiter::slow_rounds
   bool restrained = false;
 
-  // What it was granted before it has until it says that it has less; it cannot have got more of it since.
+  // What it was granted before it has until it says that it has less and, for `hearing_rounds`, that it goes
+  // by less: from then on it cannot get more.
   void update_held();
   void report(const Demand& said);
 };

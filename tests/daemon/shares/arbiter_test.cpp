@@ -118,6 +118,44 @@ TEST_CASE("a raise waits until the giver has given") {
   CHECK(arbiter.granted_bytes(2) == gib);
 }
 
+TEST_CASE("a raise waits until the giver goes by its lower grant") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.rebalance();
+  arbiter.observe(1, {gib / 2, 8 * gib, 2 * gib});
+  arbiter.admit(2, a, 2 * gib);
+  arbiter.observe(2, {0, 8 * gib, Arbiter::starting_bytes});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(1) == gib);
+  CHECK(arbiter.granted_bytes(2) == Arbiter::starting_bytes);
+  arbiter.observe(1, {gib / 2, 8 * gib, 2 * gib});  // it has not heard of it, and may take 2 GiB
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == Arbiter::starting_bytes);
+  CHECK(arbiter.is_waited_for(1));
+  arbiter.observe(1, {gib + gib / 4, 8 * gib, gib});  // which it did in part
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == 3 * gib / 4);
+  arbiter.observe(1, {gib, 8 * gib, gib});
+  arbiter.rebalance();
+  CHECK(arbiter.granted_bytes(2) == gib);
+}
+
+TEST_CASE("a giver that does not answer is not waited for longer than a second") {
+  Arbiter arbiter(10 * gib);
+  arbiter.admit(1, a, 2 * gib);
+  arbiter.rebalance();
+  arbiter.admit(2, a, 2 * gib);
+  unsigned rounds = 0;
+  for (; arbiter.granted_bytes(2) < gib && rounds < Arbiter::patience_rounds; ++rounds) {
+    arbiter.observe(1, {gib / 2, 8 * gib, 2 * gib});
+    arbiter.observe(2, {0, 8 * gib, Arbiter::starting_bytes});
+    arbiter.rebalance();
+    CHECK(arbiter.end_round().empty());
+  }
+  CHECK(rounds > hearing_rounds);
+  CHECK(rounds <= hearing_rounds + 2);
+}
+
 TEST_CASE("small swings of demand are not announced") {
   Arbiter arbiter(10 * gib);
   arbiter.admit(1, a, 2 * gib);
