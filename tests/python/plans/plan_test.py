@@ -16,7 +16,8 @@ from support import MIB, assert_same, collect, engine_or_skip, gradients, main, 
 import torch
 
 import terrace.torch
-from terrace.torch.plans import calibrate
+from terrace.torch.plans import calibrate, trials
+from terrace.torch.plans.choose import Chooser
 from terrace.torch.plans.observe import BACKWARD, BEGIN, END, FORWARD, SAVED, WANTED, Block, Mark, Step
 from terrace.torch.plans.recompute import Recompute
 from terrace.torch.plans.replay import KEEP, OFFLOAD, RECOMPUTE, Link, Overheads, Replay, Way
@@ -53,6 +54,14 @@ class Network(torch.nn.Module):
         for layer in self.layers:
             features.append(layer(features))
         return self.head(torch.cat(features, 1).mean((2, 3)))
+
+
+def taking(seconds):
+    """Steps that take these times one after the other, with nothing in force."""
+    patches = contextlib.ExitStack()
+    patches.enter_context(mock.patch.object(trials, "put_in_force", lambda *_: contextlib.nullcontext()))
+    patches.enter_context(mock.patch.object(trials, "time_step", side_effect=seconds))
+    return patches
 
 
 def loss_of(output):
@@ -263,12 +272,35 @@ class Replayed(unittest.TestCase):
     def test_OverheadsAreWhatStepsTakeBeyondThePrediction(self):
         replay = Replay(self.made, {OFFLOAD: Link(Way(0.25, 0.0), Way(0.25, 0.0))})
         # A warm-up, then in force and plain in turn: each kind's step takes 1.5 of plain's, so 6 s of 4.
-        with mock.patch.object(calibrate, "put_in_force", lambda *_: contextlib.nullcontext()), mock.patch.object(
-                calibrate, "time_step", side_effect=[9.0, 1.5, 1.0, 3.0, 2.0] * 2):
+        with taking([9.0, 1.5, 1.0, 3.0, 2.0] * 2):
             found = calibrate.calibrate(None, replay, {}, None)
         away, again = replay.predict((OFFLOAD, OFFLOAD)), replay.predict((RECOMPUTE, RECOMPUTE))
         self.assertAlmostEqual(found.moving[OFFLOAD], (6 - away.seconds) / away.moving_seconds[OFFLOAD])
         self.assertAlmostEqual(found.recomputing, max(0, (6 - again.seconds) / again.recomputed_seconds))
+
+    def test_TheFastestOfTheFinalistsIsTakenAtWhatItTook(self):
+        way = Way(0.0, 0.0)
+        chooser = Chooser(Replay(self.made, {OFFLOAD: Link(way, way)}))
+        away, again = chooser.of((OFFLOAD, KEEP)), chooser.of((RECOMPUTE, KEEP))
+        self.assertEqual((away.peak_bytes, again.peak_bytes), (100 + 9 * MIB, 100 + 9 * MIB))
+        self.assertEqual(chooser.finalists(away.peak_bytes), [away, again])
+        # A warm-up, then three steps in force with three plain ones: what was predicted faster takes 1.5 of plain's.
+        times = {away: [9.0, 1.5, 1.0, 3.0, 2.0, 9.0, 1.0], again: [9.0, 1.2, 1.0, 2.2, 2.0, 1.15, 1.0]}
+        with taking([seconds for chosen in (away, again) for seconds in times[chosen]]):
+            found = trials.fastest(None, self.made, [away, again], {}, None)
+        self.assertEqual(found.choice, again.choice)
+        self.assertAlmostEqual(found.seconds, 1.15 * self.made.plain_seconds)
+
+    def test_WhatFitsAsItIsIsNotTried(self):
+        chooser = Chooser(Replay(self.made, {OFFLOAD: Link(Way(0.25, 0.0), Way(0.25, 0.0))}))
+        self.assertEqual(chooser.finalists(chooser.uniform(KEEP).peak_bytes), [chooser.uniform(KEEP)])
+
+    def test_WhatDoesNotFitOrIsMuchSlowerIsNotTried(self):
+        chooser = Chooser(Replay(self.made, {OFFLOAD: Link(Way(9.0, 0.0), Way(9.0, 0.0))}))
+        budget = chooser.of((RECOMPUTE, KEEP)).peak_bytes
+        for chosen in chooser.finalists(budget):
+            self.assertLessEqual(chosen.peak_bytes, budget)
+            self.assertNotIn(OFFLOAD, chosen.choice)
 
     def test_WhatHasNotLeftIsHandedBack(self):
         found = self.predict(OFFLOAD, KEEP, 100 / (8 * MIB))

@@ -6,11 +6,8 @@ that the links were busy, or by the time that was computed again.
 """
 from __future__ import annotations
 
-from statistics import median
-
-from .force import put_in_force
-from .observe import time_step
 from .replay import RECOMPUTE, Overheads
+from .trials import ratio
 
 ROUNDS = 2
 MOST_OVERHEAD = 4.0  # seconds a second: what lies beyond is a disturbance
@@ -25,20 +22,10 @@ def calibrate(run, replay, sessions, device):
         amount = found.recomputed_seconds if kind == RECOMPUTE else found.moving_seconds[kind]
         if amount <= 0:
             continue
-        beyond = _ratio(run, replay.step, choice, sessions, device) * replay.step.plain_seconds - found.seconds
+        beyond = ratio(run, replay.step, choice, sessions, device, ROUNDS) * replay.step.plain_seconds - found.seconds
         overhead = min(MOST_OVERHEAD, max(0.0, beyond / amount))
         if kind == RECOMPUTE:
             recomputing = overhead
         else:
             moving[kind] = overhead
     return Overheads(moving, recomputing)
-
-
-def _ratio(run, step, choice, sessions, device):
-    """The time of a step under the choice to that of a plain one."""
-    def in_force():
-        with put_in_force(step, choice, sessions):
-            return time_step(run, device)
-
-    in_force()  # the engine learns the order in which tensors are wanted
-    return median(in_force() / time_step(run, device) for _ in range(ROUNDS))

@@ -4,7 +4,8 @@ keep, offload, checkpoint   all segments alike; the first two and torch.utils.ch
 superneurons    SuperNeurons (PPoPP'18, sections 3.3 and 3.4): what is cheap to compute (no convolution, no matrix) is recomputed, the
                 rest leaves in the order of the forward pass, until the step fits. Of its cache: nothing leaves while it fits
 flashneuron, capuchin, …    policies of `terrace plan`, carried over to segments (published.py)
-best            the fastest that any of these finds, and a local search from each
+best            the fastest that any of these finds, and a local search from each, with all kinds and with each alone. The fastest of
+                each are tried (trials.py), since the replay errs by more than they differ
 
 Every choice is predicted by the replay, so what is compared is the step and not a rule's own estimate.
 """
@@ -21,6 +22,7 @@ UNIFORM = {"keep": KEEP, "offload": OFFLOAD, "checkpoint": RECOMPUTE}
 HEAVY = (torch.nn.modules.conv._ConvNd, torch.nn.Linear, torch.nn.MultiheadAttention, torch.nn.RNNBase)
 MOVING = 0.01  # of the time that a lane is busy counts as time of the step, so that what need not move stays
 CURVE = (95, 90, 80, 70, 60, 50, 40, 35, 30)  # percent of the plain step's peak
+WORTH_A_TRIAL = 1.25  # of the fastest's predicted time
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,19 @@ class Chooser:
         """The fastest found within `budget`; where none is, that of the smallest peak."""
         starts = [*starts, *self._starts(budget)]
         for start in dict.fromkeys(start.choice for start in starts):
-            self._search(start, budget, self._evaluations // max(1, len(starts)))
+            self._search(start, budget, self._evaluations // max(1, len(starts)), self._all_kinds())
         return self.within(budget)
+
+    def finalists(self, budget):
+        """The fastest within `budget` of all that was ever looked at, and of each kind alone; those that are worth a trial."""
+        found = [self.within(budget)]
+        for kind in self._replay.kinds():
+            for start in (self.uniform(kind), self._by_order(budget, kind)):
+                self._search(start.choice, budget, self._evaluations // 8, (KEEP, kind))
+            found.append(min((chosen for chosen in self._known.values() if set(chosen.choice) <= {KEEP, kind}),
+                             key=lambda chosen: _worth(chosen, budget)))
+        return [chosen for chosen in dict.fromkeys(found)
+                if chosen.peak_bytes <= budget and chosen.seconds <= WORTH_A_TRIAL * found[0].seconds]
 
     def within(self, budget):
         """The best of all that was ever looked at."""
@@ -89,26 +102,35 @@ class Chooser:
         for kind in self._replay.kinds():
             yield self.uniform(kind)
         yield self.superneurons(budget)
-        by_cost = sorted(range(self._count), key=lambda number: self._replay.recompute_seconds(number)
-                         / max(1, self._replay.saved_bytes(number)))
-        for order, kind in ((by_cost, RECOMPUTE), (range(self._count), OFFLOAD)):
-            choice = [KEEP] * self._count
-            for number in order:
-                if self.of(choice).peak_bytes <= budget:
-                    break
-                if kind in self._replay.options(number):
-                    choice[number] = kind
-            yield self.of(choice)
+        yield self._by_order(budget, RECOMPUTE)
+        yield self._by_order(budget, OFFLOAD)
 
-    def _search(self, choice, budget, evaluations):
-        """Changes one segment, or two of them, for as long as that makes the step better."""
+    def _by_order(self, budget, kind):
+        """One segment after the other until the step fits: in the step's order, or of what is computed again the cheapest first."""
+        def cost(number):
+            return self._replay.recompute_seconds(number) / max(1, self._replay.saved_bytes(number)) if kind == RECOMPUTE else number
+
+        choice = [KEEP] * self._count
+        for number in sorted(range(self._count), key=cost):
+            if self.of(choice).peak_bytes <= budget:
+                break
+            if kind in self._replay.options(number):
+                choice[number] = kind
+        return self.of(choice)
+
+    def _all_kinds(self):
+        return KEEP, *self._replay.kinds()
+
+    def _search(self, choice, budget, evaluations, kinds):
+        """Changes one segment, or two of them, to one of `kinds`, for as long as that makes the step better."""
         best, numbers, until = self.of(choice), list(range(self._count)), len(self._known) + evaluations
+        options = [[kind for kind in self._replay.options(number) if kind in kinds] for number in numbers]
         improved = True
         while improved and len(self._known) < until:
             improved = False
             self._random.shuffle(numbers)
             for number in numbers:
-                for kind in self._replay.options(number):
+                for kind in options[number]:
                     found = self._try(best, {number: kind})
                     if _worth(found, budget) < _worth(best, budget):
                         best, improved = found, True
@@ -116,7 +138,7 @@ class Chooser:
             if len(self._known) >= until or self._count < 2:
                 return
             pair = self._random.sample(numbers, 2)
-            found = self._try(best, {number: self._random.choice(self._replay.options(number)) for number in pair})
+            found = self._try(best, {number: self._random.choice(options[number]) for number in pair})
             if _worth(found, budget) < _worth(best, budget):
                 best = found
 

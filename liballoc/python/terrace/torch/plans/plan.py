@@ -19,6 +19,7 @@ from .links import measure_link
 from .observe import Run, observe
 from .replay import COMPRESS, KEEP, MIN_BYTES, NAMES, RECOMPUTE, Replay
 from .segments import find_segments, tensors_in
+from .trials import fastest
 from .watch import Measured, Watched
 
 POLICIES = ("best", "superneurons", *published.POLICIES, *UNIFORM)
@@ -48,7 +49,8 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
     curve        whether the step's time at other budgets is predicted and said
     steps        how many are timed
 
-    The step runs some 2 * steps + 6 times, forward and backward, and five times more for each of `kinds`. Gradients, buffers and random numbers are as before afterwards, and
+    The step runs some 2 * steps + 6 times, forward and backward, five times more for each of `kinds`, and with the policy "best" seven
+    times for each of the few plans that are tried. Gradients, buffers and random numbers are as before afterwards, and
     gradients of planned steps have the same bits. A step is a forward and a backward pass; the optimizer's time is not part of it.
     It begins without gradients (`zero_grad(set_to_none=True)`): those that stay from step to step are there in its forward pass, too.
     ValueError: the step differs each time, the budget cannot be met (with the least that can), or an argument cannot be.
@@ -75,6 +77,10 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
             replay.overheads = calibrate(run, replay, sessions, where)
         made = Plan(model, replay, sessions)
         made._choose(budget, policy, curve)
+        if policy == "best":
+            with run.unchanged():
+                made._take_fastest(run, where)
+        say(made.text())
         made._apply()
     except BaseException:
         for session in sessions.values():
@@ -105,7 +111,11 @@ class Plan:
             self.curve = [(percent, None if found is None else found.seconds) for percent, found in self._chooser.curve(CURVE)]
             if policy == "best":
                 self.predicted = self._chooser.within(self.budget_bytes)
-        say(self.text())
+
+    def _take_fastest(self, run, device):
+        finalists = self._chooser.finalists(self.budget_bytes)
+        if finalists != [self.plain]:
+            self.predicted = fastest(run, self._step, finalists, self._sessions, device)
 
     def _by(self, policy):
         if policy in UNIFORM:
