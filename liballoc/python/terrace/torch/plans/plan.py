@@ -50,7 +50,7 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
     steps        how many are timed
 
     The step runs some 2 * steps + 6 times, forward and backward, five times more for each of `kinds`, and with the policy "best" seven
-    times for each of the few plans that are tried. Gradients, buffers and random numbers are as before afterwards, and
+    times and more for each of the few plans that are tried. Gradients, buffers and random numbers are as before afterwards, and
     gradients of planned steps have the same bits. A step is a forward and a backward pass; the optimizer's time is not part of it.
     It begins without gradients (`zero_grad(set_to_none=True)`): those that stay from step to step are there in its forward pass, too.
     ValueError: the step differs each time, the budget cannot be met (with the least that can), or an argument cannot be.
