@@ -60,7 +60,6 @@ void Publisher::publish_states(wire::JobStats& out) const {
 void Publisher::publish(std::uint64_t now_ns) {
   next_ns_ = now_ns + pause_ns;
   told_of_more_ = pager_.holds_too_much();
-  told_budget_bytes_ = budget_bytes();
   if (!daemon_.is_used()) return;
   wire::JobStats& out = *daemon_.client().stats();
   publish_counters(out);

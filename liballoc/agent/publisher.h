@@ -1,7 +1,6 @@
 // What the job tells the daemon of itself, ten times a second: counters and states in the shared segment
-// (wire/segment.h). And at once when it goes by less than before, and when it holds no more than it may,
-// after it held more: others wait for just that, as `terrace pause` does and whoever is to be granted the
-// memory. The agent's, with the gate.
+// (wire/segment.h). And at once when it holds no more than it may, after it held more: others wait for just
+// that, as `terrace pause` does and whoever is to be granted the memory. The agent's, with the gate.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +28,11 @@ class Publisher {
         daemon_(daemon) {}
 
   bool is_due(std::uint64_t now_ns) const {
-    return now_ns >= next_ns_ || (told_of_more_ && !pager_.holds_too_much()) ||
-           (!budget_.follows_limit() && budget_bytes() < told_budget_bytes_);
+    return now_ns >= next_ns_ || (told_of_more_ && !pager_.holds_too_much());
   }
   void publish(std::uint64_t now_ns);
 
  private:
-  std::uint64_t budget_bytes() const { return pager_.budget().bytes() + pager_.budget().kept_bytes(); }
   void publish_counters(wire::JobStats& out);
   void publish_states(wire::JobStats& out) const;
 
@@ -47,9 +44,7 @@ class Publisher {
   const Budget& budget_;
   DaemonLink& daemon_;
   std::uint64_t next_ns_ = 0;
-  // When it published last.
-  bool told_of_more_ = false;  // than the budget
-  std::uint64_t told_budget_bytes_ = 0;
+  bool told_of_more_ = false;  // than the budget, when it published last
 };
 
 }  // namespace terrace::liballoc

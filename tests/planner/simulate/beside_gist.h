@@ -6,6 +6,8 @@
 
 #include "daemon/planner/order/scheduled.h"
 #include "daemon/planner/simulate/bound/step_bound.h"
+#include "daemon/planner/simulate/policies/gist.h"
+#include "tests/planner/simulate/random_plans.h"
 #include "tests/planner/simulate/simulated.h"
 
 namespace terrace::planner::test {
@@ -37,6 +39,21 @@ struct BesideGist {
     const StepBound bound =
         step_bound(in_order(trace, ours->operations), machine, {.recomputes = true, .repeats = true});
     REQUIRE(bound.step_us <= ours_us * (1 + 1e-9));
+  }
+
+  // Random steps of which one operation in four can run again, on a machine for each with a tier inside.
+  template <class MakeStep, class AddCodec, class Encodes>
+  void add_random(std::uint64_t seeds, MakeStep make_step, AddCodec add_codec, Encodes encodes) {
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+      Random random(seed);
+      wire::Trace trace = make_step(random);
+      for (wire::TraceOp& o : trace.ops) o.recomputable = random() % 4 == 0;
+      Machine machine = with_tier_inside(roomy_machine(random, trace), 1e9);
+      add_codec(&machine);
+      if (!nothing_to_encode(trace, machine).empty()) continue;
+      INFO("seed " << seed);
+      add(trace, machine, encodes);
+    }
   }
 };
 

@@ -262,16 +262,11 @@ TEST_CASE("The joint search encodes where nothing else helps, and is never slowe
   CHECK(encodes(*plan, encoding(151)));
   CHECK(planned_us(t, encoding(151), plan) <= 61 * (1 + 1e-9));
   BesideGist beside;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    Random random(seed);
-    wire::Trace r = random_step(random);
-    for (wire::TraceOp& o : r.ops) o.recomputable = random() % 4 == 0;
-    Machine m = with_tier_inside(roomy_machine(random, r), 1e9);
-    m.codecs[1].compress_bytes_per_second = m.codecs[1].decompress_bytes_per_second = 100e6;
-    if (!nothing_to_encode(r, m).empty()) continue;
-    INFO("seed " << seed);
-    beside.add(r, m, encodes);
-  }
+  const auto slow_codec = [](Machine* m) {
+    m->codecs[1].compress_bytes_per_second = m->codecs[1].decompress_bytes_per_second = 100e6;
+  };
+  beside.add_random(
+      1000, [](Random& random) { return random_step(random); }, slow_codec, encodes);
   CHECK(beside.compared > 10);
   CHECK(beside.ours_alone > 10);
   CHECK(beside.encoded > 10);

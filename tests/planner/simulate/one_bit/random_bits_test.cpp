@@ -145,16 +145,8 @@ TEST_CASE("The joint search lets tensors rest as bits, and is never slower than 
   CHECK(rests_as_bits(*plan, with_bits(6500)));
   CHECK(planned_us(once, with_bits(6500), plan) <= 70 * (1 + 1e-9));
   BesideGist beside;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
-    Random random(seed);
-    wire::Trace t = signed_step(random);
-    for (wire::TraceOp& o : t.ops) o.recomputable = random() % 4 == 0;
-    Machine m = with_tier_inside(roomy_machine(random, t), 1e9);
-    m.codecs.push_back(one_bit(1e9));
-    if (!nothing_to_encode(t, m).empty()) continue;
-    INFO("seed " << seed);
-    beside.add(t, m, rests_as_bits);
-  }
+  beside.add_random(
+      600, signed_step, [](Machine* m) { m->codecs.push_back(one_bit(1e9)); }, rests_as_bits);
   CHECK(beside.compared > 10);
   CHECK(beside.encoded > 10);
   CHECK(beside.ours_alone_encoded > 5);

@@ -63,8 +63,9 @@ class Chooser:
     def best(self, budget, starts=()):
         """The fastest found within `budget`; where none is, that of the smallest peak."""
         starts = [*starts, *self._starts(budget)]
+        kinds = KEEP, *self._replay.kinds()
         for start in dict.fromkeys(start.choice for start in starts):
-            self._search(start, budget, self._evaluations // max(1, len(starts)), self._all_kinds())
+            self._search(start, budget, self._evaluations // max(1, len(starts)), kinds)
         return self.within(budget)
 
     def finalists(self, budget):
@@ -117,9 +118,6 @@ class Chooser:
             if kind in self._replay.options(number):
                 choice[number] = kind
         return self.of(choice)
-
-    def _all_kinds(self):
-        return KEEP, *self._replay.kinds()
 
     def _search(self, choice, budget, evaluations, kinds):
         """Changes one segment, or two of them, to one of `kinds`, for as long as that makes the step better."""

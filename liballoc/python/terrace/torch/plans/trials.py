@@ -1,7 +1,7 @@
 """What steps take under a choice, to plain ones: measured in turns, since a machine's pace changes while others use it.
 
 The replay ranks thousands of choices, and errs by more than the first of them differ: copies that are packed, recomputing and computing
-disturb each other on a processor that all of them need. So the finalists (choose.py) are run, and the fastest is taken at what it took.
+disturb each other on a processor that all of them need. So the finalists (choose.py) are run, and the fastest is taken.
 """
 from __future__ import annotations
 
