@@ -5,7 +5,7 @@ superneurons    SuperNeurons (PPoPP'18, sections 3.3 and 3.4): what is cheap to 
                 rest leaves in the order of the forward pass, until the step fits. Of its cache: nothing leaves while it fits
 flashneuron, capuchin, …    policies of `terrace plan`, carried over to segments (published.py)
 best            the fastest that any of these finds, and a local search from each, with all kinds and with each alone. The fastest of
-                each are tried (trials.py), since the replay errs by more than they differ
+                each, and each kind for all segments, are tried (trials.py), since the replay errs by more than they differ
 
 Every choice is predicted by the replay, so what is compared is the step and not a rule's own estimate.
 """
@@ -69,13 +69,17 @@ class Chooser:
         return self.within(budget)
 
     def finalists(self, budget):
-        """The fastest within `budget` of all that was ever looked at, and of each kind alone; those that are worth a trial."""
+        """The fastest within `budget` of all that was ever looked at, and of each kind alone, for some segments and for all; those that
+        are worth a trial."""
         found = [self.within(budget)]
+        if found[0] == self.uniform(KEEP):
+            return found
         for kind in self._replay.kinds():
             for start in (self.uniform(kind), self._by_order(budget, kind)):
                 self._search(start.choice, budget, self._evaluations // 8, (KEEP, kind))
             found.append(min((chosen for chosen in self._known.values() if set(chosen.choice) <= {KEEP, kind}),
                              key=lambda chosen: _worth(chosen, budget)))
+            found.append(self.uniform(kind))
         return [chosen for chosen in dict.fromkeys(found)
                 if chosen.peak_bytes <= budget and chosen.seconds <= WORTH_A_TRIAL * found[0].seconds]
 

@@ -49,9 +49,10 @@ def plan(model: torch.nn.Module, sample: Any, budget: int | str, *, loss: Callab
     curve        whether the step's time at other budgets is predicted and said
     steps        how many are timed
 
-    The step runs some 2 * steps + 6 times, forward and backward, five times more for each of `kinds`, and with the policy "best" seven
-    times and more for each of the few plans that are tried. Gradients, buffers and random numbers are as before afterwards, and
-    gradients of planned steps have the same bits. A step is a forward and a backward pass; the optimizer's time is not part of it.
+    The step runs some 2 * steps + 6 times, forward and backward, and five times more for each of `kinds`. With the policy "best" it runs
+    seven times or more for each of the few plans that are tried, as often again for the first two, and eleven times or more for the one
+    that is taken. Gradients, buffers and random numbers are as before afterwards, and gradients of planned steps have the same bits. A
+    step is a forward and a backward pass; the optimizer's time is not part of it.
     It begins without gradients (`zero_grad(set_to_none=True)`): those that stay from step to step are there in its forward pass, too.
     ValueError: the step differs each time, the budget cannot be met (with the least that can), or an argument cannot be.
     """
